@@ -1,0 +1,177 @@
+//! The registry of refusal codes: one static table, from which help, documentation and the
+//! meta-tests are made.
+
+use serde::{Serialize, Serializer};
+
+macro_rules! codes {
+    ($($variant:ident $slug:literal retry $retry:literal, $summary:literal, $remediation:literal;)*) => {
+        /// Why a statement or its answer was refused. The slug is stable; texts may be reworded.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code {
+            $(#[doc = $summary] $variant,)*
+        }
+
+        impl Code {
+            /// Every code, in the order of the stages that raise them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The stable name on the wire, `stage.reason`.
+            #[must_use]
+            pub fn slug(self) -> &'static str {
+                match self { $(Self::$variant => $slug,)* }
+            }
+
+            /// What happened, in one sentence.
+            #[must_use]
+            pub fn summary(self) -> &'static str {
+                match self { $(Self::$variant => $summary,)* }
+            }
+
+            /// What the agent can do next. Static for each code, so that it cannot name what is hidden.
+            #[must_use]
+            pub fn remediation(self) -> &'static str {
+                match self { $(Self::$variant => $remediation,)* }
+            }
+
+            /// Whether the same statement may succeed later.
+            #[must_use]
+            pub fn retryable(self) -> bool {
+                match self { $(Self::$variant => $retry,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    RequestInvalid "request.invalid" retry false,
+        "The request is not of the form the tool takes.",
+        "Send the arguments as the tool's input schema describes them.";
+    SyntaxEmpty "syntax.empty" retry false,
+        "There is no statement in the text.",
+        "Send exactly one SQL statement.";
+    SyntaxCharacter "syntax.character" retry false,
+        "The text holds a character that SQL does not need and that can hide meaning.",
+        "Remove control, zero-width and direction-changing characters outside of string literals.";
+    SyntaxExecutableComment "syntax.executable-comment" retry false,
+        "The text holds a comment that some engines execute.",
+        "Remove comments that begin with /*! or /*M!.";
+    SyntaxInvalid "syntax.invalid" retry false,
+        "The text is not valid SQL in this dialect.",
+        "Correct the statement at the position named in the message.";
+    SyntaxMultiple "syntax.multiple-statements" retry false,
+        "The text holds more than one statement.",
+        "Send one statement at a time.";
+    SyntaxUnsupported "syntax.unsupported" retry false,
+        "The statement uses a construct the firewall does not model, so it cannot vouch for it.",
+        "Rewrite the statement without the construct named in the message.";
+    SyntaxNotStable "syntax.not-stable" retry false,
+        "The statement does not read back the same after printing, so it cannot be executed safely.",
+        "Write the expression in a plainer way, for example with parentheses around nested signs.";
+    LimitQuerySize "limit.query-size" retry false,
+        "The statement is longer than the limit.",
+        "Send a shorter statement; pass long lists as several statements.";
+    LimitDepth "limit.depth" retry false,
+        "The statement is nested or chained deeper than the limit.",
+        "Flatten the statement: fewer nested parentheses, UNION arms or chained operators; use IN for long OR chains.";
+    LimitRelations "limit.relations" retry false,
+        "The statement references more relations than the limit.",
+        "Join fewer tables in one statement.";
+    NameUnknownRelation "name.unknown-relation" retry false,
+        "There is no such table or view for you.",
+        "List the tables you can use with list_tables.";
+    NameUnknownColumn "name.unknown-column" retry false,
+        "There is no such column for you.",
+        "List the columns of a table with describe_table.";
+    NameAmbiguous "name.ambiguous" retry false,
+        "A name could mean more than one column.",
+        "Qualify the column with the table's name or alias.";
+    NameSystemRelation "name.system-relation" retry false,
+        "System relations of the engine cannot be read.",
+        "Use list_tables and describe_table instead.";
+    FunctionUnknown "function.unknown" retry false,
+        "There is no such function for you.",
+        "Use the engine's standard functions.";
+    FunctionNotAllowed "function.not-allowed" retry false,
+        "The function reaches beyond the data and no policy permits it by name.",
+        "Do without the function, or ask the operator for a policy that names it.";
+    StatementNotAllowed "statement.not-allowed" retry false,
+        "This kind of statement is not permitted.",
+        "Only reading statements (SELECT, VALUES) can be run here.";
+    ParameterMismatch "parameter.mismatch" retry false,
+        "The parameters given are not those the statement uses.",
+        "Give exactly one value for each placeholder, all by number or all by name.";
+    PolicyNoPermit "policy.no-permit" retry false,
+        "No policy permits this.",
+        "Ask the operator for access, or use what list_tables and describe_table show.";
+    PolicyForbidden "policy.forbidden" retry false,
+        "A policy forbids this.",
+        "Do without it; the operator has forbidden it on purpose.";
+    PolicyEvaluationFailed "policy.evaluation-failed" retry false,
+        "A policy could not be evaluated, so nothing is permitted.",
+        "Tell the operator the incident id; the statement may be correct.";
+    ObligationInapplicable "obligation.inapplicable" retry false,
+        "A mask or filter that policy demands cannot be applied to this statement.",
+        "Read the table directly instead of through the construct named in the message.";
+    LimitTime "limit.time" retry true,
+        "The statement ran longer than the limit.",
+        "Narrow the statement: fewer rows, an indexed condition, no cartesian join.";
+    LimitResource "limit.resource" retry false,
+        "The engine's own limit on size or memory stopped the statement.",
+        "Ask for less data in one value.";
+    OutputBlocked "output.blocked" retry false,
+        "The answer holds text that reads as instructions to a model, and policy blocks such answers.",
+        "Select other columns or rows, or ask the operator to look at the data.";
+    DatabaseRejected "database.rejected" retry false,
+        "The database refused the statement.",
+        "Check types and values; the engine's own message is withheld because it can hold data.";
+    DatabaseUnavailable "database.unavailable" retry true,
+        "The database cannot be reached.",
+        "Try again later; tell the operator the incident id if it stays so.";
+    Internal "internal" retry false,
+        "Something went wrong on our side.",
+        "Tell the operator the incident id.";
+}
+
+impl Code {
+    /// The code with this slug.
+    #[must_use]
+    pub fn from_slug(slug: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.slug() == slug)
+    }
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.slug())
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.slug())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::Code;
+
+    #[test]
+    fn slugs_are_unique_and_well_formed() {
+        let slugs: BTreeSet<_> = Code::ALL.iter().map(|c| c.slug()).collect();
+        assert_eq!(slugs.len(), Code::ALL.len());
+        for slug in slugs {
+            assert!(slug.chars().all(|c| c.is_ascii_lowercase() || c == '.' || c == '-'), "{slug}");
+        }
+    }
+
+    #[test]
+    fn every_code_says_what_to_do() {
+        for code in Code::ALL {
+            assert!(code.summary().ends_with('.') && code.remediation().ends_with('.'), "{code}");
+            assert_eq!(Code::from_slug(code.slug()), Some(*code));
+        }
+    }
+}

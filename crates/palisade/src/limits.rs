@@ -1,0 +1,50 @@
+//! Typed limits. Every limit has a finite default; a caller may lower the operator's, never raise them.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// What one statement may cost, before and after it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes of SQL text looked at; longer text is `limit.query-size`.
+    pub max_query_bytes: usize,
+    /// Nested parentheses, subqueries and `CASE`s; deeper is `limit.depth`.
+    pub max_nesting: usize,
+    /// Operators chained in one run (`a OR b OR …`, `UNION` arms): each is a level of the tree.
+    pub max_chain: usize,
+    /// Relations a statement may reference, views counted with what stands below them.
+    pub max_relations: usize,
+    /// Rows that reach the caller.
+    pub max_rows: u64,
+    /// Bytes of all cells that reach the caller.
+    pub max_result_bytes: usize,
+    /// Bytes of one cell; the rest is cut off and a notice says so.
+    pub max_cell_bytes: usize,
+    /// Milliseconds the engine may work on one statement.
+    pub statement_timeout_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_query_bytes: 256 * 1024,
+            max_nesting: 64,
+            max_chain: 500,
+            max_relations: 128,
+            max_rows: 1000,
+            max_result_bytes: 4 * 1024 * 1024,
+            max_cell_bytes: 64 * 1024,
+            statement_timeout_ms: 5000,
+        }
+    }
+}
+
+impl Limits {
+    /// How long the engine may work on one statement.
+    #[must_use]
+    pub fn statement_timeout(&self) -> Duration {
+        Duration::from_millis(self.statement_timeout_ms)
+    }
+}

@@ -1,0 +1,2 @@
+//! The decision: Cedar policies over what a statement touches.
+pub mod obligation;

@@ -1,0 +1,128 @@
+//! A refusal: a value, not an error. It carries what the agent may read and, apart from it, what
+//! only the operator's log may.
+
+use serde::Serialize;
+
+use crate::code::Code;
+
+/// Why a statement, or its answer, is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    code: Code,
+    message: String,
+    operator_detail: Option<String>,
+    policies: Vec<String>,
+}
+
+impl Rejection {
+    /// A refusal whose message is safe to show: it may quote the agent's own statement and what the
+    /// visible catalog holds, nothing else.
+    #[must_use]
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), operator_detail: None, policies: Vec::new() }
+    }
+
+    /// Adds what only the operator may read.
+    #[must_use]
+    pub fn with_operator_detail(mut self, detail: impl Into<String>) -> Self {
+        self.operator_detail = Some(detail.into());
+        self
+    }
+
+    /// Adds the ids of the policies that determined the refusal.
+    #[must_use]
+    pub fn with_policies(mut self, policies: Vec<String>) -> Self {
+        self.policies = policies;
+        self
+    }
+
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// The message the agent reads.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What only the operator may read.
+    #[must_use]
+    pub fn operator_detail(&self) -> Option<&str> {
+        self.operator_detail.as_deref()
+    }
+
+    /// The policies that determined the refusal; the operator's.
+    #[must_use]
+    pub fn policies(&self) -> &[String] {
+        &self.policies
+    }
+
+    /// The envelope the agent gets.
+    #[must_use]
+    pub fn for_agent(&self) -> AgentRejection<'_> {
+        AgentRejection {
+            code: self.code,
+            message: &self.message,
+            retryable: self.code.retryable(),
+            remediation_hint: self.code.remediation(),
+            next_valid_actions: next_valid_actions(self.code),
+        }
+    }
+}
+
+/// The part of a refusal that leaves the firewall.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AgentRejection<'a> {
+    /// The stable code.
+    pub code: Code,
+    /// What happened, about this statement.
+    pub message: &'a str,
+    /// Whether the same statement may succeed later.
+    pub retryable: bool,
+    /// What to do, the same text for every refusal with this code.
+    pub remediation_hint: &'static str,
+    /// Tools that make sense next.
+    pub next_valid_actions: &'static [&'static str],
+}
+
+fn next_valid_actions(code: Code) -> &'static [&'static str] {
+    match code {
+        Code::NameUnknownRelation | Code::NameSystemRelation | Code::PolicyNoPermit => {
+            &["list_tables", "query"]
+        }
+        Code::NameUnknownColumn | Code::NameAmbiguous | Code::PolicyForbidden => {
+            &["describe_table", "query"]
+        }
+        Code::RequestInvalid
+        | Code::SyntaxEmpty
+        | Code::SyntaxCharacter
+        | Code::SyntaxExecutableComment
+        | Code::SyntaxInvalid
+        | Code::SyntaxMultiple
+        | Code::SyntaxUnsupported
+        | Code::SyntaxNotStable
+        | Code::LimitQuerySize
+        | Code::LimitDepth
+        | Code::LimitRelations
+        | Code::FunctionUnknown
+        | Code::FunctionNotAllowed
+        | Code::StatementNotAllowed
+        | Code::ParameterMismatch
+        | Code::ObligationInapplicable
+        | Code::LimitTime
+        | Code::LimitResource
+        | Code::OutputBlocked
+        | Code::DatabaseRejected
+        | Code::DatabaseUnavailable => &["query"],
+        Code::PolicyEvaluationFailed | Code::Internal => &[],
+    }
+}
+
+impl std::fmt::Display for Rejection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}

@@ -1,0 +1,26 @@
+//! After the database: what comes back is searched for text that would instruct a model.
+
+/// How an answer must be scanned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScanPlan {
+    /// The columns the answer must have, in order.
+    pub(crate) columns: Vec<OutputColumn>,
+    /// Rows that may leave; one more is fetched to know of truncation.
+    pub(crate) max_rows: u64,
+    /// Bytes of all cells that may leave.
+    pub(crate) max_result_bytes: usize,
+    /// Bytes of one cell.
+    pub(crate) max_cell_bytes: usize,
+}
+
+/// A column of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct OutputColumn {
+    /// The name the engine gives it.
+    pub name: String,
+    /// The declared type of the base column it is by identity, else empty.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Whether a mask stands before any of the columns it comes from.
+    pub masked: bool,
+}

@@ -1,0 +1,137 @@
+//! Who asks: the principal, as the operator's configuration or a verified credential names it.
+
+use std::fmt;
+
+/// A Cedar entity id such as `Agent::"support-bot"`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Principal {
+    kind: String,
+    id: String,
+}
+
+/// A text that is not of the form `Type::"id"`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a principal; write it as `Agent::\"name\"`, `User::\"name\"` or `Role::\"name\"`")]
+pub struct PrincipalSyntaxError(String);
+
+impl Principal {
+    /// The principal `kind::"id"`, for example `Agent` and `support-bot`.
+    pub fn new(kind: impl Into<String>, id: impl Into<String>) -> Self {
+        Self { kind: kind.into(), id: id.into() }
+    }
+
+    /// Reads `Agent::"support-bot"`; the quotes may be left out where a shell ate them.
+    ///
+    /// # Errors
+    /// If there is no `::`, the type is not a word, or the id is empty or holds quotes, backslashes
+    /// or control characters.
+    pub fn parse(text: &str) -> Result<Self, PrincipalSyntaxError> {
+        let bad = || PrincipalSyntaxError(text.to_owned());
+        let (kind, id) = text.split_once("::").ok_or_else(bad)?;
+        let id = match id.strip_prefix('"') {
+            Some(rest) => rest.strip_suffix('"').ok_or_else(bad)?,
+            None => id,
+        };
+        let word = kind.chars().enumerate().all(|(i, c)| {
+            c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit())
+        });
+        if kind.is_empty() || !word || id.is_empty() {
+            return Err(bad());
+        }
+        if id.chars().any(|c| c == '"' || c == '\\' || c.is_control()) {
+            return Err(bad());
+        }
+        Ok(Self::new(kind, id))
+    }
+
+    /// The entity type, for example `Agent`.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The id inside the quotes.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}::\"{}\"", self.kind, self.id)
+    }
+}
+
+/// How the statement reached the firewall; policies see it as `context.transport`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Transport {
+    /// Called in the embedder's own process.
+    #[default]
+    Library,
+    /// The command line.
+    Cli,
+    /// An MCP client over standard input and output.
+    Stdio,
+}
+
+impl Transport {
+    /// The word policies compare with.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Library => "library",
+            Self::Cli => "cli",
+            Self::Stdio => "stdio",
+        }
+    }
+}
+
+/// One principal's use of the firewall. Not a connection: two sessions of the same principal over
+/// the same transport get the same decisions.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Session {
+    principal: Principal,
+    transport: Transport,
+}
+
+impl Session {
+    /// A session of `principal`, in process.
+    #[must_use]
+    pub fn new(principal: Principal) -> Self {
+        Self { principal, transport: Transport::Library }
+    }
+
+    /// The same session over another transport.
+    #[must_use]
+    pub fn over(self, transport: Transport) -> Self {
+        Self { transport, ..self }
+    }
+
+    /// Who asks.
+    #[must_use]
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// How the statement came.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn principals_are_read_and_printed() {
+        let p = Principal::parse("Agent::\"support-bot\"").ok();
+        assert_eq!(p.as_ref().map(ToString::to_string).as_deref(), Some("Agent::\"support-bot\""));
+        assert_eq!(Principal::parse("Agent::support-bot").ok(), p);
+        for bad in ["", "Agent", "Agent::", "Agent::\"x", "1x::\"y\"", "A::\"a\\\"b\"", "A::\"a\nb\""] {
+            assert!(Principal::parse(bad).is_err(), "{bad}");
+        }
+    }
+}
