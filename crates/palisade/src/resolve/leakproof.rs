@@ -1,0 +1,144 @@
+//! Which predicates an engine may run on rows that a filter would hide, without telling (F6).
+//!
+//! Comparisons of an unmasked column with a literal, a parameter or another such column of the same
+//! class, IN, BETWEEN, IS NULL, and AND, OR, NOT of these: none can fail or be seen to run.
+//! Everything else makes the rewriter fence the filtered tables.
+
+use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
+
+use super::{
+    Resolver,
+    query::Ctes,
+    scope::{Found, Scope},
+};
+use crate::{
+    access::Usage,
+    catalog::{ColumnId, RelationKind, TypeClass},
+    policy::obligation::ColumnLevel,
+    rejection::Rejection,
+    syntax::decode,
+};
+
+/// A side of a comparison.
+enum Side {
+    Column(TypeClass),
+    Constant(Option<TypeClass>),
+}
+
+impl<'a> Resolver<'a> {
+    /// Resolves a condition that the engine may run before our filter.
+    pub(super) fn predicate(
+        &mut self,
+        expr: &mut Expr,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+        usage: Usage,
+    ) -> Result<(), Rejection> {
+        self.expr(expr, scope, ctes, usage)?;
+        if !self.needs_fence && !self.is_leakproof(expr, scope) {
+            self.needs_fence = true;
+        }
+        Ok(())
+    }
+
+    /// Whether `column` is an unmasked column of a table.
+    pub(super) fn is_plain_base(&self, column: ColumnId) -> bool {
+        self.catalog.relation(column.relation).is_some_and(|r| r.kind == RelationKind::Table)
+            && self.visible.relation(column.relation).is_ok_and(|decision| {
+                decision
+                    .columns
+                    .get(usize::from(column.index))
+                    .is_some_and(|c| c.level == ColumnLevel::Plain)
+            })
+    }
+
+    fn is_leakproof(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
+        match expr {
+            Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Not, expr: inner } => {
+                self.is_leakproof(inner, scope)
+            }
+            Expr::BinaryOp { left, op, right } => match op {
+                BinaryOperator::And | BinaryOperator::Or => {
+                    self.is_leakproof(left, scope) && self.is_leakproof(right, scope)
+                }
+                BinaryOperator::Eq
+                | BinaryOperator::NotEq
+                | BinaryOperator::Lt
+                | BinaryOperator::LtEq
+                | BinaryOperator::Gt
+                | BinaryOperator::GtEq => self.comparable(&[&**left, &**right], scope),
+                _ => false,
+            },
+            Expr::IsNull(inner) | Expr::IsNotNull(inner) => {
+                matches!(self.side(inner, scope), Some(Side::Column(_)))
+            }
+            Expr::InList { expr, list, negated: _ } => {
+                let sides: Vec<_> = std::iter::once(&**expr).chain(list).collect();
+                self.comparable(&sides, scope)
+            }
+            Expr::Between { expr, negated: _, low, high } => {
+                self.comparable(&[&**expr, &**low, &**high], scope)
+            }
+            Expr::Value(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether all sides are columns or constants of one class.
+    fn comparable(&self, exprs: &[&Expr], scope: &Scope<'a, '_>) -> bool {
+        let mut class = None;
+        for expr in exprs {
+            let this = match self.side(expr, scope) {
+                None => return false,
+                Some(Side::Column(class)) => Some(class),
+                Some(Side::Constant(class)) => class,
+            };
+            match (class, this) {
+                (Some(before), Some(this)) if before != this => return false,
+                (None, Some(this)) => class = Some(this),
+                _ => {}
+            }
+        }
+        true
+    }
+
+    fn side(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<Side> {
+        let found = match expr {
+            Expr::Nested(inner) => return self.side(inner, scope),
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } => {
+                return match self.side(inner, scope) {
+                    Some(Side::Constant(Some(TypeClass::Integer))) => {
+                        Some(Side::Constant(Some(TypeClass::Integer)))
+                    }
+                    _ => None,
+                };
+            }
+            Expr::Value(value) => {
+                return match &value.value {
+                    Value::Number(text, _) if text.bytes().all(|b| b.is_ascii_digit()) => {
+                        Some(Side::Constant(Some(TypeClass::Integer)))
+                    }
+                    Value::Number(..) => Some(Side::Constant(Some(TypeClass::Number))),
+                    Value::SingleQuotedString(_) => Some(Side::Constant(Some(TypeClass::Text))),
+                    Value::Boolean(_) => Some(Side::Constant(Some(TypeClass::Boolean))),
+                    Value::Null | Value::Placeholder(_) => Some(Side::Constant(None)),
+                    _ => None,
+                };
+            }
+            Expr::Identifier(ident) => scope.find(None, &self.fold(&decode(ident))),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, ident] => scope
+                    .find(Some(&self.fold(&decode(qualifier))), &self.fold(&decode(ident))),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        match found {
+            Found::Column(lineage, _) => {
+                let id = lineage.identity.filter(|id| self.is_plain_base(*id))?;
+                self.catalog.column(id).map(|c| Side::Column(c.class))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Names to entries of the visible catalog.
+//!
+//! The walk is an exhaustive match over the parser's tree: no catch-all arm and no `..`, so that
+//! syntax added by a parser upgrade does not compile until it is answered. What is not modelled is
+//! refused by name. While it walks it normalises the tree in place: relations get their schema, CTEs
+//! whose name a relation has get another, double-quoted strings become strings, unnamed items get
+//! the name the engine would have given them.
+
+mod expr;
+mod from;
+mod leakproof;
+mod query;
+mod scope;
+mod select;
+mod view;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use sqlparser::ast::Query;
+
+pub(crate) use from::{marked, reference_index};
+pub(crate) use scope::Output;
+
+use crate::{
+    access::{AccessSet, Usage},
+    catalog::{Catalog, ColumnId, RelationId},
+    code::Code,
+    limits::Limits,
+    policy::obligation::RelationDecision,
+    rejection::Rejection,
+    syntax::{Outline, ParsedQuery},
+    value::Placeholder,
+};
+
+/// What exists: a session's view of the catalog, or everything.
+pub(crate) trait Visible {
+    /// What is decided about a relation.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed`.
+    fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection>;
+
+    /// Names of the relations that may be known of, for "did you mean".
+    fn names(&self) -> Vec<String>;
+}
+
+/// A query whose every name is resolved.
+#[derive(Debug)]
+pub(crate) struct ResolvedStatement {
+    /// The normalised tree; physical references carry their index into `references`.
+    pub(crate) query: Box<Query>,
+    /// The physical references, in the order they were found.
+    pub(crate) references: Vec<Reference>,
+    /// The columns of the answer.
+    pub(crate) outputs: Vec<Output>,
+    /// Everything it touches.
+    pub(crate) access: AccessSet,
+    /// Placeholders as they were written, each with the number it now has.
+    pub(crate) placeholders: BTreeMap<Placeholder, u32>,
+    /// Whether a predicate goes beyond the leak-proof list, so that filters need a fence.
+    pub(crate) needs_fence: bool,
+    /// Levels of the tree, for the stack.
+    pub(crate) levels: usize,
+}
+
+/// A place where a relation of the catalog stands.
+#[derive(Debug)]
+pub(crate) struct Reference {
+    pub(crate) relation: RelationId,
+    pub(crate) decision: Arc<RelationDecision>,
+    /// For a view: its own query, resolved.
+    pub(crate) body: Option<Arc<ViewBody>>,
+}
+
+/// The query of a view.
+#[derive(Debug)]
+pub(crate) struct ViewBody {
+    pub(crate) resolved: ResolvedStatement,
+    /// Whether anything below it is masked, hidden or filtered.
+    pub(crate) has_obligation: bool,
+}
+
+/// How names are looked up.
+#[derive(Clone, Copy)]
+pub(crate) enum Mode<'a> {
+    /// The statement of a principal.
+    Statement,
+    /// The query of a view, below what the principal sees: hidden columns exist here.
+    View {
+        /// Views this one stands in, outermost first.
+        within: &'a [RelationId],
+    },
+    /// Our own output, read back: a relation with obligations may stand only in its source form.
+    Rewritten {
+        /// The source form of each such relation.
+        forms: &'a [(RelationId, Box<Query>)],
+    },
+}
+
+/// Resolves `parsed` against what `visible` holds of `catalog`.
+///
+/// # Errors
+/// Codes of the stages `name`, `function`, `syntax` and `limit`, and `policy.*` for relations that
+/// may be known of but not read.
+pub(crate) fn resolve(
+    parsed: ParsedQuery<'_>,
+    catalog: &Catalog,
+    visible: &dyn Visible,
+    mode: Mode<'_>,
+    limits: &Limits,
+) -> Result<ResolvedStatement, Rejection> {
+    let ParsedQuery { text, mut query, outline } = parsed;
+    let mut resolver = Resolver {
+        catalog,
+        visible,
+        mode,
+        limits,
+        text,
+        outline: &outline,
+        references: Vec::new(),
+        relations: 0,
+        access: AccessSet::default(),
+        placeholders: BTreeMap::new(),
+        needs_fence: false,
+        renamed: 0,
+        views: BTreeMap::new(),
+    };
+    let outputs = resolver.top(&mut query)?;
+    resolver.number_names(&mut query)?;
+    Ok(ResolvedStatement {
+        references: resolver.references,
+        access: resolver.access,
+        placeholders: resolver.placeholders,
+        needs_fence: resolver.needs_fence,
+        levels: outline.levels,
+        query,
+        outputs,
+    })
+}
+
+/// The walk's own state.
+struct Resolver<'a> {
+    catalog: &'a Catalog,
+    visible: &'a dyn Visible,
+    mode: Mode<'a>,
+    limits: &'a Limits,
+    text: &'a str,
+    outline: &'a Outline,
+    references: Vec<Reference>,
+    /// References so far, those inside views included.
+    relations: usize,
+    access: AccessSet,
+    placeholders: BTreeMap<Placeholder, u32>,
+    needs_fence: bool,
+    /// CTEs renamed so far.
+    renamed: usize,
+    /// Views already resolved in this statement.
+    views: BTreeMap<RelationId, Arc<ViewBody>>,
+}
+
+impl Resolver<'_> {
+    fn touch(&mut self, column: ColumnId, usage: Usage) {
+        self.access.columns.entry(column).or_insert_with(BTreeSet::new).insert(usage);
+    }
+
+    fn fold(&self, name: &str) -> String {
+        self.catalog.dialect().fold(name)
+    }
+
+    /// Counts a reference against the limit.
+    fn count_relation(&mut self, count: usize) -> Result<(), Rejection> {
+        self.relations = self.relations.saturating_add(count);
+        if self.relations > self.limits.max_relations {
+            return Err(Rejection::new(
+                Code::LimitRelations,
+                format!("the statement references more than {} relations", self.limits.max_relations),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The refusal of a construct that is not modelled, by name.
+fn unsupported(what: &str) -> Rejection {
+    Rejection::new(Code::SyntaxUnsupported, format!("{what} is not supported"))
+}

@@ -1,0 +1,481 @@
+//! Queries: WITH, set operations, VALUES, ORDER BY and LIMIT.
+
+use sqlparser::ast::{
+    Cte, Expr, Ident, LimitClause, Offset, OrderBy, OrderByExpr, OrderByKind, OrderByOptions,
+    Parens, Query, SetExpr, SetOperator, SetQuantifier, TableAlias, Value, Values, VisitMut,
+    VisitorMut, With,
+};
+
+use super::{
+    Resolver,
+    scope::{Output, Scope},
+    unsupported,
+};
+use crate::{
+    access::Usage,
+    code::Code,
+    lineage::Lineage,
+    rejection::Rejection,
+    syntax::{decode, encode},
+    value::Placeholder,
+};
+
+/// The common table expressions in force, innermost first.
+#[derive(Clone, Copy)]
+pub(super) struct Ctes<'c> {
+    entry: Option<&'c CteEntry<'c>>,
+}
+
+pub(super) struct CteEntry<'c> {
+    key: String,
+    /// The name it has in our text.
+    pub(super) name: Ident,
+    /// Its columns; none while its own non-recursive query is being read.
+    pub(super) columns: Option<Vec<Output>>,
+    outer: Ctes<'c>,
+}
+
+impl<'c> Ctes<'c> {
+    pub(super) const NONE: Self = Self { entry: None };
+
+    pub(super) fn find(self, key: &str) -> Option<&'c CteEntry<'c>> {
+        let mut next = self.entry;
+        while let Some(entry) = next {
+            if entry.key == key {
+                return Some(entry);
+            }
+            next = entry.outer.entry;
+        }
+        None
+    }
+}
+
+impl<'a> Resolver<'a> {
+    /// The outermost query.
+    pub(super) fn top(&mut self, query: &mut Query) -> Result<Vec<Output>, Rejection> {
+        self.query(query, None, Ctes::NONE, true)
+    }
+
+    /// A query in any position. `named`: whether somebody can see its columns' names.
+    pub(super) fn query(
+        &mut self,
+        query: &mut Query,
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+        named: bool,
+    ) -> Result<Vec<Output>, Rejection> {
+        let Query {
+            with,
+            body,
+            order_by,
+            limit_clause,
+            fetch,
+            locks,
+            for_clause,
+            settings,
+            format_clause,
+            pipe_operators,
+        } = query;
+        if fetch.is_some() {
+            return Err(unsupported("FETCH"));
+        }
+        if !locks.is_empty() {
+            return Err(Rejection::new(
+                Code::StatementNotAllowed,
+                "row locks (FOR UPDATE, FOR SHARE) are not permitted",
+            ));
+        }
+        if for_clause.is_some() {
+            return Err(unsupported("FOR XML or FOR JSON"));
+        }
+        if settings.is_some() {
+            return Err(unsupported("SETTINGS"));
+        }
+        if format_clause.is_some() {
+            return Err(unsupported("FORMAT"));
+        }
+        if !pipe_operators.is_empty() {
+            return Err(unsupported("a pipe operator"));
+        }
+        match with {
+            None => self.body(body, order_by, limit_clause, parent, ctes, named),
+            Some(With { with_token: _, recursive: _, cte_tables }) => {
+                self.with(cte_tables, parent, ctes, &mut |resolver, ctes| {
+                    resolver.body(body, order_by, limit_clause, parent, ctes, named)
+                })
+            }
+        }
+    }
+
+    /// Reads the common table expressions one inside the other, then what follows them.
+    fn with(
+        &mut self,
+        tables: &mut [Cte],
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+        then: &mut dyn FnMut(&mut Self, Ctes<'_>) -> Result<Vec<Output>, Rejection>,
+    ) -> Result<Vec<Output>, Rejection> {
+        let Some((first, rest)) = tables.split_first_mut() else {
+            return then(self, ctes);
+        };
+        let Cte { alias, query, from, materialized: _, closing_paren_token: _ } = first;
+        if from.is_some() {
+            return Err(unsupported("FROM after a common table expression"));
+        }
+        let TableAlias { explicit: _, name, columns, at } = alias;
+        if at.is_some() {
+            return Err(unsupported("AT in an alias"));
+        }
+        let key = self.fold(&decode(name));
+        for later in rest.iter() {
+            let later = self.fold(&decode(&later.alias.name));
+            if later == key {
+                return Err(Rejection::new(
+                    Code::NameAmbiguous,
+                    format!("two common table expressions are called `{key}`"),
+                ));
+            }
+            // SQLite lets a CTE read one that is defined after it; standard SQL does not.
+            if mentions(query, &later, self) {
+                return Err(unsupported("a common table expression read before it is defined"));
+            }
+        }
+        self.rename(name, &key);
+        let mut names = Vec::with_capacity(columns.len());
+        for column in columns.iter_mut() {
+            if column.data_type.is_some() {
+                return Err(unsupported("a type in a column alias list"));
+            }
+            normalise(&mut column.name);
+            names.push(decode(&column.name).into_owned());
+        }
+        let mut entry = CteEntry { key, name: name.clone(), columns: None, outer: ctes };
+        let outputs = if let Some(arm) = recursive_seed(query) {
+            // The recursive arm sees the columns of the first one.
+            let mut seed = arm.clone();
+            let kept = self.references.len();
+            let seed = self.query(&mut seed, parent, ctes, true)?;
+            self.references.truncate(kept);
+            let seed = renamed(seed, &names, self)?
+                .into_iter()
+                .map(|o| Output { lineage: Lineage::computed(o.lineage.columns), ..o })
+                .collect();
+            entry.columns = Some(seed);
+            self.query(query, parent, Ctes { entry: Some(&entry) }, true)?
+        } else {
+            self.query(query, parent, Ctes { entry: Some(&entry) }, true)?
+        };
+        entry.columns = Some(renamed(outputs, &names, self)?);
+        self.with(rest, parent, Ctes { entry: Some(&entry) }, then)
+    }
+
+    /// A CTE that has a relation's name gets another: if the engine and we ever disagree about what
+    /// is in scope, the engine finds nothing instead of the relation (M30).
+    fn rename(&mut self, name: &mut Ident, key: &str) {
+        let schema = self.catalog.dialect().default_schema();
+        if self.catalog.find(schema, key).is_some() || key.starts_with("sqlite_") {
+            loop {
+                self.renamed += 1;
+                let fresh = format!("{key}_cte{}", self.renamed);
+                if self.catalog.find(schema, &fresh).is_none() {
+                    *name = encode(&fresh);
+                    return;
+                }
+            }
+        }
+        normalise(name);
+    }
+
+    fn body(
+        &mut self,
+        body: &mut SetExpr,
+        order_by: &mut Option<OrderBy>,
+        limit: &mut Option<LimitClause>,
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+        named: bool,
+    ) -> Result<Vec<Output>, Rejection> {
+        if let Some(limit) = limit {
+            self.limit(limit, parent, ctes)?;
+        }
+        if let SetExpr::Select(select) = body {
+            return self.select(select, parent, ctes, named, order_by.as_mut());
+        }
+        let outputs = self.set_expr(body, parent, ctes, named)?;
+        if let Some(order_by) = order_by {
+            // Only outputs can be named after a set operation.
+            let scope =
+                Scope { sources: Vec::new(), merged: Vec::new(), aliases: &outputs, parent: None };
+            self.order_by(order_by, &scope, ctes)?;
+        }
+        Ok(outputs)
+    }
+
+    fn set_expr(
+        &mut self,
+        body: &mut SetExpr,
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+        named: bool,
+    ) -> Result<Vec<Output>, Rejection> {
+        match body {
+            SetExpr::Select(select) => self.select(select, parent, ctes, named, None),
+            SetExpr::SetOperation { left, op, set_quantifier, right } => {
+                match op {
+                    SetOperator::Union | SetOperator::Except | SetOperator::Intersect => {}
+                    SetOperator::Minus => return Err(unsupported("MINUS")),
+                }
+                match set_quantifier {
+                    SetQuantifier::All | SetQuantifier::None | SetQuantifier::Distinct => {}
+                    SetQuantifier::ByName
+                    | SetQuantifier::AllByName
+                    | SetQuantifier::DistinctByName => return Err(unsupported("BY NAME")),
+                }
+                let left = self.set_expr(left, parent, ctes, named)?;
+                let right = self.set_expr(right, parent, ctes, false)?;
+                if left.len() != right.len() {
+                    return Err(Rejection::new(
+                        Code::SyntaxInvalid,
+                        "the arms of a set operation have different numbers of columns",
+                    ));
+                }
+                Ok(left
+                    .into_iter()
+                    .zip(&right)
+                    .map(|(l, r)| Output { lineage: l.lineage.either(&r.lineage), ..l })
+                    .collect())
+            }
+            SetExpr::Values(Values { explicit_row, value_keyword, rows }) => {
+                if *explicit_row || *value_keyword {
+                    return Err(unsupported("VALUE or ROW in VALUES"));
+                }
+                self.values(rows, parent, ctes)
+            }
+            SetExpr::Query(_) => Err(unsupported("a query in parentheses as a statement or arm")),
+            SetExpr::Insert(_) => Err(not_reading("INSERT")),
+            SetExpr::Update(_) => Err(not_reading("UPDATE")),
+            SetExpr::Delete(_) => Err(not_reading("DELETE")),
+            SetExpr::Merge(_) => Err(not_reading("MERGE")),
+            SetExpr::Table(_) => Err(unsupported("TABLE")),
+        }
+    }
+
+    fn values(
+        &mut self,
+        rows: &mut [Parens<Vec<Expr>>],
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+    ) -> Result<Vec<Output>, Rejection> {
+        let scope = Scope::inside(parent);
+        let mut outputs: Vec<Output> = Vec::new();
+        for (number, row) in rows.iter_mut().enumerate() {
+            let Parens { opening_token: _, content, closing_token: _ } = row;
+            for (index, expr) in content.iter_mut().enumerate() {
+                let lineage = Lineage::computed(self.expr(expr, &scope, ctes, Usage::Output)?);
+                match outputs.get_mut(index) {
+                    Some(output) => output.lineage = output.lineage.clone().either(&lineage),
+                    None if number == 0 => {
+                        let name = format!("column{}", index + 1);
+                        outputs.push(Output { key: name.clone(), name, lineage });
+                    }
+                    None => return Err(uneven()),
+                }
+            }
+            if content.len() != outputs.len() {
+                return Err(uneven());
+            }
+        }
+        Ok(outputs)
+    }
+
+    pub(super) fn order_by(
+        &mut self,
+        order_by: &mut OrderBy,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<(), Rejection> {
+        let OrderBy { kind, interpolate } = order_by;
+        if interpolate.is_some() {
+            return Err(unsupported("INTERPOLATE"));
+        }
+        match kind {
+            OrderByKind::All(_) => Err(unsupported("ORDER BY ALL")),
+            OrderByKind::Expressions(terms) => self.order_terms(terms, scope, ctes),
+        }
+    }
+
+    /// ORDER BY terms; outputs' names come before columns'.
+    pub(super) fn order_terms(
+        &mut self,
+        terms: &mut [OrderByExpr],
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<(), Rejection> {
+        for term in terms {
+            let OrderByExpr { expr, options, with_fill } = term;
+            if with_fill.is_some() {
+                return Err(unsupported("WITH FILL"));
+            }
+            let OrderByOptions { sort, nulls_first: _ } = options;
+            if matches!(sort, Some(sqlparser::ast::OrderBySort::Using(_))) {
+                return Err(unsupported("ORDER BY … USING"));
+            }
+            if let Expr::Identifier(ident) = expr {
+                let key = self.fold(&decode(ident));
+                if let Some(output) = scope.aliases.iter().find(|o| o.key == key) {
+                    for column in output.lineage.columns.clone() {
+                        self.touch(column, Usage::Order);
+                    }
+                    normalise(ident);
+                    continue;
+                }
+            }
+            self.expr(expr, scope, ctes, Usage::Order)?;
+        }
+        Ok(())
+    }
+
+    fn limit(
+        &mut self,
+        limit: &mut LimitClause,
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+    ) -> Result<(), Rejection> {
+        let scope = Scope::inside(parent);
+        match limit {
+            LimitClause::LimitOffset { limit, offset, limit_by } => {
+                if !limit_by.is_empty() {
+                    return Err(unsupported("LIMIT … BY"));
+                }
+                if let Some(limit) = limit {
+                    self.expr(limit, &scope, ctes, Usage::Filter)?;
+                }
+                if let Some(Offset { value, rows: _ }) = offset {
+                    self.expr(value, &scope, ctes, Usage::Filter)?;
+                }
+            }
+            LimitClause::OffsetCommaLimit { offset, limit } => {
+                self.expr(offset, &scope, ctes, Usage::Filter)?;
+                self.expr(limit, &scope, ctes, Usage::Filter)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives named placeholders numbers, in the order of their names, so that what is bound does not
+    /// depend on how an engine spells names.
+    pub(super) fn number_names(&mut self, query: &mut Query) -> Result<(), Rejection> {
+        let names: Vec<_> = self
+            .placeholders
+            .keys()
+            .filter(|p| matches!(p, Placeholder::Name(_)))
+            .cloned()
+            .collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        if names.len() != self.placeholders.len() {
+            return Err(Rejection::new(
+                Code::ParameterMismatch,
+                "the statement mixes numbered and named parameters",
+            ));
+        }
+        for (number, name) in (1u32..).zip(names) {
+            self.placeholders.insert(name, number);
+        }
+        let mut visitor = Numbering { numbers: &self.placeholders };
+        let _ = VisitMut::visit(query, &mut visitor);
+        Ok(())
+    }
+}
+
+struct Numbering<'p> {
+    numbers: &'p std::collections::BTreeMap<Placeholder, u32>,
+}
+
+impl VisitorMut for Numbering<'_> {
+    type Break = ();
+
+    fn pre_visit_value(
+        &mut self,
+        value: &mut sqlparser::ast::ValueWithSpan,
+    ) -> std::ops::ControlFlow<()> {
+        if let Value::Placeholder(text) = &mut value.value
+            && let Some(name) = crate::syntax::named(text)
+            && let Some(number) = self.numbers.get(&name)
+        {
+            *text = format!("?{number}");
+        }
+        std::ops::ControlFlow::Continue(())
+    }
+}
+
+/// Rewrites an identifier so that every reader takes it for the same name.
+pub(super) fn normalise(ident: &mut Ident) {
+    if ident.quote_style.is_some_and(|q| q != '"') {
+        *ident = Ident { span: ident.span, ..encode(&decode(ident)) };
+    }
+}
+
+/// The first arm of a query that may read itself: a union.
+fn recursive_seed(query: &Query) -> Option<Query> {
+    let mut seed = query.clone();
+    let mut arms = 0;
+    while let SetExpr::SetOperation { left, op: SetOperator::Union, set_quantifier: _, right: _ } =
+        *seed.body
+    {
+        seed.body = left;
+        arms += 1;
+    }
+    seed.order_by = None;
+    seed.limit_clause = None;
+    (arms > 0).then_some(seed)
+}
+
+/// Whether `query` names `key` as a relation somewhere. Used only to refuse.
+fn mentions(query: &Query, key: &str, resolver: &Resolver<'_>) -> bool {
+    let mut found = false;
+    let _ = sqlparser::ast::visit_relations(query, |name| {
+        if let [part] = name.0.as_slice()
+            && let Some(ident) = part.as_ident()
+            && resolver.fold(&decode(ident)) == key
+        {
+            found = true;
+        }
+        std::ops::ControlFlow::<()>::Continue(())
+    });
+    found
+}
+
+/// The outputs under the names of a column alias list.
+pub(super) fn renamed(
+    outputs: Vec<Output>,
+    names: &[String],
+    resolver: &Resolver<'_>,
+) -> Result<Vec<Output>, Rejection> {
+    if names.is_empty() {
+        return Ok(outputs);
+    }
+    if names.len() != outputs.len() {
+        return Err(Rejection::new(
+            Code::SyntaxInvalid,
+            format!("{} columns are given {} names", outputs.len(), names.len()),
+        ));
+    }
+    Ok(outputs
+        .into_iter()
+        .zip(names)
+        .map(|(output, name)| Output { key: resolver.fold(name), name: name.clone(), ..output })
+        .collect())
+}
+
+fn not_reading(verb: &str) -> Rejection {
+    Rejection::new(
+        Code::StatementNotAllowed,
+        format!("{verb} statements are not permitted; only queries can be run"),
+    )
+}
+
+fn uneven() -> Rejection {
+    Rejection::new(Code::SyntaxInvalid, "the rows of VALUES have different lengths")
+}

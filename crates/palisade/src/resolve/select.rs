@@ -1,0 +1,286 @@
+//! One SELECT: FROM, projection, WHERE, GROUP BY, HAVING, windows, ORDER BY.
+
+use sqlparser::ast::{
+    Distinct, Expr, GroupByExpr, Ident, NamedWindowDefinition, NamedWindowExpr, ObjectName,
+    ObjectNamePart, OrderBy, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind,
+    WildcardAdditionalOptions,
+};
+
+use super::{
+    Resolver,
+    query::{Ctes, normalise},
+    scope::{Output, Scope},
+    unsupported,
+};
+use crate::{
+    access::Usage,
+    code::Code,
+    lineage::Lineage,
+    rejection::Rejection,
+    syntax::{decode, encode},
+};
+
+impl<'a> Resolver<'a> {
+    pub(super) fn select(
+        &mut self,
+        select: &mut Select,
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+        named: bool,
+        order_by: Option<&mut OrderBy>,
+    ) -> Result<Vec<Output>, Rejection> {
+        let Select {
+            select_token,
+            optimizer_hints,
+            distinct,
+            select_modifiers,
+            top,
+            top_before_distinct: _,
+            projection,
+            exclude,
+            into,
+            from,
+            lateral_views,
+            prewhere,
+            selection,
+            connect_by,
+            group_by,
+            cluster_by,
+            distribute_by,
+            sort_by,
+            having,
+            named_window,
+            qualify,
+            window_before_qualify: _,
+            value_table_mode,
+            flavor,
+        } = select;
+        // Hints are comments; they do not survive.
+        optimizer_hints.clear();
+        for (present, what) in [
+            (select_modifiers.is_some(), "a SELECT modifier"),
+            (top.is_some(), "TOP"),
+            (exclude.is_some(), "EXCLUDE"),
+            (!lateral_views.is_empty(), "LATERAL VIEW"),
+            (prewhere.is_some(), "PREWHERE"),
+            (!connect_by.is_empty(), "CONNECT BY"),
+            (!cluster_by.is_empty(), "CLUSTER BY"),
+            (!distribute_by.is_empty(), "DISTRIBUTE BY"),
+            (!sort_by.is_empty(), "SORT BY"),
+            (qualify.is_some(), "QUALIFY"),
+            (value_table_mode.is_some(), "SELECT AS"),
+            (*flavor != SelectFlavor::Standard, "FROM before SELECT"),
+        ] {
+            if present {
+                return Err(unsupported(what));
+            }
+        }
+        if into.is_some() {
+            return Err(Rejection::new(
+                Code::StatementNotAllowed,
+                "SELECT … INTO writes and is not permitted",
+            ));
+        }
+        if let Some(Distinct::On(_)) = distinct {
+            return Err(unsupported("DISTINCT ON"));
+        }
+
+        let mut scope = self.from(from, parent, ctes)?;
+        for NamedWindowDefinition(name, window) in named_window {
+            normalise(name);
+            match window {
+                NamedWindowExpr::NamedWindow(base) => normalise(base),
+                NamedWindowExpr::WindowSpec(spec) => {
+                    self.window(spec, &scope, ctes)?;
+                }
+            }
+        }
+        let keyword = select_token.0.span.start;
+        let outputs = self.projection(projection, &scope, ctes, named, keyword)?;
+        if distinct.is_some() {
+            for output in &outputs {
+                for column in &output.lineage.columns {
+                    self.touch(*column, Usage::Group);
+                }
+            }
+        }
+        scope.aliases = &outputs;
+        if let Some(expr) = selection {
+            self.predicate(expr, &scope, ctes, Usage::Filter)?;
+        }
+        match group_by {
+            GroupByExpr::All(_) => return Err(unsupported("GROUP BY ALL")),
+            GroupByExpr::Expressions(exprs, modifiers) => {
+                if !modifiers.is_empty() {
+                    return Err(unsupported("WITH ROLLUP, CUBE or TOTALS"));
+                }
+                for expr in exprs {
+                    self.expr(expr, &scope, ctes, Usage::Group)?;
+                }
+            }
+        }
+        if let Some(expr) = having {
+            // Evaluated on groups of rows that have passed the filter: never before it.
+            self.expr(expr, &scope, ctes, Usage::Filter)?;
+        }
+        if let Some(order_by) = order_by {
+            self.order_by(order_by, &scope, ctes)?;
+        }
+        drop(scope);
+        Ok(outputs)
+    }
+
+    fn projection(
+        &mut self,
+        items: &mut [SelectItem],
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+        named: bool,
+        keyword: sqlparser::tokenizer::Location,
+    ) -> Result<Vec<Output>, Rejection> {
+        let unnamed = named
+            && items.iter().any(|item| {
+                matches!(item, SelectItem::UnnamedExpr(expr) if !is_column(expr))
+            });
+        let texts = if unnamed {
+            self.outline.item_texts(keyword, items.len(), self.text)
+        } else {
+            None
+        };
+        let mut outputs = Vec::with_capacity(items.len());
+        for (index, item) in items.iter_mut().enumerate() {
+            match item {
+                SelectItem::UnnamedExpr(expr) => {
+                    let column = is_column(expr);
+                    let string = matches!(expr, Expr::Identifier(ident) if ident.quote_style == Some('"'));
+                    let printed =
+                        (string || (!column && texts.is_none())).then(|| expr.to_string());
+                    let (lineage, name) = self.item(expr, scope, ctes)?;
+                    // `"x"` that is no column is a string, and named after its text.
+                    let name = match name {
+                        Some(name) => name,
+                        None => texts
+                            .as_ref()
+                            .and_then(|t| t.get(index).cloned())
+                            .or(printed)
+                            .unwrap_or_else(|| expr.to_string()),
+                    };
+                    if named && !(column && is_column(expr)) {
+                        let expr = std::mem::replace(expr, Expr::Identifier(Ident::new("")));
+                        *item = SelectItem::ExprWithAlias { expr, alias: encode(&name) };
+                    }
+                    outputs.push(Output { key: self.fold(&name), name, lineage });
+                }
+                SelectItem::ExprWithAlias { expr, alias } => {
+                    normalise(alias);
+                    let (lineage, _) = self.item(expr, scope, ctes)?;
+                    let name = decode(alias).into_owned();
+                    outputs.push(Output { key: self.fold(&name), name, lineage });
+                }
+                SelectItem::ExprWithAliases { expr: _, aliases: _ } => {
+                    return Err(unsupported("several aliases for one expression"));
+                }
+                SelectItem::Wildcard(options) => {
+                    plain_star(options)?;
+                    let Some(columns) = scope.star(None) else {
+                        return Err(Rejection::new(Code::SyntaxInvalid, "`*` without FROM"));
+                    };
+                    self.star(&mut outputs, columns);
+                }
+                SelectItem::QualifiedWildcard(kind, options) => {
+                    plain_star(options)?;
+                    let qualifier = self.star_qualifier(kind)?;
+                    let Some(columns) = scope.star(Some(&qualifier)) else {
+                        return Err(Rejection::new(
+                            Code::NameUnknownRelation,
+                            format!("there is no table `{qualifier}` in FROM"),
+                        ));
+                    };
+                    self.star(&mut outputs, columns);
+                }
+            }
+        }
+        Ok(outputs)
+    }
+
+    fn star(&mut self, outputs: &mut Vec<Output>, columns: Vec<Output>) {
+        for output in columns {
+            for column in &output.lineage.columns {
+                self.touch(*column, Usage::Output);
+            }
+            outputs.push(output);
+        }
+    }
+
+    /// `t.*` or `main.t.*`: the folded qualifier; the schema is dropped, since a derived table that
+    /// may stand there has none.
+    fn star_qualifier(
+        &self,
+        kind: &mut SelectItemQualifiedWildcardKind,
+    ) -> Result<String, Rejection> {
+        let name = match kind {
+            SelectItemQualifiedWildcardKind::ObjectName(ObjectName(name)) => name,
+            SelectItemQualifiedWildcardKind::Expr(_) => {
+                return Err(unsupported("`.*` after an expression"));
+            }
+        };
+        if name.len() > 2 {
+            return Err(unsupported("a name of this form before `.*`"));
+        }
+        if name.len() == 2 {
+            name.remove(0);
+        }
+        match name.as_mut_slice() {
+            [ObjectNamePart::Identifier(ident)] => {
+                normalise(ident);
+                Ok(self.fold(&decode(ident)))
+            }
+            _ => Err(unsupported("a name of this form before `.*`")),
+        }
+    }
+
+    /// A projection item: its lineage, and its column's name if it is one.
+    fn item(
+        &mut self,
+        expr: &mut Expr,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<(Lineage, Option<String>), Rejection> {
+        let columns = self.expr(expr, scope, ctes, Usage::Output)?;
+        if let Some((lineage, name)) = self.column_of(expr, scope) {
+            return Ok((lineage, Some(name)));
+        }
+        Ok((Lineage::computed(columns), None))
+    }
+}
+
+/// Whether an item is a bare column reference, which the engine names after the column.
+fn is_column(expr: &Expr) -> bool {
+    match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
+        Expr::Nested(inner) => is_column(inner),
+        _ => false,
+    }
+}
+
+fn plain_star(options: &WildcardAdditionalOptions) -> Result<(), Rejection> {
+    let WildcardAdditionalOptions {
+        wildcard_token: _,
+        opt_ilike,
+        opt_exclude,
+        opt_except,
+        opt_replace,
+        opt_rename,
+        opt_alias,
+    } = options;
+    if opt_ilike.is_some()
+        || opt_exclude.is_some()
+        || opt_except.is_some()
+        || opt_replace.is_some()
+        || opt_rename.is_some()
+        || opt_alias.is_some()
+    {
+        return Err(unsupported("an option after `*`"));
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Views: their queries are resolved below what the principal sees.
+
+use std::sync::Arc;
+
+use super::{Mode, Resolver, ResolvedStatement, ViewBody, resolve};
+use crate::{
+    access::Usage,
+    catalog::{Catalog, Relation, RelationId, RelationKind},
+    code::Code,
+    limits::Limits,
+    policy::obligation::ColumnLevel,
+    rejection::Rejection,
+    syntax,
+};
+
+impl Resolver<'_> {
+    /// The resolved query of a view, its accesses added to the statement's.
+    pub(super) fn view(
+        &mut self,
+        relation: &Relation,
+        shown: &str,
+    ) -> Result<Arc<ViewBody>, Rejection> {
+        let body = match self.views.get(&relation.id) {
+            Some(body) => body.clone(),
+            None => {
+                let body = Arc::new(self.read_view(relation, shown)?);
+                self.views.insert(relation.id, body.clone());
+                body
+            }
+        };
+        self.count_relation(body.resolved.references.len())?;
+        let access = &body.resolved.access;
+        self.access.relations.extend(&access.relations);
+        self.access.functions.extend(&access.functions);
+        for column in access.columns.keys() {
+            let decision = self.visible.relation(column.relation)?;
+            let hidden = decision
+                .columns
+                .get(usize::from(column.index))
+                .is_none_or(|c| c.level == ColumnLevel::Hidden);
+            // A hidden column is NULL in there: nothing of it is read.
+            if !hidden {
+                self.touch(*column, Usage::View);
+            }
+        }
+        Ok(body)
+    }
+
+    fn read_view(&self, relation: &Relation, shown: &str) -> Result<ViewBody, Rejection> {
+        let refuse = |inner: &Rejection| {
+            // What is missing below belongs to the operator; to the principal the view is not there.
+            let (code, message) = match inner.code() {
+                Code::NameUnknownRelation | Code::PolicyNoPermit | Code::PolicyForbidden => (
+                    Code::NameUnknownRelation,
+                    format!("there is no table or view `{shown}`"),
+                ),
+                Code::PolicyEvaluationFailed => return inner.clone(),
+                _ => (
+                    Code::SyntaxUnsupported,
+                    format!("the view `{shown}` cannot be used: its definition is not understood"),
+                ),
+            };
+            Rejection::new(code, message)
+                .with_operator_detail(format!("view `{}`: {inner}", relation.uid))
+        };
+        let above: &[RelationId] = match self.mode {
+            Mode::View { within } => within,
+            Mode::Statement | Mode::Rewritten { forms: _ } => &[],
+        };
+        if above.contains(&relation.id) {
+            return Err(refuse(&Rejection::new(Code::SyntaxUnsupported, "the view reads itself")));
+        }
+        let within: Vec<_> = above.iter().copied().chain([relation.id]).collect();
+        let resolved = read(self.catalog, self.visible, relation, &within, self.limits)
+            .map_err(|inner| refuse(&inner))?;
+        let has_obligation = resolved.references.iter().any(|r| {
+            r.decision.has_obligation() || r.body.as_ref().is_some_and(|b| b.has_obligation)
+        });
+        Ok(ViewBody { resolved, has_obligation })
+    }
+}
+
+/// Resolves the query of the view `relation`, which stands in the views `within`, itself last.
+pub(crate) fn read(
+    catalog: &Catalog,
+    visible: &dyn super::Visible,
+    relation: &Relation,
+    within: &[RelationId],
+    limits: &Limits,
+) -> Result<ResolvedStatement, Rejection> {
+    debug_assert_eq!(relation.kind, RelationKind::View);
+    let Some(definition) = &relation.definition else {
+        return Err(Rejection::new(Code::SyntaxUnsupported, "the definition is not known"));
+    };
+    let resolved = syntax::parse_view(definition, catalog.dialect(), limits, |parsed| {
+        resolve(parsed, catalog, visible, Mode::View { within }, limits)
+    })?;
+    if !resolved.placeholders.is_empty() || resolved.outputs.len() != relation.columns.len() {
+        return Err(Rejection::new(
+            Code::SyntaxUnsupported,
+            "the definition does not give the columns the catalog has",
+        ));
+    }
+    Ok(resolved)
+}

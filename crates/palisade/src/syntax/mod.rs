@@ -1,0 +1,18 @@
+//! Text to exactly one statement, and back: checks before parsing, the parse, canonical printing and
+//! the gate that compares what was printed with what was meant, and fingerprints.
+
+mod dialect;
+mod fingerprint;
+mod kind;
+mod names;
+mod outline;
+mod parse;
+mod print;
+mod stack;
+
+pub use fingerprint::{Fingerprint, fingerprint};
+pub(crate) use names::{decode, encode};
+pub(crate) use outline::{Outline, named};
+pub(crate) use parse::{ParsedQuery, parse, parse_view};
+pub(crate) use print::print_stable;
+pub(crate) use stack::with_stack;

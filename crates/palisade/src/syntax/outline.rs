@@ -1,0 +1,411 @@
+//! One pass over the tokens: what must be refused before the parser recurses, and what the tree
+//! forgets (the text of each projection item, the number of each `?`).
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use sqlparser::{
+    keywords::Keyword,
+    tokenizer::{Location, Span, Token, TokenWithSpan, Whitespace},
+};
+
+use crate::{code::Code, limits::Limits, rejection::Rejection, value::Placeholder};
+
+/// What the tokens of one statement say.
+#[derive(Debug, Default)]
+pub(crate) struct Outline {
+    /// For each `SELECT` keyword, where its projection items begin and end.
+    pub(crate) projections: HashMap<Location, Vec<(Location, Location)>>,
+    /// For each `?`, its number.
+    pub(crate) positional: HashMap<Location, u32>,
+    /// Every placeholder used.
+    pub(crate) placeholders: BTreeSet<Placeholder>,
+    /// Where integers written in hexadecimal begin: the tree holds them like blobs.
+    pub(crate) hex_numbers: HashSet<Location>,
+    /// Deepest nesting plus longest chain: levels the tree can have.
+    pub(crate) levels: usize,
+}
+
+/// A parenthesis, or the statement itself, while its tokens go by.
+#[derive(Default)]
+struct Level {
+    set_operators: usize,
+    operators: usize,
+    joins: usize,
+    select: Option<Projection>,
+}
+
+struct Projection {
+    keyword: Location,
+    items: Vec<(Location, Location)>,
+    current: Option<(Location, Location)>,
+}
+
+impl Outline {
+    /// Reads the tokens.
+    ///
+    /// # Errors
+    /// `syntax.empty`, `syntax.multiple-statements`, `syntax.character`,
+    /// `syntax.executable-comment`, `limit.depth`.
+    pub(super) fn read(tokens: &[TokenWithSpan], limits: &Limits) -> Result<Self, Rejection> {
+        let mut outline = Self::default();
+        let mut levels = vec![Level::default()];
+        let mut cases = 0usize;
+        let mut deepest = 0usize;
+        let mut longest = 0usize;
+        let mut anonymous = 0u32;
+        let mut ended = false;
+        let mut any = false;
+        for TokenWithSpan { token, span } in tokens {
+            check_characters(token)?;
+            if matches!(token, Token::Whitespace(_) | Token::EOF) {
+                continue;
+            }
+            if matches!(token, Token::SemiColon) {
+                ended = any;
+                continue;
+            }
+            if ended {
+                return Err(Rejection::new(
+                    Code::SyntaxMultiple,
+                    format!("a second statement begins at {}", place(span.start)),
+                ));
+            }
+            any = true;
+            match token {
+                Token::LParen | Token::LBracket | Token::LBrace => {
+                    if let Some(level) = levels.last_mut() {
+                        level.extend(*span);
+                    }
+                    levels.push(Level::default());
+                }
+                Token::RParen | Token::RBracket | Token::RBrace => {
+                    if levels.len() > 1
+                        && let Some(level) = levels.pop()
+                    {
+                        longest = longest.max(level.chain());
+                        outline.close(level);
+                    }
+                    if let Some(level) = levels.last_mut() {
+                        level.extend(*span);
+                    }
+                }
+                Token::Comma => {
+                    if let Some(level) = levels.last_mut() {
+                        longest = longest.max(level.chain());
+                        level.operators = 0;
+                        level.next_item();
+                    }
+                }
+                Token::Word(word) => {
+                    match (word.quote_style, word.keyword) {
+                        (None, Keyword::CASE) => cases += 1,
+                        (None, Keyword::END) => cases = cases.saturating_sub(1),
+                        _ => {}
+                    }
+                    if let Some(level) = levels.last_mut() {
+                        let keyword = word.quote_style.is_none().then_some(word.keyword);
+                        if let Some(done) = level.word(keyword, *span) {
+                            outline.close_projection(done);
+                        }
+                    }
+                }
+                Token::Placeholder(text) => {
+                    if let Some(level) = levels.last_mut() {
+                        level.extend(*span);
+                    }
+                    match outline.placeholder(text, anonymous) {
+                        Some(Placeholder::Number(n)) => {
+                            anonymous = anonymous.max(n);
+                            outline.positional.insert(span.start, n);
+                            outline.placeholders.insert(Placeholder::Number(n));
+                        }
+                        Some(name) => {
+                            outline.placeholders.insert(name);
+                        }
+                        None => {
+                            return Err(Rejection::new(
+                                Code::SyntaxInvalid,
+                                format!("`{text}` is not a placeholder"),
+                            ));
+                        }
+                    }
+                }
+                Token::HexStringLiteral(digits) => {
+                    if let Some(level) = levels.last_mut() {
+                        level.extend(*span);
+                    }
+                    // `0x1F` is two characters longer than its digits, `x'1F'` three.
+                    let width = span.end.column.checked_sub(span.start.column);
+                    if width == u64::try_from(digits.len() + 2).ok() {
+                        outline.hex_numbers.insert(span.start);
+                    }
+                }
+                Token::Number(..) | Token::SingleQuotedString(_) => {
+                    if let Some(level) = levels.last_mut() {
+                        level.extend(*span);
+                    }
+                }
+                other => {
+                    if let Some(level) = levels.last_mut() {
+                        level.extend(*span);
+                        // Every sign counts: which of them chain is the parser's business.
+                        if !matches!(other, Token::Period) {
+                            level.operators += 1;
+                        }
+                    }
+                }
+            }
+            deepest = deepest.max(levels.len() - 1 + cases);
+            if deepest > limits.max_nesting {
+                return Err(Rejection::new(
+                    Code::LimitDepth,
+                    format!(
+                        "the statement is nested deeper than {} at {}",
+                        limits.max_nesting,
+                        place(span.start)
+                    ),
+                ));
+            }
+            let chain = levels.last().map_or(0, Level::chain);
+            if chain > limits.max_chain {
+                return Err(Rejection::new(
+                    Code::LimitDepth,
+                    format!(
+                        "more than {} operators are chained at {}",
+                        limits.max_chain,
+                        place(span.start)
+                    ),
+                ));
+            }
+        }
+        if !any {
+            return Err(Rejection::new(Code::SyntaxEmpty, "the text holds no statement"));
+        }
+        for level in levels {
+            longest = longest.max(level.chain());
+            outline.close(level);
+        }
+        outline.levels = deepest + longest;
+        Ok(outline)
+    }
+
+    /// The text of each projection item of the `SELECT` at `keyword`, if there are `count`.
+    pub(crate) fn item_texts(
+        &self,
+        keyword: Location,
+        count: usize,
+        text: &str,
+    ) -> Option<Vec<String>> {
+        let items = self.projections.get(&keyword)?;
+        if items.len() != count {
+            return None;
+        }
+        let mut cursor = Cursor { text, offset: 0, line: 1, column: 1 };
+        items
+            .iter()
+            .map(|(start, end)| {
+                let start = cursor.advance(*start)?;
+                let end = cursor.advance(*end)?;
+                text.get(start..end).map(str::to_owned)
+            })
+            .collect()
+    }
+
+    /// Whether the literal at this place is written `0x…`.
+    pub(crate) fn is_hex_number(&self, start: Location) -> bool {
+        self.hex_numbers.contains(&start)
+    }
+
+    fn placeholder(&self, text: &str, last: u32) -> Option<Placeholder> {
+        if text == "?" {
+            return last.checked_add(1).map(Placeholder::Number);
+        }
+        if let Some(number) = text.strip_prefix('?') {
+            return number
+                .parse()
+                .ok()
+                .filter(|n| (1..=32_766).contains(n))
+                .map(Placeholder::Number);
+        }
+        named(text)
+    }
+
+    fn close(&mut self, level: Level) {
+        if let Some(projection) = level.select {
+            self.close_projection(projection);
+        }
+    }
+
+    fn close_projection(&mut self, mut projection: Projection) {
+        projection.items.extend(projection.current.take());
+        self.projections.insert(projection.keyword, projection.items);
+    }
+}
+
+/// The name in `:a`, `@a` or `$a`.
+pub(crate) fn named(text: &str) -> Option<Placeholder> {
+    let name = text.strip_prefix([':', '@', '$'])?;
+    let plain = name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
+    (plain && !name.is_empty()).then(|| Placeholder::Name(name.to_owned()))
+}
+
+impl Level {
+    fn chain(&self) -> usize {
+        self.set_operators + self.operators + self.joins
+    }
+
+    fn extend(&mut self, span: Span) {
+        if let Some(projection) = &mut self.select {
+            match &mut projection.current {
+                Some((_, end)) => *end = span.end,
+                None => projection.current = Some((span.start, span.end)),
+            }
+        }
+    }
+
+    fn next_item(&mut self) {
+        if let Some(projection) = &mut self.select {
+            projection.items.extend(projection.current.take());
+        }
+    }
+
+    /// A word goes by; the projection it ends, if it does.
+    fn word(&mut self, keyword: Option<Keyword>, span: Span) -> Option<Projection> {
+        match keyword {
+            Some(Keyword::SELECT) => {
+                let ended = self.select.take();
+                self.operators = 0;
+                self.select = Some(Projection {
+                    keyword: span.start,
+                    items: Vec::new(),
+                    current: None,
+                });
+                return ended;
+            }
+            Some(Keyword::DISTINCT | Keyword::ALL)
+                if self.select.as_ref().is_some_and(|p| p.items.is_empty() && p.current.is_none()) =>
+            {
+                return None;
+            }
+            Some(
+                Keyword::FROM
+                | Keyword::WHERE
+                | Keyword::GROUP
+                | Keyword::HAVING
+                | Keyword::WINDOW
+                | Keyword::ORDER
+                | Keyword::LIMIT,
+            ) => {
+                self.operators = 0;
+                return self.select.take();
+            }
+            Some(Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT) => {
+                self.set_operators += 1;
+                self.operators = 0;
+                self.joins = 0;
+                return self.select.take();
+            }
+            Some(Keyword::JOIN) => {
+                self.joins += 1;
+                self.operators = 0;
+            }
+            Some(
+                Keyword::AND
+                | Keyword::OR
+                | Keyword::NOT
+                | Keyword::IS
+                | Keyword::NOTNULL
+                | Keyword::COLLATE
+                | Keyword::LIKE
+                | Keyword::GLOB
+                | Keyword::MATCH
+                | Keyword::REGEXP
+                | Keyword::BETWEEN
+                | Keyword::IN
+                | Keyword::AT,
+            ) => self.operators += 1,
+            _ => {}
+        }
+        self.extend(span);
+        None
+    }
+}
+
+/// Refuses characters that can hide meaning, in every token but string literals, and comments that
+/// some engine executes.
+fn check_characters(token: &Token) -> Result<(), Rejection> {
+    let text = match token {
+        Token::Word(word) => word.value.as_str(),
+        Token::Whitespace(Whitespace::MultiLineComment(comment)) => {
+            if comment.starts_with('!') || comment.starts_with("M!") {
+                return Err(Rejection::new(
+                    Code::SyntaxExecutableComment,
+                    "a comment begins with `/*!` or `/*M!`, which some engines execute",
+                ));
+            }
+            return Ok(());
+        }
+        Token::Placeholder(text) => text.as_str(),
+        Token::Char(c) => {
+            return if hides_meaning(*c) { Err(hidden(*c)) } else { Ok(()) };
+        }
+        _ => return Ok(()),
+    };
+    if text.is_ascii() && !text.bytes().any(|b| b.is_ascii_control()) {
+        return Ok(());
+    }
+    match text.chars().find(|c| hides_meaning(*c)) {
+        Some(c) => Err(hidden(c)),
+        None => Ok(()),
+    }
+}
+
+fn hidden(c: char) -> Rejection {
+    Rejection::new(
+        Code::SyntaxCharacter,
+        format!("the character U+{:04X} stands outside of a string literal", u32::from(c)),
+    )
+}
+
+/// Control, zero-width, direction and tag characters, and spaces that are not ASCII: none is needed
+/// in a name, and each makes a name read as another (G26, M38).
+fn hides_meaning(c: char) -> bool {
+    c.is_control()
+        || (c.is_whitespace() && c != ' ')
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// A position as people count it.
+fn place(location: Location) -> String {
+    format!("line {}, column {}", location.line, location.column)
+}
+
+/// Turns locations, in order, into byte offsets in one pass.
+struct Cursor<'t> {
+    text: &'t str,
+    offset: usize,
+    line: u64,
+    column: u64,
+}
+
+impl Cursor<'_> {
+    fn advance(&mut self, to: Location) -> Option<usize> {
+        for c in self.text.get(self.offset..)?.chars() {
+            if (self.line, self.column) >= (to.line, to.column) {
+                break;
+            }
+            self.offset += c.len_utf8();
+            if c == '\n' {
+                self.line += 1;
+                self.column = 1;
+            } else {
+                self.column += 1;
+            }
+        }
+        Some(self.offset)
+    }
+}

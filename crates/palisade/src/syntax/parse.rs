@@ -1,0 +1,211 @@
+//! From text to exactly one query.
+
+use sqlparser::{
+    ast::{Query, Statement},
+    parser::{Parser, ParserError},
+    tokenizer::{Token, TokenWithSpan, Tokenizer},
+};
+
+use super::{Outline, dialect, kind};
+use crate::{code::Code, dialect::Dialect, limits::Limits, rejection::Rejection};
+
+/// A query as the parser read it, with what the tree forgets.
+#[derive(Debug)]
+pub(crate) struct ParsedQuery<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) query: Box<Query>,
+    pub(crate) outline: Outline,
+}
+
+/// Reads `text`, checks it and gives the one query in it to `with`, on a stack that has room for the
+/// tree and for dropping it.
+///
+/// # Errors
+/// Every code of the stages `syntax` and `limit`, and `statement.not-allowed` for statements that
+/// are not queries.
+pub(crate) fn parse<T>(
+    text: &str,
+    dialect: Dialect,
+    limits: &Limits,
+    with: impl FnOnce(ParsedQuery<'_>) -> Result<T, Rejection>,
+) -> Result<T, Rejection> {
+    if text.len() > limits.max_query_bytes {
+        return Err(Rejection::new(
+            Code::LimitQuerySize,
+            format!(
+                "the statement has {} bytes; the limit is {}",
+                text.len(),
+                limits.max_query_bytes
+            ),
+        ));
+    }
+    if text.contains('\0') {
+        return Err(Rejection::new(Code::SyntaxCharacter, "the statement holds a NUL character"));
+    }
+    let tokens = tokenize(text, dialect)?;
+    let outline = Outline::read(&tokens, limits)?;
+    super::with_stack(outline.levels, move || {
+        let query = parse_tokens(tokens, dialect, limits)?;
+        with(ParsedQuery { text, query, outline })
+    })
+}
+
+/// Reads the query of a view, which the engine itself stored.
+pub(crate) fn parse_view<T>(
+    text: &str,
+    dialect: Dialect,
+    limits: &Limits,
+    with: impl FnOnce(ParsedQuery<'_>) -> Result<T, Rejection>,
+) -> Result<T, Rejection> {
+    parse(text, dialect, limits, with)
+}
+
+pub(super) fn tokenize(text: &str, dialect: Dialect) -> Result<Vec<TokenWithSpan>, Rejection> {
+    Tokenizer::new(dialect::parser_dialect(dialect), text)
+        .with_unescape(false)
+        .tokenize_with_location()
+        .map_err(|error| Rejection::new(Code::SyntaxInvalid, error.to_string()))
+}
+
+/// Parses tokens that [`Outline::read`] has passed.
+pub(super) fn parse_tokens(
+    tokens: Vec<TokenWithSpan>,
+    dialect: Dialect,
+    limits: &Limits,
+) -> Result<Box<Query>, Rejection> {
+    let first = tokens.iter().find_map(|t| match &t.token {
+        Token::Word(word) => Some(word.value.to_ascii_uppercase()),
+        Token::Whitespace(_) | Token::SemiColon => None,
+        other => Some(other.to_string()),
+    });
+    // The outline has bounded nesting; the parser's own count is only the last resort.
+    let recursion = limits.max_nesting.saturating_mul(8).saturating_add(64);
+    let parsed = Parser::new(dialect::parser_dialect(dialect))
+        .with_recursion_limit(recursion)
+        .with_options(dialect::options())
+        .with_tokens_with_locations(tokens)
+        .parse_statements();
+    let mut statements = parsed.map_err(|error| unparsed(&error, first.as_deref()))?;
+    match (statements.pop(), statements.is_empty()) {
+        (Some(Statement::Query(query)), true) => Ok(query),
+        (Some(other), true) => Err(not_allowed(kind::name(&other))),
+        (Some(_), false) => {
+            Err(Rejection::new(Code::SyntaxMultiple, "the text holds more than one statement"))
+        }
+        (None, _) => Err(Rejection::new(Code::SyntaxEmpty, "the text holds no statement")),
+    }
+}
+
+/// What the parser does not read may still say what it is by its first word.
+fn unparsed(error: &ParserError, first: Option<&str>) -> Rejection {
+    match error {
+        ParserError::RecursionLimitExceeded => {
+            Rejection::new(Code::LimitDepth, "the statement is nested too deeply")
+        }
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => match first {
+            Some("SELECT" | "WITH" | "VALUES" | "(" | "") | None => {
+                Rejection::new(Code::SyntaxInvalid, message.clone())
+            }
+            Some(word) if word.bytes().all(|b| b.is_ascii_alphabetic()) && is_verb(word) => {
+                not_allowed(word)
+            }
+            Some(_) => Rejection::new(Code::SyntaxInvalid, message.clone()),
+        },
+    }
+}
+
+/// Words that begin statements of one engine or another.
+fn is_verb(word: &str) -> bool {
+    const VERBS: &[&str] = &[
+        "ABORT", "ALTER", "ANALYZE", "ATTACH", "BEGIN", "CALL", "CLUSTER", "COMMENT", "COMMIT",
+        "COPY", "CREATE", "DEALLOCATE", "DECLARE", "DELETE", "DESC", "DESCRIBE", "DETACH",
+        "DISCARD", "DO", "DROP", "END", "EXECUTE", "EXPLAIN", "FETCH", "FLUSH", "GRANT",
+        "HANDLER", "IMPORT", "INSERT", "INSTALL", "KILL", "LISTEN", "LOAD", "LOCK", "MERGE",
+        "MOVE", "NOTIFY", "OPTIMIZE", "PRAGMA", "PREPARE", "PURGE", "REASSIGN", "REFRESH",
+        "REINDEX", "RELEASE", "RENAME", "REPAIR", "REPLACE", "RESET", "REVOKE", "ROLLBACK",
+        "SAVEPOINT", "SECURITY", "SET", "SHOW", "SHUTDOWN", "START", "STOP", "TABLE", "TRUNCATE",
+        "UNLISTEN", "UNLOCK", "UPDATE", "USE", "VACUUM", "XA",
+    ];
+    VERBS.binary_search(&word).is_ok()
+}
+
+fn not_allowed(verb: &str) -> Rejection {
+    Rejection::new(
+        Code::StatementNotAllowed,
+        format!("{verb} statements are not permitted; only queries can be run"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+    use super::*;
+
+    fn code(text: &str) -> Option<Code> {
+        parse(text, Dialect::Sqlite, &Limits::default(), |_| Ok(())).err().map(|r| r.code())
+    }
+
+    #[test]
+    fn exactly_one_query() {
+        for (text, expected) in [
+            ("SELECT 1", None),
+            ("SELECT 1;", None),
+            (";; SELECT 1 ; ;", None),
+            ("", Some(Code::SyntaxEmpty)),
+            (" ; ", Some(Code::SyntaxEmpty)),
+            ("-- nothing\n/* at all */", Some(Code::SyntaxEmpty)),
+            ("SELECT 1; DROP TABLE t", Some(Code::SyntaxMultiple)),
+            ("SELECT 1;;DROP TABLE t", Some(Code::SyntaxMultiple)),
+            ("SELECT 1 /*!;DROP TABLE t*/", Some(Code::SyntaxExecutableComment)),
+            ("SELECT 1 /*M! + 1 */", Some(Code::SyntaxExecutableComment)),
+            ("SELECT 'a\0b'", Some(Code::SyntaxCharacter)),
+            ("SELECT\u{200b}x FROM t", Some(Code::SyntaxCharacter)),
+            ("SELECT '\u{200b}'", None),
+            ("SELEC 1", Some(Code::SyntaxInvalid)),
+            ("SELECT 1 FROM", Some(Code::SyntaxInvalid)),
+            ("VACUUM INTO '/tmp/x'", Some(Code::StatementNotAllowed)),
+            ("PRAGMA query_only = 0", Some(Code::StatementNotAllowed)),
+            ("DELETE FROM t", Some(Code::StatementNotAllowed)),
+            ("WITH x AS (SELECT 1) DELETE FROM t", None),
+            ("ATTACH 'x' AS y", Some(Code::StatementNotAllowed)),
+        ] {
+            assert_eq!(code(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn depth_is_refused_before_it_is_parsed() {
+        let parens = format!("SELECT {}1{}", "(".repeat(100_000), ")".repeat(100_000));
+        assert_eq!(code(&parens), Some(Code::LimitDepth));
+        let union = vec!["SELECT 1"; 600].join(" UNION ");
+        assert_eq!(code(&union), Some(Code::LimitDepth));
+        let chain = format!("SELECT {}1", "1 OR ".repeat(2000));
+        assert_eq!(code(&chain), Some(Code::LimitDepth));
+        let signs = format!("SELECT {}1", "- ".repeat(2000));
+        assert_eq!(code(&signs), Some(Code::LimitDepth));
+        let list = format!("SELECT 1 IN ({})", vec!["1"; 20_000].join(","));
+        assert_eq!(code(&list), None);
+        let long = format!("SELECT '{}'", "x".repeat(10 << 20));
+        assert_eq!(code(&long), Some(Code::LimitQuerySize));
+    }
+
+    #[test]
+    fn items_keep_their_text() {
+        let text = "SELECT DISTINCT a,  count( * ) AS n, (SELECT x, y FROM u) /* c */, f(a, b)\nFROM t";
+        let texts = parse(text, Dialect::Sqlite, &Limits::default(), |parsed| {
+            let mut all: Vec<_> = parsed.outline.projections.keys().copied().collect();
+            all.sort();
+            let first = all.first().copied().unwrap_or_else(|| panic!("no select"));
+            Ok(parsed.outline.item_texts(first, 4, text))
+        });
+        assert_eq!(
+            texts.ok().flatten().unwrap_or_default(),
+            ["a", "count( * ) AS n", "(SELECT x, y FROM u)", "f(a, b)"]
+        );
+    }
+
+    #[test]
+    fn verbs_are_sorted() {
+        assert!(is_verb("ABORT") && is_verb("XA") && is_verb("PRAGMA") && is_verb("REPLACE"));
+    }
+}
