@@ -1,1 +1,18 @@
+//! SQLite behind Palisade: a driver with the engine's own locks, and no policy.
+//!
+//! [`SqliteBackend`] runs what the firewall printed, and nothing else: read-only file, read-only
+//! transaction, authorizer, defensive mode, limits, deadline. [`introspect`] reads a catalog from a
+//! database or from the text of its schema.
 
+mod backend;
+mod ddl;
+mod execute;
+pub mod introspect;
+mod load;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+pub use backend::{OpenError, SqliteBackend};
+pub use introspect::{IntrospectError, catalog, catalog_from_ddl};
+pub use load::{CreateError, LoadError, create_database};

@@ -1,8 +1,25 @@
-//! The one gate to a database.
+//! The one gate to a database: decide, run what was printed, scan, record.
 
-use std::{future::Future, ops::ControlFlow};
+use std::{
+    future::Future,
+    ops::ControlFlow,
+    sync::Arc,
+    time::Duration,
+};
 
-use crate::{dialect::Dialect, rewrite::RewrittenStatement, value::Value};
+use crate::{
+    audit::{AuditRecord, AuditSink},
+    code::Code,
+    dialect::Dialect,
+    firewall::{Decision, Firewall, VisibleRelation},
+    host::Host,
+    limits::Limits,
+    rejection::Rejection,
+    rewrite::RewrittenStatement,
+    scan::{Action, Envelope, Marker, ScanSession},
+    session::Session,
+    value::{Params, Value},
+};
 
 /// A database behind the gate: a driver and nothing else. It holds no policy; what it adds is the
 /// engine's own locks (read-only mode, time-outs, authorizer).
@@ -51,4 +68,227 @@ pub enum BackendErrorKind {
     SecondLock,
     /// No connection, or a broken database.
     Unavailable,
+}
+
+/// What the agent gets.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Scanned rows.
+    Rows(Envelope),
+    /// A refusal.
+    Rejected(Refusal),
+}
+
+/// A refusal on its way out.
+#[derive(Debug)]
+pub struct Refusal {
+    /// Why.
+    pub rejection: Rejection,
+    /// An opaque id that the operator's log explains, where the fault was not the agent's.
+    pub incident: Option<String>,
+}
+
+/// What the operator gets beside it.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// The text that was run.
+    pub rewritten: Option<String>,
+    /// Ids of the determining policies.
+    pub policies: Vec<String>,
+    /// From the text to the answer.
+    pub duration: Duration,
+}
+
+/// The gate. Tools, commands and endpoints reach a database through one of these and in no other way.
+pub struct Guard<B> {
+    firewall: Arc<Firewall>,
+    backend: B,
+    host: Arc<dyn Host>,
+    audit: Arc<dyn AuditSink>,
+    on_finding: Action,
+}
+
+impl<B> std::fmt::Debug for Guard<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard").field("firewall", &self.firewall).finish_non_exhaustive()
+    }
+}
+
+impl<B: Backend> Guard<B> {
+    /// A gate that decides by `firewall`, runs on `backend` and records to `audit`.
+    pub fn new(
+        firewall: Arc<Firewall>,
+        backend: B,
+        host: Arc<dyn Host>,
+        audit: Arc<dyn AuditSink>,
+    ) -> Self {
+        Self { firewall, backend, host, audit, on_finding: Action::default() }
+    }
+
+    /// What becomes of a cell in which a detector finds something; flagged if not called.
+    #[must_use]
+    pub fn on_finding(self, on_finding: Action) -> Self {
+        Self { on_finding, ..self }
+    }
+
+    /// The firewall it decides by.
+    #[must_use]
+    pub fn firewall(&self) -> &Firewall {
+        &self.firewall
+    }
+
+    /// The relations that exist for `session`.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed`.
+    pub fn relations(&self, session: &Session) -> Result<Vec<VisibleRelation>, Refusal> {
+        self.firewall.relations(session).map_err(|rejection| self.refusal(rejection))
+    }
+
+    /// Decides about `sql`, runs it if permitted, scans what comes back and records it.
+    pub async fn query(&self, sql: &str, params: &Params, session: &Session) -> Outcome {
+        self.query_within(sql, params, session, self.firewall.limits()).await.0
+    }
+
+    /// Like [`query`](Self::query) with limits that may be lower than the firewall's own, and with
+    /// the operator's part of the answer.
+    pub async fn query_within(
+        &self,
+        sql: &str,
+        params: &Params,
+        session: &Session,
+        limits: &Limits,
+    ) -> (Outcome, Report) {
+        let start = self.host.monotonic();
+        let mut report = Report::default();
+        let mut relations = Vec::new();
+        let result = self.run(sql, params, session, limits, &mut report, &mut relations).await;
+        report.duration = self.host.monotonic().saturating_sub(start);
+        let outcome = match result {
+            Ok(envelope) => Outcome::Rows(envelope),
+            Err(rejection) => Outcome::Rejected(self.refusal(rejection)),
+        };
+        let record = self.record(sql, session, &outcome, &report, relations);
+        if let Err(why) = self.audit.record(&record) {
+            // What is not recorded is not answered.
+            let rejection =
+                Rejection::new(Code::Internal, Code::Internal.summary()).with_operator_detail(why);
+            return (Outcome::Rejected(self.refusal(rejection)), report);
+        }
+        let outcome = match outcome {
+            Outcome::Rows(envelope) => {
+                let ms = u64::try_from(report.duration.as_millis()).unwrap_or(u64::MAX);
+                Outcome::Rows(envelope.with_duration_ms(ms))
+            }
+            rejected @ Outcome::Rejected(_) => rejected,
+        };
+        (outcome, report)
+    }
+
+    async fn run(
+        &self,
+        sql: &str,
+        params: &Params,
+        session: &Session,
+        limits: &Limits,
+        report: &mut Report,
+        relations: &mut Vec<String>,
+    ) -> Result<Envelope, Rejection> {
+        if self.backend.dialect() != self.firewall.catalog().dialect() {
+            return Err(internal("the backend speaks another dialect than the catalog"));
+        }
+        let statement = match self.firewall.check_within(sql, params, session, limits) {
+            Ok(Decision::Allow(statement)) => statement,
+            Ok(Decision::Reject(rejection)) => {
+                report.policies = rejection.policies().to_vec();
+                return Err(rejection);
+            }
+            Err(error) => return Err(internal(&error.to_string())),
+        };
+        report.rewritten = Some(statement.sql().to_owned());
+        report.policies = statement.policies().to_vec();
+        *relations = statement.relations().to_vec();
+        let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
+        let mut scan = ScanSession::new(statement.scan_plan(), self.on_finding, marker);
+        self.backend.execute(&statement, &mut scan).await.map_err(|error| refused(&error))?;
+        Ok(Envelope::new(scan.finish()?))
+    }
+
+    /// Gives an incident id to refusals whose reason is not the agent's to know.
+    fn refusal(&self, rejection: Rejection) -> Refusal {
+        let ours = match rejection.code() {
+            Code::Internal | Code::PolicyEvaluationFailed | Code::DatabaseUnavailable => true,
+            code => rejection.operator_detail().is_some() && code == Code::DatabaseRejected,
+        };
+        let incident = ours.then(|| match self.host.random() {
+            Ok(bytes) => bytes.iter().take(8).map(|b| format!("{b:02x}")).collect(),
+            Err(_) => "unnumbered".to_owned(),
+        });
+        Refusal { rejection, incident }
+    }
+
+    fn record(
+        &self,
+        sql: &str,
+        session: &Session,
+        outcome: &Outcome,
+        report: &Report,
+        relations: Vec<String>,
+    ) -> AuditRecord {
+        let fingerprint = self.firewall.fingerprint(sql);
+        let mut record = AuditRecord {
+            time_ms: u64::try_from(self.host.unix_time().as_millis()).unwrap_or(u64::MAX),
+            principal: session.principal().to_string(),
+            transport: session.transport().name(),
+            fingerprint: fingerprint.id,
+            statement: fingerprint.normalized,
+            decision: "allow",
+            code: None,
+            detail: None,
+            incident: None,
+            policies: report.policies.clone(),
+            relations,
+            rows: 0,
+            truncated: false,
+            findings: 0,
+            duration_us: u64::try_from(report.duration.as_micros()).unwrap_or(u64::MAX),
+        };
+        match outcome {
+            Outcome::Rows(envelope) => {
+                let answer = envelope.answer();
+                record.rows = u64::try_from(answer.row_count()).unwrap_or(u64::MAX);
+                record.truncated = answer.truncation().is_some();
+                record.findings = u64::try_from(answer.findings().len()).unwrap_or(u64::MAX);
+            }
+            Outcome::Rejected(refusal) => {
+                record.decision = "reject";
+                record.code = Some(refusal.rejection.code());
+                record.incident = refusal.incident.clone();
+                // An engine's message can hold values: it goes to the log, not into the record.
+                record.detail = match refusal.rejection.code() {
+                    Code::DatabaseRejected | Code::DatabaseUnavailable | Code::LimitResource => {
+                        None
+                    }
+                    _ => refusal.rejection.operator_detail().map(str::to_owned),
+                };
+            }
+        }
+        record
+    }
+}
+
+fn internal(detail: &str) -> Rejection {
+    Rejection::new(Code::Internal, Code::Internal.summary()).with_operator_detail(detail)
+}
+
+/// What an agent may know of a database's failure: its kind, in our words.
+fn refused(error: &BackendError) -> Rejection {
+    let code = match error.kind {
+        BackendErrorKind::Timeout => Code::LimitTime,
+        BackendErrorKind::Resource => Code::LimitResource,
+        BackendErrorKind::Rejected => Code::DatabaseRejected,
+        BackendErrorKind::SecondLock => Code::Internal,
+        BackendErrorKind::Unavailable => Code::DatabaseUnavailable,
+    };
+    Rejection::new(code, code.summary()).with_operator_detail(error.detail.clone())
 }

@@ -1,11 +1,15 @@
 //! Palisade: a SQL firewall for AI agents.
 
 pub mod access;
+pub mod audit;
 pub mod catalog;
 pub mod code;
 pub mod dialect;
 mod digest;
+pub mod error;
+pub mod firewall;
 pub mod guard;
+pub mod host;
 pub mod ident;
 pub mod limits;
 pub mod lineage;

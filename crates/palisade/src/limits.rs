@@ -47,4 +47,19 @@ impl Limits {
     pub fn statement_timeout(&self) -> Duration {
         Duration::from_millis(self.statement_timeout_ms)
     }
+
+    /// Each limit at the smaller of the two: what a caller asks for may lower, never raise.
+    #[must_use]
+    pub fn lowered_by(&self, other: &Self) -> Self {
+        Self {
+            max_query_bytes: self.max_query_bytes.min(other.max_query_bytes),
+            max_nesting: self.max_nesting.min(other.max_nesting),
+            max_chain: self.max_chain.min(other.max_chain),
+            max_relations: self.max_relations.min(other.max_relations),
+            max_rows: self.max_rows.min(other.max_rows),
+            max_result_bytes: self.max_result_bytes.min(other.max_result_bytes),
+            max_cell_bytes: self.max_cell_bytes.min(other.max_cell_bytes),
+            statement_timeout_ms: self.statement_timeout_ms.min(other.statement_timeout_ms),
+        }
+    }
 }

@@ -1,2 +1,134 @@
 //! The decision: Cedar policies over what a statement touches.
+//!
+//! A [`PolicySet`] is loaded from texts against one catalog; everything that can be wrong with it is
+//! found then, with file and line. A [`SessionView`] is what one principal gets to see of the
+//! catalog, decided when first asked and remembered. Cedar itself skips a policy that fails to
+//! evaluate; here a failure denies. No other module names Cedar.
+
+mod annotation;
+mod authorize;
+mod classification;
+mod decide;
+mod filter;
+#[cfg(test)]
+mod fixture;
+mod lint;
+mod literals;
+mod load;
 pub mod obligation;
+mod problem;
+mod rows;
+mod schema;
+mod slice;
+mod source;
+mod store;
+mod view;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+pub use authorize::Permit;
+pub use classification::ColumnFlow;
+pub use problem::{PolicyErrors, PolicyProblem, SourceSpan};
+pub use schema::schema_text;
+pub use view::{FunctionDecision, SessionView};
+
+pub(crate) use authorize::authorize;
+
+use load::Loaded;
+
+use crate::{catalog::Catalog, session::Session};
+
+/// The texts of a policy folder. The core reads no files; whoever does fills this.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PolicySources {
+    /// The `*.cedar` files.
+    pub policies: Vec<PolicyFile>,
+    /// `principals.cedarschema`: the entity types `Agent`, `User` and `Role` with their attributes.
+    /// Without it they have none and can be members of roles.
+    pub principals_schema: Option<String>,
+    /// `entities.json`: principals and roles in Cedar's JSON format.
+    pub entities: Option<String>,
+    /// `classification.toml`: tags of columns and tables.
+    pub classification: Option<String>,
+}
+
+/// A file of Cedar policies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyFile {
+    /// Its name, for messages; without folders and extension it names policies that have no `@id`.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// Validated policies over one catalog. Immutable; make a new one when either changes.
+#[derive(Debug)]
+pub struct PolicySet {
+    loaded: Arc<Loaded>,
+    sessions: Mutex<HashMap<Session, Arc<SessionView>>>,
+}
+
+/// How many sessions' decisions are remembered; when more come, all are forgotten.
+const SESSIONS: usize = 1024;
+
+impl PolicySet {
+    /// Parses, validates and checks `sources` against `catalog`. `flow` says which columns of views
+    /// and which generated columns are computed from which others, for their tags.
+    ///
+    /// # Errors
+    /// If anything is wrong: syntax, an unknown type, attribute, entity or annotation, a row policy
+    /// that forbids by a condition without SQL form. All problems of a stage are reported together.
+    pub fn load(
+        sources: &PolicySources,
+        catalog: &Arc<Catalog>,
+        flow: &ColumnFlow,
+    ) -> Result<Self, PolicyErrors> {
+        let loaded = Arc::new(load::load(sources, catalog, flow)?);
+        Ok(Self { loaded, sessions: Mutex::default() })
+    }
+
+    /// The Cedar schema generated from `catalog`, the principal types aside.
+    #[must_use]
+    pub fn schema_text(catalog: &Catalog) -> String {
+        schema_text(catalog)
+    }
+
+    /// A digest of the sources, the catalog and the flow: equal versions, equal decisions.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.loaded.version
+    }
+
+    /// What is odd but does not stop the policies from loading.
+    #[must_use]
+    pub fn warnings(&self) -> &[PolicyProblem] {
+        &self.loaded.warnings
+    }
+
+    /// The catalog the policies were loaded against.
+    #[must_use]
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.loaded.catalog
+    }
+
+    /// What exists for `session`. Nothing is decided yet; what gets decided is remembered, for this
+    /// session and any equal one.
+    #[must_use]
+    pub fn session(&self, session: &Session) -> Arc<SessionView> {
+        // A poisoned lock guards a map of finished values; the panic was elsewhere.
+        let sessions = || self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(view) = sessions().get(session) {
+            return Arc::clone(view);
+        }
+        // Made without the lock; where two threads make one, the first stays.
+        let view = Arc::new(SessionView::new(Arc::clone(&self.loaded), session));
+        let mut sessions = sessions();
+        if sessions.len() >= SESSIONS {
+            sessions.clear();
+        }
+        Arc::clone(sessions.entry(session.clone()).or_insert(view))
+    }
+}

@@ -401,10 +401,11 @@ impl<'a> Resolver<'a> {
                 Ok(())
             }
             Value::Placeholder(text) => {
-                let placeholder = match self.outline.positional.get(&start) {
+                let written = text.strip_prefix('?').and_then(|n| n.parse().ok());
+                let placeholder = match written.or(self.outline.positional.get(&start).copied()) {
                     Some(number) => {
                         *text = format!("?{number}");
-                        Placeholder::Number(*number)
+                        Placeholder::Number(number)
                     }
                     None => named(text).ok_or_else(|| {
                         Rejection::new(Code::SyntaxInvalid, "a placeholder of this form")

@@ -23,6 +23,7 @@ use sqlparser::ast::Query;
 
 pub(crate) use from::{marked, reference_index};
 pub(crate) use scope::Output;
+pub(crate) use view::read as read_view;
 
 use crate::{
     access::{AccessSet, Usage},

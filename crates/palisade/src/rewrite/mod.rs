@@ -1,22 +1,63 @@
 //! Before the database: the permit becomes a statement that is safe to run exactly as printed.
+//!
+//! Obligations hold at the source: each physical reference to a relation that is masked, hidden in
+//! part or filtered is replaced by a derived table that projects what may be seen. Everything above
+//! it computes on masked values. The result is printed, parsed and resolved again: it must be the
+//! same tree, and touch nothing that was not permitted.
 
-use std::collections::BTreeSet;
+mod filter;
+mod limit;
+mod mask;
+mod source;
+mod sql;
 
-use crate::{limits::Limits, scan::ScanPlan, value::Value};
+use std::{collections::BTreeSet, ops::ControlFlow};
 
-/// A statement that may be run exactly as printed. Only [`rewrite`](self) makes one, from a permit
-/// taken by value; it cannot be serialised or built from text.
+use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
+
+use crate::{
+    catalog::{Catalog, RelationId},
+    code::Code,
+    limits::Limits,
+    policy::{Permit, obligation::ColumnLevel},
+    rejection::Rejection,
+    resolve::{self, Mode, Output, Reference, ResolvedStatement, Visible},
+    scan::{OutputColumn, ScanPlan},
+    syntax::{self, Outline, ParsedQuery},
+    value::{Params, Value},
+};
+
+/// A statement that may be run exactly as printed. Only the rewriter makes one, from a permit taken
+/// by value; it cannot be serialised or built from text.
+///
+/// ```compile_fail
+/// let forged = palisade::rewrite::RewrittenStatement { sql: "DROP TABLE t".to_owned() };
+/// ```
+///
+/// ```compile_fail
+/// fn serialisable<T: serde::Serialize>() {}
+/// serialisable::<palisade::rewrite::RewrittenStatement>();
+/// ```
 #[derive(Debug)]
 pub struct RewrittenStatement {
-    pub(crate) sql: String,
-    pub(crate) params: Vec<Value>,
-    pub(crate) scan_plan: ScanPlan,
-    pub(crate) engine_reads: BTreeSet<(String, String)>,
-    pub(crate) engine_functions: BTreeSet<&'static str>,
-    pub(crate) limits: Limits,
+    sql: String,
+    params: Vec<Value>,
+    scan_plan: ScanPlan,
+    engine_reads: BTreeSet<(String, String)>,
+    engine_functions: BTreeSet<&'static str>,
+    limits: Limits,
+    policies: Vec<String>,
+    sources: Vec<(String, String)>,
+    relations: Vec<String>,
 }
 
 impl RewrittenStatement {
+    /// Uids of every relation it reads, views and what stands below them included.
+    #[must_use]
+    pub fn relations(&self) -> &[String] {
+        &self.relations
+    }
+
     /// The text to run, and nothing else.
     #[must_use]
     pub fn sql(&self) -> &str {
@@ -53,4 +94,254 @@ impl RewrittenStatement {
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
+
+    /// Ids of the policies that determined the permit; the operator's.
+    #[must_use]
+    pub fn policies(&self) -> &[String] {
+        &self.policies
+    }
+
+    /// For each relation with obligations, its uid and what stands in its place; the operator's.
+    #[must_use]
+    pub fn sources(&self) -> &[(String, String)] {
+        &self.sources
+    }
+}
+
+/// Applies what `permit` demands to `resolved`.
+///
+/// # Errors
+/// `obligation.inapplicable`, `syntax.not-stable`, `syntax.unsupported` for a LIMIT that cannot be
+/// bounded, `internal` if the result is not within what was permitted.
+pub(crate) fn rewrite(
+    resolved: ResolvedStatement,
+    permit: Permit,
+    params: &Params,
+    catalog: &Catalog,
+    visible: &dyn Visible,
+    limits: &Limits,
+) -> Result<RewrittenStatement, Rejection> {
+    let (policies, permitted_rows) = (permit.policies().to_vec(), permit.max_rows());
+    // A permit is used once.
+    drop(permit);
+    let ResolvedStatement {
+        mut query,
+        references,
+        outputs,
+        access,
+        placeholders,
+        needs_fence,
+        levels: _,
+    } = resolved;
+    let max_rows = permitted_rows.unwrap_or(u64::MAX).min(limits.max_rows);
+
+    let mut engine = Engine { reads: BTreeSet::new(), functions: access.functions.clone() };
+    let mut forms: Vec<(RelationId, Box<Query>)> = Vec::new();
+    for reference in &references {
+        engine.reference(reference, catalog, &access);
+        if needs_form(reference) && !forms.iter().any(|(id, _)| *id == reference.relation) {
+            let form = source::form(reference, catalog, needs_fence, false, &mut engine.functions)?;
+            forms.push((reference.relation, form));
+        }
+    }
+    replace_references(&mut query, &references, &forms)?;
+    limit::bound(&mut query, max_rows, params)?;
+
+    let (sql, again) = syntax::print_stable(&query, catalog.dialect(), limits)?;
+    let parsed = ParsedQuery { text: &sql, query: again, outline: Outline::default() };
+    let check = resolve::resolve(parsed, catalog, visible, Mode::Rewritten { forms: &forms }, limits)
+        .map_err(|inner| not_as_decided(&inner.to_string()))?;
+    if !check.access.within(&access) {
+        return Err(not_as_decided("it touches more than was permitted"));
+    }
+    let names = |outputs: &[Output]| outputs.iter().map(|o| o.name.clone()).collect::<Vec<_>>();
+    if names(&check.outputs) != names(&outputs) {
+        return Err(not_as_decided("its columns have other names"));
+    }
+
+    let mut bound = Vec::new();
+    let mut numbered: Vec<_> = placeholders.iter().map(|(p, n)| (*n, p)).collect();
+    numbered.sort_unstable();
+    for (_, placeholder) in numbered {
+        let value = params.lookup(placeholder).ok_or_else(|| {
+            Rejection::new(Code::ParameterMismatch, "a parameter the statement uses is not given")
+        })?;
+        bound.push(value.clone());
+    }
+    let filtered = references.iter().any(|r| source::is_filtered(r));
+    Ok(RewrittenStatement {
+        params: bound,
+        scan_plan: ScanPlan {
+            columns: output_columns(&outputs, &references, catalog, visible)?,
+            max_rows,
+            max_result_bytes: limits.max_result_bytes,
+            max_cell_bytes: limits.max_cell_bytes,
+            filtered,
+        },
+        engine_reads: engine.reads,
+        engine_functions: engine.functions,
+        limits: limits.clone(),
+        policies,
+        relations: access
+            .relations()
+            .filter_map(|id| catalog.relation(id))
+            .map(|r| r.uid.clone())
+            .collect(),
+        sources: forms
+            .iter()
+            .filter_map(|(id, form)| Some((catalog.relation(*id)?.uid.clone(), form.to_string())))
+            .collect(),
+        sql,
+    })
+}
+
+/// Whether a reference must be replaced.
+fn needs_form(reference: &Reference) -> bool {
+    reference.decision.has_obligation()
+        || reference.body.as_ref().is_some_and(|body| body.has_obligation)
+}
+
+/// Puts the source forms where the marked references stand; each must be met exactly once.
+fn replace_references(
+    query: &mut Query,
+    references: &[Reference],
+    forms: &[(RelationId, Box<Query>)],
+) -> Result<(), Rejection> {
+    let mut visitor = Replacing { references, forms, seen: vec![0; references.len()] };
+    let _ = VisitMut::visit(query, &mut visitor);
+    if visitor.seen.iter().any(|count| *count != 1) {
+        return Err(not_as_decided("a reference was not met exactly once"));
+    }
+    Ok(())
+}
+
+struct Replacing<'r> {
+    references: &'r [Reference],
+    forms: &'r [(RelationId, Box<Query>)],
+    seen: Vec<usize>,
+}
+
+impl VisitorMut for Replacing<'_> {
+    type Break = ();
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        let TableFactor::Table { name, alias, .. } = factor else {
+            return ControlFlow::Continue(());
+        };
+        let Some(index) = resolve::reference_index(name) else {
+            return ControlFlow::Continue(());
+        };
+        if let Some(count) = self.seen.get_mut(index) {
+            *count += 1;
+        }
+        let Some(reference) = self.references.get(index) else {
+            return ControlFlow::Continue(());
+        };
+        if let Some((_, form)) = self.forms.iter().find(|(id, _)| *id == reference.relation) {
+            let own = name.0.last().and_then(|part| part.as_ident()).cloned();
+            let alias = alias.take().or_else(|| own.map(sql::alias));
+            *factor = TableFactor::Derived {
+                lateral: false,
+                subquery: form.clone(),
+                alias,
+                sample: None,
+            };
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// What the engine will be seen to do.
+struct Engine {
+    reads: BTreeSet<(String, String)>,
+    functions: BTreeSet<&'static str>,
+}
+
+impl Engine {
+    fn reference(
+        &mut self,
+        reference: &Reference,
+        catalog: &Catalog,
+        access: &crate::access::AccessSet,
+    ) {
+        let Some(relation) = catalog.relation(reference.relation) else { return };
+        let table = catalog.dialect().fold(&relation.name);
+        self.reads.insert((table.clone(), String::new()));
+        let form = needs_form(reference);
+        if relation.has_rowid && !form {
+            self.reads.insert((table.clone(), "rowid".to_owned()));
+        }
+        let view = reference.body.is_some();
+        for (id, column) in relation.column_ids() {
+            let read = if form {
+                view || source::reads(reference, id.index)
+            } else {
+                view || access.columns.contains_key(&id)
+            };
+            if read {
+                self.reads.insert((table.clone(), column.key.clone()));
+            }
+        }
+        if let Some(body) = &reference.body {
+            self.functions.extend(&body.resolved.access.functions);
+            for inner in &body.resolved.references {
+                self.reference(inner, catalog, access);
+            }
+        }
+    }
+}
+
+fn output_columns(
+    outputs: &[Output],
+    references: &[Reference],
+    catalog: &Catalog,
+    visible: &dyn Visible,
+) -> Result<Vec<OutputColumn>, Rejection> {
+    outputs
+        .iter()
+        .map(|output| {
+            let type_name = output
+                .lineage
+                .identity
+                .and_then(|id| catalog.column(id))
+                .map_or_else(String::new, |c| c.type_name.clone());
+            let mut masked = false;
+            for column in &output.lineage.columns {
+                masked |= is_masked(*column, references, visible)?;
+            }
+            Ok(OutputColumn { name: output.name.clone(), type_name, masked })
+        })
+        .collect()
+}
+
+/// Whether a mask stands before `column`, or before what a view's column is made from.
+fn is_masked(
+    column: crate::catalog::ColumnId,
+    references: &[Reference],
+    visible: &dyn Visible,
+) -> Result<bool, Rejection> {
+    let decision = visible.relation(column.relation)?;
+    let level = decision.columns.get(usize::from(column.index)).map(|c| &c.level);
+    if level != Some(&ColumnLevel::Plain) {
+        return Ok(true);
+    }
+    for reference in references {
+        if let Some(body) = &reference.body
+            && reference.relation == column.relation
+            && let Some(output) = body.resolved.outputs.get(usize::from(column.index))
+        {
+            for below in &output.lineage.columns {
+                if is_masked(*below, &body.resolved.references, visible)? {
+                    return Ok(true);
+                }
+            }
+            break;
+        }
+    }
+    Ok(false)
+}
+
+fn not_as_decided(detail: &str) -> Rejection {
+    Rejection::new(Code::Internal, "the rewritten statement is not as decided")
+        .with_operator_detail(detail)
 }

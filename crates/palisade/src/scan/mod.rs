@@ -1,5 +1,18 @@
 //! After the database: what comes back is searched for text that would instruct a model.
 
+mod decode;
+pub mod detector;
+mod disguises;
+pub mod envelope;
+mod languages;
+mod normalize;
+mod registry;
+pub mod rows;
+
+pub use detector::{Detector, Severity, scan_text};
+pub use envelope::{Envelope, Marker};
+pub use rows::{Action, EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason};
+
 /// How an answer must be scanned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanPlan {
@@ -11,6 +24,9 @@ pub struct ScanPlan {
     pub(crate) max_result_bytes: usize,
     /// Bytes of one cell.
     pub(crate) max_cell_bytes: usize,
+    /// Whether policy put a row filter on a relation below the answer; whether it took any row is
+    /// never told.
+    pub(crate) filtered: bool,
 }
 
 /// A column of an answer.

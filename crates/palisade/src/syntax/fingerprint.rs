@@ -1,6 +1,11 @@
 //! Fingerprints: which statement it was, literals and layout aside, for audit lines and statistics.
 
-use sqlparser::tokenizer::{Token, TokenWithSpan};
+use std::collections::BTreeSet;
+
+use sqlparser::{
+    ast::Ident,
+    tokenizer::{Span, Token, TokenWithSpan},
+};
 
 use super::parse;
 use crate::{dialect::Dialect, digest::sha256_hex};
@@ -59,6 +64,26 @@ pub fn fingerprint(text: &str, dialect: Dialect, is_name: impl Fn(&str) -> bool)
     let mut id = sha256_hex(normalized.as_bytes());
     id.truncate(16);
     Fingerprint { id, normalized }
+}
+
+/// The folded words of `text`, quotes undone.
+pub(crate) fn words(text: &str, dialect: Dialect) -> BTreeSet<String> {
+    parse::tokenize(text, dialect)
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|token| match token.token {
+            Token::Word(word) => {
+                let ident = Ident {
+                    value: word.value,
+                    quote_style: word.quote_style,
+                    span: Span::empty(),
+                };
+                Some(dialect.fold(&super::decode(&ident)))
+            }
+            Token::SingleQuotedString(text) => Some(dialect.fold(&text)),
+            _ => None,
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod parse;
 mod print;
 mod stack;
 
+pub(crate) use fingerprint::words;
 pub use fingerprint::{Fingerprint, fingerprint};
 pub(crate) use names::{decode, encode};
 pub(crate) use outline::{Outline, named};

@@ -1,0 +1,241 @@
+//! The SQLite side of the gate.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use palisade::{
+    catalog::Catalog,
+    dialect::Dialect,
+    guard::{Backend, BackendError, BackendErrorKind, RowSink},
+    rewrite::RewrittenStatement,
+};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::{
+    execute::{self, Task},
+    introspect::{self, IntrospectError},
+    load,
+    schema::{self, SchemaSnapshot},
+};
+
+/// Why a database was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is no such file, or it cannot be looked at.
+    #[error("cannot open `{path}`: {source}")]
+    File {
+        /// The path given.
+        path: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The path is a folder, a device or the like.
+    #[error("cannot open `{path}`: it is not a regular file")]
+    NotAFile {
+        /// The path given.
+        path: String,
+    },
+    /// The file is no SQLite database, or an encrypted one.
+    #[error("`{path}` is not a SQLite database")]
+    NotADatabase {
+        /// The path given.
+        path: String,
+    },
+    /// The database is damaged.
+    #[error("`{path}` is damaged: {message}")]
+    Corrupt {
+        /// The path given.
+        path: String,
+        /// The engine's message.
+        message: String,
+    },
+    /// The database cannot be read for another reason: it is locked, or needs recovery.
+    #[error("cannot read `{path}`: {message}")]
+    Unreadable {
+        /// The path given.
+        path: String,
+        /// The engine's message.
+        message: String,
+    },
+    /// The schema cannot be made a catalog.
+    #[error(transparent)]
+    Introspect(#[from] IntrospectError),
+}
+
+/// A SQLite database as it was when its catalog was read.
+///
+/// A value never changes: when the database's schema does, [`execute`](Backend::execute) answers
+/// [`BackendErrorKind::Unavailable`] and [`refresh`](Self::refresh) makes a new value, to go with a new
+/// firewall. So no statement that was checked against one catalog runs on another.
+#[derive(Clone)]
+pub struct SqliteBackend {
+    source: Source,
+    schema: Arc<SchemaSnapshot>,
+    catalog: Arc<Catalog>,
+}
+
+#[derive(Clone)]
+enum Source {
+    /// A file, by its absolute path; each request opens it anew.
+    File(PathBuf),
+    /// A database in memory, one request at a time.
+    Memory(Arc<Mutex<Connection>>),
+}
+
+impl SqliteBackend {
+    /// The database file at `path`, to be called `database` in policies. It is only ever opened for
+    /// reading.
+    ///
+    /// `path` is a path: URIs (`file:…`) and SQLite's special names (`:memory:`) are looked for as files.
+    ///
+    /// # Errors
+    /// If there is no such file, or it is not a readable SQLite database.
+    pub fn open_file(path: impl AsRef<Path>, database: &str) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let file = |source| OpenError::File {
+            path: path.display().to_string(),
+            source,
+        };
+        // An absolute path is never a URI and never a special name, which the bundled build would
+        // otherwise read whatever the flags say.
+        let absolute = path.canonicalize().map_err(file)?;
+        if !absolute.metadata().map_err(file)?.is_file() {
+            return Err(OpenError::NotAFile {
+                path: path.display().to_string(),
+            });
+        }
+        Self::new(Source::File(absolute), database)
+    }
+
+    /// A database in memory that holds what `script` makes, under the rules of
+    /// [`catalog_from_ddl`](crate::catalog_from_ddl): for tests and for trying policies out.
+    ///
+    /// # Errors
+    /// If the script fails.
+    pub fn in_memory(script: &str, database: &str) -> Result<Self, OpenError> {
+        let conn = load::memory(script).map_err(IntrospectError::from)?;
+        execute::restrict(&conn).map_err(IntrospectError::from)?;
+        Self::new(Source::Memory(Arc::new(Mutex::new(conn))), database)
+    }
+
+    /// What the database held when it was opened.
+    #[must_use]
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// `PRAGMA schema_version` of the database now, a number that the engine raises at each change of
+    /// the schema.
+    ///
+    /// # Errors
+    /// If the database cannot be read any more.
+    pub fn schema_version(&self) -> Result<i64, OpenError> {
+        self.source
+            .with(|conn| schema::version(conn).map_err(|e| self.source.error(&e)))?
+    }
+
+    /// The database as it is now, if its schema differs from the one this value was made with.
+    ///
+    /// # Errors
+    /// If the database cannot be read any more.
+    pub fn refresh(&self) -> Result<Option<Self>, OpenError> {
+        let now = Self::new(self.source.clone(), self.catalog.database())?;
+        Ok((now.schema != self.schema).then_some(now))
+    }
+
+    fn new(source: Source, database: &str) -> Result<Self, OpenError> {
+        let (schema, catalog) = source.with(|conn| {
+            // One transaction, so that the catalog is of the schema it is stored with.
+            let transaction = conn.unchecked_transaction().map_err(|e| source.error(&e))?;
+            let schema = SchemaSnapshot::read(&transaction).map_err(|e| source.error(&e))?;
+            let catalog = introspect::catalog(&transaction, database)?;
+            transaction.rollback().map_err(|e| source.error(&e))?;
+            Ok::<_, OpenError>((schema, catalog))
+        })??;
+        Ok(Self {
+            source,
+            schema: Arc::new(schema),
+            catalog: Arc::new(catalog),
+        })
+    }
+
+    /// Runs `task`, blocking.
+    pub(crate) fn execute_now(
+        &self,
+        task: &Task<'_>,
+        sink: &mut (dyn RowSink + Send),
+    ) -> Result<(), BackendError> {
+        self.source
+            .with(|conn| execute::execute(conn, &self.schema, task, sink))
+            .map_err(|error| BackendError {
+                kind: BackendErrorKind::Unavailable,
+                detail: error.to_string(),
+            })?
+    }
+}
+
+/// The future does all its work, blocking, when it is first polled: this crate brings no runtime. On
+/// a runtime whose threads must not block, poll it where blocking is fine.
+impl Backend for SqliteBackend {
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
+    async fn execute(
+        &self,
+        statement: &RewrittenStatement,
+        sink: &mut (dyn RowSink + Send),
+    ) -> Result<(), BackendError> {
+        self.execute_now(&Task::from(statement), sink)
+    }
+}
+
+impl fmt::Debug for SqliteBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteBackend")
+            .field("source", &self.source.name())
+            .field("catalog", &self.catalog.version())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    fn name(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Memory(_) => "the database in memory".to_owned(),
+        }
+    }
+
+    /// Calls `work` with a connection: a new one to a file, the only one to memory.
+    fn with<T>(&self, work: impl FnOnce(&mut Connection) -> T) -> Result<T, OpenError> {
+        match self {
+            Self::File(path) => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+                let mut conn =
+                    Connection::open_with_flags(path, flags).map_err(|e| self.error(&e))?;
+                execute::restrict(&conn).map_err(|e| self.error(&e))?;
+                Ok(work(&mut conn))
+            }
+            Self::Memory(conn) => {
+                // A request that panicked may have left its authorizer behind; the next sets its own.
+                Ok(work(
+                    &mut conn.lock().unwrap_or_else(PoisonError::into_inner),
+                ))
+            }
+        }
+    }
+
+    fn error(&self, error: &rusqlite::Error) -> OpenError {
+        let path = self.name();
+        let message = error.to_string();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => OpenError::NotADatabase { path },
+            Some(ErrorCode::DatabaseCorrupt) => OpenError::Corrupt { path, message },
+            _ => OpenError::Unreadable { path, message },
+        }
+    }
+}

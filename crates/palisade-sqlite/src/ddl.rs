@@ -1,0 +1,379 @@
+//! Just enough of SQLite's lexer to cut stored schema text where the engine offers no pragma: a
+//! view's query, a generated column's expression, the statements of a script.
+//!
+//! Follows `sqlite3GetToken`: quotes double to escape themselves, `[…]` ends at the first `]`,
+//! block comments do not nest, and one that is not closed runs to the end.
+
+use std::ops::Range;
+
+/// What a token is, as far as cutting needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A bare word or number: letters, digits, `_`, `$` and anything beyond ASCII.
+    Word,
+    /// `"…"`, `` `…` ``, `[…]` or `'…'`; SQLite takes all four as names in a schema.
+    Quoted,
+    /// One byte of punctuation.
+    Punctuation(u8),
+}
+
+#[derive(Debug, Clone)]
+struct Token {
+    kind: Kind,
+    span: Range<usize>,
+}
+
+/// The query of a view, from the text that SQLite stores for it (`CREATE VIEW v(a, b) AS SELECT …`);
+/// `None` if the text has another form.
+pub(crate) fn view_query(sql: &str) -> Option<&str> {
+    let tokens = tokens(sql);
+    let mut at = Cursor {
+        sql,
+        tokens: &tokens,
+    };
+    at.word("create")?;
+    let _ = at.word("temp").or_else(|| at.word("temporary"));
+    at.word("view")?;
+    if at.word("if").is_some() {
+        at.word("not")?;
+        at.word("exists")?;
+    }
+    at.name()?;
+    if at.punctuation(b'.').is_some() {
+        at.name()?;
+    }
+    if at.peek(b'(') {
+        at.group()?;
+    }
+    let start = at.word("as")?.end;
+    let query = sql.get(start..)?.trim().trim_end_matches(';').trim_end();
+    (!query.is_empty()).then_some(query)
+}
+
+/// The expression of generated column `column`, without its parentheses, from the stored text of
+/// its `CREATE TABLE`; `None` if the text does not show it.
+pub(crate) fn generated_expression<'a>(sql: &'a str, column: &str) -> Option<&'a str> {
+    let tokens = tokens(sql);
+    let mut at = Cursor {
+        sql,
+        tokens: &tokens,
+    };
+    // The column list is the first group: names before it cannot hold a bare parenthesis.
+    while !at.peek(b'(') {
+        at.next()?;
+    }
+    let list = at.group()?;
+    let mut at = Cursor { sql, tokens: list };
+    loop {
+        if at.tokens.is_empty() {
+            return None;
+        }
+        let wanted = at.name()?.eq_ignore_ascii_case(column);
+        loop {
+            if at.tokens.is_empty() || at.punctuation(b',').is_some() {
+                break;
+            }
+            if at.peek(b'(') {
+                at.group()?;
+            } else if at.word("as").is_some() && at.peek(b'(') {
+                let inner = at.group()?;
+                if wanted {
+                    let (first, last) = (inner.first()?, inner.last()?);
+                    return sql.get(first.span.start..last.span.end);
+                }
+            } else {
+                at.next()?;
+            }
+        }
+        if wanted {
+            return None;
+        }
+    }
+}
+
+/// The statements of `script` with the number of the line each begins on, the first being 1.
+///
+/// Cuts where `sqlite3_complete` does: at a semicolon, in a trigger at `; END ;`. A wrong cut is a
+/// syntax error to the engine, never another meaning.
+pub(crate) fn statements(script: &str) -> Vec<(usize, &str)> {
+    let tokens = tokens(script);
+    let mut out = Vec::new();
+    let mut line = Lines {
+        text: script,
+        at: 0,
+        line: 1,
+    };
+    let mut current: Vec<&Token> = Vec::new();
+    for token in &tokens {
+        if token.kind != Kind::Punctuation(b';') {
+            current.push(token);
+            continue;
+        }
+        if is_trigger(script, &current) && !ends_trigger(script, &current) {
+            current.push(token);
+            continue;
+        }
+        if let Some(first) = current.first() {
+            let span = first.span.start..token.span.end;
+            out.push((
+                line.number(span.start),
+                script.get(span).unwrap_or_default(),
+            ));
+        }
+        current.clear();
+    }
+    if let Some(first) = current.first() {
+        let start = first.span.start;
+        out.push((line.number(start), script.get(start..).unwrap_or_default()));
+    }
+    out
+}
+
+/// Counts lines while it moves forward through a text.
+struct Lines<'a> {
+    text: &'a str,
+    at: usize,
+    line: usize,
+}
+
+impl Lines<'_> {
+    fn number(&mut self, offset: usize) -> usize {
+        let passed = self
+            .text
+            .as_bytes()
+            .get(self.at..offset)
+            .unwrap_or_default();
+        self.line += passed.iter().filter(|b| **b == b'\n').count();
+        self.at = offset;
+        self.line
+    }
+}
+
+fn is_trigger(sql: &str, tokens: &[&Token]) -> bool {
+    let word = |i: usize, text: &str| tokens.get(i).is_some_and(|t| is_word(sql, t, text));
+    word(0, "create")
+        && (word(1, "trigger") || ((word(1, "temp") || word(1, "temporary")) && word(2, "trigger")))
+}
+
+fn ends_trigger(sql: &str, tokens: &[&Token]) -> bool {
+    match tokens {
+        [.., semicolon, end] => {
+            semicolon.kind == Kind::Punctuation(b';') && is_word(sql, end, "end")
+        }
+        [] | [_] => false,
+    }
+}
+
+fn is_word(sql: &str, token: &Token, word: &str) -> bool {
+    token.kind == Kind::Word
+        && sql
+            .get(token.span.clone())
+            .is_some_and(|t| t.eq_ignore_ascii_case(word))
+}
+
+/// Walks over tokens from the left.
+struct Cursor<'s, 't> {
+    sql: &'s str,
+    tokens: &'t [Token],
+}
+
+impl<'t> Cursor<'_, 't> {
+    fn next(&mut self) -> Option<&'t Token> {
+        let (first, rest) = self.tokens.split_first()?;
+        self.tokens = rest;
+        Some(first)
+    }
+
+    fn peek(&self, byte: u8) -> bool {
+        self.tokens
+            .first()
+            .is_some_and(|t| t.kind == Kind::Punctuation(byte))
+    }
+
+    fn word(&mut self, word: &str) -> Option<Range<usize>> {
+        let found = self
+            .tokens
+            .first()
+            .is_some_and(|t| is_word(self.sql, t, word));
+        if found {
+            self.next().map(|t| t.span.clone())
+        } else {
+            None
+        }
+    }
+
+    fn punctuation(&mut self, byte: u8) -> Option<&'t Token> {
+        if self.peek(byte) { self.next() } else { None }
+    }
+
+    /// A name, its quotes taken off.
+    fn name(&mut self) -> Option<String> {
+        let token = self.next()?;
+        let text = self.sql.get(token.span.clone())?;
+        match token.kind {
+            Kind::Word => Some(text.to_owned()),
+            Kind::Quoted => dequote(text),
+            Kind::Punctuation(_) => None,
+        }
+    }
+
+    /// The tokens between a parenthesis and its partner.
+    fn group(&mut self) -> Option<&'t [Token]> {
+        self.punctuation(b'(')?;
+        let all = self.tokens;
+        let mut depth = 1_usize;
+        let mut length = 0_usize;
+        loop {
+            match self.next()?.kind {
+                Kind::Punctuation(b'(') => depth += 1,
+                Kind::Punctuation(b')') => depth -= 1,
+                Kind::Punctuation(_) | Kind::Word | Kind::Quoted => {}
+            }
+            if depth == 0 {
+                return all.get(..length);
+            }
+            length += 1;
+        }
+    }
+}
+
+fn dequote(text: &str) -> Option<String> {
+    let open = text.chars().next()?;
+    let inner = text.get(1..text.len().checked_sub(1)?)?;
+    Some(match open {
+        '[' => inner.to_owned(),
+        quote => inner.replace(&format!("{quote}{quote}"), &quote.to_string()),
+    })
+}
+
+fn tokens(sql: &str) -> Vec<Token> {
+    let bytes = sql.as_bytes();
+    let byte = |i: usize| bytes.get(i).copied();
+    let mut out = Vec::new();
+    let mut i = 0;
+    while let Some(b) = byte(i) {
+        let start = i;
+        let kind = match b {
+            b' ' | b'\t' | b'\n' | b'\r' | 0x0c => {
+                i += 1;
+                continue;
+            }
+            b'-' if byte(i + 1) == Some(b'-') => {
+                while byte(i).is_some_and(|b| b != b'\n') {
+                    i += 1;
+                }
+                continue;
+            }
+            b'/' if byte(i + 1) == Some(b'*') => {
+                i += 2;
+                while byte(i).is_some() && !(byte(i) == Some(b'*') && byte(i + 1) == Some(b'/')) {
+                    i += 1;
+                }
+                i = (i + 2).min(bytes.len());
+                continue;
+            }
+            b'\'' | b'"' | b'`' => {
+                i += 1;
+                while let Some(c) = byte(i) {
+                    i += 1;
+                    if c == b {
+                        if byte(i) != Some(b) {
+                            break;
+                        }
+                        i += 1;
+                    }
+                }
+                Kind::Quoted
+            }
+            b'[' => {
+                while byte(i).is_some_and(|b| b != b']') {
+                    i += 1;
+                }
+                i = (i + 1).min(bytes.len());
+                Kind::Quoted
+            }
+            b if is_word_byte(b) => {
+                while byte(i).is_some_and(is_word_byte) {
+                    i += 1;
+                }
+                Kind::Word
+            }
+            b => {
+                i += 1;
+                Kind::Punctuation(b)
+            }
+        };
+        out.push(Token {
+            kind,
+            span: start..i,
+        });
+    }
+    out
+}
+
+fn is_word_byte(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b == b'_' || b == b'$' || b >= 0x80
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_views_query_follows_its_as() {
+        let check = |sql: &str, query: &str| assert_eq!(view_query(sql), Some(query), "{sql}");
+        check("CREATE VIEW v AS SELECT 1", "SELECT 1");
+        check("CREATE VIEW v(a,b) AS SELECT 1, 2;", "SELECT 1, 2");
+        check(
+            "CREATE VIEW \"as\"(\"a as (\", [b)]) AS\nSELECT 1, 2",
+            "SELECT 1, 2",
+        );
+        check(
+            "create /* as select 9 */ view -- as select 8\n `x``y` as(select 1)",
+            "(select 1)",
+        );
+        check(
+            "CREATE TEMP VIEW IF NOT EXISTS main.'v' AS WITH c AS (SELECT 1) SELECT * FROM c",
+            "WITH c AS (SELECT 1) SELECT * FROM c",
+        );
+        for bad in [
+            "",
+            "CREATE TABLE t(a)",
+            "CREATE VIEW v",
+            "CREATE VIEW v AS ",
+            "CREATE VIEW (a) AS SELECT 1",
+            "CREATE VIEW v(a AS SELECT 1",
+        ] {
+            assert_eq!(view_query(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_generated_columns_expression_is_in_its_parentheses() {
+        let sql = "CREATE TABLE \"t(as)\" (a text DEFAULT (cast(1 as text)) CHECK (a <> ')'), -- b as (0)\n\
+            b GENERATED ALWAYS AS (upper(a) || ')') STORED, [c d] int as( /* x */ a + 1 ) virtual, CONSTRAINT q CHECK (a > 1))";
+        assert_eq!(generated_expression(sql, "B"), Some("upper(a) || ')'"));
+        assert_eq!(generated_expression(sql, "c d"), Some("a + 1"));
+        assert_eq!(generated_expression(sql, "a"), None);
+        assert_eq!(generated_expression(sql, "nope"), None);
+        assert_eq!(generated_expression("CREATE TABLE t", "a"), None);
+    }
+
+    #[test]
+    fn scripts_are_cut_at_statements() {
+        let script = "-- first;\nSELECT ';';\n\nCREATE TEMP TRIGGER x AFTER INSERT ON t BEGIN SELECT 1; SELECT CASE 1 WHEN 1 THEN 2 END; END;\n;SELECT 2 /* ; */";
+        assert_eq!(
+            statements(script),
+            vec![
+                (2, "SELECT ';';"),
+                (
+                    4,
+                    "CREATE TEMP TRIGGER x AFTER INSERT ON t BEGIN SELECT 1; SELECT CASE 1 WHEN 1 THEN 2 END; END;"
+                ),
+                (5, "SELECT 2 /* ; */"),
+            ]
+        );
+        assert!(statements(" \n-- nothing\n;;").is_empty());
+        assert_eq!(statements("SELECT 'open"), vec![(1, "SELECT 'open")]);
+    }
+}

@@ -1,0 +1,422 @@
+//! One statement under every lock the engine has.
+//!
+//! What the authorizer of the bundled SQLite reports, by experiment (`what_the_engine_reports` keeps
+//! it true):
+//!
+//! * a column of a table, wherever it stands: (declared table, declared column); so also for `*`, and for
+//!   generated columns, whose own sources are not reported;
+//! * `rowid`, `oid`, `_rowid_`: the column they are another name of, else `ROWID`;
+//! * a relation in FROM of which no column, or only the row id, is used: (name as written, ""), in
+//!   database `main` if it was qualified, else in none. This goes for tables, table functions
+//!   and common table expressions, never for the alias of a subquery;
+//! * a view: every column its definition mentions, used or not, then (view, column) for the columns used
+//!   of it;
+//! * a table function: (function, column), hidden columns and `ROWID` too, and no call;
+//! * LIKE, GLOB, MATCH, `->`, `->>`, CURRENT_… and aggregate and window functions: calls of `like`, `glob`,
+//!   `match`, `->`, `->>`, `current_…` and so on, in lower case; CAST, COLLATE, CASE, `||`: nothing;
+//! * **the columns of USING and NATURAL are compared without being reported at all**, in views too: a
+//!   gap in this lock, closed only where what is joined are subqueries, whose columns are reported;
+//! * the alias of a table is never reported, nor are the columns of common table expressions and
+//!   subqueries; EXPLAIN is not reported at all.
+//!
+//! The accessor (the view on whose behalf something is read) can be forged by naming a common table
+//! expression like a view, so it decides nothing.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    ops::ControlFlow,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use palisade::{
+    dialect::Dialect,
+    guard::{BackendError, BackendErrorKind, RowSink},
+    limits::Limits,
+    rewrite::RewrittenStatement,
+    value::Value,
+};
+use rusqlite::{
+    Connection, ErrorCode, Statement,
+    config::DbConfig,
+    hooks::{AuthAction, AuthContext, Authorization},
+    limits::Limit,
+    types::{ToSqlOutput, ValueRef},
+};
+
+use crate::schema::SchemaSnapshot;
+
+/// The least that one value may hold, in bytes, however small the cells that reach the caller:
+/// values that an expression takes apart are larger than what it gives.
+const MIN_VALUE_BYTES: usize = 1024 * 1024;
+
+/// Bytes of one row, all cells together.
+const MAX_ROW_BYTES: usize = 64 * 1024 * 1024;
+
+/// Bytes of a statement's text. The firewall limits the caller's text; what it prints is longer.
+const MAX_SQL_BYTES: i32 = 16 * 1024 * 1024;
+
+/// Bytes of a LIKE or GLOB pattern. Matching costs text times pattern, and the deadline is not looked
+/// at inside an instruction: 0.1 s for a megabyte of text.
+const MAX_PATTERN_BYTES: i32 = 100;
+
+/// Functions that cost the product of their arguments' lengths: `instr` of a megabyte takes 5 s that
+/// nothing can interrupt, `trim` with many characters to trim takes minutes.
+const QUADRATIC: &[&str] = &[
+    "instr",
+    "json_patch",
+    "jsonb_patch",
+    "ltrim",
+    "replace",
+    "rtrim",
+    "trim",
+    "unhex",
+];
+
+/// The most that one value may hold, in bytes, while a function of [`QUADRATIC`] is used: less than
+/// a second a call.
+const QUADRATIC_VALUE_BYTES: usize = 64 * 1024;
+
+/// Instructions in one compiled statement. The clock is looked at where a program loops, so that its length
+/// bounds what runs between two looks.
+const MAX_INSTRUCTIONS: i32 = 100_000;
+
+/// Virtual machine instructions between two looks at the clock.
+const INSTRUCTIONS: i32 = 100;
+
+/// What to run and what it may touch: the part of a [`RewrittenStatement`] that a database needs.
+pub(crate) struct Task<'a> {
+    pub(crate) sql: &'a str,
+    pub(crate) params: &'a [Value],
+    pub(crate) reads: &'a BTreeSet<(String, String)>,
+    pub(crate) functions: &'a BTreeSet<&'static str>,
+    pub(crate) limits: &'a Limits,
+}
+
+impl<'a> From<&'a RewrittenStatement> for Task<'a> {
+    fn from(statement: &'a RewrittenStatement) -> Self {
+        Self {
+            sql: statement.sql(),
+            params: statement.params(),
+            reads: statement.engine_reads(),
+            functions: statement.engine_functions(),
+            limits: statement.limits(),
+        }
+    }
+}
+
+/// Runs `task` on `conn` in a read transaction of its own, if the schema is still `schema`.
+///
+/// `conn` must be [`restrict`]ed. Afterwards it has neither a transaction nor an authorizer.
+pub(crate) fn execute(
+    conn: &mut Connection,
+    schema: &SchemaSnapshot,
+    task: &Task<'_>,
+    sink: &mut (dyn RowSink + Send),
+) -> Result<(), BackendError> {
+    // Before as well: a sink that panicked may have left a shared connection in the middle.
+    reset(conn).map_err(unavailable)?;
+    let deadline = Deadline::after(task.limits.statement_timeout());
+    conn.busy_timeout(deadline.left()).map_err(unavailable)?;
+    conn.progress_handler(INSTRUCTIONS, Some(move || deadline.passed()))
+        .map_err(unavailable)?;
+    let result = in_transaction(conn, schema, task, sink);
+    result.and(reset(conn).map_err(unavailable))
+}
+
+/// Takes off what a statement put on.
+fn reset(conn: &mut Connection) -> rusqlite::Result<()> {
+    conn.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
+    conn.progress_handler(0, None::<fn() -> bool>)?;
+    if conn.is_autocommit() {
+        Ok(())
+    } else {
+        conn.execute_batch("ROLLBACK")
+    }
+}
+
+fn in_transaction(
+    conn: &mut Connection,
+    schema: &SchemaSnapshot,
+    task: &Task<'_>,
+    sink: &mut (dyn RowSink + Send),
+) -> Result<(), BackendError> {
+    conn.execute_batch("BEGIN").map_err(|e| engine(&e))?;
+    if SchemaSnapshot::read(conn).map_err(|e| engine(&e))? != *schema {
+        return Err(BackendError {
+            kind: BackendErrorKind::Unavailable,
+            detail: "the schema changed".to_owned(),
+        });
+    }
+    limit(conn, task).map_err(unavailable)?;
+    let denied = Arc::new(Mutex::new(None));
+    authorize(conn, task, Arc::clone(&denied)).map_err(unavailable)?;
+    let result = run(conn, task, sink, &denied);
+    // A denial comes first: some reach us as ordinary errors, and one that the engine swallowed counts.
+    match denied.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(detail) => Err(second_lock(detail)),
+        None => result,
+    }
+}
+
+fn run(
+    conn: &Connection,
+    task: &Task<'_>,
+    sink: &mut (dyn RowSink + Send),
+    denied: &Mutex<Option<String>>,
+) -> Result<(), BackendError> {
+    let mut statement = conn.prepare(task.sql).map_err(|e| engine(&e))?;
+    if denied
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .is_some()
+    {
+        return Ok(());
+    }
+    // EXPLAIN passes the authorizer and is read-only, and shows what the planner knows.
+    if !statement.readonly() || statement.is_explain() != 0 || statement.column_count() == 0 {
+        return Err(second_lock("the statement is not a query".to_owned()));
+    }
+    bind(&mut statement, task.params)?;
+    let count = {
+        let names = statement.column_names();
+        let names: Vec<&str> = names.collect();
+        if sink.columns(&names).is_break() {
+            return Ok(());
+        }
+        names.len()
+    };
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next().map_err(|e| engine(&e))? {
+        let mut cells = Vec::with_capacity(count);
+        let mut bytes = 0_usize;
+        for index in 0..count {
+            let cell = row.get_ref(index).map_err(|e| engine(&e))?;
+            bytes = bytes.saturating_add(match cell {
+                ValueRef::Text(cell) | ValueRef::Blob(cell) => cell.len(),
+                ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 8,
+            });
+            if bytes > MAX_ROW_BYTES {
+                return Err(BackendError {
+                    kind: BackendErrorKind::Resource,
+                    detail: "a row is too large".to_owned(),
+                });
+            }
+            cells.push(value(cell));
+        }
+        match sink.row(cells) {
+            ControlFlow::Continue(()) => {}
+            ControlFlow::Break(()) => break,
+        }
+    }
+    Ok(())
+}
+
+fn bind(statement: &mut Statement<'_>, params: &[Value]) -> Result<(), BackendError> {
+    if statement.parameter_count() != params.len() {
+        return Err(second_lock(format!(
+            "the statement has {} parameters and {} are bound",
+            statement.parameter_count(),
+            params.len()
+        )));
+    }
+    for (number, value) in (1_usize..).zip(params) {
+        let value = ToSqlOutput::Borrowed(match value {
+            Value::Null => ValueRef::Null,
+            Value::Bool(b) => ValueRef::Integer(i64::from(*b)),
+            Value::Integer(n) => ValueRef::Integer(*n),
+            Value::Real(n) => ValueRef::Real(*n),
+            Value::Text(text) => ValueRef::Text(text),
+            Value::Blob(blob) => ValueRef::Blob(blob),
+        });
+        statement
+            .raw_bind_parameter(number, value)
+            .map_err(|e| engine(&e))?;
+    }
+    Ok(())
+}
+
+fn value(cell: ValueRef<'_>) -> Value {
+    match cell {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(n) => Value::Integer(n),
+        ValueRef::Real(n) => Value::Real(n),
+        ValueRef::Text(text) => Value::Text(text.to_vec()),
+        ValueRef::Blob(blob) => Value::Blob(blob.to_vec()),
+    }
+}
+
+/// Switches off whatever a query does not need.
+pub(crate) fn restrict(conn: &Connection) -> rusqlite::Result<()> {
+    for (config, on) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, false),
+        // Functions that views and generated columns call must be harmless by the engine's own marks.
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, false),
+        // A misspelt "column" is an error, not a string.
+        (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_CREATE, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_WRITE, false),
+        // What is printed has no comments, so that two minus signs which meet are an error.
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_COMMENTS, false),
+    ] {
+        // The answer is the new state; one that cannot be set would leave a lock open.
+        if conn.set_db_config(config, on)? != on {
+            return Err(rusqlite::Error::InvalidParameterName(format!("{config:?}")));
+        }
+    }
+    conn.execute_batch("PRAGMA query_only=ON; PRAGMA mmap_size=0; PRAGMA cell_size_check=ON;")
+}
+
+/// Lowers the engine's limits. After the schema is parsed, since they hold for its texts too.
+fn limit(conn: &Connection, task: &Task<'_>) -> rusqlite::Result<()> {
+    let value_bytes = if QUADRATIC.iter().any(|name| task.functions.contains(name)) {
+        QUADRATIC_VALUE_BYTES
+    } else {
+        task.limits.max_cell_bytes.max(MIN_VALUE_BYTES)
+    };
+    for (limit, value) in [
+        (
+            Limit::SQLITE_LIMIT_LENGTH,
+            i32::try_from(value_bytes).unwrap_or(i32::MAX),
+        ),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_SQL_BYTES),
+        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN_BYTES),
+        (Limit::SQLITE_LIMIT_EXPR_DEPTH, 1000),
+        (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 500),
+        (Limit::SQLITE_LIMIT_VDBE_OP, MAX_INSTRUCTIONS),
+        (Limit::SQLITE_LIMIT_ATTACHED, 0),
+        (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 1),
+        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+    ] {
+        conn.set_limit(limit, value)?;
+    }
+    Ok(())
+}
+
+/// Refuses whatever is not listed in `task`, and records the first refusal in `denied`.
+fn authorize(
+    conn: &mut Connection,
+    task: &Task<'_>,
+    denied: Arc<Mutex<Option<String>>>,
+) -> rusqlite::Result<()> {
+    let reads: HashSet<(String, String)> = task.reads.iter().cloned().collect();
+    let functions: HashSet<&'static str> = task.functions.iter().copied().collect();
+    conn.authorizer(Some(move |context: AuthContext<'_>| {
+        if permits(&context, &reads, &functions) {
+            Authorization::Allow
+        } else {
+            denied
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get_or_insert_with(|| format!("{:?}", context.action));
+            Authorization::Deny
+        }
+    }))
+}
+
+fn permits(
+    context: &AuthContext<'_>,
+    reads: &HashSet<(String, String)>,
+    functions: &HashSet<&'static str>,
+) -> bool {
+    let fold = |name: &str| Dialect::Sqlite.fold(name);
+    match context.action {
+        AuthAction::Select | AuthAction::Recursive => true,
+        AuthAction::Read {
+            table_name,
+            column_name,
+        } => {
+            matches!(context.database_name, None | Some("main"))
+                && reads.contains(&(fold(table_name), fold(column_name)))
+        }
+        AuthAction::Function { function_name } => functions.contains(fold(function_name).as_str()),
+        // Everything else writes, attaches, or changes the connection; so may what a new version adds.
+        _ => false,
+    }
+}
+
+/// A point in time after which a statement is interrupted.
+#[derive(Clone, Copy)]
+struct Deadline {
+    start: Instant,
+    time: Duration,
+}
+
+impl Deadline {
+    fn after(time: Duration) -> Self {
+        Self {
+            start: Instant::now(),
+            time,
+        }
+    }
+
+    fn passed(self) -> bool {
+        self.start.elapsed() >= self.time
+    }
+
+    fn left(self) -> Duration {
+        self.time.saturating_sub(self.start.elapsed())
+    }
+}
+
+fn second_lock(detail: String) -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::SecondLock,
+        detail,
+    }
+}
+
+fn unavailable(error: rusqlite::Error) -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::Unavailable,
+        detail: error.to_string(),
+    }
+}
+
+/// The kind of an error of the engine.
+pub(crate) fn engine(error: &rusqlite::Error) -> BackendError {
+    use BackendErrorKind as Kind;
+    let kind = match (error, error.sqlite_error_code()) {
+        (rusqlite::Error::MultipleStatement, _) => Kind::SecondLock,
+        (_, None) => Kind::Rejected,
+        (_, Some(code)) => match code {
+            ErrorCode::OperationInterrupted => Kind::Timeout,
+            ErrorCode::TooBig | ErrorCode::OutOfMemory | ErrorCode::DiskFull => Kind::Resource,
+            ErrorCode::AuthorizationForStatementDenied => Kind::SecondLock,
+            // The plain code is a write to a read-only database; the extended ones are a database
+            // that cannot even be read as it is (a hot journal, a write-ahead log without its index).
+            ErrorCode::ReadOnly => match error.sqlite_extended_error_code() {
+                Some(rusqlite::ffi::SQLITE_READONLY) => Kind::SecondLock,
+                Some(_) | None => Kind::Unavailable,
+            },
+            ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::CannotOpen
+            | ErrorCode::NotADatabase
+            | ErrorCode::DatabaseCorrupt
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::PermissionDenied
+            | ErrorCode::FileLockingProtocolFailed
+            | ErrorCode::SchemaChanged
+            | ErrorCode::NoLargeFileSupport
+            | ErrorCode::InternalMalfunction => Kind::Unavailable,
+            ErrorCode::OperationAborted
+            | ErrorCode::NotFound
+            | ErrorCode::ConstraintViolation
+            | ErrorCode::TypeMismatch
+            | ErrorCode::ApiMisuse
+            | ErrorCode::ParameterOutOfRange
+            | ErrorCode::Unknown => Kind::Rejected,
+            // Foreign and open-ended.
+            _ => Kind::Rejected,
+        },
+    };
+    BackendError {
+        kind,
+        detail: error.to_string(),
+    }
+}

@@ -1,0 +1,154 @@
+//! What a session may know of the catalog: the answer of the metadata tools.
+
+use serde::Serialize;
+
+use super::Firewall;
+use crate::{
+    catalog::{Relation, RelationKind},
+    policy::obligation::{ColumnLevel, RelationDecision, Visibility},
+    rejection::Rejection,
+    resolve,
+    session::Session,
+};
+
+/// A relation as a principal may know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VisibleRelation {
+    /// The schema.
+    pub schema: String,
+    /// The name.
+    pub name: String,
+    /// `table` or `view`.
+    pub kind: &'static str,
+    /// Whether rows may be read; without it there are no columns here.
+    pub readable: bool,
+    /// The columns that exist for the principal.
+    pub columns: Vec<VisibleColumn>,
+    /// The primary key, if every column of it is visible.
+    pub primary_key: Vec<String>,
+    /// Foreign keys whose both ends are visible.
+    pub foreign_keys: Vec<VisibleForeignKey>,
+}
+
+/// A column as a principal may know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VisibleColumn {
+    /// The name.
+    pub name: String,
+    /// The declared type.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Whether it can be NULL; a masked column can.
+    pub nullable: bool,
+    /// Whether its values are masked.
+    pub masked: bool,
+}
+
+/// A foreign key as a principal may know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VisibleForeignKey {
+    /// The referencing columns.
+    pub columns: Vec<String>,
+    /// The referenced table.
+    pub table: String,
+    /// The referenced columns.
+    pub references: Vec<String>,
+}
+
+impl Firewall {
+    /// The relations that exist for `session`, in the catalog's order.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed`.
+    pub fn relations(&self, session: &Session) -> Result<Vec<VisibleRelation>, Rejection> {
+        let view = self.policies.session(session);
+        let mut relations = Vec::new();
+        for (id, decision) in view.discoverable()? {
+            let Some(relation) = self.catalog.relation(id) else { continue };
+            if relation.kind == RelationKind::View
+                && let Err(why) = resolve::read_view(
+                    &self.catalog,
+                    &*view,
+                    relation,
+                    &[relation.id],
+                    &self.limits,
+                )
+            {
+                if why.code() == crate::code::Code::PolicyEvaluationFailed {
+                    return Err(why);
+                }
+                continue;
+            }
+            relations.push(self.visible(relation, &decision));
+        }
+        let known: Vec<_> = relations
+            .iter()
+            .map(|r: &VisibleRelation| {
+                let columns: Vec<_> = r.columns.iter().map(|c| c.name.to_lowercase()).collect();
+                (r.name.to_lowercase(), columns)
+            })
+            .collect();
+        for relation in &mut relations {
+            relation.foreign_keys.retain(|key| {
+                known.iter().any(|(name, columns)| {
+                    *name == key.table.to_lowercase()
+                        && key.references.iter().all(|c| columns.contains(&c.to_lowercase()))
+                })
+            });
+        }
+        Ok(relations)
+    }
+
+    fn visible(&self, relation: &Relation, decision: &RelationDecision) -> VisibleRelation {
+        let readable = decision.visibility == Visibility::Selectable;
+        let level = |index: u16| decision.columns.get(usize::from(index)).map(|c| &c.level);
+        let exists = |index: u16| readable && level(index) != Some(&ColumnLevel::Hidden);
+        let columns: Vec<_> = relation
+            .column_ids()
+            .filter(|(id, _)| exists(id.index))
+            .map(|(id, column)| {
+                let masked = level(id.index) != Some(&ColumnLevel::Plain);
+                VisibleColumn {
+                    name: column.name.clone(),
+                    type_name: column.type_name.clone(),
+                    nullable: column.nullable || masked,
+                    masked,
+                }
+            })
+            .collect();
+        let named = |name: &String| {
+            let key = self.catalog.dialect().fold(name);
+            relation.position(&key).is_some_and(exists)
+        };
+        VisibleRelation {
+            schema: relation.schema.clone(),
+            name: relation.name.clone(),
+            kind: match relation.kind {
+                RelationKind::View => "view",
+                RelationKind::Table | RelationKind::Virtual | RelationKind::System => "table",
+            },
+            readable,
+            primary_key: if relation.primary_key.iter().all(|index| exists(*index)) {
+                relation
+                    .primary_key
+                    .iter()
+                    .filter_map(|index| relation.column(*index))
+                    .map(|c| c.name.clone())
+                    .collect()
+            } else {
+                Vec::new()
+            },
+            foreign_keys: relation
+                .foreign_keys
+                .iter()
+                .filter(|key| key.columns.iter().all(named))
+                .map(|key| VisibleForeignKey {
+                    columns: key.columns.clone(),
+                    table: key.table.clone(),
+                    references: key.references.clone(),
+                })
+                .collect(),
+            columns,
+        }
+    }
+}

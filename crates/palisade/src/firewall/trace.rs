@@ -1,0 +1,167 @@
+//! The recorded trace of one decision, for the operator.
+
+use serde::Serialize;
+
+use crate::{
+    catalog::Catalog,
+    code::Code,
+    policy::{
+        Permit,
+        obligation::{ColumnLevel, Mask, RowFilter},
+    },
+    rejection::Rejection,
+    resolve::ResolvedStatement,
+    rewrite::RewrittenStatement,
+    session::Session,
+};
+
+/// How a decision came about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Trace {
+    /// The statement as it came.
+    pub original: String,
+    /// Who asked.
+    pub principal: String,
+    /// The last stage that was reached.
+    pub stage: &'static str,
+    /// What was decided about each relation.
+    pub relations: Vec<RelationTrace>,
+    /// The functions called.
+    pub functions: Vec<String>,
+    /// The row cap that policies set.
+    pub max_rows: Option<u64>,
+    /// Whether filters had to be fenced.
+    pub fenced: bool,
+    /// Ids of the determining policies.
+    pub policies: Vec<String>,
+    /// The text that may be run.
+    pub rewritten: Option<String>,
+    /// The refusal's code.
+    pub code: Option<Code>,
+    /// The refusal's message.
+    pub message: Option<String>,
+    /// What only the operator may read of the refusal.
+    pub detail: Option<String>,
+}
+
+/// What was decided about one relation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RelationTrace {
+    /// Its uid.
+    pub relation: String,
+    /// Ids of the policies that determined reading it and its rows.
+    pub policies: Vec<String>,
+    /// `all`, `none` or `filtered`.
+    pub rows: &'static str,
+    /// What stands in its place, where something does.
+    pub source: Option<String>,
+    /// The columns the statement uses.
+    pub columns: Vec<ColumnTrace>,
+}
+
+/// What was decided about one column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ColumnTrace {
+    /// Its name.
+    pub column: String,
+    /// How the statement uses it.
+    pub usages: Vec<&'static str>,
+    /// `plain`, or the mask.
+    pub level: String,
+    /// Ids of the policies that determined it.
+    pub policies: Vec<String>,
+}
+
+impl Trace {
+    pub(super) fn of(sql: &str, session: &Session) -> Self {
+        Self {
+            original: sql.to_owned(),
+            principal: session.principal().to_string(),
+            stage: "resolve",
+            relations: Vec::new(),
+            functions: Vec::new(),
+            max_rows: None,
+            fenced: false,
+            policies: Vec::new(),
+            rewritten: None,
+            code: None,
+            message: None,
+            detail: None,
+        }
+    }
+
+    pub(super) fn record(
+        &mut self,
+        resolved: &ResolvedStatement,
+        permit: &Permit,
+        catalog: &Catalog,
+    ) {
+        self.stage = "rewrite";
+        self.fenced = resolved.needs_fence;
+        self.max_rows = permit.max_rows();
+        self.policies = permit.policies().to_vec();
+        self.functions = resolved.access.functions().map(str::to_owned).collect();
+        for (id, decision) in permit.relations() {
+            let Some(relation) = catalog.relation(*id) else { continue };
+            let columns = resolved
+                .access
+                .columns()
+                .filter(|(column, _)| column.relation == *id)
+                .filter_map(|(column, usages)| {
+                    let decided = decision.columns.get(usize::from(column.index))?;
+                    Some(ColumnTrace {
+                        column: relation.column(column.index)?.name.clone(),
+                        usages: usages.iter().map(|u| u.name()).collect(),
+                        level: level(&decided.level),
+                        policies: decided.policies.clone(),
+                    })
+                })
+                .collect();
+            self.relations.push(RelationTrace {
+                relation: relation.uid.clone(),
+                policies: decision.policies.clone(),
+                rows: match decision.rows {
+                    RowFilter::Everything => "all",
+                    RowFilter::Nothing => "none",
+                    RowFilter::Where(_) => "filtered",
+                },
+                source: None,
+                columns,
+            });
+        }
+    }
+
+    pub(super) fn conclude(&mut self, result: &Result<RewrittenStatement, Rejection>) {
+        match result {
+            Ok(statement) => {
+                self.stage = "allow";
+                self.rewritten = Some(statement.sql().to_owned());
+                for (relation, source) in statement.sources() {
+                    if let Some(trace) =
+                        self.relations.iter_mut().find(|r| r.relation == *relation)
+                    {
+                        trace.source = Some(source.clone());
+                    }
+                }
+            }
+            Err(rejection) => {
+                self.code = Some(rejection.code());
+                self.message = Some(rejection.message().to_owned());
+                self.detail = rejection.operator_detail().map(str::to_owned);
+                if self.policies.is_empty() {
+                    self.policies = rejection.policies().to_vec();
+                }
+            }
+        }
+    }
+}
+
+fn level(level: &ColumnLevel) -> String {
+    match level {
+        ColumnLevel::Plain => "plain".to_owned(),
+        ColumnLevel::Masked(Mask::Null) => "mask null".to_owned(),
+        ColumnLevel::Masked(Mask::Fixed(text)) => format!("mask fixed({text})"),
+        ColumnLevel::Masked(Mask::Last(n)) => format!("mask last({})", n.0),
+        ColumnLevel::Hidden => "hidden".to_owned(),
+    }
+}

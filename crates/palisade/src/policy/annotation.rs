@@ -1,0 +1,245 @@
+//! Annotations: the parameters of obligations. They can only tighten, so each is accepted only
+//! where it has an effect and cannot be mistaken for a grant.
+
+use std::cmp::Reverse;
+
+use cedar_policy::{Effect, Policy};
+
+use super::{
+    obligation::Mask,
+    problem::{PolicyProblem, probably},
+    schema::Action,
+    slice::covers,
+    source::Origin,
+};
+
+/// What a policy's annotations say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Annotations {
+    /// `@mask`, on a forbid of `read_plain` or a permit of `read_masked`.
+    pub(super) mask: Option<Mask>,
+    /// `@max_rows`, at least 1.
+    pub(super) max_rows: Option<u64>,
+    /// `@message`.
+    pub(super) message: Option<String>,
+}
+
+/// Reads the annotations of `policy`; what is unknown, malformed or without effect becomes a problem.
+pub(super) fn read(
+    policy: &Policy,
+    origin: &Origin<'_>,
+    problems: &mut Vec<PolicyProblem>,
+) -> Annotations {
+    let mut out = Annotations::default();
+    let mut names: Vec<(&str, &str)> = policy.annotations().collect();
+    names.sort_unstable();
+    for (name, value) in names {
+        let read = match name {
+            "id" => id(value),
+            "mask" => mask(policy, value).map(|mask| out.mask = Some(mask)),
+            "max_rows" => max_rows(policy, value).map(|rows| out.max_rows = Some(rows)),
+            "message" => message(policy, value).map(|text| out.message = Some(text)),
+            "approval" => Err(Refused::new("`@approval` is not implemented yet")),
+            unknown => Err(Refused {
+                message: format!("there is no annotation `@{unknown}`"),
+                help: Some(match probably(unknown, KNOWN.iter().copied()) {
+                    Some(name) => format!("did you mean `@{name}`?"),
+                    None => format!("the annotations are `@{}`", KNOWN.join("`, `@")),
+                }),
+            }),
+        };
+        if let Err(refused) = read {
+            problems.push(origin.at_annotation(name, refused.message).with_help(refused.help));
+        }
+    }
+    out
+}
+
+const KNOWN: &[&str] = &["id", "mask", "max_rows", "message"];
+
+const MASK_FORMS: &str = r#"write `@mask("null")`, `@mask("last(4)")` or `@mask("fixed(***)")`"#;
+
+/// Why an annotation is not accepted.
+struct Refused {
+    message: String,
+    help: Option<String>,
+}
+
+impl Refused {
+    fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), help: None }
+    }
+
+    fn help(self, help: impl Into<String>) -> Self {
+        Self { help: Some(help.into()), ..self }
+    }
+}
+
+fn id(value: &str) -> Result<(), Refused> {
+    if value.trim().is_empty() || value.chars().any(char::is_control) {
+        return Err(Refused::new("a policy's `@id` is a name, not empty, without control characters"));
+    }
+    Ok(())
+}
+
+fn mask(policy: &Policy, value: &str) -> Result<Mask, Refused> {
+    let (wanted, what) = match policy.effect() {
+        Effect::Permit => (Action::ReadMasked, "a permit of `read_masked`"),
+        Effect::Forbid => (Action::ReadPlain, "a forbid of `read_plain`"),
+    };
+    let only = Action::ALL.iter().all(|action| covers(policy, *action) == (*action == wanted));
+    if !only {
+        return Err(Refused::new(format!(
+            "`@mask` has no effect here: on a {} it belongs to {what} alone",
+            match policy.effect() {
+                Effect::Permit => "permit",
+                Effect::Forbid => "forbid",
+            }
+        ))
+        .help(format!(
+            "write `action == Action::\"{}\"` in the policy's scope",
+            wanted.name()
+        )));
+    }
+    parse_mask(value)
+        .ok_or_else(|| Refused::new(format!("`{value}` is not a mask")).help(MASK_FORMS))
+}
+
+fn parse_mask(value: &str) -> Option<Mask> {
+    let value = value.trim();
+    if value == "null" {
+        return Some(Mask::Null);
+    }
+    let (name, rest) = value.split_once('(')?;
+    let argument = rest.strip_suffix(')')?;
+    match name.trim() {
+        "last" => {
+            let n: u16 = argument.trim().parse().ok()?;
+            (n > 0).then_some(Mask::Last(Reverse(n)))
+        }
+        "fixed" => {
+            let text = match argument.strip_prefix('"') {
+                Some(quoted) => quoted.strip_suffix('"')?,
+                None => argument,
+            };
+            (!text.contains(['"', '\\']) && !text.chars().any(char::is_control))
+                .then(|| Mask::Fixed(text.to_owned()))
+        }
+        _ => None,
+    }
+}
+
+fn max_rows(policy: &Policy, value: &str) -> Result<u64, Refused> {
+    let effective = match policy.effect() {
+        Effect::Permit => covers(policy, Action::Select) || covers(policy, Action::See),
+        // A forbid of `select` lets nothing through that could be counted.
+        Effect::Forbid => covers(policy, Action::See),
+    };
+    if !effective {
+        return Err(Refused::new("`@max_rows` has no effect here")
+            .help("it belongs to a policy of `select` or `see` that lets rows through"));
+    }
+    value.trim().parse::<u64>().ok().filter(|rows| *rows > 0).ok_or_else(|| {
+        Refused::new(format!("`{value}` is not a number of rows"))
+            .help(r#"write a positive whole number: `@max_rows("100")`"#)
+    })
+}
+
+fn message(policy: &Policy, value: &str) -> Result<String, Refused> {
+    match policy.effect() {
+        Effect::Permit => Err(Refused::new("`@message` has no effect on a permit")
+            .help("it is shown when a forbid refuses")),
+        Effect::Forbid if value.trim().is_empty() || value.chars().any(char::is_control) => {
+            Err(Refused::new("`@message` is a sentence, not empty, without control characters"))
+        }
+        Effect::Forbid => Ok(value.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use super::*;
+    use crate::policy::{problem::Source, source::parse};
+
+    fn check(text: &str) -> Result<Annotations, PolicyProblem> {
+        let mut problems = Vec::new();
+        let source = Source { name: "a.cedar", text };
+        let located = parse(source, &mut problems);
+        assert!(problems.is_empty(), "{problems:?}");
+        let out = read(&located[0].policy, &located[0].origin, &mut problems);
+        problems.into_iter().next().map_or(Ok(out), Err)
+    }
+
+    fn mask_of(value: &str) -> Option<Mask> {
+        let text = format!(
+            "@mask(\"{value}\") forbid(principal, action == Action::\"read_plain\", resource);"
+        );
+        check(&text).unwrap().mask
+    }
+
+    #[test]
+    fn masks_are_read() {
+        assert_eq!(mask_of("last(4)"), Some(Mask::Last(Reverse(4))));
+        assert_eq!(mask_of("null"), Some(Mask::Null));
+        assert_eq!(mask_of("fixed(\\\"***\\\")"), Some(Mask::Fixed("***".to_owned())));
+        assert_eq!(mask_of("fixed(***)"), Some(Mask::Fixed("***".to_owned())));
+    }
+
+    #[test]
+    fn bad_masks_are_refused() {
+        for value in ["", "last", "last(0)", "last(-1)", "last(x)", "last(70000)", "hash", "fixed(\\\"a)"] {
+            let text = format!(
+                "@mask(\"{value}\")\nforbid(principal, action == Action::\"read_plain\", resource);"
+            );
+            let problem = check(&text).unwrap_err();
+            assert!(problem.message.ends_with("is not a mask"), "{problem}");
+            assert_eq!(problem.line, Some(1));
+        }
+    }
+
+    #[test]
+    fn masks_belong_to_the_policies_that_use_them() {
+        for scope in [
+            "permit(principal, action == Action::\"read_plain\", resource)",
+            "permit(principal, action in Action::\"read\", resource)",
+            "permit(principal, action, resource)",
+            "forbid(principal, action, resource)",
+            "forbid(principal, action in Action::\"read\", resource)",
+            "forbid(principal, action == Action::\"select\", resource)",
+        ] {
+            let problem = check(&format!("@mask(\"null\") {scope};")).unwrap_err();
+            assert!(problem.message.starts_with("`@mask` has no effect here"), "{problem}");
+        }
+        let permit = "@mask(\"null\") permit(principal, action in [Action::\"read_masked\"], resource);";
+        assert_eq!(check(permit).unwrap().mask, Some(Mask::Null));
+    }
+
+    #[test]
+    fn max_rows_are_positive() {
+        let select = "permit(principal, action == Action::\"select\", resource);";
+        assert_eq!(check(&format!("@max_rows(\"100\") {select}")).unwrap().max_rows, Some(100));
+        for bad in ["0", "-1", "many", ""] {
+            assert!(check(&format!("@max_rows(\"{bad}\") {select}")).is_err(), "{bad}");
+        }
+        let forbid = "forbid(principal, action == Action::\"select\", resource);";
+        assert!(check(&format!("@max_rows(\"1\") {forbid}")).is_err());
+    }
+
+    #[test]
+    fn unknown_annotations_are_refused_with_a_hint() {
+        let problem =
+            check("@id(\"a\")\n@maks(\"null\")\nforbid(principal, action, resource);").unwrap_err();
+        assert_eq!(problem.help.as_deref(), Some("did you mean `@mask`?"));
+        assert_eq!((problem.line, problem.column), (Some(2), Some(1)));
+        let problem = check("@approval(\"required\") permit(principal, action, resource);").unwrap_err();
+        assert!(problem.message.contains("not implemented"), "{problem}");
+    }
+}

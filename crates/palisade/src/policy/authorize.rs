@@ -1,0 +1,205 @@
+//! The permit: proof that everything a statement touches was decided and permitted.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{
+    obligation::{ColumnLevel, RelationDecision, Visibility},
+    view::SessionView,
+};
+use crate::{
+    access::AccessSet,
+    catalog::{RelationId, functions},
+    code::Code,
+    rejection::Rejection,
+};
+
+/// Proof that a statement's whole access set is permitted, with the obligations of the permission.
+///
+/// Only `authorize` makes one, and it is used once:
+///
+/// ```compile_fail,E0599
+/// fn twice(permit: palisade::policy::Permit) -> (palisade::policy::Permit, palisade::policy::Permit) {
+///     (permit.clone(), permit)
+/// }
+/// ```
+///
+/// ```compile_fail,E0451
+/// let forged = palisade::policy::Permit { max_rows: None, ..todo!() };
+/// ```
+#[derive(Debug)]
+pub struct Permit {
+    relations: BTreeMap<RelationId, Arc<RelationDecision>>,
+    policies: Vec<String>,
+    max_rows: Option<u64>,
+}
+
+impl Permit {
+    /// The decision about each relation the statement touches.
+    pub(crate) fn relations(&self) -> &BTreeMap<RelationId, Arc<RelationDecision>> {
+        &self.relations
+    }
+
+    /// The decision about one relation; `None` if the statement was not permitted to touch it.
+    pub(crate) fn relation(&self, id: RelationId) -> Option<&RelationDecision> {
+        self.relations.get(&id).map(Arc::as_ref)
+    }
+
+    /// Ids of the policies that determined the permission, sorted, each once.
+    pub(crate) fn policies(&self) -> &[String] {
+        &self.policies
+    }
+
+    /// The smallest row cap that policies demand.
+    pub(crate) fn max_rows(&self) -> Option<u64> {
+        self.max_rows
+    }
+}
+
+/// Permits everything in `access`, or nothing.
+///
+/// # Errors
+/// With the first refusal: of a relation, of a column, of a function, in this order. What does not
+/// exist for the session is refused as unknown, in the words used for what does not exist at all.
+pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit, Rejection> {
+    let mut relations = BTreeMap::new();
+    let mut policies = BTreeSet::new();
+    let touched: BTreeSet<RelationId> =
+        access.relations().chain(access.columns().map(|(id, _)| id.relation)).collect();
+    for id in touched {
+        let decision = view.relation(id)?;
+        selectable(&decision)?;
+        policies.extend(decision.policies.iter().cloned());
+        relations.insert(id, decision);
+    }
+    for (id, _) in access.columns() {
+        let column = relations
+            .get(&id.relation)
+            .and_then(|decision| decision.columns.get(usize::from(id.index)));
+        match column.map(|column| (&column.level, &column.policies)) {
+            Some((ColumnLevel::Plain | ColumnLevel::Masked(_), determining)) => {
+                policies.extend(determining.iter().cloned());
+            }
+            Some((ColumnLevel::Hidden, determining)) => {
+                return Err(refusal(Code::NameUnknownColumn, determining));
+            }
+            None => return Err(refusal(Code::NameUnknownColumn, &[])),
+        }
+    }
+    for name in access.functions() {
+        let refuse = |policies| {
+            let code = Code::FunctionNotAllowed;
+            Rejection::new(code, format!("`{name}`: {}", code.summary())).with_policies(policies)
+        };
+        let Some(def) = functions::find(view.catalog().dialect(), name) else {
+            return Err(refuse(Vec::new()));
+        };
+        let decision = view.function(def)?;
+        if !decision.permitted {
+            return Err(refuse(decision.policies));
+        }
+        policies.extend(decision.policies);
+    }
+    let max_rows = relations.values().filter_map(|decision| decision.max_rows).min();
+    Ok(Permit { relations, policies: policies.into_iter().collect(), max_rows })
+}
+
+fn selectable(decision: &RelationDecision) -> Result<(), Rejection> {
+    match decision.visibility {
+        Visibility::Selectable => Ok(()),
+        Visibility::Discoverable(code) => {
+            let message = decision.message.as_deref().unwrap_or(code.summary());
+            Err(Rejection::new(code, message).with_policies(decision.policies.clone()))
+        }
+        Visibility::Absent => Err(refusal(Code::NameUnknownRelation, &decision.policies)),
+    }
+}
+
+fn refusal(code: Code, policies: &[String]) -> Rejection {
+    Rejection::new(code, code.summary()).with_policies(policies.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use super::*;
+    use crate::{
+        access::Usage,
+        policy::fixture::{agent, catalog, column_id, relation_id, set},
+    };
+
+    const POLICIES: &str = "
+        @id(\"select\") @max_rows(\"50\") permit(principal, action == Action::\"select\", resource);
+        @id(\"see\") permit(principal, action == Action::\"see\", resource);
+        @id(\"read\") permit(principal, action in Action::\"read\", resource);
+        @id(\"call\") permit(principal, action == Action::\"call\", resource);
+        @id(\"discover\") permit(principal, action == Action::\"discover\", resource == Table::\"main.contacts\");
+        @id(\"contacts\") @message(\"ask support\") forbid(principal, action == Action::\"select\", resource == Table::\"main.contacts\");
+        @id(\"hide\") forbid(principal, action in Action::\"read\", resource == Column::\"main.customers.ssn\");
+        @id(\"mask\") forbid(principal, action == Action::\"read_plain\", resource == Column::\"main.customers.email\");
+        ";
+
+    fn access(relations: &[&str], columns: &[&str], functions: &[&'static str]) -> AccessSet {
+        let catalog = catalog();
+        AccessSet {
+            relations: relations.iter().map(|name| relation_id(name)).collect(),
+            columns: columns
+                .iter()
+                .map(|uid| (column_id(&catalog, uid), BTreeSet::from([Usage::Output])))
+                .collect(),
+            functions: functions.iter().copied().collect(),
+        }
+    }
+
+    fn check(access: &AccessSet) -> Result<Permit, Rejection> {
+        authorize(&set(POLICIES).session(&agent("bot")), access)
+    }
+
+    #[test]
+    fn a_permit_carries_what_was_decided() {
+        let touched = access(&["customers"], &["main.customers.email", "main.customers.id"], &["lower"]);
+        let permit = check(&touched).unwrap();
+        assert_eq!(permit.policies(), ["call", "mask", "read", "see", "select"]);
+        assert_eq!(permit.max_rows(), Some(50));
+        assert_eq!(permit.relations().len(), 1);
+        assert!(permit.relation(relation_id("customers")).is_some());
+        assert!(permit.relation(relation_id("tickets")).is_none());
+    }
+
+    #[test]
+    fn everything_is_checked_again() {
+        for (touched, code) in [
+            (access(&["sqlite_schema"], &[], &[]), Code::NameUnknownRelation),
+            (access(&["customers", "contacts"], &[], &[]), Code::PolicyForbidden),
+            (access(&["customers"], &["main.customers.ssn"], &[]), Code::NameUnknownColumn),
+            // A column whose relation was left out of the set.
+            (access(&[], &["main.contacts.address"], &[]), Code::PolicyForbidden),
+            (access(&["customers"], &[], &["load_extension"]), Code::FunctionNotAllowed),
+            (access(&["customers"], &[], &["no_such_function"]), Code::FunctionNotAllowed),
+        ] {
+            let refused = check(&touched).unwrap_err();
+            assert_eq!(refused.code(), code, "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_uses_the_policy_message() {
+        let refused = check(&access(&["contacts"], &[], &[])).unwrap_err();
+        assert_eq!(refused.message(), "ask support");
+        assert_eq!(refused.policies(), ["contacts"]);
+    }
+
+    #[test]
+    fn nothing_touched_is_permitted() {
+        assert!(check(&AccessSet::default()).unwrap().relations().is_empty());
+    }
+}

@@ -1,0 +1,102 @@
+//! One question to Cedar, answered so that a policy that fails to evaluate denies.
+
+use cedar_policy::{Authorizer, Context, Decision, EntityUid, Request, RestrictedExpression};
+
+use super::{load::Loaded, schema::Action, store::Store};
+use crate::{code::Code, rejection::Rejection, session::Transport};
+
+/// Who asks, with the entities in which the principal exists.
+#[derive(Debug, Clone)]
+pub(super) struct Subject {
+    pub(super) uid: EntityUid,
+    pub(super) store: Store,
+    pub(super) context: Context,
+}
+
+/// Cedar's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) permitted: bool,
+    /// The policies that made it so, sorted.
+    pub(super) policies: Vec<String>,
+}
+
+/// A question without an answer: nothing is permitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// What Cedar says, for the operator.
+    pub(super) detail: String,
+    /// The policies that failed, sorted.
+    pub(super) policies: Vec<String>,
+}
+
+impl From<Failure> for Rejection {
+    fn from(failure: Failure) -> Self {
+        let code = Code::PolicyEvaluationFailed;
+        Self::new(code, code.summary())
+            .with_operator_detail(failure.detail)
+            .with_policies(failure.policies)
+    }
+}
+
+impl Failure {
+    pub(super) fn new(detail: impl ToString) -> Self {
+        Self { detail: detail.to_string(), policies: Vec::new() }
+    }
+}
+
+/// The context that policies see.
+pub(super) fn context(transport: Transport) -> Result<Context, Failure> {
+    let value = RestrictedExpression::new_string(transport.name().to_owned());
+    Context::from_pairs([("transport".to_owned(), value)]).map_err(Failure::new)
+}
+
+/// Whether the subject may do `action` to `resource`.
+///
+/// # Errors
+/// If the request does not fit the schema, or any policy of the action fails to evaluate.
+pub(super) fn decide(
+    loaded: &Loaded,
+    subject: &Subject,
+    action: Action,
+    resource: EntityUid,
+) -> Result<Verdict, Failure> {
+    let policies =
+        loaded.policies.of(action).ok_or_else(|| Failure::new("no policies for the action"))?;
+    let request = Request::new(
+        subject.uid.clone(),
+        action_uid(action)?,
+        resource,
+        subject.context.clone(),
+        Some(&loaded.schema),
+    )
+    .map_err(Failure::new)?;
+    let response = Authorizer::new().is_authorized(&request, policies, &subject.store.entities);
+    let mut failed: Vec<(String, String)> = response
+        .diagnostics()
+        .errors()
+        .map(|error| match error {
+            cedar_policy::AuthorizationError::PolicyEvaluationError(error) => {
+                (error.policy_id().to_string(), error.to_string())
+            }
+        })
+        .collect();
+    if !failed.is_empty() {
+        failed.sort();
+        let (policies, details): (_, Vec<_>) = failed.into_iter().unzip();
+        return Err(Failure { detail: details.join("; "), policies });
+    }
+    let mut determining: Vec<String> =
+        response.diagnostics().reason().map(ToString::to_string).collect();
+    determining.sort();
+    let permitted = match response.decision() {
+        Decision::Allow => true,
+        Decision::Deny => false,
+    };
+    Ok(Verdict { permitted, policies: determining })
+}
+
+/// `Action::"…"`.
+pub(super) fn action_uid(action: Action) -> Result<EntityUid, Failure> {
+    super::store::uid("Action", action.name()).ok_or_else(|| Failure::new("no action type"))
+}

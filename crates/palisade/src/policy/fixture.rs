@@ -1,0 +1,121 @@
+//! A small catalog and policy sets over it, for this module's tests.
+
+use std::sync::Arc;
+
+use super::{ColumnFlow, PolicyErrors, PolicyFile, PolicySet, PolicySources};
+use crate::{
+    catalog::{Catalog, ColumnDef, ColumnId, RelationDef, RelationId, RelationKind, TypeClass},
+    dialect::Dialect,
+    session::{Principal, Session},
+};
+
+/// A nullable column, `id` aside.
+pub(super) fn column(name: &str, class: TypeClass) -> ColumnDef {
+    ColumnDef {
+        name: name.to_owned(),
+        type_name: String::new(),
+        class,
+        nullable: name != "id",
+        collation: "BINARY".to_owned(),
+        generated: None,
+    }
+}
+
+/// A table; the class of a column goes by its name.
+pub(super) fn table(name: &str, columns: &[&str]) -> RelationDef {
+    RelationDef {
+        schema: "main".to_owned(),
+        name: name.to_owned(),
+        kind: RelationKind::Table,
+        columns: columns.iter().map(|name| column(name, class_of(name))).collect(),
+        strict: false,
+        has_rowid: true,
+        rowid_alias: None,
+        primary_key: Vec::new(),
+        foreign_keys: Vec::new(),
+        definition: None,
+    }
+}
+
+fn class_of(name: &str) -> TypeClass {
+    match name {
+        "price" => TypeClass::Number,
+        "active" | "open" => TypeClass::Boolean,
+        id if id == "id" || id.ends_with("_id") || id == "level" => TypeClass::Integer,
+        _ => TypeClass::Text,
+    }
+}
+
+pub(super) fn catalog() -> Catalog {
+    let view = RelationDef { kind: RelationKind::View, ..table("contacts", &["address"]) };
+    let system = RelationDef { kind: RelationKind::System, ..table("sqlite_schema", &["sql"]) };
+    Catalog::builder(Dialect::Sqlite)
+        .relation(table("customers", &["id", "name", "email", "ssn", "tenant_id", "active"]))
+        .relation(table(
+            "tickets",
+            &["id", "tenant_id", "owner_id", "title", "region", "level", "open", "active", "price"],
+        ))
+        .relation(view)
+        .relation(system)
+        .build()
+        .unwrap()
+}
+
+pub(super) fn column_id(catalog: &Catalog, uid: &str) -> ColumnId {
+    catalog
+        .relations()
+        .iter()
+        .flat_map(crate::catalog::Relation::column_ids)
+        .find(|(_, column)| column.uid == uid)
+        .unwrap()
+        .0
+}
+
+pub(super) fn relation_id(name: &str) -> RelationId {
+    catalog().find("main", name).unwrap().id
+}
+
+/// Sources of one policy file, with principals that have attributes.
+pub(super) fn sources(policies: &str) -> PolicySources {
+    PolicySources {
+        policies: vec![PolicyFile { name: "base.cedar".to_owned(), text: policies.to_owned() }],
+        principals_schema: Some(PRINCIPALS.to_owned()),
+        entities: Some(ENTITIES.to_owned()),
+        classification: Some(CLASSIFICATION.to_owned()),
+    }
+}
+
+pub(super) fn load(sources: &PolicySources) -> Result<PolicySet, PolicyErrors> {
+    PolicySet::load(sources, &Arc::new(catalog()), &ColumnFlow::default())
+}
+
+/// A loaded set; panics with the problems.
+pub(super) fn set(policies: &str) -> PolicySet {
+    load(&sources(policies)).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+pub(super) fn agent(name: &str) -> Session {
+    Session::new(Principal::new("Agent", name))
+}
+
+pub(super) const PRINCIPALS: &str = "entity Role in [Role];
+entity Agent in [Role] { tenant?: Long, regions?: Set<String> };
+entity User in [Role] { level: Long };
+";
+
+pub(super) const ENTITIES: &str = r#"[
+  { "uid": { "type": "Role", "id": "analyst" }, "attrs": {}, "parents": [] },
+  { "uid": { "type": "Role", "id": "dpo" }, "attrs": {}, "parents": [{ "type": "Role", "id": "analyst" }] },
+  { "uid": { "type": "Agent", "id": "bot" }, "attrs": { "tenant": 42, "regions": ["eu", "us"] },
+    "parents": [{ "type": "Role", "id": "analyst" }] },
+  { "uid": { "type": "Agent", "id": "officer" }, "attrs": {}, "parents": [{ "type": "Role", "id": "dpo" }] }
+]"#;
+
+pub(super) const CLASSIFICATION: &str = r#"
+[[column]]
+name = "main.customers.email"
+tags = ["pii"]
+[[column]]
+pattern = "*.*.*ssn*"
+tags = ["pii", "secret"]
+"#;

@@ -1,0 +1,189 @@
+//! What only deciding shows: row policies without SQL form, and readable tables without rows. Every
+//! kind of principal there is gets asked about every relation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cedar_policy::{Effect, EntityUid};
+
+use super::{
+    decide::{Subject, context, decide},
+    load::{Loaded, Origins},
+    obligation::RowFilter,
+    problem::{PolicyProblem, Source},
+    rows::rows,
+    schema::{self, Action},
+    store,
+};
+use crate::session::Transport;
+
+/// Asks about the rows of every relation, for representative principals. An untranslatable permit
+/// and a failing policy are warned of, since both only deny; an untranslatable forbid is a problem.
+pub(super) fn check(
+    loaded: &Loaded,
+    origins: &Origins<'_>,
+    problems: &mut Vec<PolicyProblem>,
+    warnings: &mut Vec<PolicyProblem>,
+) {
+    let mut findings = Findings::default();
+    let context_matters = origins.values().any(|origin| origin.text().contains("context"));
+    for subject in subjects(loaded, context_matters) {
+        for relation in loaded.catalog.relations().iter().filter(|r| schema::has_entity(r)) {
+            let Some(table) = store::uid("Table", &relation.uid) else { continue };
+            match rows(loaded, &subject, relation) {
+                Ok(rows) => {
+                    for (id, effect, why) in rows.untranslatable {
+                        let finding = findings.untranslatable.entry((id, effect == Effect::Forbid));
+                        finding.or_insert((why.0, relation.uid.clone()));
+                    }
+                    let select = decide(loaded, &subject, Action::Select, table);
+                    if let Some(select) = select.ok().filter(|select| select.permitted) {
+                        let seen = rows.filter != RowFilter::Nothing;
+                        let entry = findings.selectable.entry(relation.uid.clone());
+                        let (some, _) = entry.or_insert_with(|| (false, select.policies));
+                        *some |= seen;
+                    }
+                }
+                Err(failure) => {
+                    for id in failure.policies {
+                        findings.failing.entry(id).or_insert_with(|| subject.uid.to_string());
+                    }
+                }
+            }
+        }
+    }
+    findings.report(origins, problems, warnings);
+}
+
+#[derive(Default)]
+struct Findings {
+    /// By policy and whether it forbids: the condition and a relation.
+    untranslatable: BTreeMap<(String, bool), (String, String)>,
+    /// By policy: a principal for whom it fails.
+    failing: BTreeMap<String, String>,
+    /// By relation: whether anybody sees a row, and the policies that let it be selected.
+    selectable: BTreeMap<String, (bool, Vec<String>)>,
+}
+
+impl Findings {
+    fn report(
+        self,
+        origins: &Origins<'_>,
+        problems: &mut Vec<PolicyProblem>,
+        warnings: &mut Vec<PolicyProblem>,
+    ) {
+        let place = |id: &str, message: String| match origins.get(id) {
+            Some(origin) => origin.problem(message),
+            None => Source { name: id, text: "" }.whole(message),
+        };
+        for ((id, forbids), (condition, relation)) in self.untranslatable {
+            let message = format!("`{condition}` has no SQL form (rows of `{relation}`)");
+            let help = "row conditions can compare columns with constants and the principal's attributes, and combine them with `&&`, `||`, `!`, `has`, `contains` and `like`";
+            let problem = place(&id, message).with_help(Some(help));
+            if forbids { problems.push(problem) } else { warnings.push(problem) }
+        }
+        for (id, principal) in self.failing {
+            warnings.push(place(&id, format!("the policy fails to evaluate for {principal}, which denies")));
+        }
+        for (relation, (_, policies)) in self.selectable.into_iter().filter(|(_, (seen, _))| !seen) {
+            let id = policies.first().map_or("", String::as_str);
+            warnings.push(
+                place(id, format!("`{relation}` can be selected, but nobody sees a row of it"))
+                    .with_help(Some("permit `Action::\"see\"` on its rows")),
+            );
+        }
+    }
+}
+
+/// How many kinds of principals the entities may contribute to these checks. Decisions about the
+/// others deny just the same; they are not reported in advance.
+const KINDS: usize = 64;
+
+/// One subject for each kind of principal: those of the entities that differ in type, roles or the
+/// attributes they have, and one of each type of whom nothing is known; at most [`KINDS`] of the
+/// former, so that loading stays quick. Where policies look at the context, over every transport.
+fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
+    let kinds: BTreeSet<String> = loaded.schema.principals().map(ToString::to_string).collect();
+    let mut seen = BTreeSet::new();
+    let mut uids: Vec<EntityUid> = Vec::new();
+    let mut entities: Vec<_> = loaded
+        .store
+        .entities
+        .iter()
+        .filter(|entity| kinds.contains(&entity.uid().type_name().to_string()))
+        .collect();
+    entities.sort_by_key(|entity| entity.uid().to_string());
+    for entity in entities {
+        let uid = entity.uid();
+        let attributes: BTreeSet<String> =
+            entity.attrs().map(|(name, _)| name.to_string()).collect();
+        let ancestors: BTreeSet<String> =
+            loaded.store.entities.ancestors(&uid).into_iter().flatten().map(ToString::to_string).collect();
+        if seen.insert((uid.type_name().to_string(), attributes, ancestors)) {
+            uids.push(uid);
+        }
+    }
+    uids.truncate(KINDS);
+    for kind in &kinds {
+        // A type that demands attributes has no such principal.
+        let unknown = store::uid(kind, "(of whom nothing is known)");
+        let exists = |uid: &EntityUid| {
+            let store = loaded.store.with_principal(uid, &loaded.schema);
+            store.entities.get(uid).is_some()
+        };
+        uids.extend(unknown.filter(exists));
+    }
+    let transports: &[Transport] = if context_matters {
+        &[Transport::Library, Transport::Cli, Transport::Stdio]
+    } else {
+        &[Transport::Library]
+    };
+    let mut out = Vec::new();
+    for uid in uids {
+        let store = loaded.store.with_principal(&uid, &loaded.schema);
+        for transport in transports {
+            if let Ok(context) = context(*transport) {
+                out.push(Subject { uid: uid.clone(), store: store.clone(), context });
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use crate::policy::fixture::{load, set, sources};
+
+    const SELECT: &str = "permit(principal, action == Action::\"select\", resource == Table::\"main.tickets\");\n";
+
+    #[test]
+    fn a_table_without_rows_is_warned_of() {
+        let set = set(SELECT);
+        assert_eq!(set.warnings().len(), 1, "{:?}", set.warnings());
+        assert!(set.warnings()[0].message.contains("`main.tickets` can be selected"));
+        assert_eq!(set.warnings()[0].line, Some(1));
+        let set = self::set(&format!("{SELECT}permit(principal, action == Action::\"see\", resource);"));
+        assert!(set.warnings().is_empty(), "{:?}", set.warnings());
+    }
+
+    #[test]
+    fn conditions_are_checked_for_every_kind_of_principal_and_transport() {
+        // Only agents with a tenant, over stdio, ever reach the multiplication.
+        let text = format!(
+            "{SELECT}permit(principal, action == Action::\"see\", resource);\n\
+             forbid(principal is Agent, action == Action::\"see\", resource is row::main::tickets)\n\
+             when {{ principal has tenant && context.transport == \"stdio\" && resource.id * 2 == principal.tenant }};"
+        );
+        let errors = load(&sources(&text)).unwrap_err();
+        assert_eq!(errors.problems().len(), 1, "{errors}");
+        assert_eq!(errors.problems()[0].line, Some(3), "{errors}");
+        assert!(errors.problems()[0].message.contains("no SQL form"), "{errors}");
+    }
+}

@@ -1,0 +1,111 @@
+//! Entity literals in policies: Cedar's validator checks their types, not whether they exist. A
+//! misspelt table in a forbid would silently forbid nothing.
+
+use std::collections::HashSet;
+
+use cedar_policy::EntityUid;
+
+use super::{
+    problem::{PolicyProblem, probably},
+    schema::ROW_NAMESPACE,
+    source::Located,
+    store::catalog_ids,
+};
+use crate::catalog::Catalog;
+
+/// Checks the literals of every policy: those of catalog types must be in the catalog; those of the
+/// operator's types ought to be among `known`, if the operator gave entities at all.
+pub(super) fn check(
+    located: &[Located<'_>],
+    catalog: &Catalog,
+    known: Option<&HashSet<EntityUid>>,
+    problems: &mut Vec<PolicyProblem>,
+    warnings: &mut Vec<PolicyProblem>,
+) {
+    let ids = catalog_ids(catalog);
+    for Located { policy, origin } in located {
+        let mut literals = policy.entity_literals();
+        literals.sort_by_key(ToString::to_string);
+        literals.dedup();
+        for uid in literals {
+            let kind = uid.type_name().to_string();
+            let id = uid.id().unescaped();
+            if kind == "Action" {
+                continue;
+            }
+            if uid.type_name().namespace_components().next() == Some(ROW_NAMESPACE) {
+                let problem = origin.at_entity(&kind, id, format!("`{uid}` names a row, and rows have no ids"));
+                problems.push(problem.with_help(Some("compare an attribute of `resource` instead")));
+                continue;
+            }
+            if kind == "Template" {
+                problems.push(origin.at_entity(&kind, id, "there are no templates yet"));
+                continue;
+            }
+            match (ids.get(kind.as_str()), known) {
+                (Some(ids), _) if !ids.contains(id) => {
+                    let problem = origin.at_entity(&kind, id, format!("`{uid}` is not in the catalog"));
+                    let close = probably(id, ids.iter().map(String::as_str));
+                    problems.push(problem.with_help(hint(&kind, close)));
+                }
+                (None, Some(known)) if !known.contains(&uid) => {
+                    let same = known.iter().filter(|other| other.type_name() == uid.type_name());
+                    let close = probably(id, same.map(|other| other.id().unescaped()));
+                    let problem = origin.at_entity(&kind, id, format!("`{uid}` is not in the entities"));
+                    warnings.push(problem.with_help(hint(&kind, close)));
+                }
+                (Some(_), _) | (None, Some(_) | None) => {}
+            }
+        }
+    }
+}
+
+fn hint(kind: &str, close: Option<&str>) -> Option<String> {
+    close.map(|close| format!("did you mean `{kind}::{close:?}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use crate::policy::fixture::{load, set, sources};
+
+    #[test]
+    fn literals_must_be_in_the_catalog() {
+        for (scope, column, help) in [
+            ("resource == Table::\"main.tikets\"", 47, Some("did you mean `Table::\"main.tickets\"`?")),
+            ("resource == Table::\"main.sqlite_schema\"", 47, None),
+            ("resource in Schema::\"mian\"", 47, Some("did you mean `Schema::\"main\"`?")),
+            ("resource in Database::\"x\"", 47, None),
+        ] {
+            let text = format!("\npermit(principal, action == Action::\"select\",\n                                  {scope});");
+            let errors = load(&sources(&text)).unwrap_err();
+            let problem = &errors.problems()[0];
+            assert!(problem.message.ends_with("is not in the catalog"), "{problem}");
+            assert_eq!((problem.line, problem.column), (Some(3), Some(column)), "{problem}");
+            assert_eq!(problem.help.as_deref(), help);
+        }
+        for text in [
+            "forbid(principal, action == Action::\"read_plain\", resource == Column::\"main.customers.emial\");",
+            "permit(principal, action == Action::\"call\", resource == Function::\"lowr\");",
+            "permit(principal, action == Action::\"select\", resource) when { resource == Table::\"main.nope\" };",
+            "permit(principal, action == Action::\"see\", resource) when { resource == row::main::tickets::\"1\" };",
+        ] {
+            assert!(load(&sources(text)).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_role_is_warned_of() {
+        let set = set("forbid(principal in Role::\"analist\", action == Action::\"select\", resource);");
+        let problem = &set.warnings()[0];
+        assert_eq!(problem.help.as_deref(), Some("did you mean `Role::\"analyst\"`?"));
+        assert_eq!((problem.line, problem.column), (Some(1), Some(21)));
+    }
+}

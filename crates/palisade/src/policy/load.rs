@@ -1,0 +1,367 @@
+//! From texts to a validated policy set: stage by stage, so that one mistake is reported once.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use cedar_policy::{
+    Entities, EntityUid, PolicySet as CedarPolicies, ResourceConstraint, Schema, SchemaFragment,
+    ValidationMode, Validator, ffi::DetailedError,
+};
+
+use super::{
+    ColumnFlow, PolicyErrors, PolicyProblem, PolicySources,
+    annotation::{self, Annotations},
+    classification::{self, Tags},
+    lint, literals,
+    problem::Source,
+    schema::{self, DEFAULT_PRINCIPALS},
+    slice::Slices,
+    source::{self, Located, Origin},
+    store::{self, Store},
+};
+use crate::{catalog::Catalog, digest::sha256_hex};
+
+pub(super) const PRINCIPALS_FILE: &str = "principals.cedarschema";
+pub(super) const ENTITIES_FILE: &str = "entities.json";
+const CLASSIFICATION_FILE: &str = "classification.toml";
+
+/// Everything decisions are made from.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) schema: Schema,
+    pub(super) policies: Slices,
+    pub(super) annotations: HashMap<String, Annotations>,
+    /// The resources that permits name by `resource == …`, by policy id.
+    pub(super) named: HashMap<String, EntityUid>,
+    pub(super) tags: Tags,
+    pub(super) store: Store,
+    /// Columns that a policy names, which therefore are decided one by one.
+    pub(super) named_columns: BTreeSet<String>,
+    /// Whether entities' attributes may name columns: then every column is decided by itself.
+    pub(super) columns_in_attributes: bool,
+    pub(super) version: String,
+    pub(super) warnings: Vec<PolicyProblem>,
+}
+
+/// Policies by id.
+pub(super) type Origins<'a> = BTreeMap<String, Origin<'a>>;
+
+/// Loads `sources` over `catalog`.
+///
+/// # Errors
+/// With every problem of the first stage that has any.
+pub(super) fn load(
+    sources: &PolicySources,
+    catalog: &Arc<Catalog>,
+    flow: &ColumnFlow,
+) -> Result<Loaded, PolicyErrors> {
+    let mut problems = Vec::new();
+    let (located, annotations) = policies(sources, &mut problems);
+    let principals = Source {
+        name: PRINCIPALS_FILE,
+        text: sources.principals_schema.as_deref().unwrap_or(DEFAULT_PRINCIPALS),
+    };
+    let schema = cedar_schema(&principals, catalog, &mut problems);
+    let classification = sources.classification.as_deref();
+    let classification =
+        classification.map(|text| Source { name: CLASSIFICATION_FILE, text });
+    let tags = classification::classify(classification, catalog, flow, &mut problems);
+    let schema = finished(schema, &mut problems)?;
+
+    let entities = sources.entities.as_deref().map(|text| Source { name: ENTITIES_FILE, text });
+    let given = entities
+        .map(|source| store::operator_entities(&source, &schema, &mut problems))
+        .unwrap_or_default();
+    let mut warnings = Vec::new();
+    let origins: Origins<'_> =
+        located.iter().map(|l| (l.policy.id().to_string(), l.origin.clone())).collect();
+    validate(&located, &origins, &schema, &mut problems, &mut warnings);
+    let known = entities.map(|_| given.iter().map(cedar_policy::Entity::uid).collect());
+    literals::check(&located, catalog, known.as_ref(), &mut problems, &mut warnings);
+    let store = merged(catalog, &tags, given, entities, &schema, &mut problems);
+    let policies = Slices::new(located.iter().map(|l| &l.policy))
+        .map_err(|error| problems.push(principals.whole(error.to_string())))
+        .ok();
+    let (store, policies) = finished(store.zip(policies), &mut problems)?;
+
+    let loaded = Loaded {
+        catalog: Arc::clone(catalog),
+        schema,
+        policies,
+        annotations,
+        named: named_resources(&located),
+        tags,
+        store,
+        named_columns: named_columns(&located),
+        columns_in_attributes: principals.text.contains("Column"),
+        version: version(sources, catalog, flow),
+        warnings,
+    };
+    let mut warnings = Vec::new();
+    lint::check(&loaded, &origins, &mut problems, &mut warnings);
+    finished(Some(()), &mut problems)?;
+    let mut loaded = loaded;
+    loaded.warnings.extend(warnings);
+    Ok(loaded)
+}
+
+/// The value of a stage that found nothing wrong.
+fn finished<T>(value: Option<T>, problems: &mut Vec<PolicyProblem>) -> Result<T, PolicyErrors> {
+    match value {
+        Some(value) if problems.is_empty() => Ok(value),
+        Some(_) | None => Err(PolicyErrors::new(std::mem::take(problems))),
+    }
+}
+
+fn policies<'a>(
+    sources: &'a PolicySources,
+    problems: &mut Vec<PolicyProblem>,
+) -> (Vec<Located<'a>>, HashMap<String, Annotations>) {
+    let mut located: Vec<Located<'a>> = Vec::new();
+    let mut annotations = HashMap::new();
+    for file in &sources.policies {
+        let source = Source { name: &file.name, text: &file.text };
+        for policy in source::parse(source, problems) {
+            let read = annotation::read(&policy.policy, &policy.origin, problems);
+            let id = policy.policy.id().to_string();
+            if annotations.insert(id.clone(), read).is_some() {
+                let first = located.iter().find(|l| *l.policy.id() == *policy.policy.id());
+                let help = first.map(|l| {
+                    let first = l.origin.problem("");
+                    format!("the first is in {}, line {}", first.file, first.line.unwrap_or(1))
+                });
+                let problem = policy
+                    .origin
+                    .at_annotation("id", format!("two policies have the id `{id}`"));
+                problems.push(problem.with_help(help));
+                continue;
+            }
+            located.push(policy);
+        }
+    }
+    (located, annotations)
+}
+
+/// The operator's types and the catalog's, as one schema.
+fn cedar_schema(
+    principals: &Source<'_>,
+    catalog: &Catalog,
+    problems: &mut Vec<PolicyProblem>,
+) -> Option<Schema> {
+    if let Err(error) = SchemaFragment::from_cedarschema_str(principals.text) {
+        problems.extend(principals.from_cedar(DetailedError::from(&error), 0, None));
+        return None;
+    }
+    // The operator's text comes first, so that positions in it are those of its file.
+    let text = format!("{}\n{}", principals.text, schema::schema_text(catalog));
+    let schema = match Schema::from_cedarschema_str(&text) {
+        Ok((schema, _)) => schema,
+        Err(error) => {
+            let found = principals.from_cedar(DetailedError::from(&error), 0, None);
+            let help = "it must declare the entity types `Agent`, `User` and `Role`, and none of the catalog's";
+            problems.extend(found.into_iter().map(|problem| match problem.help {
+                Some(_) => problem,
+                None => problem.with_help(Some(help)),
+            }));
+            return None;
+        }
+    };
+    if !schema.is_complete() {
+        problems.push(principals.whole("every type must be declared here, none `external`"));
+        return None;
+    }
+    Some(schema)
+}
+
+fn validate(
+    located: &[Located<'_>],
+    origins: &Origins<'_>,
+    schema: &Schema,
+    problems: &mut Vec<PolicyProblem>,
+    warnings: &mut Vec<PolicyProblem>,
+) {
+    let Ok(policies) = CedarPolicies::from_policies(located.iter().map(|l| l.policy.clone())) else {
+        // Ids are unique by now; `Slices` reports if not.
+        return;
+    };
+    let result = Validator::new(schema.clone()).validate(&policies, ValidationMode::Strict);
+    let place = |id: &cedar_policy::PolicyId, error: DetailedError| match origins.get(id.as_ref() as &str) {
+        Some(origin) => {
+            let range = origin.range.clone();
+            origin.source.from_cedar(error, range.start, Some(range))
+        }
+        None => Source { name: PRINCIPALS_FILE, text: "" }.from_cedar(error, 0, None),
+    };
+    for error in result.validation_errors() {
+        problems.extend(place(error.policy_id(), DetailedError::from(error)));
+    }
+    for warning in result.validation_warnings() {
+        warnings.extend(place(warning.policy_id(), DetailedError::from(warning)));
+    }
+    for list in [problems, warnings] {
+        list.sort_by_key(|problem| (problem.file.clone(), problem.line, problem.column));
+    }
+}
+
+fn merged(
+    catalog: &Catalog,
+    tags: &Tags,
+    given: Vec<cedar_policy::Entity>,
+    source: Option<Source<'_>>,
+    schema: &Schema,
+    problems: &mut Vec<PolicyProblem>,
+) -> Option<Store> {
+    let source = source.unwrap_or(Source { name: ENTITIES_FILE, text: "" });
+    let store = store::catalog_entities(catalog, tags).and_then(|mut entities| {
+        entities.extend(given);
+        let entities = Entities::from_entities(entities, Some(schema))
+            .map_err(|error| DetailedError::from(&error))?;
+        Store::new(entities, schema)
+    });
+    store.map_err(|error| problems.extend(source.from_cedar(error, 0, None))).ok()
+}
+
+fn named_resources(located: &[Located<'_>]) -> HashMap<String, EntityUid> {
+    located
+        .iter()
+        .filter_map(|l| match l.policy.resource_constraint() {
+            ResourceConstraint::Eq(uid) => Some((l.policy.id().to_string(), uid)),
+            ResourceConstraint::Any
+            | ResourceConstraint::In(_)
+            | ResourceConstraint::Is(_)
+            | ResourceConstraint::IsIn(_, _) => None,
+        })
+        .collect()
+}
+
+fn named_columns(located: &[Located<'_>]) -> BTreeSet<String> {
+    located
+        .iter()
+        .flat_map(|l| l.policy.entity_literals())
+        .filter(|uid| uid.type_name().to_string() == "Column")
+        .map(|uid| uid.id().unescaped().to_owned())
+        .collect()
+}
+
+fn version(sources: &PolicySources, catalog: &Catalog, flow: &ColumnFlow) -> String {
+    // Debug quotes strings, so that no two sources print alike.
+    sha256_hex(
+        format!("{}\n{sources:?}\n{flow:?}\n{}", catalog.version(), env!("CARGO_PKG_VERSION"))
+            .as_bytes(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use super::*;
+    use crate::policy::{
+        PolicyFile, PolicySet,
+        fixture::{self, load, set, sources},
+    };
+
+    const SELECT: &str = "permit(principal, action == Action::\"select\", resource);\n";
+
+    fn one(policies: &str) -> PolicyProblem {
+        let errors = load(&sources(policies)).unwrap_err();
+        assert_eq!(errors.problems().len(), 1, "{errors}");
+        errors.problems()[0].clone()
+    }
+
+    #[test]
+    fn validation_errors_point_at_the_policy() {
+        for (text, line, message) in [
+            ("permit(principal, action == Action::\"selct\", resource);", 2, "selct"),
+            ("\npermit(principal, action, resource is Tabel);", 3, "Tabel"),
+            ("permit(principal, action == Action::\"see\", resource is row::main::tickets)\nwhen { resource.tenant_id == 1 };", 3, "tenant_id"),
+            ("permit(principal, action == Action::\"see\", resource is row::main::tickets)\nwhen {\n resource.ttle == \"x\" };", 4, "ttle"),
+            ("permit(principal, action == Action::\"see\", resource is row::main::tickets)\nwhen { resource.id == \"x\" };", 3, "type"),
+        ] {
+            let problem = one(&format!("{SELECT}{text}"));
+            assert_eq!(problem.file, "base.cedar");
+            assert_eq!(problem.line, Some(line), "{problem}");
+            assert!(problem.message.contains(message), "{problem}");
+        }
+    }
+
+    #[test]
+    fn ids_must_be_unique() {
+        let mut sources = sources("@id(\"a\")\npermit(principal, action, resource);");
+        sources.policies.push(PolicyFile {
+            name: "more.cedar".to_owned(),
+            text: "\n@id(\"a\") forbid(principal, action, resource);".to_owned(),
+        });
+        let errors = load(&sources).unwrap_err();
+        assert_eq!(
+            errors.to_string(),
+            "more.cedar:2:1: two policies have the id `a`\n  help: the first is in base.cedar, line 1"
+        );
+    }
+
+    #[test]
+    fn all_problems_of_a_stage_are_reported() {
+        let mut sources = sources("permit(principal, action, resorce);\n@maks(\"x\") permit(principal, action, resource);");
+        sources.classification = Some("colum = 1".to_owned());
+        let errors = load(&sources).unwrap_err();
+        assert_eq!(errors.problems().len(), 3, "{errors}");
+    }
+
+    #[test]
+    fn the_principals_schema_is_checked() {
+        let with = |schema: &str| {
+            let mut sources = sources(SELECT);
+            sources.entities = None;
+            sources.principals_schema = Some(schema.to_owned());
+            load(&sources)
+        };
+        let errors = with("entity Role;\nentity Agent in [Rol];\nentity User;").unwrap_err();
+        assert_eq!(errors.problems()[0].line, Some(2), "{errors}");
+        let errors = with("entity Role;\nentity Agent in [Role];").unwrap_err();
+        assert!(errors.to_string().contains("User"), "{errors}");
+        let errors = with("entity Role;\nentity Agent in [Role]\nentity User;").unwrap_err();
+        assert_eq!(errors.problems()[0].line, Some(3), "{errors}");
+        let errors = with("entity Role, Agent, User, Table;").unwrap_err();
+        assert_eq!(errors.problems()[0].file, PRINCIPALS_FILE, "{errors}");
+        assert!(with("entity Role, Agent, User;").is_ok());
+    }
+
+    #[test]
+    fn defaults_are_enough_and_no_policies_deny() {
+        let sources = PolicySources::default();
+        let set = load(&sources).unwrap_or_else(|errors| panic!("{errors}"));
+        let view = set.session(&fixture::agent("nobody"));
+        assert!(view.discoverable().unwrap().is_empty());
+    }
+
+    #[test]
+    fn versions_follow_every_source() {
+        let base = sources(SELECT);
+        let mut other = base.clone();
+        other.classification = None;
+        let version = |sources: &PolicySources| load(sources).unwrap().version().to_owned();
+        assert_eq!(version(&base), version(&base.clone()));
+        assert_ne!(version(&base), version(&other));
+        let flow = ColumnFlow(BTreeMap::from([(
+            fixture::column_id(&fixture::catalog(), "main.contacts.address"),
+            BTreeSet::new(),
+        )]));
+        let flowed = PolicySet::load(&base, &Arc::new(fixture::catalog()), &flow).unwrap();
+        assert_ne!(version(&base), flowed.version());
+    }
+
+    #[test]
+    fn impossible_policies_are_warned_of() {
+        let set = set(&format!("{SELECT}permit(principal, action == Action::\"see\", resource) when {{ false }};"));
+        assert_eq!(set.warnings()[0].line, Some(2), "{:?}", set.warnings());
+    }
+}

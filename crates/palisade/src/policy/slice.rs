@@ -1,0 +1,48 @@
+//! Which policies can matter to which action. Cedar looks at every policy at every call, so each
+//! action gets a set of its own.
+
+use std::collections::BTreeMap;
+
+use cedar_policy::{ActionConstraint, EntityUid, Policy, PolicySet, PolicySetError};
+
+use super::schema::Action;
+
+/// The policies by the actions their scopes admit.
+#[derive(Debug)]
+pub(super) struct Slices(BTreeMap<Action, PolicySet>);
+
+impl Slices {
+    /// One set for each action.
+    ///
+    /// # Errors
+    /// If two policies have one id.
+    pub(super) fn new<'a>(
+        policies: impl Iterator<Item = &'a Policy> + Clone,
+    ) -> Result<Self, Box<PolicySetError>> {
+        let mut out = BTreeMap::new();
+        for action in Action::ALL {
+            let chosen = policies.clone().filter(|policy| covers(policy, *action)).cloned();
+            out.insert(*action, PolicySet::from_policies(chosen).map_err(Box::new)?);
+        }
+        Ok(Self(out))
+    }
+
+    /// The policies whose scope admits `action`.
+    pub(super) fn of(&self, action: Action) -> Option<&PolicySet> {
+        self.0.get(&action)
+    }
+}
+
+/// Whether the policy's scope admits `action`, by itself or as a member of a group.
+pub(super) fn covers(policy: &Policy, action: Action) -> bool {
+    let is = |uid: &EntityUid, name: &str| {
+        uid.type_name().to_string() == "Action" && uid.id().unescaped() == name
+    };
+    match policy.action_constraint() {
+        ActionConstraint::Any => true,
+        ActionConstraint::Eq(uid) => is(&uid, action.name()),
+        ActionConstraint::In(uids) => uids.iter().any(|uid| {
+            is(uid, action.name()) || action.group().is_some_and(|group| is(uid, group))
+        }),
+    }
+}

@@ -1,0 +1,291 @@
+//! Entities: those of the catalog and those of the operator, in one store that is built once.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    ops::Range,
+    sync::Arc,
+};
+
+use cedar_policy::{
+    Entities, Entity, EntityId, EntityTypeName, EntityUid, PartialEntities, RestrictedExpression,
+    Schema, ffi::DetailedError,
+};
+use serde_json::value::RawValue;
+
+use super::{
+    classification::Tags,
+    problem::{PolicyProblem, Source, probably},
+    schema::{self, CATALOG_TYPES, ROW_NAMESPACE},
+};
+use crate::catalog::{Catalog, RelationKind, functions};
+
+/// The entities that decisions see. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Store {
+    /// For requests about one resource.
+    pub(super) entities: Arc<Entities>,
+    /// The same without columns and functions, for partial evaluation of row policies. One that
+    /// asks for their attributes has no SQL form then.
+    pub(super) partial: Arc<PartialEntities>,
+}
+
+impl Store {
+    /// The store of `entities`, which conform to `schema`.
+    pub(super) fn new(entities: Entities, schema: &Schema) -> Result<Self, DetailedError> {
+        let of_rows = entities
+            .iter()
+            .filter(|entity| !matches!(entity.uid().type_name().to_string().as_str(), "Column" | "Function"))
+            .cloned();
+        let of_rows =
+            Entities::from_entities(of_rows, None).map_err(|error| DetailedError::from(&error))?;
+        let partial = PartialEntities::from_concrete(of_rows, schema)
+            .map_err(|error| DetailedError::from(&error))?;
+        Ok(Self { entities: Arc::new(entities), partial: Arc::new(partial) })
+    }
+
+    /// The store in which `principal` exists, if only without attributes and parents. Where its type
+    /// demands attributes it stays absent: reading one is then an evaluation error, which denies.
+    pub(super) fn with_principal(&self, principal: &EntityUid, schema: &Schema) -> Self {
+        if self.entities.get(principal).is_some() {
+            return self.clone();
+        }
+        let bare = Entity::new_no_attrs(principal.clone(), HashSet::new());
+        let added = Entities::clone(&self.entities).add_entities([bare], Some(schema)).ok();
+        added.and_then(|entities| Self::new(entities, schema).ok()).unwrap_or_else(|| self.clone())
+    }
+}
+
+/// The entity `kind::"id"`; `None` if `kind` is no type name.
+pub(super) fn uid(kind: &str, id: &str) -> Option<EntityUid> {
+    let kind: EntityTypeName = kind.parse().ok()?;
+    Some(EntityUid::from_type_name_and_id(kind, EntityId::new(id)))
+}
+
+/// The ids that entity literals of catalog types may have, by type.
+pub(super) fn catalog_ids(catalog: &Catalog) -> HashMap<&'static str, BTreeSet<String>> {
+    let mut ids: HashMap<&'static str, BTreeSet<String>> = HashMap::new();
+    ids.entry("Database").or_default().insert(catalog.database().to_owned());
+    let dialect = catalog.dialect();
+    let default = schema::schema_id(catalog, dialect.default_schema());
+    ids.entry("Schema").or_default().insert(default);
+    for relation in catalog.relations().iter().filter(|relation| schema::has_entity(relation)) {
+        ids.entry("Schema").or_default().insert(schema::schema_id(catalog, &relation.schema));
+        ids.entry("Table").or_default().insert(relation.uid.clone());
+        let columns = relation.columns.iter().map(|column| column.uid.clone());
+        ids.entry("Column").or_default().extend(columns);
+    }
+    let functions = functions::all(dialect).iter().map(|def| def.name.to_owned());
+    ids.entry("Function").or_default().extend(functions);
+    ids
+}
+
+/// The entities of the catalog.
+///
+/// # Errors
+/// If Cedar takes one of them for malformed, which would be a defect of ours.
+pub(super) fn catalog_entities(catalog: &Catalog, tags: &Tags) -> Result<Vec<Entity>, DetailedError> {
+    let mut out = Vec::new();
+    let dialect = catalog.dialect();
+    let database = known("Database", catalog.database())?;
+    out.push(entity(database.clone(), [], None)?);
+    let mut schemas = BTreeSet::from([dialect.default_schema().to_owned()]);
+    schemas.extend(catalog.relations().iter().map(|relation| dialect.fold(&relation.schema)));
+    for name in &schemas {
+        let schema = known("Schema", &schema::schema_id(catalog, name))?;
+        out.push(entity(schema, [], Some(database.clone()))?);
+    }
+    for relation in catalog.relations() {
+        let kind = match relation.kind {
+            RelationKind::Table => "table",
+            RelationKind::View => "view",
+            RelationKind::Virtual | RelationKind::System => continue,
+        };
+        let schema = known("Schema", &schema::schema_id(catalog, &relation.schema))?;
+        let table = known("Table", &relation.uid)?;
+        let attributes = [
+            ("tags", set(tags.of_relation(relation.id))),
+            ("kind", RestrictedExpression::new_string(kind.to_owned())),
+        ];
+        out.push(entity(table.clone(), attributes, Some(schema))?);
+        for (id, column) in relation.column_ids() {
+            let attributes = [
+                ("tags", set(tags.of_column(id))),
+                ("nullable", RestrictedExpression::new_bool(column.nullable)),
+            ];
+            out.push(entity(known("Column", &column.uid)?, attributes, Some(table.clone()))?);
+        }
+    }
+    let schema = known("Schema", &schema::schema_id(catalog, dialect.default_schema()))?;
+    for def in functions::all(dialect) {
+        let safety = RestrictedExpression::new_string(def.safety.name().to_owned());
+        out.push(entity(known("Function", def.name)?, [("safety", safety)], Some(schema.clone()))?);
+    }
+    Ok(out)
+}
+
+/// The operator's entities, each checked against `schema`.
+pub(super) fn operator_entities(
+    source: &Source<'_>,
+    schema: &Schema,
+    problems: &mut Vec<PolicyProblem>,
+) -> Vec<Entity> {
+    let raw: Vec<&RawValue> = match serde_json::from_str(source.text) {
+        Ok(raw) => raw,
+        Err(error) => {
+            let at = offset(source.text, error.line(), error.column());
+            problems.push(
+                source
+                    .at(at..at, format!("not a JSON list of entities: {error}"))
+                    .with_help(Some("Cedar's format: `[{ \"uid\": { \"type\": …, \"id\": … }, \"attrs\": {}, \"parents\": [] }]`")),
+            );
+            return Vec::new();
+        }
+    };
+    let mut out: Vec<Entity> = Vec::new();
+    let mut seen = HashSet::new();
+    for piece in raw {
+        let range = range_of(source.text, piece.get());
+        match operator_entity(piece.get(), schema) {
+            Ok(entity) if !seen.insert(entity.uid()) => {
+                problems.push(source.at(range, format!("entity `{}` is given twice", entity.uid())));
+            }
+            Ok(entity) => out.push(entity),
+            Err(refused) => {
+                let at = refused.find.and_then(|text| {
+                    let start = range.start + piece.get().find(&text)?;
+                    Some(start..start + text.len())
+                });
+                problems.push(
+                    source.at(at.unwrap_or(range), refused.message).with_help(refused.help),
+                );
+            }
+        }
+    }
+    out
+}
+
+/// Why an entity is refused, and which text of it to point at.
+struct Refused {
+    message: String,
+    help: Option<String>,
+    find: Option<String>,
+}
+
+fn operator_entity(text: &str, schema: &Schema) -> Result<Entity, Refused> {
+    let cedar = |error: DetailedError| Refused { message: error.message, help: error.help, find: None };
+    let refused = |message: String| Refused { message, help: None, find: None };
+    let fields: HashMap<String, &RawValue> =
+        serde_json::from_str(text).map_err(|error| refused(format!("not an entity: {error}")))?;
+    if let Some(unknown) = fields.keys().find(|field| !ENTITY_FIELDS.contains(&field.as_str())) {
+        return Err(Refused {
+            message: format!("an entity has no field `{unknown}`"),
+            help: probably(unknown, ENTITY_FIELDS.iter().copied())
+                .map(|field| format!("did you mean `{field}`?")),
+            find: Some(format!("\"{unknown}\"")),
+        });
+    }
+    let entity =
+        Entity::from_json_str(text, Some(schema)).map_err(|error| cedar(DetailedError::from(&error)))?;
+    let uid = entity.uid();
+    let kind = uid.type_name();
+    let from_catalog = CATALOG_TYPES.contains(&kind.to_string().as_str())
+        || kind.namespace_components().next() == Some(ROW_NAMESPACE)
+        || kind.basename() == "Action";
+    if from_catalog {
+        return Err(refused(format!(
+            "entities of type `{kind}` come from the catalog and cannot be given here"
+        )));
+    }
+    Ok(entity)
+}
+
+const ENTITY_FIELDS: &[&str] = &["uid", "attrs", "parents", "tags"];
+
+fn known(kind: &str, id: &str) -> Result<EntityUid, DetailedError> {
+    uid(kind, id).ok_or_else(|| plain_error(format!("`{kind}` is not a type name")))
+}
+
+fn entity<'a>(
+    uid: EntityUid,
+    attributes: impl IntoIterator<Item = (&'a str, RestrictedExpression)>,
+    parent: Option<EntityUid>,
+) -> Result<Entity, DetailedError> {
+    let attributes = attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    Entity::new(uid, attributes, parent.into_iter().collect())
+        .map_err(|error| DetailedError::from(&error))
+}
+
+fn set<'a>(tags: impl Iterator<Item = &'a str>) -> RestrictedExpression {
+    RestrictedExpression::new_set(tags.map(|tag| RestrictedExpression::new_string(tag.to_owned())))
+}
+
+fn plain_error(message: String) -> DetailedError {
+    DetailedError {
+        message,
+        help: None,
+        code: None,
+        url: None,
+        severity: None,
+        source_locations: Vec::new(),
+        related: Vec::new(),
+    }
+}
+
+/// The offset of a line and column as serde_json counts them, both from 1, columns in bytes.
+fn offset(text: &str, line: usize, column: usize) -> usize {
+    let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    before + column.saturating_sub(1)
+}
+
+/// Where `piece`, borrowed from `text`, stands in it.
+fn range_of(text: &str, piece: &str) -> Range<usize> {
+    let start = piece.as_ptr().addr().saturating_sub(text.as_ptr().addr());
+    start..start + piece.len()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use super::*;
+    use crate::policy::fixture::{self, load, sources};
+
+    fn problem(entities: &str) -> PolicyProblem {
+        let mut sources = sources("permit(principal, action, resource);");
+        sources.entities = Some(entities.to_owned());
+        let errors = load(&sources).unwrap_err();
+        assert_eq!(errors.problems().len(), 1, "{errors}");
+        errors.problems()[0].clone()
+    }
+
+    #[test]
+    fn mistakes_in_entities_point_at_their_line() {
+        for (text, line, message) in [
+            ("[\n{ \"uid\": 1, }]", 2, "not a JSON list"),
+            ("[\n\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{\"tenant\":\"x\"},\"parents\":[]}]", 3, "tenant"),
+            ("[\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{},\n\"parent\":[]}]", 3, "no field `parent`"),
+            ("[{\"uid\":{\"type\":\"Robot\",\"id\":\"a\"},\"attrs\":{},\"parents\":[]}]", 1, "Robot"),
+            ("[\n{\"uid\":{\"type\":\"Table\",\"id\":\"main.users\"},\"attrs\":{\"tags\":[],\"kind\":\"x\"},\"parents\":[]}]", 2, "come from the catalog"),
+            ("[{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{},\"parents\":[]},\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{},\"parents\":[]}]", 2, "given twice"),
+            ("[{\"uid\":{\"type\":\"User\",\"id\":\"a\"},\"attrs\":{},\"parents\":[]}]", 1, "level"),
+        ] {
+            let problem = problem(text);
+            assert_eq!(problem.file, "entities.json");
+            assert_eq!(problem.line, Some(line), "{problem}");
+            assert!(problem.message.contains(message), "{problem}");
+        }
+    }
+
+    #[test]
+    fn unreadable_relations_have_no_entity() {
+        let ids = catalog_ids(&fixture::catalog());
+        assert!(ids["Table"].contains("main.contacts"));
+        assert!(!ids["Table"].contains("main.sqlite_schema"));
+    }
+}

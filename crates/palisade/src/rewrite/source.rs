@@ -1,0 +1,165 @@
+//! Source forms: what stands in the place of a relation with obligations.
+
+use std::collections::BTreeSet;
+
+use sqlparser::ast::{
+    Cte, Expr, LimitClause, Offset, OffsetRows, Query, SelectItem, TableAlias, TableAliasColumnDef,
+    With, helpers::attached_token::AttachedToken,
+};
+
+use super::{filter, mask, needs_form, replace_references, sql};
+use crate::{
+    catalog::{Catalog, RelationId},
+    code::Code,
+    dialect::Dialect,
+    policy::obligation::{ColumnLevel, RowFilter},
+    rejection::Rejection,
+    resolve::Reference,
+    syntax::encode,
+};
+
+/// `(SELECT what may be seen FROM relation WHERE filter)`, fenced if asked. In a view hidden columns
+/// are NULL, so that its definition still finds them.
+pub(super) fn form(
+    reference: &Reference,
+    catalog: &Catalog,
+    fence: bool,
+    in_view: bool,
+    functions: &mut BTreeSet<&'static str>,
+) -> Result<Box<Query>, Rejection> {
+    let unknown = || Rejection::new(Code::Internal, "a reference of another catalog");
+    let relation = catalog.relation(reference.relation).ok_or_else(unknown)?;
+    let mut projection: Vec<SelectItem> = Vec::new();
+    for (column, decided) in relation.columns.iter().zip(&reference.decision.columns) {
+        match &decided.level {
+            ColumnLevel::Plain => {
+                projection.push(SelectItem::UnnamedExpr(sql::column(&column.name)));
+            }
+            ColumnLevel::Masked(mask) => projection.push(sql::item(
+                mask::expression(mask, &column.name, catalog.dialect(), functions),
+                &column.name,
+            )),
+            ColumnLevel::Hidden if in_view => {
+                projection.push(sql::item(sql::null(), &column.name));
+            }
+            ColumnLevel::Hidden => {}
+        }
+    }
+    if projection.is_empty() {
+        return Err(Rejection::new(
+            Code::PolicyNoPermit,
+            format!("no column of `{}` may be read", relation.name),
+        ));
+    }
+    let selection = match &reference.decision.rows {
+        RowFilter::Everything => None,
+        RowFilter::Nothing => Some(sql::boolean(false)),
+        RowFilter::Where(predicate) => {
+            Some(filter::expression(predicate, relation, functions)?)
+        }
+    };
+    let fenced = fence && selection.is_some();
+    let mut query = match &reference.body {
+        None => sql::select(projection, sql::table(&[&relation.schema, &relation.name]), selection),
+        Some(body) => {
+            let fence = fence || body.resolved.needs_fence;
+            let definition = definition(&body.resolved, catalog, fence, functions)?;
+            let name = unused_name(catalog, &relation.name);
+            let mut query = sql::select(projection, sql::table(&[&name]), selection);
+            query.with = Some(With {
+                with_token: AttachedToken::empty(),
+                recursive: false,
+                cte_tables: vec![Cte {
+                    alias: TableAlias {
+                        explicit: true,
+                        name: encode(&name),
+                        columns: relation
+                            .columns
+                            .iter()
+                            .map(|c| TableAliasColumnDef { name: encode(&c.name), data_type: None })
+                            .collect(),
+                        at: None,
+                    },
+                    query: definition,
+                    from: None,
+                    materialized: None,
+                    closing_paren_token: AttachedToken::empty(),
+                }],
+            });
+            query
+        }
+    };
+    if fenced {
+        query.limit_clause = Some(barrier(catalog.dialect()));
+    }
+    Ok(Box::new(query))
+}
+
+/// Whether rows are filtered at or below `reference`.
+pub(super) fn is_filtered(reference: &Reference) -> bool {
+    reference.decision.rows != RowFilter::Everything
+        || reference
+            .body
+            .as_ref()
+            .is_some_and(|body| body.resolved.references.iter().any(is_filtered))
+}
+
+/// Whether the source form reads the column at `index`.
+pub(super) fn reads(reference: &Reference, index: u16) -> bool {
+    let level = reference.decision.columns.get(usize::from(index)).map(|c| &c.level);
+    let projected = match level {
+        Some(ColumnLevel::Plain) => true,
+        Some(ColumnLevel::Masked(mask)) => mask::reads(mask),
+        Some(ColumnLevel::Hidden) | None => false,
+    };
+    let mut filtered = BTreeSet::new();
+    if let RowFilter::Where(predicate) = &reference.decision.rows {
+        filter::columns(predicate, &mut filtered);
+    }
+    projected || filtered.contains(&index)
+}
+
+/// A view's query with the source forms of what it reads.
+fn definition(
+    resolved: &crate::resolve::ResolvedStatement,
+    catalog: &Catalog,
+    fence: bool,
+    functions: &mut BTreeSet<&'static str>,
+) -> Result<Box<Query>, Rejection> {
+    let mut query = resolved.query.clone();
+    let mut forms: Vec<(RelationId, Box<Query>)> = Vec::new();
+    for reference in &resolved.references {
+        if needs_form(reference) && !forms.iter().any(|(id, _)| *id == reference.relation) {
+            forms.push((reference.relation, form(reference, catalog, fence, true, functions)?));
+        }
+    }
+    replace_references(&mut query, &resolved.references, &forms)?;
+    Ok(query)
+}
+
+/// A name that no relation has, for the view's query.
+fn unused_name(catalog: &Catalog, view: &str) -> String {
+    let schema = catalog.dialect().default_schema();
+    let mut name = format!("{view}_view");
+    while catalog.find(schema, &name).is_some() {
+        name.push('_');
+    }
+    name
+}
+
+/// What keeps the engine from running the agent's predicates before the filter.
+///
+/// SQLite neither flattens a subquery that has a LIMIT into a query with a WHERE clause or a join,
+/// nor pushes conditions into it (<https://www.sqlite.org/optoverview.html#subquery_flattening>).
+fn barrier(dialect: Dialect) -> LimitClause {
+    match dialect {
+        Dialect::Sqlite => LimitClause::LimitOffset {
+            limit: Some(Expr::UnaryOp {
+                op: sqlparser::ast::UnaryOperator::Minus,
+                expr: Box::new(sql::integer(1)),
+            }),
+            offset: Some(Offset { value: sql::integer(0), rows: OffsetRows::None }),
+            limit_by: Vec::new(),
+        },
+    }
+}

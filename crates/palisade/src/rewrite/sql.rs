@@ -1,0 +1,174 @@
+//! Small trees: what the rewriter inserts is built from these, always in parentheses where it meets
+//! an operator.
+
+use sqlparser::ast::{
+    BinaryOperator, CaseWhen, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Select,
+    SelectFlavor, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, UnaryOperator,
+    Value, helpers::attached_token::AttachedToken,
+};
+
+use crate::syntax::encode;
+
+pub(super) fn column(name: &str) -> Expr {
+    Expr::Identifier(encode(name))
+}
+
+pub(super) fn integer(value: i64) -> Expr {
+    let digits = Expr::Value(Value::Number(value.unsigned_abs().to_string(), false).into());
+    if value < 0 {
+        Expr::Nested(Box::new(Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(digits) }))
+    } else {
+        digits
+    }
+}
+
+pub(super) fn text(value: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(value.replace('\'', "''")).into())
+}
+
+pub(super) fn boolean(value: bool) -> Expr {
+    Expr::Value(Value::Boolean(value).into())
+}
+
+pub(super) fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+pub(super) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+pub(super) fn parens(expr: Expr) -> Expr {
+    Expr::Nested(Box::new(expr))
+}
+
+pub(super) fn not(expr: Expr) -> Expr {
+    Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(parens(expr)) }
+}
+
+/// All of `exprs` joined by `op`, each in parentheses; `empty` if there are none.
+pub(super) fn joined(exprs: Vec<Expr>, op: &BinaryOperator, empty: bool) -> Expr {
+    exprs
+        .into_iter()
+        .map(parens)
+        .reduce(|left, right| binary(left, op.clone(), right))
+        .unwrap_or_else(|| boolean(empty))
+}
+
+pub(super) fn case(arms: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Expr {
+    Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: arms
+            .into_iter()
+            .map(|(condition, result)| CaseWhen { condition, result })
+            .collect(),
+        else_result: otherwise.map(Box::new),
+    }
+}
+
+pub(super) fn cast_text(expr: Expr) -> Expr {
+    Expr::Cast {
+        kind: sqlparser::ast::CastKind::Cast,
+        expr: Box::new(expr),
+        data_type: DataType::Text,
+        format: None,
+    }
+}
+
+pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
+    Expr::Function(Function {
+        name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(name))]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: args
+                .into_iter()
+                .map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)))
+                .collect(),
+            clauses: Vec::new(),
+        }),
+        within_group: Vec::new(),
+        filter: None,
+        null_treatment: None,
+        over: None,
+    })
+}
+
+pub(super) fn alias(name: Ident) -> TableAlias {
+    TableAlias { explicit: true, name, columns: Vec::new(), at: None }
+}
+
+pub(super) fn item(expr: Expr, name: &str) -> SelectItem {
+    SelectItem::ExprWithAlias { expr, alias: encode(name) }
+}
+
+/// `schema.name`, or `name` alone.
+pub(super) fn table(parts: &[&str]) -> TableFactor {
+    TableFactor::Table {
+        name: ObjectName(
+            parts.iter().map(|part| ObjectNamePart::Identifier(encode(part))).collect(),
+        ),
+        alias: None,
+        args: None,
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    }
+}
+
+/// `SELECT projection FROM relation [WHERE selection]`.
+pub(super) fn select(
+    projection: Vec<SelectItem>,
+    relation: TableFactor,
+    selection: Option<Expr>,
+) -> Query {
+    query(SetExpr::Select(Box::new(Select {
+        select_token: AttachedToken::empty(),
+        optimizer_hints: Vec::new(),
+        distinct: None,
+        select_modifiers: None,
+        top: None,
+        top_before_distinct: false,
+        projection,
+        exclude: None,
+        into: None,
+        from: vec![TableWithJoins { relation, joins: Vec::new() }],
+        lateral_views: Vec::new(),
+        prewhere: None,
+        selection,
+        connect_by: Vec::new(),
+        group_by: sqlparser::ast::GroupByExpr::Expressions(Vec::new(), Vec::new()),
+        cluster_by: Vec::new(),
+        distribute_by: Vec::new(),
+        sort_by: Vec::new(),
+        having: None,
+        named_window: Vec::new(),
+        qualify: None,
+        window_before_qualify: false,
+        value_table_mode: None,
+        flavor: SelectFlavor::Standard,
+    })))
+}
+
+pub(super) fn query(body: SetExpr) -> Query {
+    Query {
+        with: None,
+        body: Box::new(body),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }
+}
