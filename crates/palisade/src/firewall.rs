@@ -2,6 +2,8 @@
 
 mod catalogue;
 mod flow;
+#[cfg(test)]
+mod tests;
 mod trace;
 
 use std::sync::Arc;

@@ -49,7 +49,11 @@ pub(super) fn read(
             }),
         };
         if let Err(refused) = read {
-            problems.push(origin.at_annotation(name, refused.message).with_help(refused.help));
+            problems.push(
+                origin
+                    .at_annotation(name, refused.message)
+                    .with_help(refused.help),
+            );
         }
     }
     out
@@ -67,17 +71,25 @@ struct Refused {
 
 impl Refused {
     fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), help: None }
+        Self {
+            message: message.into(),
+            help: None,
+        }
     }
 
     fn help(self, help: impl Into<String>) -> Self {
-        Self { help: Some(help.into()), ..self }
+        Self {
+            help: Some(help.into()),
+            ..self
+        }
     }
 }
 
 fn id(value: &str) -> Result<(), Refused> {
     if value.trim().is_empty() || value.chars().any(char::is_control) {
-        return Err(Refused::new("a policy's `@id` is a name, not empty, without control characters"));
+        return Err(Refused::new(
+            "a policy's `@id` is a name, not empty, without control characters",
+        ));
     }
     Ok(())
 }
@@ -87,7 +99,9 @@ fn mask(policy: &Policy, value: &str) -> Result<Mask, Refused> {
         Effect::Permit => (Action::ReadMasked, "a permit of `read_masked`"),
         Effect::Forbid => (Action::ReadPlain, "a forbid of `read_plain`"),
     };
-    let only = Action::ALL.iter().all(|action| covers(policy, *action) == (*action == wanted));
+    let only = Action::ALL
+        .iter()
+        .all(|action| covers(policy, *action) == (*action == wanted));
     if !only {
         return Err(Refused::new(format!(
             "`@mask` has no effect here: on a {} it belongs to {what} alone",
@@ -139,19 +153,24 @@ fn max_rows(policy: &Policy, value: &str) -> Result<u64, Refused> {
         return Err(Refused::new("`@max_rows` has no effect here")
             .help("it belongs to a policy of `select` or `see` that lets rows through"));
     }
-    value.trim().parse::<u64>().ok().filter(|rows| *rows > 0).ok_or_else(|| {
-        Refused::new(format!("`{value}` is not a number of rows"))
-            .help(r#"write a positive whole number: `@max_rows("100")`"#)
-    })
+    value
+        .trim()
+        .parse::<u64>()
+        .ok()
+        .filter(|rows| *rows > 0)
+        .ok_or_else(|| {
+            Refused::new(format!("`{value}` is not a number of rows"))
+                .help(r#"write a positive whole number: `@max_rows("100")`"#)
+        })
 }
 
 fn message(policy: &Policy, value: &str) -> Result<String, Refused> {
     match policy.effect() {
         Effect::Permit => Err(Refused::new("`@message` has no effect on a permit")
             .help("it is shown when a forbid refuses")),
-        Effect::Forbid if value.trim().is_empty() || value.chars().any(char::is_control) => {
-            Err(Refused::new("`@message` is a sentence, not empty, without control characters"))
-        }
+        Effect::Forbid if value.trim().is_empty() || value.chars().any(char::is_control) => Err(
+            Refused::new("`@message` is a sentence, not empty, without control characters"),
+        ),
         Effect::Forbid => Ok(value.to_owned()),
     }
 }
@@ -171,7 +190,10 @@ mod tests {
 
     fn check(text: &str) -> Result<Annotations, PolicyProblem> {
         let mut problems = Vec::new();
-        let source = Source { name: "a.cedar", text };
+        let source = Source {
+            name: "a.cedar",
+            text,
+        };
         let located = parse(source, &mut problems);
         assert!(problems.is_empty(), "{problems:?}");
         let out = read(&located[0].policy, &located[0].origin, &mut problems);
@@ -189,13 +211,25 @@ mod tests {
     fn masks_are_read() {
         assert_eq!(mask_of("last(4)"), Some(Mask::Last(Reverse(4))));
         assert_eq!(mask_of("null"), Some(Mask::Null));
-        assert_eq!(mask_of("fixed(\\\"***\\\")"), Some(Mask::Fixed("***".to_owned())));
+        assert_eq!(
+            mask_of("fixed(\\\"***\\\")"),
+            Some(Mask::Fixed("***".to_owned()))
+        );
         assert_eq!(mask_of("fixed(***)"), Some(Mask::Fixed("***".to_owned())));
     }
 
     #[test]
     fn bad_masks_are_refused() {
-        for value in ["", "last", "last(0)", "last(-1)", "last(x)", "last(70000)", "hash", "fixed(\\\"a)"] {
+        for value in [
+            "",
+            "last",
+            "last(0)",
+            "last(-1)",
+            "last(x)",
+            "last(70000)",
+            "hash",
+            "fixed(\\\"a)",
+        ] {
             let text = format!(
                 "@mask(\"{value}\")\nforbid(principal, action == Action::\"read_plain\", resource);"
             );
@@ -216,18 +250,30 @@ mod tests {
             "forbid(principal, action == Action::\"select\", resource)",
         ] {
             let problem = check(&format!("@mask(\"null\") {scope};")).unwrap_err();
-            assert!(problem.message.starts_with("`@mask` has no effect here"), "{problem}");
+            assert!(
+                problem.message.starts_with("`@mask` has no effect here"),
+                "{problem}"
+            );
         }
-        let permit = "@mask(\"null\") permit(principal, action in [Action::\"read_masked\"], resource);";
+        let permit =
+            "@mask(\"null\") permit(principal, action in [Action::\"read_masked\"], resource);";
         assert_eq!(check(permit).unwrap().mask, Some(Mask::Null));
     }
 
     #[test]
     fn max_rows_are_positive() {
         let select = "permit(principal, action == Action::\"select\", resource);";
-        assert_eq!(check(&format!("@max_rows(\"100\") {select}")).unwrap().max_rows, Some(100));
+        assert_eq!(
+            check(&format!("@max_rows(\"100\") {select}"))
+                .unwrap()
+                .max_rows,
+            Some(100)
+        );
         for bad in ["0", "-1", "many", ""] {
-            assert!(check(&format!("@max_rows(\"{bad}\") {select}")).is_err(), "{bad}");
+            assert!(
+                check(&format!("@max_rows(\"{bad}\") {select}")).is_err(),
+                "{bad}"
+            );
         }
         let forbid = "forbid(principal, action == Action::\"select\", resource);";
         assert!(check(&format!("@max_rows(\"1\") {forbid}")).is_err());
@@ -239,7 +285,8 @@ mod tests {
             check("@id(\"a\")\n@maks(\"null\")\nforbid(principal, action, resource);").unwrap_err();
         assert_eq!(problem.help.as_deref(), Some("did you mean `@mask`?"));
         assert_eq!((problem.line, problem.column), (Some(2), Some(1)));
-        let problem = check("@approval(\"required\") permit(principal, action, resource);").unwrap_err();
+        let problem =
+            check("@approval(\"required\") permit(principal, action, resource);").unwrap_err();
         assert!(problem.message.contains("not implemented"), "{problem}");
     }
 }

@@ -66,8 +66,10 @@ impl Permit {
 pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit, Rejection> {
     let mut relations = BTreeMap::new();
     let mut policies = BTreeSet::new();
-    let touched: BTreeSet<RelationId> =
-        access.relations().chain(access.columns().map(|(id, _)| id.relation)).collect();
+    let touched: BTreeSet<RelationId> = access
+        .relations()
+        .chain(access.columns().map(|(id, _)| id.relation))
+        .collect();
     for id in touched {
         let decision = view.relation(id)?;
         selectable(&decision)?;
@@ -102,8 +104,15 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
         }
         policies.extend(decision.policies);
     }
-    let max_rows = relations.values().filter_map(|decision| decision.max_rows).min();
-    Ok(Permit { relations, policies: policies.into_iter().collect(), max_rows })
+    let max_rows = relations
+        .values()
+        .filter_map(|decision| decision.max_rows)
+        .min();
+    Ok(Permit {
+        relations,
+        policies: policies.into_iter().collect(),
+        max_rows,
+    })
 }
 
 fn selectable(decision: &RelationDecision) -> Result<(), Rejection> {
@@ -166,7 +175,11 @@ mod tests {
 
     #[test]
     fn a_permit_carries_what_was_decided() {
-        let touched = access(&["customers"], &["main.customers.email", "main.customers.id"], &["lower"]);
+        let touched = access(
+            &["customers"],
+            &["main.customers.email", "main.customers.id"],
+            &["lower"],
+        );
         let permit = check(&touched).unwrap();
         assert_eq!(permit.policies(), ["call", "mask", "read", "see", "select"]);
         assert_eq!(permit.max_rows(), Some(50));
@@ -178,13 +191,31 @@ mod tests {
     #[test]
     fn everything_is_checked_again() {
         for (touched, code) in [
-            (access(&["sqlite_schema"], &[], &[]), Code::NameUnknownRelation),
-            (access(&["customers", "contacts"], &[], &[]), Code::PolicyForbidden),
-            (access(&["customers"], &["main.customers.ssn"], &[]), Code::NameUnknownColumn),
+            (
+                access(&["sqlite_schema"], &[], &[]),
+                Code::NameUnknownRelation,
+            ),
+            (
+                access(&["customers", "contacts"], &[], &[]),
+                Code::PolicyForbidden,
+            ),
+            (
+                access(&["customers"], &["main.customers.ssn"], &[]),
+                Code::NameUnknownColumn,
+            ),
             // A column whose relation was left out of the set.
-            (access(&[], &["main.contacts.address"], &[]), Code::PolicyForbidden),
-            (access(&["customers"], &[], &["load_extension"]), Code::FunctionNotAllowed),
-            (access(&["customers"], &[], &["no_such_function"]), Code::FunctionNotAllowed),
+            (
+                access(&[], &["main.contacts.address"], &[]),
+                Code::PolicyForbidden,
+            ),
+            (
+                access(&["customers"], &[], &["load_extension"]),
+                Code::FunctionNotAllowed,
+            ),
+            (
+                access(&["customers"], &[], &["no_such_function"]),
+                Code::FunctionNotAllowed,
+            ),
         ] {
             let refused = check(&touched).unwrap_err();
             assert_eq!(refused.code(), code, "{refused}");

@@ -27,12 +27,20 @@ pub(super) struct Tags {
 impl Tags {
     /// The tags of a relation.
     pub(super) fn of_relation(&self, id: RelationId) -> impl Iterator<Item = &str> {
-        self.relations.get(&id).into_iter().flatten().map(String::as_str)
+        self.relations
+            .get(&id)
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
     }
 
     /// The tags of a column, those of what it is computed from included.
     pub(super) fn of_column(&self, id: ColumnId) -> impl Iterator<Item = &str> {
-        self.columns.get(&id).into_iter().flatten().map(String::as_str)
+        self.columns
+            .get(&id)
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
     }
 }
 
@@ -62,13 +70,19 @@ pub(super) fn classify(
         let names = Names::new(catalog);
         for entry in document.table {
             for id in names.relations(&source, &entry, problems) {
-                tags.relations.entry(id).or_default().extend(entry.get_ref().tags.iter().cloned());
+                tags.relations
+                    .entry(id)
+                    .or_default()
+                    .extend(entry.get_ref().tags.iter().cloned());
             }
         }
         for entry in document.column {
             for id in names.columns(&source, &entry, problems) {
                 matched.insert(id);
-                tags.columns.entry(id).or_default().extend(entry.get_ref().tags.iter().cloned());
+                tags.columns
+                    .entry(id)
+                    .or_default()
+                    .extend(entry.get_ref().tags.iter().cloned());
             }
         }
         unclassified = document.unclassified.map(|u| u.tags).unwrap_or_default();
@@ -78,7 +92,10 @@ pub(super) fn classify(
             // What is computed from other columns is classified by them.
             let computed = flow.0.get(&id).is_some_and(|from| !from.is_empty());
             if !matched.contains(&id) && !computed && !unclassified.is_empty() {
-                tags.columns.entry(id).or_default().extend(unclassified.iter().cloned());
+                tags.columns
+                    .entry(id)
+                    .or_default()
+                    .extend(unclassified.iter().cloned());
             }
         }
     }
@@ -144,7 +161,10 @@ impl<'a> Names<'a> {
                     .map(|(relation, _)| relation.id)
                     .collect();
                 if found.is_empty() {
-                    let known = self.relations.iter().map(|(relation, _)| relation.uid.as_str());
+                    let known = self
+                        .relations
+                        .iter()
+                        .map(|(relation, _)| relation.uid.as_str());
                     problems.push(unknown(source, "table", name, known));
                 }
                 found
@@ -164,7 +184,11 @@ impl<'a> Names<'a> {
         entry: &Spanned<Entry>,
         problems: &mut Vec<PolicyProblem>,
     ) -> Vec<ColumnId> {
-        let columns = || self.relations.iter().flat_map(|(relation, _)| relation.column_ids());
+        let columns = || {
+            self.relations
+                .iter()
+                .flat_map(|(relation, _)| relation.column_ids())
+        };
         match selector(source, entry, "schema.table.column", 3, problems) {
             None => Vec::new(),
             Some(Selector::Name(name)) => {
@@ -219,10 +243,16 @@ fn selector<'a>(
     match (&fields.name, &fields.pattern) {
         (Some(name), None) => Some(Selector::Name(name)),
         (None, Some(pattern)) => {
-            let split: Vec<String> =
-                pattern.get_ref().split('.').map(str::to_lowercase).collect();
+            let split: Vec<String> = pattern
+                .get_ref()
+                .split('.')
+                .map(str::to_lowercase)
+                .collect();
             if split.len() != parts || split.iter().any(String::is_empty) {
-                let message = format!("`{}` is not a pattern of the form `{form}`", pattern.get_ref());
+                let message = format!(
+                    "`{}` is not a pattern of the form `{form}`",
+                    pattern.get_ref()
+                );
                 problems.push(
                     source
                         .at(pattern.span(), message)
@@ -247,19 +277,30 @@ fn unknown<'a>(
 ) -> PolicyProblem {
     let written = name.get_ref();
     source
-        .at(name.span(), format!("there is no {what} `{written}` in the catalog"))
+        .at(
+            name.span(),
+            format!("there is no {what} `{written}` in the catalog"),
+        )
         .with_help(probably(written, known).map(|close| format!("did you mean `{close}`?")))
 }
 
 /// Whether `text` matches `pattern`, in which `*` stands for any characters.
 fn glob(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
-    let Some(first) = pieces.next() else { return text.is_empty() };
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let Some(first) = pieces.next() else {
+        return text.is_empty();
+    };
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
     let mut pieces: Vec<&str> = pieces.collect();
-    let Some(last) = pieces.pop() else { return rest.is_empty() };
+    let Some(last) = pieces.pop() else {
+        return rest.is_empty();
+    };
     for piece in pieces {
-        let Some((_, after)) = rest.split_once(piece) else { return false };
+        let Some((_, after)) = rest.split_once(piece) else {
+            return false;
+        };
         rest = after;
     }
     rest.ends_with(last)
@@ -303,7 +344,10 @@ mod tests {
 
     fn run(text: &str, flow: &ColumnFlow) -> (Tags, Vec<PolicyProblem>) {
         let mut problems = Vec::new();
-        let source = Source { name: "classification.toml", text };
+        let source = Source {
+            name: "classification.toml",
+            text,
+        };
         let tags = classify(Some(source), &fixture::catalog(), flow, &mut problems);
         (tags, problems)
     }
@@ -347,9 +391,15 @@ mod tests {
         let catalog = fixture::catalog();
         let id = |uid| fixture::column_id(&catalog, uid);
         let flow = ColumnFlow(BTreeMap::from([
-            (id("main.contacts.address"), BTreeSet::from([id("main.tickets.title")])),
+            (
+                id("main.contacts.address"),
+                BTreeSet::from([id("main.tickets.title")]),
+            ),
             // A cycle must not hang.
-            (id("main.tickets.title"), BTreeSet::from([id("main.customers.email"), id("main.contacts.address")])),
+            (
+                id("main.tickets.title"),
+                BTreeSet::from([id("main.customers.email"), id("main.contacts.address")]),
+            ),
         ]));
         let text = "[[column]]\nname = \"main.customers.email\"\ntags = [\"pii\"]\n[unclassified]\ntags = [\"new\"]";
         let (tags, _) = run(text, &flow);
@@ -359,12 +409,42 @@ mod tests {
     #[test]
     fn mistakes_point_at_their_line() {
         for (text, line, message, help) in [
-            ("[[column]]\nname = \"main.customers.emial\"\ntags = []", 2, "no column `main.customers.emial`", Some("did you mean `main.customers.email`?")),
-            ("[[table]]\nname = \"main.tickts\"\ntags = []", 2, "no table `main.tickts`", Some("did you mean `main.tickets`?")),
-            ("[[column]]\nname = \"main.customers.email\"\ntag = []", 3, "unknown field `tag`", None),
-            ("\n[[colum]]\nname = \"x\"", 2, "unknown field `colum`", None),
-            ("[[column]]\ntags = []", 1, "either `name` or `pattern`", None),
-            ("[[column]]\npattern = \"*password*\"\ntags = []", 2, "not a pattern", Some("`*` stands for any characters within one part")),
+            (
+                "[[column]]\nname = \"main.customers.emial\"\ntags = []",
+                2,
+                "no column `main.customers.emial`",
+                Some("did you mean `main.customers.email`?"),
+            ),
+            (
+                "[[table]]\nname = \"main.tickts\"\ntags = []",
+                2,
+                "no table `main.tickts`",
+                Some("did you mean `main.tickets`?"),
+            ),
+            (
+                "[[column]]\nname = \"main.customers.email\"\ntag = []",
+                3,
+                "unknown field `tag`",
+                None,
+            ),
+            (
+                "\n[[colum]]\nname = \"x\"",
+                2,
+                "unknown field `colum`",
+                None,
+            ),
+            (
+                "[[column]]\ntags = []",
+                1,
+                "either `name` or `pattern`",
+                None,
+            ),
+            (
+                "[[column]]\npattern = \"*password*\"\ntags = []",
+                2,
+                "not a pattern",
+                Some("`*` stands for any characters within one part"),
+            ),
         ] {
             let (_, problems) = run(text, &ColumnFlow::default());
             assert_eq!(problems.len(), 1, "{text}: {problems:?}");

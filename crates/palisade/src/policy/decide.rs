@@ -41,7 +41,10 @@ impl From<Failure> for Rejection {
 
 impl Failure {
     pub(super) fn new(detail: impl ToString) -> Self {
-        Self { detail: detail.to_string(), policies: Vec::new() }
+        Self {
+            detail: detail.to_string(),
+            policies: Vec::new(),
+        }
     }
 }
 
@@ -61,8 +64,10 @@ pub(super) fn decide(
     action: Action,
     resource: EntityUid,
 ) -> Result<Verdict, Failure> {
-    let policies =
-        loaded.policies.of(action).ok_or_else(|| Failure::new("no policies for the action"))?;
+    let policies = loaded
+        .policies
+        .of(action)
+        .ok_or_else(|| Failure::new("no policies for the action"))?;
     let request = Request::new(
         subject.uid.clone(),
         action_uid(action)?,
@@ -84,16 +89,25 @@ pub(super) fn decide(
     if !failed.is_empty() {
         failed.sort();
         let (policies, details): (_, Vec<_>) = failed.into_iter().unzip();
-        return Err(Failure { detail: details.join("; "), policies });
+        return Err(Failure {
+            detail: details.join("; "),
+            policies,
+        });
     }
-    let mut determining: Vec<String> =
-        response.diagnostics().reason().map(ToString::to_string).collect();
+    let mut determining: Vec<String> = response
+        .diagnostics()
+        .reason()
+        .map(ToString::to_string)
+        .collect();
     determining.sort();
     let permitted = match response.decision() {
         Decision::Allow => true,
         Decision::Deny => false,
     };
-    Ok(Verdict { permitted, policies: determining })
+    Ok(Verdict {
+        permitted,
+        policies: determining,
+    })
 }
 
 /// `Action::"…"`.

@@ -26,13 +26,17 @@ pub(super) fn translate(
     relation: &Relation,
     catalog: &Catalog,
 ) -> Result<Predicate, Untranslatable> {
-    let policy = residual.to_pst().map_err(|error| Untranslatable(error.to_string()))?;
+    let policy = residual
+        .to_pst()
+        .map_err(|error| Untranslatable(error.to_string()))?;
     let body = policy.body();
     let any = matches!(body.principal, pst::PrincipalConstraint::Any)
         && matches!(body.action, pst::ActionConstraint::Any)
         && matches!(body.resource, pst::ResourceConstraint::Any);
     if !any {
-        return Err(Untranslatable("the scope that partial evaluation left".to_owned()));
+        return Err(Untranslatable(
+            "the scope that partial evaluation left".to_owned(),
+        ));
     }
     let row = Row::new(relation, catalog);
     let clauses: Result<Vec<_>, _> = body
@@ -60,27 +64,41 @@ impl<'a> Row<'a> {
             ("Schema", schema::schema_id(catalog, &relation.schema)),
             ("Database", catalog.database().to_owned()),
         ]);
-        Self { relation, ancestors }
+        Self {
+            relation,
+            ancestors,
+        }
     }
 
     fn predicate(&self, expr: &Expr) -> Result<Predicate, Untranslatable> {
         let refuse = || Untranslatable(expr.to_string());
         match expr {
             Expr::Literal(pst::Literal::Bool(value)) => Ok(Predicate::Constant(*value)),
-            Expr::UnaryOp { op: UnaryOp::Not, expr: inner } => Ok(not(self.predicate(inner)?)),
+            Expr::UnaryOp {
+                op: UnaryOp::Not,
+                expr: inner,
+            } => Ok(not(self.predicate(inner)?)),
             Expr::BinaryOp { op, left, right } => match op {
                 BinaryOp::And => Ok(and(self.predicate(left)?, self.predicate(right)?)),
                 BinaryOp::Or => Ok(or(self.predicate(left)?, self.predicate(right)?)),
-                BinaryOp::Eq => self.compare(left, Comparison::Equal, right).ok_or_else(refuse),
-                BinaryOp::NotEq => self.compare(left, Comparison::NotEqual, right).ok_or_else(refuse),
-                BinaryOp::Less => self.compare(left, Comparison::Less, right).ok_or_else(refuse),
-                BinaryOp::LessEq => {
-                    self.compare(left, Comparison::LessOrEqual, right).ok_or_else(refuse)
-                }
-                BinaryOp::Greater => self.compare(left, Comparison::Greater, right).ok_or_else(refuse),
-                BinaryOp::GreaterEq => {
-                    self.compare(left, Comparison::GreaterOrEqual, right).ok_or_else(refuse)
-                }
+                BinaryOp::Eq => self
+                    .compare(left, Comparison::Equal, right)
+                    .ok_or_else(refuse),
+                BinaryOp::NotEq => self
+                    .compare(left, Comparison::NotEqual, right)
+                    .ok_or_else(refuse),
+                BinaryOp::Less => self
+                    .compare(left, Comparison::Less, right)
+                    .ok_or_else(refuse),
+                BinaryOp::LessEq => self
+                    .compare(left, Comparison::LessOrEqual, right)
+                    .ok_or_else(refuse),
+                BinaryOp::Greater => self
+                    .compare(left, Comparison::Greater, right)
+                    .ok_or_else(refuse),
+                BinaryOp::GreaterEq => self
+                    .compare(left, Comparison::GreaterOrEqual, right)
+                    .ok_or_else(refuse),
                 BinaryOp::Contains => self.contains(left, right).ok_or_else(refuse),
                 BinaryOp::In => self.within(left, right).ok_or_else(refuse),
                 // The enum is foreign and open; every other operator lacks a SQL form.
@@ -90,18 +108,29 @@ impl<'a> Row<'a> {
                 Some((index, TypeClass::Boolean)) => Ok(Predicate::Column(index)),
                 Some(_) | None => Err(refuse()),
             },
-            Expr::HasAttr { expr: subject, attrs } => {
-                let (Expr::Var(Var::Resource), []) = (subject.as_ref(), attrs.tail.as_slice()) else {
+            Expr::HasAttr {
+                expr: subject,
+                attrs,
+            } => {
+                let (Expr::Var(Var::Resource), []) = (subject.as_ref(), attrs.tail.as_slice())
+                else {
                     return Err(refuse());
                 };
                 let (index, _) = self.attribute(&attrs.head).ok_or_else(refuse)?;
                 Ok(Predicate::Has(index))
             }
-            Expr::Like { expr: subject, pattern } => match self.column(subject) {
+            Expr::Like {
+                expr: subject,
+                pattern,
+            } => match self.column(subject) {
                 Some((index, TypeClass::Text)) => Ok(Predicate::Like(index, pieces(pattern))),
                 Some(_) | None => Err(refuse()),
             },
-            Expr::IfThenElse { cond, then_expr, else_expr } => Ok(Predicate::If(
+            Expr::IfThenElse {
+                cond,
+                then_expr,
+                else_expr,
+            } => Ok(Predicate::If(
                 Box::new(self.predicate(cond)?),
                 Box::new(self.predicate(then_expr)?),
                 Box::new(self.predicate(else_expr)?),
@@ -137,21 +166,29 @@ impl<'a> Row<'a> {
         schema::attribute_type(class)?;
         let literals: Option<Vec<Literal>> = members
             .iter()
-            .map(|member| literal(member).filter(|(_, c)| *c == class).map(|(literal, _)| literal))
+            .map(|member| {
+                literal(member)
+                    .filter(|(_, c)| *c == class)
+                    .map(|(literal, _)| literal)
+            })
             .collect();
         Some(Predicate::In(Operand::Column(index), literals?))
     }
 
     /// `resource in …`: every row is in its relation, that in its schema, that in its database.
     fn within(&self, subject: &Expr, ancestors: &Expr) -> Option<Predicate> {
-        let Expr::Var(Var::Resource) = subject else { return None };
+        let Expr::Var(Var::Resource) = subject else {
+            return None;
+        };
         let is_in = |expr: &Expr| match expr {
             Expr::Literal(pst::Literal::EntityUID(uid)) => {
                 let kind = uid.ty.to_string();
                 // A row's own type: which row is not known.
                 let known = schema::CATALOG_TYPES.contains(&kind.as_str());
                 known.then(|| {
-                    self.ancestors.iter().any(|(ty, id)| *ty == kind && *id == uid.eid.as_str())
+                    self.ancestors
+                        .iter()
+                        .any(|(ty, id)| *ty == kind && *id == uid.eid.as_str())
                 })
             }
             _ => None,
@@ -177,8 +214,16 @@ impl<'a> Row<'a> {
 
     /// The column that `resource.column` means.
     fn column(&self, expr: &Expr) -> Option<(u16, TypeClass)> {
-        let Expr::GetAttr { expr: subject, attr } = expr else { return None };
-        let Expr::Var(Var::Resource) = subject.as_ref() else { return None };
+        let Expr::GetAttr {
+            expr: subject,
+            attr,
+        } = expr
+        else {
+            return None;
+        };
+        let Expr::Var(Var::Resource) = subject.as_ref() else {
+            return None;
+        };
         self.attribute(attr)
     }
 
@@ -243,7 +288,9 @@ fn and(left: Predicate, right: Predicate) -> Predicate {
 /// Either; a constant folds as it does in three-valued logic.
 fn or(left: Predicate, right: Predicate) -> Predicate {
     match (left, right) {
-        (Predicate::Constant(true), _) | (_, Predicate::Constant(true)) => Predicate::Constant(true),
+        (Predicate::Constant(true), _) | (_, Predicate::Constant(true)) => {
+            Predicate::Constant(true)
+        }
         (Predicate::Constant(false), other) | (other, Predicate::Constant(false)) => other,
         (left, right) => Predicate::Or(vec![left, right]),
     }
@@ -316,11 +363,20 @@ mod tests {
                 Operand::Column(0),
             ),
         );
-        check("resource.id != 7", Predicate::Not(Box::new(long(0, Equal, 7))));
+        check(
+            "resource.id != 7",
+            Predicate::Not(Box::new(long(0, Equal, 7))),
+        );
         check("resource.id < 7", long(0, Less, 7));
         check("resource.id <= -7", long(0, LessOrEqual, -7));
-        check("resource.id > 7", Predicate::Not(Box::new(long(0, LessOrEqual, 7))));
-        check("resource.id >= 7", Predicate::Not(Box::new(long(0, Less, 7))));
+        check(
+            "resource.id > 7",
+            Predicate::Not(Box::new(long(0, LessOrEqual, 7))),
+        );
+        check(
+            "resource.id >= 7",
+            Predicate::Not(Box::new(long(0, Less, 7))),
+        );
         check(
             "principal has tenant && resource has tenant_id && resource.tenant_id == principal.tenant",
             guarded(TENANT, long(TENANT, Equal, 42)),
@@ -328,7 +384,8 @@ mod tests {
         check(
             "resource has tenant_id && resource has owner_id && resource.tenant_id == resource.owner_id",
             {
-                let both = Predicate::Compare(Operand::Column(TENANT), Equal, Operand::Column(OWNER));
+                let both =
+                    Predicate::Compare(Operand::Column(TENANT), Equal, Operand::Column(OWNER));
                 Predicate::And(vec![Predicate::And(vec![has(TENANT), has(OWNER)]), both])
             },
         );
@@ -336,7 +393,10 @@ mod tests {
 
     #[test]
     fn logic_sets_patterns_and_booleans() {
-        check("resource has open && resource.open", guarded(OPEN, Predicate::Column(OPEN)));
+        check(
+            "resource has open && resource.open",
+            guarded(OPEN, Predicate::Column(OPEN)),
+        );
         check(
             "resource has open && resource.open == false",
             guarded(
@@ -354,7 +414,10 @@ mod tests {
                 REGION,
                 Predicate::In(
                     Operand::Column(REGION),
-                    vec![Literal::Text("eu".to_owned()), Literal::Text("us".to_owned())],
+                    vec![
+                        Literal::Text("eu".to_owned()),
+                        Literal::Text("us".to_owned()),
+                    ],
                 ),
             ),
         );
@@ -383,16 +446,31 @@ mod tests {
         );
         check(
             "resource.id == 1 || resource.id == 2",
-            Predicate::Or(vec![long(0, Comparison::Equal, 1), long(0, Comparison::Equal, 2)]),
+            Predicate::Or(vec![
+                long(0, Comparison::Equal, 1),
+                long(0, Comparison::Equal, 2),
+            ]),
         );
     }
 
     #[test]
     fn a_row_is_in_its_relation_schema_and_database() {
-        assert_eq!(filter("resource in Table::\"main.tickets\""), RowFilter::Everything);
-        assert_eq!(filter("resource in [Schema::\"main\"]"), RowFilter::Everything);
-        assert_eq!(filter("resource in Database::\"main\""), RowFilter::Everything);
-        assert_eq!(filter("resource in Table::\"main.customers\""), RowFilter::Nothing);
+        assert_eq!(
+            filter("resource in Table::\"main.tickets\""),
+            RowFilter::Everything
+        );
+        assert_eq!(
+            filter("resource in [Schema::\"main\"]"),
+            RowFilter::Everything
+        );
+        assert_eq!(
+            filter("resource in Database::\"main\""),
+            RowFilter::Everything
+        );
+        assert_eq!(
+            filter("resource in Table::\"main.customers\""),
+            RowFilter::Nothing
+        );
     }
 
     #[test]
@@ -413,7 +491,10 @@ mod tests {
             let view = set.session(&agent("bot"));
             let rows = view.relation(relation_id("tickets")).unwrap().rows.clone();
             assert_eq!(rows, RowFilter::Nothing, "{condition}");
-            let problem = set.warnings().iter().find(|w| w.message.contains("no SQL form"));
+            let problem = set
+                .warnings()
+                .iter()
+                .find(|w| w.message.contains("no SQL form"));
             // `&& false` makes the policy impossible, which Cedar reports.
             let line = problem.or(set.warnings().first()).and_then(|p| p.line);
             assert_eq!(line, Some(3), "{condition}: {:?}", set.warnings());
@@ -428,6 +509,10 @@ mod tests {
         );
         let errors = load(&sources(&text)).unwrap_err();
         assert_eq!(errors.problems()[0].line, Some(3), "{errors}");
-        assert!(errors.to_string().contains("(resource.id) * 2") || errors.to_string().contains("resource.id * 2"), "{errors}");
+        assert!(
+            errors.to_string().contains("(resource.id) * 2")
+                || errors.to_string().contains("resource.id * 2"),
+            "{errors}"
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! A small catalog and policy sets over it, for this module's tests.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
 use std::sync::Arc;
 
 use super::{ColumnFlow, PolicyErrors, PolicyFile, PolicySet, PolicySources};
@@ -27,7 +29,10 @@ pub(super) fn table(name: &str, columns: &[&str]) -> RelationDef {
         schema: "main".to_owned(),
         name: name.to_owned(),
         kind: RelationKind::Table,
-        columns: columns.iter().map(|name| column(name, class_of(name))).collect(),
+        columns: columns
+            .iter()
+            .map(|name| column(name, class_of(name)))
+            .collect(),
         strict: false,
         has_rowid: true,
         rowid_alias: None,
@@ -47,13 +52,32 @@ fn class_of(name: &str) -> TypeClass {
 }
 
 pub(super) fn catalog() -> Catalog {
-    let view = RelationDef { kind: RelationKind::View, ..table("contacts", &["address"]) };
-    let system = RelationDef { kind: RelationKind::System, ..table("sqlite_schema", &["sql"]) };
+    let view = RelationDef {
+        kind: RelationKind::View,
+        ..table("contacts", &["address"])
+    };
+    let system = RelationDef {
+        kind: RelationKind::System,
+        ..table("sqlite_schema", &["sql"])
+    };
     Catalog::builder(Dialect::Sqlite)
-        .relation(table("customers", &["id", "name", "email", "ssn", "tenant_id", "active"]))
+        .relation(table(
+            "customers",
+            &["id", "name", "email", "ssn", "tenant_id", "active"],
+        ))
         .relation(table(
             "tickets",
-            &["id", "tenant_id", "owner_id", "title", "region", "level", "open", "active", "price"],
+            &[
+                "id",
+                "tenant_id",
+                "owner_id",
+                "title",
+                "region",
+                "level",
+                "open",
+                "active",
+                "price",
+            ],
         ))
         .relation(view)
         .relation(system)
@@ -78,7 +102,10 @@ pub(super) fn relation_id(name: &str) -> RelationId {
 /// Sources of one policy file, with principals that have attributes.
 pub(super) fn sources(policies: &str) -> PolicySources {
     PolicySources {
-        policies: vec![PolicyFile { name: "base.cedar".to_owned(), text: policies.to_owned() }],
+        policies: vec![PolicyFile {
+            name: "base.cedar".to_owned(),
+            text: policies.to_owned(),
+        }],
         principals_schema: Some(PRINCIPALS.to_owned()),
         entities: Some(ENTITIES.to_owned()),
         classification: Some(CLASSIFICATION.to_owned()),

@@ -25,14 +25,25 @@ pub(super) fn check(
     warnings: &mut Vec<PolicyProblem>,
 ) {
     let mut findings = Findings::default();
-    let context_matters = origins.values().any(|origin| origin.text().contains("context"));
+    let context_matters = origins
+        .values()
+        .any(|origin| origin.text().contains("context"));
     for subject in subjects(loaded, context_matters) {
-        for relation in loaded.catalog.relations().iter().filter(|r| schema::has_entity(r)) {
-            let Some(table) = store::uid("Table", &relation.uid) else { continue };
+        for relation in loaded
+            .catalog
+            .relations()
+            .iter()
+            .filter(|r| schema::has_entity(r))
+        {
+            let Some(table) = store::uid("Table", &relation.uid) else {
+                continue;
+            };
             match rows(loaded, &subject, relation) {
                 Ok(rows) => {
                     for (id, effect, why) in rows.untranslatable {
-                        let finding = findings.untranslatable.entry((id, effect == Effect::Forbid));
+                        let finding = findings
+                            .untranslatable
+                            .entry((id, effect == Effect::Forbid));
                         finding.or_insert((why.0, relation.uid.clone()));
                     }
                     let select = decide(loaded, &subject, Action::Select, table);
@@ -45,7 +56,10 @@ pub(super) fn check(
                 }
                 Err(failure) => {
                     for id in failure.policies {
-                        findings.failing.entry(id).or_insert_with(|| subject.uid.to_string());
+                        findings
+                            .failing
+                            .entry(id)
+                            .or_insert_with(|| subject.uid.to_string());
                     }
                 }
             }
@@ -79,16 +93,27 @@ impl Findings {
             let message = format!("`{condition}` has no SQL form (rows of `{relation}`)");
             let help = "row conditions can compare columns with constants and the principal's attributes, and combine them with `&&`, `||`, `!`, `has`, `contains` and `like`";
             let problem = place(&id, message).with_help(Some(help));
-            if forbids { problems.push(problem) } else { warnings.push(problem) }
+            if forbids {
+                problems.push(problem)
+            } else {
+                warnings.push(problem)
+            }
         }
         for (id, principal) in self.failing {
-            warnings.push(place(&id, format!("the policy fails to evaluate for {principal}, which denies")));
+            warnings.push(place(
+                &id,
+                format!("the policy fails to evaluate for {principal}, which denies"),
+            ));
         }
-        for (relation, (_, policies)) in self.selectable.into_iter().filter(|(_, (seen, _))| !seen) {
+        for (relation, (_, policies)) in self.selectable.into_iter().filter(|(_, (seen, _))| !seen)
+        {
             let id = policies.first().map_or("", String::as_str);
             warnings.push(
-                place(id, format!("`{relation}` can be selected, but nobody sees a row of it"))
-                    .with_help(Some("permit `Action::\"see\"` on its rows")),
+                place(
+                    id,
+                    format!("`{relation}` can be selected, but nobody sees a row of it"),
+                )
+                .with_help(Some("permit `Action::\"see\"` on its rows")),
             );
         }
     }
@@ -102,7 +127,11 @@ const KINDS: usize = 64;
 /// attributes they have, and one of each type of whom nothing is known; at most [`KINDS`] of the
 /// former, so that loading stays quick. Where policies look at the context, over every transport.
 fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
-    let kinds: BTreeSet<String> = loaded.schema.principals().map(ToString::to_string).collect();
+    let kinds: BTreeSet<String> = loaded
+        .schema
+        .principals()
+        .map(ToString::to_string)
+        .collect();
     let mut seen = BTreeSet::new();
     let mut uids: Vec<EntityUid> = Vec::new();
     let mut entities: Vec<_> = loaded
@@ -116,8 +145,14 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
         let uid = entity.uid();
         let attributes: BTreeSet<String> =
             entity.attrs().map(|(name, _)| name.to_string()).collect();
-        let ancestors: BTreeSet<String> =
-            loaded.store.entities.ancestors(&uid).into_iter().flatten().map(ToString::to_string).collect();
+        let ancestors: BTreeSet<String> = loaded
+            .store
+            .entities
+            .ancestors(&uid)
+            .into_iter()
+            .flatten()
+            .map(ToString::to_string)
+            .collect();
         if seen.insert((uid.type_name().to_string(), attributes, ancestors)) {
             uids.push(uid);
         }
@@ -142,7 +177,11 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
         let store = loaded.store.with_principal(&uid, &loaded.schema);
         for transport in transports {
             if let Ok(context) = context(*transport) {
-                out.push(Subject { uid: uid.clone(), store: store.clone(), context });
+                out.push(Subject {
+                    uid: uid.clone(),
+                    store: store.clone(),
+                    context,
+                });
             }
         }
     }
@@ -161,15 +200,22 @@ mod tests {
 
     use crate::policy::fixture::{load, set, sources};
 
-    const SELECT: &str = "permit(principal, action == Action::\"select\", resource == Table::\"main.tickets\");\n";
+    const SELECT: &str =
+        "permit(principal, action == Action::\"select\", resource == Table::\"main.tickets\");\n";
 
     #[test]
     fn a_table_without_rows_is_warned_of() {
         let set = set(SELECT);
         assert_eq!(set.warnings().len(), 1, "{:?}", set.warnings());
-        assert!(set.warnings()[0].message.contains("`main.tickets` can be selected"));
+        assert!(
+            set.warnings()[0]
+                .message
+                .contains("`main.tickets` can be selected")
+        );
         assert_eq!(set.warnings()[0].line, Some(1));
-        let set = self::set(&format!("{SELECT}permit(principal, action == Action::\"see\", resource);"));
+        let set = self::set(&format!(
+            "{SELECT}permit(principal, action == Action::\"see\", resource);"
+        ));
         assert!(set.warnings().is_empty(), "{:?}", set.warnings());
     }
 
@@ -184,6 +230,9 @@ mod tests {
         let errors = load(&sources(&text)).unwrap_err();
         assert_eq!(errors.problems().len(), 1, "{errors}");
         assert_eq!(errors.problems()[0].line, Some(3), "{errors}");
-        assert!(errors.problems()[0].message.contains("no SQL form"), "{errors}");
+        assert!(
+            errors.problems()[0].message.contains("no SQL form"),
+            "{errors}"
+        );
     }
 }

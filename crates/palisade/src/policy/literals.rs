@@ -34,8 +34,13 @@ pub(super) fn check(
                 continue;
             }
             if uid.type_name().namespace_components().next() == Some(ROW_NAMESPACE) {
-                let problem = origin.at_entity(&kind, id, format!("`{uid}` names a row, and rows have no ids"));
-                problems.push(problem.with_help(Some("compare an attribute of `resource` instead")));
+                let problem = origin.at_entity(
+                    &kind,
+                    id,
+                    format!("`{uid}` names a row, and rows have no ids"),
+                );
+                problems
+                    .push(problem.with_help(Some("compare an attribute of `resource` instead")));
                 continue;
             }
             if kind == "Template" {
@@ -44,14 +49,18 @@ pub(super) fn check(
             }
             match (ids.get(kind.as_str()), known) {
                 (Some(ids), _) if !ids.contains(id) => {
-                    let problem = origin.at_entity(&kind, id, format!("`{uid}` is not in the catalog"));
+                    let problem =
+                        origin.at_entity(&kind, id, format!("`{uid}` is not in the catalog"));
                     let close = probably(id, ids.iter().map(String::as_str));
                     problems.push(problem.with_help(hint(&kind, close)));
                 }
                 (None, Some(known)) if !known.contains(&uid) => {
-                    let same = known.iter().filter(|other| other.type_name() == uid.type_name());
+                    let same = known
+                        .iter()
+                        .filter(|other| other.type_name() == uid.type_name());
                     let close = probably(id, same.map(|other| other.id().unescaped()));
-                    let problem = origin.at_entity(&kind, id, format!("`{uid}` is not in the entities"));
+                    let problem =
+                        origin.at_entity(&kind, id, format!("`{uid}` is not in the entities"));
                     warnings.push(problem.with_help(hint(&kind, close)));
                 }
                 (Some(_), _) | (None, Some(_) | None) => {}
@@ -79,16 +88,33 @@ mod tests {
     #[test]
     fn literals_must_be_in_the_catalog() {
         for (scope, column, help) in [
-            ("resource == Table::\"main.tikets\"", 47, Some("did you mean `Table::\"main.tickets\"`?")),
+            (
+                "resource == Table::\"main.tikets\"",
+                47,
+                Some("did you mean `Table::\"main.tickets\"`?"),
+            ),
             ("resource == Table::\"main.sqlite_schema\"", 47, None),
-            ("resource in Schema::\"mian\"", 47, Some("did you mean `Schema::\"main\"`?")),
+            (
+                "resource in Schema::\"mian\"",
+                47,
+                Some("did you mean `Schema::\"main\"`?"),
+            ),
             ("resource in Database::\"x\"", 47, None),
         ] {
-            let text = format!("\npermit(principal, action == Action::\"select\",\n                                  {scope});");
+            let text = format!(
+                "\npermit(principal, action == Action::\"select\",\n                                  {scope});"
+            );
             let errors = load(&sources(&text)).unwrap_err();
             let problem = &errors.problems()[0];
-            assert!(problem.message.ends_with("is not in the catalog"), "{problem}");
-            assert_eq!((problem.line, problem.column), (Some(3), Some(column)), "{problem}");
+            assert!(
+                problem.message.ends_with("is not in the catalog"),
+                "{problem}"
+            );
+            assert_eq!(
+                (problem.line, problem.column),
+                (Some(3), Some(column)),
+                "{problem}"
+            );
             assert_eq!(problem.help.as_deref(), help);
         }
         for text in [
@@ -103,9 +129,13 @@ mod tests {
 
     #[test]
     fn a_misspelt_role_is_warned_of() {
-        let set = set("forbid(principal in Role::\"analist\", action == Action::\"select\", resource);");
+        let set =
+            set("forbid(principal in Role::\"analist\", action == Action::\"select\", resource);");
         let problem = &set.warnings()[0];
-        assert_eq!(problem.help.as_deref(), Some("did you mean `Role::\"analyst\"`?"));
+        assert_eq!(
+            problem.help.as_deref(),
+            Some("did you mean `Role::\"analyst\"`?")
+        );
         assert_eq!((problem.line, problem.column), (Some(1), Some(21)));
     }
 }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use cedar_policy::{
-    Entities, EntityUid, PolicySet as CedarPolicies, ResourceConstraint, Schema, SchemaFragment,
-    ValidationMode, Validator, ffi::DetailedError,
+    Effect, Entities, EntityUid, Policy, PolicySet as CedarPolicies, ResourceConstraint, Schema,
+    SchemaFragment, ValidationMode, ValidationWarning, Validator, ffi::DetailedError,
 };
 
 use super::{
@@ -62,25 +62,41 @@ pub(super) fn load(
     let (located, annotations) = policies(sources, &mut problems);
     let principals = Source {
         name: PRINCIPALS_FILE,
-        text: sources.principals_schema.as_deref().unwrap_or(DEFAULT_PRINCIPALS),
+        text: sources
+            .principals_schema
+            .as_deref()
+            .unwrap_or(DEFAULT_PRINCIPALS),
     };
     let schema = cedar_schema(&principals, catalog, &mut problems);
     let classification = sources.classification.as_deref();
-    let classification =
-        classification.map(|text| Source { name: CLASSIFICATION_FILE, text });
+    let classification = classification.map(|text| Source {
+        name: CLASSIFICATION_FILE,
+        text,
+    });
     let tags = classification::classify(classification, catalog, flow, &mut problems);
     let schema = finished(schema, &mut problems)?;
 
-    let entities = sources.entities.as_deref().map(|text| Source { name: ENTITIES_FILE, text });
+    let entities = sources.entities.as_deref().map(|text| Source {
+        name: ENTITIES_FILE,
+        text,
+    });
     let given = entities
         .map(|source| store::operator_entities(&source, &schema, &mut problems))
         .unwrap_or_default();
     let mut warnings = Vec::new();
-    let origins: Origins<'_> =
-        located.iter().map(|l| (l.policy.id().to_string(), l.origin.clone())).collect();
+    let origins: Origins<'_> = located
+        .iter()
+        .map(|l| (l.policy.id().to_string(), l.origin.clone()))
+        .collect();
     validate(&located, &origins, &schema, &mut problems, &mut warnings);
     let known = entities.map(|_| given.iter().map(cedar_policy::Entity::uid).collect());
-    literals::check(&located, catalog, known.as_ref(), &mut problems, &mut warnings);
+    literals::check(
+        &located,
+        catalog,
+        known.as_ref(),
+        &mut problems,
+        &mut warnings,
+    );
     let store = merged(catalog, &tags, given, entities, &schema, &mut problems);
     let policies = Slices::new(located.iter().map(|l| &l.policy))
         .map_err(|error| problems.push(principals.whole(error.to_string())))
@@ -123,15 +139,24 @@ fn policies<'a>(
     let mut located: Vec<Located<'a>> = Vec::new();
     let mut annotations = HashMap::new();
     for file in &sources.policies {
-        let source = Source { name: &file.name, text: &file.text };
+        let source = Source {
+            name: &file.name,
+            text: &file.text,
+        };
         for policy in source::parse(source, problems) {
             let read = annotation::read(&policy.policy, &policy.origin, problems);
             let id = policy.policy.id().to_string();
             if annotations.insert(id.clone(), read).is_some() {
-                let first = located.iter().find(|l| *l.policy.id() == *policy.policy.id());
+                let first = located
+                    .iter()
+                    .find(|l| *l.policy.id() == *policy.policy.id());
                 let help = first.map(|l| {
                     let first = l.origin.problem("");
-                    format!("the first is in {}, line {}", first.file, first.line.unwrap_or(1))
+                    format!(
+                        "the first is in {}, line {}",
+                        first.file,
+                        first.line.unwrap_or(1)
+                    )
                 });
                 let problem = policy
                     .origin
@@ -152,7 +177,7 @@ fn cedar_schema(
     problems: &mut Vec<PolicyProblem>,
 ) -> Option<Schema> {
     if let Err(error) = SchemaFragment::from_cedarschema_str(principals.text) {
-        problems.extend(principals.from_cedar(DetailedError::from(&error), 0, None));
+        problems.extend(principals.cedar_problems(DetailedError::from(&error), 0, None));
         return None;
     }
     // The operator's text comes first, so that positions in it are those of its file.
@@ -160,7 +185,7 @@ fn cedar_schema(
     let schema = match Schema::from_cedarschema_str(&text) {
         Ok((schema, _)) => schema,
         Err(error) => {
-            let found = principals.from_cedar(DetailedError::from(&error), 0, None);
+            let found = principals.cedar_problems(DetailedError::from(&error), 0, None);
             let help = "it must declare the entity types `Agent`, `User` and `Role`, and none of the catalog's";
             problems.extend(found.into_iter().map(|problem| match problem.help {
                 Some(_) => problem,
@@ -183,23 +208,43 @@ fn validate(
     problems: &mut Vec<PolicyProblem>,
     warnings: &mut Vec<PolicyProblem>,
 ) {
-    let Ok(policies) = CedarPolicies::from_policies(located.iter().map(|l| l.policy.clone())) else {
+    let Ok(policies) = CedarPolicies::from_policies(located.iter().map(|l| l.policy.clone()))
+    else {
         // Ids are unique by now; `Slices` reports if not.
         return;
     };
     let result = Validator::new(schema.clone()).validate(&policies, ValidationMode::Strict);
-    let place = |id: &cedar_policy::PolicyId, error: DetailedError| match origins.get(id.as_ref() as &str) {
+    // Without relations no row action applies to anything.
+    let has_rows = schema.resources().any(|kind| kind.namespace() != "");
+    let place = |id: &cedar_policy::PolicyId, error: DetailedError| match origins
+        .get(id.as_ref() as &str)
+    {
         Some(origin) => {
             let range = origin.range.clone();
-            origin.source.from_cedar(error, range.start, Some(range))
+            origin
+                .source
+                .cedar_problems(error, range.start, Some(range))
         }
-        None => Source { name: PRINCIPALS_FILE, text: "" }.from_cedar(error, 0, None),
+        None => Source {
+            name: PRINCIPALS_FILE,
+            text: "",
+        }
+        .cedar_problems(error, 0, None),
     };
     for error in result.validation_errors() {
         problems.extend(place(error.policy_id(), DetailedError::from(error)));
     }
     for warning in result.validation_warnings() {
-        warnings.extend(place(warning.policy_id(), DetailedError::from(warning)));
+        let found = place(warning.policy_id(), DetailedError::from(warning));
+        // A forbid whose scope fits no action forbids nothing, which nobody writes on purpose.
+        let scope = matches!(warning, ValidationWarning::InvalidActionApplication(_));
+        let forbids =
+            policies.policy(warning.policy_id()).map(Policy::effect) == Some(Effect::Forbid);
+        if scope && forbids && has_rows {
+            problems.extend(found);
+        } else {
+            warnings.extend(found);
+        }
     }
     for list in [problems, warnings] {
         list.sort_by_key(|problem| (problem.file.clone(), problem.line, problem.column));
@@ -214,14 +259,19 @@ fn merged(
     schema: &Schema,
     problems: &mut Vec<PolicyProblem>,
 ) -> Option<Store> {
-    let source = source.unwrap_or(Source { name: ENTITIES_FILE, text: "" });
+    let source = source.unwrap_or(Source {
+        name: ENTITIES_FILE,
+        text: "",
+    });
     let store = store::catalog_entities(catalog, tags).and_then(|mut entities| {
         entities.extend(given);
         let entities = Entities::from_entities(entities, Some(schema))
-            .map_err(|error| DetailedError::from(&error))?;
+            .map_err(|error| store::boxed(&error))?;
         Store::new(entities, schema)
     });
-    store.map_err(|error| problems.extend(source.from_cedar(error, 0, None))).ok()
+    store
+        .map_err(|error| problems.extend(source.cedar_problems(*error, 0, None)))
+        .ok()
 }
 
 fn named_resources(located: &[Located<'_>]) -> HashMap<String, EntityUid> {
@@ -249,8 +299,12 @@ fn named_columns(located: &[Located<'_>]) -> BTreeSet<String> {
 fn version(sources: &PolicySources, catalog: &Catalog, flow: &ColumnFlow) -> String {
     // Debug quotes strings, so that no two sources print alike.
     sha256_hex(
-        format!("{}\n{sources:?}\n{flow:?}\n{}", catalog.version(), env!("CARGO_PKG_VERSION"))
-            .as_bytes(),
+        format!(
+            "{}\n{sources:?}\n{flow:?}\n{}",
+            catalog.version(),
+            env!("CARGO_PKG_VERSION")
+        )
+        .as_bytes(),
     )
 }
 
@@ -281,11 +335,31 @@ mod tests {
     #[test]
     fn validation_errors_point_at_the_policy() {
         for (text, line, message) in [
-            ("permit(principal, action == Action::\"selct\", resource);", 2, "selct"),
-            ("\npermit(principal, action, resource is Tabel);", 3, "Tabel"),
-            ("permit(principal, action == Action::\"see\", resource is row::main::tickets)\nwhen { resource.tenant_id == 1 };", 3, "tenant_id"),
-            ("permit(principal, action == Action::\"see\", resource is row::main::tickets)\nwhen {\n resource.ttle == \"x\" };", 4, "ttle"),
-            ("permit(principal, action == Action::\"see\", resource is row::main::tickets)\nwhen { resource.id == \"x\" };", 3, "type"),
+            (
+                "permit(principal, action == Action::\"selct\", resource);",
+                2,
+                "selct",
+            ),
+            (
+                "\npermit(principal, action, resource is Tabel);",
+                3,
+                "Tabel",
+            ),
+            (
+                "permit(principal, action == Action::\"see\", resource is row::main::tickets)\nwhen { resource.tenant_id == 1 };",
+                3,
+                "tenant_id",
+            ),
+            (
+                "permit(principal, action == Action::\"see\", resource is row::main::tickets)\nwhen {\n resource.ttle == \"x\" };",
+                4,
+                "ttle",
+            ),
+            (
+                "permit(principal, action == Action::\"see\", resource is row::main::tickets)\nwhen { resource.id == \"x\" };",
+                3,
+                "type",
+            ),
         ] {
             let problem = one(&format!("{SELECT}{text}"));
             assert_eq!(problem.file, "base.cedar");
@@ -310,7 +384,9 @@ mod tests {
 
     #[test]
     fn all_problems_of_a_stage_are_reported() {
-        let mut sources = sources("permit(principal, action, resorce);\n@maks(\"x\") permit(principal, action, resource);");
+        let mut sources = sources(
+            "permit(principal, action, resorce);\n@maks(\"x\") permit(principal, action, resource);",
+        );
         sources.classification = Some("colum = 1".to_owned());
         let errors = load(&sources).unwrap_err();
         assert_eq!(errors.problems().len(), 3, "{errors}");
@@ -360,8 +436,19 @@ mod tests {
     }
 
     #[test]
+    fn a_forbid_that_can_never_apply_does_not_load() {
+        let scope = "(principal, action == Action::\"see\", resource == Table::\"main.tickets\");";
+        let problem = one(&format!("{SELECT}forbid{scope}"));
+        assert_eq!(problem.line, Some(2), "{problem}");
+        assert!(problem.message.contains("applicable action"), "{problem}");
+        assert!(!set(&format!("{SELECT}permit{scope}")).warnings().is_empty());
+    }
+
+    #[test]
     fn impossible_policies_are_warned_of() {
-        let set = set(&format!("{SELECT}permit(principal, action == Action::\"see\", resource) when {{ false }};"));
+        let set = set(&format!(
+            "{SELECT}permit(principal, action == Action::\"see\", resource) when {{ false }};"
+        ));
         assert_eq!(set.warnings()[0].line, Some(2), "{:?}", set.warnings());
     }
 }

@@ -15,6 +15,8 @@ mod fixture;
 mod lint;
 mod literals;
 mod load;
+#[cfg(test)]
+mod model;
 pub mod obligation;
 mod problem;
 mod rows;
@@ -87,7 +89,10 @@ impl PolicySet {
         flow: &ColumnFlow,
     ) -> Result<Self, PolicyErrors> {
         let loaded = Arc::new(load::load(sources, catalog, flow)?);
-        Ok(Self { loaded, sessions: Mutex::default() })
+        Ok(Self {
+            loaded,
+            sessions: Mutex::default(),
+        })
     }
 
     /// The Cedar schema generated from `catalog`, the principal types aside.

@@ -98,8 +98,11 @@ pub(super) fn probably<'a>(
     };
     let swapped = letters(wanted);
     let candidates: Vec<&str> = candidates.into_iter().collect();
-    ident::closest(wanted, candidates.iter().copied())
-        .or_else(|| candidates.into_iter().find(|candidate| letters(candidate) == swapped))
+    ident::closest(wanted, candidates.iter().copied()).or_else(|| {
+        candidates
+            .into_iter()
+            .find(|candidate| letters(candidate) == swapped)
+    })
 }
 
 /// A file's name and text, to which positions refer.
@@ -140,14 +143,17 @@ impl Source<'_> {
         PolicyProblem {
             line: Some(u32::try_from(line).unwrap_or(u32::MAX)),
             column: Some(u32::try_from(column).unwrap_or(u32::MAX)),
-            span: Some(SourceSpan { offset: start, length: end - start }),
+            span: Some(SourceSpan {
+                offset: start,
+                length: end - start,
+            }),
             ..self.whole(message)
         }
     }
 
     /// What Cedar reported over the piece of this text that begins at `base`; `fallback` is where to
     /// point when Cedar does not say.
-    pub(super) fn from_cedar(
+    pub(super) fn cedar_problems(
         &self,
         error: DetailedError,
         base: usize,
@@ -171,7 +177,11 @@ impl Source<'_> {
             .map(|label| base + label.loc.start..base + label.loc.end)
             .filter(|range| range.start <= self.text.len())
             .or_else(|| fallback.clone());
-        let message = match error.source_locations.first().and_then(|l| l.label.as_deref()) {
+        let message = match error
+            .source_locations
+            .first()
+            .and_then(|l| l.label.as_deref())
+        {
             Some(label) if !label.is_empty() => format!("{} ({label})", error.message),
             Some(_) | None => error.message,
         };
@@ -192,7 +202,10 @@ mod tests {
 
     #[test]
     fn positions_count_lines_and_characters_from_one() {
-        let source = Source { name: "a.cedar", text: "ab\ncé d\n" };
+        let source = Source {
+            name: "a.cedar",
+            text: "ab\ncé d\n",
+        };
         let problem = source.at(7..8, "bad");
         assert_eq!((problem.line, problem.column), (Some(2), Some(4)));
         assert_eq!(problem.to_string(), "a.cedar:2:4: bad");

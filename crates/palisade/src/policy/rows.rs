@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cedar_policy::{
-    Effect, EntityTypeName, PartialEntityUid, PartialRequest, PolicyId,
-};
+use cedar_policy::{Effect, EntityTypeName, PartialEntityUid, PartialRequest, PolicyId};
 
 use super::{
     decide::{Failure, Subject, action_uid},
@@ -35,11 +33,18 @@ pub(super) struct Rows {
 ///
 /// # Errors
 /// If a row policy fails to evaluate whatever the row.
-pub(super) fn rows(loaded: &Loaded, subject: &Subject, relation: &Relation) -> Result<Rows, Failure> {
-    let policies =
-        loaded.policies.of(Action::See).ok_or_else(|| Failure::new("no policies for the action"))?;
-    let row_type: EntityTypeName =
-        schema::row_type(&loaded.catalog, relation).parse().map_err(Failure::new)?;
+pub(super) fn rows(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+) -> Result<Rows, Failure> {
+    let policies = loaded
+        .policies
+        .of(Action::See)
+        .ok_or_else(|| Failure::new("no policies for the action"))?;
+    let row_type: EntityTypeName = schema::row_type(&loaded.catalog, relation)
+        .parse()
+        .map_err(Failure::new)?;
     let request = PartialRequest::new(
         PartialEntityUid::from_concrete(subject.uid.clone()),
         action_uid(Action::See)?,
@@ -55,14 +60,20 @@ pub(super) fn rows(loaded: &Loaded, subject: &Subject, relation: &Relation) -> R
     let failed = sorted(response.error_permits().chain(response.error_forbids()));
     if !failed.is_empty() {
         let detail = format!("row policies fail for every row: {}", failed.join(", "));
-        return Err(Failure { detail, policies: failed });
+        return Err(Failure {
+            detail,
+            policies: failed,
+        });
     }
     let mut conditions: Vec<(String, Effect, Result<Predicate, Untranslatable>)> = Vec::new();
     for (ids, effect) in [
         (sorted(response.true_permits()), Effect::Permit),
         (sorted(response.true_forbids()), Effect::Forbid),
     ] {
-        conditions.extend(ids.into_iter().map(|id| (id, effect, Ok(Predicate::Constant(true)))));
+        conditions.extend(
+            ids.into_iter()
+                .map(|id| (id, effect, Ok(Predicate::Constant(true)))),
+        );
     }
     for residual in response.residual_policies() {
         let condition = translate(&residual, relation, &loaded.catalog);
@@ -100,7 +111,12 @@ fn combined(
     }
     let max_rows = policies
         .iter()
-        .filter_map(|id| loaded.annotations.get(id).and_then(|annotations| annotations.max_rows))
+        .filter_map(|id| {
+            loaded
+                .annotations
+                .get(id)
+                .and_then(|annotations| annotations.max_rows)
+        })
         .min();
     let filter = if permits.is_empty() || forbids.contains(&Predicate::Constant(true)) {
         RowFilter::Nothing
@@ -112,11 +128,20 @@ fn combined(
             RowFilter::Everything
         } else {
             let mut all = vec![Predicate::Or(permits)];
-            all.extend(forbids.into_iter().map(|forbid| Predicate::Not(Box::new(forbid))));
+            all.extend(
+                forbids
+                    .into_iter()
+                    .map(|forbid| Predicate::Not(Box::new(forbid))),
+            );
             RowFilter::Where(Predicate::And(all))
         }
     };
-    Rows { filter, policies, max_rows, untranslatable }
+    Rows {
+        filter,
+        policies,
+        max_rows,
+        untranslatable,
+    }
 }
 
 fn sorted<'a>(ids: impl Iterator<Item = &'a PolicyId>) -> Vec<String> {
@@ -151,7 +176,11 @@ mod tests {
 
     fn rows(policies: &str, who: &str, table: &str) -> RowFilter {
         let set = set(&format!("{SELECT}{policies}"));
-        set.session(&agent(who)).relation(relation_id(table)).unwrap().rows.clone()
+        set.session(&agent(who))
+            .relation(relation_id(table))
+            .unwrap()
+            .rows
+            .clone()
     }
 
     fn equals(column: u16, value: i64) -> Predicate {
@@ -170,29 +199,50 @@ mod tests {
 
     #[test]
     fn permits_and_forbids_keep_their_shape() {
-        let forbid = Predicate::Not(Box::new(Predicate::And(vec![Predicate::Has(1), equals(1, 42)])));
+        let forbid = Predicate::Not(Box::new(Predicate::And(vec![
+            Predicate::Has(1),
+            equals(1, 42),
+        ])));
         let expect = Predicate::And(vec![
             Predicate::Or(vec![Predicate::Constant(true)]),
             Predicate::Not(Box::new(forbid)),
         ]);
-        assert_eq!(rows(&format!("{SEE}{TENANT}"), "bot", "tickets"), RowFilter::Where(expect));
-        assert_eq!(rows(&format!("{SEE}{TENANT}"), "bot", "customers"), RowFilter::Everything);
+        assert_eq!(
+            rows(&format!("{SEE}{TENANT}"), "bot", "tickets"),
+            RowFilter::Where(expect)
+        );
+        assert_eq!(
+            rows(&format!("{SEE}{TENANT}"), "bot", "customers"),
+            RowFilter::Everything
+        );
     }
 
     #[test]
     fn permits_are_alternatives() {
-        let permit = |id: &str, n: u8| format!(
-            "@id(\"{id}\") permit(principal, action == Action::\"see\", resource is row::main::tickets) when {{ resource.id == {n} }};\n"
+        let permit = |id: &str, n: u8| {
+            format!(
+                "@id(\"{id}\") permit(principal, action == Action::\"see\", resource is row::main::tickets) when {{ resource.id == {n} }};\n"
+            )
+        };
+        let got = rows(
+            &format!("{}{}", permit("b", 2), permit("a", 1)),
+            "bot",
+            "tickets",
         );
-        let got = rows(&format!("{}{}", permit("b", 2), permit("a", 1)), "bot", "tickets");
         let expect = Predicate::And(vec![Predicate::Or(vec![equals(0, 1), equals(0, 2)])]);
         assert_eq!(got, RowFilter::Where(expect));
     }
 
     #[test]
     fn a_missing_attribute_matches_nothing() {
-        assert_eq!(rows(&format!("{SEE}{TENANT}"), "officer", "tickets"), RowFilter::Nothing);
-        assert_eq!(rows(&format!("{SEE}{TENANT}"), "stranger", "tickets"), RowFilter::Nothing);
+        assert_eq!(
+            rows(&format!("{SEE}{TENANT}"), "officer", "tickets"),
+            RowFilter::Nothing
+        );
+        assert_eq!(
+            rows(&format!("{SEE}{TENANT}"), "stranger", "tickets"),
+            RowFilter::Nothing
+        );
         let permit = "permit(principal, action == Action::\"see\", resource is row::main::tickets)
             when { principal has tenant && resource has tenant_id && resource.tenant_id == principal.tenant };\n";
         assert_eq!(rows(permit, "officer", "tickets"), RowFilter::Nothing);
@@ -205,7 +255,10 @@ mod tests {
              unless {{ principal.level == resource.id }};"
         );
         let view = set(&policies).session(&Session::new(Principal::new("User", "unknown")));
-        assert_eq!(view.relation(relation_id("tickets")).unwrap().rows, RowFilter::Nothing);
+        assert_eq!(
+            view.relation(relation_id("tickets")).unwrap().rows,
+            RowFilter::Nothing
+        );
         let policies = format!(
             "{SELECT}{SEE}forbid(principal is User, action == Action::\"select\", resource)
              unless {{ principal.level == 3 }};"
@@ -226,7 +279,10 @@ mod tests {
         let tickets = view.relation(relation_id("tickets")).unwrap();
         assert_eq!(tickets.max_rows, Some(100));
         assert_eq!(tickets.policies, ["base#1", "base#2"]);
-        assert_eq!(view.relation(relation_id("customers")).unwrap().max_rows, Some(10));
+        assert_eq!(
+            view.relation(relation_id("customers")).unwrap().max_rows,
+            Some(10)
+        );
     }
 
     #[test]
@@ -237,8 +293,14 @@ mod tests {
         let set = set(&policies);
         let id = relation_id("tickets");
         let bot = agent("bot");
-        assert_eq!(set.session(&bot).relation(id).unwrap().rows, RowFilter::Nothing);
+        assert_eq!(
+            set.session(&bot).relation(id).unwrap().rows,
+            RowFilter::Nothing
+        );
         let cli = bot.over(crate::session::Transport::Cli);
-        assert_eq!(set.session(&cli).relation(id).unwrap().rows, RowFilter::Everything);
+        assert_eq!(
+            set.session(&cli).relation(id).unwrap().rows,
+            RowFilter::Everything
+        );
     }
 }

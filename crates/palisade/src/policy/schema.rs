@@ -12,8 +12,9 @@ pub(super) const DEFAULT_PRINCIPALS: &str =
     "entity Role in [Role];\nentity Agent in [Role];\nentity User in [Role];\n";
 
 /// Entity types that come from the catalog, never from the operator's entities.
-pub(super) const CATALOG_TYPES: &[&str] =
-    &["Database", "Schema", "Table", "Column", "Function", "Template"];
+pub(super) const CATALOG_TYPES: &[&str] = &[
+    "Database", "Schema", "Table", "Column", "Function", "Template",
+];
 
 /// The namespace of row types.
 pub(super) const ROW_NAMESPACE: &str = "row";
@@ -116,25 +117,42 @@ impl Action {
 #[must_use]
 pub fn schema_text(catalog: &Catalog) -> String {
     let mut rows: BTreeMap<String, Vec<&Relation>> = BTreeMap::new();
-    for relation in catalog.relations().iter().filter(|relation| has_entity(relation)) {
+    for relation in catalog
+        .relations()
+        .iter()
+        .filter(|relation| has_entity(relation))
+    {
         let schema = mangled(&catalog.dialect().fold(&relation.schema));
         rows.entry(schema).or_default().push(relation);
     }
-    let row_types: Vec<String> =
-        rows.values().flatten().map(|relation| row_type(catalog, relation)).collect();
+    let row_types: Vec<String> = rows
+        .values()
+        .flatten()
+        .map(|relation| row_type(catalog, relation))
+        .collect();
     let mut out = FIXED.to_owned();
     action(&mut out, TABLE_ACTIONS, "", "Table");
     action(&mut out, &[Action::Call], "", "Function");
     action(&mut out, &[Action::Run], "", "Template");
     out.push_str("action \"read\";\n");
-    action(&mut out, &[Action::ReadPlain, Action::ReadMasked], " in [\"read\"]", "Column");
+    action(
+        &mut out,
+        &[Action::ReadPlain, Action::ReadMasked],
+        " in [\"read\"]",
+        "Column",
+    );
     action(&mut out, &[Action::ReadToken, Action::Write], "", "Column");
     // Without a relation there is nothing to see, and Cedar admits no empty list.
     if row_types.is_empty() {
         out.push_str("action \"see\", \"change\", \"add\";\n");
     } else {
         let list = format!("[{}]", row_types.join(", "));
-        action(&mut out, &[Action::See, Action::Change, Action::Add], "", &list);
+        action(
+            &mut out,
+            &[Action::See, Action::Change, Action::Add],
+            "",
+            &list,
+        );
     }
     for (schema, relations) in &rows {
         // Writing to a String cannot fail; likewise below.
@@ -202,7 +220,10 @@ const TABLE_ACTIONS: &[Action] = &[
 ];
 
 fn action(out: &mut String, actions: &[Action], group: &str, resource: &str) {
-    let names: Vec<String> = actions.iter().map(|a| format!("\"{}\"", a.name())).collect();
+    let names: Vec<String> = actions
+        .iter()
+        .map(|a| format!("\"{}\"", a.name()))
+        .collect();
     let _ = writeln!(
         out,
         "action {}{group} appliesTo {{ principal: [Agent, User], resource: {resource}, context: {{ transport: String }} }};",
@@ -218,7 +239,11 @@ fn row_entity(out: &mut String, catalog: &Catalog, relation: &Relation) {
     for column in &relation.columns {
         if let Some(class) = attribute_type(column.class) {
             let optional = if column.nullable { "?" } else { "" };
-            let _ = writeln!(out, "    {}{optional}: {class},", string_literal(&column.key));
+            let _ = writeln!(
+                out,
+                "    {}{optional}: {class},",
+                string_literal(&column.key)
+            );
         }
     }
     out.push_str("  };\n");
@@ -246,7 +271,9 @@ fn string_literal(text: &str) -> String {
 /// anything else by its code point.
 fn mangled(name: &str) -> String {
     let mut chars = name.chars();
-    let is_identifier = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+    let is_identifier = chars
+        .next()
+        .is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_');
     if is_identifier && !name.starts_with(MANGLED) && !RESERVED.contains(&name) {
         return name.to_owned();
@@ -269,12 +296,55 @@ const MANGLED: &str = "_q_";
 /// Words of Cedar policies and schemas, and the names in the empty namespace, which a namespace may
 /// not shadow.
 const RESERVED: &[&str] = &[
-    "true", "false", "if", "then", "else", "in", "is", "like", "has", "__cedar", "permit", "forbid",
-    "when", "unless", "namespace", "external", "entity", "type", "Set", "appliesTo", "principal",
-    "action", "resource", "context", "attributes", "tags", "enum", "Long", "String", "Bool",
-    "Boolean", "Record", "Entity", "Extension", "EntityOrCommon", "ipaddr", "decimal", "datetime",
-    "duration", "Database", "Schema", "Table", "Column", "Function", "Template", "Action", "Agent",
-    "User", "Role",
+    "true",
+    "false",
+    "if",
+    "then",
+    "else",
+    "in",
+    "is",
+    "like",
+    "has",
+    "__cedar",
+    "permit",
+    "forbid",
+    "when",
+    "unless",
+    "namespace",
+    "external",
+    "entity",
+    "type",
+    "Set",
+    "appliesTo",
+    "principal",
+    "action",
+    "resource",
+    "context",
+    "attributes",
+    "tags",
+    "enum",
+    "Long",
+    "String",
+    "Bool",
+    "Boolean",
+    "Record",
+    "Entity",
+    "Extension",
+    "EntityOrCommon",
+    "ipaddr",
+    "decimal",
+    "datetime",
+    "duration",
+    "Database",
+    "Schema",
+    "Table",
+    "Column",
+    "Function",
+    "Template",
+    "Action",
+    "Agent",
+    "User",
+    "Role",
 ];
 
 #[cfg(test)]
@@ -295,23 +365,59 @@ mod tests {
     #[test]
     fn mangling_never_collides() {
         let names = [
-            "users", "_q_users", "_q_", "in", "_in", "a b", "a_b", "a__b", "a_20_b", "a.b", "Table",
-            "table", "", "_", "1a", "_q_1a", "été", "a\"b", "String", "principal", "__cedar",
+            "users",
+            "_q_users",
+            "_q_",
+            "in",
+            "_in",
+            "a b",
+            "a_b",
+            "a__b",
+            "a_20_b",
+            "a.b",
+            "Table",
+            "table",
+            "",
+            "_",
+            "1a",
+            "_q_1a",
+            "été",
+            "a\"b",
+            "String",
+            "principal",
+            "__cedar",
         ];
         let mangled: HashSet<String> = names.iter().map(|name| mangled(name)).collect();
         assert_eq!(mangled.len(), names.len(), "{mangled:?}");
         for name in &mangled {
-            assert!(name.parse::<cedar_policy::EntityTypeName>().is_ok(), "{name}");
+            assert!(
+                name.parse::<cedar_policy::EntityTypeName>().is_ok(),
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn strange_names_give_a_valid_schema() {
-        let names = ["in", "a b", "a_20_b", "principal", "entity", "users", "a\nb", "é", "Set", "_q_in"];
+        let names = [
+            "in",
+            "a b",
+            "a_20_b",
+            "principal",
+            "entity",
+            "users",
+            "a\nb",
+            "é",
+            "Set",
+            "_q_in",
+        ];
         let mut builder = Catalog::builder(crate::dialect::Dialect::Sqlite);
         for name in names {
             let mut relation = fixture::table(name, &["id"]);
-            relation.columns = names.iter().map(|n| fixture::column(n, TypeClass::Text)).collect();
+            relation.columns = names
+                .iter()
+                .map(|n| fixture::column(n, TypeClass::Text))
+                .collect();
             builder = builder.relation(relation);
         }
         let catalog = builder.build().unwrap();
@@ -322,9 +428,14 @@ mod tests {
 
     #[test]
     fn an_empty_catalog_has_a_schema() {
-        let catalog = Catalog::builder(crate::dialect::Dialect::Sqlite).build().unwrap();
+        let catalog = Catalog::builder(crate::dialect::Dialect::Sqlite)
+            .build()
+            .unwrap();
         let text = format!("{DEFAULT_PRINCIPALS}{}", schema_text(&catalog));
-        assert!(cedar_policy::Schema::from_cedarschema_str(&text).is_ok(), "{text}");
+        assert!(
+            cedar_policy::Schema::from_cedarschema_str(&text).is_ok(),
+            "{text}"
+        );
     }
 
     #[test]

@@ -21,7 +21,10 @@ impl Slices {
     ) -> Result<Self, Box<PolicySetError>> {
         let mut out = BTreeMap::new();
         for action in Action::ALL {
-            let chosen = policies.clone().filter(|policy| covers(policy, *action)).cloned();
+            let chosen = policies
+                .clone()
+                .filter(|policy| covers(policy, *action))
+                .cloned();
             out.insert(*action, PolicySet::from_policies(chosen).map_err(Box::new)?);
         }
         Ok(Self(out))

@@ -27,18 +27,23 @@ pub(super) fn parse<'a>(source: Source<'a>, problems: &mut Vec<PolicyProblem>) -
     let stem = stem(source.name);
     let mut out = Vec::new();
     for (range, n) in split(source.text).into_iter().zip(1u32..) {
-        let Some(text) = source.text.get(range.clone()) else { continue };
+        let Some(text) = source.text.get(range.clone()) else {
+            continue;
+        };
         match Policy::parse(Some(PolicyId::new(format!("{stem}#{n}"))), text) {
             Ok(policy) => {
                 let policy = match policy.annotation("id") {
                     Some(id) => policy.new_id(PolicyId::new(id)),
                     None => policy,
                 };
-                out.push(Located { policy, origin: Origin { source, range } });
+                out.push(Located {
+                    policy,
+                    origin: Origin { source, range },
+                });
             }
             Err(errors) => {
                 let error = DetailedError::from(&errors);
-                problems.extend(source.from_cedar(error, range.start, Some(range)));
+                problems.extend(source.cedar_problems(error, range.start, Some(range)));
             }
         }
     }
@@ -64,7 +69,12 @@ impl Origin<'_> {
     }
 
     /// A problem at the entity literal `kind::"id"`.
-    pub(super) fn at_entity(&self, kind: &str, id: &str, message: impl Into<String>) -> PolicyProblem {
+    pub(super) fn at_entity(
+        &self,
+        kind: &str,
+        id: &str,
+        message: impl Into<String>,
+    ) -> PolicyProblem {
         let base = self.range.start;
         let found = self.tokens().find_map(|token| {
             let before = self.source.text.get(base..token.range.start)?.trim_end();
@@ -139,7 +149,10 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     while let Some((start, c)) = chars.next() {
         let kind = match c {
             '/' if chars.peek().is_some_and(|(_, next)| *next == '/') => {
-                while chars.next_if(|(_, next)| !matches!(next, '\n' | '\r')).is_some() {}
+                while chars
+                    .next_if(|(_, next)| !matches!(next, '\n' | '\r'))
+                    .is_some()
+                {}
                 continue;
             }
             c if c.is_whitespace() => continue,
@@ -155,7 +168,10 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
             }
             '@' => {
                 while chars.next_if(|(_, next)| next.is_whitespace()).is_some() {}
-                while chars.next_if(|(_, next)| next.is_alphanumeric() || *next == '_').is_some() {}
+                while chars
+                    .next_if(|(_, next)| next.is_alphanumeric() || *next == '_')
+                    .is_some()
+                {}
                 Kind::Annotation
             }
             ';' => Kind::Semicolon,
@@ -163,14 +179,21 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         };
         let end = chars.peek().map_or(text.len(), |(i, _)| *i);
         let piece = text.get(start..end).unwrap_or_default();
-        out.push(Token { kind, range: start..end, text: piece });
+        out.push(Token {
+            kind,
+            range: start..end,
+            text: piece,
+        });
     }
     out
 }
 
 /// The value of a string literal, as far as entity ids need it.
 fn unescaped(literal: &str) -> String {
-    let inner = literal.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(literal);
+    let inner = literal
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'))
+        .unwrap_or(literal);
     let mut out = String::with_capacity(inner.len());
     let mut chars = inner.chars();
     while let Some(c) = chars.next() {
@@ -210,8 +233,10 @@ mod tests {
             text: "permit(principal, action, resource);\n@id(\"x\") forbid(principal, action, resource);",
         };
         let mut problems = Vec::new();
-        let ids: Vec<_> =
-            parse(source, &mut problems).iter().map(|l| l.policy.id().to_string()).collect();
+        let ids: Vec<_> = parse(source, &mut problems)
+            .iter()
+            .map(|l| l.policy.id().to_string())
+            .collect();
         assert_eq!(ids, ["base#1", "x"]);
         assert!(problems.is_empty());
     }
@@ -236,7 +261,13 @@ mod tests {
             "permit(principal, action, resource);;",
         ] {
             let mut problems = Vec::new();
-            parse(Source { name: "a.cedar", text }, &mut problems);
+            parse(
+                Source {
+                    name: "a.cedar",
+                    text,
+                },
+                &mut problems,
+            );
             assert!(!problems.is_empty(), "{text}");
         }
     }

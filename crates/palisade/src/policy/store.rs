@@ -31,16 +31,23 @@ pub(super) struct Store {
 
 impl Store {
     /// The store of `entities`, which conform to `schema`.
-    pub(super) fn new(entities: Entities, schema: &Schema) -> Result<Self, DetailedError> {
+    pub(super) fn new(entities: Entities, schema: &Schema) -> Result<Self, Box<DetailedError>> {
         let of_rows = entities
             .iter()
-            .filter(|entity| !matches!(entity.uid().type_name().to_string().as_str(), "Column" | "Function"))
+            .filter(|entity| {
+                !matches!(
+                    entity.uid().type_name().to_string().as_str(),
+                    "Column" | "Function"
+                )
+            })
             .cloned();
-        let of_rows =
-            Entities::from_entities(of_rows, None).map_err(|error| DetailedError::from(&error))?;
-        let partial = PartialEntities::from_concrete(of_rows, schema)
-            .map_err(|error| DetailedError::from(&error))?;
-        Ok(Self { entities: Arc::new(entities), partial: Arc::new(partial) })
+        let of_rows = Entities::from_entities(of_rows, None).map_err(|error| boxed(&error))?;
+        let partial =
+            PartialEntities::from_concrete(of_rows, schema).map_err(|error| boxed(&error))?;
+        Ok(Self {
+            entities: Arc::new(entities),
+            partial: Arc::new(partial),
+        })
     }
 
     /// The store in which `principal` exists, if only without attributes and parents. Where its type
@@ -50,8 +57,12 @@ impl Store {
             return self.clone();
         }
         let bare = Entity::new_no_attrs(principal.clone(), HashSet::new());
-        let added = Entities::clone(&self.entities).add_entities([bare], Some(schema)).ok();
-        added.and_then(|entities| Self::new(entities, schema).ok()).unwrap_or_else(|| self.clone())
+        let added = Entities::clone(&self.entities)
+            .add_entities([bare], Some(schema))
+            .ok();
+        added
+            .and_then(|entities| Self::new(entities, schema).ok())
+            .unwrap_or_else(|| self.clone())
     }
 }
 
@@ -64,17 +75,27 @@ pub(super) fn uid(kind: &str, id: &str) -> Option<EntityUid> {
 /// The ids that entity literals of catalog types may have, by type.
 pub(super) fn catalog_ids(catalog: &Catalog) -> HashMap<&'static str, BTreeSet<String>> {
     let mut ids: HashMap<&'static str, BTreeSet<String>> = HashMap::new();
-    ids.entry("Database").or_default().insert(catalog.database().to_owned());
+    ids.entry("Database")
+        .or_default()
+        .insert(catalog.database().to_owned());
     let dialect = catalog.dialect();
     let default = schema::schema_id(catalog, dialect.default_schema());
     ids.entry("Schema").or_default().insert(default);
-    for relation in catalog.relations().iter().filter(|relation| schema::has_entity(relation)) {
-        ids.entry("Schema").or_default().insert(schema::schema_id(catalog, &relation.schema));
+    for relation in catalog
+        .relations()
+        .iter()
+        .filter(|relation| schema::has_entity(relation))
+    {
+        ids.entry("Schema")
+            .or_default()
+            .insert(schema::schema_id(catalog, &relation.schema));
         ids.entry("Table").or_default().insert(relation.uid.clone());
         let columns = relation.columns.iter().map(|column| column.uid.clone());
         ids.entry("Column").or_default().extend(columns);
     }
-    let functions = functions::all(dialect).iter().map(|def| def.name.to_owned());
+    let functions = functions::all(dialect)
+        .iter()
+        .map(|def| def.name.to_owned());
     ids.entry("Function").or_default().extend(functions);
     ids
 }
@@ -83,13 +104,21 @@ pub(super) fn catalog_ids(catalog: &Catalog) -> HashMap<&'static str, BTreeSet<S
 ///
 /// # Errors
 /// If Cedar takes one of them for malformed, which would be a defect of ours.
-pub(super) fn catalog_entities(catalog: &Catalog, tags: &Tags) -> Result<Vec<Entity>, DetailedError> {
+pub(super) fn catalog_entities(
+    catalog: &Catalog,
+    tags: &Tags,
+) -> Result<Vec<Entity>, Box<DetailedError>> {
     let mut out = Vec::new();
     let dialect = catalog.dialect();
     let database = known("Database", catalog.database())?;
     out.push(entity(database.clone(), [], None)?);
     let mut schemas = BTreeSet::from([dialect.default_schema().to_owned()]);
-    schemas.extend(catalog.relations().iter().map(|relation| dialect.fold(&relation.schema)));
+    schemas.extend(
+        catalog
+            .relations()
+            .iter()
+            .map(|relation| dialect.fold(&relation.schema)),
+    );
     for name in &schemas {
         let schema = known("Schema", &schema::schema_id(catalog, name))?;
         out.push(entity(schema, [], Some(database.clone()))?);
@@ -112,13 +141,24 @@ pub(super) fn catalog_entities(catalog: &Catalog, tags: &Tags) -> Result<Vec<Ent
                 ("tags", set(tags.of_column(id))),
                 ("nullable", RestrictedExpression::new_bool(column.nullable)),
             ];
-            out.push(entity(known("Column", &column.uid)?, attributes, Some(table.clone()))?);
+            out.push(entity(
+                known("Column", &column.uid)?,
+                attributes,
+                Some(table.clone()),
+            )?);
         }
     }
-    let schema = known("Schema", &schema::schema_id(catalog, dialect.default_schema()))?;
+    let schema = known(
+        "Schema",
+        &schema::schema_id(catalog, dialect.default_schema()),
+    )?;
     for def in functions::all(dialect) {
         let safety = RestrictedExpression::new_string(def.safety.name().to_owned());
-        out.push(entity(known("Function", def.name)?, [("safety", safety)], Some(schema.clone()))?);
+        out.push(entity(
+            known("Function", def.name)?,
+            [("safety", safety)],
+            Some(schema.clone()),
+        )?);
     }
     Ok(out)
 }
@@ -147,7 +187,8 @@ pub(super) fn operator_entities(
         let range = range_of(source.text, piece.get());
         match operator_entity(piece.get(), schema) {
             Ok(entity) if !seen.insert(entity.uid()) => {
-                problems.push(source.at(range, format!("entity `{}` is given twice", entity.uid())));
+                problems
+                    .push(source.at(range, format!("entity `{}` is given twice", entity.uid())));
             }
             Ok(entity) => out.push(entity),
             Err(refused) => {
@@ -156,7 +197,9 @@ pub(super) fn operator_entities(
                     Some(start..start + text.len())
                 });
                 problems.push(
-                    source.at(at.unwrap_or(range), refused.message).with_help(refused.help),
+                    source
+                        .at(at.unwrap_or(range), refused.message)
+                        .with_help(refused.help),
                 );
             }
         }
@@ -172,11 +215,22 @@ struct Refused {
 }
 
 fn operator_entity(text: &str, schema: &Schema) -> Result<Entity, Refused> {
-    let cedar = |error: DetailedError| Refused { message: error.message, help: error.help, find: None };
-    let refused = |message: String| Refused { message, help: None, find: None };
+    let cedar = |error: DetailedError| Refused {
+        message: error.message,
+        help: error.help,
+        find: None,
+    };
+    let refused = |message: String| Refused {
+        message,
+        help: None,
+        find: None,
+    };
     let fields: HashMap<String, &RawValue> =
         serde_json::from_str(text).map_err(|error| refused(format!("not an entity: {error}")))?;
-    if let Some(unknown) = fields.keys().find(|field| !ENTITY_FIELDS.contains(&field.as_str())) {
+    if let Some(unknown) = fields
+        .keys()
+        .find(|field| !ENTITY_FIELDS.contains(&field.as_str()))
+    {
         return Err(Refused {
             message: format!("an entity has no field `{unknown}`"),
             help: probably(unknown, ENTITY_FIELDS.iter().copied())
@@ -184,8 +238,8 @@ fn operator_entity(text: &str, schema: &Schema) -> Result<Entity, Refused> {
             find: Some(format!("\"{unknown}\"")),
         });
     }
-    let entity =
-        Entity::from_json_str(text, Some(schema)).map_err(|error| cedar(DetailedError::from(&error)))?;
+    let entity = Entity::from_json_str(text, Some(schema))
+        .map_err(|error| cedar(DetailedError::from(&error)))?;
     let uid = entity.uid();
     let kind = uid.type_name();
     let from_catalog = CATALOG_TYPES.contains(&kind.to_string().as_str())
@@ -201,7 +255,7 @@ fn operator_entity(text: &str, schema: &Schema) -> Result<Entity, Refused> {
 
 const ENTITY_FIELDS: &[&str] = &["uid", "attrs", "parents", "tags"];
 
-fn known(kind: &str, id: &str) -> Result<EntityUid, DetailedError> {
+fn known(kind: &str, id: &str) -> Result<EntityUid, Box<DetailedError>> {
     uid(kind, id).ok_or_else(|| plain_error(format!("`{kind}` is not a type name")))
 }
 
@@ -209,18 +263,28 @@ fn entity<'a>(
     uid: EntityUid,
     attributes: impl IntoIterator<Item = (&'a str, RestrictedExpression)>,
     parent: Option<EntityUid>,
-) -> Result<Entity, DetailedError> {
-    let attributes = attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    Entity::new(uid, attributes, parent.into_iter().collect())
-        .map_err(|error| DetailedError::from(&error))
+) -> Result<Entity, Box<DetailedError>> {
+    let attributes = attributes
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+    Entity::new(uid, attributes, parent.into_iter().collect()).map_err(|error| boxed(&error))
 }
 
 fn set<'a>(tags: impl Iterator<Item = &'a str>) -> RestrictedExpression {
     RestrictedExpression::new_set(tags.map(|tag| RestrictedExpression::new_string(tag.to_owned())))
 }
 
-fn plain_error(message: String) -> DetailedError {
-    DetailedError {
+/// What Cedar reported, in a box because it is large.
+pub(super) fn boxed<'a, E>(error: &'a E) -> Box<DetailedError>
+where
+    DetailedError: From<&'a E>,
+{
+    Box::new(DetailedError::from(error))
+}
+
+fn plain_error(message: String) -> Box<DetailedError> {
+    Box::new(DetailedError {
         message,
         help: None,
         code: None,
@@ -228,12 +292,16 @@ fn plain_error(message: String) -> DetailedError {
         severity: None,
         source_locations: Vec::new(),
         related: Vec::new(),
-    }
+    })
 }
 
 /// The offset of a line and column as serde_json counts them, both from 1, columns in bytes.
 fn offset(text: &str, line: usize, column: usize) -> usize {
-    let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    let before: usize = text
+        .split_inclusive('\n')
+        .take(line.saturating_sub(1))
+        .map(str::len)
+        .sum();
     before + column.saturating_sub(1)
 }
 
@@ -268,12 +336,36 @@ mod tests {
     fn mistakes_in_entities_point_at_their_line() {
         for (text, line, message) in [
             ("[\n{ \"uid\": 1, }]", 2, "not a JSON list"),
-            ("[\n\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{\"tenant\":\"x\"},\"parents\":[]}]", 3, "tenant"),
-            ("[\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{},\n\"parent\":[]}]", 3, "no field `parent`"),
-            ("[{\"uid\":{\"type\":\"Robot\",\"id\":\"a\"},\"attrs\":{},\"parents\":[]}]", 1, "Robot"),
-            ("[\n{\"uid\":{\"type\":\"Table\",\"id\":\"main.users\"},\"attrs\":{\"tags\":[],\"kind\":\"x\"},\"parents\":[]}]", 2, "come from the catalog"),
-            ("[{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{},\"parents\":[]},\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{},\"parents\":[]}]", 2, "given twice"),
-            ("[{\"uid\":{\"type\":\"User\",\"id\":\"a\"},\"attrs\":{},\"parents\":[]}]", 1, "level"),
+            (
+                "[\n\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{\"tenant\":\"x\"},\"parents\":[]}]",
+                3,
+                "tenant",
+            ),
+            (
+                "[\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{},\n\"parent\":[]}]",
+                3,
+                "no field `parent`",
+            ),
+            (
+                "[{\"uid\":{\"type\":\"Robot\",\"id\":\"a\"},\"attrs\":{},\"parents\":[]}]",
+                1,
+                "Robot",
+            ),
+            (
+                "[\n{\"uid\":{\"type\":\"Table\",\"id\":\"main.users\"},\"attrs\":{\"tags\":[],\"kind\":\"x\"},\"parents\":[]}]",
+                2,
+                "come from the catalog",
+            ),
+            (
+                "[{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{},\"parents\":[]},\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{},\"parents\":[]}]",
+                2,
+                "given twice",
+            ),
+            (
+                "[{\"uid\":{\"type\":\"User\",\"id\":\"a\"},\"attrs\":{},\"parents\":[]}]",
+                1,
+                "level",
+            ),
         ] {
             let problem = problem(text);
             assert_eq!(problem.file, "entities.json");

@@ -8,9 +8,7 @@ use std::{
 use super::{
     decide::{Failure, Subject, Verdict, context, decide},
     load::Loaded,
-    obligation::{
-        ColumnDecision, ColumnLevel, Mask, RelationDecision, RowFilter, Visibility,
-    },
+    obligation::{ColumnDecision, ColumnLevel, Mask, RelationDecision, RowFilter, Visibility},
     rows::rows,
     schema::{self, Action},
     store,
@@ -43,7 +41,12 @@ pub struct FunctionDecision {
 impl SessionView {
     pub(super) fn new(loaded: Arc<Loaded>, session: &Session) -> Self {
         let subject = subject(&loaded, session);
-        Self { loaded, subject, relations: Mutex::default(), functions: Mutex::default() }
+        Self {
+            loaded,
+            subject,
+            relations: Mutex::default(),
+            functions: Mutex::default(),
+        }
     }
 
     /// The catalog of which this is a view.
@@ -89,8 +92,7 @@ impl SessionView {
         if let Some(known) = lock(&self.functions).get(def.name) {
             return known.clone();
         }
-        let decision =
-            function_decision(&self.loaded, subject, def).map_err(Rejection::from);
+        let decision = function_decision(&self.loaded, subject, def).map_err(Rejection::from);
         lock(&self.functions).insert(def.name, decision.clone());
         decision
     }
@@ -121,17 +123,27 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 fn subject(loaded: &Loaded, session: &Session) -> Result<Subject, Rejection> {
     let principal = session.principal();
-    let uid = store::uid(principal.kind(), principal.id())
-        .filter(|uid| loaded.schema.principals().any(|kind| kind == uid.type_name()));
+    let uid = store::uid(principal.kind(), principal.id()).filter(|uid| {
+        loaded
+            .schema
+            .principals()
+            .any(|kind| kind == uid.type_name())
+    });
     let Some(uid) = uid else {
-        return Err(Rejection::new(Code::PolicyNoPermit, Code::PolicyNoPermit.summary())
-            .with_operator_detail(format!(
-                "principal {principal}: `{}` is not a principal type",
-                principal.kind()
-            )));
+        return Err(
+            Rejection::new(Code::PolicyNoPermit, Code::PolicyNoPermit.summary())
+                .with_operator_detail(format!(
+                    "principal {principal}: `{}` is not a principal type",
+                    principal.kind()
+                )),
+        );
     };
     let store = loaded.store.with_principal(&uid, &loaded.schema);
-    Ok(Subject { uid, store, context: context(session.transport())? })
+    Ok(Subject {
+        uid,
+        store,
+        context: context(session.transport())?,
+    })
 }
 
 fn absent(relation: Option<&Relation>) -> RelationDecision {
@@ -147,7 +159,13 @@ fn absent(relation: Option<&Relation>) -> RelationDecision {
 }
 
 fn hidden(columns: usize) -> Vec<ColumnDecision> {
-    vec![ColumnDecision { level: ColumnLevel::Hidden, policies: Vec::new() }; columns]
+    vec![
+        ColumnDecision {
+            level: ColumnLevel::Hidden,
+            policies: Vec::new()
+        };
+        columns
+    ]
 }
 
 fn relation_decision(
@@ -164,7 +182,12 @@ fn relation_decision(
     let max_rows = select
         .policies
         .iter()
-        .filter_map(|id| loaded.annotations.get(id).and_then(|annotations| annotations.max_rows))
+        .filter_map(|id| {
+            loaded
+                .annotations
+                .get(id)
+                .and_then(|annotations| annotations.max_rows)
+        })
         .chain(rows.max_rows)
         .min();
     let mut policies: BTreeSet<String> = rows.policies;
@@ -189,16 +212,27 @@ fn unreadable(
 ) -> Result<RelationDecision, Failure> {
     let discover = decide(loaded, subject, Action::Discover, table)?;
     // Cedar names policies in a denial only if they forbid.
-    let code =
-        if select.policies.is_empty() { Code::PolicyNoPermit } else { Code::PolicyForbidden };
-    let visibility =
-        if discover.permitted { Visibility::Discoverable(code) } else { Visibility::Absent };
+    let code = if select.policies.is_empty() {
+        Code::PolicyNoPermit
+    } else {
+        Code::PolicyForbidden
+    };
+    let visibility = if discover.permitted {
+        Visibility::Discoverable(code)
+    } else {
+        Visibility::Absent
+    };
     // What does not exist has nothing to say.
     let message = select
         .policies
         .iter()
         .filter(|_| discover.permitted)
-        .find_map(|id| loaded.annotations.get(id).and_then(|annotations| annotations.message.clone()));
+        .find_map(|id| {
+            loaded
+                .annotations
+                .get(id)
+                .and_then(|annotations| annotations.message.clone())
+        });
     Ok(RelationDecision {
         visibility,
         columns: hidden(relation.columns.len()),
@@ -244,7 +278,11 @@ struct ColumnClass<'a> {
 impl<'a> ColumnClass<'a> {
     fn of(loaded: &'a Loaded, id: ColumnId, uid: &'a str, nullable: bool) -> Self {
         let named = loaded.columns_in_attributes || loaded.named_columns.contains(uid);
-        Self { tags: loaded.tags.of_column(id).collect(), nullable, uid: named.then_some(uid) }
+        Self {
+            tags: loaded.tags.of_column(id).collect(),
+            nullable,
+            uid: named.then_some(uid),
+        }
     }
 }
 
@@ -256,7 +294,10 @@ fn column_decision(
     let column = resource("Column", uid)?;
     let plain = decide(loaded, subject, Action::ReadPlain, column.clone())?;
     if plain.permitted {
-        return Ok(ColumnDecision { level: ColumnLevel::Plain, policies: plain.policies });
+        return Ok(ColumnDecision {
+            level: ColumnLevel::Plain,
+            policies: plain.policies,
+        });
     }
     let masked = decide(loaded, subject, Action::ReadMasked, column)?;
     let policies: BTreeSet<String> = plain.policies.into_iter().chain(masked.policies).collect();
@@ -269,7 +310,10 @@ fn column_decision(
     } else {
         ColumnLevel::Hidden
     };
-    Ok(ColumnDecision { level, policies: policies.into_iter().collect() })
+    Ok(ColumnDecision {
+        level,
+        policies: policies.into_iter().collect(),
+    })
 }
 
 fn function_decision(
@@ -278,14 +322,24 @@ fn function_decision(
     def: &'static FunctionDef,
 ) -> Result<FunctionDecision, Failure> {
     if functions::find(loaded.catalog.dialect(), def.name) != Some(def) {
-        return Ok(FunctionDecision { permitted: false, policies: Vec::new() });
+        return Ok(FunctionDecision {
+            permitted: false,
+            policies: Vec::new(),
+        });
     }
     let function = resource("Function", def.name)?;
     let verdict = decide(loaded, subject, Action::Call, function.clone())?;
-    let named =
-        || verdict.policies.iter().any(|id| loaded.named.get(id) == Some(&function));
+    let named = || {
+        verdict
+            .policies
+            .iter()
+            .any(|id| loaded.named.get(id) == Some(&function))
+    };
     let permitted = verdict.permitted && (!def.safety.needs_named_permit() || named());
-    Ok(FunctionDecision { permitted, policies: verdict.policies })
+    Ok(FunctionDecision {
+        permitted,
+        policies: verdict.policies,
+    })
 }
 
 fn resource(kind: &str, id: &str) -> Result<cedar_policy::EntityUid, Failure> {
@@ -323,31 +377,58 @@ permit(principal, action in Action::\"read\", resource);
 ";
 
     fn decision(policies: &str, who: &str, table: &str) -> Arc<RelationDecision> {
-        set(policies).session(&agent(who)).relation(relation_id(table)).unwrap()
+        set(policies)
+            .session(&agent(who))
+            .relation(relation_id(table))
+            .unwrap()
     }
 
     fn levels(policies: &str, who: &str) -> Vec<ColumnLevel> {
         let decision = decision(policies, who, "customers");
-        decision.columns.iter().map(|column| column.level.clone()).collect()
+        decision
+            .columns
+            .iter()
+            .map(|column| column.level.clone())
+            .collect()
     }
 
     #[test]
     fn visibility_has_three_degrees() {
-        assert_eq!(decision(ALL, "bot", "tickets").visibility, Visibility::Selectable);
-        assert_eq!(decision("", "bot", "tickets").visibility, Visibility::Absent);
+        assert_eq!(
+            decision(ALL, "bot", "tickets").visibility,
+            Visibility::Selectable
+        );
+        assert_eq!(
+            decision("", "bot", "tickets").visibility,
+            Visibility::Absent
+        );
         let discover = "permit(principal, action == Action::\"discover\", resource);\n";
         let no_permit = decision(discover, "bot", "tickets");
-        assert_eq!(no_permit.visibility, Visibility::Discoverable(Code::PolicyNoPermit));
+        assert_eq!(
+            no_permit.visibility,
+            Visibility::Discoverable(Code::PolicyNoPermit)
+        );
         let forbid = format!(
             "{ALL}{discover}@id(\"closed\") @message(\"tickets are closed\") forbid(principal, action == Action::\"select\", resource == Table::\"main.tickets\");"
         );
         let forbidden = decision(&forbid, "bot", "tickets");
-        assert_eq!(forbidden.visibility, Visibility::Discoverable(Code::PolicyForbidden));
+        assert_eq!(
+            forbidden.visibility,
+            Visibility::Discoverable(Code::PolicyForbidden)
+        );
         assert_eq!(forbidden.message.as_deref(), Some("tickets are closed"));
         assert_eq!(forbidden.policies, ["closed"]);
-        assert!(forbidden.columns.iter().all(|c| c.level == ColumnLevel::Hidden));
+        assert!(
+            forbidden
+                .columns
+                .iter()
+                .all(|c| c.level == ColumnLevel::Hidden)
+        );
         assert_eq!(forbidden.rows, RowFilter::Nothing);
-        assert_eq!(decision(&forbid, "bot", "customers").visibility, Visibility::Selectable);
+        assert_eq!(
+            decision(&forbid, "bot", "customers").visibility,
+            Visibility::Selectable
+        );
     }
 
     #[test]
@@ -371,8 +452,14 @@ permit(principal, action in Action::\"read\", resource);
     #[test]
     fn roles_reach_through_roles() {
         let policies = "permit(principal in Role::\"analyst\", action == Action::\"select\", resource in Schema::\"main\");";
-        assert_eq!(decision(policies, "officer", "tickets").visibility, Visibility::Selectable);
-        assert_eq!(decision(policies, "stranger", "tickets").visibility, Visibility::Absent);
+        assert_eq!(
+            decision(policies, "officer", "tickets").visibility,
+            Visibility::Selectable
+        );
+        assert_eq!(
+            decision(policies, "stranger", "tickets").visibility,
+            Visibility::Absent
+        );
     }
 
     #[test]
@@ -389,20 +476,40 @@ permit(principal, action in Action::\"read\", resource);
         let (plain, null) = (ColumnLevel::Plain, ColumnLevel::Masked(Mask::Null));
         assert_eq!(
             levels(&policies, "bot"),
-            [plain.clone(), ColumnLevel::Hidden, last.clone(), last, plain.clone(), null.clone()]
+            [
+                plain.clone(),
+                ColumnLevel::Hidden,
+                last.clone(),
+                last,
+                plain.clone(),
+                null.clone()
+            ]
         );
         assert_eq!(
             levels(&policies, "officer"),
-            [plain.clone(), ColumnLevel::Hidden, plain.clone(), plain.clone(), plain, null]
+            [
+                plain.clone(),
+                ColumnLevel::Hidden,
+                plain.clone(),
+                plain.clone(),
+                plain,
+                null
+            ]
         );
     }
 
     #[test]
     fn the_strictest_mask_wins() {
-        let forbid = |mask: &str, tag: &str| format!(
-            "@mask(\"{mask}\") forbid(principal, action == Action::\"read_plain\", resource) when {{ resource.tags.contains(\"{tag}\") }};\n"
+        let forbid = |mask: &str, tag: &str| {
+            format!(
+                "@mask(\"{mask}\") forbid(principal, action == Action::\"read_plain\", resource) when {{ resource.tags.contains(\"{tag}\") }};\n"
+            )
+        };
+        let policies = format!(
+            "{ALL}{}{}",
+            forbid("last(4)", "pii"),
+            forbid("last(2)", "secret")
         );
-        let policies = format!("{ALL}{}{}", forbid("last(4)", "pii"), forbid("last(2)", "secret"));
         let levels = levels(&policies, "bot");
         assert_eq!(levels[2], ColumnLevel::Masked(Mask::Last(Reverse(4))));
         assert_eq!(levels[3], ColumnLevel::Masked(Mask::Last(Reverse(2))));
@@ -411,15 +518,25 @@ permit(principal, action in Action::\"read\", resource);
             "permit(principal, action == Action::\"select\", resource);
              @mask(\"fixed(x)\") permit(principal, action == Action::\"read_masked\", resource);
              permit(principal, action == Action::\"read_masked\", resource);
-             {}", forbid("last(4)", "pii")
+             {}",
+            forbid("last(4)", "pii")
         );
-        assert!(self::levels(&policies, "bot").iter().all(|level| *level == ColumnLevel::Masked(Mask::Fixed("x".to_owned()))));
+        assert!(
+            self::levels(&policies, "bot")
+                .iter()
+                .all(|level| *level == ColumnLevel::Masked(Mask::Fixed("x".to_owned())))
+        );
     }
 
     #[test]
     fn tokens_are_not_a_level_yet() {
-        let policies = "permit(principal, action in [Action::\"select\", Action::\"read_token\"], resource);";
-        assert!(levels(policies, "bot").iter().all(|level| *level == ColumnLevel::Hidden));
+        let policies =
+            "permit(principal, action in [Action::\"select\", Action::\"read_token\"], resource);";
+        assert!(
+            levels(policies, "bot")
+                .iter()
+                .all(|level| *level == ColumnLevel::Hidden)
+        );
     }
 
     #[test]
@@ -434,7 +551,10 @@ permit(principal, action in Action::\"read\", resource);
             "{ALL}forbid(principal, action == Action::\"read_plain\", resource) when {{ resource.tags.contains(\"pii\") }};"
         );
         let set = PolicySet::load(&sources(&policies), &Arc::new(catalog.clone()), &flow).unwrap();
-        let view = set.session(&agent("bot")).relation(relation_id("contacts")).unwrap();
+        let view = set
+            .session(&agent("bot"))
+            .relation(relation_id("contacts"))
+            .unwrap();
         assert_eq!(view.columns[0].level, ColumnLevel::Masked(Mask::Null));
     }
 
@@ -445,12 +565,19 @@ permit(principal, action in Action::\"read\", resource);
             "{ALL}@id(\"overflow\") forbid(principal, action == Action::\"select\", resource == Table::\"main.tickets\") when {{ 9223372036854775807 + principal.tenant > 0 }};"
         ).replace("when { 9", "when { principal has tenant && 9");
         let set = set(&policies);
-        let refused = set.session(&agent("bot")).relation(relation_id("tickets")).unwrap_err();
+        let refused = set
+            .session(&agent("bot"))
+            .relation(relation_id("tickets"))
+            .unwrap_err();
         assert_eq!(refused.code(), Code::PolicyEvaluationFailed);
         assert_eq!(refused.message(), Code::PolicyEvaluationFailed.summary());
         assert_eq!(refused.policies(), ["overflow"]);
         assert!(refused.operator_detail().unwrap().contains("overflow"));
-        assert!(set.session(&agent("officer")).relation(relation_id("tickets")).is_ok());
+        assert!(
+            set.session(&agent("officer"))
+                .relation(relation_id("tickets"))
+                .is_ok()
+        );
         assert!(set.session(&agent("bot")).discoverable().is_err());
     }
 
@@ -475,7 +602,9 @@ permit(principal, action in Action::\"read\", resource);
     #[test]
     fn functions_are_classified_for_policies() {
         let find = |name| functions::find(Dialect::Sqlite, name).unwrap();
-        let set = set("permit(principal, action == Action::\"call\", resource in Schema::\"main\") when { resource.safety == \"pure\" };");
+        let set = set(
+            "permit(principal, action == Action::\"call\", resource in Schema::\"main\") when { resource.safety == \"pure\" };",
+        );
         let view = set.session(&agent("bot"));
         assert!(view.function(find("lower")).unwrap().permitted);
         assert!(view.function(find("->>")).unwrap().permitted);
@@ -494,7 +623,10 @@ permit(principal, action in Action::\"read\", resource);
             let view = set.session(&Session::new(Principal::new(kind, "x")));
             let refused = view.relation(relation_id("tickets")).unwrap_err();
             assert_eq!(refused.code(), Code::PolicyNoPermit, "{kind}");
-            assert!(view.function(functions::find(Dialect::Sqlite, "lower").unwrap()).is_err());
+            assert!(
+                view.function(functions::find(Dialect::Sqlite, "lower").unwrap())
+                    .is_err()
+            );
         }
     }
 
@@ -504,7 +636,10 @@ permit(principal, action in Action::\"read\", resource);
         let first = set.session(&agent("bot"));
         assert!(Arc::ptr_eq(&first, &set.session(&agent("bot"))));
         let one = first.relation(relation_id("tickets")).unwrap();
-        assert!(Arc::ptr_eq(&one, &first.relation(relation_id("tickets")).unwrap()));
+        assert!(Arc::ptr_eq(
+            &one,
+            &first.relation(relation_id("tickets")).unwrap()
+        ));
         for n in 0..super::super::SESSIONS {
             let _ = set.session(&agent(&format!("a{n}")));
         }
@@ -525,9 +660,15 @@ permit(principal, action in Action::\"read\", resource);
                 .to_owned(),
         );
         let set = fixture::load(&sources).unwrap_or_else(|errors| panic!("{errors}"));
-        let decision = set.session(&agent("bot")).relation(relation_id("customers")).unwrap();
-        let plain: Vec<_> =
-            decision.columns.iter().map(|column| column.level == ColumnLevel::Plain).collect();
+        let decision = set
+            .session(&agent("bot"))
+            .relation(relation_id("customers"))
+            .unwrap();
+        let plain: Vec<_> = decision
+            .columns
+            .iter()
+            .map(|column| column.level == ColumnLevel::Plain)
+            .collect();
         assert_eq!(plain, [false, true, false, false, false, false]);
     }
 }

@@ -203,12 +203,11 @@ impl<'a> Resolver<'a> {
                 no_field(field)?;
                 self.walk(expr, at, out)
             }
-            Expr::Substring { expr, substring_from, substring_for, special, shorthand: _ } => {
+            Expr::Substring { expr, substring_from, substring_for, special, shorthand } => {
                 if !*special {
                     return Err(unsupported("SUBSTRING … FROM … FOR"));
                 }
-                self.access.functions.insert("substr");
-                self.access.functions.insert("substring");
+                self.access.functions.insert(if *shorthand { "substr" } else { "substring" });
                 self.walk(expr, at, out)?;
                 for part in [substring_from, substring_for].into_iter().flatten() {
                     self.walk(part, at, out)?;

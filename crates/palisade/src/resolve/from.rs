@@ -29,7 +29,7 @@ use crate::{
 const MARK: u64 = u64::MAX;
 
 /// `ident`, marked as the reference with this index.
-pub(crate) fn marked(mut ident: Ident, index: usize) -> Ident {
+fn marked(mut ident: Ident, index: usize) -> Ident {
     let at = Location { line: MARK, column: u64::try_from(index).unwrap_or(MARK) };
     ident.span = Span { start: at, end: at };
     ident

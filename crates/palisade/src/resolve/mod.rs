@@ -21,7 +21,7 @@ use std::{
 
 use sqlparser::ast::Query;
 
-pub(crate) use from::{marked, reference_index};
+pub(crate) use from::reference_index;
 pub(crate) use scope::Output;
 pub(crate) use view::read as read_view;
 
@@ -63,8 +63,8 @@ pub(crate) struct ResolvedStatement {
     pub(crate) placeholders: BTreeMap<Placeholder, u32>,
     /// Whether a predicate goes beyond the leak-proof list, so that filters need a fence.
     pub(crate) needs_fence: bool,
-    /// Levels of the tree, for the stack.
-    pub(crate) levels: usize,
+    /// Names of the common table expressions, folded, as they are in the normalised tree.
+    pub(crate) ctes: BTreeSet<String>,
 }
 
 /// A place where a relation of the catalog stands.
@@ -126,6 +126,7 @@ pub(crate) fn resolve(
         access: AccessSet::default(),
         placeholders: BTreeMap::new(),
         needs_fence: false,
+        ctes: BTreeSet::new(),
         renamed: 0,
         views: BTreeMap::new(),
     };
@@ -136,7 +137,7 @@ pub(crate) fn resolve(
         access: resolver.access,
         placeholders: resolver.placeholders,
         needs_fence: resolver.needs_fence,
-        levels: outline.levels,
+        ctes: resolver.ctes,
         query,
         outputs,
     })
@@ -156,6 +157,8 @@ struct Resolver<'a> {
     access: AccessSet,
     placeholders: BTreeMap<Placeholder, u32>,
     needs_fence: bool,
+    /// Names of the common table expressions so far.
+    ctes: BTreeSet<String>,
     /// CTEs renamed so far.
     renamed: usize,
     /// Views already resolved in this statement.

@@ -141,6 +141,7 @@ impl<'a> Resolver<'a> {
             }
         }
         self.rename(name, &key);
+        self.ctes.insert(self.fold(&decode(name)));
         let mut names = Vec::with_capacity(columns.len());
         for column in columns.iter_mut() {
             if column.data_type.is_some() {

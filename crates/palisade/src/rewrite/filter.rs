@@ -31,6 +31,8 @@ pub(super) fn expression(
     let mut conditions = Vec::with_capacity(parts.len());
     for part in parts {
         conditions.push(match part {
+            // A permit without condition: only the forbids remain.
+            Predicate::Or(permits) if *permits == [Predicate::Constant(true)] => continue,
             Predicate::Or(permits) => {
                 let permits =
                     permits.iter().map(|p| filter.policy(p)).collect::<Result<Vec<_>, _>>()?;

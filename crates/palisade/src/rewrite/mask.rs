@@ -37,7 +37,7 @@ pub(super) fn expression(
                     sql::binary(
                         sql::text(&stars),
                         BinaryOperator::StringConcat,
-                        sql::call("substr", vec![text(), sql::integer(-n)]),
+                        sql::substr_from(text(), sql::integer(-n)),
                     ),
                 )],
                 None,

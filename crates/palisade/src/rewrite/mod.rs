@@ -16,8 +16,9 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
 
 use crate::{
-    catalog::{Catalog, RelationId},
+    catalog::{Catalog, RelationId, functions},
     code::Code,
+    dialect::Dialect,
     limits::Limits,
     policy::{Permit, obligation::ColumnLevel},
     rejection::Rejection,
@@ -131,11 +132,12 @@ pub(crate) fn rewrite(
         access,
         placeholders,
         needs_fence,
-        levels: _,
+        ctes,
     } = resolved;
     let max_rows = permitted_rows.unwrap_or(u64::MAX).min(limits.max_rows);
 
     let mut engine = Engine { reads: BTreeSet::new(), functions: access.functions.clone() };
+    engine.ctes(&ctes);
     let mut forms: Vec<(RelationId, Box<Query>)> = Vec::new();
     for reference in &references {
         engine.reference(reference, catalog, &access);
@@ -144,6 +146,7 @@ pub(crate) fn rewrite(
             forms.push((reference.relation, form));
         }
     }
+    engine.table_functions(catalog.dialect());
     replace_references(&mut query, &references, &forms)?;
     limit::bound(&mut query, max_rows, params)?;
 
@@ -258,6 +261,27 @@ struct Engine {
 }
 
 impl Engine {
+    /// SQLite reports a common table expression of which no column is used as a read of its name.
+    fn ctes<'n>(&mut self, names: impl IntoIterator<Item = &'n String>) {
+        self.reads.extend(names.into_iter().map(|name| (name.clone(), String::new())));
+    }
+
+    /// A table function's columns are reported as read, and the call is not.
+    fn table_functions(&mut self, dialect: Dialect) {
+        let called: Vec<_> = self
+            .functions
+            .iter()
+            .filter_map(|name| functions::find(dialect, name))
+            .filter(|def| def.kind == functions::Kind::Table)
+            .collect();
+        for def in called {
+            let hidden = ["", "rowid", "json", "root"];
+            for column in functions::table_columns(def).iter().copied().chain(hidden) {
+                self.reads.insert((def.name.to_owned(), column.to_owned()));
+            }
+        }
+    }
+
     fn reference(
         &mut self,
         reference: &Reference,
@@ -284,6 +308,10 @@ impl Engine {
         }
         if let Some(body) = &reference.body {
             self.functions.extend(&body.resolved.access.functions);
+            self.ctes(&body.resolved.ctes);
+            if form {
+                self.ctes([source::unused_name(catalog, reference.relation)].iter());
+            }
             for inner in &body.resolved.references {
                 self.reference(inner, catalog, access);
             }

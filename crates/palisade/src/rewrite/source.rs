@@ -64,14 +64,14 @@ pub(super) fn form(
         Some(body) => {
             let fence = fence || body.resolved.needs_fence;
             let definition = definition(&body.resolved, catalog, fence, functions)?;
-            let name = unused_name(catalog, &relation.name);
+            let name = unused_name(catalog, relation.id);
             let mut query = sql::select(projection, sql::table(&[&name]), selection);
             query.with = Some(With {
                 with_token: AttachedToken::empty(),
                 recursive: false,
                 cte_tables: vec![Cte {
                     alias: TableAlias {
-                        explicit: true,
+                        explicit: false,
                         name: encode(&name),
                         columns: relation
                             .columns
@@ -137,11 +137,14 @@ fn definition(
     Ok(query)
 }
 
-/// A name that no relation has, for the view's query.
-fn unused_name(catalog: &Catalog, view: &str) -> String {
-    let schema = catalog.dialect().default_schema();
-    let mut name = format!("{view}_view");
-    while catalog.find(schema, &name).is_some() {
+/// A name that no relation has, for the view's query; folded.
+pub(super) fn unused_name(catalog: &Catalog, view: RelationId) -> String {
+    let dialect = catalog.dialect();
+    let mut name = match catalog.relation(view) {
+        Some(relation) => format!("{}_view", dialect.fold(&relation.name)),
+        None => "view".to_owned(),
+    };
+    while catalog.find(dialect.default_schema(), &name).is_some() {
         name.push('_');
     }
     name

@@ -98,6 +98,17 @@ pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
     })
 }
 
+/// `substr(expr, from)`, for which the parser has a node of its own.
+pub(super) fn substr_from(expr: Expr, from: Expr) -> Expr {
+    Expr::Substring {
+        expr: Box::new(expr),
+        substring_from: Some(Box::new(from)),
+        substring_for: None,
+        special: true,
+        shorthand: true,
+    }
+}
+
 pub(super) fn alias(name: Ident) -> TableAlias {
     TableAlias { explicit: true, name, columns: Vec::new(), at: None }
 }
