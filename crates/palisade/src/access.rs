@@ -65,6 +65,9 @@ impl AccessSet {
     pub fn within(&self, other: &Self) -> bool {
         self.relations.is_subset(&other.relations)
             && self.functions.is_subset(&other.functions)
-            && self.columns.keys().all(|column| other.columns.contains_key(column))
+            && self
+                .columns
+                .keys()
+                .all(|column| other.columns.contains_key(column))
     }
 }

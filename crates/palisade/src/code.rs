@@ -163,14 +163,21 @@ mod tests {
         let slugs: BTreeSet<_> = Code::ALL.iter().map(|c| c.slug()).collect();
         assert_eq!(slugs.len(), Code::ALL.len());
         for slug in slugs {
-            assert!(slug.chars().all(|c| c.is_ascii_lowercase() || c == '.' || c == '-'), "{slug}");
+            assert!(
+                slug.chars()
+                    .all(|c| c.is_ascii_lowercase() || c == '.' || c == '-'),
+                "{slug}"
+            );
         }
     }
 
     #[test]
     fn every_code_says_what_to_do() {
         for code in Code::ALL {
-            assert!(code.summary().ends_with('.') && code.remediation().ends_with('.'), "{code}");
+            assert!(
+                code.summary().ends_with('.') && code.remediation().ends_with('.'),
+                "{code}"
+            );
             assert_eq!(Code::from_slug(code.slug()), Some(*code));
         }
     }

@@ -67,7 +67,11 @@ impl FirewallBuilder {
         let catalog = Arc::new(self.catalog);
         let flow = flow::columns(&catalog, &self.limits);
         let policies = PolicySet::load(&self.policies, &catalog, &flow)?;
-        Ok(Firewall { catalog, policies, limits: self.limits })
+        Ok(Firewall {
+            catalog,
+            policies,
+            limits: self.limits,
+        })
     }
 }
 
@@ -75,7 +79,11 @@ impl Firewall {
     /// A firewall over `catalog` with `policies`; without any permit nothing is allowed.
     #[must_use]
     pub fn builder(catalog: Catalog, policies: PolicySources) -> FirewallBuilder {
-        FirewallBuilder { catalog, policies, limits: Limits::default() }
+        FirewallBuilder {
+            catalog,
+            policies,
+            limits: Limits::default(),
+        }
     }
 
     /// The catalog it decides over.
@@ -192,7 +200,10 @@ fn decision(result: Result<RewrittenStatement, Rejection>) -> Result<Decision, E
     match result {
         Ok(statement) => Ok(Decision::Allow(Box::new(statement))),
         Err(rejection) if rejection.code() == Code::Internal => Err(Error::Internal(
-            rejection.operator_detail().unwrap_or(rejection.message()).to_owned(),
+            rejection
+                .operator_detail()
+                .unwrap_or(rejection.message())
+                .to_owned(),
         )),
         Err(rejection) => Ok(Decision::Reject(rejection)),
     }

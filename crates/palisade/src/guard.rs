@@ -1,11 +1,6 @@
 //! The one gate to a database: decide, run what was printed, scan, record.
 
-use std::{
-    future::Future,
-    ops::ControlFlow,
-    sync::Arc,
-    time::Duration,
-};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use crate::{
     audit::{AuditRecord, AuditSink},
@@ -18,8 +13,10 @@ use crate::{
     rewrite::RewrittenStatement,
     scan::{Action, Envelope, Marker, ScanSession},
     session::Session,
-    value::{Params, Value},
+    value::Params,
 };
+
+pub use crate::value::RowSink;
 
 /// A database behind the gate: a driver and nothing else. It holds no policy; what it adds is the
 /// engine's own locks (read-only mode, time-outs, authorizer).
@@ -33,16 +30,6 @@ pub trait Backend: Send + Sync {
         statement: &RewrittenStatement,
         sink: &mut (dyn RowSink + Send),
     ) -> impl Future<Output = Result<(), BackendError>> + Send;
-}
-
-/// Takes the rows of an answer, one at a time.
-pub trait RowSink {
-    /// The names the engine gives the columns, before the first row. A break means that the answer
-    /// has another shape than was decided; nothing more is read.
-    fn columns(&mut self, names: &[&str]) -> ControlFlow<()>;
-
-    /// One row, a cell for each column. A break means that no more rows are wanted.
-    fn row(&mut self, cells: Vec<Value>) -> ControlFlow<()>;
 }
 
 /// Why a database did not answer. The detail is the operator's: an engine's message can hold data.
@@ -110,7 +97,9 @@ pub struct Guard<B> {
 
 impl<B> std::fmt::Debug for Guard<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guard").field("firewall", &self.firewall).finish_non_exhaustive()
+        f.debug_struct("Guard")
+            .field("firewall", &self.firewall)
+            .finish_non_exhaustive()
     }
 }
 
@@ -122,7 +111,13 @@ impl<B: Backend> Guard<B> {
         host: Arc<dyn Host>,
         audit: Arc<dyn AuditSink>,
     ) -> Self {
-        Self { firewall, backend, host, audit, on_finding: Action::default() }
+        Self {
+            firewall,
+            backend,
+            host,
+            audit,
+            on_finding: Action::default(),
+        }
     }
 
     /// What becomes of a cell in which a detector finds something; flagged if not called.
@@ -142,12 +137,16 @@ impl<B: Backend> Guard<B> {
     /// # Errors
     /// `policy.evaluation-failed`.
     pub fn relations(&self, session: &Session) -> Result<Vec<VisibleRelation>, Refusal> {
-        self.firewall.relations(session).map_err(|rejection| self.refusal(rejection))
+        self.firewall
+            .relations(session)
+            .map_err(|rejection| self.refusal(rejection))
     }
 
     /// Decides about `sql`, runs it if permitted, scans what comes back and records it.
     pub async fn query(&self, sql: &str, params: &Params, session: &Session) -> Outcome {
-        self.query_within(sql, params, session, self.firewall.limits()).await.0
+        self.query_within(sql, params, session, self.firewall.limits())
+            .await
+            .0
     }
 
     /// Like [`query`](Self::query) with limits that may be lower than the firewall's own, and with
@@ -162,7 +161,9 @@ impl<B: Backend> Guard<B> {
         let start = self.host.monotonic();
         let mut report = Report::default();
         let mut relations = Vec::new();
-        let result = self.run(sql, params, session, limits, &mut report, &mut relations).await;
+        let result = self
+            .run(sql, params, session, limits, &mut report, &mut relations)
+            .await;
         report.duration = self.host.monotonic().saturating_sub(start);
         let outcome = match result {
             Ok(envelope) => Outcome::Rows(envelope),
@@ -195,7 +196,9 @@ impl<B: Backend> Guard<B> {
         relations: &mut Vec<String>,
     ) -> Result<Envelope, Rejection> {
         if self.backend.dialect() != self.firewall.catalog().dialect() {
-            return Err(internal("the backend speaks another dialect than the catalog"));
+            return Err(internal(
+                "the backend speaks another dialect than the catalog",
+            ));
         }
         let statement = match self.firewall.check_within(sql, params, session, limits) {
             Ok(Decision::Allow(statement)) => statement,
@@ -210,7 +213,10 @@ impl<B: Backend> Guard<B> {
         *relations = statement.relations().to_vec();
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
         let mut scan = ScanSession::new(statement.scan_plan(), self.on_finding, marker);
-        self.backend.execute(&statement, &mut scan).await.map_err(|error| refused(&error))?;
+        self.backend
+            .execute(&statement, &mut scan)
+            .await
+            .map_err(|error| refused(&error))?;
         Ok(Envelope::new(scan.finish()?))
     }
 
@@ -224,7 +230,10 @@ impl<B: Backend> Guard<B> {
             Ok(bytes) => bytes.iter().take(8).map(|b| format!("{b:02x}")).collect(),
             Err(_) => "unnumbered".to_owned(),
         });
-        Refusal { rejection, incident }
+        Refusal {
+            rejection,
+            incident,
+        }
     }
 
     fn record(

@@ -41,10 +41,7 @@ pub fn is_plain(part: &str) -> bool {
 /// The candidate closest to `wanted` within a third of its length, for "did you mean" hints.
 ///
 /// Give only candidates the reader may see: a hint must not reveal a hidden name.
-pub fn closest<'a>(
-    wanted: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn closest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = wanted.to_lowercase();
     let limit = (wanted.chars().count() / 3).max(1);
     candidates

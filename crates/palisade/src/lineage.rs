@@ -15,7 +15,10 @@ impl Lineage {
     /// The lineage of a reference to `column`.
     #[must_use]
     pub fn of(column: ColumnId) -> Self {
-        Self { identity: Some(column), columns: vec![column] }
+        Self {
+            identity: Some(column),
+            columns: vec![column],
+        }
     }
 
     /// The lineage of a value computed from `columns`.
@@ -23,13 +26,20 @@ impl Lineage {
     pub fn computed(mut columns: Vec<ColumnId>) -> Self {
         columns.sort_unstable();
         columns.dedup();
-        Self { identity: None, columns }
+        Self {
+            identity: None,
+            columns,
+        }
     }
 
     /// The lineage of a column of a set operation, from its arms.
     #[must_use]
     pub fn either(self, other: &Self) -> Self {
-        let identity = if self.identity == other.identity { self.identity } else { None };
+        let identity = if self.identity == other.identity {
+            self.identity
+        } else {
+            None
+        };
         let mut columns = self.columns;
         columns.extend(&other.columns);
         columns.sort_unstable();

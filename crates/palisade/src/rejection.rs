@@ -19,7 +19,12 @@ impl Rejection {
     /// visible catalog holds, nothing else.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), operator_detail: None, policies: Vec::new() }
+        Self {
+            code,
+            message: message.into(),
+            operator_detail: None,
+            policies: Vec::new(),
+        }
     }
 
     /// Adds what only the operator may read.

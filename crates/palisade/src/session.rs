@@ -11,13 +11,18 @@ pub struct Principal {
 
 /// A text that is not of the form `Type::"id"`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a principal; write it as `Agent::\"name\"`, `User::\"name\"` or `Role::\"name\"`")]
+#[error(
+    "`{0}` is not a principal; write it as `Agent::\"name\"`, `User::\"name\"` or `Role::\"name\"`"
+)]
 pub struct PrincipalSyntaxError(String);
 
 impl Principal {
     /// The principal `kind::"id"`, for example `Agent` and `support-bot`.
     pub fn new(kind: impl Into<String>, id: impl Into<String>) -> Self {
-        Self { kind: kind.into(), id: id.into() }
+        Self {
+            kind: kind.into(),
+            id: id.into(),
+        }
     }
 
     /// Reads `Agent::"support-bot"`; the quotes may be left out where a shell ate them.
@@ -32,9 +37,10 @@ impl Principal {
             Some(rest) => rest.strip_suffix('"').ok_or_else(bad)?,
             None => id,
         };
-        let word = kind.chars().enumerate().all(|(i, c)| {
-            c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit())
-        });
+        let word = kind
+            .chars()
+            .enumerate()
+            .all(|(i, c)| c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit()));
         if kind.is_empty() || !word || id.is_empty() {
             return Err(bad());
         }
@@ -99,7 +105,10 @@ impl Session {
     /// A session of `principal`, in process.
     #[must_use]
     pub fn new(principal: Principal) -> Self {
-        Self { principal, transport: Transport::Library }
+        Self {
+            principal,
+            transport: Transport::Library,
+        }
     }
 
     /// The same session over another transport.
@@ -128,9 +137,20 @@ mod tests {
     #[test]
     fn principals_are_read_and_printed() {
         let p = Principal::parse("Agent::\"support-bot\"").ok();
-        assert_eq!(p.as_ref().map(ToString::to_string).as_deref(), Some("Agent::\"support-bot\""));
+        assert_eq!(
+            p.as_ref().map(ToString::to_string).as_deref(),
+            Some("Agent::\"support-bot\"")
+        );
         assert_eq!(Principal::parse("Agent::support-bot").ok(), p);
-        for bad in ["", "Agent", "Agent::", "Agent::\"x", "1x::\"y\"", "A::\"a\\\"b\"", "A::\"a\nb\""] {
+        for bad in [
+            "",
+            "Agent",
+            "Agent::",
+            "Agent::\"x",
+            "1x::\"y\"",
+            "A::\"a\\\"b\"",
+            "A::\"a\nb\"",
+        ] {
             assert!(Principal::parse(bad).is_err(), "{bad}");
         }
     }

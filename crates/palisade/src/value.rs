@@ -1,6 +1,9 @@
 //! Raw values: what parameters carry in and what engines give back, before any scan.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+};
 
 /// A value as an engine holds it. It cannot be serialised: only scanned rows become JSON.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,9 +67,9 @@ impl Params {
         };
         match json {
             Json::Null => Ok(Self::None),
-            Json::Array(items) => {
-                Ok(Self::Positional(items.iter().map(scalar).collect::<Result<_, _>>()?))
-            }
+            Json::Array(items) => Ok(Self::Positional(
+                items.iter().map(scalar).collect::<Result<_, _>>()?,
+            )),
             Json::Object(map) => map
                 .iter()
                 .map(|(name, json)| Ok((name.clone(), scalar(json)?)))
@@ -95,13 +98,19 @@ impl Params {
     /// # Errors
     /// A text that says what is missing or too many.
     pub fn check(&self, used: &BTreeSet<Placeholder>) -> Result<(), String> {
-        let numbers = used.iter().filter(|p| matches!(p, Placeholder::Number(_))).count();
+        let numbers = used
+            .iter()
+            .filter(|p| matches!(p, Placeholder::Number(_)))
+            .count();
         if numbers != 0 && numbers != used.len() {
             return Err("the statement mixes numbered and named parameters".to_owned());
         }
         match self {
             Self::None if used.is_empty() => Ok(()),
-            Self::None => Err(format!("the statement uses {} parameters and none are given", used.len())),
+            Self::None => Err(format!(
+                "the statement uses {} parameters and none are given",
+                used.len()
+            )),
             Self::Positional(values) => {
                 let given: BTreeSet<_> = (1..=values.len())
                     .filter_map(|n| u32::try_from(n).ok())
@@ -122,7 +131,10 @@ impl Params {
                 if *used == given {
                     Ok(())
                 } else {
-                    Err("the names of the parameters given are not those the statement uses".to_owned())
+                    Err(
+                        "the names of the parameters given are not those the statement uses"
+                            .to_owned(),
+                    )
                 }
             }
         }
@@ -136,4 +148,14 @@ pub enum Placeholder {
     Number(u32),
     /// `:a`, `@a`, `$a`, without the sigil.
     Name(String),
+}
+
+/// Takes the rows of an answer, one at a time.
+pub trait RowSink {
+    /// The names the engine gives the columns, before the first row. A break means that the answer
+    /// has another shape than was decided; nothing more is read.
+    fn columns(&mut self, names: &[&str]) -> ControlFlow<()>;
+
+    /// One row, a cell for each column. A break means that no more rows are wanted.
+    fn row(&mut self, cells: Vec<Value>) -> ControlFlow<()>;
 }

@@ -1,1 +1,42 @@
-fn main(){}
+//! Development tasks: `cargo xtask test` is everything that must pass before a change lands.
+
+mod clients;
+mod licences;
+mod run;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Usage: cargo xtask <TASK>
+
+Tasks:
+  test            formatting, lints, licences, every test, and real MCP clients; installs what is missing
+  bench           criterion benches, each beside its baseline, and their ratios
+  fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
+  measure         start to first answer and memory of `palisade serve`
+
+Example:
+  cargo xtask test";
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let result = match args.next().as_deref() {
+        Some("test") => test::all(),
+        Some("bench") => run::cargo(&["bench", "--package", "palisade-benches"]),
+        Some("fuzz") => test::fuzz(args.next().as_deref().unwrap_or("60")),
+        Some("measure") => clients::measure(),
+        Some("help" | "--help" | "-h") | None => {
+            println!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Some(other) => Err(format!("there is no task `{other}`\n\n{HELP}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("\nxtask: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

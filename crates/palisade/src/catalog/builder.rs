@@ -71,7 +71,11 @@ pub struct CatalogBuilder {
 
 impl CatalogBuilder {
     pub(super) fn new(dialect: Dialect) -> Self {
-        Self { dialect, database: dialect.default_schema().to_owned(), relations: Vec::new() }
+        Self {
+            dialect,
+            database: dialect.default_schema().to_owned(),
+            relations: Vec::new(),
+        }
     }
 
     /// Names the database (`Database::"…"` in policies); the default schema's name if not called.
@@ -108,7 +112,13 @@ impl CatalogBuilder {
             }
             relations.push(relation(dialect, id, uid, def)?);
         }
-        Ok(Catalog { dialect, database: self.database, relations, by_key, version })
+        Ok(Catalog {
+            dialect,
+            database: self.database,
+            relations,
+            by_key,
+            version,
+        })
     }
 }
 
@@ -142,13 +152,20 @@ fn relation(
     }
     let position = |name: &str| {
         let key = dialect.fold(name);
-        columns.iter().position(|c| c.key == key).and_then(|i| u16::try_from(i).ok())
+        columns
+            .iter()
+            .position(|c| c.key == key)
+            .and_then(|i| u16::try_from(i).ok())
     };
     Ok(Relation {
         id,
         uid,
         rowid_alias: def.rowid_alias.as_deref().and_then(position),
-        primary_key: def.primary_key.iter().filter_map(|name| position(name)).collect(),
+        primary_key: def
+            .primary_key
+            .iter()
+            .filter_map(|name| position(name))
+            .collect(),
         schema: def.schema,
         name: def.name,
         kind: def.kind,

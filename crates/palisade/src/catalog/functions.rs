@@ -110,7 +110,13 @@ const fn f(
     min_args: u8,
     max_args: Option<u8>,
 ) -> FunctionDef {
-    FunctionDef { name, kind, safety, min_args, max_args }
+    FunctionDef {
+        name,
+        kind,
+        safety,
+        min_args,
+        max_args,
+    }
 }
 
 /// Every function of `dialect`, sorted by name.
@@ -125,7 +131,10 @@ pub fn all(dialect: Dialect) -> &'static [FunctionDef] {
 #[must_use]
 pub fn find(dialect: Dialect, key: &str) -> Option<&'static FunctionDef> {
     let table = all(dialect);
-    table.binary_search_by(|def| def.name.cmp(key)).ok().and_then(|i| table.get(i))
+    table
+        .binary_search_by(|def| def.name.cmp(key))
+        .ok()
+        .and_then(|i| table.get(i))
 }
 
 /// The columns of a table function, in the order `*` lists them, with their classes.
@@ -133,9 +142,9 @@ pub fn find(dialect: Dialect, key: &str) -> Option<&'static FunctionDef> {
 pub fn table_columns(def: &FunctionDef) -> &'static [&'static str] {
     match def.name {
         // <https://www.sqlite.org/json1.html#the_json_each_and_json_tree_table_valued_functions>
-        "json_each" | "json_tree" | "jsonb_each" | "jsonb_tree" => {
-            &["key", "value", "type", "atom", "id", "parent", "fullkey", "path"]
-        }
+        "json_each" | "json_tree" | "jsonb_each" | "jsonb_tree" => &[
+            "key", "value", "type", "atom", "id", "parent", "fullkey", "path",
+        ],
         _ => &[],
     }
 }
@@ -166,7 +175,13 @@ const SQLITE: &[FunctionDef] = &[
     f("cume_dist", Kind::Window, Safety::Pure, 0, Some(0)),
     f("current_date", Kind::Niladic, Safety::Volatile, 0, Some(0)),
     f("current_time", Kind::Niladic, Safety::Volatile, 0, Some(0)),
-    f("current_timestamp", Kind::Niladic, Safety::Volatile, 0, Some(0)),
+    f(
+        "current_timestamp",
+        Kind::Niladic,
+        Safety::Volatile,
+        0,
+        Some(0),
+    ),
     f("date", Kind::Scalar, Safety::Volatile, 0, None),
     f("datetime", Kind::Scalar, Safety::Volatile, 0, None),
     f("degrees", Kind::Scalar, Safety::Pure, 1, Some(1)),
@@ -194,10 +209,28 @@ const SQLITE: &[FunctionDef] = &[
     f("json_array_insert", Kind::Scalar, Safety::Pure, 1, None),
     f("json_array_length", Kind::Scalar, Safety::Pure, 1, Some(2)),
     f("json_each", Kind::Table, Safety::Pure, 1, Some(2)),
-    f("json_error_position", Kind::Scalar, Safety::Pure, 1, Some(1)),
+    f(
+        "json_error_position",
+        Kind::Scalar,
+        Safety::Pure,
+        1,
+        Some(1),
+    ),
     f("json_extract", Kind::Scalar, Safety::Pure, 1, None),
-    f("json_group_array", Kind::Aggregate, Safety::Pure, 1, Some(1)),
-    f("json_group_object", Kind::Aggregate, Safety::Pure, 2, Some(2)),
+    f(
+        "json_group_array",
+        Kind::Aggregate,
+        Safety::Pure,
+        1,
+        Some(1),
+    ),
+    f(
+        "json_group_object",
+        Kind::Aggregate,
+        Safety::Pure,
+        2,
+        Some(2),
+    ),
     f("json_insert", Kind::Scalar, Safety::Pure, 1, None),
     f("json_object", Kind::Scalar, Safety::Pure, 0, None),
     f("json_patch", Kind::Scalar, Safety::Pure, 2, Some(2)),
@@ -214,8 +247,20 @@ const SQLITE: &[FunctionDef] = &[
     f("jsonb_array_insert", Kind::Scalar, Safety::Pure, 1, None),
     f("jsonb_each", Kind::Table, Safety::Pure, 1, Some(2)),
     f("jsonb_extract", Kind::Scalar, Safety::Pure, 1, None),
-    f("jsonb_group_array", Kind::Aggregate, Safety::Pure, 1, Some(1)),
-    f("jsonb_group_object", Kind::Aggregate, Safety::Pure, 2, Some(2)),
+    f(
+        "jsonb_group_array",
+        Kind::Aggregate,
+        Safety::Pure,
+        1,
+        Some(1),
+    ),
+    f(
+        "jsonb_group_object",
+        Kind::Aggregate,
+        Safety::Pure,
+        2,
+        Some(2),
+    ),
     f("jsonb_insert", Kind::Scalar, Safety::Pure, 1, None),
     f("jsonb_object", Kind::Scalar, Safety::Pure, 0, None),
     f("jsonb_patch", Kind::Scalar, Safety::Pure, 2, Some(2)),
@@ -225,7 +270,13 @@ const SQLITE: &[FunctionDef] = &[
     f("jsonb_tree", Kind::Table, Safety::Pure, 1, Some(2)),
     f("julianday", Kind::Scalar, Safety::Volatile, 0, None),
     f("lag", Kind::Window, Safety::Pure, 1, Some(3)),
-    f("last_insert_rowid", Kind::Scalar, Safety::Session, 0, Some(0)),
+    f(
+        "last_insert_rowid",
+        Kind::Scalar,
+        Safety::Session,
+        0,
+        Some(0),
+    ),
     f("last_value", Kind::Window, Safety::Pure, 1, Some(1)),
     f("lead", Kind::Window, Safety::Pure, 1, Some(3)),
     f("length", Kind::Scalar, Safety::Pure, 1, Some(1)),
@@ -277,20 +328,62 @@ const SQLITE: &[FunctionDef] = &[
     f("sinh", Kind::Scalar, Safety::Pure, 1, Some(1)),
     f("snippet", Kind::Scalar, Safety::Catalog, 0, None),
     f("soundex", Kind::Scalar, Safety::Pure, 1, Some(1)),
-    f("sqlite_add_constraint", Kind::Scalar, Safety::Admin, 0, None),
-    f("sqlite_compileoption_get", Kind::Scalar, Safety::Session, 1, Some(1)),
-    f("sqlite_compileoption_used", Kind::Scalar, Safety::Session, 1, Some(1)),
+    f(
+        "sqlite_add_constraint",
+        Kind::Scalar,
+        Safety::Admin,
+        0,
+        None,
+    ),
+    f(
+        "sqlite_compileoption_get",
+        Kind::Scalar,
+        Safety::Session,
+        1,
+        Some(1),
+    ),
+    f(
+        "sqlite_compileoption_used",
+        Kind::Scalar,
+        Safety::Session,
+        1,
+        Some(1),
+    ),
     f("sqlite_drop_column", Kind::Scalar, Safety::Admin, 0, None),
-    f("sqlite_drop_constraint", Kind::Scalar, Safety::Admin, 0, None),
+    f(
+        "sqlite_drop_constraint",
+        Kind::Scalar,
+        Safety::Admin,
+        0,
+        None,
+    ),
     f("sqlite_fail", Kind::Scalar, Safety::Admin, 0, None),
-    f("sqlite_find_constraint", Kind::Scalar, Safety::Admin, 0, None),
+    f(
+        "sqlite_find_constraint",
+        Kind::Scalar,
+        Safety::Admin,
+        0,
+        None,
+    ),
     f("sqlite_log", Kind::Scalar, Safety::Admin, 2, Some(2)),
     f("sqlite_offset", Kind::Scalar, Safety::Admin, 1, Some(1)),
     f("sqlite_rename_column", Kind::Scalar, Safety::Admin, 0, None),
-    f("sqlite_rename_quotefix", Kind::Scalar, Safety::Admin, 0, None),
+    f(
+        "sqlite_rename_quotefix",
+        Kind::Scalar,
+        Safety::Admin,
+        0,
+        None,
+    ),
     f("sqlite_rename_table", Kind::Scalar, Safety::Admin, 0, None),
     f("sqlite_rename_test", Kind::Scalar, Safety::Admin, 0, None),
-    f("sqlite_source_id", Kind::Scalar, Safety::Session, 0, Some(0)),
+    f(
+        "sqlite_source_id",
+        Kind::Scalar,
+        Safety::Session,
+        0,
+        Some(0),
+    ),
     f("sqlite_version", Kind::Scalar, Safety::Session, 0, Some(0)),
     f("sqrt", Kind::Scalar, Safety::Pure, 1, Some(1)),
     f("strftime", Kind::Scalar, Safety::Volatile, 1, None),
@@ -330,7 +423,12 @@ mod tests {
     #[test]
     fn table_functions_have_columns() {
         for def in SQLITE {
-            assert_eq!(def.kind == Kind::Table, !table_columns(def).is_empty(), "{}", def.name);
+            assert_eq!(
+                def.kind == Kind::Table,
+                !table_columns(def).is_empty(),
+                "{}",
+                def.name
+            );
         }
     }
 }

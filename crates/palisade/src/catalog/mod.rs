@@ -187,13 +187,22 @@ impl Relation {
     /// The position of the column whose key is `key`.
     #[must_use]
     pub fn position(&self, key: &str) -> Option<u16> {
-        self.columns.iter().position(|c| c.key == key).and_then(|i| u16::try_from(i).ok())
+        self.columns
+            .iter()
+            .position(|c| c.key == key)
+            .and_then(|i| u16::try_from(i).ok())
     }
 
     /// The ids of its columns with the columns.
     pub fn column_ids(&self) -> impl Iterator<Item = (ColumnId, &Column)> {
         (0u16..).zip(&self.columns).map(|(index, column)| {
-            (ColumnId { relation: self.id, index }, column)
+            (
+                ColumnId {
+                    relation: self.id,
+                    index,
+                },
+                column,
+            )
         })
     }
 

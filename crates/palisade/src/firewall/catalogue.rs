@@ -64,7 +64,9 @@ impl Firewall {
         let view = self.policies.session(session);
         let mut relations = Vec::new();
         for (id, decision) in view.discoverable()? {
-            let Some(relation) = self.catalog.relation(id) else { continue };
+            let Some(relation) = self.catalog.relation(id) else {
+                continue;
+            };
             if relation.kind == RelationKind::View
                 && let Err(why) = resolve::read_view(
                     &self.catalog,
@@ -92,7 +94,10 @@ impl Firewall {
             relation.foreign_keys.retain(|key| {
                 known.iter().any(|(name, columns)| {
                     *name == key.table.to_lowercase()
-                        && key.references.iter().all(|c| columns.contains(&c.to_lowercase()))
+                        && key
+                            .references
+                            .iter()
+                            .all(|c| columns.contains(&c.to_lowercase()))
                 })
             });
         }

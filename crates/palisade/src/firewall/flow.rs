@@ -55,7 +55,10 @@ struct Everything<'a> {
 impl Visible for Everything<'_> {
     fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection> {
         let columns = self.catalog.relation(id).map_or(0, |r| r.columns.len());
-        let plain = ColumnDecision { level: ColumnLevel::Plain, policies: Vec::new() };
+        let plain = ColumnDecision {
+            level: ColumnLevel::Plain,
+            policies: Vec::new(),
+        };
         Ok(Arc::new(RelationDecision {
             visibility: Visibility::Selectable,
             columns: vec![plain; columns],

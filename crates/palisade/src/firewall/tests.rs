@@ -29,10 +29,17 @@ fn relation(name: &str, columns: Vec<ColumnDef>, definition: Option<&str>) -> Re
     RelationDef {
         schema: "main".to_owned(),
         name: name.to_owned(),
-        kind: if definition.is_some() { RelationKind::View } else { RelationKind::Table },
+        kind: if definition.is_some() {
+            RelationKind::View
+        } else {
+            RelationKind::Table
+        },
         strict: false,
         has_rowid: definition.is_none(),
-        rowid_alias: columns.iter().any(|c| c.name == "id").then(|| "id".to_owned()),
+        rowid_alias: columns
+            .iter()
+            .any(|c| c.name == "id")
+            .then(|| "id".to_owned()),
         primary_key: vec!["id".to_owned()],
         foreign_keys: Vec::new(),
         definition: definition.map(str::to_owned),
@@ -47,17 +54,31 @@ fn firewall() -> Firewall {
     let catalog = Catalog::builder(Dialect::Sqlite)
         .relation(relation(
             "users",
-            vec![id(), text("name"), text("ssn"), text("password"), int("tenant_id")],
+            vec![
+                id(),
+                text("name"),
+                text("ssn"),
+                text("password"),
+                int("tenant_id"),
+            ],
             None,
         ))
-        .relation(relation("Orders", vec![id(), int("user_id"), int("total")], None))
+        .relation(relation(
+            "Orders",
+            vec![id(), int("user_id"), int("total")],
+            None,
+        ))
         .relation(relation("secrets", vec![id(), text("secret")], None))
         .relation(relation(
             "directory",
             vec![id(), text("n"), text("s")],
             Some("SELECT id, name AS n, ssn AS s FROM users"),
         ))
-        .relation(relation("leak", vec![text("secret")], Some("SELECT secret FROM secrets")))
+        .relation(relation(
+            "leak",
+            vec![text("secret")],
+            Some("SELECT secret FROM secrets"),
+        ))
         .build()
         .unwrap();
     let policies = r#"
@@ -70,7 +91,10 @@ forbid(principal, action == Action::"see", resource is row::main::users)
 unless { resource has tenant_id && resource.tenant_id == 1 };
 "#;
     let sources = PolicySources {
-        policies: vec![PolicyFile { name: "p.cedar".to_owned(), text: policies.to_owned() }],
+        policies: vec![PolicyFile {
+            name: "p.cedar".to_owned(),
+            text: policies.to_owned(),
+        }],
         ..PolicySources::default()
     };
     match Firewall::builder(catalog, sources).build() {

@@ -102,7 +102,9 @@ impl Trace {
         self.policies = permit.policies().to_vec();
         self.functions = resolved.access.functions().map(str::to_owned).collect();
         for (id, decision) in permit.relations() {
-            let Some(relation) = catalog.relation(*id) else { continue };
+            let Some(relation) = catalog.relation(*id) else {
+                continue;
+            };
             let columns = resolved
                 .access
                 .columns()
@@ -137,8 +139,7 @@ impl Trace {
                 self.stage = "allow";
                 self.rewritten = Some(statement.sql().to_owned());
                 for (relation, source) in statement.sources() {
-                    if let Some(trace) =
-                        self.relations.iter_mut().find(|r| r.relation == *relation)
+                    if let Some(trace) = self.relations.iter_mut().find(|r| r.relation == *relation)
                     {
                         trace.source = Some(source.clone());
                     }

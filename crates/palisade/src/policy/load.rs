@@ -37,6 +37,8 @@ pub(super) struct Loaded {
     /// The resources that permits name by `resource == …`, by policy id.
     pub(super) named: HashMap<String, EntityUid>,
     pub(super) tags: Tags,
+    /// Which columns others are computed from.
+    pub(super) flow: ColumnFlow,
     pub(super) store: Store,
     /// Columns that a policy names, which therefore are decided one by one.
     pub(super) named_columns: BTreeSet<String>,
@@ -113,6 +115,7 @@ pub(super) fn load(
         store,
         named_columns: named_columns(&located),
         columns_in_attributes: principals.text.contains("Column"),
+        flow: flow.clone(),
         version: version(sources, catalog, flow),
         warnings,
     };

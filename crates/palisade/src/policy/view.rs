@@ -263,7 +263,59 @@ fn columns(
         };
         out.push(decision);
     }
+    tighten_generated(loaded, relation, &mut out);
     Ok(out)
+}
+
+/// A generated column shows what it is computed from: it is hidden if any of that is, and NULL if
+/// any of that is masked, whatever policies say of the column itself.
+fn tighten_generated(loaded: &Loaded, relation: &Relation, columns: &mut [ColumnDecision]) {
+    // Generated columns may build on each other; each round settles at least one.
+    for _ in 0..columns.len() {
+        let mut changed = false;
+        for (id, column) in relation.column_ids() {
+            let Some(from) = loaded
+                .flow
+                .0
+                .get(&id)
+                .filter(|_| column.generated.is_some())
+            else {
+                continue;
+            };
+            let strictest = from
+                .iter()
+                .filter_map(|base| columns.get(usize::from(base.index)))
+                .max_by_key(|base| strictness(&base.level))
+                .cloned();
+            let Some(base) = strictest else { continue };
+            let Some(own) = columns.get_mut(usize::from(id.index)) else {
+                continue;
+            };
+            let level = match (&base.level, &own.level) {
+                (ColumnLevel::Plain, level) => level.clone(),
+                (ColumnLevel::Hidden, _) | (_, ColumnLevel::Hidden) => ColumnLevel::Hidden,
+                (ColumnLevel::Masked(_), _) => ColumnLevel::Masked(Mask::Null),
+            };
+            if own.level != level {
+                own.level = level;
+                own.policies.extend(base.policies);
+                own.policies.sort();
+                own.policies.dedup();
+                changed = true;
+            }
+        }
+        if !changed {
+            return;
+        }
+    }
+}
+
+fn strictness(level: &ColumnLevel) -> u8 {
+    match level {
+        ColumnLevel::Plain => 0,
+        ColumnLevel::Masked(_) => 1,
+        ColumnLevel::Hidden => 2,
+    }
 }
 
 /// What policies can tell of a column of a given relation.

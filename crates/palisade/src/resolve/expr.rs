@@ -51,8 +51,10 @@ impl<'a> Resolver<'a> {
             Expr::Nested(inner) => return self.column_of(inner, scope),
             Expr::Identifier(ident) => scope.find(None, &self.fold(&decode(ident))),
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [qualifier, name] => scope
-                    .find(Some(&self.fold(&decode(qualifier))), &self.fold(&decode(name))),
+                [qualifier, name] => scope.find(
+                    Some(&self.fold(&decode(qualifier))),
+                    &self.fold(&decode(name)),
+                ),
                 _ => return None,
             },
             _ => return None,
@@ -89,15 +91,28 @@ impl<'a> Resolver<'a> {
                 self.walk(left, at, out)?;
                 self.walk(right, at, out)
             }
-            Expr::InList { expr, list, negated: _ } => {
+            Expr::InList {
+                expr,
+                list,
+                negated: _,
+            } => {
                 self.walk(expr, at, out)?;
                 self.walk_all(list, at, out)
             }
-            Expr::InSubquery { expr, subquery, negated: _ } => {
+            Expr::InSubquery {
+                expr,
+                subquery,
+                negated: _,
+            } => {
                 self.walk(expr, at, out)?;
                 self.subquery(subquery, at, out)
             }
-            Expr::Between { expr, negated: _, low, high } => {
+            Expr::Between {
+                expr,
+                negated: _,
+                low,
+                high,
+            } => {
                 self.walk(expr, at, out)?;
                 self.walk(low, at, out)?;
                 self.walk(high, at, out)
@@ -109,7 +124,13 @@ impl<'a> Resolver<'a> {
                 self.walk(left, at, out)?;
                 self.walk(right, at, out)
             }
-            Expr::Like { negated: _, any, expr, pattern, escape_char } => {
+            Expr::Like {
+                negated: _,
+                any,
+                expr,
+                pattern,
+                escape_char,
+            } => {
                 if *any {
                     return Err(unsupported("LIKE ANY"));
                 }
@@ -149,7 +170,12 @@ impl<'a> Resolver<'a> {
                 }
                 Ok(())
             }
-            Expr::Cast { kind, expr, data_type, format } => {
+            Expr::Cast {
+                kind,
+                expr,
+                data_type,
+                format,
+            } => {
                 if *kind != sqlparser::ast::CastKind::Cast {
                     return Err(unsupported("a cast other than CAST(… AS …)"));
                 }
@@ -171,11 +197,19 @@ impl<'a> Resolver<'a> {
                     _ => false,
                 };
                 if !known {
-                    return Err(unsupported("a collation other than BINARY, NOCASE or RTRIM"));
+                    return Err(unsupported(
+                        "a collation other than BINARY, NOCASE or RTRIM",
+                    ));
                 }
                 self.walk(expr, at, out)
             }
-            Expr::Case { case_token: _, end_token: _, operand, conditions, else_result } => {
+            Expr::Case {
+                case_token: _,
+                end_token: _,
+                operand,
+                conditions,
+                else_result,
+            } => {
                 if let Some(operand) = operand {
                     self.walk(operand, at, out)?;
                 }
@@ -188,7 +222,10 @@ impl<'a> Resolver<'a> {
                     None => Ok(()),
                 }
             }
-            Expr::Exists { subquery, negated: _ } => self.subquery(subquery, at, out),
+            Expr::Exists {
+                subquery,
+                negated: _,
+            } => self.subquery(subquery, at, out),
             Expr::Subquery(subquery) => self.subquery(subquery, at, out),
             Expr::Tuple(exprs) => self.walk_all(exprs, at, out),
             Expr::Function(function) => self.function(function, at, out),
@@ -203,18 +240,31 @@ impl<'a> Resolver<'a> {
                 no_field(field)?;
                 self.walk(expr, at, out)
             }
-            Expr::Substring { expr, substring_from, substring_for, special, shorthand } => {
+            Expr::Substring {
+                expr,
+                substring_from,
+                substring_for,
+                special,
+                shorthand,
+            } => {
                 if !*special {
                     return Err(unsupported("SUBSTRING … FROM … FOR"));
                 }
-                self.access.functions.insert(if *shorthand { "substr" } else { "substring" });
+                self.access
+                    .functions
+                    .insert(if *shorthand { "substr" } else { "substring" });
                 self.walk(expr, at, out)?;
                 for part in [substring_from, substring_for].into_iter().flatten() {
                     self.walk(part, at, out)?;
                 }
                 Ok(())
             }
-            Expr::Trim { trim_where, trim_what, expr, trim_characters } => {
+            Expr::Trim {
+                trim_where,
+                trim_what,
+                expr,
+                trim_characters,
+            } => {
                 if trim_where.is_some() || trim_what.is_some() {
                     return Err(unsupported("TRIM … FROM"));
                 }
@@ -225,33 +275,63 @@ impl<'a> Resolver<'a> {
                     None => Ok(()),
                 }
             }
-            Expr::CompoundFieldAccess { root: _, access_chain: _ } => {
-                Err(unsupported("field access or a subscript"))
-            }
+            Expr::CompoundFieldAccess {
+                root: _,
+                access_chain: _,
+            } => Err(unsupported("field access or a subscript")),
             Expr::JsonAccess { value: _, path: _ } => Err(unsupported("`:` path access")),
             Expr::IsUnknown(_) | Expr::IsNotUnknown(_) => Err(unsupported("IS UNKNOWN")),
-            Expr::IsJson { expr: _, kind: _, unique_keys: _, negated: _ } => {
-                Err(unsupported("IS JSON"))
-            }
-            Expr::IsNormalized { expr: _, form: _, negated: _ } => {
-                Err(unsupported("IS NORMALIZED"))
-            }
-            Expr::InUnnest { expr: _, array_expr: _, negated: _ } => {
-                Err(unsupported("IN UNNEST"))
-            }
-            Expr::ILike { negated: _, any: _, expr: _, pattern: _, escape_char: _ } => {
-                Err(unsupported("ILIKE (LIKE ignores the case of ASCII letters here)"))
-            }
-            Expr::SimilarTo { negated: _, expr: _, pattern: _, escape_char: _ } => {
-                Err(unsupported("SIMILAR TO"))
-            }
-            Expr::RLike { negated: _, expr: _, pattern: _, regexp: _ } => {
-                Err(Rejection::new(Code::FunctionUnknown, "there is no function `regexp`"))
-            }
-            Expr::AnyOp { left: _, compare_op: _, right: _, is_some: _ } => {
-                Err(unsupported("ANY"))
-            }
-            Expr::AllOp { left: _, compare_op: _, right: _ } => Err(unsupported("ALL")),
+            Expr::IsJson {
+                expr: _,
+                kind: _,
+                unique_keys: _,
+                negated: _,
+            } => Err(unsupported("IS JSON")),
+            Expr::IsNormalized {
+                expr: _,
+                form: _,
+                negated: _,
+            } => Err(unsupported("IS NORMALIZED")),
+            Expr::InUnnest {
+                expr: _,
+                array_expr: _,
+                negated: _,
+            } => Err(unsupported("IN UNNEST")),
+            Expr::ILike {
+                negated: _,
+                any: _,
+                expr: _,
+                pattern: _,
+                escape_char: _,
+            } => Err(unsupported(
+                "ILIKE (LIKE ignores the case of ASCII letters here)",
+            )),
+            Expr::SimilarTo {
+                negated: _,
+                expr: _,
+                pattern: _,
+                escape_char: _,
+            } => Err(unsupported("SIMILAR TO")),
+            Expr::RLike {
+                negated: _,
+                expr: _,
+                pattern: _,
+                regexp: _,
+            } => Err(Rejection::new(
+                Code::FunctionUnknown,
+                "there is no function `regexp`",
+            )),
+            Expr::AnyOp {
+                left: _,
+                compare_op: _,
+                right: _,
+                is_some: _,
+            } => Err(unsupported("ANY")),
+            Expr::AllOp {
+                left: _,
+                compare_op: _,
+                right: _,
+            } => Err(unsupported("ALL")),
             Expr::Convert {
                 is_try: _,
                 expr: _,
@@ -260,27 +340,43 @@ impl<'a> Resolver<'a> {
                 target_before_value: _,
                 styles: _,
             } => Err(unsupported("CONVERT")),
-            Expr::AtTimeZone { timestamp: _, time_zone: _ } => Err(unsupported("AT TIME ZONE")),
-            Expr::Extract { field: _, syntax: _, expr: _ } => {
-                Err(unsupported("EXTRACT (use strftime)"))
-            }
+            Expr::AtTimeZone {
+                timestamp: _,
+                time_zone: _,
+            } => Err(unsupported("AT TIME ZONE")),
+            Expr::Extract {
+                field: _,
+                syntax: _,
+                expr: _,
+            } => Err(unsupported("EXTRACT (use strftime)")),
             Expr::Position { expr: _, r#in: _ } => Err(unsupported("POSITION (use instr)")),
-            Expr::Overlay { expr: _, overlay_what: _, overlay_from: _, overlay_for: _ } => {
-                Err(unsupported("OVERLAY"))
-            }
-            Expr::Prefixed { prefix: _, value: _ } => Err(unsupported("a prefixed literal")),
+            Expr::Overlay {
+                expr: _,
+                overlay_what: _,
+                overlay_from: _,
+                overlay_for: _,
+            } => Err(unsupported("OVERLAY")),
+            Expr::Prefixed {
+                prefix: _,
+                value: _,
+            } => Err(unsupported("a prefixed literal")),
             Expr::TypedString(_) => Err(unsupported("a typed literal such as DATE '…'")),
-            Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_) => {
-                Err(unsupported("GROUPING SETS, CUBE or ROLLUP (SQLite has none)"))
-            }
-            Expr::Struct { values: _, fields: _ } => Err(unsupported("STRUCT")),
+            Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_) => Err(unsupported(
+                "GROUPING SETS, CUBE or ROLLUP (SQLite has none)",
+            )),
+            Expr::Struct {
+                values: _,
+                fields: _,
+            } => Err(unsupported("STRUCT")),
             Expr::Named { expr: _, name: _ } => Err(unsupported("a named expression")),
             Expr::Dictionary(_) | Expr::Map(_) => Err(unsupported("a map literal")),
             Expr::Array(_) => Err(unsupported("an array")),
             Expr::Interval(_) => Err(unsupported("INTERVAL")),
-            Expr::MatchAgainst { columns: _, match_value: _, opt_search_modifier: _ } => {
-                Err(unsupported("MATCH … AGAINST"))
-            }
+            Expr::MatchAgainst {
+                columns: _,
+                match_value: _,
+                opt_search_modifier: _,
+            } => Err(unsupported("MATCH … AGAINST")),
             Expr::Wildcard(_) | Expr::QualifiedWildcard(_, _) => {
                 Err(unsupported("`*` in an expression"))
             }
@@ -297,7 +393,9 @@ impl<'a> Resolver<'a> {
         at: &Place<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
-        exprs.iter_mut().try_for_each(|expr| self.walk(expr, at, out))
+        exprs
+            .iter_mut()
+            .try_for_each(|expr| self.walk(expr, at, out))
     }
 
     fn subquery(
@@ -393,8 +491,9 @@ impl<'a> Resolver<'a> {
                 // The parser reads `0x1F`, an integer, like `x'1F'`, a blob.
                 if self.outline.is_hex_number(start) {
                     let digits = digits.replace('_', "");
-                    let number = u64::from_str_radix(&digits, 16)
-                        .map_err(|_| Rejection::new(Code::SyntaxInvalid, "a number is too large"))?;
+                    let number = u64::from_str_radix(&digits, 16).map_err(|_| {
+                        Rejection::new(Code::SyntaxInvalid, "a number is too large")
+                    })?;
                     *value = Value::Number(number.cast_signed().to_string(), false);
                 }
                 Ok(())
@@ -483,7 +582,11 @@ impl<'a> Resolver<'a> {
         let count = match args {
             FunctionArguments::None => None,
             FunctionArguments::Subquery(_) => return Err(unsupported("a bare subquery argument")),
-            FunctionArguments::List(FunctionArgumentList { duplicate_treatment, args, clauses }) => {
+            FunctionArguments::List(FunctionArgumentList {
+                duplicate_treatment,
+                args,
+                clauses,
+            }) => {
                 if matches!(duplicate_treatment, Some(DuplicateTreatment::All)) {
                     return Err(unsupported("ALL in an aggregate"));
                 }
@@ -515,8 +618,16 @@ impl<'a> Resolver<'a> {
                             FunctionArgExpr::QualifiedWildcard(_)
                             | FunctionArgExpr::WildcardWithOptions(_),
                         ) => return Err(unsupported("a qualified `*` as an argument")),
-                        FunctionArg::Named { name: _, arg: _, operator: _ }
-                        | FunctionArg::ExprNamed { name: _, arg: _, operator: _ } => {
+                        FunctionArg::Named {
+                            name: _,
+                            arg: _,
+                            operator: _,
+                        }
+                        | FunctionArg::ExprNamed {
+                            name: _,
+                            arg: _,
+                            operator: _,
+                        } => {
                             return Err(unsupported("a named argument"));
                         }
                     }
@@ -558,7 +669,10 @@ impl<'a> Resolver<'a> {
             ));
         }
         if let Some(filter) = filter {
-            let place = Place { usage: Usage::Filter, ..*at };
+            let place = Place {
+                usage: Usage::Filter,
+                ..*at
+            };
             self.walk(filter, &place, out)?;
         }
         match over {
@@ -581,7 +695,12 @@ impl<'a> Resolver<'a> {
         scope: &Scope<'a, '_>,
         ctes: Ctes<'_>,
     ) -> Result<Vec<ColumnId>, Rejection> {
-        let WindowSpec { window_name, partition_by, order_by, window_frame } = spec;
+        let WindowSpec {
+            window_name,
+            partition_by,
+            order_by,
+            window_frame,
+        } = spec;
         if let Some(name) = window_name {
             normalise(name);
         }
@@ -593,8 +712,16 @@ impl<'a> Resolver<'a> {
             columns.extend(self.expr(&mut term.expr.clone(), scope, ctes, Usage::Order)?);
         }
         self.order_terms(order_by, scope, ctes)?;
-        if let Some(WindowFrame { units: _, start_bound, end_bound }) = window_frame {
-            for bound in [Some(start_bound), end_bound.as_mut()].into_iter().flatten() {
+        if let Some(WindowFrame {
+            units: _,
+            start_bound,
+            end_bound,
+        }) = window_frame
+        {
+            for bound in [Some(start_bound), end_bound.as_mut()]
+                .into_iter()
+                .flatten()
+            {
                 match bound {
                     WindowFrameBound::CurrentRow => {}
                     WindowFrameBound::Preceding(expr) | WindowFrameBound::Following(expr) => {
@@ -654,9 +781,10 @@ fn operator(op: &BinaryOperator) -> Result<Option<&'static str>, Rejection> {
         BinaryOperator::LongArrow => Ok(Some("->>")),
         BinaryOperator::Glob => Ok(Some("glob")),
         BinaryOperator::Match => Err(unsupported("MATCH")),
-        BinaryOperator::Regexp => {
-            Err(Rejection::new(Code::FunctionUnknown, "there is no function `regexp`"))
-        }
+        BinaryOperator::Regexp => Err(Rejection::new(
+            Code::FunctionUnknown,
+            "there is no function `regexp`",
+        )),
         BinaryOperator::Spaceship
         | BinaryOperator::Xor
         | BinaryOperator::BitwiseXor
@@ -710,17 +838,22 @@ fn operator(op: &BinaryOperator) -> Result<Option<&'static str>, Rejection> {
 /// SQLite's casts know five affinities; a type's name only chooses one, so nothing runs for a type.
 /// Names that hold expressions or nested types are refused all the same.
 fn cast_type(data_type: &DataType) -> Result<(), Rejection> {
-    let plain = data_type.to_string().bytes().all(|b| {
-        b.is_ascii_alphanumeric() || matches!(b, b' ' | b'_' | b'(' | b')' | b',')
-    });
-    if plain { Ok(()) } else { Err(unsupported("a type of this form in a cast")) }
+    let plain = data_type
+        .to_string()
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b' ' | b'_' | b'(' | b')' | b','));
+    if plain {
+        Ok(())
+    } else {
+        Err(unsupported("a type of this form in a cast"))
+    }
 }
 
 fn no_field(field: &sqlparser::ast::CeilFloorKind) -> Result<(), Rejection> {
     match field {
-        sqlparser::ast::CeilFloorKind::DateTimeField(
-            sqlparser::ast::DateTimeField::NoDateTime,
-        ) => Ok(()),
+        sqlparser::ast::CeilFloorKind::DateTimeField(sqlparser::ast::DateTimeField::NoDateTime) => {
+            Ok(())
+        }
         sqlparser::ast::CeilFloorKind::DateTimeField(_)
         | sqlparser::ast::CeilFloorKind::Scale(_) => Err(unsupported("CEIL or FLOOR … TO")),
     }

@@ -30,7 +30,10 @@ const MARK: u64 = u64::MAX;
 
 /// `ident`, marked as the reference with this index.
 fn marked(mut ident: Ident, index: usize) -> Ident {
-    let at = Location { line: MARK, column: u64::try_from(index).unwrap_or(MARK) };
+    let at = Location {
+        line: MARK,
+        column: u64::try_from(index).unwrap_or(MARK),
+    };
     ident.span = Span { start: at, end: at };
     ident
 }
@@ -38,7 +41,9 @@ fn marked(mut ident: Ident, index: usize) -> Ident {
 /// The index of the reference that `name` was marked as.
 pub(crate) fn reference_index(name: &ObjectName) -> Option<usize> {
     let start = name.0.first()?.as_ident()?.span.start;
-    (start.line == MARK).then(|| usize::try_from(start.column).ok()).flatten()
+    (start.line == MARK)
+        .then(|| usize::try_from(start.column).ok())
+        .flatten()
 }
 
 impl<'a> Resolver<'a> {
@@ -66,7 +71,11 @@ impl<'a> Resolver<'a> {
         // USING and NATURAL reach every table to the left, commas included.
         self.table_factor(relation, scope, ctes)?;
         for join in joins {
-            let Join { relation, global, join_operator } = join;
+            let Join {
+                relation,
+                global,
+                join_operator,
+            } = join;
             if *global {
                 return Err(unsupported("GLOBAL JOIN"));
             }
@@ -92,7 +101,10 @@ impl<'a> Resolver<'a> {
                 JoinOperator::CrossApply | JoinOperator::OuterApply => {
                     return Err(unsupported("APPLY"));
                 }
-                JoinOperator::AsOf { match_condition: _, constraint: _ } => {
+                JoinOperator::AsOf {
+                    match_condition: _,
+                    constraint: _,
+                } => {
                     return Err(unsupported("ASOF JOIN"));
                 }
                 JoinOperator::StraightJoin(_) => return Err(unsupported("STRAIGHT_JOIN")),
@@ -220,7 +232,12 @@ impl<'a> Resolver<'a> {
                 scope.sources.push(source);
                 Ok(())
             }
-            TableFactor::Derived { lateral, subquery, alias, sample } => {
+            TableFactor::Derived {
+                lateral,
+                subquery,
+                alias,
+                sample,
+            } => {
                 if *lateral {
                     return Err(unsupported("LATERAL"));
                 }
@@ -236,16 +253,23 @@ impl<'a> Resolver<'a> {
                 scope.sources.push(Source { qualifier, columns });
                 Ok(())
             }
-            TableFactor::NestedJoin { table_with_joins, alias } => {
+            TableFactor::NestedJoin {
+                table_with_joins,
+                alias,
+            } => {
                 if alias.is_some() {
                     return Err(unsupported("an alias on a join in parentheses"));
                 }
                 self.table_with_joins(table_with_joins, scope, ctes)
             }
             TableFactor::TableFunction { expr: _, alias: _ } => Err(unsupported("TABLE(…)")),
-            TableFactor::Function { lateral: _, name: _, args: _, with_ordinality: _, alias: _ } => {
-                Err(unsupported("LATERAL with a function"))
-            }
+            TableFactor::Function {
+                lateral: _,
+                name: _,
+                args: _,
+                with_ordinality: _,
+                alias: _,
+            } => Err(unsupported("LATERAL with a function")),
             TableFactor::UNNEST {
                 alias: _,
                 array_exprs: _,
@@ -253,12 +277,18 @@ impl<'a> Resolver<'a> {
                 with_offset_alias: _,
                 with_ordinality: _,
             } => Err(unsupported("UNNEST")),
-            TableFactor::JsonTable { json_expr: _, json_path: _, columns: _, alias: _ } => {
-                Err(unsupported("JSON_TABLE"))
-            }
-            TableFactor::OpenJsonTable { json_expr: _, json_path: _, columns: _, alias: _ } => {
-                Err(unsupported("OPENJSON"))
-            }
+            TableFactor::JsonTable {
+                json_expr: _,
+                json_path: _,
+                columns: _,
+                alias: _,
+            } => Err(unsupported("JSON_TABLE")),
+            TableFactor::OpenJsonTable {
+                json_expr: _,
+                json_path: _,
+                columns: _,
+                alias: _,
+            } => Err(unsupported("OPENJSON")),
             TableFactor::Pivot {
                 table: _,
                 aggregate_functions: _,
@@ -275,9 +305,11 @@ impl<'a> Resolver<'a> {
                 null_inclusion: _,
                 alias: _,
             }
-            | TableFactor::UnpivotExpr { expression: _, value_alias: _, attribute_alias: _ } => {
-                Err(unsupported("UNPIVOT"))
-            }
+            | TableFactor::UnpivotExpr {
+                expression: _,
+                value_alias: _,
+                attribute_alias: _,
+            } => Err(unsupported("UNPIVOT")),
             TableFactor::MatchRecognize {
                 table: _,
                 partition_by: _,
@@ -309,7 +341,15 @@ impl<'a> Resolver<'a> {
 
     /// An alias's key; its spelling is made plain.
     fn alias(&self, alias: &mut Option<TableAlias>) -> Result<Option<String>, Rejection> {
-        let Some(TableAlias { explicit: _, name, columns, at }) = alias else { return Ok(None) };
+        let Some(TableAlias {
+            explicit: _,
+            name,
+            columns,
+            at,
+        }) = alias
+        else {
+            return Ok(None);
+        };
         if !columns.is_empty() {
             return Err(unsupported("a column list on a table alias"));
         }
@@ -330,9 +370,10 @@ impl<'a> Resolver<'a> {
         let alias_key = self.alias(alias)?;
         let (schema, last) = match name.0.as_mut_slice() {
             [ObjectNamePart::Identifier(last)] => (None, last),
-            [ObjectNamePart::Identifier(schema), ObjectNamePart::Identifier(last)] => {
-                (Some(self.fold(&decode(schema))), last)
-            }
+            [
+                ObjectNamePart::Identifier(schema),
+                ObjectNamePart::Identifier(last),
+            ] => (Some(self.fold(&decode(schema))), last),
             _ => return Err(unsupported("a relation name of this form")),
         };
         let shown = decode(last).into_owned();
@@ -355,8 +396,7 @@ impl<'a> Resolver<'a> {
                 columns: Columns::Derived(columns),
             });
         }
-        let schema = schema
-            .unwrap_or_else(|| self.catalog.dialect().default_schema().to_owned());
+        let schema = schema.unwrap_or_else(|| self.catalog.dialect().default_schema().to_owned());
         let found = self.catalog.find(&schema, &key);
         if key.starts_with("sqlite_")
             || key.starts_with("pragma_")
@@ -367,7 +407,9 @@ impl<'a> Resolver<'a> {
                 format!("`{shown}` is a system relation"),
             ));
         }
-        let Some(relation) = found else { return Err(self.unknown_relation(&shown)) };
+        let Some(relation) = found else {
+            return Err(self.unknown_relation(&shown));
+        };
         self.relation(name, alias, relation, alias_key, &shown)
     }
 
@@ -394,8 +436,11 @@ impl<'a> Resolver<'a> {
         if let Mode::Rewritten { forms } = self.mode
             && forms.iter().any(|(id, _)| *id == relation.id)
         {
-            return Err(Rejection::new(Code::Internal, "the rewritten statement is not as decided")
-                .with_operator_detail(format!("`{}` stands outside its source form", relation.uid)));
+            return Err(Rejection::new(
+                Code::Internal,
+                "the rewritten statement is not as decided",
+            )
+            .with_operator_detail(format!("`{}` stands outside its source form", relation.uid)));
         }
         self.count_relation(1)?;
         self.access.relations.insert(relation.id);
@@ -411,7 +456,11 @@ impl<'a> Resolver<'a> {
             ObjectNamePart::Identifier(marked(encode(&relation.schema), index)),
             ObjectNamePart::Identifier(encode(&relation.name)),
         ]);
-        self.references.push(Reference { relation: relation.id, decision: decision.clone(), body });
+        self.references.push(Reference {
+            relation: relation.id,
+            decision: decision.clone(),
+            body,
+        });
         Ok(Source {
             qualifier: Some(alias_key.unwrap_or_else(|| self.fold(&relation.name))),
             columns: Columns::Relation {
@@ -424,14 +473,22 @@ impl<'a> Resolver<'a> {
 
     /// In our own output: the relation whose source form `query` is.
     fn source_form(&mut self, query: &Query) -> Result<Option<Columns<'a>>, Rejection> {
-        let Mode::Rewritten { forms } = self.mode else { return Ok(None) };
+        let Mode::Rewritten { forms } = self.mode else {
+            return Ok(None);
+        };
         let Some((id, _)) = forms.iter().find(|(_, form)| **form == *query) else {
             return Ok(None);
         };
-        let Some(relation) = self.catalog.relation(*id) else { return Ok(None) };
+        let Some(relation) = self.catalog.relation(*id) else {
+            return Ok(None);
+        };
         self.access.relations.insert(*id);
         let decision = self.visible.relation(*id)?;
-        Ok(Some(Columns::Relation { relation, decision, hidden_exist: false }))
+        Ok(Some(Columns::Relation {
+            relation,
+            decision,
+            hidden_exist: false,
+        }))
     }
 
     fn table_function(
@@ -479,8 +536,16 @@ impl<'a> Resolver<'a> {
                     | FunctionArgExpr::Wildcard
                     | FunctionArgExpr::WildcardWithOptions(_),
                 ) => return Err(unsupported("* as an argument")),
-                FunctionArg::Named { name: _, arg: _, operator: _ }
-                | FunctionArg::ExprNamed { name: _, arg: _, operator: _ } => {
+                FunctionArg::Named {
+                    name: _,
+                    arg: _,
+                    operator: _,
+                }
+                | FunctionArg::ExprNamed {
+                    name: _,
+                    arg: _,
+                    operator: _,
+                } => {
                     return Err(unsupported("a named argument"));
                 }
             }
@@ -515,7 +580,12 @@ impl<'a> Resolver<'a> {
 
 /// An alias that does not change a name's meaning.
 pub(super) fn plain_alias(name: Ident) -> TableAlias {
-    TableAlias { explicit: true, name, columns: Vec::new(), at: None }
+    TableAlias {
+        explicit: true,
+        name,
+        columns: Vec::new(),
+        at: None,
+    }
 }
 
 /// The refusal of a column name, with the nearest visible one.

@@ -43,20 +43,27 @@ impl<'a> Resolver<'a> {
 
     /// Whether `column` is an unmasked column of a table.
     pub(super) fn is_plain_base(&self, column: ColumnId) -> bool {
-        self.catalog.relation(column.relation).is_some_and(|r| r.kind == RelationKind::Table)
-            && self.visible.relation(column.relation).is_ok_and(|decision| {
-                decision
-                    .columns
-                    .get(usize::from(column.index))
-                    .is_some_and(|c| c.level == ColumnLevel::Plain)
-            })
+        self.catalog
+            .relation(column.relation)
+            .is_some_and(|r| r.kind == RelationKind::Table)
+            && self
+                .visible
+                .relation(column.relation)
+                .is_ok_and(|decision| {
+                    decision
+                        .columns
+                        .get(usize::from(column.index))
+                        .is_some_and(|c| c.level == ColumnLevel::Plain)
+                })
     }
 
     fn is_leakproof(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
         match expr {
-            Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Not, expr: inner } => {
-                self.is_leakproof(inner, scope)
-            }
+            Expr::Nested(inner)
+            | Expr::UnaryOp {
+                op: UnaryOperator::Not,
+                expr: inner,
+            } => self.is_leakproof(inner, scope),
             Expr::BinaryOp { left, op, right } => match op {
                 BinaryOperator::And | BinaryOperator::Or => {
                     self.is_leakproof(left, scope) && self.is_leakproof(right, scope)
@@ -72,13 +79,20 @@ impl<'a> Resolver<'a> {
             Expr::IsNull(inner) | Expr::IsNotNull(inner) => {
                 matches!(self.side(inner, scope), Some(Side::Column(_)))
             }
-            Expr::InList { expr, list, negated: _ } => {
+            Expr::InList {
+                expr,
+                list,
+                negated: _,
+            } => {
                 let sides: Vec<_> = std::iter::once(&**expr).chain(list).collect();
                 self.comparable(&sides, scope)
             }
-            Expr::Between { expr, negated: _, low, high } => {
-                self.comparable(&[&**expr, &**low, &**high], scope)
-            }
+            Expr::Between {
+                expr,
+                negated: _,
+                low,
+                high,
+            } => self.comparable(&[&**expr, &**low, &**high], scope),
             Expr::Value(_) => true,
             _ => false,
         }
@@ -93,10 +107,11 @@ impl<'a> Resolver<'a> {
                 Some(Side::Column(class)) => Some(class),
                 Some(Side::Constant(class)) => class,
             };
-            match (class, this) {
-                (Some(before), Some(this)) if before != this => return false,
-                (None, Some(this)) => class = Some(this),
-                _ => {}
+            if let Some(this) = this {
+                if class.is_some_and(|before| before != this) {
+                    return false;
+                }
+                class = Some(this);
             }
         }
         true
@@ -105,7 +120,10 @@ impl<'a> Resolver<'a> {
     fn side(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<Side> {
         let found = match expr {
             Expr::Nested(inner) => return self.side(inner, scope),
-            Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } => {
+            Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr: inner,
+            } => {
                 return match self.side(inner, scope) {
                     Some(Side::Constant(Some(TypeClass::Integer))) => {
                         Some(Side::Constant(Some(TypeClass::Integer)))
@@ -127,8 +145,10 @@ impl<'a> Resolver<'a> {
             }
             Expr::Identifier(ident) => scope.find(None, &self.fold(&decode(ident))),
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [qualifier, ident] => scope
-                    .find(Some(&self.fold(&decode(qualifier))), &self.fold(&decode(ident))),
+                [qualifier, ident] => scope.find(
+                    Some(&self.fold(&decode(qualifier))),
+                    &self.fold(&decode(ident)),
+                ),
                 _ => return None,
             },
             _ => return None,

@@ -113,7 +113,11 @@ pub(crate) fn resolve(
     mode: Mode<'_>,
     limits: &Limits,
 ) -> Result<ResolvedStatement, Rejection> {
-    let ParsedQuery { text, mut query, outline } = parsed;
+    let ParsedQuery {
+        text,
+        mut query,
+        outline,
+    } = parsed;
     let mut resolver = Resolver {
         catalog,
         visible,
@@ -167,7 +171,11 @@ struct Resolver<'a> {
 
 impl Resolver<'_> {
     fn touch(&mut self, column: ColumnId, usage: Usage) {
-        self.access.columns.entry(column).or_insert_with(BTreeSet::new).insert(usage);
+        self.access
+            .columns
+            .entry(column)
+            .or_insert_with(BTreeSet::new)
+            .insert(usage);
     }
 
     fn fold(&self, name: &str) -> String {
@@ -180,7 +188,10 @@ impl Resolver<'_> {
         if self.relations > self.limits.max_relations {
             return Err(Rejection::new(
                 Code::LimitRelations,
-                format!("the statement references more than {} relations", self.limits.max_relations),
+                format!(
+                    "the statement references more than {} relations",
+                    self.limits.max_relations
+                ),
             ));
         }
         Ok(())

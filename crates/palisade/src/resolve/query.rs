@@ -99,11 +99,13 @@ impl<'a> Resolver<'a> {
         }
         match with {
             None => self.body(body, order_by, limit_clause, parent, ctes, named),
-            Some(With { with_token: _, recursive: _, cte_tables }) => {
-                self.with(cte_tables, parent, ctes, &mut |resolver, ctes| {
-                    resolver.body(body, order_by, limit_clause, parent, ctes, named)
-                })
-            }
+            Some(With {
+                with_token: _,
+                recursive: _,
+                cte_tables,
+            }) => self.with(cte_tables, parent, ctes, &mut |resolver, ctes| {
+                resolver.body(body, order_by, limit_clause, parent, ctes, named)
+            }),
         }
     }
 
@@ -118,11 +120,22 @@ impl<'a> Resolver<'a> {
         let Some((first, rest)) = tables.split_first_mut() else {
             return then(self, ctes);
         };
-        let Cte { alias, query, from, materialized: _, closing_paren_token: _ } = first;
+        let Cte {
+            alias,
+            query,
+            from,
+            materialized: _,
+            closing_paren_token: _,
+        } = first;
         if from.is_some() {
             return Err(unsupported("FROM after a common table expression"));
         }
-        let TableAlias { explicit: _, name, columns, at } = alias;
+        let TableAlias {
+            explicit: _,
+            name,
+            columns,
+            at,
+        } = alias;
         if at.is_some() {
             return Err(unsupported("AT in an alias"));
         }
@@ -137,7 +150,9 @@ impl<'a> Resolver<'a> {
             }
             // SQLite lets a CTE read one that is defined after it; standard SQL does not.
             if mentions(query, &later, self) {
-                return Err(unsupported("a common table expression read before it is defined"));
+                return Err(unsupported(
+                    "a common table expression read before it is defined",
+                ));
             }
         }
         self.rename(name, &key);
@@ -150,7 +165,12 @@ impl<'a> Resolver<'a> {
             normalise(&mut column.name);
             names.push(decode(&column.name).into_owned());
         }
-        let mut entry = CteEntry { key, name: name.clone(), columns: None, outer: ctes };
+        let mut entry = CteEntry {
+            key,
+            name: name.clone(),
+            columns: None,
+            outer: ctes,
+        };
         let outputs = if let Some(arm) = recursive_seed(query) {
             // The recursive arm sees the columns of the first one.
             let mut seed = arm.clone();
@@ -159,15 +179,39 @@ impl<'a> Resolver<'a> {
             self.references.truncate(kept);
             let seed = renamed(seed, &names, self)?
                 .into_iter()
-                .map(|o| Output { lineage: Lineage::computed(o.lineage.columns), ..o })
+                .map(|o| Output {
+                    lineage: Lineage::computed(o.lineage.columns),
+                    ..o
+                })
                 .collect();
             entry.columns = Some(seed);
-            self.query(query, parent, Ctes { entry: Some(&entry) }, true)?
+            self.query(
+                query,
+                parent,
+                Ctes {
+                    entry: Some(&entry),
+                },
+                true,
+            )?
         } else {
-            self.query(query, parent, Ctes { entry: Some(&entry) }, true)?
+            self.query(
+                query,
+                parent,
+                Ctes {
+                    entry: Some(&entry),
+                },
+                true,
+            )?
         };
         entry.columns = Some(renamed(outputs, &names, self)?);
-        self.with(rest, parent, Ctes { entry: Some(&entry) }, then)
+        self.with(
+            rest,
+            parent,
+            Ctes {
+                entry: Some(&entry),
+            },
+            then,
+        )
     }
 
     /// A CTE that has a relation's name gets another: if the engine and we ever disagree about what
@@ -205,8 +249,12 @@ impl<'a> Resolver<'a> {
         let outputs = self.set_expr(body, parent, ctes, named)?;
         if let Some(order_by) = order_by {
             // Only outputs can be named after a set operation.
-            let scope =
-                Scope { sources: Vec::new(), merged: Vec::new(), aliases: &outputs, parent: None };
+            let scope = Scope {
+                sources: Vec::new(),
+                merged: Vec::new(),
+                aliases: &outputs,
+                parent: None,
+            };
             self.order_by(order_by, &scope, ctes)?;
         }
         Ok(outputs)
@@ -221,7 +269,12 @@ impl<'a> Resolver<'a> {
     ) -> Result<Vec<Output>, Rejection> {
         match body {
             SetExpr::Select(select) => self.select(select, parent, ctes, named, None),
-            SetExpr::SetOperation { left, op, set_quantifier, right } => {
+            SetExpr::SetOperation {
+                left,
+                op,
+                set_quantifier,
+                right,
+            } => {
                 match op {
                     SetOperator::Union | SetOperator::Except | SetOperator::Intersect => {}
                     SetOperator::Minus => return Err(unsupported("MINUS")),
@@ -243,10 +296,17 @@ impl<'a> Resolver<'a> {
                 Ok(left
                     .into_iter()
                     .zip(&right)
-                    .map(|(l, r)| Output { lineage: l.lineage.either(&r.lineage), ..l })
+                    .map(|(l, r)| Output {
+                        lineage: l.lineage.either(&r.lineage),
+                        ..l
+                    })
                     .collect())
             }
-            SetExpr::Values(Values { explicit_row, value_keyword, rows }) => {
+            SetExpr::Values(Values {
+                explicit_row,
+                value_keyword,
+                rows,
+            }) => {
                 if *explicit_row || *value_keyword {
                     return Err(unsupported("VALUE or ROW in VALUES"));
                 }
@@ -270,14 +330,22 @@ impl<'a> Resolver<'a> {
         let scope = Scope::inside(parent);
         let mut outputs: Vec<Output> = Vec::new();
         for (number, row) in rows.iter_mut().enumerate() {
-            let Parens { opening_token: _, content, closing_token: _ } = row;
+            let Parens {
+                opening_token: _,
+                content,
+                closing_token: _,
+            } = row;
             for (index, expr) in content.iter_mut().enumerate() {
                 let lineage = Lineage::computed(self.expr(expr, &scope, ctes, Usage::Output)?);
                 match outputs.get_mut(index) {
                     Some(output) => output.lineage = output.lineage.clone().either(&lineage),
                     None if number == 0 => {
                         let name = format!("column{}", index + 1);
-                        outputs.push(Output { key: name.clone(), name, lineage });
+                        outputs.push(Output {
+                            key: name.clone(),
+                            name,
+                            lineage,
+                        });
                     }
                     None => return Err(uneven()),
                 }
@@ -313,11 +381,18 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<(), Rejection> {
         for term in terms {
-            let OrderByExpr { expr, options, with_fill } = term;
+            let OrderByExpr {
+                expr,
+                options,
+                with_fill,
+            } = term;
             if with_fill.is_some() {
                 return Err(unsupported("WITH FILL"));
             }
-            let OrderByOptions { sort, nulls_first: _ } = options;
+            let OrderByOptions {
+                sort,
+                nulls_first: _,
+            } = options;
             if matches!(sort, Some(sqlparser::ast::OrderBySort::Using(_))) {
                 return Err(unsupported("ORDER BY … USING"));
             }
@@ -344,7 +419,11 @@ impl<'a> Resolver<'a> {
     ) -> Result<(), Rejection> {
         let scope = Scope::inside(parent);
         match limit {
-            LimitClause::LimitOffset { limit, offset, limit_by } => {
+            LimitClause::LimitOffset {
+                limit,
+                offset,
+                limit_by,
+            } => {
                 if !limit_by.is_empty() {
                     return Err(unsupported("LIMIT … BY"));
                 }
@@ -384,7 +463,9 @@ impl<'a> Resolver<'a> {
         for (number, name) in (1u32..).zip(names) {
             self.placeholders.insert(name, number);
         }
-        let mut visitor = Numbering { numbers: &self.placeholders };
+        let mut visitor = Numbering {
+            numbers: &self.placeholders,
+        };
         let _ = VisitMut::visit(query, &mut visitor);
         Ok(())
     }
@@ -414,7 +495,10 @@ impl VisitorMut for Numbering<'_> {
 /// Rewrites an identifier so that every reader takes it for the same name.
 pub(super) fn normalise(ident: &mut Ident) {
     if ident.quote_style.is_some_and(|q| q != '"') {
-        *ident = Ident { span: ident.span, ..encode(&decode(ident)) };
+        *ident = Ident {
+            span: ident.span,
+            ..encode(&decode(ident))
+        };
     }
 }
 
@@ -422,8 +506,12 @@ pub(super) fn normalise(ident: &mut Ident) {
 fn recursive_seed(query: &Query) -> Option<Query> {
     let mut seed = query.clone();
     let mut arms = 0;
-    while let SetExpr::SetOperation { left, op: SetOperator::Union, set_quantifier: _, right: _ } =
-        *seed.body
+    while let SetExpr::SetOperation {
+        left,
+        op: SetOperator::Union,
+        set_quantifier: _,
+        right: _,
+    } = *seed.body
     {
         seed.body = left;
         arms += 1;
@@ -466,7 +554,11 @@ pub(super) fn renamed(
     Ok(outputs
         .into_iter()
         .zip(names)
-        .map(|(output, name)| Output { key: resolver.fold(name), name: name.clone(), ..output })
+        .map(|(output, name)| Output {
+            key: resolver.fold(name),
+            name: name.clone(),
+            ..output
+        })
         .collect())
 }
 
@@ -478,5 +570,8 @@ fn not_reading(verb: &str) -> Rejection {
 }
 
 fn uneven() -> Rejection {
-    Rejection::new(Code::SyntaxInvalid, "the rows of VALUES have different lengths")
+    Rejection::new(
+        Code::SyntaxInvalid,
+        "the rows of VALUES have different lengths",
+    )
 }

@@ -70,7 +70,11 @@ impl<'a> Columns<'a> {
     pub(super) fn list(&self) -> Vec<Output> {
         match self {
             Self::Derived(columns) => columns.clone(),
-            Self::Relation { relation, decision, hidden_exist } => relation
+            Self::Relation {
+                relation,
+                decision,
+                hidden_exist,
+            } => relation
                 .column_ids()
                 .zip(&decision.columns)
                 .filter(|(_, column)| *hidden_exist || column.level != ColumnLevel::Hidden)
@@ -90,14 +94,21 @@ impl<'a> Columns<'a> {
                 .iter()
                 .find(|c| c.key == key)
                 .map(|c| (c.lineage.clone(), c.name.as_str())),
-            Self::Relation { relation, decision, hidden_exist } => {
+            Self::Relation {
+                relation,
+                decision,
+                hidden_exist,
+            } => {
                 let index = relation.position(key)?;
                 let column = relation.column(index)?;
                 let decided = decision.columns.get(usize::from(index))?;
                 if !hidden_exist && decided.level == ColumnLevel::Hidden {
                     return None;
                 }
-                let id = ColumnId { relation: relation.id, index };
+                let id = ColumnId {
+                    relation: relation.id,
+                    index,
+                };
                 Some((Lineage::of(id), column.name.as_str()))
             }
         }
@@ -107,16 +118,17 @@ impl<'a> Columns<'a> {
     fn rowid(&self) -> Option<Found> {
         match self {
             Self::Derived(_) => None,
-            Self::Relation { relation, decision, hidden_exist: _ } => match relation.rowid_alias {
+            Self::Relation {
+                relation,
+                decision,
+                hidden_exist: _,
+            } => match relation.rowid_alias {
                 Some(index) => {
                     let key = &relation.column(index)?.key;
-                    self.find(key).map(|(lineage, name)| {
-                        Found::RowIdAlias(lineage, name.to_owned())
-                    })
+                    self.find(key)
+                        .map(|(lineage, name)| Found::RowIdAlias(lineage, name.to_owned()))
                 }
-                None => {
-                    (relation.has_rowid && !decision.has_obligation()).then_some(Found::RowId)
-                }
+                None => (relation.has_rowid && !decision.has_obligation()).then_some(Found::RowId),
             },
         }
     }
@@ -125,7 +137,12 @@ impl<'a> Columns<'a> {
 impl<'a, 's> Scope<'a, 's> {
     /// A scope without sources.
     pub(super) fn inside(parent: Option<&'s Scope<'a, 's>>) -> Self {
-        Self { sources: Vec::new(), merged: Vec::new(), aliases: &[], parent }
+        Self {
+            sources: Vec::new(),
+            merged: Vec::new(),
+            aliases: &[],
+            parent,
+        }
     }
 
     /// Looks `key` up here and then outwards, as SQLite does: columns, then aliases, then the row id.
@@ -203,7 +220,10 @@ impl<'a, 's> Scope<'a, 's> {
             any = true;
             outputs.extend(source.columns.list().into_iter().filter(|output| {
                 qualifier.is_some()
-                    || !self.merged.iter().any(|(i, key)| *i == index && *key == output.key)
+                    || !self
+                        .merged
+                        .iter()
+                        .any(|(i, key)| *i == index && *key == output.key)
             }));
         }
         any.then_some(outputs)

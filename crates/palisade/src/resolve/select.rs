@@ -139,9 +139,9 @@ impl<'a> Resolver<'a> {
         keyword: sqlparser::tokenizer::Location,
     ) -> Result<Vec<Output>, Rejection> {
         let unnamed = named
-            && items.iter().any(|item| {
-                matches!(item, SelectItem::UnnamedExpr(expr) if !is_column(expr))
-            });
+            && items
+                .iter()
+                .any(|item| matches!(item, SelectItem::UnnamedExpr(expr) if !is_column(expr)));
         let texts = if unnamed {
             self.outline.item_texts(keyword, items.len(), self.text)
         } else {
@@ -152,7 +152,8 @@ impl<'a> Resolver<'a> {
             match item {
                 SelectItem::UnnamedExpr(expr) => {
                     let column = is_column(expr);
-                    let string = matches!(expr, Expr::Identifier(ident) if ident.quote_style == Some('"'));
+                    let string =
+                        matches!(expr, Expr::Identifier(ident) if ident.quote_style == Some('"'));
                     let printed =
                         (string || (!column && texts.is_none())).then(|| expr.to_string());
                     let (lineage, name) = self.item(expr, scope, ctes)?;
@@ -167,17 +168,31 @@ impl<'a> Resolver<'a> {
                     };
                     if named && !(column && is_column(expr)) {
                         let expr = std::mem::replace(expr, Expr::Identifier(Ident::new("")));
-                        *item = SelectItem::ExprWithAlias { expr, alias: encode(&name) };
+                        *item = SelectItem::ExprWithAlias {
+                            expr,
+                            alias: encode(&name),
+                        };
                     }
-                    outputs.push(Output { key: self.fold(&name), name, lineage });
+                    outputs.push(Output {
+                        key: self.fold(&name),
+                        name,
+                        lineage,
+                    });
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
                     normalise(alias);
                     let (lineage, _) = self.item(expr, scope, ctes)?;
                     let name = decode(alias).into_owned();
-                    outputs.push(Output { key: self.fold(&name), name, lineage });
+                    outputs.push(Output {
+                        key: self.fold(&name),
+                        name,
+                        lineage,
+                    });
                 }
-                SelectItem::ExprWithAliases { expr: _, aliases: _ } => {
+                SelectItem::ExprWithAliases {
+                    expr: _,
+                    aliases: _,
+                } => {
                     return Err(unsupported("several aliases for one expression"));
                 }
                 SelectItem::Wildcard(options) => {

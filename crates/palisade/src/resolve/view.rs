@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Mode, Resolver, ResolvedStatement, ViewBody, resolve};
+use super::{Mode, ResolvedStatement, Resolver, ViewBody, resolve};
 use crate::{
     access::Usage,
     catalog::{Catalog, Relation, RelationId, RelationKind},
@@ -49,16 +49,21 @@ impl Resolver<'_> {
     fn read_view(&self, relation: &Relation, shown: &str) -> Result<ViewBody, Rejection> {
         let refuse = |inner: &Rejection| {
             // What is missing below belongs to the operator; to the principal the view is not there.
-            let (code, message) = match inner.code() {
-                Code::NameUnknownRelation | Code::PolicyNoPermit | Code::PolicyForbidden => (
+            let (code, message) = if inner.code() == Code::PolicyEvaluationFailed {
+                return inner.clone();
+            } else if matches!(
+                inner.code(),
+                Code::NameUnknownRelation | Code::PolicyNoPermit | Code::PolicyForbidden
+            ) {
+                (
                     Code::NameUnknownRelation,
                     format!("there is no table or view `{shown}`"),
-                ),
-                Code::PolicyEvaluationFailed => return inner.clone(),
-                _ => (
+                )
+            } else {
+                (
                     Code::SyntaxUnsupported,
                     format!("the view `{shown}` cannot be used: its definition is not understood"),
-                ),
+                )
             };
             Rejection::new(code, message)
                 .with_operator_detail(format!("view `{}`: {inner}", relation.uid))
@@ -68,7 +73,10 @@ impl Resolver<'_> {
             Mode::Statement | Mode::Rewritten { forms: _ } => &[],
         };
         if above.contains(&relation.id) {
-            return Err(refuse(&Rejection::new(Code::SyntaxUnsupported, "the view reads itself")));
+            return Err(refuse(&Rejection::new(
+                Code::SyntaxUnsupported,
+                "the view reads itself",
+            )));
         }
         let within: Vec<_> = above.iter().copied().chain([relation.id]).collect();
         let resolved = read(self.catalog, self.visible, relation, &within, self.limits)
@@ -76,7 +84,10 @@ impl Resolver<'_> {
         let has_obligation = resolved.references.iter().any(|r| {
             r.decision.has_obligation() || r.body.as_ref().is_some_and(|b| b.has_obligation)
         });
-        Ok(ViewBody { resolved, has_obligation })
+        Ok(ViewBody {
+            resolved,
+            has_obligation,
+        })
     }
 }
 
@@ -90,7 +101,10 @@ pub(crate) fn read(
 ) -> Result<ResolvedStatement, Rejection> {
     debug_assert_eq!(relation.kind, RelationKind::View);
     let Some(definition) = &relation.definition else {
-        return Err(Rejection::new(Code::SyntaxUnsupported, "the definition is not known"));
+        return Err(Rejection::new(
+            Code::SyntaxUnsupported,
+            "the definition is not known",
+        ));
     };
     let resolved = syntax::parse_view(definition, catalog.dialect(), limits, |parsed| {
         resolve(parsed, catalog, visible, Mode::View { within }, limits)

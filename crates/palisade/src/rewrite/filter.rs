@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use sqlparser::ast::{BinaryOperator, Expr, ObjectName, ObjectNamePart, Ident};
+use sqlparser::ast::{BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart};
 
 use super::sql;
 use crate::{
@@ -23,7 +23,10 @@ pub(super) fn expression(
     relation: &Relation,
     functions: &mut BTreeSet<&'static str>,
 ) -> Result<Expr, Rejection> {
-    let mut filter = Filter { relation, functions };
+    let mut filter = Filter {
+        relation,
+        functions,
+    };
     let parts = match predicate {
         Predicate::And(parts) => parts.as_slice(),
         other => std::slice::from_ref(other),
@@ -34,17 +37,16 @@ pub(super) fn expression(
             // A permit without condition: only the forbids remain.
             Predicate::Or(permits) if *permits == [Predicate::Constant(true)] => continue,
             Predicate::Or(permits) => {
-                let permits =
-                    permits.iter().map(|p| filter.policy(p)).collect::<Result<Vec<_>, _>>()?;
+                let permits = permits
+                    .iter()
+                    .map(|p| filter.policy(p))
+                    .collect::<Result<Vec<_>, _>>()?;
                 sql::joined(permits, &BinaryOperator::Or, false)
             }
             other => filter.policy(other)?,
         });
     }
-    Ok(match conditions.len() {
-        1 => conditions.swap_remove(0),
-        _ => sql::joined(conditions, &BinaryOperator::And, true),
-    })
+    Ok(all(conditions))
 }
 
 /// The columns that `predicate` looks at.
@@ -62,7 +64,9 @@ pub(super) fn columns(predicate: &Predicate, into: &mut BTreeSet<u16>) {
         }
         Predicate::Not(inner) => columns(inner, into),
         Predicate::If(condition, then, otherwise) => {
-            [condition, then, otherwise].into_iter().for_each(|part| columns(part, into));
+            [condition, then, otherwise]
+                .into_iter()
+                .for_each(|part| columns(part, into));
         }
         Predicate::Column(index) | Predicate::Has(index) | Predicate::Like(index, _) => {
             into.insert(*index);
@@ -104,21 +108,24 @@ impl<'f> Filter<'f> {
                 negated: false,
             });
         }
-        Ok(match conditions.len() {
-            1 => conditions.swap_remove(0),
-            _ => sql::joined(conditions, &BinaryOperator::And, true),
-        })
+        Ok(all(conditions))
     }
 
     fn condition(&mut self, predicate: &Predicate) -> Result<Expr, Rejection> {
         Ok(match predicate {
             Predicate::Constant(value) => sql::boolean(*value),
             Predicate::And(parts) => {
-                let parts = parts.iter().map(|p| self.condition(p)).collect::<Result<_, _>>()?;
+                let parts = parts
+                    .iter()
+                    .map(|p| self.condition(p))
+                    .collect::<Result<_, _>>()?;
                 sql::joined(parts, &BinaryOperator::And, true)
             }
             Predicate::Or(parts) => {
-                let parts = parts.iter().map(|p| self.condition(p)).collect::<Result<_, _>>()?;
+                let parts = parts
+                    .iter()
+                    .map(|p| self.condition(p))
+                    .collect::<Result<_, _>>()?;
                 sql::joined(parts, &BinaryOperator::Or, false)
             }
             Predicate::Not(inner) => sql::not(self.condition(inner)?),
@@ -135,7 +142,11 @@ impl<'f> Filter<'f> {
             }
             Predicate::Column(index) => {
                 let column = self.column(*index)?;
-                sql::binary(sql::column(&column.name), BinaryOperator::Eq, sql::integer(1))
+                sql::binary(
+                    sql::column(&column.name),
+                    BinaryOperator::Eq,
+                    sql::integer(1),
+                )
             }
             Predicate::Has(index) => {
                 Expr::IsNotNull(Box::new(sql::column(&self.column(*index)?.name)))
@@ -192,6 +203,14 @@ impl<'f> Filter<'f> {
     fn column(&self, index: u16) -> Result<&'f Column, Rejection> {
         self.relation.column(index).ok_or_else(no_form)
     }
+}
+
+/// All of `conditions`; a single one as it is.
+fn all(mut conditions: Vec<Expr>) -> Expr {
+    if conditions.len() == 1 {
+        return conditions.swap_remove(0);
+    }
+    sql::joined(conditions, &BinaryOperator::And, true)
 }
 
 fn literal(literal: &Literal) -> Result<Expr, Rejection> {

@@ -30,7 +30,11 @@ pub(super) fn bound(query: &mut Query, cap: u64, params: &Params) -> Result<(), 
         );
     }
     let limit = match &mut query.limit_clause {
-        Some(LimitClause::LimitOffset { limit, offset: _, limit_by: _ }) => limit,
+        Some(LimitClause::LimitOffset {
+            limit,
+            offset: _,
+            limit_by: _,
+        }) => limit,
         Some(LimitClause::OffsetCommaLimit { offset: _, limit }) => {
             if !is_within(limit, most, params)? {
                 *limit = sql::integer(most);
@@ -58,9 +62,10 @@ fn is_within(limit: &Expr, most: i64, params: &Params) -> Result<bool, Rejection
     let within = |value: i64| (0..most).contains(&value);
     match limit {
         Expr::Nested(inner) => is_within(inner, most, params),
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } if matches!(**expr, Expr::Value(_)) => {
-            Ok(false)
-        }
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } if matches!(**expr, Expr::Value(_)) => Ok(false),
         Expr::Value(value) => match &value.value {
             // A number too large for 64 bits is larger than any cap.
             SqlValue::Number(text, _) if text.bytes().all(|b| b.is_ascii_digit()) => {
@@ -71,9 +76,10 @@ fn is_within(limit: &Expr, most: i64, params: &Params) -> Result<bool, Rejection
                 let value = match (number, params) {
                     (Some(n), Params::Positional(_)) => params.lookup(&Placeholder::Number(n)),
                     // Names were numbered in their own order.
-                    (Some(n), Params::Named(values)) => {
-                        n.checked_sub(1).and_then(|n| usize::try_from(n).ok()).and_then(|i| values.values().nth(i))
-                    }
+                    (Some(n), Params::Named(values)) => n
+                        .checked_sub(1)
+                        .and_then(|n| usize::try_from(n).ok())
+                        .and_then(|i| values.values().nth(i)),
                     (_, Params::None) | (None, _) => None,
                 };
                 match value {
@@ -98,7 +104,11 @@ fn not_a_number() -> Rejection {
 }
 
 fn empty_values() -> sqlparser::ast::Values {
-    sqlparser::ast::Values { explicit_row: false, value_keyword: false, rows: Vec::new() }
+    sqlparser::ast::Values {
+        explicit_row: false,
+        value_keyword: false,
+        rows: Vec::new(),
+    }
 }
 
 fn plain_star() -> sqlparser::ast::WildcardAdditionalOptions {

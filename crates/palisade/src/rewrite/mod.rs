@@ -136,13 +136,22 @@ pub(crate) fn rewrite(
     } = resolved;
     let max_rows = permitted_rows.unwrap_or(u64::MAX).min(limits.max_rows);
 
-    let mut engine = Engine { reads: BTreeSet::new(), functions: access.functions.clone() };
+    let mut engine = Engine {
+        reads: BTreeSet::new(),
+        functions: access.functions.clone(),
+    };
     engine.ctes(&ctes);
     let mut forms: Vec<(RelationId, Box<Query>)> = Vec::new();
     for reference in &references {
         engine.reference(reference, catalog, &access);
         if needs_form(reference) && !forms.iter().any(|(id, _)| *id == reference.relation) {
-            let form = source::form(reference, catalog, needs_fence, false, &mut engine.functions)?;
+            let form = source::form(
+                reference,
+                catalog,
+                needs_fence,
+                false,
+                &mut engine.functions,
+            )?;
             forms.push((reference.relation, form));
         }
     }
@@ -151,9 +160,19 @@ pub(crate) fn rewrite(
     limit::bound(&mut query, max_rows, params)?;
 
     let (sql, again) = syntax::print_stable(&query, catalog.dialect(), limits)?;
-    let parsed = ParsedQuery { text: &sql, query: again, outline: Outline::default() };
-    let check = resolve::resolve(parsed, catalog, visible, Mode::Rewritten { forms: &forms }, limits)
-        .map_err(|inner| not_as_decided(&inner.to_string()))?;
+    let parsed = ParsedQuery {
+        text: &sql,
+        query: again,
+        outline: Outline::default(),
+    };
+    let check = resolve::resolve(
+        parsed,
+        catalog,
+        visible,
+        Mode::Rewritten { forms: &forms },
+        limits,
+    )
+    .map_err(|inner| not_as_decided(&inner.to_string()))?;
     if !check.access.within(&access) {
         return Err(not_as_decided("it touches more than was permitted"));
     }
@@ -167,7 +186,10 @@ pub(crate) fn rewrite(
     numbered.sort_unstable();
     for (_, placeholder) in numbered {
         let value = params.lookup(placeholder).ok_or_else(|| {
-            Rejection::new(Code::ParameterMismatch, "a parameter the statement uses is not given")
+            Rejection::new(
+                Code::ParameterMismatch,
+                "a parameter the statement uses is not given",
+            )
         })?;
         bound.push(value.clone());
     }
@@ -201,7 +223,10 @@ pub(crate) fn rewrite(
 /// Whether a reference must be replaced.
 fn needs_form(reference: &Reference) -> bool {
     reference.decision.has_obligation()
-        || reference.body.as_ref().is_some_and(|body| body.has_obligation)
+        || reference
+            .body
+            .as_ref()
+            .is_some_and(|body| body.has_obligation)
 }
 
 /// Puts the source forms where the marked references stand; each must be met exactly once.
@@ -210,7 +235,11 @@ fn replace_references(
     references: &[Reference],
     forms: &[(RelationId, Box<Query>)],
 ) -> Result<(), Rejection> {
-    let mut visitor = Replacing { references, forms, seen: vec![0; references.len()] };
+    let mut visitor = Replacing {
+        references,
+        forms,
+        seen: vec![0; references.len()],
+    };
     let _ = VisitMut::visit(query, &mut visitor);
     if visitor.seen.iter().any(|count| *count != 1) {
         return Err(not_as_decided("a reference was not met exactly once"));
@@ -228,7 +257,19 @@ impl VisitorMut for Replacing<'_> {
     type Break = ();
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        let TableFactor::Table { name, alias, .. } = factor else {
+        let TableFactor::Table {
+            name,
+            alias,
+            args: _,
+            with_hints: _,
+            version: _,
+            with_ordinality: _,
+            partitions: _,
+            json_path: _,
+            sample: _,
+            index_hints: _,
+        } = factor
+        else {
             return ControlFlow::Continue(());
         };
         let Some(index) = resolve::reference_index(name) else {
@@ -263,7 +304,8 @@ struct Engine {
 impl Engine {
     /// SQLite reports a common table expression of which no column is used as a read of its name.
     fn ctes<'n>(&mut self, names: impl IntoIterator<Item = &'n String>) {
-        self.reads.extend(names.into_iter().map(|name| (name.clone(), String::new())));
+        self.reads
+            .extend(names.into_iter().map(|name| (name.clone(), String::new())));
     }
 
     /// A table function's columns are reported as read, and the call is not.
@@ -288,7 +330,9 @@ impl Engine {
         catalog: &Catalog,
         access: &crate::access::AccessSet,
     ) {
-        let Some(relation) = catalog.relation(reference.relation) else { return };
+        let Some(relation) = catalog.relation(reference.relation) else {
+            return;
+        };
         let table = catalog.dialect().fold(&relation.name);
         self.reads.insert((table.clone(), String::new()));
         let form = needs_form(reference);
@@ -337,7 +381,11 @@ fn output_columns(
             for column in &output.lineage.columns {
                 masked |= is_masked(*column, references, visible)?;
             }
-            Ok(OutputColumn { name: output.name.clone(), type_name, masked })
+            Ok(OutputColumn {
+                name: output.name.clone(),
+                type_name,
+                masked,
+            })
         })
         .collect()
 }
@@ -349,7 +397,10 @@ fn is_masked(
     visible: &dyn Visible,
 ) -> Result<bool, Rejection> {
     let decision = visible.relation(column.relation)?;
-    let level = decision.columns.get(usize::from(column.index)).map(|c| &c.level);
+    let level = decision
+        .columns
+        .get(usize::from(column.index))
+        .map(|c| &c.level);
     if level != Some(&ColumnLevel::Plain) {
         return Ok(true);
     }

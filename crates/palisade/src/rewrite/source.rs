@@ -54,13 +54,15 @@ pub(super) fn form(
     let selection = match &reference.decision.rows {
         RowFilter::Everything => None,
         RowFilter::Nothing => Some(sql::boolean(false)),
-        RowFilter::Where(predicate) => {
-            Some(filter::expression(predicate, relation, functions)?)
-        }
+        RowFilter::Where(predicate) => Some(filter::expression(predicate, relation, functions)?),
     };
     let fenced = fence && selection.is_some();
     let mut query = match &reference.body {
-        None => sql::select(projection, sql::table(&[&relation.schema, &relation.name]), selection),
+        None => sql::select(
+            projection,
+            sql::table(&[&relation.schema, &relation.name]),
+            selection,
+        ),
         Some(body) => {
             let fence = fence || body.resolved.needs_fence;
             let definition = definition(&body.resolved, catalog, fence, functions)?;
@@ -76,7 +78,10 @@ pub(super) fn form(
                         columns: relation
                             .columns
                             .iter()
-                            .map(|c| TableAliasColumnDef { name: encode(&c.name), data_type: None })
+                            .map(|c| TableAliasColumnDef {
+                                name: encode(&c.name),
+                                data_type: None,
+                            })
                             .collect(),
                         at: None,
                     },
@@ -106,7 +111,11 @@ pub(super) fn is_filtered(reference: &Reference) -> bool {
 
 /// Whether the source form reads the column at `index`.
 pub(super) fn reads(reference: &Reference, index: u16) -> bool {
-    let level = reference.decision.columns.get(usize::from(index)).map(|c| &c.level);
+    let level = reference
+        .decision
+        .columns
+        .get(usize::from(index))
+        .map(|c| &c.level);
     let projected = match level {
         Some(ColumnLevel::Plain) => true,
         Some(ColumnLevel::Masked(mask)) => mask::reads(mask),
@@ -130,7 +139,10 @@ fn definition(
     let mut forms: Vec<(RelationId, Box<Query>)> = Vec::new();
     for reference in &resolved.references {
         if needs_form(reference) && !forms.iter().any(|(id, _)| *id == reference.relation) {
-            forms.push((reference.relation, form(reference, catalog, fence, true, functions)?));
+            forms.push((
+                reference.relation,
+                form(reference, catalog, fence, true, functions)?,
+            ));
         }
     }
     replace_references(&mut query, &resolved.references, &forms)?;
@@ -161,7 +173,10 @@ fn barrier(dialect: Dialect) -> LimitClause {
                 op: sqlparser::ast::UnaryOperator::Minus,
                 expr: Box::new(sql::integer(1)),
             }),
-            offset: Some(Offset { value: sql::integer(0), rows: OffsetRows::None }),
+            offset: Some(Offset {
+                value: sql::integer(0),
+                rows: OffsetRows::None,
+            }),
             limit_by: Vec::new(),
         },
     }

@@ -17,7 +17,10 @@ pub(super) fn column(name: &str) -> Expr {
 pub(super) fn integer(value: i64) -> Expr {
     let digits = Expr::Value(Value::Number(value.unsigned_abs().to_string(), false).into());
     if value < 0 {
-        Expr::Nested(Box::new(Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(digits) }))
+        Expr::Nested(Box::new(Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr: Box::new(digits),
+        }))
     } else {
         digits
     }
@@ -36,7 +39,11 @@ pub(super) fn null() -> Expr {
 }
 
 pub(super) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
-    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+    Expr::BinaryOp {
+        left: Box::new(left),
+        op,
+        right: Box::new(right),
+    }
 }
 
 pub(super) fn parens(expr: Expr) -> Expr {
@@ -44,7 +51,10 @@ pub(super) fn parens(expr: Expr) -> Expr {
 }
 
 pub(super) fn not(expr: Expr) -> Expr {
-    Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(parens(expr)) }
+    Expr::UnaryOp {
+        op: UnaryOperator::Not,
+        expr: Box::new(parens(expr)),
+    }
 }
 
 /// All of `exprs` joined by `op`, each in parentheses; `empty` if there are none.
@@ -110,18 +120,29 @@ pub(super) fn substr_from(expr: Expr, from: Expr) -> Expr {
 }
 
 pub(super) fn alias(name: Ident) -> TableAlias {
-    TableAlias { explicit: true, name, columns: Vec::new(), at: None }
+    TableAlias {
+        explicit: true,
+        name,
+        columns: Vec::new(),
+        at: None,
+    }
 }
 
 pub(super) fn item(expr: Expr, name: &str) -> SelectItem {
-    SelectItem::ExprWithAlias { expr, alias: encode(name) }
+    SelectItem::ExprWithAlias {
+        expr,
+        alias: encode(name),
+    }
 }
 
 /// `schema.name`, or `name` alone.
 pub(super) fn table(parts: &[&str]) -> TableFactor {
     TableFactor::Table {
         name: ObjectName(
-            parts.iter().map(|part| ObjectNamePart::Identifier(encode(part))).collect(),
+            parts
+                .iter()
+                .map(|part| ObjectNamePart::Identifier(encode(part)))
+                .collect(),
         ),
         alias: None,
         args: None,
@@ -151,7 +172,10 @@ pub(super) fn select(
         projection,
         exclude: None,
         into: None,
-        from: vec![TableWithJoins { relation, joins: Vec::new() }],
+        from: vec![TableWithJoins {
+            relation,
+            joins: Vec::new(),
+        }],
         lateral_views: Vec::new(),
         prewhere: None,
         selection,

@@ -62,54 +62,92 @@ const MIN_SPACED: usize = 10;
 /// Letters written as escapes that need none, at least.
 const MIN_NEEDLESS_ESCAPES: usize = 8;
 
-/// Literals that must be in a text for [`by_literal`] to find anything: the caller looks for them in
-/// the same pass as for the words of the detectors.
-pub(crate) const LITERALS: &[&str] = &[
-    "%2",
-    "%4",
-    "%6",
-    "%7",
-    "&#",
-    "\\u00",
-    "\\x",
-    ".-",
-    "-.",
-    "eht",
-    "uoy",
-    "taht",
-    "ruoy",
-    "tahw",
-    "siht",
-    "htiw",
-    "erehw",
-    "tuoba",
-    "drowssap",
-    "tpmorp",
-    "erongi",
-    "suoiverp",
-    "snoitcurtsni",
-    "gur",
-    "lbh",
-    "gung",
-    "jung",
-    "cnffjbeq",
-    "vtaber",
-    "cerivbhf",
-    "vafgehpgvba",
-    "flfgrz",
-    "cebzcg",
+/// An encoding that shows by literals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// Percent escapes, character references, `\u` and `\x`.
+    Escapes,
+    Morse,
+    Reversed,
+    Rot13,
+}
+
+/// A set of encodings.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Encodings(u8);
+
+impl Encodings {
+    /// All of them.
+    pub(crate) const ALL: Self = Self(u8::MAX);
+
+    pub(crate) fn add(&mut self, encoding: Encoding) {
+        self.0 |= 1 << encoding as u8;
+    }
+
+    fn has(self, encoding: Encoding) -> bool {
+        self.0 & 1 << encoding as u8 != 0
+    }
+}
+
+/// Literals one of which must be in a text for [`by_literal`] to find anything in that encoding: the
+/// caller looks for them in the same pass as for the words of the detectors.
+pub(crate) const LITERALS: &[(&str, Encoding)] = &[
+    ("%2", Encoding::Escapes),
+    ("%4", Encoding::Escapes),
+    ("%6", Encoding::Escapes),
+    ("%7", Encoding::Escapes),
+    ("&#", Encoding::Escapes),
+    ("\\u00", Encoding::Escapes),
+    ("\\x", Encoding::Escapes),
+    (".-", Encoding::Morse),
+    ("-.", Encoding::Morse),
+    ("eht", Encoding::Reversed),
+    ("uoy", Encoding::Reversed),
+    ("taht", Encoding::Reversed),
+    ("ruoy", Encoding::Reversed),
+    ("tahw", Encoding::Reversed),
+    ("siht", Encoding::Reversed),
+    ("htiw", Encoding::Reversed),
+    ("erehw", Encoding::Reversed),
+    ("tuoba", Encoding::Reversed),
+    ("drowssap", Encoding::Reversed),
+    ("tpmorp", Encoding::Reversed),
+    ("erongi", Encoding::Reversed),
+    ("suoiverp", Encoding::Reversed),
+    ("noitcurtsni", Encoding::Reversed),
+    (" gur ", Encoding::Rot13),
+    ("lbh", Encoding::Rot13),
+    ("gung", Encoding::Rot13),
+    ("jung ", Encoding::Rot13),
+    ("cnffjbeq", Encoding::Rot13),
+    ("vtaber", Encoding::Rot13),
+    ("cerivbhf", Encoding::Rot13),
+    ("vafgehpgvba", Encoding::Rot13),
+    ("flfgrz", Encoding::Rot13),
+    ("cebzcg", Encoding::Rot13),
 ];
 
-/// What the decoders find that need one of [`LITERALS`] in the text.
-pub(crate) fn by_literal(text: &[u8]) -> Vec<Decoded> {
-    [escapes(text), morse(text), reversed(text), rot13(text)]
-        .into_iter()
-        .flatten()
+/// What the decoders of `encodings` find.
+pub(crate) fn by_literal(text: &[u8], encodings: Encodings) -> Vec<Decoded> {
+    type Decoder = fn(&[u8]) -> Option<Decoded>;
+    let decoders: [(Encoding, Decoder); 4] = [
+        (Encoding::Escapes, escapes),
+        (Encoding::Morse, morse),
+        (Encoding::Reversed, reversed),
+        (Encoding::Rot13, rot13),
+    ];
+    decoders
+        .iter()
+        .filter(|(encoding, _)| encodings.has(*encoding))
+        .filter_map(|(_, decode)| decode(text))
         .collect()
 }
 
 /// What the decoders find that go by the shape of the words.
 pub(crate) fn by_shape(text: &[u8]) -> Vec<Decoded> {
+    if text.len() < MIN_RUN {
+        return Vec::new();
+    }
     let shape = Shape::of(text);
     let mut found = Vec::new();
     if shape.longest >= MIN_RUN {
@@ -234,7 +272,7 @@ fn hex(run: &[u8]) -> Option<Vec<u8>> {
         .strip_prefix(b"0x")
         .or_else(|| run.strip_prefix(b"0X"))
         .unwrap_or(run);
-    if digits.len() % 2 != 0 || !digits.iter().all(u8::is_ascii_hexdigit) {
+    if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;
     }
     digits
@@ -281,18 +319,18 @@ fn escapes(text: &[u8]) -> Option<Decoded> {
     let (mut escapes, mut needless) = (0_usize, 0_usize);
     let mut rest = text;
     while let Some((first, tail)) = rest.split_first() {
-        if matches!(first, b'%' | b'&' | b'\\') {
-            if let Some((c, after)) = escape(rest) {
-                escapes += 1;
-                needless += usize::from(c.is_ascii_alphabetic());
-                match u8::try_from(u32::from(c)) {
-                    // Percent escapes are bytes of UTF-8, the others code points.
-                    Ok(byte) if byte.is_ascii() || *first == b'%' => decoded.push(byte),
-                    _ => decoded.extend(c.encode_utf8(&mut [0; 4]).as_bytes()),
-                }
-                rest = after;
-                continue;
+        if matches!(first, b'%' | b'&' | b'\\')
+            && let Some((c, after)) = escape(rest)
+        {
+            escapes += 1;
+            needless += usize::from(c.is_ascii_alphabetic());
+            match u8::try_from(u32::from(c)) {
+                // Percent escapes are bytes of UTF-8, the others code points.
+                Ok(byte) if byte.is_ascii() || *first == b'%' => decoded.push(byte),
+                _ => decoded.extend(c.encode_utf8(&mut [0; 4]).as_bytes()),
             }
+            rest = after;
+            continue;
         }
         decoded.push(*first);
         rest = tail;
@@ -516,7 +554,11 @@ fn is_prose(bytes: &[u8]) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-    use super::{Decoded, Sign, by_literal, by_shape};
+    use super::{Decoded, Encodings, Sign, by_shape};
+
+    fn by_literal(text: &[u8]) -> Vec<Decoded> {
+        super::by_literal(text, Encodings::ALL)
+    }
 
     fn check(decoded: &[Decoded], text: &str, sign: Option<Sign>) {
         assert!(

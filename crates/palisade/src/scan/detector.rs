@@ -15,7 +15,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use serde::{Serialize, Serializer};
 
 use crate::scan::{
-    decode::{self, Decoded, Sign},
+    decode::{self, Decoded, Encoding, Encodings, Sign},
     normalize::normalize,
     registry::DETECTORS,
 };
@@ -95,6 +95,8 @@ const DECODE_DEPTH: usize = 2;
 const DECODED_PER_BYTE: usize = 12;
 /// Bytes before and after a literal in which a pattern must match.
 const WINDOW: usize = 300;
+/// Texts below this many bytes seldom hold any literal.
+const SHORT: usize = 128;
 
 /// A set of detectors, a bit each in the order of the registry.
 #[derive(Default, Clone, Copy)]
@@ -141,17 +143,15 @@ fn scan_layer(text: &[u8], depth: usize, budget: &mut usize, hits: &mut Hits) {
         folded = normal.folded;
         Cow::Owned(normal.text.into_bytes())
     };
-    let may_be_encoded = MATCHER.scan(&text, hits);
+    let encodings = MATCHER.scan_collapsed(&text, hits);
     if let Some(folded) = folded {
-        MATCHER.scan(folded.as_bytes(), hits);
+        MATCHER.scan_collapsed(folded.as_bytes(), hits);
     }
     let Some(depth) = depth.checked_sub(1) else {
         return;
     };
     let mut layers = decode::by_shape(&text);
-    if may_be_encoded {
-        layers.extend(decode::by_literal(&text));
-    }
+    layers.extend(decode::by_literal(&text, encodings));
     for Decoded { text, sign } in layers {
         let Some(left) = budget.checked_sub(text.len()) else {
             return;
@@ -166,11 +166,20 @@ fn scan_layer(text: &[u8], depth: usize, budget: &mut usize, hits: &mut Hits) {
 
 static MATCHER: LazyLock<Matcher> = LazyLock::new(Matcher::new);
 
+/// What a literal is for.
+#[derive(Debug, Clone, Copy)]
+enum Owner {
+    /// An anchor of the detector with this index.
+    Detector(usize),
+    /// It shows that text may be in this encoding.
+    Decoder(Encoding),
+}
+
 struct Matcher {
     /// None only if it could not be built, which a test excludes; then every pattern is tried.
     literals: Option<AhoCorasick>,
-    /// For each literal the detector it is an anchor of, or none for one of the decoders.
-    owners: Vec<Option<usize>>,
+    /// What each literal is for.
+    owners: Vec<Owner>,
     /// For each detector its patterns as one; none if it has none.
     patterns: Vec<Option<Regex>>,
 }
@@ -181,10 +190,12 @@ impl Matcher {
         let mut owners = Vec::new();
         for (index, detector) in DETECTORS.iter().enumerate() {
             literals.extend(detector.anchors);
-            owners.resize(literals.len(), Some(index));
+            owners.resize(literals.len(), Owner::Detector(index));
         }
-        literals.extend(decode::LITERALS);
-        owners.resize(literals.len(), None);
+        for (literal, encoding) in decode::LITERALS {
+            literals.push(literal);
+            owners.push(Owner::Decoder(*encoding));
+        }
         let literals = AhoCorasick::builder()
             .ascii_case_insensitive(true)
             .kind(Some(AhoCorasickKind::DFA))
@@ -197,29 +208,66 @@ impl Matcher {
         }
     }
 
-    /// Adds the detectors whose patterns match; says whether the decoders have anything to go by.
-    fn scan(&self, text: &[u8], hits: &mut Hits) -> bool {
+    /// As [`scan`](Self::scan), with runs of white space as one: a line break if one is in it, else a space.
+    fn scan_collapsed(&self, text: &[u8], hits: &mut Hits) -> Encodings {
+        // Folded without an early exit in each block, so that it runs many bytes at a time.
+        let control = |block: &[u8]| block.iter().fold(false, |any, b| any | (*b < b' '));
+        let has_control = text.chunks(256).any(control);
+        let has_run = text.windows(2).fold(false, |any, pair| {
+            any | matches!(pair, [a, b] if *a <= b' ' && *b <= b' ')
+        });
+        if !has_control && !has_run {
+            return self.scan(text, text, hits);
+        }
+        if !has_run && !text.contains(&b'\t') && !text.contains(&b'\r') {
+            return self.scan(&in_one_line(text), text, hits);
+        }
+        let mut collapsed: Vec<u8> = Vec::with_capacity(text.len());
+        let mut after_space = false;
+        for byte in text {
+            let space = byte.is_ascii_whitespace();
+            if !space {
+                collapsed.push(*byte);
+            } else if !after_space {
+                collapsed.push(if *byte == b'\n' { b'\n' } else { b' ' });
+            } else if *byte == b'\n'
+                && let Some(last) = collapsed.last_mut()
+            {
+                *last = b'\n';
+            }
+            after_space = space;
+        }
+        self.scan(&in_one_line(&collapsed), &collapsed, hits)
+    }
+
+    /// Adds the detectors whose patterns match `text`; says which encodings the text may be in.
+    /// `line` is the same with spaces for line breaks: literals of two words are looked for in it.
+    fn scan(&self, line: &[u8], text: &[u8], hits: &mut Hits) -> Encodings {
         let Some(literals) = &self.literals else {
             for (index, pattern) in self.patterns.iter().enumerate() {
                 if pattern.as_ref().is_some_and(|p| p.is_match(text)) {
                     hits.add(index);
                 }
             }
-            return true;
+            return Encodings::ALL;
         };
-        let mut may_be_encoded = false;
+        let mut encodings = Encodings::default();
+        // Most short cells hold no literal at all, and that is told faster than where they are.
+        if line.len() < SHORT && !literals.is_match(line) {
+            return encodings;
+        }
         // For each detector the stretch that its patterns are still to be tried on. Stretches that touch
         // are one, so that no byte is tried twice by the same detector.
         let mut open = [(0_usize, 0_usize); DETECTORS.len()];
-        for found in literals.find_overlapping_iter(text) {
-            let Some(index) = self
-                .owners
-                .get(found.pattern().as_usize())
-                .copied()
-                .flatten()
-            else {
-                may_be_encoded = true;
-                continue;
+        let mut touched = Hits::default();
+        for found in literals.find_overlapping_iter(line) {
+            let index = match self.owners.get(found.pattern().as_usize()) {
+                Some(Owner::Detector(index)) => *index,
+                Some(Owner::Decoder(encoding)) => {
+                    encodings.add(*encoding);
+                    continue;
+                }
+                None => continue,
             };
             let Some((start, end)) = open.get_mut(index) else {
                 continue;
@@ -228,16 +276,21 @@ impl Matcher {
                 found.start().saturating_sub(WINDOW),
                 found.end().saturating_add(WINDOW).min(text.len()),
             );
+            touched.add(index);
             if from > *end {
                 self.try_patterns(text, index, (*start, *end), hits);
                 *start = from;
             }
             *end = to;
         }
-        for (index, stretch) in open.into_iter().enumerate() {
-            self.try_patterns(text, index, stretch, hits);
+        while touched.0 != 0 {
+            let index = usize::try_from(touched.0.trailing_zeros()).unwrap_or(0);
+            touched.0 &= touched.0 - 1;
+            if let Some(stretch) = open.get(index) {
+                self.try_patterns(text, index, *stretch, hits);
+            }
         }
-        may_be_encoded
+        encodings
     }
 
     fn try_patterns(
@@ -259,6 +312,13 @@ impl Matcher {
     }
 }
 
+/// Spaces for line breaks and other control characters; nothing moves.
+fn in_one_line(text: &[u8]) -> Vec<u8> {
+    text.iter()
+        .map(|b| if *b < b' ' { b' ' } else { *b })
+        .collect()
+}
+
 fn compile(detector: &'static Detector) -> Option<Regex> {
     if detector.patterns.is_empty() {
         return None;
@@ -278,7 +338,7 @@ fn compile(detector: &'static Detector) -> Option<Regex> {
 }
 
 /// Fills in the abbreviations of the registry: `~n` is at most n words, `_` is what stands between
-/// words.
+/// words, a space is any one white space.
 fn expand(pattern: &str) -> String {
     let mut full = String::with_capacity(pattern.len() * 2);
     let mut chars = pattern.chars().peekable();
@@ -289,10 +349,14 @@ fn expand(pattern: &str) -> String {
                 full.extend(chars.next());
             }
             '~' => {
-                let most = chars.next().unwrap_or('1');
-                full.push_str(&format!(r"(?:[\w'`.-]{{1,24}}[^\w.]{{1,4}}){{0,{most}}}?"));
+                let mut most = String::new();
+                while let Some(digit) = chars.next_if(char::is_ascii_digit) {
+                    most.push(digit);
+                }
+                full.push_str(&format!(r"(?:[\w'`]+[^\w]+){{0,{most}}}?"));
             }
-            '_' => full.push_str(r"(?:[^\w]{1,4})"),
+            ' ' => full.push_str(r"\s"),
+            '_' => full.push_str(r"(?:[^\w]+)"),
             _ => full.push(c),
         }
     }
@@ -301,7 +365,12 @@ fn expand(pattern: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    #![allow(
+        clippy::unwrap_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
 
     use std::collections::BTreeSet;
 
@@ -413,6 +482,8 @@ mod tests {
         let disguises = [
             plain.to_uppercase(),
             plain.replace(' ', "\n\t"),
+            plain.replace(' ', "\n"),
+            plain.replace(' ', "\u{c}"),
             plain.replace(' ', "\u{00A0}"),
             encode(&|c| format!("{c}\u{200B}")),
             encode(&|c| format!("%{:02X}", u32::from(c))),

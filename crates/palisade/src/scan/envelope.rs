@@ -203,8 +203,8 @@ mod tests {
     use super::*;
     use crate::{
         code::Code,
-        guard::RowSink,
         scan::{Action, OutputColumn, ScanPlan, ScanSession},
+        value::RowSink,
         value::Value,
     };
 

@@ -1,5 +1,6 @@
 //! After the database: what comes back is searched for text that would instruct a model.
 
+mod answers;
 mod decode;
 pub mod detector;
 mod disguises;

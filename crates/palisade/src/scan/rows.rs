@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use crate::{
     code::Code,
-    guard::RowSink,
     rejection::Rejection,
     scan::{
         OutputColumn, ScanPlan,
         detector::{Detector, scan_text},
         envelope::Marker,
     },
+    value::RowSink,
     value::Value,
 };
 

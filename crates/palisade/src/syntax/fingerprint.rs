@@ -97,6 +97,9 @@ mod tests {
         let b = of("select  x from \"Weird\" /* hi */ where y='other' and z in (3,4)");
         assert_eq!(a, b);
         assert!(!of("SELECT \"a secret\"").normalized.contains("secret"));
-        assert_ne!(a.id, of("SELECT z FROM \"Weird\" WHERE y = '' AND z IN (1, 2)").id);
+        assert_ne!(
+            a.id,
+            of("SELECT z FROM \"Weird\" WHERE y = '' AND z IN (1, 2)").id
+        );
     }
 }

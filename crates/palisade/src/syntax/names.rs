@@ -15,7 +15,11 @@ pub(crate) fn decode(ident: &Ident) -> Cow<'_, str> {
         Some(_) | None => return Cow::Borrowed(&ident.value),
     };
     if ident.value.contains(doubled) {
-        Cow::Owned(ident.value.replace(doubled, doubled.get(..1).unwrap_or_default()))
+        Cow::Owned(
+            ident
+                .value
+                .replace(doubled, doubled.get(..1).unwrap_or_default()),
+        )
     } else {
         Cow::Borrowed(&ident.value)
     }

@@ -179,7 +179,10 @@ impl Outline {
             }
         }
         if !any {
-            return Err(Rejection::new(Code::SyntaxEmpty, "the text holds no statement"));
+            return Err(Rejection::new(
+                Code::SyntaxEmpty,
+                "the text holds no statement",
+            ));
         }
         for level in levels {
             longest = longest.max(level.chain());
@@ -200,7 +203,12 @@ impl Outline {
         if items.len() != count {
             return None;
         }
-        let mut cursor = Cursor { text, offset: 0, line: 1, column: 1 };
+        let mut cursor = Cursor {
+            text,
+            offset: 0,
+            line: 1,
+            column: 1,
+        };
         items
             .iter()
             .map(|(start, end)| {
@@ -238,7 +246,8 @@ impl Outline {
 
     fn close_projection(&mut self, mut projection: Projection) {
         projection.items.extend(projection.current.take());
-        self.projections.insert(projection.keyword, projection.items);
+        self.projections
+            .insert(projection.keyword, projection.items);
     }
 }
 
@@ -283,7 +292,10 @@ impl Level {
                 return ended;
             }
             Some(Keyword::DISTINCT | Keyword::ALL)
-                if self.select.as_ref().is_some_and(|p| p.items.is_empty() && p.current.is_none()) =>
+                if self
+                    .select
+                    .as_ref()
+                    .is_some_and(|p| p.items.is_empty() && p.current.is_none()) =>
             {
                 return None;
             }
@@ -347,7 +359,11 @@ fn check_characters(token: &Token) -> Result<(), Rejection> {
         }
         Token::Placeholder(text) => text.as_str(),
         Token::Char(c) => {
-            return if hides_meaning(*c) { Err(hidden(*c)) } else { Ok(()) };
+            return if hides_meaning(*c) {
+                Err(hidden(*c))
+            } else {
+                Ok(())
+            };
         }
         _ => return Ok(()),
     };
@@ -363,7 +379,10 @@ fn check_characters(token: &Token) -> Result<(), Rejection> {
 fn hidden(c: char) -> Rejection {
     Rejection::new(
         Code::SyntaxCharacter,
-        format!("the character U+{:04X} stands outside of a string literal", u32::from(c)),
+        format!(
+            "the character U+{:04X} stands outside of a string literal",
+            u32::from(c)
+        ),
     )
 }
 

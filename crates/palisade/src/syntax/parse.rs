@@ -40,13 +40,20 @@ pub(crate) fn parse<T>(
         ));
     }
     if text.contains('\0') {
-        return Err(Rejection::new(Code::SyntaxCharacter, "the statement holds a NUL character"));
+        return Err(Rejection::new(
+            Code::SyntaxCharacter,
+            "the statement holds a NUL character",
+        ));
     }
     let tokens = tokenize(text, dialect)?;
     let outline = Outline::read(&tokens, limits)?;
     super::with_stack(outline.levels, move || {
         let query = parse_tokens(tokens, dialect, limits)?;
-        with(ParsedQuery { text, query, outline })
+        with(ParsedQuery {
+            text,
+            query,
+            outline,
+        })
     })
 }
 
@@ -89,10 +96,14 @@ pub(super) fn parse_tokens(
     match (statements.pop(), statements.is_empty()) {
         (Some(Statement::Query(query)), true) => Ok(query),
         (Some(other), true) => Err(not_allowed(kind::name(&other))),
-        (Some(_), false) => {
-            Err(Rejection::new(Code::SyntaxMultiple, "the text holds more than one statement"))
-        }
-        (None, _) => Err(Rejection::new(Code::SyntaxEmpty, "the text holds no statement")),
+        (Some(_), false) => Err(Rejection::new(
+            Code::SyntaxMultiple,
+            "the text holds more than one statement",
+        )),
+        (None, _) => Err(Rejection::new(
+            Code::SyntaxEmpty,
+            "the text holds no statement",
+        )),
     }
 }
 
@@ -117,14 +128,72 @@ fn unparsed(error: &ParserError, first: Option<&str>) -> Rejection {
 /// Words that begin statements of one engine or another.
 fn is_verb(word: &str) -> bool {
     const VERBS: &[&str] = &[
-        "ABORT", "ALTER", "ANALYZE", "ATTACH", "BEGIN", "CALL", "CLUSTER", "COMMENT", "COMMIT",
-        "COPY", "CREATE", "DEALLOCATE", "DECLARE", "DELETE", "DESC", "DESCRIBE", "DETACH",
-        "DISCARD", "DO", "DROP", "END", "EXECUTE", "EXPLAIN", "FETCH", "FLUSH", "GRANT",
-        "HANDLER", "IMPORT", "INSERT", "INSTALL", "KILL", "LISTEN", "LOAD", "LOCK", "MERGE",
-        "MOVE", "NOTIFY", "OPTIMIZE", "PRAGMA", "PREPARE", "PURGE", "REASSIGN", "REFRESH",
-        "REINDEX", "RELEASE", "RENAME", "REPAIR", "REPLACE", "RESET", "REVOKE", "ROLLBACK",
-        "SAVEPOINT", "SECURITY", "SET", "SHOW", "SHUTDOWN", "START", "STOP", "TABLE", "TRUNCATE",
-        "UNLISTEN", "UNLOCK", "UPDATE", "USE", "VACUUM", "XA",
+        "ABORT",
+        "ALTER",
+        "ANALYZE",
+        "ATTACH",
+        "BEGIN",
+        "CALL",
+        "CLUSTER",
+        "COMMENT",
+        "COMMIT",
+        "COPY",
+        "CREATE",
+        "DEALLOCATE",
+        "DECLARE",
+        "DELETE",
+        "DESC",
+        "DESCRIBE",
+        "DETACH",
+        "DISCARD",
+        "DO",
+        "DROP",
+        "END",
+        "EXECUTE",
+        "EXPLAIN",
+        "FETCH",
+        "FLUSH",
+        "GRANT",
+        "HANDLER",
+        "IMPORT",
+        "INSERT",
+        "INSTALL",
+        "KILL",
+        "LISTEN",
+        "LOAD",
+        "LOCK",
+        "MERGE",
+        "MOVE",
+        "NOTIFY",
+        "OPTIMIZE",
+        "PRAGMA",
+        "PREPARE",
+        "PURGE",
+        "REASSIGN",
+        "REFRESH",
+        "REINDEX",
+        "RELEASE",
+        "RENAME",
+        "REPAIR",
+        "REPLACE",
+        "RESET",
+        "REVOKE",
+        "ROLLBACK",
+        "SAVEPOINT",
+        "SECURITY",
+        "SET",
+        "SHOW",
+        "SHUTDOWN",
+        "START",
+        "STOP",
+        "TABLE",
+        "TRUNCATE",
+        "UNLISTEN",
+        "UNLOCK",
+        "UPDATE",
+        "USE",
+        "VACUUM",
+        "XA",
     ];
     VERBS.binary_search(&word).is_ok()
 }
@@ -142,7 +211,9 @@ mod tests {
     use super::*;
 
     fn code(text: &str) -> Option<Code> {
-        parse(text, Dialect::Sqlite, &Limits::default(), |_| Ok(())).err().map(|r| r.code())
+        parse(text, Dialect::Sqlite, &Limits::default(), |_| Ok(()))
+            .err()
+            .map(|r| r.code())
     }
 
     #[test]
@@ -156,7 +227,10 @@ mod tests {
             ("-- nothing\n/* at all */", Some(Code::SyntaxEmpty)),
             ("SELECT 1; DROP TABLE t", Some(Code::SyntaxMultiple)),
             ("SELECT 1;;DROP TABLE t", Some(Code::SyntaxMultiple)),
-            ("SELECT 1 /*!;DROP TABLE t*/", Some(Code::SyntaxExecutableComment)),
+            (
+                "SELECT 1 /*!;DROP TABLE t*/",
+                Some(Code::SyntaxExecutableComment),
+            ),
             ("SELECT 1 /*M! + 1 */", Some(Code::SyntaxExecutableComment)),
             ("SELECT 'a\0b'", Some(Code::SyntaxCharacter)),
             ("SELECT\u{200b}x FROM t", Some(Code::SyntaxCharacter)),
@@ -191,7 +265,8 @@ mod tests {
 
     #[test]
     fn items_keep_their_text() {
-        let text = "SELECT DISTINCT a,  count( * ) AS n, (SELECT x, y FROM u) /* c */, f(a, b)\nFROM t";
+        let text =
+            "SELECT DISTINCT a,  count( * ) AS n, (SELECT x, y FROM u) /* c */, f(a, b)\nFROM t";
         let texts = parse(text, Dialect::Sqlite, &Limits::default(), |parsed| {
             let mut all: Vec<_> = parsed.outline.projections.keys().copied().collect();
             all.sort();

@@ -26,5 +26,9 @@ pub(crate) fn print_stable(
     };
     let tokens = parse::tokenize(&text, dialect).map_err(|_| unstable())?;
     let again = parse::parse_tokens(tokens, dialect, limits).map_err(|_| unstable())?;
-    if *again == *query { Ok((text, again)) } else { Err(unstable()) }
+    if *again == *query {
+        Ok((text, again))
+    } else {
+        Err(unstable())
+    }
 }

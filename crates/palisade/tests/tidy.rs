@@ -1,0 +1,229 @@
+//! The house rules that no compiler checks: layers, foreign crates, file sizes, catch-all arms.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use regex::Regex;
+
+/// The modules of the core, each layer above those that may import from it (ARCHITECTURE.md).
+const LAYERS: &[&[&str]] = &[
+    &[
+        "ident",
+        "dialect",
+        "code",
+        "digest",
+        "limits",
+        "rejection",
+        "value",
+        "host",
+    ],
+    &["catalog", "session", "access"],
+    &["syntax"],
+    &["policy"],
+    &["lineage", "resolve"],
+    &["scan"],
+    &["rewrite"],
+    &["audit"],
+    &["error", "firewall"],
+    &["guard"],
+];
+
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if path.file_name().unwrap() != "target" {
+                files.extend(sources(&path));
+            }
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+fn core() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// The text of a file without its tests and comments.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let text = text
+        .split("#[cfg(test)]\nmod tests")
+        .next()
+        .unwrap()
+        .to_owned();
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn module(path: &Path) -> String {
+    let relative = path.strip_prefix(core()).unwrap();
+    let first = relative
+        .components()
+        .next()
+        .unwrap()
+        .as_os_str()
+        .to_str()
+        .unwrap();
+    first.trim_end_matches(".rs").to_owned()
+}
+
+fn layer(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|layer| layer.contains(&module))
+}
+
+fn is_test_only(path: &Path) -> bool {
+    let name = path.file_name().unwrap().to_str().unwrap();
+    matches!(name, "tests.rs" | "fixture.rs" | "model.rs")
+}
+
+#[test]
+fn modules_import_only_from_layers_above() {
+    let single = Regex::new(r"\bcrate::(\w+)").unwrap();
+    let group = Regex::new(r"(?s)use crate::\{(.*?)\n?\};").unwrap();
+    let inner = Regex::new(r"(?:^|[,{]\s*)(\w+)").unwrap();
+    let mut wrong = Vec::new();
+    for path in sources(&core()) {
+        let from = module(&path);
+        if from == "lib" || is_test_only(&path) {
+            continue;
+        }
+        let own = layer(&from).unwrap_or_else(|| panic!("`{from}` is in no layer"));
+        let text = code(&path);
+        let mut imports: Vec<String> = single
+            .captures_iter(&text)
+            .map(|c| c[1].to_owned())
+            .collect();
+        for capture in group.captures_iter(&text) {
+            // Only the first words of a group's items are modules.
+            let mut depth = 0;
+            let mut top = String::new();
+            for c in capture[1].chars() {
+                match c {
+                    '{' => depth += 1,
+                    '}' => depth -= 1,
+                    _ if depth == 0 => top.push(c),
+                    _ => {}
+                }
+            }
+            imports.extend(inner.captures_iter(&top).map(|c| c[1].to_owned()));
+        }
+        for import in imports {
+            if let Some(theirs) = layer(&import)
+                && theirs > own
+            {
+                wrong.push(format!("{}: `{from}` imports `{import}`", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn foreign_crates_stay_where_they_belong() {
+    let allowed: &[(&str, &[&str])] = &[
+        ("sqlparser", &["syntax", "resolve", "rewrite"]),
+        ("cedar_policy", &["policy"]),
+        ("stacker", &["syntax"]),
+        ("sha2", &["digest"]),
+        ("regex", &["scan"]),
+        ("aho_corasick", &["scan"]),
+        ("unicode_normalization", &["scan"]),
+        ("toml", &["policy"]),
+    ];
+    let mut wrong = Vec::new();
+    for path in sources(&core()) {
+        let from = module(&path);
+        let text = code(&path);
+        for (krate, modules) in allowed {
+            let named = Regex::new(&format!(r"\b{krate}::")).unwrap();
+            if named.is_match(&text) && !modules.contains(&from.as_str()) {
+                wrong.push(format!("{}: names `{krate}`", path.display()));
+            }
+        }
+        for banned in [
+            "std::fs",
+            "std::env",
+            "std::net",
+            "std::process",
+            "SystemTime",
+            "Instant::",
+        ] {
+            if text.contains(banned) {
+                wrong.push(format!("{}: the core has no `{banned}`", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn files_are_small() {
+    let root = core().join("../../..");
+    let mut wrong = Vec::new();
+    for dir in ["crates", "benches", "fuzz"] {
+        for path in sources(&root.join(dir)) {
+            let size = fs::metadata(&path).unwrap().len();
+            if size > 40 * 1024 {
+                wrong.push(format!("{}: {size} bytes", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// In the code that decides about a tree, a catch-all arm may only refuse, and a pattern names every
+/// field: what a parser upgrade adds must not slip through.
+#[test]
+fn catch_all_arms_only_refuse() {
+    let arm = Regex::new(r"(?m)^\s*_ => *(\{\s*)?(.*)$").unwrap();
+    let refuses = Regex::new(
+        r"^(return )?(Found::Ambiguous|Err\(|None\b|false\b|unsupported|\w+\(\)\))|^return Err",
+    )
+    .unwrap();
+    let rest = Regex::new(r"[{,]\s*\.\.\s*[})]").unwrap();
+    let mut wrong = Vec::new();
+    for path in sources(&core()) {
+        if !matches!(module(&path).as_str(), "resolve" | "rewrite") || is_test_only(&path) {
+            continue;
+        }
+        let text = code(&path);
+        for capture in arm.captures_iter(&text) {
+            if !refuses.is_match(capture[2].trim()) {
+                wrong.push(format!("{}: `_ => {}`", path.display(), &capture[2]));
+            }
+        }
+        if let Some(found) = rest.find(&text) {
+            wrong.push(format!("{}: `{}`", path.display(), found.as_str()));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Names of the core's public interface that would tie embedders to a parser or policy engine.
+#[test]
+fn no_foreign_type_is_public() {
+    let public =
+        Regex::new(r"(?m)^\s*pub (fn|struct|enum|trait|use|type)[^\n]*(sqlparser|cedar_policy)")
+            .unwrap();
+    for path in sources(&core()) {
+        let text = code(&path);
+        assert!(!public.is_match(&text), "{}", path.display());
+    }
+}
