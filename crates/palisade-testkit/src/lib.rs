@@ -1,1 +1,4 @@
+//! What tests, fuzz targets and benches share. Never published.
 
+pub mod fixture;
+pub mod properties;

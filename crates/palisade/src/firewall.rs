@@ -8,6 +8,7 @@ mod trace;
 
 use std::sync::Arc;
 
+pub use crate::syntax::Fingerprint;
 pub use catalogue::{VisibleColumn, VisibleForeignKey, VisibleRelation};
 pub use trace::{ColumnTrace, RelationTrace, Trace};
 
@@ -21,7 +22,7 @@ use crate::{
     resolve::{self, Mode, Visible},
     rewrite::{self, RewrittenStatement},
     session::Session,
-    syntax::{self, Fingerprint},
+    syntax,
     value::Params,
 };
 

@@ -60,9 +60,12 @@ impl<'a> Resolver<'a> {
             _ => return None,
         };
         match found {
-            Found::Column(lineage, name) | Found::RowIdAlias(lineage, name) => {
-                Some((lineage, name))
-            }
+            Found::Column(lineage, name)
+            | Found::RowIdAlias {
+                lineage,
+                qualifier: _,
+                name,
+            } => Some((lineage, name)),
             Found::RowId => Some((Lineage::default(), "rowid".to_owned())),
             Found::Alias(_) | Found::Ambiguous | Found::Nothing => None,
         }
@@ -446,8 +449,16 @@ impl<'a> Resolver<'a> {
                 normalise(ident);
                 lineage
             }
-            Found::RowIdAlias(lineage, name) => {
-                *ident = encode(&name);
+            Found::RowIdAlias {
+                lineage,
+                qualifier,
+                name,
+            } => {
+                let name = encode(&name);
+                *expr = match qualifier {
+                    Some(qualifier) => Expr::CompoundIdentifier(vec![encode(&qualifier), name]),
+                    None => Expr::Identifier(name),
+                };
                 lineage
             }
             Found::RowId => return Ok(()),

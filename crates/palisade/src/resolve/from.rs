@@ -410,13 +410,12 @@ impl<'a> Resolver<'a> {
         let Some(relation) = found else {
             return Err(self.unknown_relation(&shown));
         };
-        self.relation(name, alias, relation, alias_key, &shown)
+        self.relation(name, relation, alias_key, &shown)
     }
 
     fn relation(
         &mut self,
         name: &mut ObjectName,
-        alias: &mut Option<TableAlias>,
         relation: &'a Relation,
         alias_key: Option<String>,
         shown: &str,

@@ -43,8 +43,13 @@ pub(super) enum Columns<'a> {
 pub(super) enum Found {
     /// A column of a source.
     Column(Lineage, String),
-    /// The row id of a relation with an INTEGER PRIMARY KEY: this column's name.
-    RowIdAlias(Lineage, String),
+    /// The row id of a relation with an INTEGER PRIMARY KEY: this column.
+    RowIdAlias {
+        lineage: Lineage,
+        /// The source's qualifier: the column's bare name may be another's too.
+        qualifier: Option<String>,
+        name: String,
+    },
     /// The row id of a relation without.
     RowId,
     /// An output of the same SELECT, by its alias.
@@ -115,7 +120,7 @@ impl<'a> Columns<'a> {
     }
 
     /// What `rowid` means in this source, where no column is called so.
-    fn rowid(&self) -> Option<Found> {
+    fn rowid(&self, qualifier: Option<&str>) -> Option<Found> {
         match self {
             Self::Derived(_) => None,
             Self::Relation {
@@ -125,8 +130,11 @@ impl<'a> Columns<'a> {
             } => match relation.rowid_alias {
                 Some(index) => {
                     let key = &relation.column(index)?.key;
-                    self.find(key)
-                        .map(|(lineage, name)| Found::RowIdAlias(lineage, name.to_owned()))
+                    self.find(key).map(|(lineage, name)| Found::RowIdAlias {
+                        lineage,
+                        qualifier: qualifier.map(str::to_owned),
+                        name: name.to_owned(),
+                    })
                 }
                 None => (relation.has_rowid && !decision.has_obligation()).then_some(Found::RowId),
             },
@@ -153,7 +161,11 @@ impl<'a, 's> Scope<'a, 's> {
                 None => Found::Nothing,
             },
             found @ (Found::Column(..)
-            | Found::RowIdAlias(..)
+            | Found::RowIdAlias {
+                lineage: _,
+                qualifier: _,
+                name: _,
+            }
             | Found::RowId
             | Found::Alias(_)
             | Found::Ambiguous) => found,
@@ -189,7 +201,7 @@ impl<'a, 's> Scope<'a, 's> {
                 .sources
                 .iter()
                 .filter(|s| qualifier.is_none() || s.qualifier.as_deref() == qualifier)
-                .filter_map(|s| s.columns.rowid());
+                .filter_map(|s| s.columns.rowid(s.qualifier.as_deref()));
             return match (rowids.next(), rowids.next()) {
                 (Some(found), None) => found,
                 (Some(_), Some(_)) => Found::Ambiguous,

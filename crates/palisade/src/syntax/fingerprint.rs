@@ -23,7 +23,11 @@ pub struct Fingerprint {
 /// literal unless `is_name` knows it. Text that cannot be split into tokens has an empty
 /// normalisation, because nobody can say which part of it is a literal.
 #[must_use]
-pub fn fingerprint(text: &str, dialect: Dialect, is_name: impl Fn(&str) -> bool) -> Fingerprint {
+pub(crate) fn fingerprint(
+    text: &str,
+    dialect: Dialect,
+    is_name: impl Fn(&str) -> bool,
+) -> Fingerprint {
     let mut normalized = String::with_capacity(text.len());
     for TokenWithSpan { token, span: _ } in parse::tokenize(text, dialect).unwrap_or_default() {
         let piece = match &token {

@@ -10,8 +10,9 @@ mod parse;
 mod print;
 mod stack;
 
+pub use fingerprint::Fingerprint;
+pub(crate) use fingerprint::fingerprint;
 pub(crate) use fingerprint::words;
-pub use fingerprint::{Fingerprint, fingerprint};
 pub(crate) use names::{decode, encode};
 pub(crate) use outline::{Outline, named};
 pub(crate) use parse::{ParsedQuery, parse, parse_view};

@@ -1,0 +1,85 @@
+//! What must hold for every input; fuzz targets and replayed regressions call these.
+
+#![expect(
+    clippy::panic,
+    reason = "a property that does not hold must stop the fuzzer"
+)]
+
+use palisade::{
+    firewall::{Decision, Firewall},
+    session::{Principal, Session},
+    value::Params,
+};
+
+use crate::fixture;
+
+/// Whatever the text, the firewall answers: no panic, no abort, and a refusal says what to do.
+pub fn parse_total(data: &[u8]) {
+    let Ok(sql) = std::str::from_utf8(data) else {
+        return;
+    };
+    match decide(fixture::permissive(), sql) {
+        Some(Decision::Allow(statement)) => assert!(!statement.sql().is_empty()),
+        Some(Decision::Reject(why)) => {
+            assert!(!why.message().is_empty());
+            assert!(!why.for_agent().remediation_hint.is_empty());
+        }
+        None => {}
+    }
+}
+
+/// What was printed for execution means the same when it is read again: it is permitted, and comes
+/// out as the same text.
+pub fn print_roundtrip(data: &[u8]) {
+    let Ok(sql) = std::str::from_utf8(data) else {
+        return;
+    };
+    let Some(Decision::Allow(first)) = decide(fixture::permissive(), sql) else {
+        return;
+    };
+    match decide(fixture::permissive(), first.sql()) {
+        Some(Decision::Allow(second)) => assert_eq!(first.sql(), second.sql(), "from {sql:?}"),
+        Some(Decision::Reject(why)) => {
+            // What we add may exceed what an agent may write: limits, and a line break in the name
+            // of a column that is named after its text.
+            let ours = why.code().slug().starts_with("limit.")
+                || why.code() == palisade::code::Code::SyntaxCharacter;
+            assert!(ours, "{why} for {:?}", first.sql());
+        }
+        None => {}
+    }
+}
+
+/// Under obligations nothing raw stands outside of its source form, in any statement that passes.
+pub fn check_total(data: &[u8]) {
+    let Ok(sql) = std::str::from_utf8(data) else {
+        return;
+    };
+    let Some(Decision::Allow(statement)) = decide(fixture::restricted(), sql) else {
+        return;
+    };
+    let reads = statement.engine_reads();
+    assert!(
+        !reads.contains(&("users".to_owned(), "email".to_owned())),
+        "from {sql:?}"
+    );
+    assert!(
+        !reads.iter().any(|(table, _)| table == "credentials"),
+        "from {sql:?}"
+    );
+    if reads.contains(&("users".to_owned(), "ssn".to_owned())) {
+        let replaced = |uid: &str| uid == "main.users" || uid == "main.directory";
+        assert!(
+            statement.sources().iter().any(|(uid, _)| replaced(uid)),
+            "from {sql:?}"
+        );
+    }
+}
+
+fn decide(firewall: &Firewall, sql: &str) -> Option<Decision> {
+    let session = Session::new(Principal::new("Agent", "fuzz"));
+    match firewall.check(sql, &Params::None, &session) {
+        Ok(decision) => Some(decision),
+        Err(error) => panic!("{error} for {sql:?}"),
+    }
+}

@@ -1,0 +1,142 @@
+//! Real MCP clients against the real binary, and what `serve` costs.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::run::{Result, cargo, root, run};
+
+/// The Python client and the MCP inspector list the tools, run a query and see a refusal.
+pub(crate) fn check(binary: &Path) -> Result {
+    let clients = root().join("crates/palisade-testkit/clients");
+    let demo = root().join("target/clients/demo");
+    std::fs::create_dir_all(&demo).map_err(|error| format!("{}: {error}", demo.display()))?;
+    run(Command::new(binary)
+        .arg("demo")
+        .arg("--dir")
+        .arg(&demo)
+        .stdout(Stdio::null()))?;
+    let database = format!("sqlite:{}", demo.join("demo.db").display());
+    run(Command::new("bash").arg(clients.join("setup.sh")))?;
+    run(Command::new("bash")
+        .arg(clients.join("run.sh"))
+        .arg(binary)
+        .arg(database))
+}
+
+/// Prints the time from start to the first answer, and the resident memory after some, of the
+/// release build.
+pub(crate) fn measure() -> Result {
+    cargo(&["build", "--release", "--package", "palisade-cli"])?;
+    let binary = root().join("target/release/palisade");
+    let demo = root().join("target/clients/measure");
+    std::fs::create_dir_all(&demo).map_err(|error| format!("{}: {error}", demo.display()))?;
+    run(Command::new(&binary)
+        .arg("demo")
+        .arg("--dir")
+        .arg(&demo)
+        .stdout(Stdio::null()))?;
+    let database = format!("sqlite:{}", demo.join("demo.db").display());
+    let policies = demo.join("demo-policies");
+    let mut times = Vec::new();
+    let mut memory = 0;
+    for _ in 0..11 {
+        let (time, kib) = once(&binary, &database, &policies)?;
+        times.push(time);
+        memory = memory.max(kib);
+    }
+    times.sort_unstable();
+    let median = times.get(times.len() / 2).copied().unwrap_or_default();
+    println!(
+        "\nserve: start to first answer {:.1} ms (median of {})",
+        ms(median),
+        times.len()
+    );
+    println!(
+        "serve: resident memory after 100 queries {:.1} MB (largest)",
+        mb(memory)
+    );
+    Ok(())
+}
+
+fn once(binary: &Path, database: &str, policies: &Path) -> Result<(Duration, u64)> {
+    let start = Instant::now();
+    let mut child = Command::new(binary)
+        .args(["serve", database, "--policies"])
+        .arg(policies)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("{}: {error}", binary.display()))?;
+    let result = talk(&mut child, start);
+    // The child has answered or failed; either way it must not stay.
+    let _ = child.kill();
+    let _ = child.wait();
+    result
+}
+
+fn talk(child: &mut Child, start: Instant) -> Result<(Duration, u64)> {
+    let mut input = child.stdin.take().ok_or("no stdin")?;
+    let mut output = BufReader::new(child.stdout.take().ok_or("no stdout")?);
+    let mut ask = |line: &str, answer: bool| -> Result<String> {
+        writeln!(input, "{line}").map_err(|error| error.to_string())?;
+        let mut text = String::new();
+        if answer {
+            output
+                .read_line(&mut text)
+                .map_err(|error| error.to_string())?;
+            if text.is_empty() {
+                return Err("the server closed its output".to_owned());
+            }
+        }
+        Ok(text)
+    };
+    let initialize = serde_json::json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "measure", "version": "0"},
+        },
+    });
+    ask(&initialize.to_string(), true)?;
+    ask(
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        false,
+    )?;
+    let mut first = Duration::ZERO;
+    for id in 2..102 {
+        let call = serde_json::json!({
+            "jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": "query", "arguments": {"sql": "SELECT * FROM tickets"}},
+        });
+        let answer = ask(&call.to_string(), true)?;
+        if !answer.contains("structuredContent") {
+            return Err(format!("not an answer: {answer}"));
+        }
+        if id == 2 {
+            first = start.elapsed();
+        }
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()))
+        .map_err(|error| error.to_string())?;
+    let rss = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .and_then(|rest| rest.split_whitespace().next())
+        .and_then(|kib| kib.parse().ok())
+        .ok_or("no VmRSS")?;
+    Ok((first, rss))
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn mb(kib: u64) -> f64 {
+    kib as f64 / 1024.0
+}

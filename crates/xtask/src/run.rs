@@ -1,0 +1,59 @@
+//! Running programs: what is run is said, and a failure stops everything.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+/// What a task gives back: a text for the person who ran it.
+pub(crate) type Result<T = ()> = std::result::Result<T, String>;
+
+/// The top folder of the workspace.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+}
+
+/// Runs cargo in the top folder.
+pub(crate) fn cargo(args: &[&str]) -> Result {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    run(Command::new(cargo).args(args))
+}
+
+/// Runs `command` in the top folder, its output passed through.
+pub(crate) fn run(command: &mut Command) -> Result {
+    let shown = show(command);
+    println!("\n==> {shown}");
+    let start = Instant::now();
+    let status = command
+        .current_dir(root())
+        .stdin(Stdio::null())
+        .status()
+        .map_err(|error| format!("`{shown}` cannot be started: {error}"))?;
+    println!("    {:.0} s", start.elapsed().as_secs_f64());
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("`{shown}` failed: {status}"))
+    }
+}
+
+/// Whether a program answers to `--version`.
+pub(crate) fn exists(program: &str, args: &[&str]) -> bool {
+    Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn show(command: &Command) -> String {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|part| part.to_string_lossy().into_owned())
+        .collect::<Vec<_>>()
+        .join(" ")
+}

@@ -1,0 +1,45 @@
+//! Everything that must pass.
+
+use std::process::Command;
+
+use crate::{
+    clients, licences,
+    run::{Result, cargo, exists, root, run},
+};
+
+/// Formatting, lints, licences, tests, documentation tests, real clients.
+pub(crate) fn all() -> Result {
+    cargo(&["fmt", "--all", "--check"])?;
+    cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "--deny",
+        "warnings",
+    ])?;
+    licences::check()?;
+    // The binary is built first: tests and clients start it.
+    cargo(&["build", "--package", "palisade-cli"])?;
+    clients::check(&root().join("target/debug/palisade"))?;
+    cargo(&["test", "--workspace"])
+}
+
+/// Every fuzz target for `seconds`.
+pub(crate) fn fuzz(seconds: &str) -> Result {
+    if !exists("cargo", &["fuzz", "--version"]) {
+        cargo(&["install", "cargo-fuzz", "--locked"])?;
+    }
+    for target in ["parse_total", "print_roundtrip", "check_total"] {
+        run(Command::new("cargo").args([
+            "+nightly",
+            "fuzz",
+            "run",
+            target,
+            "--",
+            &format!("-max_total_time={seconds}"),
+            "-rss_limit_mb=4096",
+        ]))?;
+    }
+    Ok(())
+}

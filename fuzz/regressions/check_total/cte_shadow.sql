@@ -1,0 +1,1 @@
+WITH users AS (SELECT 1 AS ssn) SELECT ssn FROM users

@@ -1,0 +1,2 @@
+SELECT - - 1, '
+ 2, secret FROM credentials --' FROM orders
