@@ -76,6 +76,9 @@ codes! {
     LimitRelations "limit.relations" retry false,
         "The statement references more relations than the limit.",
         "Join fewer tables in one statement.";
+    LimitCost "limit.cost" retry false,
+        "The statement would cost more than the limit.",
+        "Add conditions that join the tables to each other.";
     NameUnknownRelation "name.unknown-relation" retry false,
         "There is no such table or view for you.",
         "List the tables you can use with list_tables.";

@@ -16,6 +16,9 @@ pub struct Limits {
     pub max_chain: usize,
     /// Relations a statement may reference, views counted with what stands below them.
     pub max_relations: usize,
+    /// Groups of tables that one SELECT may combine without a condition between them: each multiplies
+    /// the rows to look at.
+    pub max_unjoined: usize,
     /// Rows that reach the caller.
     pub max_rows: u64,
     /// Bytes of all cells that reach the caller.
@@ -33,6 +36,7 @@ impl Default for Limits {
             max_nesting: 64,
             max_chain: 500,
             max_relations: 128,
+            max_unjoined: 4,
             max_rows: 1000,
             max_result_bytes: 4 * 1024 * 1024,
             max_cell_bytes: 64 * 1024,
@@ -56,6 +60,7 @@ impl Limits {
             max_nesting: self.max_nesting.min(other.max_nesting),
             max_chain: self.max_chain.min(other.max_chain),
             max_relations: self.max_relations.min(other.max_relations),
+            max_unjoined: self.max_unjoined.min(other.max_unjoined),
             max_rows: self.max_rows.min(other.max_rows),
             max_result_bytes: self.max_result_bytes.min(other.max_result_bytes),
             max_cell_bytes: self.max_cell_bytes.min(other.max_cell_bytes),

@@ -112,6 +112,7 @@ fn next_valid_actions(code: Code) -> &'static [&'static str] {
         | Code::LimitQuerySize
         | Code::LimitDepth
         | Code::LimitRelations
+        | Code::LimitCost
         | Code::FunctionUnknown
         | Code::FunctionNotAllowed
         | Code::StatementNotAllowed

@@ -125,7 +125,11 @@ impl<'a> Resolver<'a> {
     ) -> Result<(), Rejection> {
         match constraint {
             JoinConstraint::None => Ok(()),
-            JoinConstraint::On(expr) => self.predicate(expr, scope, ctes, Usage::Join),
+            JoinConstraint::On(expr) => {
+                self.predicate(expr, scope, ctes, Usage::Join)?;
+                self.tie(expr, scope);
+                Ok(())
+            }
             JoinConstraint::Using(columns) => {
                 for column in columns {
                     let [ObjectNamePart::Identifier(ident)] = column.0.as_mut_slice() else {
@@ -178,6 +182,9 @@ impl<'a> Resolver<'a> {
         if !(on_left && on_right) {
             return Err(unknown_column(key, &[]));
         }
+        scope
+            .links
+            .tie(scope.positions(None, key).into_iter().collect());
         scope.merged.extend(merged);
         for column in used {
             if !self.is_plain_base(column) {

@@ -6,6 +6,7 @@
 //! whose name a relation has get another, double-quoted strings become strings, unnamed items get
 //! the name the engine would have given them.
 
+mod cartesian;
 mod expr;
 mod from;
 mod leakproof;

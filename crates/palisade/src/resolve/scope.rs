@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::cartesian::Links;
 use crate::{
     catalog::{ColumnId, Relation},
     lineage::Lineage,
@@ -65,6 +66,8 @@ pub(super) struct Scope<'a, 's> {
     pub(super) sources: Vec<Source<'a>>,
     /// Columns that a USING or NATURAL join has merged into one further left: (source, key).
     pub(super) merged: Vec<(usize, String)>,
+    /// Which sources conditions tie to each other.
+    pub(super) links: Links,
     /// Outputs that may be named here.
     pub(super) aliases: &'s [Output],
     pub(super) parent: Option<&'s Scope<'a, 's>>,
@@ -148,6 +151,7 @@ impl<'a, 's> Scope<'a, 's> {
         Self {
             sources: Vec::new(),
             merged: Vec::new(),
+            links: Links::default(),
             aliases: &[],
             parent,
         }
@@ -209,6 +213,17 @@ impl<'a, 's> Scope<'a, 's> {
             };
         }
         Found::Nothing
+    }
+
+    /// The positions of the sources that a column's name can mean.
+    pub(super) fn positions(&self, qualifier: Option<&str>, key: &str) -> Vec<usize> {
+        self.sources
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| qualifier.is_none() || s.qualifier.as_deref() == qualifier)
+            .filter(|(_, s)| s.columns.find(key).is_some() || key == "rowid")
+            .map(|(index, _)| index)
+            .collect()
     }
 
     /// Names that can be meant here, for "did you mean".

@@ -107,7 +107,9 @@ impl<'a> Resolver<'a> {
         scope.aliases = &outputs;
         if let Some(expr) = selection {
             self.predicate(expr, &scope, ctes, Usage::Filter)?;
+            self.tie(expr, &mut scope);
         }
+        self.bound_product(&scope)?;
         match group_by {
             GroupByExpr::All(_) => return Err(unsupported("GROUP BY ALL")),
             GroupByExpr::Expressions(exprs, modifiers) => {
