@@ -1,4 +1,4 @@
-//! Palisade: a SQL firewall for AI agents.
+#![doc = include_str!("../../../README.md")]
 
 pub mod access;
 pub mod audit;

@@ -1,0 +1,88 @@
+//! The whole check beside a bare parse of the same text, on the corpus statements with most joins.
+//!
+//! Decisions are warm: the session has asked before. The last lines print the ratios.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    reason = "a bench stops at the first surprise"
+)]
+
+use std::{hint::black_box, path::Path, time::Instant};
+
+use criterion::{Criterion, Throughput};
+use palisade::{
+    firewall::{Decision, Firewall},
+    session::Session,
+    value::Params,
+};
+use palisade_corpus::{Corpus, Runner};
+use sqlparser::{dialect::SQLiteDialect, parser::Parser};
+
+fn main() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus");
+    let corpus = Corpus::load(folder).unwrap_or_else(|error| panic!("{error}"));
+    let runner = Runner::new(&corpus).unwrap_or_else(|error| panic!("{error}"));
+    let cases: Vec<_> = corpus.cases.iter().filter(|case| case.bench).collect();
+    assert!(!cases.is_empty(), "the corpus marks no statement for the bench");
+
+    let mut criterion = Criterion::default().configure_from_args();
+    let mut ratios = Vec::new();
+    for case in cases {
+        let firewall = runner.firewall(case).expect("a bench statement has a catalog");
+        let session = Session::new(case.principal.clone());
+        assert!(
+            matches!(firewall.check(&case.sql, &Params::None, &session), Ok(Decision::Allow(_))),
+            "{} is not permitted",
+            case.id()
+        );
+        let mut group = criterion.benchmark_group(case.name.as_str());
+        group.throughput(Throughput::Bytes(case.sql.len() as u64));
+        group.bench_function("parse", |b| b.iter(|| parse(black_box(&case.sql))));
+        group.bench_function("check", |b| {
+            b.iter(|| check(firewall, black_box(&case.sql), &session));
+        });
+        group.finish();
+        ratios.push((case.name.clone(), case.sql.len(), paired(firewall, &case.sql, &session)));
+    }
+    criterion.final_summary();
+
+    println!("\n{:<44} {:>6} {:>9} {:>9} {:>6}", "statement", "bytes", "parse µs", "check µs", "ratio");
+    for (name, bytes, (parse, check)) in &ratios {
+        println!("{name:<44} {bytes:>6} {parse:>9.1} {check:>9.1} {:>6.2}", check / parse);
+    }
+    let worst = ratios.iter().map(|(_, _, (parse, check))| check / parse).fold(0.0, f64::max);
+    println!("worst ratio {worst:.2}");
+}
+
+fn parse(sql: &str) {
+    black_box(Parser::parse_sql(&SQLiteDialect {}, sql).expect("the baseline parses"));
+}
+
+fn check(firewall: &Firewall, sql: &str, session: &Session) {
+    black_box(firewall.check(sql, &Params::None, session).expect("no fault"));
+}
+
+/// Median microseconds of a parse and of a check, taken in turn, so that a machine whose speed drifts
+/// does not show in the ratio.
+fn paired(firewall: &Firewall, sql: &str, session: &Session) -> (f64, f64) {
+    let time = |work: &dyn Fn()| {
+        let start = Instant::now();
+        for _ in 0..20 {
+            work();
+        }
+        start.elapsed().as_secs_f64() * 1e6 / 20.0
+    };
+    let (mut parses, mut checks) = (Vec::new(), Vec::new());
+    for _ in 0..101 {
+        parses.push(time(&|| parse(sql)));
+        checks.push(time(&|| check(firewall, sql, session)));
+    }
+    let median = |times: &mut Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times.get(times.len() / 2).copied().unwrap_or_default()
+    };
+    (median(&mut parses), median(&mut checks))
+}
