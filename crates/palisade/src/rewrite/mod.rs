@@ -31,8 +31,11 @@ use crate::{
 /// A statement that may be run exactly as printed. Only the rewriter makes one, from a permit taken
 /// by value; it cannot be serialised or built from text.
 ///
-/// ```compile_fail
-/// let forged = palisade::rewrite::RewrittenStatement { sql: "DROP TABLE t".to_owned() };
+/// ```compile_fail,E0451
+/// use palisade::rewrite::RewrittenStatement;
+/// fn forge(statement: RewrittenStatement) -> RewrittenStatement {
+///     RewrittenStatement { sql: "DROP TABLE t".to_owned(), ..statement }
+/// }
 /// ```
 ///
 /// ```compile_fail

@@ -1,8 +1,12 @@
 //! Our dialects to the parser's.
 
+use std::any::TypeId;
+
 use sqlparser::{
+    ast::{Expr, Statement},
     dialect::{Dialect as ParserDialect, SQLiteDialect},
-    parser::ParserOptions,
+    keywords::Keyword,
+    parser::{Parser, ParserError, ParserOptions},
 };
 
 use crate::dialect::Dialect;
@@ -10,11 +14,128 @@ use crate::dialect::Dialect;
 /// The parser's rules for `dialect`.
 pub(super) fn parser_dialect(dialect: Dialect) -> &'static dyn ParserDialect {
     match dialect {
-        Dialect::Sqlite => &SQLiteDialect {},
+        Dialect::Sqlite => &Sqlite(SQLiteDialect {}),
     }
 }
 
-/// Literals stay as written: decoding and encoding them again is how `'a\\'` becomes `'a\'` (F2).
+/// Literals stay as written: decoding and encoding them again is how `'a\\\\'` becomes `'a\\'` (F2).
 pub(super) fn options() -> ParserOptions {
     ParserOptions::new().with_unescape(false)
+}
+
+/// The parser's SQLite with what SQLite has besides.
+#[derive(Debug)]
+struct Sqlite(SQLiteDialect);
+
+impl ParserDialect for Sqlite {
+    fn dialect(&self) -> TypeId {
+        self.0.dialect()
+    }
+
+    fn is_delimited_identifier_start(&self, ch: char) -> bool {
+        self.0.is_delimited_identifier_start(ch)
+    }
+
+    fn identifier_quote_style(&self, identifier: &str) -> Option<char> {
+        self.0.identifier_quote_style(identifier)
+    }
+
+    fn is_identifier_start(&self, ch: char) -> bool {
+        self.0.is_identifier_start(ch)
+    }
+
+    fn is_identifier_part(&self, ch: char) -> bool {
+        self.0.is_identifier_part(ch)
+    }
+
+    fn supports_filter_during_aggregation(&self) -> bool {
+        self.0.supports_filter_during_aggregation()
+    }
+
+    fn supports_start_transaction_modifier(&self) -> bool {
+        self.0.supports_start_transaction_modifier()
+    }
+
+    fn parse_statement(&self, parser: &mut Parser) -> Option<Result<Statement, ParserError>> {
+        self.0.parse_statement(parser)
+    }
+
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        left: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        match general_is(parser, left, precedence) {
+            Ok(None) => self.0.parse_infix(parser, left, precedence),
+            Ok(Some(expr)) => Some(Ok(expr)),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    fn supports_in_empty_list(&self) -> bool {
+        self.0.supports_in_empty_list()
+    }
+
+    fn supports_limit_comma(&self) -> bool {
+        self.0.supports_limit_comma()
+    }
+
+    fn supports_asc_desc_in_column_definition(&self) -> bool {
+        self.0.supports_asc_desc_in_column_definition()
+    }
+
+    fn supports_dollar_placeholder(&self) -> bool {
+        self.0.supports_dollar_placeholder()
+    }
+
+    fn supports_notnull_operator(&self) -> bool {
+        self.0.supports_notnull_operator()
+    }
+
+    fn supports_comma_separated_trim(&self) -> bool {
+        self.0.supports_comma_separated_trim()
+    }
+
+    fn supports_numeric_literal_underscores(&self) -> bool {
+        self.0.supports_numeric_literal_underscores()
+    }
+}
+
+/// `a IS b` and `a IS NOT b` with any `b`: SQLite's comparison in which NULL equals NULL
+/// (<https://www.sqlite.org/lang_expr.html#is>). It has the standard spelling too, which the parser
+/// knows how to print.
+fn general_is(
+    parser: &mut Parser,
+    left: &Expr,
+    precedence: u8,
+) -> Result<Option<Expr>, ParserError> {
+    const PREDICATES: [Keyword; 8] = [
+        Keyword::NULL,
+        Keyword::TRUE,
+        Keyword::FALSE,
+        Keyword::UNKNOWN,
+        Keyword::DISTINCT,
+        Keyword::JSON,
+        Keyword::NORMALIZED,
+        Keyword::NOT,
+    ];
+    if !parser.parse_keyword(Keyword::IS) {
+        return Ok(None);
+    }
+    let negated = parser.parse_keyword(Keyword::NOT);
+    if parser.parse_one_of_keywords(&PREDICATES).is_some() {
+        // The parser's own business: IS, NOT and the predicate go back.
+        for _ in 0..2 + usize::from(negated) {
+            parser.prev_token();
+        }
+        return Ok(None);
+    }
+    let left = Box::new(left.clone());
+    let right = Box::new(parser.parse_subexpr(precedence)?);
+    Ok(Some(if negated {
+        Expr::IsDistinctFrom(left, right)
+    } else {
+        Expr::IsNotDistinctFrom(left, right)
+    }))
 }

@@ -235,6 +235,7 @@ mod tests {
             ("SELECT 'a\0b'", Some(Code::SyntaxCharacter)),
             ("SELECT\u{200b}x FROM t", Some(Code::SyntaxCharacter)),
             ("SELECT '\u{200b}'", None),
+            ("SELECT a IS 'x', a IS NOT b + 1, a IS NULL, a IS NOT NULL, a IS TRUE FROM t", None),
             ("SELEC 1", Some(Code::SyntaxInvalid)),
             ("SELECT 1 FROM", Some(Code::SyntaxInvalid)),
             ("VACUUM INTO '/tmp/x'", Some(Code::StatementNotAllowed)),
