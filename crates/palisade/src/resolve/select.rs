@@ -122,8 +122,8 @@ impl<'a> Resolver<'a> {
             }
         }
         if let Some(expr) = having {
-            // Evaluated on groups of rows that have passed the filter: never before it.
-            self.expr(expr, &scope, ctes, Usage::Filter)?;
+            // SQLite moves terms over grouping columns into WHERE, where they run before our filter.
+            self.predicate(expr, &scope, ctes, Usage::Filter)?;
         }
         if let Some(order_by) = order_by {
             self.order_by(order_by, &scope, ctes)?;
