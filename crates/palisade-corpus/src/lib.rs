@@ -1,1 +1,36 @@
+//! The case format of Palisade's corpus: load, run, report.
+//!
+//! A corpus is a folder with `catalogs/*.sql` (tables and rows), `policies/*/` (policy folders) and
+//! the cases of five [`Suite`]s, `accept/*.toml` and so on. One set of cases serves the tests, the
+//! benchmarks, the fuzz targets and the command line.
+//!
+//! ```toml
+//! catalog = "desk"                      # corpus/catalogs/desk.sql
+//! policies = "desk"                     # corpus/policies/desk/
+//! as = 'Agent::"support-bot"'
+//!
+//! [[case]]
+//! name = "a-masked-column-keeps-its-last-characters"
+//! why = "The mask is computed in the database, below everything the statement does."
+//! ids = ["M1"]
+//! sql = "SELECT national_id AS x FROM customers WHERE id = 1"
+//! decision = "allow"
+//! masked = ["x"]
+//! rows = [["****4321"]]
+//! never = ["AB-1987-4321"]
+//! ```
+//!
+//! TOML has no null: an empty table, `{}`, stands for NULL in `rows` and `params`. Unknown keys are
+//! errors. [`Corpus::load`] reads the folder, [`Runner`] decides about a case and runs it,
+//! [`Difference`] says what was not as expected.
 
+mod case;
+mod compare;
+mod host;
+mod load;
+mod run;
+
+pub use case::{Case, Expectation, Suite, Verdict, arises_on_execution};
+pub use compare::Difference;
+pub use load::{Corpus, CorpusError, policy_sources};
+pub use run::{Answer, RunError, Runner};

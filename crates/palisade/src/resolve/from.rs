@@ -267,6 +267,7 @@ impl<'a> Resolver<'a> {
                 if alias.is_some() {
                     return Err(unsupported("an alias on a join in parentheses"));
                 }
+                self.whole_rows = true;
                 self.table_with_joins(table_with_joins, scope, ctes)
             }
             TableFactor::TableFunction { expr: _, alias: _ } => Err(unsupported("TABLE(…)")),

@@ -66,6 +66,8 @@ pub(crate) struct ResolvedStatement {
     pub(crate) needs_fence: bool,
     /// Names of the common table expressions, folded, as they are in the normalised tree.
     pub(crate) ctes: BTreeSet<String>,
+    /// Whether the engine reads whole rows of what it joins: SQLite does for a join in parentheses.
+    pub(crate) whole_rows: bool,
 }
 
 /// A place where a relation of the catalog stands.
@@ -132,6 +134,7 @@ pub(crate) fn resolve(
         placeholders: BTreeMap::new(),
         needs_fence: false,
         ctes: BTreeSet::new(),
+        whole_rows: false,
         renamed: 0,
         views: BTreeMap::new(),
     };
@@ -143,6 +146,7 @@ pub(crate) fn resolve(
         placeholders: resolver.placeholders,
         needs_fence: resolver.needs_fence,
         ctes: resolver.ctes,
+        whole_rows: resolver.whole_rows,
         query,
         outputs,
     })
@@ -164,6 +168,7 @@ struct Resolver<'a> {
     needs_fence: bool,
     /// Names of the common table expressions so far.
     ctes: BTreeSet<String>,
+    whole_rows: bool,
     /// CTEs renamed so far.
     renamed: usize,
     /// Views already resolved in this statement.

@@ -13,7 +13,7 @@ mod sql;
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
-use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
+use sqlparser::ast::{Query, TableFactor, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut};
 
 use crate::{
     catalog::{Catalog, RelationId, functions},
@@ -136,12 +136,14 @@ pub(crate) fn rewrite(
         placeholders,
         needs_fence,
         ctes,
+        whole_rows,
     } = resolved;
     let max_rows = permitted_rows.unwrap_or(u64::MAX).min(limits.max_rows);
 
     let mut engine = Engine {
         reads: BTreeSet::new(),
         functions: access.functions.clone(),
+        whole_rows,
     };
     engine.ctes(&ctes);
     let mut forms: Vec<(RelationId, Box<Query>)> = Vec::new();
@@ -196,6 +198,8 @@ pub(crate) fn rewrite(
         })?;
         bound.push(value.clone());
     }
+    // A limit above the cap has been replaced, and with it perhaps the last placeholder.
+    bound.truncate(highest_placeholder(&query));
     let filtered = references.iter().any(|r| source::is_filtered(r));
     Ok(RewrittenStatement {
         params: bound,
@@ -221,6 +225,26 @@ pub(crate) fn rewrite(
             .collect(),
         sql,
     })
+}
+
+/// The highest number of a placeholder in `query`, as the engine counts its parameters.
+fn highest_placeholder(query: &Query) -> usize {
+    struct Highest(usize);
+    impl Visitor for Highest {
+        type Break = ();
+
+        fn pre_visit_value(&mut self, value: &ValueWithSpan) -> ControlFlow<()> {
+            if let sqlparser::ast::Value::Placeholder(text) = &value.value
+                && let Some(number) = text.strip_prefix('?').and_then(|n| n.parse().ok())
+            {
+                self.0 = self.0.max(number);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut highest = Highest(0);
+    let _ = Visit::visit(query, &mut highest);
+    highest.0
 }
 
 /// Whether a reference must be replaced.
@@ -302,6 +326,7 @@ impl VisitorMut for Replacing<'_> {
 struct Engine {
     reads: BTreeSet<(String, String)>,
     functions: BTreeSet<&'static str>,
+    whole_rows: bool,
 }
 
 impl Engine {
@@ -347,7 +372,7 @@ impl Engine {
             let read = if form {
                 view || source::reads(reference, id.index)
             } else {
-                view || access.columns.contains_key(&id)
+                view || self.whole_rows || access.columns.contains_key(&id)
             };
             if read {
                 self.reads.insert((table.clone(), column.key.clone()));
@@ -356,6 +381,7 @@ impl Engine {
         if let Some(body) = &reference.body {
             self.functions.extend(&body.resolved.access.functions);
             self.ctes(&body.resolved.ctes);
+            self.whole_rows |= body.resolved.whole_rows;
             if form {
                 self.ctes([source::unused_name(catalog, reference.relation)].iter());
             }

@@ -3,10 +3,11 @@
 use std::any::TypeId;
 
 use sqlparser::{
-    ast::{Expr, Statement},
+    ast::{BinaryOperator, Expr, Statement},
     dialect::{Dialect as ParserDialect, SQLiteDialect},
     keywords::Keyword,
     parser::{Parser, ParserError, ParserOptions},
+    tokenizer::Token,
 };
 
 use crate::dialect::Dialect;
@@ -66,7 +67,9 @@ impl ParserDialect for Sqlite {
         left: &Expr,
         precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
-        match general_is(parser, left, precedence) {
+        match general_is(parser, left, precedence)
+            .and_then(|is| is.map_or_else(|| shift(parser, left, precedence), |is| Ok(Some(is))))
+        {
             Ok(None) => self.0.parse_infix(parser, left, precedence),
             Ok(Some(expr)) => Some(Ok(expr)),
             Err(error) => Some(Err(error)),
@@ -137,5 +140,22 @@ fn general_is(
         Expr::IsDistinctFrom(left, right)
     } else {
         Expr::IsNotDistinctFrom(left, right)
+    }))
+}
+
+/// `a << b` and `a >> b`, which the parser knows of PostgreSQL.
+fn shift(parser: &mut Parser, left: &Expr, precedence: u8) -> Result<Option<Expr>, ParserError> {
+    let op = if parser.consume_token(&Token::ShiftLeft) {
+        BinaryOperator::PGBitwiseShiftLeft
+    } else if parser.consume_token(&Token::ShiftRight) {
+        BinaryOperator::PGBitwiseShiftRight
+    } else {
+        return Ok(None);
+    };
+    let right = Box::new(parser.parse_subexpr(precedence)?);
+    Ok(Some(Expr::BinaryOp {
+        left: Box::new(left.clone()),
+        op,
+        right,
     }))
 }

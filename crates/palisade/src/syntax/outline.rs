@@ -32,6 +32,7 @@ struct Level {
     operators: usize,
     joins: usize,
     select: Option<Projection>,
+    last: Option<Keyword>,
 }
 
 struct Projection {
@@ -46,7 +47,12 @@ impl Outline {
     /// # Errors
     /// `syntax.empty`, `syntax.multiple-statements`, `syntax.character`,
     /// `syntax.executable-comment`, `limit.depth`.
-    pub(super) fn read(tokens: &[TokenWithSpan], limits: &Limits) -> Result<Self, Rejection> {
+    pub(super) fn read(
+        text: &str,
+        tokens: &[TokenWithSpan],
+        limits: &Limits,
+    ) -> Result<Self, Rejection> {
+        check_characters(text, tokens)?;
         let mut outline = Self::default();
         let mut levels = vec![Level::default()];
         let mut cases = 0usize;
@@ -56,7 +62,7 @@ impl Outline {
         let mut ended = false;
         let mut any = false;
         for TokenWithSpan { token, span } in tokens {
-            check_characters(token)?;
+            check_token(token)?;
             if matches!(token, Token::Whitespace(_) | Token::EOF) {
                 continue;
             }
@@ -280,6 +286,12 @@ impl Level {
 
     /// A word goes by; the projection it ends, if it does.
     fn word(&mut self, keyword: Option<Keyword>, span: Span) -> Option<Projection> {
+        let last = std::mem::replace(&mut self.last, keyword);
+        if keyword == Some(Keyword::FROM) && last == Some(Keyword::DISTINCT) {
+            // `a IS DISTINCT FROM b`: not the clause.
+            self.extend(span);
+            return None;
+        }
         match keyword {
             Some(Keyword::SELECT) => {
                 let ended = self.select.take();
@@ -343,37 +355,60 @@ impl Level {
     }
 }
 
-/// Refuses characters that can hide meaning, in every token but string literals, and comments that
-/// some engine executes.
-fn check_characters(token: &Token) -> Result<(), Rejection> {
-    let text = match token {
-        Token::Word(word) => word.value.as_str(),
-        Token::Whitespace(Whitespace::MultiLineComment(comment)) => {
-            if comment.starts_with('!') || comment.starts_with("M!") {
-                return Err(Rejection::new(
-                    Code::SyntaxExecutableComment,
-                    "a comment begins with `/*!` or `/*M!`, which some engines execute",
-                ));
-            }
-            return Ok(());
-        }
-        Token::Placeholder(text) => text.as_str(),
-        Token::Char(c) => {
-            return if hides_meaning(*c) {
-                Err(hidden(*c))
-            } else {
-                Ok(())
-            };
-        }
-        _ => return Ok(()),
-    };
-    if text.is_ascii() && !text.bytes().any(|b| b.is_ascii_control()) {
+/// Refuses characters that can hide meaning, anywhere but in string literals and comments.
+fn check_characters(text: &str, tokens: &[TokenWithSpan]) -> Result<(), Rejection> {
+    if !text.chars().any(hides_meaning) {
         return Ok(());
     }
-    match text.chars().find(|c| hides_meaning(*c)) {
-        Some(c) => Err(hidden(c)),
-        None => Ok(()),
+    let mut harmless = tokens.iter().filter_map(|t| match &t.token {
+        Token::SingleQuotedString(_)
+        | Token::Whitespace(
+            Whitespace::SingleLineComment {
+                comment: _,
+                prefix: _,
+            }
+            | Whitespace::MultiLineComment(_),
+        ) => Some(t.span),
+        _ => None,
+    });
+    let mut span = harmless.next();
+    let mut at = Location { line: 1, column: 1 };
+    for c in text.chars() {
+        while span.is_some_and(|s| s.end <= at) {
+            span = harmless.next();
+        }
+        if hides_meaning(c) && !span.is_some_and(|s| s.start <= at) {
+            return Err(hidden(c));
+        }
+        if c == '\n' {
+            at = Location {
+                line: at.line + 1,
+                column: 1,
+            };
+        } else {
+            at.column += 1;
+        }
     }
+    Ok(())
+}
+
+/// Refuses comments that some engine executes, and line breaks in names: a name is printed again, and
+/// printed text must not depend on where lines end.
+fn check_token(token: &Token) -> Result<(), Rejection> {
+    if let Token::Word(word) = token
+        && let Some(c) = word.value.chars().find(|c| c.is_control())
+    {
+        return Err(hidden(c));
+    }
+    if let Token::Whitespace(Whitespace::MultiLineComment(comment)) = token
+        && (comment.starts_with('!') || comment.starts_with("M!"))
+    {
+        return Err(Rejection::new(
+            Code::SyntaxExecutableComment,
+            "a comment begins with `/*!` or `/*M!`, which some engines execute",
+        ));
+    }
+    Ok(())
 }
 
 fn hidden(c: char) -> Rejection {
@@ -389,8 +424,8 @@ fn hidden(c: char) -> Rejection {
 /// Control, zero-width, direction and tag characters, and spaces that are not ASCII: none is needed
 /// in a name, and each makes a name read as another (G26, M38).
 fn hides_meaning(c: char) -> bool {
-    c.is_control()
-        || (c.is_whitespace() && c != ' ')
+    (c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
+        || (c.is_whitespace() && !c.is_ascii())
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
             | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'

@@ -46,7 +46,7 @@ pub(crate) fn parse<T>(
         ));
     }
     let tokens = tokenize(text, dialect)?;
-    let outline = Outline::read(&tokens, limits)?;
+    let outline = Outline::read(text, &tokens, limits)?;
     super::with_stack(outline.levels, move || {
         let query = parse_tokens(tokens, dialect, limits)?;
         with(ParsedQuery {
@@ -235,7 +235,17 @@ mod tests {
             ("SELECT 'a\0b'", Some(Code::SyntaxCharacter)),
             ("SELECT\u{200b}x FROM t", Some(Code::SyntaxCharacter)),
             ("SELECT '\u{200b}'", None),
-            ("SELECT a IS 'x', a IS NOT b + 1, a IS NULL, a IS NOT NULL, a IS TRUE FROM t", None),
+            ("SELECT\u{b}1", Some(Code::SyntaxCharacter)),
+            ("SELECT\u{a0}1", Some(Code::SyntaxCharacter)),
+            (
+                "SELECT \"a\u{202e}\" FROM t -- \u{202e}",
+                Some(Code::SyntaxCharacter),
+            ),
+            ("SELECT 1 -- \u{202e}", None),
+            (
+                "SELECT a IS 'x', a IS NOT b + 1, a IS NULL, a IS NOT NULL, a IS TRUE FROM t",
+                None,
+            ),
             ("SELEC 1", Some(Code::SyntaxInvalid)),
             ("SELECT 1 FROM", Some(Code::SyntaxInvalid)),
             ("VACUUM INTO '/tmp/x'", Some(Code::StatementNotAllowed)),

@@ -1,0 +1,165 @@
+//! Cases as values.
+
+use std::fmt;
+
+use palisade::{
+    code::Code, limits::Limits, scan::Action, session::Principal, value::Params,
+};
+
+/// What a case is about: the folder it stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Suite {
+    /// Ordinary statements that must run and give the right answer.
+    Accept,
+    /// Statements that must be refused, with the right code.
+    Reject,
+    /// What stands in the place of a statement, to the letter.
+    Rewrite,
+    /// What is found in answers.
+    Scan,
+    /// Ways around a firewall; allowed or refused, nothing hidden may come out.
+    Attacks,
+}
+
+impl Suite {
+    /// Every suite.
+    pub const ALL: &'static [Self] =
+        &[Self::Accept, Self::Reject, Self::Rewrite, Self::Scan, Self::Attacks];
+
+    /// The folder's name.
+    #[must_use]
+    pub fn folder(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Reject => "reject",
+            Self::Rewrite => "rewrite",
+            Self::Scan => "scan",
+            Self::Attacks => "attacks",
+        }
+    }
+}
+
+/// One statement with what must become of it.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// The folder.
+    pub suite: Suite,
+    /// The file's name without extension.
+    pub topic: String,
+    /// Unique in the corpus.
+    pub name: String,
+    /// Why it must come out so, for whoever sees it fail.
+    pub why: String,
+    /// Ids of the technique it tries, from the table of threats.
+    pub ids: Vec<String>,
+    /// The catalog it runs on.
+    pub catalog: String,
+    /// The policies it is decided by.
+    pub policies: String,
+    /// Who asks.
+    pub principal: Principal,
+    /// The statement.
+    pub sql: String,
+    /// Its parameters.
+    pub params: Params,
+    /// Limits that may be lower than the default ones.
+    pub limits: Limits,
+    /// What becomes of cells with findings.
+    pub on_finding: Action,
+    /// Whether the benchmarks measure it.
+    pub bench: bool,
+    /// What must come out.
+    pub expect: Expectation,
+}
+
+/// What must come out. What is `None` is not compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expectation {
+    /// Allowed or refused.
+    pub verdict: Verdict,
+    /// The refusal's message, exactly.
+    pub message: Option<String>,
+    /// The determining policies, sorted.
+    pub policies: Option<Vec<String>>,
+    /// What is run, exactly.
+    pub rewritten: Option<String>,
+    /// The names of the answer's columns.
+    pub columns: Option<Vec<String>>,
+    /// The names of those that are masked.
+    pub masked: Option<Vec<String>>,
+    /// The rows, as the envelope's JSON has them.
+    pub rows: Option<Vec<Vec<serde_json::Value>>>,
+    /// Whether their order counts.
+    pub ordered: bool,
+    /// Whether there were more.
+    pub truncated: Option<bool>,
+    /// Ids of the detectors that find something, each once.
+    pub findings: Option<Vec<String>>,
+    /// What must not occur anywhere in what the agent gets.
+    pub never: Vec<String>,
+    /// Whether rows and column names must be those of the statement on the bare engine.
+    pub preserve: bool,
+}
+
+/// Allowed, or refused with a code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Decided to run, and run.
+    Allow,
+    /// Refused, before or after it ran.
+    Reject(Code),
+}
+
+impl Case {
+    /// `attacks/joins: using-a-masked-column`.
+    #[must_use]
+    pub fn id(&self) -> String {
+        format!("{}/{}: {}", self.suite.folder(), self.topic, self.name)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Allow => f.write_str("allow"),
+            Self::Reject(code) => write!(f, "reject {code}"),
+        }
+    }
+}
+
+/// Whether a refusal with this code can only come from running a statement that was allowed.
+#[must_use]
+pub fn arises_on_execution(code: Code) -> bool {
+    match code {
+        Code::LimitTime
+        | Code::LimitResource
+        | Code::OutputBlocked
+        | Code::DatabaseRejected
+        | Code::DatabaseUnavailable => true,
+        Code::RequestInvalid
+        | Code::SyntaxEmpty
+        | Code::SyntaxCharacter
+        | Code::SyntaxExecutableComment
+        | Code::SyntaxInvalid
+        | Code::SyntaxMultiple
+        | Code::SyntaxUnsupported
+        | Code::SyntaxNotStable
+        | Code::LimitQuerySize
+        | Code::LimitDepth
+        | Code::LimitRelations
+        | Code::LimitCost
+        | Code::NameUnknownRelation
+        | Code::NameUnknownColumn
+        | Code::NameAmbiguous
+        | Code::NameSystemRelation
+        | Code::FunctionUnknown
+        | Code::FunctionNotAllowed
+        | Code::StatementNotAllowed
+        | Code::ParameterMismatch
+        | Code::PolicyNoPermit
+        | Code::PolicyForbidden
+        | Code::PolicyEvaluationFailed
+        | Code::ObligationInapplicable
+        | Code::Internal => false,
+    }
+}

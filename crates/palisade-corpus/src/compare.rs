@@ -1,0 +1,216 @@
+//! What came out against what was expected.
+
+use std::{collections::BTreeSet, fmt};
+
+use serde_json::Value as Json;
+
+use crate::{
+    case::{Case, Verdict, arises_on_execution},
+    run::Answer,
+};
+
+/// One thing that is not as expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// What: `code`, `rows`, …
+    pub what: &'static str,
+    /// As the case has it.
+    pub expected: String,
+    /// As it came out.
+    pub got: String,
+}
+
+impl Difference {
+    pub(crate) fn new(
+        what: &'static str,
+        expected: impl Into<String>,
+        got: impl Into<String>,
+    ) -> Self {
+        Self { what, expected: expected.into(), got: got.into() }
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n    expected {}\n    got      {}", self.what, self.expected, self.got)
+    }
+}
+
+/// Compares what a decision alone shows.
+pub(crate) fn decision(case: &Case, answer: &Answer) -> Vec<Difference> {
+    let mut out = Vec::new();
+    let verdict = match case.expect.verdict {
+        Verdict::Reject(code) if arises_on_execution(code) => Verdict::Allow,
+        verdict @ (Verdict::Allow | Verdict::Reject(_)) => verdict,
+    };
+    if !verdict_is(verdict, answer, &mut out) {
+        return out;
+    }
+    if verdict == case.expect.verdict {
+        message(case, answer, &mut out);
+    }
+    operators_part(case, answer, &mut out);
+    never(case, answer, &mut out);
+    out
+}
+
+/// Compares everything.
+pub(crate) fn answer(case: &Case, answer: &Answer) -> Vec<Difference> {
+    let mut out = Vec::new();
+    if !verdict_is(case.expect.verdict, answer, &mut out) {
+        never(case, answer, &mut out);
+        return out;
+    }
+    message(case, answer, &mut out);
+    operators_part(case, answer, &mut out);
+    let expect = &case.expect;
+    let columns = names(&answer.json, |_| true);
+    differ(&mut out, "columns", expect.columns.as_ref(), &columns);
+    let masked = names(&answer.json, |column| column.get("masked") == Some(&Json::Bool(true)));
+    differ(&mut out, "masked", expect.masked.as_ref(), &masked);
+    if let Some(rows) = &expect.rows {
+        let got = rows_of(&answer.json);
+        if !same_rows(rows, &got, expect.ordered) {
+            out.push(Difference::new("rows", toml_rows(rows), toml_rows(&got)));
+        }
+    }
+    let truncated = answer.json.get("truncated") == Some(&Json::Bool(true));
+    differ(&mut out, "truncated", expect.truncated.as_ref(), &truncated);
+    let findings: BTreeSet<String> = answer
+        .json
+        .get("findings")
+        .and_then(Json::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|finding| finding.get("detector")?.as_str().map(str::to_owned))
+        .collect();
+    let findings: Vec<String> = findings.into_iter().collect();
+    differ(&mut out, "findings", expect.findings.as_ref(), &findings);
+    never(case, answer, &mut out);
+    out
+}
+
+/// Compares an answer with that of the bare engine.
+pub(crate) fn preserved(case: &Case, answer: &Answer, bare: &Json) -> Vec<Difference> {
+    let mut out = Vec::new();
+    let (ours, theirs) = (names(&answer.json, |_| true), names(bare, |_| true));
+    differ(&mut out, "column names of the bare engine", Some(&theirs), &ours);
+    let (ours, theirs) = (rows_of(&answer.json), rows_of(bare));
+    if !same_rows(&theirs, &ours, case.expect.ordered) {
+        out.push(Difference::new(
+            "rows of the bare engine",
+            toml_rows(&theirs),
+            toml_rows(&ours),
+        ));
+    }
+    out
+}
+
+fn verdict_is(expected: Verdict, answer: &Answer, out: &mut Vec<Difference>) -> bool {
+    let got = answer.code.map_or(Verdict::Allow, Verdict::Reject);
+    if got == expected {
+        return true;
+    }
+    let message = answer.json.get("message").and_then(Json::as_str).unwrap_or_default();
+    let detail = answer.detail.as_deref().unwrap_or_default();
+    let rewritten = answer.rewritten.as_deref().unwrap_or_default();
+    out.push(Difference::new(
+        "decision",
+        expected.to_string(),
+        format!("{got}: {message} [{detail}] {rewritten}"),
+    ));
+    false
+}
+
+fn message(case: &Case, answer: &Answer, out: &mut Vec<Difference>) {
+    let got = answer.json.get("message").and_then(Json::as_str).unwrap_or_default().to_owned();
+    differ(out, "message", case.expect.message.as_ref(), &got);
+}
+
+fn operators_part(case: &Case, answer: &Answer, out: &mut Vec<Difference>) {
+    differ(out, "policies", case.expect.policies.as_ref(), &answer.policies);
+    if let Some(expected) = &case.expect.rewritten {
+        let got = answer.rewritten.clone().unwrap_or_default();
+        if *expected != got {
+            out.push(Difference::new("rewritten", expected, got));
+        }
+    }
+}
+
+/// Looks for what must not be there in the JSON, decoded and as text.
+fn never(case: &Case, answer: &Answer, out: &mut Vec<Difference>) {
+    let json = answer.json.to_string();
+    for text in &case.expect.never {
+        if holds(&answer.json, text) || json.contains(text) || answer.text.contains(text) {
+            out.push(Difference::new("never", format!("no `{text}`"), json.clone()));
+        }
+    }
+}
+
+fn holds(json: &Json, text: &str) -> bool {
+    match json {
+        Json::String(string) => string.contains(text),
+        Json::Array(items) => items.iter().any(|item| holds(item, text)),
+        Json::Object(map) => map.iter().any(|(key, item)| key.contains(text) || holds(item, text)),
+        Json::Null | Json::Bool(_) => false,
+        Json::Number(number) => number.to_string() == text,
+    }
+}
+
+fn differ<T: PartialEq + fmt::Debug>(
+    out: &mut Vec<Difference>,
+    what: &'static str,
+    expected: Option<&T>,
+    got: &T,
+) {
+    if let Some(expected) = expected
+        && expected != got
+    {
+        out.push(Difference::new(what, format!("{expected:?}"), format!("{got:?}")));
+    }
+}
+
+fn names(json: &Json, which: impl Fn(&Json) -> bool) -> Vec<String> {
+    json.get("columns")
+        .and_then(Json::as_array)
+        .into_iter()
+        .flatten()
+        .filter(|column| which(column))
+        .filter_map(|column| column.get("name")?.as_str().map(str::to_owned))
+        .collect()
+}
+
+/// The rows as arrays, in the order of the columns.
+fn rows_of(json: &Json) -> Vec<Vec<Json>> {
+    let names = names(json, |_| true);
+    json.get("rows")
+        .and_then(Json::as_array)
+        .into_iter()
+        .flatten()
+        .map(|row| names.iter().map(|name| row.get(name).cloned().unwrap_or_default()).collect())
+        .collect()
+}
+
+fn same_rows(expected: &[Vec<Json>], got: &[Vec<Json>], ordered: bool) -> bool {
+    if ordered {
+        return expected == got;
+    }
+    let bag = |rows: &[Vec<Json>]| {
+        let mut rows: Vec<String> = rows.iter().map(|row| Json::from(row.clone()).to_string()).collect();
+        rows.sort();
+        rows
+    };
+    bag(expected) == bag(got)
+}
+
+/// Rows as the case format has them, to be read and copied.
+fn toml_rows(rows: &[Vec<Json>]) -> String {
+    let row = |row: &Vec<Json>| {
+        let cells: Vec<String> = row
+            .iter()
+            .map(|cell| if cell.is_null() { "{}".to_owned() } else { cell.to_string() })
+            .collect();
+        format!("[{}]", cells.join(", "))
+    };
+    format!("[{}]", rows.iter().map(row).collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,371 @@
+//! Running cases: the decision alone, or the whole way through a database.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    ops::ControlFlow,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use palisade::{
+    audit::NoAudit,
+    code::Code,
+    error::Error,
+    firewall::{Decision, Firewall},
+    guard::{Guard, Outcome, RowSink},
+    rejection::Rejection,
+    rewrite::RewrittenStatement,
+    scan::{Action, Marker, ScanSession},
+    session::Session,
+    value::{Params, Value},
+};
+use palisade_sqlite::{CreateError, OpenError, SqliteBackend, create_database};
+use rusqlite::{Connection, OpenFlags, types::ValueRef};
+
+use crate::{
+    case::Case,
+    compare::{self, Difference},
+    host::StillHost,
+    load::Corpus,
+};
+
+/// Firewalls over the catalogs of a corpus, with a database each.
+pub struct Runner {
+    /// By catalog and policies.
+    stands: BTreeMap<(String, String), Stand>,
+    /// Holds the databases; gone with the runner.
+    folder: tempfile::TempDir,
+}
+
+struct Stand {
+    firewall: Arc<Firewall>,
+    backend: SqliteBackend,
+}
+
+/// Why a corpus cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// There is no place for the databases.
+    #[error("cannot make a folder for the databases: {0}")]
+    Folder(std::io::Error),
+    /// A catalog's script failed.
+    #[error("catalog `{catalog}`: {source}")]
+    Create {
+        /// Which.
+        catalog: String,
+        /// Why.
+        source: CreateError,
+    },
+    /// A catalog's database does not open.
+    #[error("catalog `{catalog}`: {source}")]
+    Open {
+        /// Which.
+        catalog: String,
+        /// Why.
+        source: OpenError,
+    },
+    /// Policies do not load over a catalog.
+    #[error("policies `{policies}` over `{catalog}`: {source}")]
+    Policies {
+        /// Which.
+        policies: String,
+        /// Over which catalog.
+        catalog: String,
+        /// Why.
+        source: Error,
+    },
+    /// A case names what the corpus does not hold.
+    #[error("there is no catalog `{catalog}` with policies `{policies}`")]
+    Missing {
+        /// The catalog.
+        catalog: String,
+        /// The policies.
+        policies: String,
+    },
+}
+
+/// What came out of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// Refused with this code, or allowed.
+    pub code: Option<Code>,
+    /// What the agent gets, durations and incident ids aside: an envelope or a refusal.
+    pub json: serde_json::Value,
+    /// The same as text for a model; none for a refusal.
+    pub text: String,
+    /// What was run.
+    pub rewritten: Option<String>,
+    /// The determining policies, sorted.
+    pub policies: Vec<String>,
+    /// What only the operator may read of a refusal.
+    pub detail: Option<String>,
+}
+
+impl Runner {
+    /// Makes the databases and loads the policies that the cases of `corpus` use.
+    ///
+    /// # Errors
+    /// If a script fails or policies do not load.
+    pub fn new(corpus: &Corpus) -> Result<Self, RunError> {
+        let folder = tempfile::tempdir().map_err(RunError::Folder)?;
+        let mut stands = BTreeMap::new();
+        for case in &corpus.cases {
+            let key = (case.catalog.clone(), case.policies.clone());
+            if !stands.contains_key(&key) {
+                let stand = stand(corpus, &key.0, &key.1, folder.path())?;
+                stands.insert(key, stand);
+            }
+        }
+        Ok(Self { stands, folder })
+    }
+
+    /// The firewall that decides about `case`.
+    #[must_use]
+    pub fn firewall(&self, case: &Case) -> Option<&Arc<Firewall>> {
+        self.stand(case).ok().map(|stand| &stand.firewall)
+    }
+
+    /// Decides about `case` and compares, as far as a decision shows it. A refusal that can only come
+    /// from running the statement is an allowed statement here.
+    #[must_use]
+    pub fn run_pure(&self, case: &Case) -> Vec<Difference> {
+        match self.decide(case) {
+            Ok(answer) => compare::decision(case, &answer),
+            Err(error) => vec![Difference::new("run", "an answer", error)],
+        }
+    }
+
+    /// Runs `case` through the gate on its database and compares everything.
+    #[must_use]
+    pub fn run_sqlite(&self, case: &Case) -> Vec<Difference> {
+        let answer = match self.answer(case) {
+            Ok(answer) => answer,
+            Err(error) => return vec![Difference::new("run", "an answer", error)],
+        };
+        let mut differences = compare::answer(case, &answer);
+        if case.expect.preserve && answer.code.is_none() {
+            match self.bare(case) {
+                Ok(bare) => differences.extend(compare::preserved(case, &answer, &bare)),
+                Err(error) => {
+                    differences.push(Difference::new("bare engine", "an answer", error));
+                }
+            }
+        }
+        differences
+    }
+
+    /// The decision about `case`, without columns and rows.
+    ///
+    /// # Errors
+    /// A text if the case cannot be decided about at all.
+    pub fn decide(&self, case: &Case) -> Result<Answer, String> {
+        let stand = self.stand(case).map_err(|error| error.to_string())?;
+        Ok(match self.check(stand, case) {
+            Ok(Decision::Allow(statement)) => Answer {
+                code: None,
+                json: serde_json::Value::Null,
+                text: String::new(),
+                rewritten: Some(statement.sql().to_owned()),
+                policies: sorted(statement.policies()),
+                detail: None,
+            },
+            Ok(Decision::Reject(rejection)) => refused(&rejection),
+            Err(error) => fault(&error),
+        })
+    }
+
+    /// What the gate gives for `case`.
+    ///
+    /// # Errors
+    /// A text if the case cannot be run at all.
+    pub fn answer(&self, case: &Case) -> Result<Answer, String> {
+        let stand = self.stand(case).map_err(|error| error.to_string())?;
+        let guard = Guard::new(
+            Arc::clone(&stand.firewall),
+            stand.backend.clone(),
+            Arc::new(StillHost),
+            Arc::new(NoAudit),
+        )
+        .on_finding(case.on_finding);
+        let session = Session::new(case.principal.clone());
+        let (outcome, report) =
+            block_on(guard.query_within(&case.sql, &case.params, &session, &case.limits))
+                .ok_or("the backend did not answer at once")?;
+        Ok(match outcome {
+            Outcome::Rows(envelope) => Answer {
+                code: None,
+                json: serde_json::to_value(envelope.answer()).map_err(|e| e.to_string())?,
+                text: envelope.delimited_text(),
+                rewritten: report.rewritten,
+                policies: sorted(&report.policies),
+                detail: None,
+            },
+            Outcome::Rejected(refusal) => Answer {
+                rewritten: report.rewritten,
+                policies: sorted(&report.policies),
+                ..refused(&refusal.rejection)
+            },
+        })
+    }
+
+    /// What the engine gives for the statement as it was written, put into the same form.
+    fn bare(&self, case: &Case) -> Result<serde_json::Value, String> {
+        let stand = self.stand(case).map_err(|error| error.to_string())?;
+        let statement = match self.check(stand, case) {
+            Ok(Decision::Allow(statement)) => statement,
+            Ok(Decision::Reject(rejection)) => return Err(rejection.to_string()),
+            Err(error) => return Err(error.to_string()),
+        };
+        let path = self.folder.path().join(database(&case.catalog, &case.policies));
+        let rows = |e: rusqlite::Error| e.to_string();
+        let conn =
+            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(rows)?;
+        bare_rows(&conn, case, &statement)
+    }
+
+    fn check(&self, stand: &Stand, case: &Case) -> Result<Decision, Error> {
+        let session = Session::new(case.principal.clone());
+        stand.firewall.check_within(&case.sql, &case.params, &session, &case.limits)
+    }
+
+    fn stand(&self, case: &Case) -> Result<&Stand, RunError> {
+        self.stands.get(&(case.catalog.clone(), case.policies.clone())).ok_or_else(|| {
+            RunError::Missing { catalog: case.catalog.clone(), policies: case.policies.clone() }
+        })
+    }
+}
+
+fn stand(
+    corpus: &Corpus,
+    catalog: &str,
+    policies: &str,
+    folder: &std::path::Path,
+) -> Result<Stand, RunError> {
+    let missing =
+        || RunError::Missing { catalog: catalog.to_owned(), policies: policies.to_owned() };
+    let script = corpus.catalogs.get(catalog).ok_or_else(missing)?;
+    let sources = corpus.policies.get(policies).ok_or_else(missing)?;
+    let path = folder.join(database(catalog, policies));
+    create_database(&path, script)
+        .map_err(|source| RunError::Create { catalog: catalog.to_owned(), source })?;
+    let backend = SqliteBackend::open_file(&path, catalog)
+        .map_err(|source| RunError::Open { catalog: catalog.to_owned(), source })?;
+    let firewall = Firewall::builder(backend.catalog().clone(), sources.clone()).build().map_err(
+        |source| RunError::Policies {
+            policies: policies.to_owned(),
+            catalog: catalog.to_owned(),
+            source,
+        },
+    )?;
+    Ok(Stand { firewall: Arc::new(firewall), backend })
+}
+
+fn database(catalog: &str, policies: &str) -> String {
+    format!("{catalog}.{policies}.db")
+}
+
+fn refused(rejection: &Rejection) -> Answer {
+    Answer {
+        code: Some(rejection.code()),
+        json: serde_json::to_value(rejection.for_agent()).unwrap_or_default(),
+        text: String::new(),
+        rewritten: None,
+        policies: sorted(rejection.policies()),
+        detail: rejection.operator_detail().map(str::to_owned),
+    }
+}
+
+fn fault(error: &Error) -> Answer {
+    Answer {
+        detail: Some(error.to_string()),
+        ..refused(&Rejection::new(Code::Internal, Code::Internal.summary()))
+    }
+}
+
+fn sorted(names: &[String]) -> Vec<String> {
+    let mut names = names.to_vec();
+    names.sort();
+    names
+}
+
+fn bare_rows(
+    conn: &Connection,
+    case: &Case,
+    statement: &RewrittenStatement,
+) -> Result<serde_json::Value, String> {
+    let message = |e: rusqlite::Error| e.to_string();
+    let mut prepared = conn.prepare(&case.sql).map_err(message)?;
+    match &case.params {
+        Params::None => {}
+        Params::Positional(values) => {
+            for (value, number) in values.iter().zip(1..) {
+                prepared.raw_bind_parameter(number, bound(value)).map_err(message)?;
+            }
+        }
+        Params::Named(values) => {
+            for (name, value) in values {
+                for sigil in [':', '@', '$'] {
+                    if let Some(number) =
+                        prepared.parameter_index(&format!("{sigil}{name}")).map_err(message)?
+                    {
+                        prepared.raw_bind_parameter(number, bound(value)).map_err(message)?;
+                    }
+                }
+            }
+        }
+    }
+    let names: Vec<String> = prepared.column_names().into_iter().map(str::to_owned).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut scan =
+        ScanSession::new(statement.scan_plan(), Action::Flag, Marker::from_bytes([0; 16]));
+    let mut flow = scan.columns(&names);
+    let mut rows = prepared.raw_query();
+    while flow.is_continue()
+        && let Some(row) = rows.next().map_err(message)?
+    {
+        let cells = (0..names.len())
+            .map(|index| row.get_ref(index).map(value).map_err(message))
+            .collect::<Result<Vec<_>, _>>()?;
+        flow = match scan.row(cells) {
+            ControlFlow::Continue(()) => ControlFlow::Continue(()),
+            ControlFlow::Break(()) => ControlFlow::Break(()),
+        };
+    }
+    let answer = scan.finish().map_err(|rejection| {
+        format!("{rejection}: {}; its columns are {names:?}", rejection.operator_detail().unwrap_or(""))
+    })?;
+    serde_json::to_value(answer).map_err(|e| e.to_string())
+}
+
+fn bound(value: &Value) -> rusqlite::types::Value {
+    use rusqlite::types::Value as Sqlite;
+    match value {
+        Value::Null => Sqlite::Null,
+        Value::Bool(b) => Sqlite::Integer(i64::from(*b)),
+        Value::Integer(i) => Sqlite::Integer(*i),
+        Value::Real(r) => Sqlite::Real(*r),
+        Value::Text(text) => Sqlite::Text(String::from_utf8_lossy(text).into_owned()),
+        Value::Blob(bytes) => Sqlite::Blob(bytes.clone()),
+    }
+}
+
+fn value(cell: ValueRef<'_>) -> Value {
+    match cell {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(i) => Value::Integer(i),
+        ValueRef::Real(r) => Value::Real(r),
+        ValueRef::Text(text) => Value::Text(text.to_vec()),
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    }
+}
+
+/// Polls a future that never waits.
+fn block_on<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}

@@ -1,0 +1,216 @@
+//! Every case, decided alone and run on SQLite; and what must hold of the corpus as a whole.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+};
+
+use palisade::code::Code;
+use palisade_corpus::{Case, Corpus, Difference, Runner, Suite, Verdict};
+
+/// Cases that stand as they should come out and do not yet, each with what is wrong. One that passes
+/// must leave the list.
+const OPEN: &[(&str, &str)] = &[
+];
+
+/// Codes that no case can raise, each with the reason.
+const WITHOUT_CASE: &[(Code, &str)] = &[
+    (Code::RequestInvalid, "raised by tools for their arguments, before there is a statement"),
+    (Code::DatabaseUnavailable, "needs a database that goes away; tested with the backend"),
+    (Code::Internal, "an invariant that does not hold; a case that raises it would be a bug"),
+];
+
+/// Techniques that need another engine or another part of the product than a statement on SQLite,
+/// each with the reason.
+const WITHOUT_TECHNIQUE: &[(&str, &str)] = &[
+];
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus")
+}
+
+fn corpus() -> Corpus {
+    Corpus::load(folder()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn runner(corpus: &Corpus) -> Runner {
+    Runner::new(corpus).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn is_open(case: &Case) -> bool {
+    OPEN.iter().any(|(name, _)| *name == case.name)
+}
+
+fn report(corpus: &Corpus, run: impl Fn(&Case) -> Vec<Difference>) {
+    let mut failed = Vec::new();
+    for case in corpus.cases.iter().filter(|case| !is_open(case)) {
+        let differences = run(case);
+        if !differences.is_empty() {
+            let lines: Vec<_> = differences.iter().map(|d| format!("  {d}")).collect();
+            failed.push(format!(
+                "{}\n  {}\n  {}\n{}",
+                case.id(),
+                case.why,
+                case.sql,
+                lines.join("\n")
+            ));
+        }
+    }
+    assert!(
+        failed.is_empty(),
+        "{} of {} cases:\n\n{}",
+        failed.len(),
+        corpus.cases.len(),
+        failed.join("\n\n")
+    );
+}
+
+#[test]
+fn every_case_is_decided_as_written() {
+    let corpus = corpus();
+    let runner = runner(&corpus);
+    report(&corpus, |case| runner.run_pure(case));
+}
+
+#[test]
+fn every_case_runs_as_written() {
+    let corpus = corpus();
+    let runner = runner(&corpus);
+    report(&corpus, |case| runner.run_sqlite(case));
+}
+
+#[test]
+fn open_cases_are_still_open() {
+    let corpus = corpus();
+    let runner = runner(&corpus);
+    for (name, _) in OPEN {
+        let case = corpus.cases.iter().find(|case| case.name == *name).expect(name);
+        let passes = runner.run_pure(case).is_empty() && runner.run_sqlite(case).is_empty();
+        assert!(!passes, "`{name}` passes: take it off the list");
+    }
+}
+
+/// Equal cases give equal answers, whoever asked before: decisions that are remembered do not differ.
+#[test]
+fn answers_repeat() {
+    let corpus = corpus();
+    let runner = runner(&corpus);
+    for case in &corpus.cases {
+        if !case.sql.contains("random") {
+            assert_eq!(runner.answer(case), runner.answer(case), "{}", case.id());
+        }
+    }
+}
+
+/// Two databases that look the same to the agent give the same answers, errors included.
+#[test]
+fn what_is_hidden_does_not_show() {
+    let corpus = corpus();
+    let script = fs::read_to_string(folder().join("variants/desk.sql")).unwrap();
+    let other = runner(&corpus.clone().with_rows("desk", &script));
+    let runner = runner(&corpus);
+    let mut told = Vec::new();
+    let mut compared = 0;
+    for case in &corpus.cases {
+        let agents = case.catalog == "desk" && case.principal.id() == "support-bot";
+        if !agents || is_open(case) {
+            continue;
+        }
+        compared += 1;
+        let seen = |runner: &Runner| {
+            let answer = runner.answer(case).unwrap();
+            (answer.code, answer.json, answer.text)
+        };
+        let (one, two) = (seen(&runner), seen(&other));
+        if one != two {
+            told.push(format!("{}\n  {}\n  {:?}\n  {:?}", case.id(), case.sql, one, two));
+        }
+    }
+    assert!(compared > 100, "{compared}");
+    assert!(told.is_empty(), "{}", told.join("\n\n"));
+}
+
+/// The other database does differ: who may see everything is answered differently.
+#[test]
+fn what_is_hidden_is_there() {
+    let corpus = corpus();
+    let script = fs::read_to_string(folder().join("variants/desk.sql")).unwrap();
+    let other = runner(&corpus.clone().with_rows("desk", &script));
+    let runner = runner(&corpus);
+    let case = corpus.cases.iter().find(|case| case.name == "officer-sees-all").unwrap();
+    let mut differs = 0;
+    for table in ["customers", "tickets", "audit_events", "calls", "teams", "readings", "risk_view"] {
+        let case = Case { sql: format!("SELECT * FROM {table}"), ..case.clone() };
+        let (one, two) = (runner.answer(&case).unwrap(), other.answer(&case).unwrap());
+        assert_eq!((one.code, two.code), (None, None), "{table}");
+        differs += usize::from(one.json != two.json);
+    }
+    assert_eq!(differs, 7);
+}
+
+#[test]
+fn the_corpus_is_large_and_its_names_are_unique() {
+    let corpus = corpus();
+    let names: BTreeSet<_> = corpus.cases.iter().map(|case| &case.name).collect();
+    assert_eq!(names.len(), corpus.cases.len());
+    assert!(corpus.cases.len() >= 150, "{}", corpus.cases.len());
+    for suite in Suite::ALL {
+        assert!(corpus.cases.iter().any(|case| case.suite == *suite), "{suite:?}");
+    }
+    let bench = corpus.cases.iter().filter(|case| case.bench).count();
+    assert!(bench >= 10, "{bench}");
+}
+
+#[test]
+fn every_code_has_a_case() {
+    let corpus = corpus();
+    let raised: BTreeSet<Code> = corpus
+        .cases
+        .iter()
+        .filter(|case| !is_open(case))
+        .filter_map(|case| match case.expect.verdict {
+            Verdict::Reject(code) => Some(code),
+            Verdict::Allow => None,
+        })
+        .collect();
+    for code in Code::ALL {
+        let excused = WITHOUT_CASE.iter().any(|(without, _)| without == code);
+        assert_ne!(raised.contains(code), excused, "{code}");
+    }
+}
+
+/// The ids of the table of threats: gates, functions, masks.
+fn techniques() -> BTreeSet<String> {
+    let numbered = |letter: char, last: u32| (1..=last).map(move |n| format!("{letter}{n}"));
+    numbered('G', 31)
+        .chain(numbered('F', 24))
+        .chain(numbered('M', 40))
+        .chain(["M30b", "M30c", "M30d"].map(str::to_owned))
+        .collect()
+}
+
+#[test]
+fn every_technique_has_a_case() {
+    let corpus = corpus();
+    let known = techniques();
+    let mut tried: BTreeMap<&str, usize> = BTreeMap::new();
+    for case in &corpus.cases {
+        for id in &case.ids {
+            assert!(known.contains(id), "{}: there is no technique `{id}`", case.id());
+            *tried.entry(id).or_default() += 1;
+        }
+    }
+    for id in &known {
+        let excused = WITHOUT_TECHNIQUE.iter().any(|(without, _)| without == id);
+        assert_ne!(tried.contains_key(id.as_str()), excused, "{id}");
+    }
+}
