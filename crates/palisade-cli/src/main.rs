@@ -1,1 +1,78 @@
-fn main() {}
+//! `palisade`: a SQL firewall for AI agents, on the command line. Exit codes: [`exit::Exit`].
+
+mod answer;
+mod args;
+mod audit;
+mod batch;
+mod check;
+mod config;
+mod demo;
+mod exit;
+mod explain;
+mod host;
+mod human;
+mod json;
+mod policies;
+mod policy;
+mod query;
+mod serve;
+mod setup;
+mod snippet;
+mod source;
+mod statements;
+
+use std::{io::Write as _, process::ExitCode};
+
+use clap::Parser as _;
+
+use crate::{
+    args::{Arguments, Command},
+    exit::{Exit, Failure},
+};
+
+/// Bytes of stack. What the main thread has is up to the system; this is enough for clap and Cedar
+/// whatever that is.
+const STACK: usize = 16 * 1024 * 1024;
+
+fn main() -> ExitCode {
+    let worker = std::thread::Builder::new().stack_size(STACK).spawn(run);
+    let result = match worker.map(std::thread::JoinHandle::join) {
+        Ok(Ok(result)) => result,
+        // The panic has been reported by its hook.
+        Ok(Err(_)) => return Exit::Internal.into(),
+        Err(error) => Err(Failure::Internal(format!("cannot start: {error}"))),
+    };
+    match result {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            if !matches!(failure, Failure::OutputClosed) {
+                // If standard error is closed too, the exit code has to do.
+                let _ = writeln!(std::io::stderr(), "{failure}");
+            }
+            failure.exit().into()
+        }
+    }
+}
+
+fn run() -> Result<Exit, Failure> {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let exit = if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Permitted
+            };
+            error.print().map_err(|error| Failure::output(&error))?;
+            return Ok(exit);
+        }
+    };
+    match &arguments.command {
+        Command::Demo(arguments) => demo::run(arguments),
+        Command::Query(arguments) => query::run(arguments),
+        Command::Check(arguments) => check::run(arguments),
+        Command::Explain(arguments) => explain::run(arguments),
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Policy(command) => policy::run(command),
+    }
+}

@@ -1,1 +1,34 @@
+//! Palisade as an MCP server: read-only tools over one [`Guard`](palisade::guard::Guard).
+//!
+//! [`serve_stdio`] is the whole server over standard input and output. [`serve`] is the same over any
+//! pair of streams. [`PalisadeServer`] is the `rmcp` handler, for servers with a transport of their own.
+//!
+//! | tool | does |
+//! |---|---|
+//! | `list_tables` | names the tables and views that exist for the principal |
+//! | `describe_table` | columns, keys and masks of one of them |
+//! | `query` | runs one reading statement with parameters |
+//!
+//! Every tool reaches the database through the guard and in no other way; there is no tool that
+//! writes. The principal is fixed when the server starts: nothing a client sends changes it.
+//!
+//! What was understood and refused, bad arguments included, is a tool result with `isError: true`
+//! whose structured content has `code`, `message`, `retryable`, `remediation_hint`, `context`,
+//! `next_valid_actions` and, where the fault is not the agent's, `incident`. Only a request that
+//! reaches no tool is a protocol error.
+//!
+//! Standard output belongs to the protocol: this crate never prints, and a process that serves over
+//! it must log to standard error. `rmcp` logs whole requests and answers at its levels `debug` and
+//! `trace`; a subscriber must not let them through where logs may not hold data.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod answer;
+mod arguments;
+mod declare;
+mod metadata;
+mod serve;
+mod server;
+
+pub use serve::{ServeError, serve, serve_stdio};
+pub use server::{PalisadeServer, ServeOptions};

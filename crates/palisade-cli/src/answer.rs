@@ -1,0 +1,110 @@
+//! A statement that is asked about, and what became of it.
+
+use std::time::Duration;
+
+use palisade::{
+    code::Code,
+    error::Error,
+    firewall::{Decision, Trace},
+    guard::Refusal,
+    rejection::Rejection,
+    scan::Envelope,
+    session::Session,
+    value::Params,
+};
+use serde_json::value::RawValue;
+
+use crate::exit::Exit;
+
+/// One statement.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// The text.
+    pub(crate) sql: String,
+    /// Its parameters.
+    pub(crate) params: Params,
+    /// Who asks.
+    pub(crate) session: Session,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// What the caller calls the statement, as it wrote it.
+    pub(crate) id: Option<Box<RawValue>>,
+    /// The outcome.
+    pub(crate) verdict: Verdict,
+    /// The text that was, or may be, run.
+    pub(crate) rewritten: Option<String>,
+    /// Ids of the determining policies.
+    pub(crate) policies: Vec<String>,
+    /// From the text to the answer.
+    pub(crate) duration: Duration,
+    /// How the decision came about, where that was asked for.
+    pub(crate) trace: Option<Trace>,
+}
+
+/// An outcome.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// It was run.
+    Rows(Envelope),
+    /// It may be run.
+    Permitted,
+    /// It may not, or could not.
+    Refused(Refusal),
+}
+
+/// Something that answers requests.
+pub(crate) trait Answerer {
+    /// Answers `request`, whatever it is.
+    fn answer(&self, request: &Request) -> Answer;
+}
+
+impl Answer {
+    /// The answer to a request that is not understood.
+    pub(crate) fn invalid(code: Code, message: impl Into<String>) -> Self {
+        Self::refused(Rejection::new(code, message))
+    }
+
+    fn refused(rejection: Rejection) -> Self {
+        Self {
+            id: None,
+            rewritten: None,
+            policies: rejection.policies().to_vec(),
+            duration: Duration::ZERO,
+            trace: None,
+            verdict: Verdict::Refused(Refusal {
+                rejection,
+                incident: None,
+            }),
+        }
+    }
+
+    /// The answer that a decision alone makes.
+    pub(crate) fn decided(decision: Result<Decision, Error>) -> Self {
+        match decision {
+            Ok(Decision::Allow(statement)) => Self {
+                id: None,
+                verdict: Verdict::Permitted,
+                rewritten: Some(statement.sql().to_owned()),
+                policies: statement.policies().to_vec(),
+                duration: Duration::ZERO,
+                trace: None,
+            },
+            Ok(Decision::Reject(rejection)) => Self::refused(rejection),
+            Err(error) => Self::refused(
+                Rejection::new(Code::Internal, Code::Internal.summary())
+                    .with_operator_detail(error.to_string()),
+            ),
+        }
+    }
+
+    /// The exit code of a command that gives this answer alone.
+    pub(crate) fn exit(&self) -> Exit {
+        match &self.verdict {
+            Verdict::Rows(_) | Verdict::Permitted => Exit::Permitted,
+            Verdict::Refused(refusal) => Exit::of_refusal(refusal.rejection.code()),
+        }
+    }
+}

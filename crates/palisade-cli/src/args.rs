@@ -1,0 +1,261 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use palisade::{dialect::Dialect, session::Principal};
+
+use crate::source::{CatalogSource, Source};
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 permitted, 1 refused, 2 usage, 3 policies or configuration,
+4 database unavailable, 5 internal.";
+
+/// A SQL firewall for AI agents: decides what a statement may do, rewrites it
+/// to show only what policy permits, runs it and scans what comes back.
+#[derive(Debug, Parser)]
+#[command(name = "palisade", version, max_term_width = 80, after_help = EXIT_CODES)]
+pub(crate) struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a small database with policies, and see what the firewall does
+    #[command(after_help = "Examples:\n  palisade demo\n  palisade demo --dir try-it")]
+    Demo(DemoArguments),
+    /// Run one statement, or a batch of them, through the firewall
+    #[command(after_help = QUERY_HELP)]
+    Query(QueryArguments),
+    /// Decide about a statement without a database
+    #[command(after_help = CHECK_HELP)]
+    Check(CheckArguments),
+    /// Decide about a statement and tell how
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(ExplainArguments),
+    /// Serve a database to an MCP client over standard input and output
+    #[command(after_help = SERVE_HELP)]
+    Serve(ServeArguments),
+    /// Work on policy folders
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+}
+
+const QUERY_HELP: &str = "\
+Examples (after `palisade demo`):
+  palisade query sqlite:demo.db \"SELECT id, name FROM customers\"
+  palisade query sqlite:demo.db --policies demo-policies \\
+    --as 'Agent::\"support-bot\"' \"SELECT * FROM customers\"
+  palisade query sqlite:demo.db --params '[1]' \\
+    \"SELECT subject FROM tickets WHERE id = ?\"
+  echo '{\"id\": 1, \"sql\": \"SELECT 1\"}' | palisade query sqlite:demo.db --batch -";
+
+const CHECK_HELP: &str = "\
+Examples (after `palisade demo`):
+  palisade check --catalog sqlite:demo.db \"SELECT * FROM customers\"
+  palisade check --dialect sqlite --catalog sqlite:demo.db \\
+    --policies demo-policies --as 'Agent::\"support-bot\"' \\
+    --format json \"DELETE FROM tickets\"
+
+`--catalog` also takes a file of CREATE statements.";
+
+const EXPLAIN_HELP: &str = "\
+Examples (after `palisade demo`):
+  palisade explain sqlite:demo.db \"SELECT * FROM customers\"
+  palisade explain --catalog sqlite:demo.db --policies demo-policies \\
+    --as 'Agent::\"support-bot\"' \"SELECT count(*) FROM tickets\"
+
+`--catalog` also takes a file of CREATE statements.";
+
+const SERVE_HELP: &str = "\
+Examples (after `palisade demo`):
+  palisade serve sqlite:demo.db < /dev/null
+  palisade serve sqlite:demo.db --policies demo-policies \\
+    --as 'Agent::\"support-bot\"' --audit audit.jsonl < /dev/null";
+
+/// `palisade demo`
+#[derive(Debug, Args)]
+pub(crate) struct DemoArguments {
+    /// The folder for demo.db and demo-policies; the current one if not given
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// `palisade query`
+#[derive(Debug, Args)]
+pub(crate) struct QueryArguments {
+    /// The database
+    #[arg(value_name = "sqlite:FILE")]
+    pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) statement: StatementArguments,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
+    /// Return at most this many rows; it can only lower the limit
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_rows: Option<u64>,
+    /// Append one JSON line a statement to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit: Option<PathBuf>,
+}
+
+/// `palisade check`
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments {
+    /// The SQL dialect
+    #[arg(long, default_value = "sqlite", value_parser = dialect)]
+    pub(crate) dialect: Dialect,
+    /// The schema: a file of CREATE statements, or sqlite:FILE
+    #[arg(long, value_name = "SCHEMA")]
+    pub(crate) catalog: CatalogSource,
+    #[command(flatten)]
+    pub(crate) statement: StatementArguments,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
+}
+
+/// `palisade explain`
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "palisade explain [OPTIONS] sqlite:FILE <SQL>\n       \
+                            palisade explain [OPTIONS] --catalog <SCHEMA> <SQL>"
+)]
+pub(crate) struct ExplainArguments {
+    /// The database, unless --catalog is given, and the statement (`-`: read
+    /// it from standard input)
+    #[arg(value_name = "sqlite:FILE SQL", num_args = 0..=2)]
+    pub(crate) words: Vec<String>,
+    /// The SQL dialect
+    #[arg(long, default_value = "sqlite", value_parser = dialect)]
+    pub(crate) dialect: Dialect,
+    /// The schema: a file of CREATE statements, or sqlite:FILE
+    #[arg(long, value_name = "SCHEMA")]
+    pub(crate) catalog: Option<CatalogSource>,
+    #[command(flatten)]
+    pub(crate) form: FormArguments,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
+}
+
+/// `palisade serve`
+#[derive(Debug, Args)]
+pub(crate) struct ServeArguments {
+    /// The database
+    #[arg(value_name = "sqlite:FILE")]
+    pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
+    /// Append one JSON line a statement to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit: Option<PathBuf>,
+}
+
+/// The statement and how to answer.
+#[derive(Debug, Args)]
+pub(crate) struct StatementArguments {
+    /// The statement; `-` reads it from standard input
+    #[arg(
+        value_name = "SQL",
+        required_unless_present = "batch",
+        conflicts_with = "batch",
+        allow_hyphen_values = true
+    )]
+    pub(crate) sql: Option<String>,
+    #[command(flatten)]
+    pub(crate) form: FormArguments,
+}
+
+/// Everything about the statement but its text.
+#[derive(Debug, Args)]
+pub(crate) struct FormArguments {
+    /// The statement's parameters, a JSON array or object
+    #[arg(long, value_name = "JSON", conflicts_with = "batch")]
+    pub(crate) params: Option<String>,
+    /// Answer JSON lines {"id", "sql", "params"?, "as"?} from a file, or from
+    /// standard input (`-`), in order, with one JSON line each
+    #[arg(long, value_name = "FILE")]
+    pub(crate) batch: Option<PathBuf>,
+    /// How to print the answer
+    #[arg(long, default_value = "text", conflicts_with = "batch")]
+    pub(crate) format: Format,
+}
+
+/// Who asks, and by what it is decided.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArguments {
+    /// Who asks, for example 'Agent::"support-bot"'  [default: Agent::"default"]
+    #[arg(long = "as", value_name = "PRINCIPAL", value_parser = Principal::parse)]
+    pub(crate) principal: Option<Principal>,
+    /// The policy folder; the built-in starter policies if not given
+    #[arg(long, value_name = "DIR")]
+    pub(crate) policies: Option<PathBuf>,
+    /// A configuration file; what the command line says goes before it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// `palisade policy`
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Print the starter policies, or write them to a folder to edit
+    #[command(
+        after_help = "Examples:\n  palisade policy print-starter\n  palisade policy print-starter --dir my-policies"
+    )]
+    PrintStarter {
+        /// Write the files into this folder, which must be new or empty
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
+    /// Load a policy folder against a schema and report what is wrong or odd
+    #[command(
+        after_help = "Examples (after `palisade demo`):\n  palisade policy check --catalog sqlite:demo.db --policies demo-policies"
+    )]
+    Check(PolicyFolderArguments),
+    /// Print the Cedar schema that policies are checked against
+    #[command(
+        after_help = "Examples (after `palisade demo`):\n  palisade policy schema --catalog sqlite:demo.db"
+    )]
+    Schema(PolicyFolderArguments),
+}
+
+/// A policy folder and a schema.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyFolderArguments {
+    /// The SQL dialect
+    #[arg(long, default_value = "sqlite", value_parser = dialect)]
+    pub(crate) dialect: Dialect,
+    /// The schema: a file of CREATE statements, or sqlite:FILE
+    #[arg(long, value_name = "SCHEMA")]
+    pub(crate) catalog: CatalogSource,
+    /// The policy folder; the built-in starter policies if not given
+    #[arg(long, value_name = "DIR")]
+    pub(crate) policies: Option<PathBuf>,
+}
+
+/// How an answer is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people: a table, at most 80 columns wide.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+fn dialect(name: &str) -> Result<Dialect, String> {
+    Dialect::from_name(name).ok_or_else(|| format!("`{name}` is not a dialect; there is `sqlite`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Arguments;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

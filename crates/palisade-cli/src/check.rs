@@ -1,0 +1,44 @@
+//! `palisade check`: decisions without a database.
+
+use std::time::Instant;
+
+use palisade::firewall::Firewall;
+
+use crate::{
+    answer::{Answer, Answerer, Request},
+    args::CheckArguments,
+    exit::{Exit, Failure},
+    setup::Setup,
+    statements,
+};
+
+/// Runs the command.
+pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, Failure> {
+    let setup = Setup::read(&arguments.policies, None)?;
+    let catalog = arguments.catalog.catalog(arguments.dialect)?;
+    let decider = Decider {
+        firewall: setup.firewall(catalog)?,
+    };
+    statements::run(
+        &decider,
+        &setup,
+        arguments.statement.sql.as_deref(),
+        &arguments.statement.form,
+    )
+}
+
+struct Decider {
+    firewall: Firewall,
+}
+
+impl Answerer for Decider {
+    fn answer(&self, request: &Request) -> Answer {
+        let start = Instant::now();
+        let decision = self
+            .firewall
+            .check(&request.sql, &request.params, &request.session);
+        let mut answer = Answer::decided(decision);
+        answer.duration = start.elapsed();
+        answer
+    }
+}

@@ -1,0 +1,118 @@
+//! How the program ends: exit codes, and the faults that lead to the later ones.
+
+use std::process::ExitCode;
+
+use palisade::code::Code;
+
+/// The exit codes of every command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// 0: the statement is permitted, every line of a batch was answered, the policies load.
+    Permitted,
+    /// 1: the statement is refused.
+    Refused,
+    /// 2: the command line, or a file it names, is not as the command needs it.
+    Usage,
+    /// 3: the policies or the configuration do not load.
+    Configuration,
+    /// 4: the database cannot be opened or read.
+    Unavailable,
+    /// 5: something went wrong that is not the caller's fault; nothing is known about the statement.
+    Internal,
+}
+
+impl Exit {
+    /// The exit code of an answer with this refusal.
+    pub(crate) fn of_refusal(code: Code) -> Self {
+        match code {
+            Code::DatabaseUnavailable => Self::Unavailable,
+            Code::Internal => Self::Internal,
+            Code::PolicyEvaluationFailed => Self::Configuration,
+            Code::RequestInvalid
+            | Code::SyntaxEmpty
+            | Code::SyntaxCharacter
+            | Code::SyntaxExecutableComment
+            | Code::SyntaxInvalid
+            | Code::SyntaxMultiple
+            | Code::SyntaxUnsupported
+            | Code::SyntaxNotStable
+            | Code::LimitQuerySize
+            | Code::LimitDepth
+            | Code::LimitRelations
+            | Code::LimitCost
+            | Code::NameUnknownRelation
+            | Code::NameUnknownColumn
+            | Code::NameAmbiguous
+            | Code::NameSystemRelation
+            | Code::FunctionUnknown
+            | Code::FunctionNotAllowed
+            | Code::StatementNotAllowed
+            | Code::ParameterMismatch
+            | Code::PolicyNoPermit
+            | Code::PolicyForbidden
+            | Code::ObligationInapplicable
+            | Code::LimitTime
+            | Code::LimitResource
+            | Code::OutputBlocked
+            | Code::DatabaseRejected => Self::Refused,
+        }
+    }
+
+    fn number(self) -> u8 {
+        match self {
+            Self::Permitted => 0,
+            Self::Refused => 1,
+            Self::Usage => 2,
+            Self::Configuration => 3,
+            Self::Unavailable => 4,
+            Self::Internal => 5,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.number())
+    }
+}
+
+/// Why a command cannot do its work. The texts are for whoever runs it, and say what to do next.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The command line, or a file it names.
+    #[error("error: {0}")]
+    Usage(String),
+    /// Policies or configuration, rendered with the lines they are wrong in.
+    #[error("{0}")]
+    Configuration(String),
+    /// The database.
+    #[error("error: {0}")]
+    Unavailable(String),
+    /// Ours, or the machine's.
+    #[error("error: {0}")]
+    Internal(String),
+    /// Whoever read the output has stopped; there is nobody to tell.
+    #[error("the output was closed")]
+    OutputClosed,
+}
+
+impl Failure {
+    /// The exit code.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(_) => Exit::Usage,
+            Self::Configuration(_) => Exit::Configuration,
+            Self::Unavailable(_) => Exit::Unavailable,
+            Self::Internal(_) | Self::OutputClosed => Exit::Internal,
+        }
+    }
+
+    /// A failure to write an answer.
+    pub(crate) fn output(error: &std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            Self::OutputClosed
+        } else {
+            Self::Internal(format!("cannot write the answer: {error}"))
+        }
+    }
+}

@@ -1,0 +1,638 @@
+//! Answers for people: at most 80 columns, colour only where a terminal shows it.
+
+use std::{env, fmt::Write as _, io::IsTerminal as _};
+
+use palisade::{
+    firewall::Trace,
+    scan::{EmptyReason, Envelope, ScannedRows, TruncationReason},
+};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use crate::answer::{Answer, Verdict};
+
+/// Columns of the terminal that are used.
+pub(crate) const WIDTH: usize = 80;
+
+/// Whether text is coloured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Paint {
+    on: bool,
+}
+
+impl Paint {
+    /// On if standard output is a terminal that shows colours and nobody minds (`NO_COLOR`).
+    pub(crate) fn for_stdout() -> Self {
+        let set =
+            |name| env::var_os(name).is_some_and(|value: std::ffi::OsString| !value.is_empty());
+        let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
+        Self {
+            on: std::io::stdout().is_terminal() && !set("NO_COLOR") && !dumb,
+        }
+    }
+
+    fn code(self, code: &str, text: &str) -> String {
+        if self.on {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    /// What is permitted.
+    pub(crate) fn good(self, text: &str) -> String {
+        self.code("1;32", text)
+    }
+
+    /// What is refused, or found.
+    pub(crate) fn bad(self, text: &str) -> String {
+        self.code("1;31", text)
+    }
+
+    /// A heading.
+    pub(crate) fn strong(self, text: &str) -> String {
+        self.code("1", text)
+    }
+
+    /// What matters less.
+    pub(crate) fn faint(self, text: &str) -> String {
+        self.code("2", text)
+    }
+}
+
+/// The whole answer to one statement.
+pub(crate) fn answer(answer: &Answer, paint: Paint) -> String {
+    let mut out = String::new();
+    match &answer.verdict {
+        Verdict::Rows(envelope) => {
+            out.push_str(&rows(envelope, paint));
+            out.push('\n');
+        }
+        Verdict::Permitted => {
+            let _ = writeln!(out, "{}", paint.good("PERMITTED"));
+        }
+        Verdict::Refused(_) => out.push_str(&refusal(answer, paint)),
+    }
+    match (&answer.trace, &answer.rewritten) {
+        (Some(trace), _) => out.push_str(&explained(trace, paint)),
+        (None, rewritten) => {
+            if !answer.policies.is_empty() {
+                out.push_str(&labelled("policies", &answer.policies.join(", "), paint));
+            }
+            if let Some(sql) = rewritten {
+                out.push_str(&labelled_sql("rewritten", sql, paint));
+            }
+        }
+    }
+    out
+}
+
+/// A refusal with what to do about it.
+pub(crate) fn refusal(answer: &Answer, paint: Paint) -> String {
+    let mut out = String::new();
+    let Verdict::Refused(refusal) = &answer.verdict else {
+        return out;
+    };
+    let agent = refusal.rejection.for_agent();
+    let _ = writeln!(out, "{} {}", paint.bad("REFUSED"), agent.code);
+    out.push_str(&labelled("message", agent.message, paint));
+    out.push_str(&labelled("what to do", agent.remediation_hint, paint));
+    if let Some(detail) = refusal
+        .rejection
+        .operator_detail()
+        .filter(|_| answer.trace.is_none())
+    {
+        out.push_str(&labelled("detail", detail, paint));
+    }
+    if let Some(incident) = &refusal.incident {
+        out.push_str(&labelled("incident", incident, paint));
+    }
+    out
+}
+
+/// The rows as a table, then what there is to know about them.
+pub(crate) fn rows(envelope: &Envelope, paint: Paint) -> String {
+    let answer = envelope.answer();
+    let mut out = table(answer, paint);
+    let count = answer.row_count();
+    let mut summary = format!("{count} row{}", if count == 1 { "" } else { "s" });
+    match answer.truncation() {
+        Some(TruncationReason::RowLimit) => summary.push_str("; there are more (row limit)"),
+        Some(TruncationReason::SizeLimit) => summary.push_str("; there are more (size limit)"),
+        None => {}
+    }
+    match empty_reason(answer) {
+        Some(EmptyReason::NoMatch) => summary.push_str(": none matches"),
+        Some(EmptyReason::NoMatchOrFiltered) => {
+            summary.push_str(": none matches among those that may be seen");
+        }
+        None => {}
+    }
+    let masked: Vec<_> = answer
+        .columns()
+        .iter()
+        .filter(|c| c.masked)
+        .map(|c| printable(&c.name))
+        .collect();
+    if !masked.is_empty() {
+        let _ = write!(summary, "; masked: {}", masked.join(", "));
+    }
+    out.push_str(&wrapped(&format!("({summary})"), 0, 0));
+    for finding in answer.findings() {
+        let place = match finding.row {
+            Some(row) => format!(
+                "row {}, column {}",
+                row.saturating_add(1),
+                printable(&finding.column)
+            ),
+            None => format!("column {}", printable(&finding.column)),
+        };
+        let text = format!(
+            "{}: {} ({place})",
+            finding.detector.id, finding.detector.finds
+        );
+        let text = wrapped(&format!("FLAGGED {text}"), 0, 8);
+        out.push_str(&text.replacen("FLAGGED", &paint.bad("FLAGGED"), 1));
+    }
+    for notice in answer.notices() {
+        let place = notice
+            .column
+            .as_ref()
+            .map(|c| format!(" ({})", printable(c)))
+            .unwrap_or_default();
+        out.push_str(&wrapped(
+            &format!("note: {}{place}: {}", notice.message, notice.count),
+            0,
+            6,
+        ));
+    }
+    out
+}
+
+/// Why there are no rows, by the envelope's own account.
+fn empty_reason(answer: &ScannedRows) -> Option<EmptyReason> {
+    let json = serde_json::to_value(answer).ok()?;
+    match json.get("empty_reason")?.as_str()? {
+        "no_match" => Some(EmptyReason::NoMatch),
+        "no_match_or_filtered" => Some(EmptyReason::NoMatchOrFiltered),
+        _ => None,
+    }
+}
+
+/// The trace of a decision.
+fn explained(trace: &Trace, paint: Paint) -> String {
+    let mut out = String::new();
+    out.push_str(&labelled("principal", &trace.principal, paint));
+    out.push_str(&labelled("stage", trace.stage, paint));
+    if !trace.policies.is_empty() {
+        out.push_str(&labelled("policies", &trace.policies.join(", "), paint));
+    }
+    if let Some(detail) = &trace.detail {
+        out.push_str(&labelled("detail", detail, paint));
+    }
+    out.push_str(&labelled_sql("statement", &trace.original, paint));
+    for relation in &trace.relations {
+        let _ = writeln!(out, "{}", paint.strong(&printable(&relation.relation)));
+        let rows = format!(
+            "rows: {} (by {})",
+            relation.rows,
+            listed(&relation.policies)
+        );
+        out.push_str(&wrapped(&rows, 2, 4));
+        for column in &relation.columns {
+            let text = format!(
+                "{}: {} for {} (by {})",
+                printable(&column.column),
+                column.level,
+                listed_words(&column.usages),
+                listed(&column.policies)
+            );
+            out.push_str(&wrapped(&text, 2, 4));
+        }
+        if let Some(source) = &relation.source {
+            out.push_str(&wrapped("in its place:", 2, 2));
+            out.push_str(&sql(source, 4));
+        }
+    }
+    if !trace.functions.is_empty() {
+        out.push_str(&labelled("functions", &trace.functions.join(", "), paint));
+    }
+    if let Some(max_rows) = trace.max_rows {
+        out.push_str(&labelled("row cap", &max_rows.to_string(), paint));
+    }
+    if trace.fenced {
+        out.push_str(&labelled(
+            "fence",
+            "filters run before the statement's own conditions",
+            paint,
+        ));
+    }
+    if let Some(text) = &trace.rewritten {
+        out.push_str(&labelled_sql("rewritten", text, paint));
+    }
+    out
+}
+
+fn listed(policies: &[String]) -> String {
+    if policies.is_empty() {
+        "no policy".to_owned()
+    } else {
+        policies.join(", ")
+    }
+}
+
+fn listed_words(words: &[&str]) -> String {
+    if words.is_empty() {
+        "nothing".to_owned()
+    } else {
+        words.join(", ")
+    }
+}
+
+/// `label: text`, wrapped.
+pub(crate) fn labelled(label: &str, text: &str, paint: Paint) -> String {
+    let plain = wrapped(&format!("{label}: {}", printable(text)), 0, 2);
+    plain.replacen(&format!("{label}:"), &paint.faint(&format!("{label}:")), 1)
+}
+
+/// A label and, below it, a statement.
+pub(crate) fn labelled_sql(label: &str, text: &str, paint: Paint) -> String {
+    format!("{}\n{}", paint.faint(&format!("{label}:")), sql(text, 2))
+}
+
+/// `text` without anything that moves the cursor, hides or turns letters around.
+pub(crate) fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let shown = !c.is_control() && c.width().is_some_and(|width| width > 0);
+        if shown {
+            out.push(c);
+        } else {
+            out.extend(c.escape_debug());
+        }
+    }
+    out
+}
+
+/// Words filled into lines: the first indented by `first`, the others by `rest`. Words too long for a
+/// line are cut.
+pub(crate) fn wrapped(text: &str, first: usize, rest: usize) -> String {
+    let mut out = String::new();
+    let mut line = " ".repeat(first);
+    let mut used = first;
+    let mut empty = true;
+    for word in text
+        .split(' ')
+        .flat_map(|word| pieces(word, WIDTH - rest.max(first)))
+    {
+        let width = word.width();
+        if !empty && used + 1 + width > WIDTH {
+            out.push_str(line.trim_end());
+            out.push('\n');
+            line = " ".repeat(rest);
+            used = rest;
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+            used += 1;
+        }
+        line.push_str(&word);
+        used += width;
+        empty = false;
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+    out
+}
+
+/// `text` in pieces of at most `width` columns.
+fn pieces(text: &str, width: usize) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut piece = String::new();
+    let mut used = 0;
+    for c in text.chars() {
+        let wide = c.width().unwrap_or(0);
+        if used + wide > width && !piece.is_empty() {
+            out.push(std::mem::take(&mut piece));
+            used = 0;
+        }
+        piece.push(c);
+        used += wide;
+    }
+    out.push(piece);
+    out
+}
+
+/// A statement in lines: clauses begin a line, long ones are filled. For reading only.
+pub(crate) fn sql(text: &str, indent: usize) -> String {
+    // Whoever wrote it in lines gets those back; a comment must not run on into the next.
+    if text.trim_end().contains('\n') {
+        let lines = text.lines().map(|line| {
+            let lead = line.len() - line.trim_start_matches(' ').len();
+            filled(&printable(line), (indent + lead).min(WIDTH / 2))
+        });
+        return lines.collect();
+    }
+    let text = printable(text.trim_end());
+    let mut out = String::new();
+    let mut clause = String::new();
+    let mut level = 0usize;
+    let mut flush = |clause: &mut String, level: usize| {
+        if !clause.is_empty() {
+            let indent = (indent + 2 * level).min(WIDTH / 2);
+            out.push_str(&filled(clause, indent));
+            clause.clear();
+        }
+    };
+    let mut depth = 0usize;
+    for word in words(&text) {
+        let begins = CLAUSES
+            .iter()
+            .any(|clause| word.eq_ignore_ascii_case(clause))
+            && !clause.eq_ignore_ascii_case("DELETE");
+        if begins {
+            flush(&mut clause, level);
+            level = depth + usize::from(word.starts_with('('));
+        }
+        depth = parentheses(word, depth);
+        if !clause.is_empty() {
+            clause.push(' ');
+        }
+        clause.push_str(word);
+    }
+    flush(&mut clause, level);
+    out
+}
+
+/// How many parentheses are open after `word`, of `depth` before it; those in quotes are text.
+fn parentheses(word: &str, mut depth: usize) -> usize {
+    let mut quote = None;
+    for c in word.chars() {
+        match quote {
+            Some(open) if c == open => quote = None,
+            None if matches!(c, '\'' | '"' | '`') => quote = Some(c),
+            None if c == '(' => depth += 1,
+            None if c == ')' => depth = depth.saturating_sub(1),
+            Some(_) | None => {}
+        }
+    }
+    depth
+}
+
+const CLAUSES: &[&str] = &[
+    "SELECT",
+    "(SELECT",
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "ORDER",
+    "LIMIT",
+    "UNION",
+    "EXCEPT",
+    "INTERSECT",
+    "WITH",
+];
+
+/// A clause in lines; strings and names stay in one piece while they fit.
+fn filled(text: &str, indent: usize) -> String {
+    let mut out = String::new();
+    let mut line = String::new();
+    let room = WIDTH - indent - 2;
+    let mut margin = indent;
+    for word in words(text).flat_map(|word| pieces(word, room)) {
+        if !line.is_empty() && line.width() + 1 + word.width() > WIDTH - margin {
+            let _ = writeln!(out, "{}{line}", " ".repeat(margin));
+            line.clear();
+            margin = indent + 2;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(&word);
+    }
+    let _ = writeln!(out, "{}{line}", " ".repeat(margin));
+    out
+}
+
+/// The words of a statement: blanks part them, except within quotes.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text.trim_start();
+    std::iter::from_fn(move || {
+        let mut quote = None;
+        let end = rest.char_indices().find_map(|(i, c)| {
+            match quote {
+                Some(open) if c == open => quote = None,
+                None if matches!(c, '\'' | '"' | '`') => quote = Some(c),
+                None if c == ' ' => return Some(i),
+                Some(_) | None => {}
+            }
+            None
+        });
+        let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
+        rest = after.trim_start();
+        (!word.is_empty()).then_some(word)
+    })
+}
+
+/// Lines of one cell.
+const CELL_LINES: usize = 12;
+
+/// The rows between rules. Wide cells are filled into lines; where that leaves columns too narrow
+/// to read, each value gets a line of its own.
+fn table(answer: &ScannedRows, paint: Paint) -> String {
+    let names: Vec<String> = answer
+        .columns()
+        .iter()
+        .map(|c| printable(&c.name))
+        .collect();
+    let json = serde_json::to_value(answer).unwrap_or_default();
+    let empty = Vec::new();
+    let found = json
+        .get("rows")
+        .and_then(|rows| rows.as_array())
+        .unwrap_or(&empty);
+    let cells: Vec<Vec<(String, bool)>> = found
+        .iter()
+        .map(|row| {
+            answer
+                .columns()
+                .iter()
+                .map(|c| cell(row.get(&c.name)))
+                .collect()
+        })
+        .collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let Some(widths) = widths(&names, &cells) else {
+        return records(&names, &cells, paint);
+    };
+    let rule = |left: &str, middle: &str, right: &str| {
+        let bars: Vec<String> = widths.iter().map(|width| "─".repeat(width + 2)).collect();
+        format!("{left}{}{right}\n", bars.join(middle))
+    };
+    let mut out = rule("┌", "┬", "┐");
+    let heads: Vec<(String, bool)> = names.into_iter().map(|name| (name, false)).collect();
+    out.push_str(&row(&heads, &widths));
+    out.push_str(&rule("├", "┼", "┤"));
+    for cells in &cells {
+        out.push_str(&row(cells, &widths));
+    }
+    out.push_str(&rule("└", "┴", "┘"));
+    out
+}
+
+/// The text of a cell, and whether it is a number.
+fn cell(value: Option<&serde_json::Value>) -> (String, bool) {
+    use serde_json::Value;
+    match value {
+        None | Some(Value::Null) => ("NULL".to_owned(), false),
+        Some(Value::String(text)) => (printable(text), false),
+        Some(other) => (other.to_string(), other.is_number()),
+    }
+}
+
+/// The longest piece of a cell that is not broken while there is another way.
+const UNBROKEN: usize = 20;
+
+/// How wide each column is; none if words would have to be broken.
+fn widths(names: &[String], cells: &[Vec<(String, bool)>]) -> Option<Vec<usize>> {
+    // For each column, the width it wants and the width of its longest word.
+    let mut widths: Vec<(usize, usize)> = names
+        .iter()
+        .map(|name| (name.width().max(1), name.width().clamp(1, UNBROKEN)))
+        .collect();
+    for row in cells {
+        for ((width, least), (text, _)) in widths.iter_mut().zip(row) {
+            let word = text.split(' ').map(str::width).max().unwrap_or(0);
+            *width = (*width).max(text.width());
+            *least = (*least).max(word.min(UNBROKEN));
+        }
+    }
+    let room = WIDTH.checked_sub(3 * widths.len() + 1)?;
+    while widths.iter().map(|(width, _)| width).sum::<usize>() > room {
+        let (width, _) = widths
+            .iter_mut()
+            .filter(|(width, least)| width > least)
+            .max_by_key(|(width, _)| *width)?;
+        *width -= 1;
+    }
+    Some(widths.into_iter().map(|(width, _)| width).collect())
+}
+
+fn row(cells: &[(String, bool)], widths: &[usize]) -> String {
+    let lines: Vec<Vec<String>> = cells
+        .iter()
+        .zip(widths)
+        .map(|((text, _), width)| cell_lines(text, *width))
+        .collect();
+    let height = lines.iter().map(Vec::len).max().unwrap_or(1);
+    let mut out = String::new();
+    for n in 0..height {
+        for ((lines, width), (_, number)) in lines.iter().zip(widths).zip(cells) {
+            let text = lines.get(n).map_or("", String::as_str);
+            let gap = " ".repeat(width.saturating_sub(text.width()));
+            let _ = if *number {
+                write!(out, "│ {gap}{text} ")
+            } else {
+                write!(out, "│ {text}{gap} ")
+            };
+        }
+        out.push_str("│\n");
+    }
+    out
+}
+
+/// A cell in lines of at most `width` columns, broken at blanks where there are any.
+fn cell_lines(text: &str, width: usize) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut line = String::new();
+    for word in text.split(' ').flat_map(|word| pieces(word, width)) {
+        if !line.is_empty() && line.width() + 1 + word.width() > width {
+            out.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(&word);
+    }
+    out.push(line);
+    if out.len() > CELL_LINES {
+        out.truncate(CELL_LINES - 1);
+        out.push("…".to_owned());
+    }
+    out
+}
+
+fn records(names: &[String], cells: &[Vec<(String, bool)>], paint: Paint) -> String {
+    let mut out = String::new();
+    for (n, row) in cells.iter().enumerate() {
+        let _ = writeln!(out, "{}", paint.faint(&format!("── row {}", n + 1)));
+        for (name, (text, _)) in names.iter().zip(row) {
+            out.push_str(&wrapped(&format!("{name}: {text}"), 0, 4));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::indexing_slicing, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_wider_than_the_terminal() {
+        let long = format!(
+            "SELECT {} FROM (SELECT a FROM b WHERE c = '{}') AS x WHERE {} LIMIT 5",
+            "column_name, ".repeat(20),
+            "é x ".repeat(60),
+            "a = 1 AND ".repeat(40)
+        );
+        for text in [
+            sql(&long, 2),
+            wrapped(&long, 4, 8),
+            labelled("message", &"x".repeat(300), Paint { on: false }),
+        ] {
+            for line in text.lines() {
+                assert!(line.width() <= WIDTH, "{} {line}", line.width());
+            }
+        }
+    }
+
+    #[test]
+    fn clauses_begin_lines() {
+        assert_eq!(
+            sql(
+                "SELECT a FROM (SELECT x AS a FROM t WHERE x = ' FROM ') AS t LIMIT 3",
+                0
+            ),
+            "SELECT a\nFROM\n  (SELECT x AS a\n  FROM t\n  WHERE x = ' FROM ') AS t\nLIMIT 3\n"
+        );
+    }
+
+    #[test]
+    fn lines_of_a_statement_stay() {
+        assert_eq!(
+            sql("SELECT 1 -- one\n  , 2\n", 2),
+            "  SELECT 1 -- one\n    , 2\n"
+        );
+    }
+
+    #[test]
+    fn data_does_not_reach_the_terminal_raw() {
+        assert_eq!(
+            printable("a\x1b[2Jb\n\u{202e}c\u{200b}"),
+            "a\\u{1b}[2Jb\\n\\u{202e}c\\u{200b}"
+        );
+    }
+
+    #[test]
+    fn wide_tables_become_records() {
+        let names: Vec<String> = (0..12).map(|n| format!("a_column_{n}")).collect();
+        let cells = vec![(0..12).map(|_| ("some text".to_owned(), false)).collect()];
+        assert!(widths(&names, &cells).is_none());
+        assert!(widths(&names[..5], &cells).is_some());
+    }
+}

@@ -1,0 +1,105 @@
+//! An answer as one JSON object: the agent's envelope and, beside it, the operator's part.
+
+use palisade::{code::Code, firewall::Trace, scan::ScannedRows};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::answer::{Answer, Verdict};
+
+/// The object, without a line end. What does not apply is null; refusals have four keys more.
+pub(crate) fn line(answer: &Answer) -> Result<String, serde_json::Error> {
+    let refusal = match &answer.verdict {
+        Verdict::Refused(refusal) => Some(refusal),
+        Verdict::Rows(_) | Verdict::Permitted => None,
+    };
+    let agent = refusal.map(|refusal| refusal.rejection.for_agent());
+    serde_json::to_string(&Line {
+        id: answer.id.as_deref(),
+        decision: if refusal.is_some() { "reject" } else { "allow" },
+        code: agent.as_ref().map(|agent| agent.code),
+        message: agent.as_ref().map(|agent| agent.message),
+        rewritten: answer.rewritten.as_deref(),
+        policies: &answer.policies,
+        rows: match &answer.verdict {
+            Verdict::Rows(envelope) => Rows::Scanned(envelope.answer()),
+            Verdict::Permitted | Verdict::Refused(_) => Rows::None(NoRows::default()),
+        },
+        duration_us: u64::try_from(answer.duration.as_micros()).unwrap_or(u64::MAX),
+        refusal: agent.as_ref().map(|agent| RefusalPart {
+            retryable: agent.retryable,
+            remediation_hint: agent.remediation_hint,
+            next_valid_actions: agent.next_valid_actions,
+            incident: refusal.and_then(|refusal| refusal.incident.as_deref()),
+        }),
+        trace: answer.trace.as_ref(),
+    })
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    id: Option<&'a RawValue>,
+    decision: &'static str,
+    code: Option<Code>,
+    message: Option<&'a str>,
+    rewritten: Option<&'a str>,
+    policies: &'a [String],
+    #[serde(flatten)]
+    rows: Rows<'a>,
+    duration_us: u64,
+    #[serde(flatten)]
+    refusal: Option<RefusalPart<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<&'a Trace>,
+}
+
+#[derive(Serialize)]
+struct RefusalPart<'a> {
+    retryable: bool,
+    remediation_hint: &'a str,
+    next_valid_actions: &'a [&'a str],
+    incident: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Rows<'a> {
+    Scanned(&'a ScannedRows),
+    None(NoRows),
+}
+
+/// The keys of an answer that has no rows, all null.
+#[derive(Default, Serialize)]
+struct NoRows {
+    columns: (),
+    rows: (),
+    row_count: (),
+    truncated: (),
+    truncation_reason: (),
+    total_seen: (),
+    empty_reason: (),
+    notices: (),
+    findings: (),
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn ids_come_back_as_they_were_written() {
+        let mut answer = Answer::invalid(Code::RequestInvalid, "no");
+        answer.id = RawValue::from_string("123456789012345678901234567890".to_owned()).ok();
+        let text = line(&answer).unwrap();
+        assert!(
+            text.starts_with(r#"{"id":123456789012345678901234567890,"decision":"reject","#),
+            "{text}"
+        );
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["code"], "request.invalid");
+        assert!(
+            json["rows"].is_null() && json["retryable"] == false && json.get("trace").is_none()
+        );
+    }
+}

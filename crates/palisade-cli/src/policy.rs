@@ -1,0 +1,95 @@
+//! `palisade policy`: work on policy folders.
+
+use std::{fmt::Write as _, io::Write as _, path::Path};
+
+use palisade::policy::PolicySet;
+
+use crate::{
+    args::{PolicyArguments, PolicyCommand, PolicyFolderArguments},
+    exit::{Exit, Failure},
+    policies::{self, Policies, STARTER},
+    setup::Setup,
+};
+
+/// Runs the command.
+pub(crate) fn run(command: &PolicyCommand) -> Result<Exit, Failure> {
+    let text = match command {
+        PolicyCommand::PrintStarter { dir } => print_starter(dir.as_deref())?,
+        PolicyCommand::Check(arguments) => check(arguments)?,
+        PolicyCommand::Schema(arguments) => schema(arguments)?,
+    };
+    let mut output = std::io::stdout().lock();
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|error| Failure::output(&error))?;
+    Ok(Exit::Permitted)
+}
+
+fn print_starter(dir: Option<&Path>) -> Result<String, Failure> {
+    let mut out = String::new();
+    match dir {
+        Some(dir) => {
+            policies::write(STARTER, dir)?;
+            let _ = writeln!(
+                out,
+                "Wrote the starter policies to {0}. Edit them, then try\n  \
+                 palisade policy check --catalog sqlite:FILE --policies {0}",
+                dir.display()
+            );
+        }
+        None => {
+            for (name, text) in STARTER {
+                let _ = writeln!(out, "==> {name} <==\n{text}");
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Problems end the command; what is odd is printed and does not.
+fn check(arguments: &PolicyFolderArguments) -> Result<String, Failure> {
+    let setup = setup(arguments)?;
+    let firewall = setup.firewall(arguments.catalog.catalog(arguments.dialect)?)?;
+    let mut out = String::new();
+    let warnings = firewall.policies().warnings();
+    for warning in warnings {
+        out.push_str(&setup.policies.render("warning", warning));
+        out.push('\n');
+    }
+    let _ = writeln!(
+        out,
+        "The policies load over {} tables and views; warnings: {}.",
+        firewall.catalog().relations().len(),
+        warnings.len()
+    );
+    Ok(out)
+}
+
+/// The operator's types and, after them, those of the catalog.
+fn schema(arguments: &PolicyFolderArguments) -> Result<String, Failure> {
+    let policies = match &arguments.policies {
+        Some(folder) => Policies::read(folder)?,
+        None => Policies::starter(),
+    };
+    let catalog = arguments.catalog.catalog(arguments.dialect)?;
+    let principals = policies
+        .sources
+        .principals_schema
+        .as_deref()
+        .unwrap_or_default();
+    Ok(format!(
+        "// principals.cedarschema: yours to edit\n{}\n\n// from the catalog: changes with the database\n{}",
+        principals.trim_end(),
+        PolicySet::schema_text(&catalog)
+    ))
+}
+
+fn setup(arguments: &PolicyFolderArguments) -> Result<Setup, Failure> {
+    let arguments = PolicyArguments {
+        principal: None,
+        policies: arguments.policies.clone(),
+        config: None,
+    };
+    Setup::read(&arguments, None)
+}

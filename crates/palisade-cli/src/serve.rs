@@ -1,0 +1,64 @@
+//! `palisade serve`: an MCP server over standard input and output. Standard output belongs to the
+//! protocol; everything else goes to standard error.
+
+use std::{io::IsTerminal as _, sync::Arc};
+
+use palisade_mcp::{ServeOptions, serve_stdio};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{
+    Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
+
+use crate::{
+    args::ServeArguments,
+    exit::{Exit, Failure},
+    query::guard,
+    setup::Setup,
+};
+
+/// Runs the command until the client goes away.
+pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
+    log();
+    let setup = Setup::read(&arguments.policies, arguments.audit.as_deref())?;
+    let guard = guard(&setup, &arguments.source)?;
+    if setup.is_starter {
+        tracing::info!(
+            "no policies are named; the built-in starter policies decide (`palisade policy print-starter`)"
+        );
+    }
+    for warning in guard.firewall().policies().warnings() {
+        tracing::warn!("{warning}");
+    }
+    tracing::info!(principal = %setup.principal, database = arguments.source.name(), "serving over standard input and output");
+    let options = ServeOptions {
+        principal: setup.principal,
+        connection: arguments.source.name(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Internal(format!("cannot start: {error}")))?;
+    let result = runtime.block_on(serve_stdio(Arc::new(guard), options));
+    // A statement that still runs has nobody to answer.
+    runtime.shutdown_background();
+    match result {
+        Ok(()) => Ok(Exit::Permitted),
+        Err(error) => Err(Failure::Internal(error.to_string())),
+    }
+}
+
+/// Logs to standard error: our own steps and, of the protocol, only what goes wrong; its finer levels
+/// hold statements and answers.
+fn log() {
+    let levels = Targets::new()
+        .with_default(LevelFilter::INFO)
+        .with_target("rmcp", LevelFilter::WARN);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false);
+    // Fails only if there is one already, which then logs.
+    let _ = tracing_subscriber::registry()
+        .with(lines.with_filter(levels))
+        .try_init();
+}

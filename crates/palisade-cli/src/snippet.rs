@@ -1,0 +1,149 @@
+//! A place in a text file, shown with the line it is on.
+
+use std::fmt::Write as _;
+
+use unicode_width::UnicodeWidthStr as _;
+
+/// Something to say about a place in a file.
+pub(crate) struct Note<'a> {
+    /// `error` or `warning`.
+    pub(crate) kind: &'a str,
+    /// What is wrong.
+    pub(crate) message: &'a str,
+    /// The file, as the reader can open it.
+    pub(crate) file: &'a str,
+    /// Its text; none where there is none to show.
+    pub(crate) text: Option<&'a str>,
+    /// Where in it, in bytes: offset and length.
+    pub(crate) span: Option<(usize, usize)>,
+    /// What to do about it.
+    pub(crate) help: Option<&'a str>,
+}
+
+/// The most columns of a source line that are shown.
+const WIDTH: usize = 72;
+
+/// ```text
+/// error: there is no annotation `@maks`
+///   --> policies/base.cedar:2:1
+///    |
+///  2 | @maks("last(4)")
+///    | ^^^^^
+///   help: did you mean `@mask`?
+/// ```
+pub(crate) fn render(note: &Note<'_>) -> String {
+    let mut out = format!("{}: {}\n", note.kind, note.message);
+    let place = note
+        .text
+        .zip(note.span)
+        .map(|(text, (offset, length))| place(text, offset, length));
+    match place {
+        None => {
+            let _ = writeln!(out, "  --> {}", note.file);
+        }
+        Some(place) => {
+            let gutter = place.line.to_string();
+            let blank = " ".repeat(gutter.len());
+            let _ = writeln!(out, "  --> {}:{}:{}", note.file, place.line, place.column);
+            let _ = writeln!(out, " {blank} |");
+            let _ = writeln!(out, " {gutter} | {}", place.shown);
+            let marks = "^".repeat(place.marked.max(1));
+            let _ = writeln!(out, " {blank} | {}{marks}", " ".repeat(place.indent));
+        }
+    }
+    if let Some(help) = note.help {
+        let _ = writeln!(out, "  help: {help}");
+    }
+    out
+}
+
+struct Place {
+    line: usize,
+    column: usize,
+    shown: String,
+    indent: usize,
+    marked: usize,
+}
+
+/// Where `offset` is: the line, and what of it to mark; a span of several lines marks the first.
+fn place(text: &str, offset: usize, length: usize) -> Place {
+    let mut offset = offset.min(text.len());
+    while !text.is_char_boundary(offset) {
+        offset -= 1;
+    }
+    let before = text.get(..offset).unwrap_or_default();
+    let start = before.rfind('\n').map_or(0, |i| i + 1);
+    let line = text
+        .get(start..)
+        .unwrap_or_default()
+        .lines()
+        .next()
+        .unwrap_or_default();
+    let lead = text.get(start..offset).unwrap_or_default();
+    let marked = line.len().saturating_sub(lead.len()).min(length);
+    let marked: String = text
+        .get(offset..)
+        .unwrap_or_default()
+        .chars()
+        .take(marked)
+        .collect();
+    let shown: String = line.chars().map(plain).take(WIDTH).collect();
+    let indent = lead
+        .chars()
+        .map(plain)
+        .collect::<String>()
+        .width()
+        .min(WIDTH);
+    let marked = marked.lines().next().unwrap_or_default().width();
+    Place {
+        line: before.matches('\n').count() + 1,
+        column: lead.chars().count() + 1,
+        indent,
+        marked: marked.min(WIDTH.saturating_sub(indent)),
+        shown,
+    }
+}
+
+/// Tabs take one column, and nothing in a file moves the cursor.
+fn plain(c: char) -> char {
+    if c.is_control() { ' ' } else { c }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn the_line_is_shown_and_marked() {
+        let text = "permit(principal);\n\t@maks(\"x\") permit(x);\n";
+        let note = Note {
+            kind: "error",
+            message: "no",
+            file: "p/base.cedar",
+            text: Some(text),
+            span: Some((text.find('@').unwrap(), 5)),
+            help: Some("yes"),
+        };
+        assert_eq!(
+            render(&note),
+            "error: no\n  --> p/base.cedar:2:2\n   |\n 2 |  @maks(\"x\") permit(x);\n   |  ^^^^^\n  help: yes\n"
+        );
+    }
+
+    #[test]
+    fn spans_beyond_the_text_are_no_fault() {
+        for (offset, length) in [(0, 99), (99, 1), (5, 0), (1, 1)] {
+            let note = Note {
+                kind: "error",
+                message: "no",
+                file: "f",
+                text: Some("é\nb"),
+                span: Some((offset, length)),
+                help: None,
+            };
+            assert!(render(&note).contains("f:"), "{offset}");
+        }
+    }
+}

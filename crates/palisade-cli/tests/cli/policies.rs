@@ -1,0 +1,310 @@
+//! Policy folders: mistakes, and what the shipped ones do.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+
+#[test]
+fn mistakes_in_policies_point_at_their_line() {
+    let desk = Desk::new();
+    let check = |told: &[&str]| {
+        desk.run(&[
+            "policy",
+            "check",
+            "--catalog",
+            "sqlite:demo.db",
+            "--policies",
+            "p",
+        ])
+        .fails(3, told);
+        let mut query = vec!["query", "sqlite:demo.db", "--policies", "p", "SELECT 1"];
+        desk.run(&query).fails(3, told);
+        query[0] = "explain";
+        desk.run(&query).fails(3, told);
+    };
+    desk.policy("permit (principal, action, resource);\n\nforbid (principal, action, resorce);\n");
+    check(&[
+        "p/base.cedar:3:28",
+        "3 | forbid (principal, action, resorce);",
+    ]);
+    desk.policy("permit (principal, action == Action::\"see\", resource is row::main::tickets)\nwhen { resource.tenat_id == 1 };");
+    check(&["p/base.cedar:2:", "tenat_id"]);
+    desk.policy("forbid (principal, action, resource == Column::\"main.tickets.boddy\");");
+    check(&[
+        "p/base.cedar:1:",
+        "main.tickets.boddy",
+        "did you mean `Column::\"main.tickets.body\"`?",
+    ]);
+    desk.policy(
+        "@maks(\"last(4)\")\nforbid (principal, action == Action::\"read_plain\", resource);",
+    );
+    check(&["p/base.cedar:1:1", "@maks", "did you mean `@mask`?"]);
+    desk.policy("permit (principal, action, resource);");
+    desk.write(
+        "p/classification.toml",
+        "[[column]]\nname = \"main.customers.emial\"\ntags = []\n",
+    );
+    check(&[
+        "p/classification.toml:2:",
+        "did you mean `main.customers.email`?",
+    ]);
+    desk.write("p/classification.toml", "");
+    desk.write("p/entities.json", "[{]");
+    check(&["p/entities.json"]);
+    fs::remove_file(desk.path("p/entities.json")).unwrap();
+    desk.write("p/clasification.toml", "");
+    check(&[
+        "`clasification.toml` has no meaning there",
+        "did you mean `classification.toml`?",
+    ]);
+    fs::remove_file(desk.path("p/clasification.toml")).unwrap();
+    desk.write("p/base.cedar", b"// \xFF");
+    check(&["base.cedar", "UTF-8"]);
+    fs::remove_file(desk.path("p/base.cedar")).unwrap();
+    check(&["no `*.cedar` file"]);
+}
+
+#[test]
+fn odd_policies_are_warned_of() {
+    let desk = Desk::new();
+    desk.policy("permit (principal, action == Action::\"select\", resource);");
+    let told = desk
+        .run(&[
+            "policy",
+            "check",
+            "--catalog",
+            "sqlite:demo.db",
+            "--policies",
+            "p",
+        ])
+        .expect_exit(0);
+    assert!(
+        told.out
+            .contains("warning: `main.tickets` can be selected, but nobody sees a row"),
+        "{}",
+        told.out
+    );
+    assert!(told.out.contains("p/base.cedar:1:1"), "{}", told.out);
+}
+
+#[test]
+fn the_starter_policies_know_names() {
+    let desk = Desk::empty();
+    let secret = "password user_password PasswordHash password_salt passwd pwd pwd_hash secret client_secret \
+                  secret_key api_key stripe_api_key apiKey private_key token access_token refreshToken \
+                  token_hash otp_seed totp_secret credentials cvv pin connection_string jwt";
+    let number = "ssn customer_ssn ssn_last4 national_id passport passport_number tax_id iban \
+                  card_number bank_account_no drivers_license";
+    let personal = "date_of_birth dob birth_date religion";
+    let plain = "id name email token_count max_tokens token_type hash file_hash description secretary \
+                 secretary_id is_pin pinned pin_code spin keyboard key primary_key foreign_key monkey \
+                 salt cookies classname session_count passenger passport_expiry_days assignment dobermann \
+                 company_id taxonomy_id expanded cardinality author_id";
+    let names = |text: &str| {
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let mut columns = Vec::new();
+    for list in [secret, number, personal, plain] {
+        columns.extend(names(list).iter().map(|name| format!("\"{name}\" TEXT")));
+    }
+    desk.write("schema.sql", format!("CREATE TABLE things ({}); CREATE TABLE app_users (id, hash TEXT, salt TEXT); CREATE TABLE vault_secrets (id, value TEXT);", columns.join(", ")));
+    let check = |sql: &str| {
+        desk.run(&[
+            "explain",
+            "--catalog",
+            "schema.sql",
+            "--format",
+            "json",
+            sql,
+        ])
+        .json()
+    };
+    for name in names(secret) {
+        let answer = check(&format!("SELECT {name} FROM things"));
+        assert_eq!(answer["code"], "name.unknown-column", "{name}");
+    }
+    for (list, level) in [
+        (number, "mask last(4)"),
+        (personal, "mask null"),
+        (plain, "plain"),
+    ] {
+        for name in names(list) {
+            let answer = check(&format!("SELECT \"{name}\" FROM things"));
+            assert_eq!(
+                answer["trace"]["relations"][0]["columns"][0]["level"], level,
+                "{name}"
+            );
+        }
+    }
+    for sql in [
+        "SELECT hash FROM app_users",
+        "SELECT salt FROM app_users",
+        "SELECT value FROM vault_secrets",
+    ] {
+        assert_eq!(check(sql)["code"], "name.unknown-column", "{sql}");
+    }
+    for sql in [
+        "INSERT INTO things (id) VALUES ('x')",
+        "DROP TABLE things",
+        "UPDATE things SET id = 1",
+    ] {
+        assert_eq!(check(sql)["decision"], "reject", "{sql}");
+    }
+}
+
+#[test]
+fn the_policies_pass_their_own_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies");
+    let cases =
+        policy_cases(&root, "demo", "support-bot") + policy_cases(&root, "starter", "names");
+    assert!(cases >= 20, "{cases}");
+}
+
+/// Runs `policies/<policies>/tests/<topic>.toml`; every key of a case is compared.
+fn policy_cases(root: &Path, policies: &str, topic: &str) -> usize {
+    let desk = Desk::new();
+    let folder = root.join(policies);
+    let text = fs::read_to_string(folder.join(format!("tests/{topic}.toml"))).unwrap();
+    let topic: toml::Table = text.parse().unwrap();
+    let catalog = topic["catalog"].as_str().unwrap();
+    let source = format!("sqlite:{catalog}.db");
+    if catalog != "demo" {
+        let script = fs::read_to_string(folder.join(format!("tests/{catalog}.sql"))).unwrap();
+        palisade_sqlite::create_database(desk.path(&format!("{catalog}.db")), &script).unwrap();
+    }
+    let cases = topic["case"].as_array().unwrap();
+    for case in cases {
+        let case = case.as_table().unwrap();
+        let string = |key: &str| case.get(key).and_then(toml::Value::as_str);
+        let who = string("as").or(topic["as"].as_str()).unwrap();
+        let folder = folder.to_str().unwrap();
+        let answer = desk
+            .run(&[
+                "query",
+                &source,
+                "--policies",
+                folder,
+                "--as",
+                who,
+                "--format",
+                "json",
+                string("sql").unwrap(),
+            ])
+            .json();
+        let name = string("name").unwrap();
+        let mut expected = case.clone();
+        for (key, value) in &mut expected {
+            let found = match key.as_str() {
+                "name" | "why" | "sql" | "as" => continue,
+                "decision" | "code" | "message" | "truncated" => answer[key].clone(),
+                "masked" => {
+                    let columns = answer["columns"].as_array().unwrap();
+                    columns
+                        .iter()
+                        .filter(|c| c["masked"] == true)
+                        .map(|c| c["name"].clone())
+                        .collect()
+                }
+                "rows" => {
+                    let columns = answer["columns"].as_array().unwrap();
+                    let row = |row: &Value| -> Value {
+                        columns
+                            .iter()
+                            .map(|c| row[c["name"].as_str().unwrap()].clone())
+                            .collect()
+                    };
+                    answer["rows"].as_array().unwrap().iter().map(row).collect()
+                }
+                "findings" => {
+                    let found = answer["findings"].as_array().unwrap();
+                    let mut ids: Vec<String> = found
+                        .iter()
+                        .map(|f| f["detector"].as_str().unwrap().to_owned())
+                        .collect();
+                    ids.sort();
+                    ids.dedup();
+                    json!(ids)
+                }
+                "never" => {
+                    let told = answer.to_string();
+                    let out = value
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .filter(|w| told.contains(w.as_str().unwrap()));
+                    assert_eq!(out.count(), 0, "{name}: {told}");
+                    continue;
+                }
+                other => panic!("{name}: `{other}` is not compared"),
+            };
+            // An empty table stands for NULL.
+            let value = serde_json::to_string(value).unwrap().replace("{}", "null");
+            assert_eq!(
+                found,
+                serde_json::from_str::<Value>(&value).unwrap(),
+                "{name}: {key}\n{answer}"
+            );
+        }
+    }
+    cases.len()
+}
+
+#[test]
+fn starter_policies_can_be_edited() {
+    let desk = Desk::new();
+    let printed = desk.run(&["policy", "print-starter"]).expect_exit(0);
+    assert!(
+        printed.out.contains("starter.secret") && printed.out.contains("*.*.api_key")
+            || printed.out.contains("api_key")
+    );
+    desk.run(&["policy", "print-starter", "--dir", "mine"])
+        .expect_exit(0);
+    desk.run(&["policy", "print-starter", "--dir", "mine"])
+        .fails(2, &["not empty"]);
+    desk.run(&[
+        "policy",
+        "check",
+        "--catalog",
+        "sqlite:demo.db",
+        "--policies",
+        "mine",
+    ])
+    .expect_exit(0);
+    let same = |policies: &[&str]| {
+        let mut arguments = vec![
+            "query",
+            "sqlite:demo.db",
+            "--format",
+            "json",
+            "SELECT * FROM credentials",
+        ];
+        arguments.extend(policies);
+        desk.run(&arguments).expect_exit(0).json()["rows"].clone()
+    };
+    assert_eq!(same(&[]), same(&["--policies", "mine"]));
+    assert_eq!(same(&[])[0].as_object().unwrap().len(), 3);
+}
+
+#[test]
+fn the_schema_of_policies_is_printed() {
+    let desk = Desk::new();
+    let printed = desk
+        .run(&[
+            "policy",
+            "schema",
+            "--catalog",
+            "sqlite:demo.db",
+            "--policies",
+            "demo-policies",
+        ])
+        .expect_exit(0);
+    assert!(
+        printed.out.contains("tenant?: Long") && printed.out.contains("entity tickets in [Table]"),
+        "{}",
+        printed.out
+    );
+}

@@ -1,0 +1,158 @@
+//! What a tool takes: strictly, so that a misspelt argument is not an ignored one.
+
+use palisade::{code::Code, rejection::Rejection, value::Params};
+use rmcp::model::JsonObject;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+
+/// Rows an answer has if the caller names no limit.
+pub(crate) const DEFAULT_ROWS: u64 = 100;
+/// Rows a caller may ask for.
+pub(crate) const MAX_ROWS: u64 = 1000;
+/// Characters of a table's name.
+const MAX_NAME: usize = 256;
+/// Characters of a message that quotes arguments.
+const MAX_QUOTED: usize = 200;
+
+/// A call of `query`.
+#[derive(Debug)]
+pub(crate) struct QueryCall {
+    pub(crate) sql: String,
+    pub(crate) params: Params,
+    /// From 1 to [`MAX_ROWS`].
+    pub(crate) limit: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawQuery {
+    sql: String,
+    #[serde(default)]
+    params: Value,
+    #[serde(default)]
+    limit: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawDescribe {
+    table: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawList {}
+
+/// The arguments of `query`.
+pub(crate) fn query(arguments: JsonObject) -> Result<QueryCall, Rejection> {
+    let raw: RawQuery = read(arguments)?;
+    let limit = match raw.limit {
+        None | Some(Value::Null) => DEFAULT_ROWS,
+        Some(value) => value
+            .as_u64()
+            .filter(|limit| (1..=MAX_ROWS).contains(limit))
+            .ok_or_else(|| {
+                invalid(format!(
+                    "`limit` must be a whole number from 1 to {MAX_ROWS}"
+                ))
+            })?,
+    };
+    Ok(QueryCall {
+        sql: raw.sql,
+        params: Params::from_json(&raw.params)
+            .map_err(|why| invalid(format!("`params` does not fit: {why}")))?,
+        limit,
+    })
+}
+
+/// The arguments of `describe_table`: a name.
+pub(crate) fn describe(arguments: JsonObject) -> Result<String, Rejection> {
+    let raw: RawDescribe = read(arguments)?;
+    if raw.table.is_empty() || raw.table.chars().count() > MAX_NAME {
+        return Err(invalid(format!(
+            "`table` must have from 1 to {MAX_NAME} characters"
+        )));
+    }
+    Ok(raw.table)
+}
+
+/// The arguments of `list_tables`: none.
+pub(crate) fn list(arguments: JsonObject) -> Result<(), Rejection> {
+    read(arguments).map(|RawList {}| ())
+}
+
+fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Rejection> {
+    serde_json::from_value(Value::Object(arguments)).map_err(|error| {
+        let text: String = error.to_string().chars().take(MAX_QUOTED).collect();
+        invalid(format!("the arguments do not fit: {text}"))
+    })
+}
+
+fn invalid(message: String) -> Rejection {
+    Rejection::new(Code::RequestInvalid, message)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(json: Value) -> JsonObject {
+        match json {
+            Value::Object(object) => object,
+            other => panic!("{other} is no object"),
+        }
+    }
+
+    #[test]
+    fn query_arguments_are_read() {
+        let call = query(object(json!({"sql": "SELECT 1"}))).unwrap();
+        assert_eq!((call.limit, call.params), (DEFAULT_ROWS, Params::None));
+        let call = query(object(
+            json!({"sql": "SELECT ?", "params": [1], "limit": 1000}),
+        ))
+        .unwrap();
+        assert_eq!(call.sql, "SELECT ?");
+        assert_eq!(call.limit, 1000);
+        assert!(matches!(call.params, Params::Positional(values) if values.len() == 1));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for (arguments, word) in [
+            (json!({}), "sql"),
+            (json!({"sql": 1}), "string"),
+            (json!({"sql": "x", "limit": 0}), "`limit`"),
+            (json!({"sql": "x", "limit": 1001}), "`limit`"),
+            (json!({"sql": "x", "limit": -1}), "`limit`"),
+            (json!({"sql": "x", "limit": 1.5}), "`limit`"),
+            (json!({"sql": "x", "limit": "10"}), "`limit`"),
+            (json!({"sql": "x", "params": 1}), "`params`"),
+            (json!({"sql": "x", "params": [[1]]}), "`params`"),
+            (
+                json!({"sql": "x", "principal": "Agent::\"root\""}),
+                "principal",
+            ),
+        ] {
+            let rejection = query(object(arguments.clone())).unwrap_err();
+            assert_eq!(rejection.code(), Code::RequestInvalid, "{arguments}");
+            assert!(rejection.message().contains(word), "{rejection}");
+        }
+        assert!(describe(object(json!({"table": ""}))).is_err());
+        assert!(describe(object(json!({"table": "x".repeat(257)}))).is_err());
+        assert!(describe(object(json!({"table": "x", "as": "y"}))).is_err());
+        assert!(list(object(json!({"schema": "main"}))).is_err());
+        let long = query(object(
+            json!({"sql": ["x".repeat(5000)], "y": "x".repeat(5000)}),
+        ));
+        assert!(long.unwrap_err().message().len() < 300);
+    }
+}

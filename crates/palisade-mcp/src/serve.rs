@@ -1,0 +1,84 @@
+//! A server over two streams, until the client goes away.
+
+use std::sync::Arc;
+
+use palisade::guard::{Backend, Guard};
+use rmcp::{
+    service::{QuitReason, ServerInitializeError, serve_server},
+    transport::io::stdio_pipes,
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::server::{PalisadeServer, ServeOptions};
+
+/// Why a server stopped that should not have.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The client's first messages are not those of an MCP client.
+    #[error("the client does not speak MCP: {0}")]
+    Handshake(String),
+    /// The loop that reads and answers messages broke.
+    #[error("the protocol loop stopped: {0}")]
+    Stopped(String),
+}
+
+/// Serves `guard` over standard input and output until the client closes its end.
+///
+/// It must be polled on a Tokio runtime with IO and time enabled; one of a single thread is enough.
+/// Statements run on the runtime's blocking threads.
+///
+/// # Errors
+/// If the client does not speak MCP, or the loop breaks. A client that goes away is no error.
+pub async fn serve_stdio<B: Backend + 'static>(
+    guard: Arc<Guard<B>>,
+    options: ServeOptions,
+) -> Result<(), ServeError> {
+    let (read, write) = stdio_pipes();
+    serve(guard, options, read, write).await
+}
+
+/// Serves `guard` to the client that writes to `read` and reads from `write`, one JSON-RPC message a
+/// line, until the client closes its end.
+///
+/// # Errors
+/// As [`serve_stdio`].
+pub async fn serve<B, R, W>(
+    guard: Arc<Guard<B>>,
+    options: ServeOptions,
+    read: R,
+    write: W,
+) -> Result<(), ServeError>
+where
+    B: Backend + 'static,
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let server = PalisadeServer::new(guard, options);
+    let running = match serve_server(server, (read, write)).await {
+        Ok(running) => running,
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(error) => return Err(handshake(&error)),
+    };
+    match running.waiting().await {
+        Ok(QuitReason::Closed | QuitReason::Cancelled) => Ok(()),
+        Ok(other) => Err(ServeError::Stopped(format!("{other:?}"))),
+        Err(error) => Err(ServeError::Stopped(error.to_string())),
+    }
+}
+
+/// The kind of failure without the message that caused it, which can hold a statement.
+fn handshake(error: &ServerInitializeError) -> ServeError {
+    ServeError::Handshake(
+        match error {
+            ServerInitializeError::ExpectedInitializeRequest(_) => {
+                "its first message is neither `initialize` nor a request with its own metadata"
+            }
+            ServerInitializeError::InitializeFailed(_) => "no common protocol version",
+            ServerInitializeError::TransportError { .. } => "the answer could not be written",
+            ServerInitializeError::Cancelled => "cancelled",
+            _ => "the handshake failed",
+        }
+        .to_owned(),
+    )
+}
