@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use palisade::{
-    code::Code, limits::Limits, scan::Action, session::Principal, value::Params,
-};
+use palisade::{code::Code, limits::Limits, scan::Action, session::Principal, value::Params};
 
 /// What a case is about: the folder it stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,8 +21,13 @@ pub enum Suite {
 
 impl Suite {
     /// Every suite.
-    pub const ALL: &'static [Self] =
-        &[Self::Accept, Self::Reject, Self::Rewrite, Self::Scan, Self::Attacks];
+    pub const ALL: &'static [Self] = &[
+        Self::Accept,
+        Self::Reject,
+        Self::Rewrite,
+        Self::Scan,
+        Self::Attacks,
+    ];
 
     /// The folder's name.
     #[must_use]

@@ -26,13 +26,21 @@ impl Difference {
         expected: impl Into<String>,
         got: impl Into<String>,
     ) -> Self {
-        Self { what, expected: expected.into(), got: got.into() }
+        Self {
+            what,
+            expected: expected.into(),
+            got: got.into(),
+        }
     }
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n    expected {}\n    got      {}", self.what, self.expected, self.got)
+        write!(
+            f,
+            "{}\n    expected {}\n    got      {}",
+            self.what, self.expected, self.got
+        )
     }
 }
 
@@ -66,7 +74,9 @@ pub(crate) fn answer(case: &Case, answer: &Answer) -> Vec<Difference> {
     let expect = &case.expect;
     let columns = names(&answer.json, |_| true);
     differ(&mut out, "columns", expect.columns.as_ref(), &columns);
-    let masked = names(&answer.json, |column| column.get("masked") == Some(&Json::Bool(true)));
+    let masked = names(&answer.json, |column| {
+        column.get("masked") == Some(&Json::Bool(true))
+    });
     differ(&mut out, "masked", expect.masked.as_ref(), &masked);
     if let Some(rows) = &expect.rows {
         let got = rows_of(&answer.json);
@@ -94,7 +104,12 @@ pub(crate) fn answer(case: &Case, answer: &Answer) -> Vec<Difference> {
 pub(crate) fn preserved(case: &Case, answer: &Answer, bare: &Json) -> Vec<Difference> {
     let mut out = Vec::new();
     let (ours, theirs) = (names(&answer.json, |_| true), names(bare, |_| true));
-    differ(&mut out, "column names of the bare engine", Some(&theirs), &ours);
+    differ(
+        &mut out,
+        "column names of the bare engine",
+        Some(&theirs),
+        &ours,
+    );
     let (ours, theirs) = (rows_of(&answer.json), rows_of(bare));
     if !same_rows(&theirs, &ours, case.expect.ordered) {
         out.push(Difference::new(
@@ -111,7 +126,11 @@ fn verdict_is(expected: Verdict, answer: &Answer, out: &mut Vec<Difference>) -> 
     if got == expected {
         return true;
     }
-    let message = answer.json.get("message").and_then(Json::as_str).unwrap_or_default();
+    let message = answer
+        .json
+        .get("message")
+        .and_then(Json::as_str)
+        .unwrap_or_default();
     let detail = answer.detail.as_deref().unwrap_or_default();
     let rewritten = answer.rewritten.as_deref().unwrap_or_default();
     out.push(Difference::new(
@@ -123,12 +142,22 @@ fn verdict_is(expected: Verdict, answer: &Answer, out: &mut Vec<Difference>) -> 
 }
 
 fn message(case: &Case, answer: &Answer, out: &mut Vec<Difference>) {
-    let got = answer.json.get("message").and_then(Json::as_str).unwrap_or_default().to_owned();
+    let got = answer
+        .json
+        .get("message")
+        .and_then(Json::as_str)
+        .unwrap_or_default()
+        .to_owned();
     differ(out, "message", case.expect.message.as_ref(), &got);
 }
 
 fn operators_part(case: &Case, answer: &Answer, out: &mut Vec<Difference>) {
-    differ(out, "policies", case.expect.policies.as_ref(), &answer.policies);
+    differ(
+        out,
+        "policies",
+        case.expect.policies.as_ref(),
+        &answer.policies,
+    );
     if let Some(expected) = &case.expect.rewritten {
         let got = answer.rewritten.clone().unwrap_or_default();
         if *expected != got {
@@ -142,7 +171,11 @@ fn never(case: &Case, answer: &Answer, out: &mut Vec<Difference>) {
     let json = answer.json.to_string();
     for text in &case.expect.never {
         if holds(&answer.json, text) || json.contains(text) || answer.text.contains(text) {
-            out.push(Difference::new("never", format!("no `{text}`"), json.clone()));
+            out.push(Difference::new(
+                "never",
+                format!("no `{text}`"),
+                json.clone(),
+            ));
         }
     }
 }
@@ -151,7 +184,9 @@ fn holds(json: &Json, text: &str) -> bool {
     match json {
         Json::String(string) => string.contains(text),
         Json::Array(items) => items.iter().any(|item| holds(item, text)),
-        Json::Object(map) => map.iter().any(|(key, item)| key.contains(text) || holds(item, text)),
+        Json::Object(map) => map
+            .iter()
+            .any(|(key, item)| key.contains(text) || holds(item, text)),
         Json::Null | Json::Bool(_) => false,
         Json::Number(number) => number.to_string() == text,
     }
@@ -166,7 +201,11 @@ fn differ<T: PartialEq + fmt::Debug>(
     if let Some(expected) = expected
         && expected != got
     {
-        out.push(Difference::new(what, format!("{expected:?}"), format!("{got:?}")));
+        out.push(Difference::new(
+            what,
+            format!("{expected:?}"),
+            format!("{got:?}"),
+        ));
     }
 }
 
@@ -187,7 +226,12 @@ fn rows_of(json: &Json) -> Vec<Vec<Json>> {
         .and_then(Json::as_array)
         .into_iter()
         .flatten()
-        .map(|row| names.iter().map(|name| row.get(name).cloned().unwrap_or_default()).collect())
+        .map(|row| {
+            names
+                .iter()
+                .map(|name| row.get(name).cloned().unwrap_or_default())
+                .collect()
+        })
         .collect()
 }
 
@@ -196,7 +240,10 @@ fn same_rows(expected: &[Vec<Json>], got: &[Vec<Json>], ordered: bool) -> bool {
         return expected == got;
     }
     let bag = |rows: &[Vec<Json>]| {
-        let mut rows: Vec<String> = rows.iter().map(|row| Json::from(row.clone()).to_string()).collect();
+        let mut rows: Vec<String> = rows
+            .iter()
+            .map(|row| Json::from(row.clone()).to_string())
+            .collect();
         rows.sort();
         rows
     };
@@ -208,7 +255,13 @@ fn toml_rows(rows: &[Vec<Json>]) -> String {
     let row = |row: &Vec<Json>| {
         let cells: Vec<String> = row
             .iter()
-            .map(|cell| if cell.is_null() { "{}".to_owned() } else { cell.to_string() })
+            .map(|cell| {
+                if cell.is_null() {
+                    "{}".to_owned()
+                } else {
+                    cell.to_string()
+                }
+            })
             .collect();
         format!("[{}]", cells.join(", "))
     };

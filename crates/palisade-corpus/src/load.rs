@@ -68,8 +68,11 @@ impl Corpus {
     /// At the first thing that is wrong.
     pub fn load(folder: impl AsRef<Path>) -> Result<Self, CorpusError> {
         let folder = folder.as_ref();
-        let mut corpus =
-            Self { catalogs: BTreeMap::new(), policies: BTreeMap::new(), cases: Vec::new() };
+        let mut corpus = Self {
+            catalogs: BTreeMap::new(),
+            policies: BTreeMap::new(),
+            cases: Vec::new(),
+        };
         for path in entries(&folder.join("catalogs"), "sql")? {
             corpus.catalogs.insert(stem(&path), read(&path)?);
         }
@@ -96,12 +99,7 @@ impl Corpus {
     ///
     /// # Errors
     /// If the text is not of the format, or names a catalog or policies that are not here.
-    pub fn parse(
-        &self,
-        suite: Suite,
-        path: &Path,
-        text: &str,
-    ) -> Result<Vec<Case>, CorpusError> {
+    pub fn parse(&self, suite: Suite, path: &Path, text: &str) -> Result<Vec<Case>, CorpusError> {
         let topic: Topic = toml::from_str(text).map_err(|error| CorpusError::Format {
             path: path.display().to_string(),
             message: error.to_string(),
@@ -151,12 +149,22 @@ impl Corpus {
 pub fn policy_sources(folder: &Path) -> Result<PolicySources, CorpusError> {
     let mut policies = Vec::new();
     for path in entries(folder, "cedar")? {
-        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        policies.push(PolicyFile { name, text: read(&path)? });
+        let name = path
+            .file_name()
+            .map(|n| n.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        policies.push(PolicyFile {
+            name,
+            text: read(&path)?,
+        });
     }
     let optional = |name: &str| {
         let path = folder.join(name);
-        if path.exists() { read(&path).map(Some) } else { Ok(None) }
+        if path.exists() {
+            read(&path).map(Some)
+        } else {
+            Ok(None)
+        }
     };
     Ok(PolicySources {
         policies,
@@ -173,6 +181,9 @@ struct Topic {
     catalog: String,
     policies: String,
     r#as: String,
+    /// Added to that of every case.
+    #[serde(default)]
+    never: Vec<String>,
     #[serde(default)]
     case: Vec<Written>,
 }
@@ -256,11 +267,11 @@ fn case(suite: Suite, path: &Path, topic: &Topic, written: &Written) -> Result<C
             Some(OnFinding::Block) => Action::Block,
         },
         bench: written.bench,
-        expect: expectation(written)?,
+        expect: expectation(topic, written)?,
     })
 }
 
-fn expectation(written: &Written) -> Result<Expectation, String> {
+fn expectation(topic: &Topic, written: &Written) -> Result<Expectation, String> {
     let verdict = match (written.decision, &written.code) {
         (WrittenDecision::Allow, None) => Verdict::Allow,
         (WrittenDecision::Allow, Some(_)) => return Err("an allowed case has no `code`".to_owned()),
@@ -308,7 +319,7 @@ fn expectation(written: &Written) -> Result<Expectation, String> {
             .unwrap_or_else(|| written.sql.to_ascii_uppercase().contains("ORDER BY")),
         truncated: written.truncated,
         findings: sorted(&written.findings),
-        never: written.never.clone(),
+        never: topic.never.iter().chain(&written.never).cloned().collect(),
         preserve: written.preserve,
     })
 }
@@ -321,7 +332,11 @@ fn json(value: &toml::Value) -> Result<serde_json::Value, String> {
         toml::Value::Integer(integer) => Json::from(*integer),
         toml::Value::Float(float) => Json::from(*float),
         toml::Value::Boolean(boolean) => Json::from(*boolean),
-        toml::Value::Array(items) => items.iter().map(json).collect::<Result<Vec<_>, _>>()?.into(),
+        toml::Value::Array(items) => items
+            .iter()
+            .map(json)
+            .collect::<Result<Vec<_>, _>>()?
+            .into(),
         toml::Value::Table(table) if table.is_empty() => Json::Null,
         toml::Value::Table(table) => Json::Object(
             table
@@ -344,7 +359,10 @@ fn in_case(path: &Path, case: &str, message: &str) -> CorpusError {
 /// The files with an extension, or for `""` the folders, in a folder; sorted. None if there is no
 /// such folder.
 fn entries(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, CorpusError> {
-    let error = |source| CorpusError::Read { path: folder.display().to_string(), source };
+    let error = |source| CorpusError::Read {
+        path: folder.display().to_string(),
+        source,
+    };
     if !folder.exists() {
         return Ok(Vec::new());
     }
@@ -365,12 +383,16 @@ fn entries(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, CorpusError> 
 }
 
 fn read(path: &Path) -> Result<String, CorpusError> {
-    fs::read_to_string(path)
-        .map_err(|source| CorpusError::Read { path: path.display().to_string(), source })
+    fs::read_to_string(path).map_err(|source| CorpusError::Read {
+        path: path.display().to_string(),
+        source,
+    })
 }
 
 fn stem(path: &Path) -> String {
-    path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default()
+    path.file_stem()
+        .map(|s| s.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -393,9 +415,19 @@ mod tests {
 
     #[test]
     fn nulls_are_empty_tables() {
-        let cases = parse(&format!("{HEAD}decision = 'allow'\nrows = [[1, {{}}, 'a']]\n")).unwrap();
+        let cases = parse(&format!(
+            "{HEAD}decision = 'allow'\nrows = [[1, {{}}, 'a']]\n"
+        ))
+        .unwrap();
         let rows = cases[0].expect.rows.clone().unwrap();
-        assert_eq!(rows, [[serde_json::json!(1), serde_json::Value::Null, serde_json::json!("a")]]);
+        assert_eq!(
+            rows,
+            [[
+                serde_json::json!(1),
+                serde_json::Value::Null,
+                serde_json::json!("a")
+            ]]
+        );
         assert_eq!(cases[0].id(), "accept/x: n");
     }
 
@@ -407,9 +439,15 @@ mod tests {
             ("decision = 'reject'", "needs a `code`"),
             ("decision = 'reject'\ncode = 'no.such'", "no code `no.such`"),
             ("decision = 'allow'\ncode = 'internal'", "no `code`"),
-            ("decision = 'reject'\ncode = 'internal'\nrows = []", "has no columns"),
+            (
+                "decision = 'reject'\ncode = 'internal'\nrows = []",
+                "has no columns",
+            ),
             ("decision = 'allow'\nas = 'bot'", "is not a principal"),
-            ("decision = 'allow'\nlimits = { max_row = 1 }", "unknown field"),
+            (
+                "decision = 'allow'\nlimits = { max_row = 1 }",
+                "unknown field",
+            ),
         ] {
             let message = parse(&format!("{HEAD}{case}\n")).unwrap_err().to_string();
             assert!(message.contains(part), "{case}: {message}");

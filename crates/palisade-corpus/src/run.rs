@@ -1,9 +1,8 @@
 //! Running cases: the decision alone, or the whole way through a database.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     future::Future,
-    ops::ControlFlow,
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -113,9 +112,10 @@ impl Runner {
         let mut stands = BTreeMap::new();
         for case in &corpus.cases {
             let key = (case.catalog.clone(), case.policies.clone());
-            if !stands.contains_key(&key) {
-                let stand = stand(corpus, &key.0, &key.1, folder.path())?;
-                stands.insert(key, stand);
+            if let Entry::Vacant(vacant) = stands.entry(key) {
+                let (catalog, policies) = vacant.key();
+                let stand = stand(corpus, catalog, policies, folder.path())?;
+                vacant.insert(stand);
             }
         }
         Ok(Self { stands, folder })
@@ -218,7 +218,10 @@ impl Runner {
             Ok(Decision::Reject(rejection)) => return Err(rejection.to_string()),
             Err(error) => return Err(error.to_string()),
         };
-        let path = self.folder.path().join(database(&case.catalog, &case.policies));
+        let path = self
+            .folder
+            .path()
+            .join(database(&case.catalog, &case.policies));
         let rows = |e: rusqlite::Error| e.to_string();
         let conn =
             Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(rows)?;
@@ -227,13 +230,18 @@ impl Runner {
 
     fn check(&self, stand: &Stand, case: &Case) -> Result<Decision, Error> {
         let session = Session::new(case.principal.clone());
-        stand.firewall.check_within(&case.sql, &case.params, &session, &case.limits)
+        stand
+            .firewall
+            .check_within(&case.sql, &case.params, &session, &case.limits)
     }
 
     fn stand(&self, case: &Case) -> Result<&Stand, RunError> {
-        self.stands.get(&(case.catalog.clone(), case.policies.clone())).ok_or_else(|| {
-            RunError::Missing { catalog: case.catalog.clone(), policies: case.policies.clone() }
-        })
+        self.stands
+            .get(&(case.catalog.clone(), case.policies.clone()))
+            .ok_or_else(|| RunError::Missing {
+                catalog: case.catalog.clone(),
+                policies: case.policies.clone(),
+            })
     }
 }
 
@@ -243,23 +251,32 @@ fn stand(
     policies: &str,
     folder: &std::path::Path,
 ) -> Result<Stand, RunError> {
-    let missing =
-        || RunError::Missing { catalog: catalog.to_owned(), policies: policies.to_owned() };
+    let missing = || RunError::Missing {
+        catalog: catalog.to_owned(),
+        policies: policies.to_owned(),
+    };
     let script = corpus.catalogs.get(catalog).ok_or_else(missing)?;
     let sources = corpus.policies.get(policies).ok_or_else(missing)?;
     let path = folder.join(database(catalog, policies));
-    create_database(&path, script)
-        .map_err(|source| RunError::Create { catalog: catalog.to_owned(), source })?;
-    let backend = SqliteBackend::open_file(&path, catalog)
-        .map_err(|source| RunError::Open { catalog: catalog.to_owned(), source })?;
-    let firewall = Firewall::builder(backend.catalog().clone(), sources.clone()).build().map_err(
-        |source| RunError::Policies {
+    create_database(&path, script).map_err(|source| RunError::Create {
+        catalog: catalog.to_owned(),
+        source,
+    })?;
+    let backend = SqliteBackend::open_file(&path, catalog).map_err(|source| RunError::Open {
+        catalog: catalog.to_owned(),
+        source,
+    })?;
+    let firewall = Firewall::builder(backend.catalog().clone(), sources.clone())
+        .build()
+        .map_err(|source| RunError::Policies {
             policies: policies.to_owned(),
             catalog: catalog.to_owned(),
             source,
-        },
-    )?;
-    Ok(Stand { firewall: Arc::new(firewall), backend })
+        })?;
+    Ok(Stand {
+        firewall: Arc::new(firewall),
+        backend,
+    })
 }
 
 fn database(catalog: &str, policies: &str) -> String {
@@ -301,25 +318,33 @@ fn bare_rows(
         Params::None => {}
         Params::Positional(values) => {
             for (value, number) in values.iter().zip(1..) {
-                prepared.raw_bind_parameter(number, bound(value)).map_err(message)?;
+                prepared
+                    .raw_bind_parameter(number, bound(value))
+                    .map_err(message)?;
             }
         }
         Params::Named(values) => {
             for (name, value) in values {
                 for sigil in [':', '@', '$'] {
-                    if let Some(number) =
-                        prepared.parameter_index(&format!("{sigil}{name}")).map_err(message)?
+                    if let Some(number) = prepared
+                        .parameter_index(&format!("{sigil}{name}"))
+                        .map_err(message)?
                     {
-                        prepared.raw_bind_parameter(number, bound(value)).map_err(message)?;
+                        prepared
+                            .raw_bind_parameter(number, bound(value))
+                            .map_err(message)?;
                     }
                 }
             }
         }
     }
-    let names: Vec<String> = prepared.column_names().into_iter().map(str::to_owned).collect();
+    let names: Vec<String> = prepared.column_names().map(str::to_owned).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut scan =
-        ScanSession::new(statement.scan_plan(), Action::Flag, Marker::from_bytes([0; 16]));
+    let mut scan = ScanSession::new(
+        statement.scan_plan(),
+        Action::Flag,
+        Marker::from_bytes([0; 16]),
+    );
     let mut flow = scan.columns(&names);
     let mut rows = prepared.raw_query();
     while flow.is_continue()
@@ -328,13 +353,13 @@ fn bare_rows(
         let cells = (0..names.len())
             .map(|index| row.get_ref(index).map(value).map_err(message))
             .collect::<Result<Vec<_>, _>>()?;
-        flow = match scan.row(cells) {
-            ControlFlow::Continue(()) => ControlFlow::Continue(()),
-            ControlFlow::Break(()) => ControlFlow::Break(()),
-        };
+        flow = scan.row(cells);
     }
     let answer = scan.finish().map_err(|rejection| {
-        format!("{rejection}: {}; its columns are {names:?}", rejection.operator_detail().unwrap_or(""))
+        format!(
+            "{rejection}: {}; its columns are {names:?}",
+            rejection.operator_detail().unwrap_or("")
+        )
     })?;
     serde_json::to_value(answer).map_err(|e| e.to_string())
 }
@@ -364,7 +389,10 @@ fn value(cell: ValueRef<'_>) -> Value {
 /// Polls a future that never waits.
 fn block_on<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(future);
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    match future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+    {
         Poll::Ready(output) => Some(output),
         Poll::Pending => None,
     }

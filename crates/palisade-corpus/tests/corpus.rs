@@ -20,18 +20,69 @@ use palisade_corpus::{Case, Corpus, Difference, Runner, Suite, Verdict};
 /// Cases that stand as they should come out and do not yet, each with what is wrong. One that passes
 /// must leave the list.
 const OPEN: &[(&str, &str)] = &[
+    (
+        "parenthesised-join-star",
+        "the engine names a repeated column of such a join otherwise",
+    ),
+    (
+        "hex-beyond-63-bits",
+        "printed as a negative number, which reads back as a sign and a number",
+    ),
+    (
+        "postfix-null-tests",
+        "the parser does not know them in this dialect",
+    ),
+    ("not-glob", "the parser does not know it in this dialect"),
+    (
+        "cte-materialized",
+        "the parser does not know it in this dialect",
+    ),
+    ("window-exclude", "the parser does not know it"),
 ];
 
 /// Codes that no case can raise, each with the reason.
 const WITHOUT_CASE: &[(Code, &str)] = &[
-    (Code::RequestInvalid, "raised by tools for their arguments, before there is a statement"),
-    (Code::DatabaseUnavailable, "needs a database that goes away; tested with the backend"),
-    (Code::Internal, "an invariant that does not hold; a case that raises it would be a bug"),
+    (
+        Code::SyntaxNotStable,
+        "a fault of the printer that is not known; those that are known are repaired",
+    ),
+    (
+        Code::ObligationInapplicable,
+        "filters without SQL form are refused when policies load",
+    ),
+    (
+        Code::RequestInvalid,
+        "raised by tools for their arguments, before there is a statement",
+    ),
+    (
+        Code::DatabaseUnavailable,
+        "needs a database that goes away; tested with the backend",
+    ),
+    (
+        Code::Internal,
+        "an invariant that does not hold; a case that raises it would be a bug",
+    ),
 ];
 
 /// Techniques that need another engine or another part of the product than a statement on SQLite,
 /// each with the reason.
 const WITHOUT_TECHNIQUE: &[(&str, &str)] = &[
+    (
+        "G23",
+        "a second path to the database: there is none; tested where tools are",
+    ),
+    (
+        "G24",
+        "the dialect is the catalog's; the gate refuses a backend of another",
+    ),
+    ("G29", "configuration, which an agent does not reach"),
+    ("M23", "hashes and tokens: no mask of that kind yet"),
+    ("M24", "tokens: none yet"),
+    (
+        "M39",
+        "the form of the protocol's answer; one envelope for both parts",
+    ),
+    ("M40", "audit records"),
 ];
 
 fn folder() -> PathBuf {
@@ -92,11 +143,23 @@ fn every_case_runs_as_written() {
 fn open_cases_are_still_open() {
     let corpus = corpus();
     let runner = runner(&corpus);
-    for (name, _) in OPEN {
-        let case = corpus.cases.iter().find(|case| case.name == *name).expect(name);
-        let passes = runner.run_pure(case).is_empty() && runner.run_sqlite(case).is_empty();
-        assert!(!passes, "`{name}` passes: take it off the list");
-    }
+    let pass = |name: &str| {
+        let case = corpus
+            .cases
+            .iter()
+            .find(|case| case.name == name)
+            .expect(name);
+        runner.run_pure(case).is_empty() && runner.run_sqlite(case).is_empty()
+    };
+    let closed: Vec<_> = OPEN
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| pass(name))
+        .collect();
+    assert!(
+        closed.is_empty(),
+        "these pass, take them off the list: {closed:?}"
+    );
 }
 
 /// Equal cases give equal answers, whoever asked before: decisions that are remembered do not differ.
@@ -132,7 +195,13 @@ fn what_is_hidden_does_not_show() {
         };
         let (one, two) = (seen(&runner), seen(&other));
         if one != two {
-            told.push(format!("{}\n  {}\n  {:?}\n  {:?}", case.id(), case.sql, one, two));
+            told.push(format!(
+                "{}\n  {}\n  {:?}\n  {:?}",
+                case.id(),
+                case.sql,
+                one,
+                two
+            ));
         }
     }
     assert!(compared > 100, "{compared}");
@@ -146,10 +215,25 @@ fn what_is_hidden_is_there() {
     let script = fs::read_to_string(folder().join("variants/desk.sql")).unwrap();
     let other = runner(&corpus.clone().with_rows("desk", &script));
     let runner = runner(&corpus);
-    let case = corpus.cases.iter().find(|case| case.name == "officer-sees-all").unwrap();
+    let case = corpus
+        .cases
+        .iter()
+        .find(|case| case.name == "officer-sees-all")
+        .unwrap();
     let mut differs = 0;
-    for table in ["customers", "tickets", "audit_events", "calls", "teams", "readings", "risk_view"] {
-        let case = Case { sql: format!("SELECT * FROM {table}"), ..case.clone() };
+    for table in [
+        "customers",
+        "tickets",
+        "audit_events",
+        "calls",
+        "teams",
+        "readings",
+        "risk_view",
+    ] {
+        let case = Case {
+            sql: format!("SELECT * FROM {table}"),
+            ..case.clone()
+        };
         let (one, two) = (runner.answer(&case).unwrap(), other.answer(&case).unwrap());
         assert_eq!((one.code, two.code), (None, None), "{table}");
         differs += usize::from(one.json != two.json);
@@ -164,7 +248,10 @@ fn the_corpus_is_large_and_its_names_are_unique() {
     assert_eq!(names.len(), corpus.cases.len());
     assert!(corpus.cases.len() >= 150, "{}", corpus.cases.len());
     for suite in Suite::ALL {
-        assert!(corpus.cases.iter().any(|case| case.suite == *suite), "{suite:?}");
+        assert!(
+            corpus.cases.iter().any(|case| case.suite == *suite),
+            "{suite:?}"
+        );
     }
     let bench = corpus.cases.iter().filter(|case| case.bench).count();
     assert!(bench >= 10, "{bench}");
@@ -205,7 +292,11 @@ fn every_technique_has_a_case() {
     let mut tried: BTreeMap<&str, usize> = BTreeMap::new();
     for case in &corpus.cases {
         for id in &case.ids {
-            assert!(known.contains(id), "{}: there is no technique `{id}`", case.id());
+            assert!(
+                known.contains(id),
+                "{}: there is no technique `{id}`",
+                case.id()
+            );
             *tried.entry(id).or_default() += 1;
         }
     }
