@@ -26,15 +26,23 @@ fn main() {
     let corpus = Corpus::load(folder).unwrap_or_else(|error| panic!("{error}"));
     let runner = Runner::new(&corpus).unwrap_or_else(|error| panic!("{error}"));
     let cases: Vec<_> = corpus.cases.iter().filter(|case| case.bench).collect();
-    assert!(!cases.is_empty(), "the corpus marks no statement for the bench");
+    assert!(
+        !cases.is_empty(),
+        "the corpus marks no statement for the bench"
+    );
 
     let mut criterion = Criterion::default().configure_from_args();
     let mut ratios = Vec::new();
     for case in cases {
-        let firewall = runner.firewall(case).expect("a bench statement has a catalog");
+        let firewall = runner
+            .firewall(case)
+            .expect("a bench statement has a catalog");
         let session = Session::new(case.principal.clone());
         assert!(
-            matches!(firewall.check(&case.sql, &Params::None, &session), Ok(Decision::Allow(_))),
+            matches!(
+                firewall.check(&case.sql, &Params::None, &session),
+                Ok(Decision::Allow(_))
+            ),
             "{} is not permitted",
             case.id()
         );
@@ -45,15 +53,28 @@ fn main() {
             b.iter(|| check(firewall, black_box(&case.sql), &session));
         });
         group.finish();
-        ratios.push((case.name.clone(), case.sql.len(), paired(firewall, &case.sql, &session)));
+        ratios.push((
+            case.name.clone(),
+            case.sql.len(),
+            paired(firewall, &case.sql, &session),
+        ));
     }
     criterion.final_summary();
 
-    println!("\n{:<44} {:>6} {:>9} {:>9} {:>6}", "statement", "bytes", "parse µs", "check µs", "ratio");
+    println!(
+        "\n{:<44} {:>6} {:>9} {:>9} {:>6}",
+        "statement", "bytes", "parse µs", "check µs", "ratio"
+    );
     for (name, bytes, (parse, check)) in &ratios {
-        println!("{name:<44} {bytes:>6} {parse:>9.1} {check:>9.1} {:>6.2}", check / parse);
+        println!(
+            "{name:<44} {bytes:>6} {parse:>9.1} {check:>9.1} {:>6.2}",
+            check / parse
+        );
     }
-    let worst = ratios.iter().map(|(_, _, (parse, check))| check / parse).fold(0.0, f64::max);
+    let worst = ratios
+        .iter()
+        .map(|(_, _, (parse, check))| check / parse)
+        .fold(0.0, f64::max);
     println!("worst ratio {worst:.2}");
 }
 
@@ -62,7 +83,11 @@ fn parse(sql: &str) {
 }
 
 fn check(firewall: &Firewall, sql: &str, session: &Session) {
-    black_box(firewall.check(sql, &Params::None, session).expect("no fault"));
+    black_box(
+        firewall
+            .check(sql, &Params::None, session)
+            .expect("no fault"),
+    );
 }
 
 /// Median microseconds of a parse and of a check, taken in turn, so that a machine whose speed drifts

@@ -81,7 +81,18 @@ impl<'a> Resolver<'a> {
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.column(expr, at, out),
             Expr::Value(value) => {
                 let ValueWithSpan { value, span } = value;
-                self.value(value, span.start)
+                self.value(value, span.start)?;
+                // `0xffffffffffffffff` is -1, which is a sign and a number.
+                if let Value::Number(text, long) = value
+                    && let Some(digits) = text.strip_prefix('-')
+                {
+                    let digits = Value::Number(digits.to_owned(), *long);
+                    *expr = Expr::Nested(Box::new(Expr::UnaryOp {
+                        op: UnaryOperator::Minus,
+                        expr: Box::new(Expr::Value(digits.into())),
+                    }));
+                }
+                Ok(())
             }
             Expr::Nested(inner)
             | Expr::IsFalse(inner)

@@ -268,6 +268,8 @@ impl<'a> Resolver<'a> {
                     return Err(unsupported("an alias on a join in parentheses"));
                 }
                 self.whole_rows = true;
+                // The first one is as if it had no parentheses.
+                scope.nested |= !scope.sources.is_empty();
                 self.table_with_joins(table_with_joins, scope, ctes)
             }
             TableFactor::TableFunction { expr: _, alias: _ } => Err(unsupported("TABLE(…)")),

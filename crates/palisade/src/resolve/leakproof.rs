@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     access::Usage,
-    catalog::{ColumnId, RelationKind, TypeClass},
+    catalog::{ColumnId, RelationKind, TypeClass, functions},
     policy::obligation::ColumnLevel,
     rejection::Rejection,
     syntax::decode,
@@ -39,6 +39,47 @@ impl<'a> Resolver<'a> {
             self.needs_fence = true;
         }
         Ok(())
+    }
+
+    /// Resolves a condition over groups. SQLite moves its terms without aggregates into WHERE, where
+    /// they run before our filter.
+    pub(super) fn having(
+        &mut self,
+        expr: &mut Expr,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<(), Rejection> {
+        self.expr(expr, scope, ctes, Usage::Filter)?;
+        if !self.needs_fence && !self.stays_or_leakproof(expr, scope) {
+            self.needs_fence = true;
+        }
+        Ok(())
+    }
+
+    fn stays_or_leakproof(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
+        match expr {
+            Expr::Nested(inner) => self.stays_or_leakproof(inner, scope),
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::And,
+                right,
+            } => self.stays_or_leakproof(left, scope) && self.stays_or_leakproof(right, scope),
+            Expr::BinaryOp { left, op: _, right }
+                if self.is_aggregate(left) || self.is_aggregate(right) =>
+            {
+                true
+            }
+            other => self.is_leakproof(other, scope),
+        }
+    }
+
+    fn is_aggregate(&self, expr: &Expr) -> bool {
+        let Expr::Function(function) = expr else {
+            return false;
+        };
+        let name = function.name.0.first().and_then(|part| part.as_ident());
+        name.and_then(|name| functions::find(self.catalog.dialect(), &self.fold(&name.value)))
+            .is_some_and(|def| def.kind == functions::Kind::Aggregate)
     }
 
     /// Whether `column` is an unmasked column of a table.

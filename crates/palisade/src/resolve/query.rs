@@ -252,6 +252,7 @@ impl<'a> Resolver<'a> {
             let scope = Scope {
                 sources: Vec::new(),
                 merged: Vec::new(),
+                nested: false,
                 links: super::cartesian::Links::default(),
                 aliases: &outputs,
                 parent: None,

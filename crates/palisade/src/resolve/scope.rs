@@ -66,6 +66,8 @@ pub(super) struct Scope<'a, 's> {
     pub(super) sources: Vec<Source<'a>>,
     /// Columns that a USING or NATURAL join has merged into one further left: (source, key).
     pub(super) merged: Vec<(usize, String)>,
+    /// Whether a join in parentheses stands among the sources, and not first.
+    pub(super) nested: bool,
     /// Which sources conditions tie to each other.
     pub(super) links: Links,
     /// Outputs that may be named here.
@@ -151,6 +153,7 @@ impl<'a, 's> Scope<'a, 's> {
         Self {
             sources: Vec::new(),
             merged: Vec::new(),
+            nested: false,
             links: Links::default(),
             aliases: &[],
             parent,

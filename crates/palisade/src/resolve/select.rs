@@ -1,5 +1,7 @@
 //! One SELECT: FROM, projection, WHERE, GROUP BY, HAVING, windows, ORDER BY.
 
+use std::collections::BTreeSet;
+
 use sqlparser::ast::{
     Distinct, Expr, GroupByExpr, Ident, NamedWindowDefinition, NamedWindowExpr, ObjectName,
     ObjectNamePart, OrderBy, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind,
@@ -122,8 +124,7 @@ impl<'a> Resolver<'a> {
             }
         }
         if let Some(expr) = having {
-            // SQLite moves terms over grouping columns into WHERE, where they run before our filter.
-            self.predicate(expr, &scope, ctes, Usage::Filter)?;
+            self.having(expr, &scope, ctes)?;
         }
         if let Some(order_by) = order_by {
             self.order_by(order_by, &scope, ctes)?;
@@ -202,6 +203,11 @@ impl<'a> Resolver<'a> {
                     let Some(columns) = scope.star(None) else {
                         return Err(Rejection::new(Code::SyntaxInvalid, "`*` without FROM"));
                     };
+                    let mut keys = BTreeSet::new();
+                    if scope.nested && !columns.iter().all(|c| keys.insert(&c.key)) {
+                        // SQLite invents names for what such a join gives twice.
+                        return Err(unsupported("`*` over a join in parentheses"));
+                    }
                     self.star(&mut outputs, columns);
                 }
                 SelectItem::QualifiedWildcard(kind, options) => {

@@ -1,13 +1,13 @@
 //! Our dialects to the parser's.
 
-use std::any::TypeId;
+use std::{any::TypeId, collections::BTreeSet};
 
 use sqlparser::{
-    ast::{BinaryOperator, Expr, Statement},
-    dialect::{Dialect as ParserDialect, SQLiteDialect},
+    ast::{BinaryOperator, Expr, Statement, UnaryOperator},
+    dialect::{Dialect as ParserDialect, Precedence, SQLiteDialect},
     keywords::Keyword,
     parser::{Parser, ParserError, ParserOptions},
-    tokenizer::Token,
+    tokenizer::{Token, TokenWithSpan},
 };
 
 use crate::dialect::Dialect;
@@ -61,19 +61,32 @@ impl ParserDialect for Sqlite {
         self.0.parse_statement(parser)
     }
 
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        let word = |n: usize| match &parser.peek_nth_token_ref(n).token {
+            Token::Word(word) if word.quote_style.is_none() => {
+                Some(word.value.to_ascii_uppercase())
+            }
+            _ => None,
+        };
+        match word(0)?.as_str() {
+            "ISNULL" => Some(Ok(self.prec_value(Precedence::Is))),
+            "NOT" if word(1).is_some_and(|w| w == "GLOB") => {
+                Some(Ok(self.prec_value(Precedence::Like)))
+            }
+            _ => None,
+        }
+    }
+
     fn parse_infix(
         &self,
         parser: &mut Parser,
         left: &Expr,
         precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
-        match general_is(parser, left, precedence)
-            .and_then(|is| is.map_or_else(|| shift(parser, left, precedence), |is| Ok(Some(is))))
-        {
-            Ok(None) => self.0.parse_infix(parser, left, precedence),
-            Ok(Some(expr)) => Some(Ok(expr)),
-            Err(error) => Some(Err(error)),
-        }
+        let own = [general_is, shift, postfix]
+            .into_iter()
+            .find_map(|parse| parse(parser, left, precedence).transpose());
+        own.or_else(|| self.0.parse_infix(parser, left, precedence))
     }
 
     fn supports_in_empty_list(&self) -> bool {
@@ -158,4 +171,65 @@ fn shift(parser: &mut Parser, left: &Expr, precedence: u8) -> Result<Option<Expr
         op,
         right,
     }))
+}
+
+/// `a ISNULL` and `a NOT GLOB b`.
+fn postfix(parser: &mut Parser, left: &Expr, precedence: u8) -> Result<Option<Expr>, ParserError> {
+    let is_null = matches!(&parser.peek_token_ref().token,
+        Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("isnull"));
+    if is_null {
+        parser.next_token();
+        return Ok(Some(Expr::IsNull(Box::new(left.clone()))));
+    }
+    if parser.parse_keywords(&[Keyword::NOT, Keyword::GLOB]) {
+        let right = Box::new(parser.parse_subexpr(precedence)?);
+        let glob = Expr::BinaryOp {
+            left: Box::new(left.clone()),
+            op: BinaryOperator::Glob,
+            right,
+        };
+        let not = Expr::UnaryOp {
+            op: UnaryOperator::Not,
+            expr: Box::new(Expr::Nested(Box::new(glob))),
+        };
+        return Ok(Some(Expr::Nested(Box::new(not))));
+    }
+    Ok(None)
+}
+
+/// Takes `MATERIALIZED` and `NOT MATERIALIZED` away after `AS` and before a parenthesis: hints that
+/// change no result, which the parser knows of another engine.
+pub(super) fn without_hints(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let word = |token: &TokenWithSpan, text: &str| {
+        matches!(&token.token,
+            Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(text))
+    };
+    if !tokens.iter().any(|t| word(t, "materialized")) {
+        return tokens;
+    }
+    let solid: Vec<usize> = tokens
+        .iter()
+        .enumerate()
+        .filter(|(_, t)| !matches!(t.token, Token::Whitespace(_)))
+        .map(|(index, _)| index)
+        .collect();
+    let at = |n: usize| solid.get(n).and_then(|index| tokens.get(*index));
+    let mut gone = BTreeSet::new();
+    for n in 0..solid.len() {
+        if !at(n).is_some_and(|t| word(t, "as")) {
+            continue;
+        }
+        let not = usize::from(at(n + 1).is_some_and(|t| word(t, "not")));
+        if at(n + 1 + not).is_some_and(|t| word(t, "materialized"))
+            && at(n + 2 + not).is_some_and(|t| t.token == Token::LParen)
+        {
+            gone.extend((n + 1..=n + 1 + not).filter_map(|n| solid.get(n)).copied());
+        }
+    }
+    let mut index = 0;
+    tokens.retain(|_| {
+        index += 1;
+        !gone.contains(&(index - 1))
+    });
+    tokens
 }

@@ -90,7 +90,7 @@ pub(super) fn parse_tokens(
     let parsed = Parser::new(dialect::parser_dialect(dialect))
         .with_recursion_limit(recursion)
         .with_options(dialect::options())
-        .with_tokens_with_locations(tokens)
+        .with_tokens_with_locations(dialect::without_hints(tokens))
         .parse_statements();
     let mut statements = parsed.map_err(|error| unparsed(&error, first.as_deref()))?;
     match (statements.pop(), statements.is_empty()) {
@@ -235,6 +235,14 @@ mod tests {
             ("SELECT 'a\0b'", Some(Code::SyntaxCharacter)),
             ("SELECT\u{200b}x FROM t", Some(Code::SyntaxCharacter)),
             ("SELECT '\u{200b}'", None),
+            (
+                "SELECT a ISNULL, b NOT GLOB '*', a NOTNULL FROM t WHERE a ISNULL AND b",
+                None,
+            ),
+            (
+                "WITH a AS MATERIALIZED (SELECT 1), b AS NOT MATERIALIZED (SELECT 2) SELECT 1",
+                None,
+            ),
             ("SELECT\u{b}1", Some(Code::SyntaxCharacter)),
             ("SELECT\u{a0}1", Some(Code::SyntaxCharacter)),
             (
