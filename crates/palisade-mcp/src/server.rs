@@ -184,16 +184,14 @@ impl<B: Backend + 'static> Shared<B> {
             refusal.incident = Some(self.incident());
         }
         if let Some(incident) = &refusal.incident {
-            match code {
-                // The engine's words can hold values.
-                Code::DatabaseRejected | Code::DatabaseUnavailable => {
-                    tracing::warn!(incident, code = code.slug(), tool, "refused");
+            // Other details are the engine's words, which can hold values.
+            let detail = match code {
+                Code::Internal | Code::PolicyEvaluationFailed => {
+                    refusal.rejection.operator_detail().unwrap_or_default()
                 }
-                _ => {
-                    let detail = refusal.rejection.operator_detail().unwrap_or_default();
-                    tracing::error!(incident, code = code.slug(), tool, detail, "refused");
-                }
-            }
+                _ => "",
+            };
+            tracing::error!(incident, code = code.slug(), tool, detail, "refused");
         }
         answer::refusal(
             &refusal,

@@ -687,6 +687,14 @@ fn every_function_of_the_engine_is_classed() {
         .filter(|name| functions::find(Dialect::Sqlite, name).is_none())
         .collect();
     assert!(missing.is_empty(), "not in the registry: {missing:?}");
+    // And what an agent may be told to use is there.
+    let absent: Vec<_> = functions::all(Dialect::Sqlite)
+        .iter()
+        .filter(|def| !def.safety.needs_named_permit() && def.kind != functions::Kind::Table)
+        .map(|def| def.name)
+        .filter(|name| !names.iter().any(|n| n == name))
+        .collect();
+    assert!(absent.is_empty(), "not in this build: {absent:?}");
 }
 
 /// Modules that can stand in FROM without CREATE VIRTUAL TABLE, or could be created: those that are no

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# The MCP inspector's command line against a server: list the tools, run a query, see a refusal.
+# inspector.sh BINARY DATABASE runs `BINARY serve DATABASE` (or BINARY with the words of SERVE_ARGS).
+set -euo pipefail
+
+if [ $# -ne 2 ]; then
+    echo "usage: inspector.sh BINARY DATABASE" >&2
+    exit 2
+fi
+binary=$1
+read -ra args <<<"${SERVE_ARGS:-serve $2}"
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+inspector=$root/target/clients/inspector
+export PATH="$inspector/node-bin:$PATH"
+
+fail() {
+    echo "inspector.sh: FAILED: $*" >&2
+    exit 1
+}
+
+# What the inspector prints for a method; a refusal may make its status other than 0.
+inspect() {
+    "$inspector/node_modules/.bin/mcp-inspector" --cli "$binary" "${args[@]}" "$@" 2>"$inspector/stderr" || true
+}
+
+# check WHAT JSON SCRIPT: SCRIPT is JavaScript over `r`, and must be true.
+check() {
+    node -e '
+        let r;
+        try { r = JSON.parse(process.argv[1]); } catch { process.exit(1); }
+        process.exit(eval(process.argv[2]) ? 0 : 1);
+    ' "$2" "$3" || fail "$1: $2 $(cat "$inspector/stderr")"
+}
+
+tools=$(inspect --method tools/list)
+check "the tools" "$tools" 'r.tools.map(t => t.name).join() === "describe_table,list_tables,query"
+    && r.tools.every(t => t.annotations.readOnlyHint && t.inputSchema.additionalProperties === false)'
+if grep -q 'unknown format' "$inspector/stderr"; then
+    fail "a schema has a format the inspector does not know"
+fi
+
+tables=$(inspect --method tools/call --tool-name list_tables)
+check "the list of tables" "$tables" '!r.isError && r.structuredContent.tables.some(t => t.readable)'
+table=$(node -e 'console.log(JSON.parse(process.argv[1]).structuredContent.tables.find(t => t.readable).name)' "$tables")
+
+described=$(inspect --method tools/call --tool-name describe_table --tool-arg "table=$table")
+check "the description of $table" "$described" '!r.isError && r.structuredContent.columns.length > 0'
+
+answer=$(inspect --method tools/call --tool-name query --tool-arg "sql=SELECT * FROM \"$table\"" --tool-arg limit=2)
+check "a query" "$answer" '!r.isError && r.structuredContent.columns.length > 0 && r.structuredContent.rows.length <= 2
+    && r.content[0].text.includes("<<palisade-data ")'
+
+refusal=$(inspect --method tools/call --tool-name query --tool-arg "sql=DELETE FROM \"$table\"")
+check "a refusal" "$refusal" 'r.isError === true && r.structuredContent.code === "statement.not-allowed"
+    && r.structuredContent.remediation_hint.length > 0'
+
+echo "inspector.sh: ok ($("$inspector/node_modules/.bin/mcp-inspector" --version 2>/dev/null | tail -1))"

@@ -1,0 +1,132 @@
+"""The Python client `mcp` against a server: list the tools, run a query, see refusals.
+
+usage: python_client.py BINARY DATABASE, which runs `BINARY serve DATABASE` (or BINARY with the words
+of SERVE_ARGS). Any difference from what is expected ends it with a traceback and a status that is not 0.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+TOOLS = ["describe_table", "list_tables", "query"]
+
+
+def expect(condition, what):
+    """Stops if `condition` does not hold; `assert` could be switched off."""
+    if not condition:
+        raise SystemExit(f"python_client.py: FAILED: {what}")
+
+
+def words(binary, database):
+    args = os.environ.get("SERVE_ARGS")
+    return [binary, *(args.split() if args else ["serve", database])]
+
+
+def quoted(name):
+    return '"' + name.replace('"', '""') + '"'
+
+
+def refusal_of(result, code):
+    expect(result.is_error is True, f"isError of {result}")
+    body = result.structured_content
+    expect(body["code"] == code, f"{code}, not {body}")
+    for key in ("message", "retryable", "remediation_hint", "context", "next_valid_actions"):
+        expect(key in body, f"`{key}` in {body}")
+    expect(json.loads(result.content[0].text) == body, "the text says the same as the structured content")
+    return body
+
+
+async def with_client(command):
+    """What a user's client does, in the newest revision that both know."""
+    params = StdioServerParameters(command=command[0], args=command[1:])
+    async with Client(stdio_client(params)) as client:
+        tools = (await client.list_tools()).tools
+        expect([tool.name for tool in tools] == TOOLS, f"the tools, not {tools}")
+        for tool in tools:
+            hints = tool.annotations
+            expect(
+                (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint)
+                == (True, False, True, False),
+                f"the annotations of {tool.name}, not {hints}",
+            )
+            expect(bool(tool.title and tool.output_schema), f"title and output schema of {tool.name}")
+
+        listed = await client.call_tool("list_tables", {})
+        expect(not listed.is_error, f"the list of tables, not {listed}")
+        tables = [table for table in listed.structured_content["tables"] if table["readable"]]
+        expect(tables, "a table that can be read")
+        table = tables[0]["name"]
+
+        described = await client.call_tool("describe_table", {"table": table})
+        columns = [column["name"] for column in described.structured_content["columns"]]
+        expect(columns, f"columns of {table}")
+
+        answer = await client.call_tool("query", {"sql": f"SELECT * FROM {quoted(table)}", "limit": 2})
+        expect(not answer.is_error, f"rows, not {answer}")
+        envelope = answer.structured_content
+        expect([column["name"] for column in envelope["columns"]] == columns, f"{columns} in {envelope}")
+        expect(envelope["row_count"] == len(envelope["rows"]) <= 2, f"at most two rows in {envelope}")
+        lines = answer.content[0].text.splitlines()
+        expect(lines[1].startswith("<<palisade-data ") and json.loads(lines[2]) == envelope, f"the text {lines}")
+
+        answer = await client.call_tool("query", {"sql": "SELECT ? AS a, ? AS b", "params": [1, "x"]})
+        expect(answer.structured_content["rows"] == [{"a": 1, "b": "x"}], f"parameters in {answer}")
+
+        refusal_of(await client.call_tool("query", {"sql": f"DELETE FROM {quoted(table)}"}), "statement.not-allowed")
+        refusal_of(await client.call_tool("query", {"sql": "SELECT * FROM no_such_thing"}), "name.unknown-relation")
+        refusal_of(await client.call_tool("describe_table", {"table": "no_such_thing"}), "name.unknown-relation")
+        refusal_of(await client.call_tool("query", {"sql": "SELECT 1", "limit": 1001}), "request.invalid")
+        refusal_of(await client.call_tool("query", {"sql": "SELECT 1", "unknown": 1}), "request.invalid")
+        return client.protocol_version if hasattr(client, "protocol_version") else "negotiated"
+
+
+def raw(command):
+    """The older revision by hand: every line on standard output is a message of the protocol, and the
+    server ends by itself when its input does."""
+    initialize = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "0"},
+    }
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+        {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "query", "arguments": {"sql": "SELECT 1 AS one"}}},
+        {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "query", "arguments": {"sql": "DROP TABLE x"}}},
+        {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "execute", "arguments": {}}},
+        {"jsonrpc": "2.0", "id": 6, "method": "tools/call", "params": {"name": "no_such_tool", "arguments": {}}},
+    ]
+    lines = "".join(json.dumps(message) + "\n" for message in messages) + "not json\n"
+    done = subprocess.run(command, input=lines.encode(), capture_output=True, timeout=60)
+    expect(done.returncode == 0, f"status 0 at the end of the input, not {done.returncode}: {done.stderr!r}")
+    answers = {}
+    for line in done.stdout.splitlines():
+        message = json.loads(line)
+        expect(message.get("jsonrpc") == "2.0", f"a message of the protocol, not {line!r}")
+        answers[message.get("id")] = message
+    expect(answers[1]["result"]["protocolVersion"] == "2025-11-25", f"the revision in {answers[1]}")
+    expect([tool["name"] for tool in answers[2]["result"]["tools"]] == TOOLS, f"the tools in {answers[2]}")
+    expect(answers[3]["result"]["structuredContent"]["rows"] == [{"one": 1}], f"a row in {answers[3]}")
+    for number in (4, 5):
+        result = answers[number]["result"]
+        expect(result["isError"] is True, f"a refusal, not {result}")
+        expect(result["structuredContent"]["code"] == "statement.not-allowed", f"the code of {result}")
+    expect(answers[6]["error"]["code"] == -32602, f"a protocol error, not {answers[6]}")
+
+
+def main():
+    if len(sys.argv) != 3:
+        raise SystemExit("usage: python_client.py BINARY DATABASE")
+    command = words(sys.argv[1], sys.argv[2])
+    raw(command)
+    version = asyncio.run(asyncio.wait_for(with_client(command), 60))
+    print(f"python_client.py: ok (raw 2025-11-25; mcp {version})")
+
+
+main()

