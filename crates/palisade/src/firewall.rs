@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod flow;
+mod sight;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -12,14 +13,16 @@ pub use crate::syntax::Fingerprint;
 pub use catalogue::{VisibleColumn, VisibleForeignKey, VisibleRelation};
 pub use trace::{ColumnTrace, RelationTrace, Trace};
 
+use sight::{Sight, ViewCache};
+
 use crate::{
-    catalog::{Catalog, RelationId},
+    catalog::Catalog,
     code::Code,
     error::Error,
     limits::Limits,
-    policy::{PolicySet, PolicySources, SessionView, authorize, obligation::RelationDecision},
+    policy::{PolicySet, PolicySources, authorize},
     rejection::Rejection,
-    resolve::{self, Mode, Visible},
+    resolve::{self, Mode},
     rewrite::{self, RewrittenStatement},
     session::Session,
     syntax,
@@ -43,6 +46,7 @@ pub struct Firewall {
     catalog: Arc<Catalog>,
     policies: PolicySet,
     limits: Limits,
+    views: ViewCache,
 }
 
 /// Collects what a [`Firewall`] needs.
@@ -72,6 +76,7 @@ impl FirewallBuilder {
             catalog,
             policies,
             limits: self.limits,
+            views: ViewCache::default(),
         })
     }
 }
@@ -157,6 +162,11 @@ impl Firewall {
         })
     }
 
+    /// What exists for `session`.
+    fn sight<'f>(&'f self, session: &'f Session) -> Sight<'f> {
+        Sight::new(self.policies.session(session), session, &self.views)
+    }
+
     fn decide(
         &self,
         sql: &str,
@@ -166,34 +176,20 @@ impl Firewall {
         trace: Option<&mut Trace>,
     ) -> Result<RewrittenStatement, Rejection> {
         let limits = limits.lowered_by(&self.limits);
-        let view = self.policies.session(session);
+        let sight = self.sight(session);
         syntax::parse(sql, self.catalog.dialect(), &limits, |parsed| {
             let resolved =
-                resolve::resolve(parsed, &self.catalog, &*view, Mode::Statement, &limits)?;
+                resolve::resolve(parsed, &self.catalog, &sight, Mode::Statement, &limits)?;
             let used = resolved.placeholders.keys().cloned().collect();
             params
                 .check(&used)
                 .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
-            let permit = authorize(&view, &resolved.access)?;
+            let permit = authorize(sight.view(), &resolved.access)?;
             if let Some(trace) = trace {
                 trace.record(&resolved, &permit, &self.catalog);
             }
-            rewrite::rewrite(resolved, permit, params, &self.catalog, &*view, &limits)
+            rewrite::rewrite(resolved, permit, params, &self.catalog, &sight, &limits)
         })
-    }
-}
-
-impl Visible for SessionView {
-    fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection> {
-        Self::relation(self, id)
-    }
-
-    fn names(&self) -> Vec<String> {
-        let visible = self.discoverable().unwrap_or_default();
-        visible
-            .into_iter()
-            .filter_map(|(id, _)| self.catalog().relation(id).map(|r| r.name.clone()))
-            .collect()
     }
 }
 

@@ -61,16 +61,16 @@ impl Firewall {
     /// # Errors
     /// `policy.evaluation-failed`.
     pub fn relations(&self, session: &Session) -> Result<Vec<VisibleRelation>, Rejection> {
-        let view = self.policies.session(session);
+        let sight = self.sight(session);
         let mut relations = Vec::new();
-        for (id, decision) in view.discoverable()? {
+        for (id, decision) in sight.view().discoverable()? {
             let Some(relation) = self.catalog.relation(id) else {
                 continue;
             };
             if relation.kind == RelationKind::View
                 && let Err(why) = resolve::read_view(
                     &self.catalog,
-                    &*view,
+                    &sight,
                     relation,
                     &[relation.id],
                     &self.limits,

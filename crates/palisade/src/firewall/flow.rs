@@ -13,7 +13,7 @@ use crate::{
         obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
     },
     rejection::Rejection,
-    resolve::{self, Visible},
+    resolve::{self, ViewBody, Visible},
     syntax,
 };
 
@@ -72,4 +72,10 @@ impl Visible for Everything<'_> {
     fn names(&self) -> Vec<String> {
         Vec::new()
     }
+
+    fn kept_view(&self, _: RelationId) -> Option<Arc<ViewBody>> {
+        None
+    }
+
+    fn keep_view(&self, _: RelationId, _: &Arc<ViewBody>) {}
 }

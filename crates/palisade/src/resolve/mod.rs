@@ -47,6 +47,12 @@ pub(crate) trait Visible {
 
     /// Names of the relations that may be known of, for "did you mean".
     fn names(&self) -> Vec<String>;
+
+    /// The resolved query of a view, if it was kept: it depends on the session alone.
+    fn kept_view(&self, id: RelationId) -> Option<Arc<ViewBody>>;
+
+    /// Keeps the resolved query of a view.
+    fn keep_view(&self, id: RelationId, body: &Arc<ViewBody>);
 }
 
 /// A query whose every name is resolved.
@@ -68,6 +74,8 @@ pub(crate) struct ResolvedStatement {
     pub(crate) ctes: BTreeSet<String>,
     /// Whether the engine reads whole rows of what it joins: SQLite does for a join in parentheses.
     pub(crate) whole_rows: bool,
+    /// Levels of the tree with the views in it, for the stack.
+    pub(crate) levels: usize,
 }
 
 /// A place where a relation of the catalog stands.
@@ -135,8 +143,8 @@ pub(crate) fn resolve(
         needs_fence: false,
         ctes: BTreeSet::new(),
         whole_rows: false,
+        view_levels: 0,
         renamed: 0,
-        views: BTreeMap::new(),
     };
     let outputs = resolver.top(&mut query)?;
     resolver.number_names(&mut query)?;
@@ -147,6 +155,7 @@ pub(crate) fn resolve(
         needs_fence: resolver.needs_fence,
         ctes: resolver.ctes,
         whole_rows: resolver.whole_rows,
+        levels: outline.levels + resolver.view_levels,
         query,
         outputs,
     })
@@ -169,10 +178,9 @@ struct Resolver<'a> {
     /// Names of the common table expressions so far.
     ctes: BTreeSet<String>,
     whole_rows: bool,
+    view_levels: usize,
     /// CTEs renamed so far.
     renamed: usize,
-    /// Views already resolved in this statement.
-    views: BTreeMap<RelationId, Arc<ViewBody>>,
 }
 
 impl Resolver<'_> {

@@ -20,15 +20,16 @@ impl Resolver<'_> {
         relation: &Relation,
         shown: &str,
     ) -> Result<Arc<ViewBody>, Rejection> {
-        let body = match self.views.get(&relation.id) {
-            Some(body) => body.clone(),
+        let body = match self.visible.kept_view(relation.id) {
+            Some(body) => body,
             None => {
                 let body = Arc::new(self.read_view(relation, shown)?);
-                self.views.insert(relation.id, body.clone());
+                self.visible.keep_view(relation.id, &body);
                 body
             }
         };
         self.count_relation(body.resolved.references.len())?;
+        self.view_levels = self.view_levels.max(body.resolved.levels);
         let access = &body.resolved.access;
         self.access.relations.extend(&access.relations);
         self.access.functions.extend(&access.functions);

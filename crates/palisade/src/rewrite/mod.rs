@@ -125,6 +125,20 @@ pub(crate) fn rewrite(
     visible: &dyn Visible,
     limits: &Limits,
 ) -> Result<RewrittenStatement, Rejection> {
+    // Views deepen the tree.
+    syntax::with_stack(resolved.levels, || {
+        apply(resolved, permit, params, catalog, visible, limits)
+    })
+}
+
+fn apply(
+    resolved: ResolvedStatement,
+    permit: Permit,
+    params: &Params,
+    catalog: &Catalog,
+    visible: &dyn Visible,
+    limits: &Limits,
+) -> Result<RewrittenStatement, Rejection> {
     let (policies, permitted_rows) = (permit.policies().to_vec(), permit.max_rows());
     // A permit is used once.
     drop(permit);
@@ -137,6 +151,7 @@ pub(crate) fn rewrite(
         needs_fence,
         ctes,
         whole_rows,
+        levels: _,
     } = resolved;
     let max_rows = permitted_rows.unwrap_or(u64::MAX).min(limits.max_rows);
 

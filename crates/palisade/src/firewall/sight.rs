@@ -1,0 +1,99 @@
+//! What a session sees, as the resolver asks for it, and the views it has read before.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::{
+    catalog::RelationId,
+    policy::{SessionView, obligation::RelationDecision},
+    rejection::Rejection,
+    resolve::{ViewBody, Visible},
+    session::Session,
+    syntax::with_stack,
+};
+
+/// Resolved queries of views, by session: parsing a view again for each statement costs more than
+/// everything else. When there are too many, all are forgotten.
+#[derive(Debug, Default)]
+pub(super) struct ViewCache {
+    bodies: Mutex<HashMap<(Session, RelationId), Arc<ViewBody>>>,
+}
+
+const VIEWS: usize = 4096;
+
+/// Levels of the deepest tree that the default limits admit, with room.
+const LEVELS: usize = 1024;
+
+impl Drop for ViewCache {
+    fn drop(&mut self) {
+        forget(
+            self.bodies
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+    }
+}
+
+/// Drops trees where the stack has room for it.
+fn forget(bodies: &mut HashMap<(Session, RelationId), Arc<ViewBody>>) {
+    with_stack(LEVELS, || bodies.clear());
+}
+
+/// A session's view of the catalog.
+pub(super) struct Sight<'f> {
+    view: Arc<SessionView>,
+    session: &'f Session,
+    cache: &'f ViewCache,
+}
+
+impl<'f> Sight<'f> {
+    pub(super) fn new(view: Arc<SessionView>, session: &'f Session, cache: &'f ViewCache) -> Self {
+        Self {
+            view,
+            session,
+            cache,
+        }
+    }
+
+    pub(super) fn view(&self) -> &SessionView {
+        &self.view
+    }
+}
+
+impl Visible for Sight<'_> {
+    fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection> {
+        self.view.relation(id)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let visible = self.view.discoverable().unwrap_or_default();
+        visible
+            .into_iter()
+            .filter_map(|(id, _)| self.view.catalog().relation(id).map(|r| r.name.clone()))
+            .collect()
+    }
+
+    fn kept_view(&self, id: RelationId) -> Option<Arc<ViewBody>> {
+        // A poisoned lock guards finished values; the panic was elsewhere.
+        let bodies = self
+            .cache
+            .bodies
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        bodies.get(&(self.session.clone(), id)).cloned()
+    }
+
+    fn keep_view(&self, id: RelationId, body: &Arc<ViewBody>) {
+        let mut bodies = self
+            .cache
+            .bodies
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if bodies.len() >= VIEWS {
+            forget(&mut bodies);
+        }
+        bodies.insert((self.session.clone(), id), body.clone());
+    }
+}
