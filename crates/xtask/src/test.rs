@@ -20,7 +20,7 @@ pub(crate) fn all() -> Result {
     ])?;
     licences::check()?;
     // The binary is built first: tests and clients start it.
-    cargo(&["build", "--package", "palisade-cli"])?;
+    cargo(&["build", "--workspace", "--bins"])?;
     clients::check(&root().join("target/debug/palisade"))?;
     cargo(&["test", "--workspace"])
 }

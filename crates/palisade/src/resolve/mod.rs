@@ -185,11 +185,7 @@ struct Resolver<'a> {
 
 impl Resolver<'_> {
     fn touch(&mut self, column: ColumnId, usage: Usage) {
-        self.access
-            .columns
-            .entry(column)
-            .or_insert_with(BTreeSet::new)
-            .insert(usage);
+        self.access.columns.entry(column).or_default().insert(usage);
     }
 
     fn fold(&self, name: &str) -> String {

@@ -20,6 +20,9 @@ use crate::{
     value::Placeholder,
 };
 
+/// What is read once the common table expressions are known.
+type Then<'t, 'a> = dyn FnMut(&mut Resolver<'a>, Ctes<'_>) -> Result<Vec<Output>, Rejection> + 't;
+
 /// The common table expressions in force, innermost first.
 #[derive(Clone, Copy)]
 pub(super) struct Ctes<'c> {
@@ -115,7 +118,7 @@ impl<'a> Resolver<'a> {
         tables: &mut [Cte],
         parent: Option<&Scope<'a, '_>>,
         ctes: Ctes<'_>,
-        then: &mut dyn FnMut(&mut Self, Ctes<'_>) -> Result<Vec<Output>, Rejection>,
+        then: &mut Then<'_, 'a>,
     ) -> Result<Vec<Output>, Rejection> {
         let Some((first, rest)) = tables.split_first_mut() else {
             return then(self, ctes);

@@ -215,7 +215,7 @@ fn apply(
     }
     // A limit above the cap has been replaced, and with it perhaps the last placeholder.
     bound.truncate(highest_placeholder(&query));
-    let filtered = references.iter().any(|r| source::is_filtered(r));
+    let filtered = references.iter().any(source::is_filtered);
     Ok(RewrittenStatement {
         params: bound,
         scan_plan: ScanPlan {

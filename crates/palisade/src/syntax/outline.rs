@@ -377,7 +377,7 @@ fn check_characters(text: &str, tokens: &[TokenWithSpan]) -> Result<(), Rejectio
         while span.is_some_and(|s| s.end <= at) {
             span = harmless.next();
         }
-        if hides_meaning(c) && !span.is_some_and(|s| s.start <= at) {
+        if hides_meaning(c) && span.is_none_or(|s| s.start > at) {
             return Err(hidden(c));
         }
         if c == '\n' {
