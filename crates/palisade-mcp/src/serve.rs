@@ -2,18 +2,12 @@
 
 use std::sync::Arc;
 
-use palisade::{
-    guard::{Backend, Guard},
-    scan::scan_text,
-};
+use palisade::guard::{Backend, Guard};
 use rmcp::{
     service::{QuitReason, ServerInitializeError, serve_server},
     transport::io::stdio_pipes,
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    task::spawn_blocking,
-};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::server::{PalisadeServer, ServeOptions};
 
@@ -61,8 +55,6 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let server = PalisadeServer::new(guard, options);
-    // The detectors take their first use to get ready; it overlaps with the handshake.
-    drop(spawn_blocking(|| scan_text(b"a text")));
     let running = match serve_server(server, (read, write)).await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),

@@ -21,7 +21,7 @@ pub struct Limits {
     pub max_unjoined: usize,
     /// Rows that reach the caller.
     pub max_rows: u64,
-    /// Bytes of all cells that reach the caller.
+    /// Bytes of all rows that reach the caller: cells, and the names each row spells again.
     pub max_result_bytes: usize,
     /// Bytes of one cell; the rest is cut off and a notice says so.
     pub max_cell_bytes: usize,

@@ -206,7 +206,9 @@ impl ScanSession {
         let mut row = Vec::with_capacity(cells.len());
         for (column, value) in cells.into_iter().enumerate() {
             let cell = self.cell(column, value, &mut notices, &mut found);
-            bytes = bytes.saturating_add(cell.bytes());
+            // Each row spells its columns' names again.
+            let name = self.columns.get(column).map_or(0, |c| c.name.len());
+            bytes = bytes.saturating_add(cell.bytes()).saturating_add(name);
             row.push(cell);
         }
         // What is not sent is not reported: findings of a row that is left out would tell of it.
