@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+mod corpus;
 mod desk;
 mod input;
 mod policies;
