@@ -112,33 +112,93 @@ fn outcome(sql: &str) -> String {
     }
 }
 
+fn check(sql: &str, expected: &str) {
+    assert_eq!(outcome(sql), expected, "{sql}");
+}
+
 #[test]
-fn print_all() {
-    for sql in [
-        "SELECT 1",
-        "SELECT count( * ), name nm FROM orders o, users u WHERE o.user_id = u.id",
-        "SELECT * FROM users WHERE id = 3",
-        "SELECT u.*, upper(ssn) FROM main.users AS u WHERE length(ssn) > 3",
-        "SELECT password FROM users",
-        "SELECT * FROM secrets",
-        "SELECT * FROM directory",
-        "SELECT * FROM leak",
-        "WITH users AS (SELECT 1 AS ssn) SELECT ssn FROM users",
-        "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
+fn what_needs_nothing_stays_as_it_was() {
+    check(
+        "SELECT total FROM orders o WHERE o.user_id = 3",
+        "SELECT total FROM \"main\".\"Orders\" o WHERE o.user_id = 3 LIMIT 1001",
+    );
+    check(
         "SELECT \"JetBlue\", rowid FROM orders WHERE \"total\" > 3 LIMIT 5",
-        "SELECT 1, - - 1 AS \"x\n 2, password FROM users --\" FROM orders",
-        "SELECT o.total FROM orders o JOIN users u ON u.id = o.user_id GROUP BY o.total HAVING count(*) > 1 ORDER BY 1 LIMIT 10000",
+        "SELECT 'JetBlue' AS \"\"\"JetBlue\"\"\", \"orders\".\"id\" FROM \"main\".\"Orders\" \
+         WHERE \"total\" > 3 LIMIT 5",
+    );
+    check(
         "VALUES (1, 2), (3, 4)",
-        "SELECT * FROM orders NATURAL JOIN users",
-        "SELECT sum(total) OVER (PARTITION BY user_id ORDER BY id) FROM orders",
-        "SELECT x.value FROM orders, json_each('[1,2]') AS x",
-        "SELECT 0x10, x'10', :a",
-        "SELECT id FROM orders UNION SELECT ssn FROM users ORDER BY id",
-        "SELECT (SELECT max(total) FROM orders WHERE user_id = users.id) FROM users",
-        "SELECT total FROM orders WHERE user_id IN (SELECT id FROM users WHERE name LIKE 'a%')",
-        "DELETE FROM users",
-        "SELECT tikets FROM orders",
+        "SELECT * FROM (VALUES (1, 2), (3, 4)) LIMIT 1001",
+    );
+}
+
+#[test]
+fn obligations_hold_at_the_source() {
+    let source = "SELECT \"id\", \"name\", CASE WHEN length(CAST(\"ssn\" AS TEXT)) >= 8 \
+                  THEN '****' || SUBSTR(CAST(\"ssn\" AS TEXT), (-4)) END AS \"ssn\", \"tenant_id\" \
+                  FROM \"main\".\"users\" WHERE (NOT (NOT ((\"tenant_id\" IS NOT NULL) AND \
+                  (\"tenant_id\" = 1)))) AND (typeof(\"tenant_id\") IN ('integer', 'null'))";
+    check(
+        "SELECT * FROM users WHERE id = 3",
+        &format!("SELECT * FROM ({source}) AS \"users\" WHERE id = 3 LIMIT 1001"),
+    );
+    // A predicate beyond the leak-proof list is fenced off.
+    check(
+        "SELECT u.* FROM main.users AS u WHERE length(ssn) > 3",
+        &format!(
+            "SELECT u.* FROM ({source} LIMIT -1 OFFSET 0) AS u WHERE length(ssn) > 3 LIMIT 1001"
+        ),
+    );
+}
+
+#[test]
+fn a_cte_never_has_the_name_of_a_relation() {
+    check(
+        "WITH users AS (SELECT 1 AS ssn) SELECT ssn FROM users",
+        "WITH \"users_cte1\" AS (SELECT 1 AS ssn) SELECT ssn FROM \"users_cte1\" AS \"users\" \
+         LIMIT 1001",
+    );
+}
+
+#[test]
+fn what_is_hidden_does_not_exist() {
+    for (sql, code) in [
+        ("SELECT password FROM users", Code::NameUnknownColumn),
+        ("SELECT * FROM secrets", Code::NameUnknownRelation),
+        ("SELECT * FROM leak", Code::NameUnknownRelation),
+        ("SELECT * FROM absent", Code::NameUnknownRelation),
+        ("DELETE FROM users", Code::StatementNotAllowed),
     ] {
-        println!("{sql}\n   => {}\n", outcome(sql));
+        assert!(
+            outcome(sql).starts_with(code.slug()),
+            "{sql}: {}",
+            outcome(sql)
+        );
     }
+}
+
+#[test]
+fn the_trace_is_of_the_decision() {
+    let session = Session::new(Principal::new("Agent", "a"));
+    let (decision, trace) = firewall()
+        .explain(
+            "SELECT ssn FROM users WHERE id = 1",
+            &Params::None,
+            &session,
+        )
+        .unwrap();
+    let Decision::Allow(statement) = decision else {
+        panic!("refused")
+    };
+    assert_eq!(trace.rewritten.as_deref(), Some(statement.sql()));
+    assert_eq!(trace.relations.len(), 1);
+    assert_eq!(trace.relations[0].rows, "filtered");
+    let levels: Vec<_> = trace.relations[0]
+        .columns
+        .iter()
+        .map(|c| (c.column.as_str(), c.level.as_str()))
+        .collect();
+    assert_eq!(levels, [("id", "plain"), ("ssn", "mask last(4)")]);
+    assert!(trace.policies.contains(&"tenant".to_owned()));
 }

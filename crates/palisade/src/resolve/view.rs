@@ -107,7 +107,7 @@ pub(crate) fn read(
             "the definition is not known",
         ));
     };
-    let resolved = syntax::parse_view(definition, catalog.dialect(), limits, |parsed| {
+    let resolved = syntax::parse(definition, catalog.dialect(), limits, |parsed| {
         resolve(parsed, catalog, visible, Mode::View { within }, limits)
     })?;
     if !resolved.placeholders.is_empty() || resolved.outputs.len() != relation.columns.len() {

@@ -57,16 +57,6 @@ pub(crate) fn parse<T>(
     })
 }
 
-/// Reads the query of a view, which the engine itself stored.
-pub(crate) fn parse_view<T>(
-    text: &str,
-    dialect: Dialect,
-    limits: &Limits,
-    with: impl FnOnce(ParsedQuery<'_>) -> Result<T, Rejection>,
-) -> Result<T, Rejection> {
-    parse(text, dialect, limits, with)
-}
-
 pub(super) fn tokenize(text: &str, dialect: Dialect) -> Result<Vec<TokenWithSpan>, Rejection> {
     Tokenizer::new(dialect::parser_dialect(dialect), text)
         .with_unescape(false)
