@@ -31,6 +31,11 @@ struct Level {
     set_operators: usize,
     operators: usize,
     joins: usize,
+    /// The longest run of operators and joins so far: keywords and commas begin a new one, and the
+    /// tree keeps the old.
+    longest: usize,
+    /// Levels of the deepest tree in parentheses here.
+    below: usize,
     select: Option<Projection>,
     last: Option<Keyword>,
 }
@@ -57,7 +62,7 @@ impl Outline {
         let mut levels = vec![Level::default()];
         let mut cases = 0usize;
         let mut deepest = 0usize;
-        let mut longest = 0usize;
+        let mut most_cases = 0usize;
         let mut anonymous = 0u32;
         let mut ended = false;
         let mut any = false;
@@ -88,8 +93,11 @@ impl Outline {
                     if levels.len() > 1
                         && let Some(level) = levels.pop()
                     {
-                        longest = longest.max(level.chain());
+                        let below = level.depth() + 1;
                         outline.close(level);
+                        if let Some(level) = levels.last_mut() {
+                            level.below = level.below.max(below);
+                        }
                     }
                     if let Some(level) = levels.last_mut() {
                         level.extend(*span);
@@ -97,7 +105,6 @@ impl Outline {
                 }
                 Token::Comma => {
                     if let Some(level) = levels.last_mut() {
-                        longest = longest.max(level.chain());
                         level.operators = 0;
                         level.next_item();
                     }
@@ -172,7 +179,8 @@ impl Outline {
                     ),
                 ));
             }
-            let chain = levels.last().map_or(0, Level::chain);
+            most_cases = most_cases.max(cases);
+            let chain = levels.last_mut().map_or(0, Level::measure);
             if chain > limits.max_chain {
                 return Err(Rejection::new(
                     Code::LimitDepth,
@@ -190,11 +198,20 @@ impl Outline {
                 "the text holds no statement",
             ));
         }
+        // Parentheses that never close are the parser's business; their levels count all the same.
+        let mut depth = most_cases;
         for level in levels {
-            longest = longest.max(level.chain());
+            depth += level.depth() + 1;
             outline.close(level);
         }
-        outline.levels = deepest + longest;
+        // A chain may begin with parentheses in which a chain begins: each is short, the tree is not.
+        if depth > limits.max_chain.saturating_add(2 * limits.max_nesting) {
+            return Err(Rejection::new(
+                Code::LimitDepth,
+                format!("nested chains of operators make the statement {depth} levels deep"),
+            ));
+        }
+        outline.levels = depth;
         Ok(outline)
     }
 
@@ -265,8 +282,15 @@ pub(crate) fn named(text: &str) -> Option<Placeholder> {
 }
 
 impl Level {
-    fn chain(&self) -> usize {
+    /// The chain that is open, counted towards the longest.
+    fn measure(&mut self) -> usize {
+        self.longest = self.longest.max(self.operators + self.joins);
         self.set_operators + self.operators + self.joins
+    }
+
+    /// Levels of the tree made here: every arm of a set operation may stand below all of them.
+    fn depth(&self) -> usize {
+        self.set_operators + self.longest + self.below
     }
 
     fn extend(&mut self, span: Span) {
