@@ -5,6 +5,9 @@ use serde::Serialize;
 
 use crate::code::Code;
 
+/// Characters of a message.
+const MAX_MESSAGE: usize = 500;
+
 /// Why a statement, or its answer, is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
@@ -19,9 +22,15 @@ impl Rejection {
     /// visible catalog holds, nothing else.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
+        let mut message: String = message.into();
+        // A name the agent made up may be as long as its statement.
+        if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
+            message.truncate(end);
+            message.push('…');
+        }
         Self {
             code,
-            message: message.into(),
+            message,
             operator_detail: None,
             policies: Vec::new(),
         }
