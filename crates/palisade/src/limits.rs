@@ -14,8 +14,11 @@ pub struct Limits {
     pub max_nesting: usize,
     /// Operators chained in one run (`a OR b OR …`, `UNION` arms): each is a level of the tree.
     pub max_chain: usize,
-    /// Relations a statement may reference, views counted with what stands below them.
+    /// Relations a statement may reference, views counted with what stands below them; and common
+    /// table expressions of one WITH.
     pub max_relations: usize,
+    /// Columns one SELECT may give; stars over stars double them.
+    pub max_columns: usize,
     /// Groups of tables that one SELECT may combine without a condition between them: each multiplies
     /// the rows to look at.
     pub max_unjoined: usize,
@@ -36,6 +39,7 @@ impl Default for Limits {
             max_nesting: 64,
             max_chain: 500,
             max_relations: 128,
+            max_columns: 2000,
             max_unjoined: 4,
             max_rows: 1000,
             max_result_bytes: 4 * 1024 * 1024,
@@ -60,6 +64,7 @@ impl Limits {
             max_nesting: self.max_nesting.min(other.max_nesting),
             max_chain: self.max_chain.min(other.max_chain),
             max_relations: self.max_relations.min(other.max_relations),
+            max_columns: self.max_columns.min(other.max_columns),
             max_unjoined: self.max_unjoined.min(other.max_unjoined),
             max_rows: self.max_rows.min(other.max_rows),
             max_result_bytes: self.max_result_bytes.min(other.max_result_bytes),

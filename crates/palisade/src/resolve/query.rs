@@ -106,6 +106,18 @@ impl<'a> Resolver<'a> {
                 with_token: _,
                 recursive: _,
                 cte_tables,
+            }) if cte_tables.len() > self.limits.max_relations => Err(Rejection::new(
+                Code::LimitRelations,
+                format!(
+                    "WITH defines {} common table expressions; the limit is {}",
+                    cte_tables.len(),
+                    self.limits.max_relations
+                ),
+            )),
+            Some(With {
+                with_token: _,
+                recursive: _,
+                cte_tables,
             }) => self.with(cte_tables, parent, ctes, &mut |resolver, ctes| {
                 resolver.body(body, order_by, limit_clause, parent, ctes, named)
             }),

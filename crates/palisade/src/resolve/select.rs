@@ -152,6 +152,9 @@ impl<'a> Resolver<'a> {
         };
         let mut outputs = Vec::with_capacity(items.len());
         for (index, item) in items.iter_mut().enumerate() {
+            if outputs.len() > self.limits.max_columns {
+                return Err(self.too_many_columns());
+            }
             match item {
                 SelectItem::UnnamedExpr(expr) => {
                     let column = is_column(expr);
@@ -223,7 +226,20 @@ impl<'a> Resolver<'a> {
                 }
             }
         }
+        if outputs.len() > self.limits.max_columns {
+            return Err(self.too_many_columns());
+        }
         Ok(outputs)
+    }
+
+    fn too_many_columns(&self) -> Rejection {
+        Rejection::new(
+            Code::LimitCost,
+            format!(
+                "a SELECT gives more than {} columns",
+                self.limits.max_columns
+            ),
+        )
     }
 
     fn star(&mut self, outputs: &mut Vec<Output>, columns: Vec<Output>) {
