@@ -1,11 +1,22 @@
 //! A small firewall with every kind of obligation, for properties that need one.
 
-use std::sync::OnceLock;
+use std::{
+    sync::{Arc, OnceLock},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
 
 use palisade::{
+    audit::NoAudit,
     firewall::Firewall,
+    guard::{Guard, Outcome},
+    host::Host,
+    limits::Limits,
     policy::{PolicyFile, PolicySources},
+    session::{Principal, Session},
+    value::Params,
 };
+use palisade_sqlite::SqliteBackend;
 
 /// Tables and views that the fixtures below decide over.
 pub const SCHEMA: &str = "
@@ -15,6 +26,24 @@ CREATE TABLE credentials (id INTEGER PRIMARY KEY, user_id INTEGER, secret TEXT);
 CREATE TABLE \"odd name\" (\"a b\" TEXT, \"select\" INTEGER);
 CREATE VIEW directory AS SELECT id, name AS n, ssn AS s FROM users;
 ";
+
+/// Which policies a fixture decides by.
+#[derive(Debug, Clone, Copy)]
+pub enum Policies {
+    /// Everything is permitted.
+    Everything,
+    /// A mask, a hidden column, a row filter and a forbidden table.
+    Restricted,
+}
+
+impl Policies {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Everything => EVERYTHING,
+            Self::Restricted => RESTRICTED,
+        }
+    }
+}
 
 const EVERYTHING: &str = "permit(principal, action, resource);";
 
@@ -31,30 +60,96 @@ unless { resource has tenant_id && resource.tenant_id == 1 };
 /// A firewall that permits everything over [`SCHEMA`].
 pub fn permissive() -> &'static Firewall {
     static FIREWALL: OnceLock<Firewall> = OnceLock::new();
-    FIREWALL.get_or_init(|| firewall(EVERYTHING))
+    FIREWALL.get_or_init(|| firewall(Policies::Everything))
 }
 
 /// A firewall with a mask, a hidden column, a row filter and a forbidden table over [`SCHEMA`].
 pub fn restricted() -> &'static Firewall {
     static FIREWALL: OnceLock<Firewall> = OnceLock::new();
-    FIREWALL.get_or_init(|| firewall(RESTRICTED))
+    FIREWALL.get_or_init(|| firewall(Policies::Restricted))
 }
 
-fn firewall(policies: &str) -> Firewall {
-    let sources = PolicySources {
+/// A gate over a database in memory: [`SCHEMA`] and then `rows`.
+///
+/// # Panics
+/// If the rows do not load.
+#[must_use]
+pub fn guard(policies: Policies, rows: &str) -> Guard<SqliteBackend> {
+    let backend = match SqliteBackend::in_memory(&format!("{SCHEMA}{rows}"), "main") {
+        Ok(backend) => backend,
+        #[expect(clippy::panic, reason = "a broken fixture must stop the test")]
+        Err(error) => panic!("the fixture is broken: {error}"),
+    };
+    let firewall = build(
+        Firewall::builder(backend.catalog().clone(), sources(policies))
+            .limits(Limits {
+                statement_timeout_ms: 2000,
+                ..Limits::default()
+            })
+            .build()
+            .map_err(|error| error.to_string()),
+    );
+    Guard::new(
+        Arc::new(firewall),
+        backend,
+        Arc::new(Still),
+        Arc::new(NoAudit),
+    )
+}
+
+/// What an agent gets for `sql`: the envelope or the refusal, as JSON. SQLite answers at once.
+pub fn answer(guard: &Guard<SqliteBackend>, sql: &str) -> serde_json::Value {
+    let session = Session::new(Principal::new("Agent", "a"));
+    let future = std::pin::pin!(guard.query(sql, &Params::None, &session));
+    match future.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Outcome::Rows(envelope)) => serde_json::to_value(&envelope).unwrap_or_default(),
+        Poll::Ready(Outcome::Rejected(refusal)) => {
+            serde_json::to_value(refusal.rejection.for_agent()).unwrap_or_default()
+        }
+        Poll::Pending => serde_json::Value::Null,
+    }
+}
+
+/// A clock that stands still and chance that does not vary: the same input gives the same bytes.
+struct Still;
+
+impl Host for Still {
+    fn unix_time(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn random(&self) -> Result<[u8; 16], String> {
+        Ok([7; 16])
+    }
+}
+
+fn sources(policies: Policies) -> PolicySources {
+    PolicySources {
         policies: vec![PolicyFile {
             name: "fixture.cedar".to_owned(),
-            text: policies.to_owned(),
+            text: policies.text().to_owned(),
         }],
         ..PolicySources::default()
-    };
-    let built = palisade_sqlite::catalog_from_ddl(SCHEMA, "main")
-        .map_err(|error| error.to_string())
-        .and_then(|catalog| {
-            Firewall::builder(catalog, sources)
-                .build()
-                .map_err(|error| error.to_string())
-        });
+    }
+}
+
+fn firewall(policies: Policies) -> Firewall {
+    build(
+        palisade_sqlite::catalog_from_ddl(SCHEMA, "main")
+            .map_err(|error| error.to_string())
+            .and_then(|catalog| {
+                Firewall::builder(catalog, sources(policies))
+                    .build()
+                    .map_err(|error| error.to_string())
+            }),
+    )
+}
+
+fn build(built: Result<Firewall, String>) -> Firewall {
     match built {
         Ok(firewall) => firewall,
         #[expect(clippy::panic, reason = "a broken fixture must stop the test")]
