@@ -117,6 +117,10 @@ impl Outline {
                     }
                     if let Some(level) = levels.last_mut() {
                         let keyword = word.quote_style.is_none().then_some(word.keyword);
+                        // An operator of our dialect that is no keyword of the parser's.
+                        if keyword.is_some() && word.value.eq_ignore_ascii_case("isnull") {
+                            level.operators += 1;
+                        }
                         if let Some(done) = level.word(keyword, *span) {
                             outline.close_projection(done);
                         }
