@@ -89,7 +89,7 @@ pub(crate) struct Task<'a> {
     pub(crate) sql: &'a str,
     pub(crate) params: &'a [Value],
     pub(crate) reads: &'a BTreeSet<(String, String)>,
-    pub(crate) functions: &'a BTreeSet<&'static str>,
+    pub(crate) functions: &'a BTreeSet<String>,
     pub(crate) limits: &'a Limits,
 }
 
@@ -273,7 +273,7 @@ pub(crate) fn restrict(conn: &Connection) -> rusqlite::Result<()> {
 
 /// Lowers the engine's limits. After the schema is parsed, since they hold for its texts too.
 fn limit(conn: &Connection, task: &Task<'_>) -> rusqlite::Result<()> {
-    let value_bytes = if QUADRATIC.iter().any(|name| task.functions.contains(name)) {
+    let value_bytes = if QUADRATIC.iter().any(|name| task.functions.contains(*name)) {
         QUADRATIC_VALUE_BYTES
     } else {
         task.limits.max_cell_bytes.max(MIN_VALUE_BYTES)
@@ -304,7 +304,7 @@ fn authorize(
     denied: Arc<Mutex<Option<String>>>,
 ) -> rusqlite::Result<()> {
     let reads: HashSet<(String, String)> = task.reads.iter().cloned().collect();
-    let functions: HashSet<&'static str> = task.functions.iter().copied().collect();
+    let functions: HashSet<String> = task.functions.iter().cloned().collect();
     conn.authorizer(Some(move |context: AuthContext<'_>| {
         if permits(&context, &reads, &functions) {
             Authorization::Allow
@@ -321,7 +321,7 @@ fn authorize(
 fn permits(
     context: &AuthContext<'_>,
     reads: &HashSet<(String, String)>,
-    functions: &HashSet<&'static str>,
+    functions: &HashSet<String>,
 ) -> bool {
     let fold = |name: &str| Dialect::Sqlite.fold(name);
     match context.action {

@@ -160,18 +160,26 @@ fn relation(
             Vec::new()
         }
         (Ok(columns), _) => columns,
-        (Err(_), RelationKind::View | RelationKind::Virtual) => Vec::new(),
+        (Err(_), RelationKind::View | RelationKind::Materialized | RelationKind::Virtual) => {
+            Vec::new()
+        }
         (Err(error), RelationKind::Table | RelationKind::System) => return Err(error.into()),
     };
     let is_table = match listed.kind {
         RelationKind::Table => true,
-        RelationKind::View | RelationKind::Virtual | RelationKind::System => false,
+        RelationKind::View
+        | RelationKind::Materialized
+        | RelationKind::Virtual
+        | RelationKind::System => false,
     };
     let mut key: Vec<_> = columns.iter().filter(|c| c.key_position > 0).collect();
     key.sort_by_key(|c| c.key_position);
     let has_rowid = match listed.kind {
         RelationKind::View => false,
-        RelationKind::Table | RelationKind::Virtual | RelationKind::System => !listed.without_rowid,
+        RelationKind::Table
+        | RelationKind::Materialized
+        | RelationKind::Virtual
+        | RelationKind::System => !listed.without_rowid,
     };
     let rowid_alias = match key.as_slice() {
         // An INTEGER PRIMARY KEY has no index of its own; `INTEGER PRIMARY KEY DESC`, which by an
@@ -194,7 +202,10 @@ fn relation(
     };
     let definition = match listed.kind {
         RelationKind::View => text.and_then(ddl::view_query).map(str::to_owned),
-        RelationKind::Table | RelationKind::Virtual | RelationKind::System => None,
+        RelationKind::Table
+        | RelationKind::Materialized
+        | RelationKind::Virtual
+        | RelationKind::System => None,
     };
     let columns = columns
         .into_iter()
@@ -214,7 +225,7 @@ fn relation(
             };
             let is_rowid = rowid_alias.as_ref() == Some(&column.name);
             Ok(ColumnDef {
-                class: type_class(&column.type_name),
+                class: TypeClass::of(Dialect::Sqlite, &column.type_name),
                 nullable: !(is_table && (column.not_null || is_rowid)),
                 collation: collation(conn, listed, &column.name),
                 generated,
@@ -234,6 +245,7 @@ fn relation(
         primary_key,
         foreign_keys,
         definition,
+        parents: Vec::new(),
     })
 }
 
@@ -318,7 +330,10 @@ fn complete_foreign_keys(relations: &mut [RelationDef]) {
 fn collation(conn: &Connection, listed: &Listed, column: &str) -> String {
     match listed.kind {
         RelationKind::Table => {}
-        RelationKind::View | RelationKind::Virtual | RelationKind::System => {
+        RelationKind::View
+        | RelationKind::Materialized
+        | RelationKind::Virtual
+        | RelationKind::System => {
             return UNKNOWN_COLLATION.to_owned();
         }
     }
@@ -326,31 +341,6 @@ fn collation(conn: &Connection, listed: &Listed, column: &str) -> String {
         .ok()
         .and_then(|(_, collation, ..)| collation.and_then(|c| c.to_str().ok()))
         .map_or_else(|| UNKNOWN_COLLATION.to_owned(), str::to_ascii_uppercase)
-}
-
-/// The class of a declared type, by the rules of column affinity
-/// (<https://www.sqlite.org/datatype3.html#determination_of_column_affinity>), except that types which
-/// say boolean or date are told apart from numbers.
-fn type_class(declared: &str) -> TypeClass {
-    let declared = declared.to_ascii_uppercase();
-    let has = |word: &str| declared.contains(word);
-    if declared.is_empty() {
-        TypeClass::Other
-    } else if has("INT") {
-        TypeClass::Integer
-    } else if has("CHAR") || has("CLOB") || has("TEXT") {
-        TypeClass::Text
-    } else if has("BLOB") {
-        TypeClass::Blob
-    } else if has("REAL") || has("FLOA") || has("DOUB") {
-        TypeClass::Number
-    } else if has("BOOL") {
-        TypeClass::Boolean
-    } else if has("DATE") || has("TIME") || declared == "ANY" {
-        TypeClass::Other
-    } else {
-        TypeClass::Number
-    }
 }
 
 /// `PRAGMA main.name('argument')`.

@@ -241,7 +241,7 @@ fn refusal(context: &AuthContext<'_>) -> Option<String> {
                 .then(|| format!("CREATE VIRTUAL TABLE … USING {module_name}"))
         }
         AuthAction::Function { function_name } => {
-            let def = functions::find(Dialect::Sqlite, &function_name.to_ascii_lowercase());
+            let def = functions::registry(Dialect::Sqlite).get(&function_name.to_ascii_lowercase());
             let harmless = match def.map(|def| def.safety) {
                 Some(
                     Safety::Pure

@@ -17,7 +17,7 @@ use std::{
 };
 
 use palisade::{
-    catalog::functions::{self, Kind},
+    catalog::functions,
     dialect::Dialect,
     guard::{BackendError, BackendErrorKind, RowSink},
     limits::Limits,
@@ -684,15 +684,16 @@ fn every_function_of_the_engine_is_classed() {
     assert!(names.len() > 100);
     let missing: Vec<_> = names
         .iter()
-        .filter(|name| functions::find(Dialect::Sqlite, name).is_none())
+        .filter(|name| functions::registry(Dialect::Sqlite).get(name).is_none())
         .collect();
     assert!(missing.is_empty(), "not in the registry: {missing:?}");
     // And what an agent may be told to use is there.
-    let absent: Vec<_> = functions::all(Dialect::Sqlite)
+    let absent: Vec<_> = functions::registry(Dialect::Sqlite)
+        .all()
         .iter()
-        .filter(|def| !def.safety.needs_named_permit() && def.kind != functions::Kind::Table)
-        .map(|def| def.name)
-        .filter(|name| !names.iter().any(|n| n == name))
+        .filter(|def| !def.safety.needs_named_permit() && !def.kinds.table)
+        .map(|def| &def.name)
+        .filter(|name| !names.contains(name))
         .collect();
     assert!(absent.is_empty(), "not in this build: {absent:?}");
 }
@@ -722,8 +723,9 @@ fn every_module_of_the_engine_is_known() {
         "rtree_i32",
     ];
     for name in names {
-        let table_function =
-            functions::find(Dialect::Sqlite, &name).is_some_and(|def| def.kind == Kind::Table);
+        let table_function = functions::registry(Dialect::Sqlite)
+            .get(&name)
+            .is_some_and(|def| def.kinds.table);
         assert!(
             table_function || name.starts_with("pragma_") || storage.contains(&name.as_str()),
             "{name}"

@@ -41,7 +41,7 @@ impl Usage {
 pub struct AccessSet {
     pub(crate) relations: BTreeSet<RelationId>,
     pub(crate) columns: BTreeMap<ColumnId, BTreeSet<Usage>>,
-    pub(crate) functions: BTreeSet<&'static str>,
+    pub(crate) functions: BTreeSet<String>,
 }
 
 impl AccessSet {
@@ -55,9 +55,9 @@ impl AccessSet {
         self.columns.iter().map(|(id, usages)| (*id, usages))
     }
 
-    /// The functions called, by the names of the registry.
-    pub fn functions(&self) -> impl Iterator<Item = &'static str> {
-        self.functions.iter().copied()
+    /// Ids of the functions called, those behind operators and casts included.
+    pub fn functions(&self) -> impl Iterator<Item = &str> {
+        self.functions.iter().map(String::as_str)
     }
 
     /// Whether everything in `self` is in `other` too, usages aside.

@@ -2,7 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Catalog, Column, ForeignKey, Relation, RelationId, RelationKind, TypeClass};
+use super::{
+    Catalog, Column, ForeignKey, OperatorDef, Relation, RelationId, RelationKind, TypeClass,
+    TypeDef,
+    functions::{self, FunctionDef, Kinds, Safety},
+};
 use crate::{dialect::Dialect, digest::sha256_hex, ident};
 
 /// A catalog that contradicts itself.
@@ -14,6 +18,9 @@ pub enum CatalogError {
     /// Two columns with one name.
     #[error("the catalog names column `{0}` twice")]
     DuplicateColumn(String),
+    /// A parent that is no relation.
+    #[error("the catalog names `{0}` as a parent, which is no relation")]
+    UnknownParent(String),
     /// More relations or columns than ids.
     #[error("the catalog is too large: {0}")]
     TooLarge(String),
@@ -42,6 +49,53 @@ pub struct RelationDef {
     pub foreign_keys: Vec<ForeignKey>,
     /// A view's query.
     pub definition: Option<String>,
+    /// Schema and name of each relation whose rows include this one's.
+    pub parents: Vec<(String, String)>,
+}
+
+impl RelationDef {
+    /// A relation without keys, parents or definition.
+    #[must_use]
+    pub fn new(
+        schema: impl Into<String>,
+        name: impl Into<String>,
+        kind: RelationKind,
+        columns: Vec<ColumnDef>,
+    ) -> Self {
+        Self {
+            schema: schema.into(),
+            name: name.into(),
+            kind,
+            columns,
+            strict: true,
+            has_rowid: false,
+            rowid_alias: None,
+            primary_key: Vec::new(),
+            foreign_keys: Vec::new(),
+            definition: None,
+            parents: Vec::new(),
+        }
+    }
+}
+
+/// What a backend knows of a function, procedure or aggregate of the database: one for each name,
+/// overloads taken together.
+#[derive(Debug, Clone)]
+pub struct RoutineDef {
+    /// The schema it is in.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// Where it may stand.
+    pub kinds: Kinds,
+    /// The extension it came with, whose functions the registry may know.
+    pub extension: Option<String>,
+    /// The fewest arguments.
+    pub min_args: u8,
+    /// The most arguments; `None` for any number.
+    pub max_args: Option<u8>,
+    /// Names of the columns it gives in `FROM`, one list for each overload; empty for a scalar.
+    pub columns: Vec<Vec<String>>,
 }
 
 /// What a backend knows of a column.
@@ -66,7 +120,12 @@ pub struct ColumnDef {
 pub struct CatalogBuilder {
     dialect: Dialect,
     database: String,
+    search_path: Vec<String>,
+    case_sensitive_relations: bool,
     relations: Vec<RelationDef>,
+    routines: Vec<RoutineDef>,
+    types: Vec<TypeDef>,
+    operators: Vec<OperatorDef>,
 }
 
 impl CatalogBuilder {
@@ -74,7 +133,12 @@ impl CatalogBuilder {
         Self {
             dialect,
             database: dialect.default_schema().to_owned(),
+            search_path: Vec::new(),
+            case_sensitive_relations: false,
             relations: Vec::new(),
+            routines: Vec::new(),
+            types: Vec::new(),
+            operators: Vec::new(),
         }
     }
 
@@ -82,6 +146,43 @@ impl CatalogBuilder {
     #[must_use]
     pub fn database(mut self, name: impl Into<String>) -> Self {
         self.database = name.into();
+        self
+    }
+
+    /// Where names without a schema are looked up, in order. If not called: the database on MySQL,
+    /// the default schema elsewhere. PostgreSQL's `pg_catalog` comes first whether named or not.
+    #[must_use]
+    pub fn search_path(mut self, schemas: impl IntoIterator<Item = String>) -> Self {
+        self.search_path = schemas.into_iter().collect();
+        self
+    }
+
+    /// Whether names of relations that differ in case are different names (MySQL with
+    /// `lower_case_table_names = 0`). Not if not called.
+    #[must_use]
+    pub fn case_sensitive_relations(mut self, sensitive: bool) -> Self {
+        self.case_sensitive_relations = sensitive;
+        self
+    }
+
+    /// Adds a function, procedure or aggregate.
+    #[must_use]
+    pub fn routine(mut self, routine: RoutineDef) -> Self {
+        self.routines.push(routine);
+        self
+    }
+
+    /// Adds a type.
+    #[must_use]
+    pub fn type_def(mut self, def: TypeDef) -> Self {
+        self.types.push(def);
+        self
+    }
+
+    /// Adds an operator.
+    #[must_use]
+    pub fn operator(mut self, def: OperatorDef) -> Self {
+        self.operators.push(def);
         self
     }
 
@@ -97,35 +198,91 @@ impl CatalogBuilder {
     /// # Errors
     /// If two relations, or two columns of one relation, have the same key.
     pub fn build(self) -> Result<Catalog, CatalogError> {
-        let dialect = self.dialect;
         let version = sha256_hex(format!("{self:?}").as_bytes());
-        let mut relations = Vec::with_capacity(self.relations.len());
-        let mut by_key = HashMap::new();
-        for (index, def) in self.relations.into_iter().enumerate() {
+        let dialect = self.dialect;
+        let mut search_path = self.search_path;
+        if search_path.is_empty() {
+            search_path.push(match dialect {
+                Dialect::Sqlite | Dialect::Postgres => dialect.default_schema().to_owned(),
+                Dialect::Mysql => self.database.clone(),
+            });
+        }
+        let mut catalog = Catalog {
+            dialect,
+            database: self.database,
+            search_path,
+            case_sensitive_relations: self.case_sensitive_relations,
+            relations: Vec::with_capacity(self.relations.len()),
+            by_key: HashMap::new(),
+            functions: routines(dialect, self.routines),
+            types: self.types,
+            operators: self.operators,
+            version,
+        };
+        let mut parents = Vec::new();
+        for (index, mut def) in self.relations.into_iter().enumerate() {
             let id = RelationId(
                 u32::try_from(index).map_err(|_| CatalogError::TooLarge("relations".to_owned()))?,
             );
-            let key = (dialect.fold(&def.schema), dialect.fold(&def.name));
+            let key = (
+                catalog.fold_relation(&def.schema),
+                catalog.fold_relation(&def.name),
+            );
             let uid = ident::qualified([key.0.as_str(), key.1.as_str()]);
-            if by_key.insert(key, id).is_some() {
+            if catalog.by_key.insert(key.clone(), id).is_some() {
                 return Err(CatalogError::DuplicateRelation(uid));
             }
-            relations.push(relation(dialect, id, uid, def)?);
+            parents.push(std::mem::take(&mut def.parents));
+            catalog
+                .relations
+                .push(relation(dialect, id, uid, &key, def)?);
         }
-        Ok(Catalog {
-            dialect,
-            database: self.database,
-            relations,
-            by_key,
-            version,
-        })
+        for (index, names) in parents.into_iter().enumerate() {
+            let mut ids = Vec::with_capacity(names.len());
+            for (schema, name) in names {
+                let Some(parent) = catalog.find(&schema, &name) else {
+                    return Err(CatalogError::UnknownParent(name));
+                };
+                ids.push(parent.id);
+            }
+            if let Some(relation) = catalog.relations.get_mut(index) {
+                relation.parents = ids;
+            }
+        }
+        Ok(catalog)
     }
+}
+
+/// The functions a database adds: of the registry's class where they came with an extension it
+/// knows, else of none.
+fn routines(dialect: Dialect, routines: Vec<RoutineDef>) -> Vec<FunctionDef> {
+    routines
+        .into_iter()
+        .map(|routine| {
+            let name = dialect.fold(&routine.name);
+            let known = routine
+                .extension
+                .and_then(|extension| functions::extension(dialect, &extension, &name));
+            FunctionDef {
+                uid: ident::qualified([routine.schema.as_str(), name.as_str()]),
+                schema: Some(routine.schema),
+                kinds: routine.kinds,
+                safety: known.map_or(Safety::Unknown, |def| def.safety),
+                min_args: routine.min_args,
+                max_args: routine.max_args,
+                columns: routine.columns,
+                bound: known.and_then(|def| def.bound),
+                name,
+            }
+        })
+        .collect()
 }
 
 fn relation(
     dialect: Dialect,
     id: RelationId,
     uid: String,
+    (schema_key, name_key): &(String, String),
     def: RelationDef,
 ) -> Result<Relation, CatalogError> {
     if def.columns.len() > usize::from(u16::MAX) {
@@ -135,7 +292,7 @@ fn relation(
     let mut columns = Vec::with_capacity(def.columns.len());
     for column in def.columns {
         let key = dialect.fold(&column.name);
-        let column_uid = Relation::column_uid(dialect, &def.schema, &def.name, &column.name);
+        let column_uid = ident::qualified([schema_key.as_str(), name_key.as_str(), key.as_str()]);
         if !seen.insert(key.clone()) {
             return Err(CatalogError::DuplicateColumn(column_uid));
         }
@@ -174,5 +331,6 @@ fn relation(
         has_rowid: def.has_rowid,
         foreign_keys: def.foreign_keys,
         definition: def.definition,
+        parents: Vec::new(),
     })
 }

@@ -5,12 +5,15 @@
 
 mod builder;
 pub mod functions;
+mod types;
 
 use std::collections::HashMap;
 
-pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef};
+pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineDef};
+pub use types::{OperatorDef, TypeClass, TypeDef, TypeKind};
 
-use crate::{dialect::Dialect, ident};
+use self::functions::{FunctionDef, registry};
+use crate::dialect::Dialect;
 
 /// A relation's position in its catalog. Meaningless in another catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,18 +33,25 @@ pub struct ColumnId {
 pub struct Catalog {
     dialect: Dialect,
     database: String,
+    search_path: Vec<String>,
+    case_sensitive_relations: bool,
     relations: Vec<Relation>,
     by_key: HashMap<(String, String), RelationId>,
+    functions: Vec<FunctionDef>,
+    types: Vec<TypeDef>,
+    operators: Vec<OperatorDef>,
     version: String,
 }
 
 /// What a relation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RelationKind {
-    /// A base table.
+    /// A base table, partitioned ones and their partitions included.
     Table,
     /// A view; [`Relation::definition`] holds its query.
     View,
+    /// A materialised view: rows that [`Relation::definition`] gave at some time.
+    Materialized,
     /// A virtual table, or a shadow table behind one. Not readable until its storage is modelled.
     Virtual,
     /// A relation of the engine's own, such as `sqlite_schema`. Not readable.
@@ -75,6 +85,9 @@ pub struct Relation {
     pub foreign_keys: Vec<ForeignKey>,
     /// The query of a view, as text in the catalog's dialect; `None` for a table, or when unknown.
     pub definition: Option<String>,
+    /// Relations whose rows include this one's: the parent of a partition, the parents of an inheriting
+    /// table.
+    pub parents: Vec<RelationId>,
 }
 
 /// A foreign key.
@@ -109,23 +122,6 @@ pub struct Column {
     pub generated: Option<String>,
 }
 
-/// A class of types whose values compare among themselves without conversion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TypeClass {
-    /// Whole numbers.
-    Integer,
-    /// Floating-point or unconstrained numbers.
-    Number,
-    /// Booleans; on SQLite, integers declared BOOLEAN.
-    Boolean,
-    /// Character strings.
-    Text,
-    /// Bytes.
-    Blob,
-    /// Anything else, or no declared type.
-    Other,
-}
-
 impl Catalog {
     /// A builder for a catalog of `dialect`.
     #[must_use]
@@ -145,6 +141,88 @@ impl Catalog {
         &self.database
     }
 
+    /// Where names without a schema are looked up, in order; never empty.
+    #[must_use]
+    pub fn search_path(&self) -> &[String] {
+        &self.search_path
+    }
+
+    /// The first schema of the search path.
+    #[must_use]
+    pub fn default_schema(&self) -> &str {
+        self.search_path.first().map_or("", String::as_str)
+    }
+
+    /// The key of a relation's or schema's name, as the catalog holds it.
+    ///
+    /// MySQL compares them with regard to case unless `lower_case_table_names` is set
+    /// (<https://dev.mysql.com/doc/refman/8.4/en/identifier-case-sensitivity.html>).
+    #[must_use]
+    pub fn fold_relation(&self, name: &str) -> String {
+        if self.case_sensitive_relations {
+            name.to_owned()
+        } else {
+            self.dialect.fold(name)
+        }
+    }
+
+    /// The key of a relation's or schema's name, as a statement spells it, quotes undone.
+    #[must_use]
+    pub fn fold_relation_written(&self, name: &str, quoted: bool) -> String {
+        if self.case_sensitive_relations {
+            name.to_owned()
+        } else {
+            self.dialect.fold_written(name, quoted)
+        }
+    }
+
+    /// The relation that `name`, a key, means without a schema.
+    #[must_use]
+    pub fn lookup(&self, name: &str) -> Option<&Relation> {
+        self.search_path.iter().find_map(|schema| {
+            let key = (self.fold_relation(schema), name.to_owned());
+            self.by_key.get(&key).and_then(|id| self.relation(*id))
+        })
+    }
+
+    /// The functions of the database that are not the engine's own.
+    #[must_use]
+    pub fn functions(&self) -> &[FunctionDef] {
+        &self.functions
+    }
+
+    /// Every function, built in or not, that has this folded name, in every schema.
+    pub fn functions_named(&self, name: &str) -> impl Iterator<Item = &FunctionDef> {
+        registry(self.dialect)
+            .named(name)
+            .chain(self.functions.iter().filter(move |def| def.name == name))
+    }
+
+    /// Every function, built in or not.
+    pub fn every_function(&self) -> impl Iterator<Item = &FunctionDef> {
+        registry(self.dialect).all().iter().chain(&self.functions)
+    }
+
+    /// The function with this id.
+    #[must_use]
+    pub fn function(&self, uid: &str) -> Option<&FunctionDef> {
+        registry(self.dialect)
+            .get(uid)
+            .or_else(|| self.functions.iter().find(|def| def.uid == uid))
+    }
+
+    /// The types of the database that are not the engine's own.
+    #[must_use]
+    pub fn types(&self) -> &[TypeDef] {
+        &self.types
+    }
+
+    /// The operators of the database that are not the engine's own.
+    #[must_use]
+    pub fn operators(&self) -> &[OperatorDef] {
+        &self.operators
+    }
+
     /// A digest of everything in the catalog: equal versions, equal contents.
     #[must_use]
     pub fn version(&self) -> &str {
@@ -157,10 +235,10 @@ impl Catalog {
         &self.relations
     }
 
-    /// The relation called `schema.name`; both are folded here.
+    /// The relation called `schema.name`, names as the catalog holds them; both are folded here.
     #[must_use]
     pub fn find(&self, schema: &str, name: &str) -> Option<&Relation> {
-        let key = (self.dialect.fold(schema), self.dialect.fold(name));
+        let key = (self.fold_relation(schema), self.fold_relation(name));
         self.by_key.get(&key).and_then(|id| self.relation(*id))
     }
 
@@ -204,15 +282,5 @@ impl Relation {
                 column,
             )
         })
-    }
-
-    /// Its columns' uid, for a column named `key` in this relation.
-    #[must_use]
-    pub(crate) fn column_uid(dialect: Dialect, schema: &str, name: &str, column: &str) -> String {
-        ident::qualified([
-            dialect.fold(schema).as_str(),
-            dialect.fold(name).as_str(),
-            dialect.fold(column).as_str(),
-        ])
     }
 }

@@ -67,15 +67,16 @@ impl Firewall {
             let Some(relation) = self.catalog.relation(id) else {
                 continue;
             };
-            if relation.kind == RelationKind::View
-                && let Err(why) = resolve::read_view(
-                    &self.catalog,
-                    &sight,
-                    relation,
-                    &[relation.id],
-                    &self.limits,
-                )
-            {
+            if matches!(
+                relation.kind,
+                RelationKind::View | RelationKind::Materialized
+            ) && let Err(why) = resolve::read_view(
+                &self.catalog,
+                &sight,
+                relation,
+                &[relation.id],
+                &self.limits,
+            ) {
                 if why.code() == crate::code::Code::PolicyEvaluationFailed {
                     return Err(why);
                 }
@@ -129,7 +130,7 @@ impl Firewall {
             schema: relation.schema.clone(),
             name: relation.name.clone(),
             kind: match relation.kind {
-                RelationKind::View => "view",
+                RelationKind::View | RelationKind::Materialized => "view",
                 RelationKind::Table | RelationKind::Virtual | RelationKind::System => "table",
             },
             readable,

@@ -35,9 +35,11 @@ pub(super) fn columns(catalog: &Catalog, limits: &Limits) -> ColumnFlow {
                 flow.insert(id, from);
             }
         }
-        if relation.kind == RelationKind::View
-            && let Ok(resolved) =
-                resolve::read_view(catalog, &everything, relation, &[relation.id], limits)
+        if matches!(
+            relation.kind,
+            RelationKind::View | RelationKind::Materialized
+        ) && let Ok(resolved) =
+            resolve::read_view(catalog, &everything, relation, &[relation.id], limits)
         {
             for ((id, _), output) in relation.column_ids().zip(&resolved.outputs) {
                 flow.insert(id, output.lineage.columns.iter().copied().collect());

@@ -43,6 +43,7 @@ fn relation(name: &str, columns: Vec<ColumnDef>, definition: Option<&str>) -> Re
         primary_key: vec!["id".to_owned()],
         foreign_keys: Vec::new(),
         definition: definition.map(str::to_owned),
+        parents: Vec::new(),
         columns,
     }
 }

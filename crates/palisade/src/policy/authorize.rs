@@ -9,12 +9,7 @@ use super::{
     obligation::{ColumnLevel, RelationDecision, Visibility},
     view::SessionView,
 };
-use crate::{
-    access::AccessSet,
-    catalog::{RelationId, functions},
-    code::Code,
-    rejection::Rejection,
-};
+use crate::{access::AccessSet, catalog::RelationId, code::Code, rejection::Rejection};
 
 /// Proof that a statement's whole access set is permitted, with the obligations of the permission.
 ///
@@ -90,7 +85,7 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
             let code = Code::FunctionNotAllowed;
             Rejection::new(code, format!("`{name}`: {}", code.summary())).with_policies(policies)
         };
-        let Some(def) = functions::find(view.catalog().dialect(), name) else {
+        let Some(def) = view.catalog().function(name) else {
             return Err(refuse(Vec::new()));
         };
         let decision = view.function(def)?;
@@ -152,7 +147,7 @@ mod tests {
         @id(\"mask\") forbid(principal, action == Action::\"read_plain\", resource == Column::\"main.customers.email\");
         ";
 
-    fn access(relations: &[&str], columns: &[&str], functions: &[&'static str]) -> AccessSet {
+    fn access(relations: &[&str], columns: &[&str], functions: &[&str]) -> AccessSet {
         let catalog = catalog();
         AccessSet {
             relations: relations.iter().map(|name| relation_id(name)).collect(),
@@ -160,7 +155,7 @@ mod tests {
                 .iter()
                 .map(|uid| (column_id(&catalog, uid), BTreeSet::from([Usage::Output])))
                 .collect(),
-            functions: functions.iter().copied().collect(),
+            functions: functions.iter().map(|name| (*name).to_owned()).collect(),
         }
     }
 

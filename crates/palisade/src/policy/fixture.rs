@@ -39,6 +39,7 @@ pub(super) fn table(name: &str, columns: &[&str]) -> RelationDef {
         primary_key: Vec::new(),
         foreign_keys: Vec::new(),
         definition: None,
+        parents: Vec::new(),
     }
 }
 

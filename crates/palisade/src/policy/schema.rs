@@ -122,7 +122,7 @@ pub fn schema_text(catalog: &Catalog) -> String {
         .iter()
         .filter(|relation| has_entity(relation))
     {
-        let schema = mangled(&catalog.dialect().fold(&relation.schema));
+        let schema = mangled(&catalog.fold_relation(&relation.schema));
         rows.entry(schema).or_default().push(relation);
     }
     let row_types: Vec<String> = rows
@@ -167,25 +167,24 @@ pub fn schema_text(catalog: &Catalog) -> String {
 
 /// The row type of a relation, `row::main::users`.
 pub(super) fn row_type(catalog: &Catalog, relation: &Relation) -> String {
-    let dialect = catalog.dialect();
     format!(
         "{ROW_NAMESPACE}::{}::{}",
-        mangled(&dialect.fold(&relation.schema)),
-        mangled(&dialect.fold(&relation.name))
+        mangled(&catalog.fold_relation(&relation.schema)),
+        mangled(&catalog.fold_relation(&relation.name))
     )
 }
 
 /// Whether policies can name the relation: engine-internal and virtual ones are unreadable anyway.
 pub(super) fn has_entity(relation: &Relation) -> bool {
     match relation.kind {
-        RelationKind::Table | RelationKind::View => true,
+        RelationKind::Table | RelationKind::View | RelationKind::Materialized => true,
         RelationKind::Virtual | RelationKind::System => false,
     }
 }
 
 /// The id of the schema entity a relation is in.
 pub(super) fn schema_id(catalog: &Catalog, schema: &str) -> String {
-    ident::qualified([catalog.dialect().fold(schema).as_str()])
+    ident::qualified([catalog.fold_relation(schema).as_str()])
 }
 
 /// The Cedar type of a column's values in row policies; other classes have no attribute.
@@ -194,7 +193,20 @@ pub(super) fn attribute_type(class: TypeClass) -> Option<&'static str> {
         TypeClass::Integer => Some("Long"),
         TypeClass::Boolean => Some("Bool"),
         TypeClass::Text => Some("String"),
-        TypeClass::Number | TypeClass::Blob | TypeClass::Other => None,
+        TypeClass::Number
+        | TypeClass::Decimal
+        | TypeClass::Padded
+        | TypeClass::Enum
+        | TypeClass::Uuid
+        | TypeClass::Blob
+        | TypeClass::Date
+        | TypeClass::Time
+        | TypeClass::Timestamp
+        | TypeClass::TimestampTz
+        | TypeClass::Interval
+        | TypeClass::Json
+        | TypeClass::Network
+        | TypeClass::Other => None,
     }
 }
 
@@ -232,7 +244,7 @@ fn action(out: &mut String, actions: &[Action], group: &str, resource: &str) {
 }
 
 fn row_entity(out: &mut String, catalog: &Catalog, relation: &Relation) {
-    let name = mangled(&catalog.dialect().fold(&relation.name));
+    let name = mangled(&catalog.fold_relation(&relation.name));
     // The uid quotes what is not plain but keeps line ends, which would end the comment.
     let _ = writeln!(out, "  // {}", relation.uid.escape_debug());
     let _ = writeln!(out, "  entity {name} in [Table] {{");

@@ -17,7 +17,7 @@ use super::{
     problem::{PolicyProblem, Source, probably},
     schema::{self, CATALOG_TYPES, ROW_NAMESPACE},
 };
-use crate::catalog::{Catalog, RelationKind, functions};
+use crate::catalog::{Catalog, RelationKind};
 
 /// The entities that decisions see. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -78,8 +78,7 @@ pub(super) fn catalog_ids(catalog: &Catalog) -> HashMap<&'static str, BTreeSet<S
     ids.entry("Database")
         .or_default()
         .insert(catalog.database().to_owned());
-    let dialect = catalog.dialect();
-    let default = schema::schema_id(catalog, dialect.default_schema());
+    let default = schema::schema_id(catalog, catalog.default_schema());
     ids.entry("Schema").or_default().insert(default);
     for relation in catalog
         .relations()
@@ -93,9 +92,7 @@ pub(super) fn catalog_ids(catalog: &Catalog) -> HashMap<&'static str, BTreeSet<S
         let columns = relation.columns.iter().map(|column| column.uid.clone());
         ids.entry("Column").or_default().extend(columns);
     }
-    let functions = functions::all(dialect)
-        .iter()
-        .map(|def| def.name.to_owned());
+    let functions = catalog.every_function().map(|def| def.uid.clone());
     ids.entry("Function").or_default().extend(functions);
     ids
 }
@@ -109,15 +106,19 @@ pub(super) fn catalog_entities(
     tags: &Tags,
 ) -> Result<Vec<Entity>, Box<DetailedError>> {
     let mut out = Vec::new();
-    let dialect = catalog.dialect();
     let database = known("Database", catalog.database())?;
     out.push(entity(database.clone(), [], None)?);
-    let mut schemas = BTreeSet::from([dialect.default_schema().to_owned()]);
+    let mut schemas = BTreeSet::from([catalog.fold_relation(catalog.default_schema())]);
     schemas.extend(
         catalog
             .relations()
             .iter()
-            .map(|relation| dialect.fold(&relation.schema)),
+            .map(|relation| catalog.fold_relation(&relation.schema))
+            .chain(
+                catalog
+                    .every_function()
+                    .filter_map(|def| def.schema.clone()),
+            ),
     );
     for name in &schemas {
         let schema = known("Schema", &schema::schema_id(catalog, name))?;
@@ -127,6 +128,7 @@ pub(super) fn catalog_entities(
         let kind = match relation.kind {
             RelationKind::Table => "table",
             RelationKind::View => "view",
+            RelationKind::Materialized => "materialized-view",
             RelationKind::Virtual | RelationKind::System => continue,
         };
         let schema = known("Schema", &schema::schema_id(catalog, &relation.schema))?;
@@ -148,16 +150,14 @@ pub(super) fn catalog_entities(
             )?);
         }
     }
-    let schema = known(
-        "Schema",
-        &schema::schema_id(catalog, dialect.default_schema()),
-    )?;
-    for def in functions::all(dialect) {
+    for def in catalog.every_function() {
+        let schema = def.schema.as_deref().unwrap_or(catalog.default_schema());
+        let schema = known("Schema", &schema::schema_id(catalog, schema))?;
         let safety = RestrictedExpression::new_string(def.safety.name().to_owned());
         out.push(entity(
-            known("Function", def.name)?,
+            known("Function", &def.uid)?,
             [("safety", safety)],
-            Some(schema.clone()),
+            Some(schema),
         )?);
     }
     Ok(out)

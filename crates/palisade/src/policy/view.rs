@@ -14,7 +14,7 @@ use super::{
     store,
 };
 use crate::{
-    catalog::{Catalog, ColumnId, Relation, RelationId, functions, functions::FunctionDef},
+    catalog::{Catalog, ColumnId, Relation, RelationId, functions::FunctionDef},
     code::Code,
     rejection::Rejection,
     session::Session,
@@ -26,7 +26,7 @@ pub struct SessionView {
     loaded: Arc<Loaded>,
     subject: Result<Subject, Rejection>,
     relations: Mutex<HashMap<RelationId, Result<Arc<RelationDecision>, Rejection>>>,
-    functions: Mutex<HashMap<&'static str, Result<FunctionDecision, Rejection>>>,
+    functions: Mutex<HashMap<String, Result<FunctionDecision, Rejection>>>,
 }
 
 /// What was decided about a function.
@@ -87,13 +87,13 @@ impl SessionView {
     ///
     /// # Errors
     /// As [`relation`](Self::relation).
-    pub fn function(&self, def: &'static FunctionDef) -> Result<FunctionDecision, Rejection> {
+    pub fn function(&self, def: &FunctionDef) -> Result<FunctionDecision, Rejection> {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
-        if let Some(known) = lock(&self.functions).get(def.name) {
+        if let Some(known) = lock(&self.functions).get(&def.uid) {
             return known.clone();
         }
         let decision = function_decision(&self.loaded, subject, def).map_err(Rejection::from);
-        lock(&self.functions).insert(def.name, decision.clone());
+        lock(&self.functions).insert(def.uid.clone(), decision.clone());
         decision
     }
 
@@ -371,15 +371,15 @@ fn column_decision(
 fn function_decision(
     loaded: &Loaded,
     subject: &Subject,
-    def: &'static FunctionDef,
+    def: &FunctionDef,
 ) -> Result<FunctionDecision, Failure> {
-    if functions::find(loaded.catalog.dialect(), def.name) != Some(def) {
+    if loaded.catalog.function(&def.uid) != Some(def) {
         return Ok(FunctionDecision {
             permitted: false,
             policies: Vec::new(),
         });
     }
-    let function = resource("Function", def.name)?;
+    let function = resource("Function", &def.uid)?;
     let verdict = decide(loaded, subject, Action::Call, function.clone())?;
     let named = || {
         verdict
@@ -635,7 +635,7 @@ permit(principal, action in Action::\"read\", resource);
 
     #[test]
     fn unsafe_functions_need_a_permit_that_names_them() {
-        let find = |name| functions::find(Dialect::Sqlite, name).unwrap();
+        let find = |name| functions::registry(Dialect::Sqlite).get(name).unwrap();
         let set = set(
             "permit(principal, action == Action::\"call\", resource);
              permit(principal, action == Action::\"call\", resource == Function::\"randomblob\");
@@ -653,7 +653,7 @@ permit(principal, action in Action::\"read\", resource);
 
     #[test]
     fn functions_are_classified_for_policies() {
-        let find = |name| functions::find(Dialect::Sqlite, name).unwrap();
+        let find = |name| functions::registry(Dialect::Sqlite).get(name).unwrap();
         let set = set(
             "permit(principal, action == Action::\"call\", resource in Schema::\"main\") when { resource.safety == \"pure\" };",
         );
@@ -676,7 +676,7 @@ permit(principal, action in Action::\"read\", resource);
             let refused = view.relation(relation_id("tickets")).unwrap_err();
             assert_eq!(refused.code(), Code::PolicyNoPermit, "{kind}");
             assert!(
-                view.function(functions::find(Dialect::Sqlite, "lower").unwrap())
+                view.function(functions::registry(Dialect::Sqlite).get("lower").unwrap())
                     .is_err()
             );
         }

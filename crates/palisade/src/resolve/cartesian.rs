@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 use sqlparser::ast::{BinaryOperator, Expr, visit_expressions};
 
 use super::{Resolver, scope::Scope};
-use crate::{code::Code, rejection::Rejection, syntax::decode};
+use crate::{code::Code, rejection::Rejection};
 
 /// Which sources of a SELECT are tied to which by conditions: sets of source positions.
 #[derive(Default)]
@@ -55,12 +55,12 @@ impl<'a> Resolver<'a> {
                     let (qualifier, name) = match expr {
                         Expr::Identifier(name) => (None, name),
                         Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                            [qualifier, name] => (Some(self.fold(&decode(qualifier))), name),
+                            [qualifier, name] => (Some(self.key(qualifier)), name),
                             _ => return ControlFlow::<()>::Continue(()),
                         },
                         _ => return ControlFlow::Continue(()),
                     };
-                    let key = self.fold(&decode(name));
+                    let key = self.key(name);
                     named.extend(scope.positions(qualifier.as_deref(), &key));
                     ControlFlow::Continue(())
                 });

@@ -10,7 +10,7 @@ use sqlparser::ast::{
 use super::{
     Resolver,
     from::unknown_column,
-    query::{Ctes, normalise},
+    query::Ctes,
     scope::{Found, Scope},
     unsupported,
 };
@@ -18,12 +18,12 @@ use crate::{
     access::Usage,
     catalog::{
         ColumnId,
-        functions::{self, FunctionDef, Kind},
+        functions::{FunctionDef, Kinds, registry},
     },
     code::Code,
     lineage::Lineage,
     rejection::Rejection,
-    syntax::{decode, encode, named},
+    syntax::{decode, named},
     value::Placeholder,
 };
 
@@ -49,12 +49,9 @@ impl<'a> Resolver<'a> {
     ) -> Option<(Lineage, String)> {
         let found = match expr {
             Expr::Nested(inner) => return self.column_of(inner, scope),
-            Expr::Identifier(ident) => scope.find(None, &self.fold(&decode(ident))),
+            Expr::Identifier(ident) => scope.find(None, &self.key(ident)),
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [qualifier, name] => scope.find(
-                    Some(&self.fold(&decode(qualifier))),
-                    &self.fold(&decode(name)),
-                ),
+                [qualifier, name] => scope.find(Some(&self.key(qualifier)), &self.key(name)),
                 _ => return None,
             },
             _ => return None,
@@ -133,7 +130,7 @@ impl<'a> Resolver<'a> {
             }
             Expr::BinaryOp { left, op, right } => {
                 if let Some(function) = operator(op)? {
-                    self.access.functions.insert(function);
+                    self.access.functions.insert(function.to_owned());
                 }
                 self.walk(left, at, out)?;
                 self.walk(right, at, out)
@@ -148,7 +145,7 @@ impl<'a> Resolver<'a> {
                 if *any {
                     return Err(unsupported("LIKE ANY"));
                 }
-                self.access.functions.insert("like");
+                self.access.functions.insert("like".to_owned());
                 self.walk(expr, at, out)?;
                 self.walk(pattern, at, out)?;
                 match escape_char {
@@ -202,11 +199,8 @@ impl<'a> Resolver<'a> {
             Expr::Collate { expr, collation } => {
                 let known = match collation.0.as_mut_slice() {
                     [ObjectNamePart::Identifier(ident)] => {
-                        normalise(ident);
-                        matches!(
-                            self.fold(&decode(ident)).as_str(),
-                            "binary" | "nocase" | "rtrim"
-                        )
+                        self.normalise(ident);
+                        matches!(self.key(ident).as_str(), "binary" | "nocase" | "rtrim")
                     }
                     _ => false,
                 };
@@ -245,12 +239,12 @@ impl<'a> Resolver<'a> {
             Expr::Function(function) => self.function(function, at, out),
             // SQLite has these as functions with special spellings in the parser.
             Expr::Ceil { expr, field } => {
-                self.access.functions.insert("ceil");
+                self.access.functions.insert("ceil".to_owned());
                 no_field(field)?;
                 self.walk(expr, at, out)
             }
             Expr::Floor { expr, field } => {
-                self.access.functions.insert("floor");
+                self.access.functions.insert("floor".to_owned());
                 no_field(field)?;
                 self.walk(expr, at, out)
             }
@@ -266,7 +260,7 @@ impl<'a> Resolver<'a> {
                 }
                 self.access
                     .functions
-                    .insert(if *shorthand { "substr" } else { "substring" });
+                    .insert(if *shorthand { "substr" } else { "substring" }.to_owned());
                 self.walk(expr, at, out)?;
                 for part in [substring_from, substring_for].into_iter().flatten() {
                     self.walk(part, at, out)?;
@@ -282,7 +276,7 @@ impl<'a> Resolver<'a> {
                 if trim_where.is_some() || trim_what.is_some() {
                     return Err(unsupported("TRIM … FROM"));
                 }
-                self.access.functions.insert("trim");
+                self.access.functions.insert("trim".to_owned());
                 self.walk(expr, at, out)?;
                 match trim_characters {
                     Some(characters) => self.walk_all(characters, at, out),
@@ -438,15 +432,15 @@ impl<'a> Resolver<'a> {
             Expr::Identifier(ident) => (None, ident),
             Expr::CompoundIdentifier(parts) => {
                 if parts.len() == 3 {
-                    let schema = self.fold(&decode(&parts.remove(0)));
-                    if schema != self.catalog.dialect().default_schema() {
+                    let schema = self.key(&parts.remove(0));
+                    if schema != self.catalog.default_schema() {
                         return Err(unknown_column(&schema, &[]));
                     }
                 }
                 match parts.as_mut_slice() {
                     [qualifier, ident] => {
-                        normalise(qualifier);
-                        (Some(self.fold(&decode(qualifier))), ident)
+                        self.normalise(qualifier);
+                        (Some(self.key(qualifier)), ident)
                     }
                     _ => return Err(unsupported("a column name of this form")),
                 }
@@ -457,7 +451,7 @@ impl<'a> Resolver<'a> {
         let key = self.fold(&shown);
         let lineage = match at.scope.find(qualifier.as_deref(), &key) {
             Found::Column(lineage, _) | Found::Alias(lineage) => {
-                normalise(ident);
+                self.normalise(ident);
                 lineage
             }
             Found::RowIdAlias {
@@ -465,9 +459,11 @@ impl<'a> Resolver<'a> {
                 qualifier,
                 name,
             } => {
-                let name = encode(&name);
+                let name = self.encode(&name);
                 *expr = match qualifier {
-                    Some(qualifier) => Expr::CompoundIdentifier(vec![encode(&qualifier), name]),
+                    Some(qualifier) => {
+                        Expr::CompoundIdentifier(vec![self.encode(&qualifier), name])
+                    }
                     None => Expr::Identifier(name),
                 };
                 lineage
@@ -592,15 +588,15 @@ impl<'a> Resolver<'a> {
                 format!("there is no function `{name}`"),
             ));
         };
-        let key = self.fold(&decode(ident));
-        let Some(def) = functions::find(self.catalog.dialect(), &key) else {
+        let key = self.key(ident);
+        let Some(def) = registry(self.catalog.dialect()).get(&key) else {
             return Err(Rejection::new(
                 Code::FunctionUnknown,
                 format!("there is no function `{key}`"),
             ));
         };
-        *ident = Ident::new(def.name);
-        self.access.functions.insert(def.name);
+        *ident = Ident::new(&def.name);
+        self.access.functions.insert(def.uid.clone());
         let count = match args {
             FunctionArguments::None => None,
             FunctionArguments::Subquery(_) => return Err(unsupported("a bare subquery argument")),
@@ -660,29 +656,28 @@ impl<'a> Resolver<'a> {
                 Some(args.len())
             }
         };
-        let aggregate = match def.kind {
-            Kind::Scalar | Kind::Niladic | Kind::Table => false,
-            Kind::Aggregate | Kind::Window => true,
-            Kind::ScalarOrAggregate => count == Some(1),
-        };
-        match (def.kind, count) {
-            (Kind::Niladic, None) => {}
-            (Kind::Niladic, Some(_)) | (_, None) => {
+        let aggregate = def.kinds.is_over_rows(count);
+        match count {
+            None if def.kinds.niladic => {}
+            None => {
                 return Err(Rejection::new(
                     Code::SyntaxInvalid,
                     format!("`{key}` is not called in this form"),
                 ));
             }
-            (Kind::Table, Some(_)) => {
+            Some(_) if def.kinds == NILADIC => {
+                return Err(Rejection::new(
+                    Code::SyntaxInvalid,
+                    format!("`{key}` is not called in this form"),
+                ));
+            }
+            Some(_) if def.kinds.table => {
                 return Err(Rejection::new(
                     Code::FunctionUnknown,
                     format!("`{key}` is a table function; it stands in FROM"),
                 ));
             }
-            (
-                Kind::Scalar | Kind::Aggregate | Kind::ScalarOrAggregate | Kind::Window,
-                Some(count),
-            ) => check_arity(def, count)?,
+            Some(count) => check_arity(def, count)?,
         }
         if !aggregate && (filter.is_some() || over.is_some()) {
             return Err(Rejection::new(
@@ -700,7 +695,7 @@ impl<'a> Resolver<'a> {
         match over {
             None => Ok(()),
             Some(WindowType::NamedWindow(name)) => {
-                normalise(name);
+                self.normalise(name);
                 Ok(())
             }
             Some(WindowType::WindowSpec(spec)) => {
@@ -724,7 +719,7 @@ impl<'a> Resolver<'a> {
             window_frame,
         } = spec;
         if let Some(name) = window_name {
-            normalise(name);
+            self.normalise(name);
         }
         let mut columns = Vec::new();
         for expr in partition_by {
@@ -757,6 +752,12 @@ impl<'a> Resolver<'a> {
         Ok(columns)
     }
 }
+
+const NILADIC: Kinds = Kinds {
+    niladic: true,
+    scalar: false,
+    ..Kinds::SCALAR
+};
 
 /// Where an expression stands.
 struct Place<'a, 's, 'c> {

@@ -10,19 +10,19 @@ use sqlparser::{
 
 use super::{
     Mode, Reference, Resolver,
-    query::{Ctes, normalise},
+    query::Ctes,
     scope::{Columns, Output, Scope, Source},
     unsupported,
 };
 use crate::{
     access::Usage,
-    catalog::{Relation, RelationKind, functions},
+    catalog::{Relation, RelationKind, functions::registry},
     code::Code,
     ident,
     lineage::Lineage,
     policy::obligation::Visibility,
     rejection::Rejection,
-    syntax::{decode, encode},
+    syntax::decode,
 };
 
 /// A line no text has: the span of an identifier that marks a physical reference.
@@ -135,8 +135,8 @@ impl<'a> Resolver<'a> {
                     let [ObjectNamePart::Identifier(ident)] = column.0.as_mut_slice() else {
                         return Err(unsupported("a qualified name in USING"));
                     };
-                    normalise(ident);
-                    let key = self.fold(&decode(ident));
+                    self.normalise(ident);
+                    let key = self.key(ident);
                     self.merge(scope, right, &key)?;
                 }
                 Ok(())
@@ -366,8 +366,8 @@ impl<'a> Resolver<'a> {
         if at.is_some() {
             return Err(unsupported("AT in an alias"));
         }
-        normalise(name);
-        Ok(Some(self.fold(&decode(name))))
+        self.normalise(name);
+        Ok(Some(self.key(name)))
     }
 
     /// A name in FROM: a CTE in scope, else a relation of the visible catalog.
@@ -383,7 +383,7 @@ impl<'a> Resolver<'a> {
             [
                 ObjectNamePart::Identifier(schema),
                 ObjectNamePart::Identifier(last),
-            ] => (Some(self.fold(&decode(schema))), last),
+            ] => (Some(self.key(schema)), last),
             _ => return Err(unsupported("a relation name of this form")),
         };
         let shown = decode(last).into_owned();
@@ -398,7 +398,7 @@ impl<'a> Resolver<'a> {
                 ));
             };
             if decode(&cte.name) != shown && alias.is_none() {
-                *alias = Some(plain_alias(encode(&shown)));
+                *alias = Some(plain_alias(self.encode(&shown)));
             }
             *last = cte.name.clone();
             return Ok(Source {
@@ -406,7 +406,7 @@ impl<'a> Resolver<'a> {
                 columns: Columns::Derived(columns),
             });
         }
-        let schema = schema.unwrap_or_else(|| self.catalog.dialect().default_schema().to_owned());
+        let schema = schema.unwrap_or_else(|| self.catalog.default_schema().to_owned());
         let found = self.catalog.find(&schema, &key);
         if key.starts_with("sqlite_")
             || key.starts_with("pragma_")
@@ -454,7 +454,7 @@ impl<'a> Resolver<'a> {
         self.count_relation(1)?;
         self.access.relations.insert(relation.id);
         let body = match relation.kind {
-            RelationKind::View => Some(self.view(relation, shown)?),
+            RelationKind::View | RelationKind::Materialized => Some(self.view(relation, shown)?),
             RelationKind::Table => None,
             RelationKind::Virtual | RelationKind::System => {
                 return Err(self.unknown_relation(shown));
@@ -462,8 +462,8 @@ impl<'a> Resolver<'a> {
         };
         let index = self.references.len();
         *name = ObjectName(vec![
-            ObjectNamePart::Identifier(marked(encode(&relation.schema), index)),
-            ObjectNamePart::Identifier(encode(&relation.name)),
+            ObjectNamePart::Identifier(marked(self.encode(&relation.schema), index)),
+            ObjectNamePart::Identifier(self.encode(&relation.name)),
         ]);
         self.references.push(Reference {
             relation: relation.id,
@@ -516,15 +516,16 @@ impl<'a> Resolver<'a> {
         let [ObjectNamePart::Identifier(ident)] = name.0.as_mut_slice() else {
             return Err(unsupported("a qualified table function"));
         };
-        let key = self.fold(&decode(ident));
+        let key = self.key(ident);
         if key.starts_with("pragma_") || key.starts_with("sqlite_") {
             return Err(Rejection::new(
                 Code::NameSystemRelation,
                 format!("`{key}` is a system relation"),
             ));
         }
-        let Some(def) = functions::find(self.catalog.dialect(), &key)
-            .filter(|def| def.kind == functions::Kind::Table)
+        let Some(def) = registry(self.catalog.dialect())
+            .get(&key)
+            .filter(|def| def.kinds.table)
         else {
             return Err(Rejection::new(
                 Code::FunctionUnknown,
@@ -532,8 +533,8 @@ impl<'a> Resolver<'a> {
             ));
         };
         super::expr::check_arity(def, args.len())?;
-        self.access.functions.insert(def.name);
-        *ident = Ident::new(def.name);
+        self.access.functions.insert(def.uid.clone());
+        *ident = Ident::new(&def.name);
         let mut columns = Vec::new();
         for arg in args {
             match arg {
@@ -565,11 +566,12 @@ impl<'a> Resolver<'a> {
         Ok(Source {
             qualifier: Some(alias_key.unwrap_or(key)),
             columns: Columns::Derived(
-                functions::table_columns(def)
+                def.columns
                     .iter()
+                    .flatten()
                     .map(|name| Output {
-                        name: (*name).to_owned(),
-                        key: (*name).to_owned(),
+                        name: name.clone(),
+                        key: name.clone(),
                         lineage: lineage.clone(),
                     })
                     .collect(),

@@ -13,10 +13,9 @@ use super::{
 };
 use crate::{
     access::Usage,
-    catalog::{ColumnId, RelationKind, TypeClass, functions},
+    catalog::{ColumnId, RelationKind, TypeClass},
     policy::obligation::ColumnLevel,
     rejection::Rejection,
-    syntax::decode,
 };
 
 /// A side of a comparison.
@@ -77,9 +76,12 @@ impl<'a> Resolver<'a> {
         let Expr::Function(function) = expr else {
             return false;
         };
-        let name = function.name.0.first().and_then(|part| part.as_ident());
-        name.and_then(|name| functions::find(self.catalog.dialect(), &self.fold(&name.value)))
-            .is_some_and(|def| def.kind == functions::Kind::Aggregate)
+        let name = function.name.0.last().and_then(|part| part.as_ident());
+        name.is_some_and(|name| {
+            self.catalog
+                .functions_named(&self.key(name))
+                .any(|def| def.kinds.aggregate && !def.kinds.scalar)
+        })
     }
 
     /// Whether `column` is an unmasked column of a table.
@@ -184,12 +186,9 @@ impl<'a> Resolver<'a> {
                     _ => None,
                 };
             }
-            Expr::Identifier(ident) => scope.find(None, &self.fold(&decode(ident))),
+            Expr::Identifier(ident) => scope.find(None, &self.key(ident)),
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [qualifier, ident] => scope.find(
-                    Some(&self.fold(&decode(qualifier))),
-                    &self.fold(&decode(ident)),
-                ),
+                [qualifier, ident] => scope.find(Some(&self.key(qualifier)), &self.key(ident)),
                 _ => return None,
             },
             _ => return None,

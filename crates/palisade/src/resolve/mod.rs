@@ -20,7 +20,7 @@ use std::{
     sync::Arc,
 };
 
-use sqlparser::ast::Query;
+use sqlparser::ast::{Ident, Query};
 
 pub(crate) use from::reference_index;
 pub(crate) use scope::Output;
@@ -30,10 +30,11 @@ use crate::{
     access::{AccessSet, Usage},
     catalog::{Catalog, ColumnId, RelationId},
     code::Code,
+    dialect::Dialect,
     limits::Limits,
     policy::obligation::RelationDecision,
     rejection::Rejection,
-    syntax::{Outline, ParsedQuery},
+    syntax::{self, Outline, ParsedQuery},
     value::Placeholder,
 };
 
@@ -190,6 +191,35 @@ impl Resolver<'_> {
 
     fn fold(&self, name: &str) -> String {
         self.catalog.dialect().fold(name)
+    }
+
+    /// The key of a column, alias or function as the statement spells it.
+    fn key(&self, ident: &Ident) -> String {
+        syntax::key(ident, self.catalog.dialect())
+    }
+
+    /// The key of a relation, schema or qualifier as the statement spells it.
+    fn table_key(&self, ident: &Ident) -> String {
+        self.catalog
+            .fold_relation_written(&syntax::decode(ident), ident.quote_style.is_some())
+    }
+
+    fn encode(&self, name: &str) -> Ident {
+        syntax::encode(name, self.catalog.dialect())
+    }
+
+    /// Rewrites an identifier so that every reader takes it for the same name.
+    fn normalise(&self, ident: &mut Ident) {
+        let dialect = self.catalog.dialect();
+        let name = match dialect {
+            Dialect::Sqlite if ident.quote_style.is_none_or(|quote| quote == '"') => return,
+            Dialect::Sqlite | Dialect::Mysql => syntax::decode(ident).into_owned(),
+            Dialect::Postgres => self.key(ident),
+        };
+        *ident = Ident {
+            span: ident.span,
+            ..self.encode(&name)
+        };
     }
 
     /// Counts a reference against the limit.

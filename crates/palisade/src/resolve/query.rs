@@ -12,11 +12,7 @@ use super::{
     unsupported,
 };
 use crate::{
-    access::Usage,
-    code::Code,
-    lineage::Lineage,
-    rejection::Rejection,
-    syntax::{decode, encode},
+    access::Usage, code::Code, lineage::Lineage, rejection::Rejection, syntax::decode,
     value::Placeholder,
 };
 
@@ -154,9 +150,9 @@ impl<'a> Resolver<'a> {
         if at.is_some() {
             return Err(unsupported("AT in an alias"));
         }
-        let key = self.fold(&decode(name));
+        let key = self.key(name);
         for later in rest.iter() {
-            let later = self.fold(&decode(&later.alias.name));
+            let later = self.key(&later.alias.name);
             if later == key {
                 return Err(Rejection::new(
                     Code::NameAmbiguous,
@@ -171,13 +167,13 @@ impl<'a> Resolver<'a> {
             }
         }
         self.rename(name, &key);
-        self.ctes.insert(self.fold(&decode(name)));
+        self.ctes.insert(self.key(name));
         let mut names = Vec::with_capacity(columns.len());
         for column in columns.iter_mut() {
             if column.data_type.is_some() {
                 return Err(unsupported("a type in a column alias list"));
             }
-            normalise(&mut column.name);
+            self.normalise(&mut column.name);
             names.push(decode(&column.name).into_owned());
         }
         let mut entry = CteEntry {
@@ -232,18 +228,17 @@ impl<'a> Resolver<'a> {
     /// A CTE that has a relation's name gets another: if the engine and we ever disagree about what
     /// is in scope, the engine finds nothing instead of the relation (M30).
     fn rename(&mut self, name: &mut Ident, key: &str) {
-        let schema = self.catalog.dialect().default_schema();
-        if self.catalog.find(schema, key).is_some() || key.starts_with("sqlite_") {
+        if self.catalog.lookup(key).is_some() || key.starts_with("sqlite_") {
             loop {
                 self.renamed += 1;
                 let fresh = format!("{key}_cte{}", self.renamed);
-                if self.catalog.find(schema, &fresh).is_none() {
-                    *name = encode(&fresh);
+                if self.catalog.lookup(&fresh).is_none() {
+                    *name = self.encode(&fresh);
                     return;
                 }
             }
         }
-        normalise(name);
+        self.normalise(name);
     }
 
     fn body(
@@ -414,12 +409,12 @@ impl<'a> Resolver<'a> {
                 return Err(unsupported("ORDER BY … USING"));
             }
             if let Expr::Identifier(ident) = expr {
-                let key = self.fold(&decode(ident));
+                let key = self.key(ident);
                 if let Some(output) = scope.aliases.iter().find(|o| o.key == key) {
                     for column in output.lineage.columns.clone() {
                         self.touch(column, Usage::Order);
                     }
-                    normalise(ident);
+                    self.normalise(ident);
                     continue;
                 }
             }
@@ -509,16 +504,6 @@ impl VisitorMut for Numbering<'_> {
     }
 }
 
-/// Rewrites an identifier so that every reader takes it for the same name.
-pub(super) fn normalise(ident: &mut Ident) {
-    if ident.quote_style.is_some_and(|q| q != '"') {
-        *ident = Ident {
-            span: ident.span,
-            ..encode(&decode(ident))
-        };
-    }
-}
-
 /// The first arm of a query that may read itself: a union.
 fn recursive_seed(query: &Query) -> Option<Query> {
     let mut seed = query.clone();
@@ -544,7 +529,7 @@ fn mentions(query: &Query, key: &str, resolver: &Resolver<'_>) -> bool {
     let _ = sqlparser::ast::visit_relations(query, |name| {
         if let [part] = name.0.as_slice()
             && let Some(ident) = part.as_ident()
-            && resolver.fold(&decode(ident)) == key
+            && resolver.key(ident) == key
         {
             found = true;
         }
@@ -572,7 +557,7 @@ pub(super) fn renamed(
         .into_iter()
         .zip(names)
         .map(|(output, name)| Output {
-            key: resolver.fold(name),
+            key: resolver.catalog.dialect().fold(name),
             name: name.clone(),
             ..output
         })

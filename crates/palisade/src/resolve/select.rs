@@ -10,17 +10,11 @@ use sqlparser::ast::{
 
 use super::{
     Resolver,
-    query::{Ctes, normalise},
+    query::Ctes,
     scope::{Output, Scope},
     unsupported,
 };
-use crate::{
-    access::Usage,
-    code::Code,
-    lineage::Lineage,
-    rejection::Rejection,
-    syntax::{decode, encode},
-};
+use crate::{access::Usage, code::Code, lineage::Lineage, rejection::Rejection, syntax::decode};
 
 impl<'a> Resolver<'a> {
     pub(super) fn select(
@@ -89,9 +83,9 @@ impl<'a> Resolver<'a> {
 
         let mut scope = self.from(from, parent, ctes)?;
         for NamedWindowDefinition(name, window) in named_window {
-            normalise(name);
+            self.normalise(name);
             match window {
-                NamedWindowExpr::NamedWindow(base) => normalise(base),
+                NamedWindowExpr::NamedWindow(base) => self.normalise(base),
                 NamedWindowExpr::WindowSpec(spec) => {
                     self.window(spec, &scope, ctes)?;
                 }
@@ -176,7 +170,7 @@ impl<'a> Resolver<'a> {
                         let expr = std::mem::replace(expr, Expr::Identifier(Ident::new("")));
                         *item = SelectItem::ExprWithAlias {
                             expr,
-                            alias: encode(&name),
+                            alias: self.encode(&name),
                         };
                     }
                     outputs.push(Output {
@@ -186,7 +180,7 @@ impl<'a> Resolver<'a> {
                     });
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
-                    normalise(alias);
+                    self.normalise(alias);
                     let (lineage, _) = self.item(expr, scope, ctes)?;
                     let name = decode(alias).into_owned();
                     outputs.push(Output {
@@ -271,8 +265,8 @@ impl<'a> Resolver<'a> {
         }
         match name.as_mut_slice() {
             [ObjectNamePart::Identifier(ident)] => {
-                normalise(ident);
-                Ok(self.fold(&decode(ident)))
+                self.normalise(ident);
+                Ok(self.key(ident))
             }
             _ => Err(unsupported("a name of this form before `.*`")),
         }

@@ -32,7 +32,9 @@ impl Resolver<'_> {
         self.view_levels = self.view_levels.max(body.resolved.levels);
         let access = &body.resolved.access;
         self.access.relations.extend(&access.relations);
-        self.access.functions.extend(&access.functions);
+        self.access
+            .functions
+            .extend(access.functions.iter().cloned());
         for column in access.columns.keys() {
             let decision = self.visible.relation(column.relation)?;
             let hidden = decision
@@ -100,7 +102,10 @@ pub(crate) fn read(
     within: &[RelationId],
     limits: &Limits,
 ) -> Result<ResolvedStatement, Rejection> {
-    debug_assert_eq!(relation.kind, RelationKind::View);
+    debug_assert!(matches!(
+        relation.kind,
+        RelationKind::View | RelationKind::Materialized
+    ));
     let Some(definition) = &relation.definition else {
         return Err(Rejection::new(
             Code::SyntaxUnsupported,

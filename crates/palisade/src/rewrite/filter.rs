@@ -13,6 +13,7 @@ use super::sql;
 use crate::{
     catalog::{Column, Relation, TypeClass},
     code::Code,
+    dialect::Dialect,
     policy::obligation::{Comparison, Literal, Operand, PatternPiece, Predicate},
     rejection::Rejection,
 };
@@ -21,10 +22,12 @@ use crate::{
 pub(super) fn expression(
     predicate: &Predicate,
     relation: &Relation,
-    functions: &mut BTreeSet<&'static str>,
+    dialect: Dialect,
+    functions: &mut BTreeSet<String>,
 ) -> Result<Expr, Rejection> {
     let mut filter = Filter {
         relation,
+        dialect,
         functions,
     };
     let parts = match predicate {
@@ -81,7 +84,8 @@ pub(super) fn columns(predicate: &Predicate, into: &mut BTreeSet<u16>) {
 
 struct Filter<'f> {
     relation: &'f Relation,
-    functions: &'f mut BTreeSet<&'static str>,
+    dialect: Dialect,
+    functions: &'f mut BTreeSet<String>,
 }
 
 impl<'f> Filter<'f> {
@@ -99,12 +103,32 @@ impl<'f> Filter<'f> {
             let class = match column.class {
                 TypeClass::Integer | TypeClass::Boolean => "integer",
                 TypeClass::Text => "text",
-                TypeClass::Number | TypeClass::Blob | TypeClass::Other => return Err(no_form()),
+                TypeClass::Number
+                | TypeClass::Decimal
+                | TypeClass::Padded
+                | TypeClass::Enum
+                | TypeClass::Uuid
+                | TypeClass::Blob
+                | TypeClass::Date
+                | TypeClass::Time
+                | TypeClass::Timestamp
+                | TypeClass::TimestampTz
+                | TypeClass::Interval
+                | TypeClass::Json
+                | TypeClass::Network
+                | TypeClass::Other => return Err(no_form()),
             };
-            self.functions.insert("typeof");
+            self.functions.insert("typeof".to_owned());
             conditions.push(Expr::InList {
-                expr: Box::new(sql::call("typeof", vec![sql::column(&column.name)])),
-                list: vec![sql::text(class), sql::text("null")],
+                expr: Box::new(sql::call(
+                    self.dialect,
+                    "typeof",
+                    vec![sql::column(self.dialect, &column.name)],
+                )),
+                list: vec![
+                    sql::text(self.dialect, class),
+                    sql::text(self.dialect, "null"),
+                ],
                 negated: false,
             });
         }
@@ -143,14 +167,15 @@ impl<'f> Filter<'f> {
             Predicate::Column(index) => {
                 let column = self.column(*index)?;
                 sql::binary(
-                    sql::column(&column.name),
+                    sql::column(self.dialect, &column.name),
                     BinaryOperator::Eq,
                     sql::integer(1),
                 )
             }
-            Predicate::Has(index) => {
-                Expr::IsNotNull(Box::new(sql::column(&self.column(*index)?.name)))
-            }
+            Predicate::Has(index) => Expr::IsNotNull(Box::new(sql::column(
+                self.dialect,
+                &self.column(*index)?.name,
+            ))),
             Predicate::Compare(left, comparison, right) => {
                 let op = match comparison {
                     Comparison::Equal => BinaryOperator::Eq,
@@ -165,16 +190,19 @@ impl<'f> Filter<'f> {
             Predicate::In(_, literals) if literals.is_empty() => sql::boolean(false),
             Predicate::In(left, literals) => Expr::InList {
                 expr: Box::new(self.operand(left)?),
-                list: literals.iter().map(literal).collect::<Result<_, _>>()?,
+                list: literals
+                    .iter()
+                    .map(|value| literal(value, self.dialect))
+                    .collect::<Result<_, _>>()?,
                 negated: false,
             },
             Predicate::Like(index, pieces) => {
-                self.functions.insert("glob");
+                self.functions.insert("glob".to_owned());
                 let column = self.column(*index)?;
                 sql::binary(
-                    sql::column(&column.name),
+                    sql::column(self.dialect, &column.name),
                     BinaryOperator::Glob,
-                    literal(&Literal::Text(glob(pieces)))?,
+                    literal(&Literal::Text(glob(pieces)), self.dialect)?,
                 )
             }
         })
@@ -184,7 +212,7 @@ impl<'f> Filter<'f> {
         match operand {
             Operand::Column(index) => {
                 let column = self.column(*index)?;
-                let name = sql::column(&column.name);
+                let name = sql::column(self.dialect, &column.name);
                 // Cedar compares strings bytewise.
                 if column.class == TypeClass::Text && column.collation != "BINARY" {
                     return Ok(Expr::Collate {
@@ -196,7 +224,7 @@ impl<'f> Filter<'f> {
                 }
                 Ok(name)
             }
-            Operand::Literal(value) => literal(value),
+            Operand::Literal(value) => literal(value, self.dialect),
         }
     }
 
@@ -213,12 +241,12 @@ fn all(mut conditions: Vec<Expr>) -> Expr {
     sql::joined(conditions, &BinaryOperator::And, true)
 }
 
-fn literal(literal: &Literal) -> Result<Expr, Rejection> {
+fn literal(literal: &Literal, dialect: Dialect) -> Result<Expr, Rejection> {
     match literal {
         Literal::Integer(value) => Ok(sql::integer(*value)),
         Literal::Boolean(value) => Ok(sql::integer(i64::from(*value))),
         Literal::Text(value) if value.contains('\0') => Err(no_form()),
-        Literal::Text(value) => Ok(sql::text(value)),
+        Literal::Text(value) => Ok(sql::text(dialect, value)),
     }
 }
 

@@ -16,9 +16,8 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 use sqlparser::ast::{Query, TableFactor, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut};
 
 use crate::{
-    catalog::{Catalog, RelationId, functions},
+    catalog::{Catalog, RelationId},
     code::Code,
-    dialect::Dialect,
     limits::Limits,
     policy::{Permit, obligation::ColumnLevel},
     rejection::Rejection,
@@ -48,7 +47,7 @@ pub struct RewrittenStatement {
     params: Vec<Value>,
     scan_plan: ScanPlan,
     engine_reads: BTreeSet<(String, String)>,
-    engine_functions: BTreeSet<&'static str>,
+    engine_functions: BTreeSet<String>,
     limits: Limits,
     policies: Vec<String>,
     sources: Vec<(String, String)>,
@@ -89,7 +88,7 @@ impl RewrittenStatement {
 
     /// The functions, folded, that the engine may call while it runs this.
     #[must_use]
-    pub fn engine_functions(&self) -> &BTreeSet<&'static str> {
+    pub fn engine_functions(&self) -> &BTreeSet<String> {
         &self.engine_functions
     }
 
@@ -175,7 +174,7 @@ fn apply(
             forms.push((reference.relation, form));
         }
     }
-    engine.table_functions(catalog.dialect());
+    engine.table_functions(catalog);
     replace_references(&mut query, &references, &forms)?;
     limit::bound(&mut query, max_rows, params)?;
 
@@ -340,7 +339,7 @@ impl VisitorMut for Replacing<'_> {
 /// What the engine will be seen to do.
 struct Engine {
     reads: BTreeSet<(String, String)>,
-    functions: BTreeSet<&'static str>,
+    functions: BTreeSet<String>,
     whole_rows: bool,
 }
 
@@ -352,17 +351,17 @@ impl Engine {
     }
 
     /// A table function's columns are reported as read, and the call is not.
-    fn table_functions(&mut self, dialect: Dialect) {
+    fn table_functions(&mut self, catalog: &Catalog) {
         let called: Vec<_> = self
             .functions
             .iter()
-            .filter_map(|name| functions::find(dialect, name))
-            .filter(|def| def.kind == functions::Kind::Table)
+            .filter_map(|uid| catalog.function(uid))
+            .filter(|def| def.kinds.table)
             .collect();
         for def in called {
-            let hidden = ["", "rowid", "json", "root"];
-            for column in functions::table_columns(def).iter().copied().chain(hidden) {
-                self.reads.insert((def.name.to_owned(), column.to_owned()));
+            let hidden = ["", "rowid", "json", "root"].map(str::to_owned);
+            for column in def.columns.iter().flatten().cloned().chain(hidden) {
+                self.reads.insert((def.name.clone(), column));
             }
         }
     }
@@ -376,7 +375,7 @@ impl Engine {
         let Some(relation) = catalog.relation(reference.relation) else {
             return;
         };
-        let table = catalog.dialect().fold(&relation.name);
+        let table = catalog.fold_relation(&relation.name);
         self.reads.insert((table.clone(), String::new()));
         let form = needs_form(reference);
         if relation.has_rowid && !form {
@@ -394,7 +393,8 @@ impl Engine {
             }
         }
         if let Some(body) = &reference.body {
-            self.functions.extend(&body.resolved.access.functions);
+            self.functions
+                .extend(body.resolved.access.functions.iter().cloned());
             self.ctes(&body.resolved.ctes);
             self.whole_rows |= body.resolved.whole_rows;
             if form {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sqlparser::ast::{
     Cte, Expr, LimitClause, Offset, OffsetRows, Query, SelectItem, TableAlias, TableAliasColumnDef,
-    With, helpers::attached_token::AttachedToken,
+    Value, With, helpers::attached_token::AttachedToken,
 };
 
 use super::{filter, mask, needs_form, replace_references, sql};
@@ -25,22 +25,24 @@ pub(super) fn form(
     catalog: &Catalog,
     fence: bool,
     in_view: bool,
-    functions: &mut BTreeSet<&'static str>,
+    functions: &mut BTreeSet<String>,
 ) -> Result<Box<Query>, Rejection> {
     let unknown = || Rejection::new(Code::Internal, "a reference of another catalog");
     let relation = catalog.relation(reference.relation).ok_or_else(unknown)?;
+    let dialect = catalog.dialect();
     let mut projection: Vec<SelectItem> = Vec::new();
     for (column, decided) in relation.columns.iter().zip(&reference.decision.columns) {
         match &decided.level {
             ColumnLevel::Plain => {
-                projection.push(SelectItem::UnnamedExpr(sql::column(&column.name)));
+                projection.push(SelectItem::UnnamedExpr(sql::column(dialect, &column.name)));
             }
             ColumnLevel::Masked(mask) => projection.push(sql::item(
+                dialect,
                 mask::expression(mask, &column.name, catalog.dialect(), functions),
                 &column.name,
             )),
             ColumnLevel::Hidden if in_view => {
-                projection.push(sql::item(sql::null(), &column.name));
+                projection.push(sql::item(dialect, sql::null(), &column.name));
             }
             ColumnLevel::Hidden => {}
         }
@@ -54,32 +56,34 @@ pub(super) fn form(
     let selection = match &reference.decision.rows {
         RowFilter::Everything => None,
         RowFilter::Nothing => Some(sql::boolean(false)),
-        RowFilter::Where(predicate) => Some(filter::expression(predicate, relation, functions)?),
+        RowFilter::Where(predicate) => {
+            Some(filter::expression(predicate, relation, dialect, functions)?)
+        }
     };
     let fenced = fence && selection.is_some();
     let mut query = match &reference.body {
         None => sql::select(
             projection,
-            sql::table(&[&relation.schema, &relation.name]),
+            sql::table(dialect, &[&relation.schema, &relation.name]),
             selection,
         ),
         Some(body) => {
             let fence = fence || body.resolved.needs_fence;
             let definition = definition(&body.resolved, catalog, fence, functions)?;
             let name = unused_name(catalog, relation.id);
-            let mut query = sql::select(projection, sql::table(&[&name]), selection);
+            let mut query = sql::select(projection, sql::table(dialect, &[&name]), selection);
             query.with = Some(With {
                 with_token: AttachedToken::empty(),
                 recursive: false,
                 cte_tables: vec![Cte {
                     alias: TableAlias {
                         explicit: false,
-                        name: encode(&name),
+                        name: encode(&name, dialect),
                         columns: relation
                             .columns
                             .iter()
                             .map(|c| TableAliasColumnDef {
-                                name: encode(&c.name),
+                                name: encode(&c.name, dialect),
                                 data_type: None,
                             })
                             .collect(),
@@ -133,7 +137,7 @@ fn definition(
     resolved: &crate::resolve::ResolvedStatement,
     catalog: &Catalog,
     fence: bool,
-    functions: &mut BTreeSet<&'static str>,
+    functions: &mut BTreeSet<String>,
 ) -> Result<Box<Query>, Rejection> {
     let mut query = resolved.query.clone();
     let mut forms: Vec<(RelationId, Box<Query>)> = Vec::new();
@@ -151,12 +155,11 @@ fn definition(
 
 /// A name that no relation has, for the view's query; folded.
 pub(super) fn unused_name(catalog: &Catalog, view: RelationId) -> String {
-    let dialect = catalog.dialect();
     let mut name = match catalog.relation(view) {
-        Some(relation) => format!("{}_view", dialect.fold(&relation.name)),
+        Some(relation) => format!("{}_view", catalog.fold_relation(&relation.name)),
         None => "view".to_owned(),
     };
-    while catalog.find(dialect.default_schema(), &name).is_some() {
+    while catalog.lookup(&name).is_some() {
         name.push('_');
     }
     name
@@ -177,6 +180,25 @@ fn barrier(dialect: Dialect) -> LimitClause {
                 value: sql::integer(0),
                 rows: OffsetRows::None,
             }),
+            limit_by: Vec::new(),
+        },
+        // OFFSET 0 keeps PostgreSQL from pulling the subquery up and from pushing conditions down
+        // (<https://www.postgresql.org/docs/current/queries-with.html>, `is_simple_subquery`).
+        Dialect::Postgres => LimitClause::LimitOffset {
+            limit: None,
+            offset: Some(Offset {
+                value: sql::integer(0),
+                rows: OffsetRows::None,
+            }),
+            limit_by: Vec::new(),
+        },
+        // A derived table with a LIMIT is materialised, and no condition is pushed into it
+        // (<https://dev.mysql.com/doc/refman/8.4/en/derived-table-optimization.html>).
+        Dialect::Mysql => LimitClause::LimitOffset {
+            limit: Some(Expr::Value(
+                Value::Number(u64::MAX.to_string(), false).into(),
+            )),
+            offset: None,
             limit_by: Vec::new(),
         },
     }

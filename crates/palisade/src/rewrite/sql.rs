@@ -8,10 +8,10 @@ use sqlparser::ast::{
     Value, helpers::attached_token::AttachedToken,
 };
 
-use crate::syntax::encode;
+use crate::{dialect::Dialect, syntax::encode};
 
-pub(super) fn column(name: &str) -> Expr {
-    Expr::Identifier(encode(name))
+pub(super) fn column(dialect: Dialect, name: &str) -> Expr {
+    Expr::Identifier(encode(name, dialect))
 }
 
 pub(super) fn integer(value: i64) -> Expr {
@@ -26,8 +26,14 @@ pub(super) fn integer(value: i64) -> Expr {
     }
 }
 
-pub(super) fn text(value: &str) -> Expr {
-    Expr::Value(Value::SingleQuotedString(value.replace('\'', "''")).into())
+/// A string literal. MySQL's sessions are pinned so that a backslash escapes.
+pub(super) fn text(dialect: Dialect, value: &str) -> Expr {
+    let quoted = value.replace('\'', "''");
+    let quoted = match dialect {
+        Dialect::Sqlite | Dialect::Postgres => quoted,
+        Dialect::Mysql => quoted.replace('\\', "\\\\"),
+    };
+    Expr::Value(Value::SingleQuotedString(quoted).into())
 }
 
 pub(super) fn boolean(value: bool) -> Expr {
@@ -79,18 +85,32 @@ pub(super) fn case(arms: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Expr {
     }
 }
 
-pub(super) fn cast_text(expr: Expr) -> Expr {
+pub(super) fn cast_text(dialect: Dialect, expr: Expr) -> Expr {
     Expr::Cast {
         kind: sqlparser::ast::CastKind::Cast,
         expr: Box::new(expr),
-        data_type: DataType::Text,
+        data_type: match dialect {
+            Dialect::Sqlite | Dialect::Postgres => DataType::Text,
+            Dialect::Mysql => DataType::Char(None),
+        },
         format: None,
     }
 }
 
-pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
+/// A call of the engine's own function `name`.
+pub(super) fn call(dialect: Dialect, name: &str, args: Vec<Expr>) -> Expr {
+    let schema = match dialect {
+        Dialect::Sqlite | Dialect::Mysql => None,
+        Dialect::Postgres => Some("pg_catalog"),
+    };
     Expr::Function(Function {
-        name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(name))]),
+        name: ObjectName(
+            schema
+                .into_iter()
+                .chain([name])
+                .map(|part| ObjectNamePart::Identifier(Ident::new(part)))
+                .collect(),
+        ),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {
@@ -128,20 +148,20 @@ pub(super) fn alias(name: Ident) -> TableAlias {
     }
 }
 
-pub(super) fn item(expr: Expr, name: &str) -> SelectItem {
+pub(super) fn item(dialect: Dialect, expr: Expr, name: &str) -> SelectItem {
     SelectItem::ExprWithAlias {
         expr,
-        alias: encode(name),
+        alias: encode(name, dialect),
     }
 }
 
 /// `schema.name`, or `name` alone.
-pub(super) fn table(parts: &[&str]) -> TableFactor {
+pub(super) fn table(dialect: Dialect, parts: &[&str]) -> TableFactor {
     TableFactor::Table {
         name: ObjectName(
             parts
                 .iter()
-                .map(|part| ObjectNamePart::Identifier(encode(part)))
+                .map(|part| ObjectNamePart::Identifier(encode(part, dialect)))
                 .collect(),
         ),
         alias: None,

@@ -4,7 +4,9 @@ use std::{any::TypeId, collections::BTreeSet};
 
 use sqlparser::{
     ast::{BinaryOperator, Expr, Statement, UnaryOperator},
-    dialect::{Dialect as ParserDialect, Precedence, SQLiteDialect},
+    dialect::{
+        Dialect as ParserDialect, MySqlDialect, PostgreSqlDialect, Precedence, SQLiteDialect,
+    },
     keywords::Keyword,
     parser::{Parser, ParserError, ParserOptions},
     tokenizer::{Token, TokenWithSpan},
@@ -16,6 +18,8 @@ use crate::dialect::Dialect;
 pub(super) fn parser_dialect(dialect: Dialect) -> &'static dyn ParserDialect {
     match dialect {
         Dialect::Sqlite => &Sqlite(SQLiteDialect {}),
+        Dialect::Postgres => &PostgreSqlDialect {},
+        Dialect::Mysql => &MySqlDialect {},
     }
 }
 

@@ -13,7 +13,7 @@ mod stack;
 pub use fingerprint::Fingerprint;
 pub(crate) use fingerprint::fingerprint;
 pub(crate) use fingerprint::words;
-pub(crate) use names::{decode, encode};
+pub(crate) use names::{decode, encode, key};
 pub(crate) use outline::{Outline, named};
 pub(crate) use parse::{ParsedQuery, parse};
 pub(crate) use print::print_stable;

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 
 use sqlparser::ast::Ident;
 
+use crate::dialect::Dialect;
+
 /// What an identifier is called, quotes undone.
 pub(crate) fn decode(ident: &Ident) -> Cow<'_, str> {
     let doubled = match ident.quote_style {
@@ -25,10 +27,15 @@ pub(crate) fn decode(ident: &Ident) -> Cow<'_, str> {
     }
 }
 
-/// An identifier that every engine mode reads as `name`: in double quotes unless it is a plain word
-/// written without them.
-pub(crate) fn encode(name: &str) -> Ident {
-    let mut ident = Ident::new(name.replace('"', "\"\""));
-    ident.quote_style = Some('"');
+/// The key by which the engine compares a column, alias or function called `ident`.
+pub(crate) fn key(ident: &Ident, dialect: Dialect) -> String {
+    dialect.fold_written(&decode(ident), ident.quote_style.is_some())
+}
+
+/// An identifier that the engine reads as `name`, exactly.
+pub(crate) fn encode(name: &str, dialect: Dialect) -> Ident {
+    let quote = dialect.quote();
+    let mut ident = Ident::new(name.replace(quote, &format!("{quote}{quote}")));
+    ident.quote_style = Some(quote);
     ident
 }

@@ -1,0 +1,224 @@
+//! The tables of built-in functions, read once.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::LazyLock,
+};
+
+use super::{FunctionDef, Kinds, Safety};
+use crate::{dialect::Dialect, ident};
+
+/// The built-in functions of one engine.
+#[derive(Debug, Default)]
+pub struct Registry {
+    functions: Vec<FunctionDef>,
+    by_name: HashMap<String, Vec<usize>>,
+    by_uid: HashMap<String, usize>,
+    /// Functions of extensions, which a database may have in any schema: by extension and name.
+    extensions: BTreeMap<(String, String), FunctionDef>,
+    /// Rows that could not be read; a test shows that there are none.
+    problems: Vec<String>,
+}
+
+impl Registry {
+    /// Every function, extensions' aside.
+    #[must_use]
+    pub fn all(&self) -> &[FunctionDef] {
+        &self.functions
+    }
+
+    /// The functions with this folded name.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = &FunctionDef> {
+        self.by_name
+            .get(name)
+            .into_iter()
+            .flatten()
+            .filter_map(|index| self.functions.get(*index))
+    }
+
+    /// The function with this id.
+    #[must_use]
+    pub fn get(&self, uid: &str) -> Option<&FunctionDef> {
+        self.functions.get(*self.by_uid.get(uid)?)
+    }
+
+    /// What is wrong with the table; empty.
+    #[must_use]
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    fn read(table: &str) -> Self {
+        let mut registry = Self::default();
+        for line in table.lines().filter(|line| !line.starts_with('#')) {
+            match row(line) {
+                Some((extension, def)) => registry.add(extension, def),
+                None => registry.problems.push(line.to_owned()),
+            }
+        }
+        registry
+    }
+
+    fn add(&mut self, extension: Option<String>, (def, exceptions): (FunctionDef, Exceptions)) {
+        if let Some(extension) = extension {
+            // An exception's class counts for the whole name: which overload is meant is not known.
+            let safety = exceptions
+                .iter()
+                .map(|(safety, _)| *safety)
+                .fold(def.safety, Safety::max);
+            let key = (extension, def.name.clone());
+            self.extensions.insert(key, FunctionDef { safety, ..def });
+            return;
+        }
+        for (safety, args) in exceptions {
+            self.push(FunctionDef {
+                uid: format!("{}/{args}", def.uid),
+                safety,
+                min_args: args,
+                max_args: Some(args),
+                ..def.clone()
+            });
+        }
+        self.push(def);
+    }
+
+    fn push(&mut self, def: FunctionDef) {
+        let index = self.functions.len();
+        self.by_name
+            .entry(def.name.clone())
+            .or_default()
+            .push(index);
+        if self.by_uid.insert(def.uid.clone(), index).is_some() {
+            self.problems.push(format!("{} stands twice", def.uid));
+        }
+        self.functions.push(def);
+    }
+}
+
+/// Classes that hold for one number of arguments only.
+type Exceptions = Vec<(Safety, u8)>;
+
+/// One line: `schema name kind safety min max out bound note`, between tabs.
+fn row(line: &str) -> Option<(Option<String>, (FunctionDef, Exceptions))> {
+    let mut fields = line.split('\t');
+    let mut next = || fields.next();
+    let (schema, name, kind, safety) = (next()?, next()?, next()?, next()?);
+    let (min, max, out, bound, note) = (next()?, next()?, next()?, next()?, next()?);
+    if next().is_some() {
+        return None;
+    }
+    let optional = |field: &str| match field {
+        "-" => Some(None),
+        number => number.parse::<u8>().ok().map(Some),
+    };
+    let columns = match out {
+        "-" => Vec::new(),
+        lists => lists
+            .split('|')
+            .map(|list| list.split(',').map(str::to_owned).collect())
+            .collect(),
+    };
+    let mut exceptions = Vec::new();
+    for word in note.split([' ', ';', ',']) {
+        if let Some((class, args)) = word.split_once(':')
+            && let Some(safety) = Safety::from_name(class)
+        {
+            exceptions.push((safety, args.parse().ok()?));
+        }
+    }
+    let extension = schema.strip_prefix('@').map(str::to_owned);
+    let schema = (schema != "-" && extension.is_none()).then(|| schema.to_owned());
+    let def = FunctionDef {
+        uid: uid(schema.as_deref(), name),
+        schema,
+        name: name.to_owned(),
+        kinds: kinds(kind)?,
+        safety: Safety::from_name(safety)?,
+        min_args: min.parse().ok()?,
+        max_args: optional(max)?,
+        columns,
+        bound: optional(bound)?,
+    };
+    Some((extension, (def, exceptions)))
+}
+
+/// The id of a function: operators spelt as functions (`->>`) stay as they are.
+pub(in crate::catalog) fn uid(schema: Option<&str>, name: &str) -> String {
+    match schema {
+        None => name.to_owned(),
+        Some(schema) => ident::qualified([schema, name]),
+    }
+}
+
+fn kinds(words: &str) -> Option<Kinds> {
+    let mut kinds = Kinds::default();
+    for word in words.split('+') {
+        let kind = match word {
+            "scalar" => &mut kinds.scalar,
+            "niladic" => &mut kinds.niladic,
+            "aggregate" => &mut kinds.aggregate,
+            "window" => &mut kinds.window,
+            "table" => &mut kinds.table,
+            "ordered" => &mut kinds.ordered,
+            "procedure" => &mut kinds.procedure,
+            _ => return None,
+        };
+        *kind = true;
+    }
+    Some(kinds)
+}
+
+/// The built-in functions of `dialect`.
+#[must_use]
+pub fn registry(dialect: Dialect) -> &'static Registry {
+    static SQLITE: LazyLock<Registry> =
+        LazyLock::new(|| Registry::read(include_str!("../../../data/functions/sqlite.tsv")));
+    static POSTGRES: LazyLock<Registry> =
+        LazyLock::new(|| Registry::read(include_str!("../../../data/functions/postgres.tsv")));
+    static MYSQL: LazyLock<Registry> =
+        LazyLock::new(|| Registry::read(include_str!("../../../data/functions/mysql.tsv")));
+    match dialect {
+        Dialect::Sqlite => &SQLITE,
+        Dialect::Postgres => &POSTGRES,
+        Dialect::Mysql => &MYSQL,
+    }
+}
+
+/// What is known of the function `name` of `extension`.
+#[must_use]
+pub fn extension(dialect: Dialect, extension: &str, name: &str) -> Option<&'static FunctionDef> {
+    registry(dialect)
+        .extensions
+        .get(&(extension.to_owned(), name.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_read() {
+        for dialect in Dialect::ALL {
+            assert_eq!(registry(dialect).problems(), [""; 0], "{dialect}");
+        }
+        let lower = registry(Dialect::Sqlite).get("lower");
+        assert!(lower.is_some_and(|def| def.kinds == Kinds::SCALAR && def.takes(1)));
+    }
+
+    #[test]
+    fn table_functions_have_columns() {
+        for def in registry(Dialect::Sqlite).all() {
+            assert_eq!(def.kinds.table, !def.columns.is_empty(), "{}", def.uid);
+        }
+    }
+
+    #[test]
+    fn a_number_of_arguments_may_be_worse_than_the_name() {
+        let table = "s\tf\tscalar\tpure\t1\t3\t-\t-\tdynamic-sql:2 since=16\n";
+        let registry = Registry::read(table);
+        assert_eq!(registry.problems(), [""; 0]);
+        let class = |uid| registry.get(uid).map(|def| def.safety);
+        assert_eq!(class("s.f"), Some(Safety::Pure));
+        assert_eq!(class("s.f/2"), Some(Safety::DynamicSql));
+    }
+}

@@ -1,0 +1,215 @@
+//! Types: what values of a column are like, and the types and operators a database adds.
+
+use crate::dialect::Dialect;
+
+/// A class of types whose values compare among themselves without conversion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TypeClass {
+    /// Whole numbers.
+    Integer,
+    /// Floating-point numbers; any number on SQLite.
+    Number,
+    /// Exact decimal numbers.
+    Decimal,
+    /// Booleans; on SQLite, integers declared BOOLEAN.
+    Boolean,
+    /// Character strings.
+    Text,
+    /// Character strings whose trailing blanks do not count (`character(n)`).
+    Padded,
+    /// One of a list of names.
+    Enum,
+    /// UUIDs.
+    Uuid,
+    /// Bytes.
+    Blob,
+    /// Days.
+    Date,
+    /// Times of day.
+    Time,
+    /// Points in time without a zone.
+    Timestamp,
+    /// Points in time.
+    TimestampTz,
+    /// Lengths of time.
+    Interval,
+    /// JSON.
+    Json,
+    /// Network addresses.
+    Network,
+    /// Anything else, or no declared type.
+    Other,
+}
+
+impl TypeClass {
+    /// The class of a type by its name, as the engine's catalog spells it: `format_type` on PostgreSQL,
+    /// `COLUMN_TYPE` on MySQL. Types that a database adds are of the class [`Other`](Self::Other); whoever knows an
+    /// enum for one says so.
+    #[must_use]
+    pub fn of(dialect: Dialect, type_name: &str) -> Self {
+        match dialect {
+            Dialect::Sqlite => sqlite(type_name),
+            Dialect::Postgres => postgres(type_name),
+            Dialect::Mysql => mysql(type_name),
+        }
+    }
+}
+
+/// The rules of column affinity (<https://www.sqlite.org/datatype3.html#determination_of_column_affinity>), except that types
+/// which say boolean or date are told apart from numbers.
+fn sqlite(type_name: &str) -> TypeClass {
+    let name = type_name.to_ascii_uppercase();
+    let has = |part: &str| name.contains(part);
+    if name.is_empty() {
+        TypeClass::Other
+    } else if has("INT") {
+        TypeClass::Integer
+    } else if has("CHAR") || has("CLOB") || has("TEXT") {
+        TypeClass::Text
+    } else if has("BLOB") {
+        TypeClass::Blob
+    } else if has("REAL") || has("FLOA") || has("DOUB") {
+        TypeClass::Number
+    } else if has("BOOL") {
+        TypeClass::Boolean
+    } else if has("DATE") || has("TIME") || name == "ANY" {
+        TypeClass::Other
+    } else {
+        TypeClass::Number
+    }
+}
+
+/// The name without `(…)`, and whether it is an array's.
+fn bare(type_name: &str) -> (String, bool) {
+    let name = type_name.trim().to_ascii_lowercase();
+    let array = name.ends_with(']');
+    let mut out = String::with_capacity(name.len());
+    let mut depth = 0usize;
+    for c in name.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            other if depth == 0 => out.push(other),
+            _ => {}
+        }
+    }
+    let words: Vec<&str> = out.split_whitespace().collect();
+    (words.join(" "), array)
+}
+
+fn postgres(type_name: &str) -> TypeClass {
+    let (name, array) = bare(type_name);
+    if array {
+        return TypeClass::Other;
+    }
+    match name.strip_prefix("pg_catalog.").unwrap_or(&name) {
+        "smallint" | "integer" | "bigint" | "int2" | "int4" | "int8" | "int" => TypeClass::Integer,
+        "real" | "double precision" | "float4" | "float8" | "float" => TypeClass::Number,
+        "numeric" | "decimal" => TypeClass::Decimal,
+        "boolean" | "bool" => TypeClass::Boolean,
+        "text" | "character varying" | "varchar" | "name" => TypeClass::Text,
+        "character" | "char" | "bpchar" | "\"char\"" => TypeClass::Padded,
+        "uuid" => TypeClass::Uuid,
+        "bytea" => TypeClass::Blob,
+        "date" => TypeClass::Date,
+        "time" | "time without time zone" | "time with time zone" | "timetz" => TypeClass::Time,
+        "timestamp" | "timestamp without time zone" => TypeClass::Timestamp,
+        "timestamptz" | "timestamp with time zone" => TypeClass::TimestampTz,
+        "interval" => TypeClass::Interval,
+        "json" | "jsonb" => TypeClass::Json,
+        "inet" | "cidr" | "macaddr" | "macaddr8" => TypeClass::Network,
+        _ => TypeClass::Other,
+    }
+}
+
+fn mysql(type_name: &str) -> TypeClass {
+    let (name, _) = bare(type_name);
+    match name.split(' ').next().unwrap_or_default() {
+        "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" | "year" => {
+            TypeClass::Integer
+        }
+        "float" | "double" | "real" => TypeClass::Number,
+        "decimal" | "numeric" | "dec" | "fixed" => TypeClass::Decimal,
+        "bool" | "boolean" => TypeClass::Integer,
+        "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext" => TypeClass::Text,
+        "enum" | "set" => TypeClass::Enum,
+        "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" => TypeClass::Blob,
+        "date" => TypeClass::Date,
+        "time" => TypeClass::Time,
+        "datetime" => TypeClass::Timestamp,
+        "timestamp" => TypeClass::TimestampTz,
+        "json" => TypeClass::Json,
+        "uuid" => TypeClass::Uuid,
+        "inet4" | "inet6" => TypeClass::Network,
+        _ => TypeClass::Other,
+    }
+}
+
+/// A type that a database adds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypeDef {
+    /// The schema it is in.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: TypeKind,
+    /// The extension it came with.
+    pub extension: Option<String>,
+}
+
+/// What a type is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TypeKind {
+    /// One of a list of names.
+    Enum,
+    /// A base type with a condition, which may call functions.
+    Domain {
+        /// The type it narrows, as `format_type` spells it.
+        base: String,
+    },
+    /// A row type: names and types of its columns.
+    Composite(Vec<(String, String)>),
+    /// A range or multirange.
+    Range,
+    /// A type with input and output functions of its own.
+    Base,
+}
+
+/// An operator that a database adds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperatorDef {
+    /// The schema it is in.
+    pub schema: String,
+    /// Its symbol.
+    pub name: String,
+    /// The id of the function behind it, `schema.name`.
+    pub function: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_have_classes() {
+        for (dialect, name, class) in [
+            (Dialect::Postgres, "character varying(20)", TypeClass::Text),
+            (Dialect::Postgres, "character(3)", TypeClass::Padded),
+            (
+                Dialect::Postgres,
+                "timestamp(3) with time zone",
+                TypeClass::TimestampTz,
+            ),
+            (Dialect::Postgres, "numeric(10,2)", TypeClass::Decimal),
+            (Dialect::Postgres, "integer[]", TypeClass::Other),
+            (Dialect::Postgres, "public.mood", TypeClass::Other),
+            (Dialect::Mysql, "int(10) unsigned", TypeClass::Integer),
+            (Dialect::Mysql, "enum('a b','c')", TypeClass::Enum),
+            (Dialect::Mysql, "varchar(5)", TypeClass::Text),
+            (Dialect::Sqlite, "VARCHAR(5)", TypeClass::Text),
+        ] {
+            assert_eq!(TypeClass::of(dialect, name), class, "{name}");
+        }
+    }
+}
