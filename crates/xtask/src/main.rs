@@ -1,6 +1,7 @@
 //! Development tasks: `cargo xtask test` is everything that must pass before a change lands.
 
 mod clients;
+mod functions;
 mod licences;
 mod run;
 mod test;
@@ -15,6 +16,7 @@ Tasks:
   bench           criterion benches, each beside its baseline, and their ratios
   fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
   measure         start to first answer and memory of `palisade serve`
+  functions       brings the tables of functions in step with running servers; says what is new
 
 Example:
   cargo xtask test";
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
         Some("bench") => run::cargo(&["bench", "--package", "palisade-benches"]),
         Some("fuzz") => test::fuzz(args.next().as_deref().unwrap_or("60")),
         Some("measure") => clients::measure(),
+        Some("functions") => functions::run(args.collect()),
         Some("help" | "--help" | "-h") | None => {
             println!("{HELP}");
             return ExitCode::SUCCESS;
