@@ -1,6 +1,7 @@
 //! Development tasks: `cargo xtask test` is everything that must pass before a change lands.
 
 mod clients;
+mod eval;
 mod licences;
 mod run;
 mod test;
@@ -14,6 +15,7 @@ Tasks:
   test            formatting, lints, licences, every test, and real MCP clients; installs what is missing
   bench           criterion benches, each beside its baseline, and their ratios
   fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
+  eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more
   measure         start to first answer and memory of `palisade serve`
 
 Example:
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
         Some("test") => test::all(),
         Some("bench") => run::cargo(&["bench", "--package", "palisade-benches"]),
         Some("fuzz") => test::fuzz(args.next().as_deref().unwrap_or("60")),
+        Some("eval") => eval::run(args),
         Some("measure") => clients::measure(),
         Some("help" | "--help" | "-h") | None => {
             println!("{HELP}");
