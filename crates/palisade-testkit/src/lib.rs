@@ -2,3 +2,4 @@
 
 pub mod fixture;
 pub mod properties;
+pub mod servers;

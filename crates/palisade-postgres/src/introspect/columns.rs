@@ -1,0 +1,102 @@
+//! Columns of relations and of row types.
+
+use std::collections::HashMap;
+
+use palisade::ident;
+use tokio_postgres::Client;
+
+use super::{IntrospectError, read::USER_SCHEMA};
+
+/// The columns of every relation and composite type that people made, by the relation's oid.
+pub(super) struct Columns {
+    by_relation: HashMap<u32, Vec<ColumnFacts>>,
+}
+
+/// A row of `pg_attribute`.
+pub(super) struct ColumnFacts {
+    /// `attnum`, which counts dropped columns too.
+    pub(super) number: i16,
+    pub(super) name: String,
+    pub(super) type_oid: u32,
+    /// As `format_type` spells it without its modifier.
+    pub(super) bare_type: String,
+    /// As `format_type` spells it, with its modifier.
+    pub(super) type_name: String,
+    pub(super) not_null: bool,
+    /// Empty, or a collation under which different bytes can be equal.
+    pub(super) collation: String,
+    pub(super) generated: Option<String>,
+}
+
+impl Columns {
+    pub(super) async fn read(client: &Client) -> Result<Self, IntrospectError> {
+        let sql = format!(
+            "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, \
+                    pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull, \
+                    cn.nspname, co.collname, \
+                    CASE WHEN a.attgenerated <> '' THEN pg_catalog.pg_get_expr(g.adbin, g.adrelid) END, \
+                    pg_catalog.format_type(a.atttypid, NULL) \
+             FROM pg_catalog.pg_attribute a \
+             JOIN pg_catalog.pg_class c ON c.oid = a.attrelid \
+             JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+             LEFT JOIN pg_catalog.pg_collation co ON co.oid = a.attcollation AND NOT co.collisdeterministic \
+             LEFT JOIN pg_catalog.pg_namespace cn ON cn.oid = co.collnamespace \
+             LEFT JOIN pg_catalog.pg_attrdef g ON g.adrelid = a.attrelid AND g.adnum = a.attnum \
+             WHERE a.attnum > 0 AND NOT a.attisdropped \
+               AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'c') AND {USER_SCHEMA} \
+             ORDER BY a.attrelid, a.attnum"
+        );
+        let mut by_relation: HashMap<u32, Vec<ColumnFacts>> = HashMap::new();
+        for row in client.query_typed(&sql, &[]).await? {
+            let collation = match (
+                row.try_get::<_, Option<&str>>(6)?,
+                row.try_get::<_, Option<&str>>(7)?,
+            ) {
+                (Some(schema), Some(name)) => ident::qualified([schema, name]),
+                (Some(_), None) | (None, Some(_)) | (None, None) => String::new(),
+            };
+            by_relation
+                .entry(row.try_get(0)?)
+                .or_default()
+                .push(ColumnFacts {
+                    number: row.try_get(1)?,
+                    name: row.try_get(2)?,
+                    type_oid: row.try_get(3)?,
+                    bare_type: row.try_get(9)?,
+                    type_name: row.try_get(4)?,
+                    not_null: row.try_get(5)?,
+                    collation,
+                    generated: row.try_get(8)?,
+                });
+        }
+        Ok(Self { by_relation })
+    }
+
+    /// Those of `relation`, in order; none for one that is not there.
+    pub(super) fn of(&self, relation: u32) -> &[ColumnFacts] {
+        self.by_relation.get(&relation).map_or(&[], Vec::as_slice)
+    }
+
+    /// Names of the columns of `relation` with these numbers.
+    pub(super) fn names(
+        &self,
+        relation: u32,
+        numbers: &[i16],
+    ) -> Result<Vec<String>, IntrospectError> {
+        let columns = self.of(relation);
+        numbers
+            .iter()
+            .map(|number| {
+                columns
+                    .iter()
+                    .find(|column| column.number == *number)
+                    .map(|column| column.name.clone())
+                    .ok_or_else(|| {
+                        IntrospectError::Inconsistent(format!(
+                            "a key names column {number} of relation {relation}, which is not there"
+                        ))
+                    })
+            })
+            .collect()
+    }
+}

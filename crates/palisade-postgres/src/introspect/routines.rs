@@ -1,0 +1,220 @@
+//! Functions, aggregates, procedures and operators of the database.
+
+use std::collections::BTreeMap;
+
+use palisade::{
+    catalog::{OperatorDef, RoutineDef, functions::Kinds},
+    ident,
+};
+use tokio_postgres::{Client, Row};
+
+use super::{IntrospectError, columns::Columns, read::USER_SCHEMA};
+
+/// Every routine, one for each schema and name.
+pub(super) async fn routines(
+    client: &Client,
+    columns: &Columns,
+) -> Result<Vec<RoutineDef>, IntrospectError> {
+    let sql = format!(
+        "SELECT n.nspname, p.proname, p.prokind::text, p.proretset, p.pronargs, p.pronargdefaults, \
+                p.provariadic <> 0, g.aggkind::text, g.aggnumdirectargs, \
+                p.proargmodes::text[], p.proargnames, t.typrelid, e.extname \
+         FROM pg_catalog.pg_proc p \
+         JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
+         JOIN pg_catalog.pg_type t ON t.oid = p.prorettype \
+         LEFT JOIN pg_catalog.pg_aggregate g ON g.aggfnoid = p.oid \
+         LEFT JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass \
+              AND d.objid = p.oid AND d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass \
+              AND d.deptype = 'e' \
+         LEFT JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid \
+         WHERE {USER_SCHEMA} \
+           AND p.prorettype NOT IN ('pg_catalog.trigger'::pg_catalog.regtype, \
+                                    'pg_catalog.event_trigger'::pg_catalog.regtype) \
+         ORDER BY n.nspname, p.proname, p.oid"
+    );
+    let mut groups: BTreeMap<(String, String), Group> = BTreeMap::new();
+    for row in client.query_typed(&sql, &[]).await? {
+        let key = (row.try_get(0)?, row.try_get(1)?);
+        let overload = Overload::read(&row, columns)?;
+        match groups.get_mut(&key) {
+            Some(group) => group.add(overload),
+            None => {
+                groups.insert(key, Group::new(overload));
+            }
+        }
+    }
+    Ok(groups
+        .into_iter()
+        .map(|((schema, name), group)| RoutineDef {
+            schema,
+            name,
+            kinds: group.kinds,
+            extension: group.extension,
+            min_args: group.min_args,
+            max_args: group.max_args,
+            columns: group.columns,
+        })
+        .collect())
+}
+
+/// One row of `pg_proc`.
+struct Overload {
+    kinds: Kinds,
+    extension: Option<String>,
+    min_args: u8,
+    /// `None` for any number.
+    max_args: Option<u8>,
+    /// Of its result, where that is a row whose columns are known.
+    columns: Vec<String>,
+}
+
+impl Overload {
+    fn read(row: &Row, columns: &Columns) -> Result<Self, IntrospectError> {
+        let name: &str = row.try_get(1)?;
+        let kind: String = row.try_get(2)?;
+        let returns_set: bool = row.try_get(3)?;
+        let variadic: bool = row.try_get(6)?;
+        let aggregate: Option<String> = row.try_get(7)?;
+        let mut kinds = Kinds::default();
+        let mut args: i16 = row.try_get(4)?;
+        let mut optional: i16 = row.try_get(5)?;
+        match (kind.as_str(), aggregate.as_deref()) {
+            ("f", _) if returns_set => kinds.table = true,
+            ("f", _) => kinds.scalar = true,
+            ("a", Some("n")) => kinds.aggregate = true,
+            ("a", Some("o" | "h")) => {
+                kinds.ordered = true;
+                // What stands in WITHIN GROUP is no argument of the call.
+                args = row.try_get::<_, Option<i16>>(8)?.unwrap_or_default();
+                optional = i16::from(variadic);
+            }
+            ("w", _) => kinds.window = true,
+            ("p", _) => kinds.procedure = true,
+            (kind, _) => {
+                return Err(IntrospectError::Inconsistent(format!(
+                    "function `{name}` is of the unknown kind `{kind}`"
+                )));
+            }
+        }
+        let count = |n: i16| u8::try_from(n.max(0)).unwrap_or(u8::MAX);
+        Ok(Self {
+            kinds,
+            extension: row.try_get(12)?,
+            min_args: count(args.saturating_sub(optional)),
+            max_args: (!variadic).then(|| count(args)),
+            columns: out_columns(row, columns)?,
+        })
+    }
+}
+
+/// The columns a call gives in `FROM`: its OUT and TABLE parameters, or those of the row type that it
+/// returns.
+fn out_columns(row: &Row, columns: &Columns) -> Result<Vec<String>, IntrospectError> {
+    let modes: Option<Vec<String>> = row.try_get(9)?;
+    let names: Option<Vec<String>> = row.try_get(10)?;
+    let names = names.unwrap_or_default();
+    let out: Vec<String> = modes
+        .unwrap_or_default()
+        .iter()
+        .enumerate()
+        .filter(|(_, mode)| matches!(mode.as_str(), "o" | "b" | "t"))
+        .map(|(i, _)| names.get(i).cloned().unwrap_or_default())
+        .collect();
+    if out.len() > 1 {
+        // As `build_function_result_tupdesc_d` names what has no name.
+        return Ok(out
+            .into_iter()
+            .enumerate()
+            .map(|(i, name)| match name.as_str() {
+                "" => format!("column{}", i + 1),
+                _ => name,
+            })
+            .collect());
+    }
+    if let [only] = out.as_slice() {
+        // One is no row; its name, where it has one, is the column's.
+        return Ok(out.iter().filter(|_| !only.is_empty()).cloned().collect());
+    }
+    let relation: u32 = row.try_get(11)?;
+    Ok(columns
+        .of(relation)
+        .iter()
+        .map(|column| column.name.clone())
+        .collect())
+}
+
+/// Overloads of one name.
+struct Group {
+    kinds: Kinds,
+    extension: Option<String>,
+    min_args: u8,
+    max_args: Option<u8>,
+    columns: Vec<Vec<String>>,
+}
+
+impl Group {
+    fn new(first: Overload) -> Self {
+        Self {
+            kinds: first.kinds,
+            extension: first.extension,
+            min_args: first.min_args,
+            max_args: first.max_args,
+            columns: (!first.columns.is_empty())
+                .then_some(first.columns)
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    fn add(&mut self, other: Overload) {
+        let Kinds {
+            scalar,
+            niladic,
+            aggregate,
+            window,
+            table,
+            ordered,
+            procedure,
+        } = other.kinds;
+        self.kinds.scalar |= scalar;
+        self.kinds.niladic |= niladic;
+        self.kinds.aggregate |= aggregate;
+        self.kinds.window |= window;
+        self.kinds.table |= table;
+        self.kinds.ordered |= ordered;
+        self.kinds.procedure |= procedure;
+        if self.extension != other.extension {
+            self.extension = None;
+        }
+        self.min_args = self.min_args.min(other.min_args);
+        self.max_args = match (self.max_args, other.max_args) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            (Some(_), None) | (None, Some(_)) | (None, None) => None,
+        };
+        if !other.columns.is_empty() && !self.columns.contains(&other.columns) {
+            self.columns.push(other.columns);
+        }
+    }
+}
+
+/// Every operator that people made; one that is only declared cannot be used.
+pub(super) async fn operators(client: &Client) -> Result<Vec<OperatorDef>, IntrospectError> {
+    let sql = format!(
+        "SELECT DISTINCT n.nspname, o.oprname, pn.nspname, p.proname \
+         FROM pg_catalog.pg_operator o \
+         JOIN pg_catalog.pg_namespace n ON n.oid = o.oprnamespace \
+         JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode \
+         JOIN pg_catalog.pg_namespace pn ON pn.oid = p.pronamespace \
+         WHERE {USER_SCHEMA} \
+         ORDER BY 1, 2, 3, 4"
+    );
+    let mut operators = Vec::new();
+    for row in client.query_typed(&sql, &[]).await? {
+        operators.push(OperatorDef {
+            schema: row.try_get(0)?,
+            name: row.try_get(1)?,
+            function: ident::qualified([row.try_get(2)?, row.try_get(3)?]),
+        });
+    }
+    Ok(operators)
+}

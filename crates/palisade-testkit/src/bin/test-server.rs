@@ -1,0 +1,39 @@
+//! A throw-away server by hand, and for the test that servers die with their process:
+//! `cargo run --package palisade-testkit --bin test-server postgres` prints its process id, folder
+//! and URL, one a line, and runs until standard input ends.
+
+use std::{
+    io::{Read as _, Write as _},
+    process::ExitCode,
+};
+
+use palisade_testkit::servers::{MariaDbServer, PostgresServer, Server, ServerError};
+
+fn main() -> ExitCode {
+    let shared: fn() -> Result<&'static Server, ServerError> =
+        match std::env::args().nth(1).as_deref() {
+            Some("postgres") => || PostgresServer::shared().map(|server| &**server),
+            Some("mariadb") => || MariaDbServer::shared().map(|server| &**server),
+            Some(_) | None => {
+                eprintln!("usage: test-server postgres|mariadb");
+                return ExitCode::from(2);
+            }
+        };
+    let server = match shared() {
+        Ok(server) => server,
+        Err(why) => {
+            eprintln!("test-server: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let url = server.url("");
+    println!(
+        "{}\n{}\n{url}",
+        server.process_id(),
+        server.folder().display()
+    );
+    // Whoever reads this may have gone; then standard input ends, too.
+    let _ = std::io::stdout().flush();
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    ExitCode::SUCCESS
+}

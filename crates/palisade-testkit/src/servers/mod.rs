@@ -1,0 +1,105 @@
+//! Real database servers for tests: started in a temporary folder on a free port of 127.0.0.1, and
+//! gone, process and folder, when they are dropped or when the test process ends in any way.
+//!
+//! A test binary shares one server and gives each test a database:
+//!
+//! ```no_run
+//! # use palisade_testkit::servers::{PostgresServer, ServerError};
+//! # fn main() -> Result<(), ServerError> {
+//! let server = PostgresServer::shared()?;
+//! let database = server.fresh_database("masks")?;
+//! server.load(&database, "CREATE TABLE t (a int); INSERT INTO t VALUES (1);")?.clean()?;
+//! assert_eq!(server.query(&database, "SELECT a FROM t")?, "1");
+//! let url = server.url(&database);
+//! # let _ = url;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The programs are those of the machine or what `cargo xtask test` fetched; a test that cannot have
+//! its server fails. Nobody needs a password: these servers hold nothing, live for seconds and
+//! listen on this machine only.
+
+mod account;
+mod error;
+mod find;
+mod mysql;
+mod postgres;
+mod process;
+mod server;
+mod template;
+
+use std::{ops::Deref, sync::OnceLock};
+
+pub use self::{
+    error::ServerError,
+    server::{Loaded, Script, Server},
+};
+
+/// PostgreSQL 15 or later. Durability and autovacuum are off, the locale is `C`, the encoding UTF-8.
+#[derive(Debug)]
+pub struct PostgresServer(Server);
+
+/// MariaDB 10.11 or later. No binary log, no performance schema, utf8mb4, `LOAD DATA LOCAL` off.
+#[derive(Debug)]
+pub struct MariaDbServer(Server);
+
+impl PostgresServer {
+    /// Starts a server of its own.
+    ///
+    /// # Errors
+    /// If PostgreSQL is not installed or does not start.
+    pub fn start() -> Result<Self, ServerError> {
+        Server::start(postgres::installed()?).map(Self)
+    }
+
+    /// The server that all tests of this binary share; it ends with the process.
+    ///
+    /// # Errors
+    /// As [`PostgresServer::start`]; the first failure is remembered.
+    pub fn shared() -> Result<&'static Self, ServerError> {
+        static SERVER: OnceLock<Result<PostgresServer, ServerError>> = OnceLock::new();
+        SERVER
+            .get_or_init(Self::start)
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+}
+
+impl MariaDbServer {
+    /// Starts a server of its own.
+    ///
+    /// # Errors
+    /// If MariaDB is not installed or does not start.
+    pub fn start() -> Result<Self, ServerError> {
+        Server::start(mysql::mariadb()?).map(Self)
+    }
+
+    /// The server that all tests of this binary share; it ends with the process.
+    ///
+    /// # Errors
+    /// As [`MariaDbServer::start`]; the first failure is remembered.
+    pub fn shared() -> Result<&'static Self, ServerError> {
+        static SERVER: OnceLock<Result<MariaDbServer, ServerError>> = OnceLock::new();
+        SERVER
+            .get_or_init(Self::start)
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+}
+
+impl Deref for PostgresServer {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.0
+    }
+}
+
+impl Deref for MariaDbServer {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.0
+    }
+}

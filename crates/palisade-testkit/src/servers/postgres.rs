@@ -1,0 +1,126 @@
+//! PostgreSQL.
+
+use std::{fs, process::Command};
+
+use super::{
+    error::ServerError,
+    find::{Kind, Programs},
+    process::Stop,
+    server::{Engine, Home, OnError},
+};
+
+/// The PostgreSQL of this machine, or the one unpacked under the target folder.
+pub(super) fn installed() -> Result<Box<dyn Engine>, ServerError> {
+    let kind = Kind::Postgres;
+    match kind.find() {
+        Some(programs) => Ok(Box::new(Postgres { programs })),
+        None => Err(ServerError::Missing {
+            name: kind.name(),
+            command: kind.command(),
+        }),
+    }
+}
+
+#[derive(Debug)]
+struct Postgres {
+    programs: Programs,
+}
+
+impl Engine for Postgres {
+    fn version(&self) -> &str {
+        &self.programs.version
+    }
+
+    fn accounts(&self) -> &'static [&'static str] {
+        &["postgres"]
+    }
+
+    fn initialise(&self, home: &Home) -> Command {
+        let mut command = self.programs.command(&self.programs.initialise);
+        command.arg("--pgdata").arg(home.data()).args([
+            "--username=postgres",
+            "--auth=trust",
+            "--no-sync",
+            "--no-instructions",
+            "--locale=C",
+            "--encoding=UTF8",
+        ]);
+        command
+    }
+
+    fn serve(&self, home: &Home, port: u16) -> Command {
+        let mut command = self.programs.command(&self.programs.server);
+        command
+            .arg("-D")
+            .arg(home.data())
+            .arg("-k")
+            .arg(home.path())
+            .arg("-p")
+            .arg(port.to_string());
+        for setting in [
+            "listen_addresses=127.0.0.1",
+            "fsync=off",
+            "synchronous_commit=off",
+            "full_page_writes=off",
+            "autovacuum=off",
+            // In the data folder, which is removed, rather than in /dev/shm, which stays.
+            "dynamic_shared_memory_type=mmap",
+        ] {
+            command.arg("-c").arg(setting);
+        }
+        command
+    }
+
+    fn stop(&self) -> Stop {
+        Stop::Quit
+    }
+
+    fn ready(&self, home: &Home) -> bool {
+        // Its last line is the state, `starting` or `ready` (src/include/utils/pidfile.h).
+        fs::read_to_string(home.data().join("postmaster.pid"))
+            .is_ok_and(|text| text.lines().nth(7).map(str::trim) == Some("ready"))
+    }
+
+    fn client(&self, port: u16, user: &str, database: &str, errors: OnError) -> Command {
+        let mut command = self.programs.command(&self.programs.client);
+        command
+            .args(["--no-psqlrc", "--quiet", "--no-align", "--tuples-only"])
+            .args(["--field-separator", "\t", "--host=127.0.0.1"])
+            .arg(format!("--port={port}"))
+            .arg(format!("--username={user}"))
+            // As a name: `--dbname` would read `a=b` or a URL as a connection string.
+            .env("PGDATABASE", database)
+            .env("PGCLIENTENCODING", "UTF8")
+            .arg(match errors {
+                OnError::Stop => "--set=ON_ERROR_STOP=1",
+                OnError::GoOn => "--set=ON_ERROR_STOP=0",
+            })
+            // With a file, failures have line numbers.
+            .arg("--file=-");
+        command
+    }
+
+    fn is_failure(&self, line: &str) -> bool {
+        // `psql:<stdin>:3: ERROR:  …` is the server's, `psql:<stdin>:3: error: …` psql's own.
+        line.starts_with("psql:")
+            && [" ERROR: ", " FATAL: ", " PANIC: ", " error: "]
+                .iter()
+                .any(|mark| line.contains(mark))
+    }
+
+    fn scheme(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn superuser(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn first_database(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn quote(&self, name: &str) -> String {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
+}
