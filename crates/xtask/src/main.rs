@@ -1,6 +1,8 @@
 //! Development tasks: `cargo xtask test` is everything that must pass before a change lands.
 
 mod clients;
+mod eval;
+mod functions;
 mod licences;
 mod run;
 mod test;
@@ -14,7 +16,9 @@ Tasks:
   test            formatting, lints, licences, every test, and real MCP clients; installs what is missing
   bench           criterion benches, each beside its baseline, and their ratios
   fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
+  eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more
   measure         start to first answer and memory of `palisade serve`
+  functions       brings the tables of functions in step with running servers; says what is new
 
 Example:
   cargo xtask test";
@@ -25,7 +29,9 @@ fn main() -> ExitCode {
         Some("test") => test::all(),
         Some("bench") => run::cargo(&["bench", "--package", "palisade-benches"]),
         Some("fuzz") => test::fuzz(args.next().as_deref().unwrap_or("60")),
+        Some("eval") => eval::run(args),
         Some("measure") => clients::measure(),
+        Some("functions") => functions::run(args.collect()),
         Some("help" | "--help" | "-h") | None => {
             println!("{HELP}");
             return ExitCode::SUCCESS;

@@ -13,6 +13,7 @@ mod filter;
 #[cfg(test)]
 mod fixture;
 mod lint;
+mod literal;
 mod literals;
 mod load;
 #[cfg(test)]

@@ -67,7 +67,7 @@ pub enum Predicate {
     Compare(Operand, Comparison, Operand),
     /// The operand is one of the literals; false for an empty list.
     In(Operand, Vec<Literal>),
-    /// A bytewise pattern match of a text column: literal pieces with `*` between them.
+    /// A bytewise pattern match of the text of a column: literal pieces with `*` between them.
     Like(u16, Vec<PatternPiece>),
 }
 
@@ -89,9 +89,14 @@ pub enum Literal {
     Boolean(bool),
     /// Cedar `String`.
     Text(String),
+    /// Cedar `decimal`, in ten-thousandths.
+    Decimal(i64),
+    /// Cedar `datetime`, in milliseconds from 1970-01-01T00:00:00Z, within the years 1 to 9999.
+    Datetime(i64),
 }
 
-/// How two operands are compared. Order comparisons exist for integers only, as in Cedar.
+/// How two operands are compared. Order comparisons exist for integers, decimals and points in time,
+/// as in Cedar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// `==`

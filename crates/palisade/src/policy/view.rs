@@ -415,6 +415,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        catalog::functions,
         dialect::Dialect,
         policy::{
             ColumnFlow, PolicySet,
