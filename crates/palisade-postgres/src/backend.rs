@@ -17,6 +17,7 @@ use tokio_postgres::Client;
 use crate::{
     config::PostgresConfig,
     connect::{ConnectError, Connector},
+    examine,
     execute::{self, Features, Task},
     fault,
     introspect::{self, IntrospectError},
@@ -51,11 +52,17 @@ impl PostgresBackend {
     /// drive input, output and time.
     ///
     /// # Errors
-    /// If the database cannot be reached or its catalog cannot be read.
+    /// If the database cannot be reached, the account is a superuser whom
+    /// [`accept_superuser`](PostgresConfig::accept_superuser) does not admit, or the catalog cannot be read.
     pub async fn connect(config: PostgresConfig) -> Result<Self, ConnectError> {
         let pool = Pool::new(Connector::new(&config), config.size, Handle::current());
         let lease = lease(&pool).await?;
         let client = client(&lease)?;
+        if !config.accepts_superuser
+            && let Some(role) = examine::superuser(client).await?
+        {
+            return Err(ConnectError::Superuser(role));
+        }
         let features = Features::read(client).await?;
         let (catalog, schema) = read(client).await?;
         lease.give_back().await;

@@ -26,6 +26,12 @@ pub enum ConnectError {
     /// The catalog cannot be read.
     #[error(transparent)]
     Introspect(#[from] IntrospectError),
+    /// The account is a superuser, or a member of this role, which is one.
+    #[error(
+        "the account has the rights of superuser `{0}`, whom hardly any lock of the server's stops; log in as \
+         an account that may only read"
+    )]
+    Superuser(String),
     /// Another reason.
     #[error("{0}")]
     Refused(String),

@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+mod examine;
 mod locks;
 mod pool;
 mod schema;
