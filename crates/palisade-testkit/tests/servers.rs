@@ -11,6 +11,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
+    ops::Deref,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -18,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use palisade_testkit::servers::{MariaDbServer, PostgresServer, Server, ServerError};
+use palisade_testkit::servers::{MariaDbServer, MySqlServer, PostgresServer, Server, ServerError};
 
 /// Ids of living processes that work in `folder`. Every process of a server does.
 fn processes_in(folder: &Path) -> Vec<String> {
@@ -58,6 +59,15 @@ fn lives(process: u32) -> bool {
         let state = stat.rsplit(')').next().unwrap().trim_start();
         !state.starts_with('Z')
     })
+}
+
+/// Stopping leaves neither a process nor a folder, at once.
+fn leaves_nothing(server: impl Deref<Target = Server>) {
+    let (process, folder) = (server.process_id(), server.folder().to_path_buf());
+    assert!(!processes_in(&folder).is_empty());
+    drop(server);
+    assert_eq!(processes_in(&folder), Vec::<String>::new());
+    assert!(!folder.exists() && !lives(process));
 }
 
 /// What holds for every product, from start to stop.
@@ -144,13 +154,9 @@ fn postgres_from_start_to_stop() {
             .unwrap(),
         "1\tx;y\n2\t"
     );
-    let (process, folder) = (server.process_id(), server.folder().to_path_buf());
-    assert!(!processes_in(&folder).is_empty());
     // A backend that is busy does not look whether its first process is still there.
     let mut busy = busy_backend(&server);
-    drop(server);
-    assert_eq!(processes_in(&folder), Vec::<String>::new());
-    assert!(!folder.exists() && !lives(process));
+    leaves_nothing(server);
     busy.wait().unwrap();
 }
 
@@ -189,11 +195,38 @@ fn busy_backend(server: &Server) -> Child {
 fn mariadb_from_start_to_stop() {
     let server = MariaDbServer::start().unwrap();
     check(&server, "MariaDB");
-    let (process, folder) = (server.process_id(), server.folder().to_path_buf());
-    assert!(!processes_in(&folder).is_empty());
-    drop(server);
-    assert_eq!(processes_in(&folder), Vec::<String>::new());
-    assert!(!folder.exists() && !lives(process));
+    leaves_nothing(server);
+}
+
+#[test]
+#[ignore = "needs PostgreSQL 18: cargo xtask test runs it"]
+fn postgres_18_from_start_to_stop() {
+    let server = PostgresServer::start_second().unwrap();
+    check(&server, "(PostgreSQL) 18.");
+    // A language is a library of its own, found from where the server is.
+    let block = "DO $$ BEGIN CREATE TABLE made (a int); END $$;";
+    server.load("first", block).unwrap().clean().unwrap();
+    assert!(
+        server
+            .query("first", "SELECT version()")
+            .unwrap()
+            .starts_with("PostgreSQL 18.")
+    );
+    leaves_nothing(server);
+}
+
+#[test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+fn mysql_9_from_start_to_stop() {
+    let server = MySqlServer::start().unwrap();
+    check(&server, "Ver 9.");
+    assert!(
+        server
+            .query("first", "SELECT version()")
+            .unwrap()
+            .starts_with("9.")
+    );
+    leaves_nothing(server);
 }
 
 #[test]

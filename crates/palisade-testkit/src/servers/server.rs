@@ -38,6 +38,9 @@ pub(super) trait Engine: Debug + Send + Sync {
     /// Accounts to run as, in order of preference, when the tests run as root.
     fn accounts(&self) -> &'static [&'static str];
 
+    /// Statements for [`Engine::initialise`] to run, written to [`Home::script`].
+    fn script(&self) -> Option<&'static str>;
+
     /// Makes a data folder in `home/data`.
     fn initialise(&self, home: &Home) -> Command;
 
@@ -91,6 +94,10 @@ impl Home {
 
     pub(super) fn data(&self) -> PathBuf {
         self.path().join("data")
+    }
+
+    pub(super) fn script(&self) -> PathBuf {
+        self.path().join("init.sql")
     }
 
     fn log_path(&self) -> PathBuf {
@@ -340,6 +347,10 @@ fn prepare(engine: &dyn Engine, account: Account) -> Result<Home, ServerError> {
     let template = Template::new(engine.version(), account.uid());
     if template.copy_to(&home.data())? {
         return Ok(home);
+    }
+    if let Some(script) = engine.script() {
+        fs::write(home.script(), script)
+            .map_err(|why| ServerError::system("write", &home.script(), &why))?;
     }
     let mut command = engine.initialise(&home);
     account.apply(&mut command);
