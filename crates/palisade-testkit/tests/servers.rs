@@ -10,7 +10,7 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Write as _},
     ops::Deref,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
@@ -162,28 +162,17 @@ fn postgres_from_start_to_stop() {
 
 /// A client whose statement keeps a backend computing, and that is seen to do so.
 fn busy_backend(server: &Server) -> Child {
-    let child = Command::new("psql")
-        .args([
-            "-X",
-            "-h",
-            server.host(),
-            "-U",
-            server.superuser(),
-            "-d",
-            "first",
-        ])
-        .args(["-p", &server.port().to_string()])
-        .args([
-            "-c",
-            "SELECT count(*) FROM generate_series(1, 100000000000) -- busy",
-        ])
-        .stdin(Stdio::null())
+    let mut child = server
+        .client(server.superuser(), "first")
+        .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
+    let statement = b"SELECT count(*) /* busy */ FROM generate_series(1, 100000000000);\n";
+    child.stdin.take().unwrap().write_all(statement).unwrap();
     let activity = "SELECT count(*) FROM pg_stat_activity \
-                    WHERE query LIKE '%-- busy' AND state = 'active' AND pid <> pg_backend_pid()";
+                    WHERE query LIKE '%/* busy */%' AND state = 'active' AND pid <> pg_backend_pid()";
     let start = Instant::now();
     while server.query("postgres", activity).unwrap() != "1" {
         assert!(start.elapsed() < Duration::from_secs(10), "never busy");

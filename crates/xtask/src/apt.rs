@@ -96,27 +96,29 @@ pub(crate) fn unpack(source: Source, packages: &[&str], root: &Path) -> Result {
 /// An apt that keeps lists and archives under `target/tools/apt`.
 struct Apt {
     folder: PathBuf,
-    source: Source,
 }
 
 impl Apt {
     fn new(source: Source) -> Result<Self> {
         let folder = find::tools().join("apt").join(source.name());
-        let apt = Self { folder, source };
+        let apt = Self { folder };
         for below in ["state/lists/partial", "cache", "none"] {
             let below = apt.folder.join(below);
             fs::create_dir_all(&below).map_err(at(&below))?;
         }
-        match source {
-            Source::Machine => {}
+        let own = match source {
+            Source::Machine => "Dir::State::status \"/var/lib/dpkg/status\";\n".to_owned(),
             Source::Unstable => {
                 // Nothing counts as installed.
                 apt.write("status", "")?;
                 let keyring = "/usr/share/keyrings/debian-archive-keyring.gpg";
                 let line = format!("deb [signed-by={keyring}] {} sid main\n", mirror()?);
                 apt.write("sources.list", &line)?;
+                UNSTABLE.replace("FOLDER", &apt.folder.to_string_lossy())
             }
-        }
+        };
+        let shared = CONFIGURATION.replace("FOLDER", &apt.folder.to_string_lossy());
+        apt.write("apt.conf", &(shared + &own))?;
         Ok(apt)
     }
 
@@ -132,38 +134,44 @@ impl Apt {
     /// The machine's settings hold (mirrors, proxies, what is checked), except where files are.
     fn get(&self, args: &[&str]) -> Command {
         let mut command = Command::new("timeout");
-        command.args([PATIENCE, "apt-get"]);
-        let folder = self.folder.display();
-        let mut set = |setting: String| {
-            command.args(["-o", &setting]);
-        };
-        set(format!("Dir::State={folder}/state"));
-        set(format!("Dir::Cache={folder}/cache"));
-        match self.source {
-            Source::Machine => set("Dir::State::status=/var/lib/dpkg/status".to_owned()),
-            Source::Unstable => {
-                set(format!("Dir::State::status={folder}/status"));
-                set(format!("Dir::Etc::sourcelist={folder}/sources.list"));
-                // The machine's other sources and pins are for the machine.
-                set(format!("Dir::Etc::sourceparts={folder}/none"));
-                set(format!("Dir::Etc::preferencesparts={folder}/none"));
-                set(format!("Dir::Etc::preferences={folder}/none/preferences"));
-            }
-        }
-        // The lock is dpkg's, which nothing here touches and an ordinary user may not take.
-        set("Debug::NoLocking=1".to_owned());
-        set("Acquire::Languages=none".to_owned());
-        // Fetching as `_apt` needs a folder that account can write; the signatures are checked.
-        set("APT::Sandbox::User=".to_owned());
-        command.arg("--quiet=2").args(args);
+        command
+            .args([PATIENCE, "apt-get", "--config-file"])
+            .arg(self.folder.join("apt.conf"))
+            .args(args);
         command
     }
 }
 
+/// What is apt's own here. Dpkg's lock is of no use, for nothing is installed, and an ordinary user
+/// may not take it; fetching as `_apt` needs a folder that account can write, and the signatures
+/// are checked all the same; hooks tidy the machine's folders.
+const CONFIGURATION: &str = r#"quiet "2";
+Dir::State "FOLDER/state";
+Dir::Cache "FOLDER/cache";
+Debug::NoLocking "1";
+Acquire::Languages "none";
+Acquire::Retries "1";
+APT::Sandbox::User "";
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+"#;
+
+/// The machine's other sources and pins are for the machine.
+const UNSTABLE: &str = r#"Dir::State::status "FOLDER/status";
+Dir::Etc::sourcelist "FOLDER/sources.list";
+Dir::Etc::sourceparts "FOLDER/none";
+Dir::Etc::preferencesparts "FOLDER/none";
+Dir::Etc::preferences "FOLDER/none/preferences";
+APT::Update::Error-Mode "any";
+"#;
+
 /// The mirror of Debian that this machine installs from.
 fn mirror() -> Result<String> {
-    let output = Command::new("apt-get")
-        .args(["indextargets", "--format", "$(REPO_URI)"])
+    // Whose a source is stands in its lists, which an image may have left out.
+    let apt = Apt::new(Source::Machine)?;
+    run(&mut apt.get(&["update"]))?;
+    let output = apt
+        .get(&["indextargets", "--format", "$(REPO_URI)"])
         .args(["Created-By: Packages", "Origin: Debian", "Component: main"])
         .stdin(Stdio::null())
         .output()

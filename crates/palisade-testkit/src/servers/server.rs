@@ -271,6 +271,13 @@ impl Server {
         Ok(name)
     }
 
+    /// The command-line client as `user`, reading statements from standard input and stopping at the
+    /// first error: for what should still run while the test looks on.
+    #[must_use]
+    pub fn client(&self, user: &str, database: &str) -> Command {
+        self.engine.client(self.port, user, database, OnError::Stop)
+    }
+
     /// Runs every statement of a script through the command-line client, going on after errors: it
     /// may hold COPY with its data, and statements that only some versions know.
     ///
