@@ -42,8 +42,9 @@ pub(crate) fn is_here() -> bool {
 pub(crate) fn install(packages: &[&str]) -> Result {
     let _policy = NoServices::declare()?;
     let install = || {
-        run(Command::new("timeout")
-            .args([PATIENCE, "apt-get", "install", "--yes", "--quiet=2"])
+        // Without a time limit: dpkg is not to be interrupted.
+        run(Command::new("apt-get")
+            .args(["install", "--yes", "--quiet=2"])
             .args(["--no-install-recommends", "-o", "DPkg::Lock::Timeout=120"])
             .args(packages)
             .env("DEBIAN_FRONTEND", "noninteractive"))
