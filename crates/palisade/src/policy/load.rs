@@ -15,13 +15,15 @@ use super::{
     annotation::{self, Annotations},
     classification::{self, Tags},
     lint, literals,
+    masks::{HashSecret, SECRET_BYTES},
+    obligation::Mask,
     problem::Source,
     schema::{self, DEFAULT_PRINCIPALS},
     slice::Slices,
     source::{self, Located, Origin},
     store::{self, Store},
 };
-use crate::{catalog::Catalog, digest::sha256_hex};
+use crate::{catalog::Catalog, dialect::Dialect, digest::sha256_hex};
 
 pub(super) const PRINCIPALS_FILE: &str = "principals.cedarschema";
 pub(super) const ENTITIES_FILE: &str = "entities.json";
@@ -37,6 +39,8 @@ pub(super) struct Loaded {
     /// The resources that permits name by `resource == …`, by policy id.
     pub(super) named: HashMap<String, EntityUid>,
     pub(super) tags: Tags,
+    /// From which the keys of hash masks are derived.
+    pub(super) hash_secret: Option<HashSecret>,
     /// Which columns others are computed from.
     pub(super) flow: ColumnFlow,
     pub(super) store: Store,
@@ -62,6 +66,7 @@ pub(super) fn load(
 ) -> Result<Loaded, PolicyErrors> {
     let mut problems = Vec::new();
     let (located, annotations) = policies(sources, &mut problems);
+    hashes(sources, catalog, &located, &annotations, &mut problems);
     let principals = Source {
         name: PRINCIPALS_FILE,
         text: sources
@@ -115,6 +120,7 @@ pub(super) fn load(
         store,
         named_columns: named_columns(&located),
         columns_in_attributes: principals.text.contains("Column"),
+        hash_secret: sources.hash_secret.clone(),
         flow: flow.clone(),
         version: version(sources, catalog, flow),
         warnings,
@@ -171,6 +177,34 @@ fn policies<'a>(
         }
     }
     (located, annotations)
+}
+
+/// Whether hash masks can be made.
+fn hashes(
+    sources: &PolicySources,
+    catalog: &Catalog,
+    located: &[Located<'_>],
+    annotations: &HashMap<String, Annotations>,
+    problems: &mut Vec<PolicyProblem>,
+) {
+    let problem = match (catalog.dialect(), &sources.hash_secret) {
+        (Dialect::Sqlite, _) => "SQLite has no function for `hash` masks".to_owned(),
+        (Dialect::Postgres | Dialect::Mysql, None) => {
+            "a `hash` mask needs the server's secret, and none is configured".to_owned()
+        }
+        (Dialect::Postgres | Dialect::Mysql, Some(secret)) if !secret.is_long_enough() => {
+            format!("the server's secret must have at least {SECRET_BYTES} bytes")
+        }
+        (Dialect::Postgres | Dialect::Mysql, Some(_)) => return,
+    };
+    for Located { policy, origin } in located {
+        let mask = annotations
+            .get(policy.id().as_ref() as &str)
+            .and_then(|annotations| annotations.mask.as_ref());
+        if matches!(mask, Some(Mask::Hash(_))) {
+            problems.push(origin.at_annotation("mask", problem.clone()));
+        }
+    }
 }
 
 /// The operator's types and the catalog's, as one schema.
@@ -303,8 +337,9 @@ fn version(sources: &PolicySources, catalog: &Catalog, flow: &ColumnFlow) -> Str
     // Debug quotes strings, so that no two sources print alike.
     sha256_hex(
         format!(
-            "{}\n{sources:?}\n{flow:?}\n{}",
+            "{}\n{sources:?}\n{:?}\n{flow:?}\n{}",
             catalog.version(),
+            sources.hash_secret.as_ref().map(HashSecret::version),
             env!("CARGO_PKG_VERSION")
         )
         .as_bytes(),

@@ -8,6 +8,7 @@ use std::{
 use super::{
     decide::{Failure, Subject, Verdict, context, decide},
     load::Loaded,
+    masks,
     obligation::{ColumnDecision, ColumnLevel, Mask, RelationDecision, RowFilter, Visibility},
     rows::rows,
     schema::{self, Action},
@@ -192,9 +193,11 @@ fn relation_decision(
         .min();
     let mut policies: BTreeSet<String> = rows.policies;
     policies.extend(select.policies);
+    let mut columns = columns(loaded, subject, relation)?;
+    masks::settle(loaded, relation, &mut columns);
     Ok(RelationDecision {
         visibility: Visibility::Selectable,
-        columns: columns(loaded, subject, relation)?,
+        columns,
         rows: rows.filter,
         max_rows,
         policies: policies.into_iter().collect(),
@@ -264,6 +267,29 @@ fn columns(
         out.push(decision);
     }
     tighten_generated(loaded, relation, &mut out);
+    Ok(out)
+}
+
+/// The policies whose masks some column of `relation` cannot have, each with the column's uid.
+pub(super) fn unfit_masks(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+) -> Result<Vec<(String, Mask, String)>, Failure> {
+    let dialect = loaded.catalog.dialect();
+    let mut out = Vec::new();
+    let decisions = columns(loaded, subject, relation)?;
+    for (column, decision) in relation.columns.iter().zip(decisions) {
+        let ColumnLevel::Masked(_) = decision.level else {
+            continue;
+        };
+        for id in decision.policies {
+            let mask = loaded.annotations.get(&id).and_then(|a| a.mask.clone());
+            if let Some(mask) = mask.filter(|mask| !masks::fits(mask, column, dialect)) {
+                out.push((id, mask, column.uid.clone()));
+            }
+        }
+    }
     Ok(out)
 }
 

@@ -7,7 +7,7 @@ use sqlparser::ast::{
     Value, With, helpers::attached_token::AttachedToken,
 };
 
-use super::{filter, mask, needs_form, replace_references, sql};
+use super::{filter, mask, needs_form, null, replace_references, sql};
 use crate::{
     catalog::{Catalog, RelationId},
     code::Code,
@@ -38,11 +38,15 @@ pub(super) fn form(
             }
             ColumnLevel::Masked(mask) => projection.push(sql::item(
                 dialect,
-                mask::expression(mask, &column.name, catalog.dialect(), functions),
+                mask::expression(mask, column, catalog, functions),
                 &column.name,
             )),
             ColumnLevel::Hidden if in_view => {
-                projection.push(sql::item(dialect, sql::null(), &column.name));
+                projection.push(sql::item(
+                    dialect,
+                    null::typed(column, catalog),
+                    &column.name,
+                ));
             }
             ColumnLevel::Hidden => {}
         }
