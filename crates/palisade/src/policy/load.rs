@@ -14,6 +14,7 @@ use super::{
     ColumnFlow, PolicyErrors, PolicyProblem, PolicySources,
     annotation::{self, Annotations},
     classification::{self, Tags},
+    inherit::Inheritance,
     lint, literals,
     masks::{HashSecret, SECRET_BYTES},
     obligation::Mask,
@@ -39,6 +40,8 @@ pub(super) struct Loaded {
     /// The resources that permits name by `resource == …`, by policy id.
     pub(super) named: HashMap<String, EntityUid>,
     pub(super) tags: Tags,
+    /// Who inherits from whom.
+    pub(super) inheritance: Inheritance,
     /// From which the keys of hash masks are derived.
     pub(super) hash_secret: Option<HashSecret>,
     /// Which columns others are computed from.
@@ -46,6 +49,10 @@ pub(super) struct Loaded {
     pub(super) store: Store,
     /// Columns that a policy names, which therefore are decided one by one.
     pub(super) named_columns: BTreeSet<String>,
+    /// Tables that a policy names.
+    pub(super) named_tables: BTreeSet<String>,
+    /// Whether entities' attributes may name tables.
+    pub(super) tables_in_attributes: bool,
     /// Whether entities' attributes may name columns: then every column is decided by itself.
     pub(super) columns_in_attributes: bool,
     pub(super) version: String,
@@ -118,8 +125,11 @@ pub(super) fn load(
         named: named_resources(&located),
         tags,
         store,
-        named_columns: named_columns(&located),
+        named_columns: named(&located, "Column"),
+        named_tables: named(&located, "Table"),
+        tables_in_attributes: principals.text.contains("Table"),
         columns_in_attributes: principals.text.contains("Column"),
+        inheritance: Inheritance::new(catalog),
         hash_secret: sources.hash_secret.clone(),
         flow: flow.clone(),
         version: version(sources, catalog, flow),
@@ -324,11 +334,12 @@ fn named_resources(located: &[Located<'_>]) -> HashMap<String, EntityUid> {
         .collect()
 }
 
-fn named_columns(located: &[Located<'_>]) -> BTreeSet<String> {
+/// The ids of this type that policies name.
+fn named(located: &[Located<'_>], kind: &str) -> BTreeSet<String> {
     located
         .iter()
         .flat_map(|l| l.policy.entity_literals())
-        .filter(|uid| uid.type_name().to_string() == "Column")
+        .filter(|uid| uid.type_name().to_string() == kind)
         .map(|uid| uid.id().unescaped().to_owned())
         .collect()
 }

@@ -12,6 +12,7 @@ mod decide;
 mod filter;
 #[cfg(test)]
 mod fixture;
+mod inherit;
 mod lint;
 mod literal;
 mod literals;

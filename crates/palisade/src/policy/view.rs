@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     decide::{Failure, Subject, Verdict, context, decide},
+    inherit,
     load::Loaded,
     masks,
     obligation::{ColumnDecision, ColumnLevel, Mask, RelationDecision, RowFilter, Visibility},
@@ -169,7 +170,154 @@ fn hidden(columns: usize) -> Vec<ColumnDecision> {
     ]
 }
 
+/// What is decided about a relation, no looser than what is decided about its ancestors and forbidden
+/// of its descendants.
 fn relation_decision(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+) -> Result<RelationDecision, Failure> {
+    let catalog = &loaded.catalog;
+    let mut decision = own_decision(loaded, subject, relation)?;
+    let above = loaded.inheritance.ancestors(catalog, relation);
+    let below = loaded.inheritance.descendants(catalog, relation);
+    for other in &above {
+        let theirs = if schema::has_entity(other) {
+            own_decision(loaded, subject, other)?
+        } else {
+            absent(Some(other))
+        };
+        inherit::tighten(&mut decision, relation, other, &theirs);
+    }
+    let mut known = HashMap::new();
+    for other in &below {
+        if decision.visibility != Visibility::Selectable {
+            break;
+        }
+        let theirs = forbidden(loaded, subject, relation, other, &mut known)?;
+        inherit::tighten(&mut decision, relation, other, &theirs);
+    }
+    if decision.visibility == Visibility::Selectable {
+        if !(above.is_empty() && below.is_empty()) {
+            tighten_generated(loaded, relation, &mut decision.columns);
+        }
+        masks::settle(loaded, relation, &mut decision.columns);
+    } else {
+        decision.columns = hidden(relation.columns.len());
+        decision.rows = RowFilter::Nothing;
+        decision.max_rows = None;
+    }
+    Ok(decision)
+}
+
+/// What columns' forbids were decided to, by what policies can tell of a column and its relation.
+type KnownColumns<'a> =
+    HashMap<(Option<&'a str>, Option<&'a str>, ColumnClass<'a>), ColumnDecision>;
+
+/// What policies forbid of `below`, which inherits from `relation`, as a decision about `below` that is
+/// otherwise all permission.
+fn forbidden<'a>(
+    loaded: &'a Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    below: &'a Relation,
+    known: &mut KnownColumns<'a>,
+) -> Result<RelationDecision, Failure> {
+    let mut out = RelationDecision {
+        visibility: Visibility::Selectable,
+        columns: vec![
+            ColumnDecision {
+                level: ColumnLevel::Plain,
+                policies: Vec::new()
+            };
+            below.columns.len()
+        ],
+        rows: RowFilter::Everything,
+        max_rows: None,
+        policies: Vec::new(),
+        message: None,
+    };
+    if !schema::has_entity(below) {
+        return Ok(absent(Some(below)));
+    }
+    if loaded.policies.forbids(Action::Select) {
+        let table = resource("Table", &below.uid)?;
+        let select = decide(loaded, subject, Action::Select, table)?;
+        // Cedar names policies in a denial only if they forbid.
+        if !select.permitted && !select.policies.is_empty() {
+            let table = resource("Table", &relation.uid)?;
+            let refused = unreadable(loaded, subject, relation, table, select)?;
+            return Ok(RelationDecision {
+                columns: hidden(below.columns.len()),
+                ..refused
+            });
+        }
+    }
+    if loaded.policies.forbids(Action::ReadPlain) {
+        let named = loaded.tables_in_attributes || loaded.named_tables.contains(&below.uid);
+        let table = named.then_some(below.uid.as_str());
+        for ((id, column), decided) in below.column_ids().zip(&mut out.columns) {
+            if relation.position(&column.key).is_none() {
+                continue;
+            }
+            let class = ColumnClass::of(loaded, id, &column.uid, column.nullable);
+            let key = (Some(below.schema.as_str()), table, class);
+            *decided = match known.get(&key) {
+                Some(decision) => decision.clone(),
+                None => {
+                    let decision = column_forbids(loaded, subject, &column.uid)?;
+                    known.insert(key, decision.clone());
+                    decision
+                }
+            };
+        }
+    }
+    if loaded.policies.forbids(Action::See) {
+        let rows = rows(loaded, subject, below)?;
+        out.rows = rows.unforbidden;
+        out.policies = rows.forbidding.into_iter().collect();
+    }
+    Ok(out)
+}
+
+/// What forbids alone leave of a column.
+fn column_forbids(
+    loaded: &Loaded,
+    subject: &Subject,
+    uid: &str,
+) -> Result<ColumnDecision, Failure> {
+    let column = resource("Column", uid)?;
+    let plain = decide(loaded, subject, Action::ReadPlain, column.clone())?;
+    if plain.permitted || plain.policies.is_empty() {
+        return Ok(ColumnDecision {
+            level: ColumnLevel::Plain,
+            policies: Vec::new(),
+        });
+    }
+    let masked = decide(loaded, subject, Action::ReadMasked, column)?;
+    if !masked.permitted && !masked.policies.is_empty() {
+        return Ok(ColumnDecision {
+            level: ColumnLevel::Hidden,
+            policies: plain.policies.into_iter().chain(masked.policies).collect(),
+        });
+    }
+    let mask = demanded(loaded, plain.policies.iter());
+    Ok(ColumnDecision {
+        level: ColumnLevel::Masked(mask),
+        policies: plain.policies,
+    })
+}
+
+/// The strictest mask that the policies demand; NULL if none does.
+fn demanded<'p>(loaded: &Loaded, policies: impl Iterator<Item = &'p String>) -> Mask {
+    policies
+        .filter_map(|id| loaded.annotations.get(id).and_then(|a| a.mask.clone()))
+        .reduce(Mask::strictest)
+        .unwrap_or(Mask::Null)
+}
+
+/// What policies say of a relation alone.
+fn own_decision(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
@@ -193,11 +341,9 @@ fn relation_decision(
         .min();
     let mut policies: BTreeSet<String> = rows.policies;
     policies.extend(select.policies);
-    let mut columns = columns(loaded, subject, relation)?;
-    masks::settle(loaded, relation, &mut columns);
     Ok(RelationDecision {
         visibility: Visibility::Selectable,
-        columns,
+        columns: columns(loaded, subject, relation)?,
         rows: rows.filter,
         max_rows,
         policies: policies.into_iter().collect(),
@@ -380,11 +526,7 @@ fn column_decision(
     let masked = decide(loaded, subject, Action::ReadMasked, column)?;
     let policies: BTreeSet<String> = plain.policies.into_iter().chain(masked.policies).collect();
     let level = if masked.permitted {
-        let mask = policies
-            .iter()
-            .filter_map(|id| loaded.annotations.get(id).and_then(|a| a.mask.clone()))
-            .reduce(Mask::strictest);
-        ColumnLevel::Masked(mask.unwrap_or(Mask::Null))
+        ColumnLevel::Masked(demanded(loaded, policies.iter()))
     } else {
         ColumnLevel::Hidden
     };
