@@ -5,8 +5,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use cedar_policy::Entities;
+
 use super::{
-    decide::{Failure, Subject, Verdict, context, decide},
+    decide::{Failure, Subject, Verdict, context, decide, decide_among},
     inherit,
     load::Loaded,
     masks,
@@ -548,7 +550,18 @@ fn function_decision(
         });
     }
     let function = resource("Function", &def.uid)?;
-    let verdict = decide(loaded, subject, Action::Call, function.clone())?;
+    // A policy that reads a column by way of an attribute needs all of them.
+    let known = if loaded.columns_in_attributes {
+        &subject.store.entities
+    } else {
+        &subject.store.few
+    };
+    let entity = store::function_entity(&loaded.catalog, def)
+        .map_err(|error| Failure::new(error.message))?;
+    let entities = Entities::clone(known)
+        .add_entities([entity], Some(&loaded.schema))
+        .map_err(Failure::new)?;
+    let verdict = decide_among(loaded, subject, Action::Call, function.clone(), &entities)?;
     let named = || {
         verdict
             .policies
