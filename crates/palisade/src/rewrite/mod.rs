@@ -7,8 +7,10 @@
 
 mod compare;
 mod filter;
+mod hash;
 mod limit;
 mod mask;
+mod null;
 mod source;
 mod sql;
 #[cfg(test)]
