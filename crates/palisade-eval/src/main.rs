@@ -13,6 +13,7 @@ mod goals;
 mod parallel;
 mod peer;
 mod policies;
+mod postgres;
 mod print;
 mod record;
 mod scan;
