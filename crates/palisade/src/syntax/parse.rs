@@ -80,7 +80,7 @@ pub(super) fn parse_tokens(
     let parsed = Parser::new(dialect::parser_dialect(dialect))
         .with_recursion_limit(recursion)
         .with_options(dialect::options())
-        .with_tokens_with_locations(dialect::without_hints(tokens, dialect))
+        .with_tokens_with_locations(dialect::prepared(tokens, dialect))
         .parse_statements();
     let mut statements = parsed.map_err(|error| unparsed(&error, first.as_deref()))?;
     match (statements.pop(), statements.is_empty()) {
@@ -104,7 +104,7 @@ fn unparsed(error: &ParserError, first: Option<&str>) -> Rejection {
             Rejection::new(Code::LimitDepth, "the statement is nested too deeply")
         }
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => match first {
-            Some("SELECT" | "WITH" | "VALUES" | "(" | "") | None => {
+            Some("SELECT" | "WITH" | "VALUES" | "TABLE" | "(" | "") | None => {
                 Rejection::new(Code::SyntaxInvalid, message.clone())
             }
             Some(word) if word.bytes().all(|b| b.is_ascii_alphabetic()) && is_verb(word) => {
