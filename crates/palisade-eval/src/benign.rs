@@ -114,14 +114,23 @@ fn judge(
                 ..blank(query)
             }
         }
-        Ok(Decision::Reject(rejection)) => Record {
-            code: Some(rejection.code().slug()),
-            message: match rejection.operator_detail() {
+        Ok(Decision::Reject(rejection)) => {
+            let mut message = match rejection.operator_detail() {
                 Some(detail) => format!("{} [{detail}]", rejection.message()),
                 None => rejection.message().to_owned(),
-            },
-            ..blank(query)
-        },
+            };
+            if arguments.originals
+                && let Err(error) =
+                    database.original(&query.sql, Duration::from_millis(arguments.timeout))
+            {
+                message = format!("the original fails: {error}; {message}");
+            }
+            Record {
+                code: Some(rejection.code().slug()),
+                message,
+                ..blank(query)
+            }
+        }
         Err(error) => Record {
             code: Some(Code::Internal.slug()),
             message: error.to_string(),

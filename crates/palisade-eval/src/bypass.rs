@@ -204,15 +204,34 @@ impl Stand {
         statement: &RewrittenStatement,
         forms: &[&str],
     ) -> Result<String, String> {
-        if case.must == Must::Deny {
-            if case.oracle != Oracle::Resource {
-                return decided(case);
-            }
-            return match self.first.rewritten(statement) {
+        match (case.must, case.oracle) {
+            (Must::Deny, Oracle::Resource) => match self.first.rewritten(statement) {
                 Ok(answer) => stopped_at_rows(&answer, statement),
                 Err(error) => stopped(&error).ok_or_else(|| format!("permitted; {error}")),
-            };
+            },
+            // It counts as a miss; what it showed tells a leak from a label that asks for too much.
+            (Must::Deny, Oracle::Canary) => match self.shown(case, statement, forms) {
+                Ok(how) | Err(how) => Err(format!("permitted; {how}")),
+            },
+            (
+                Must::Deny,
+                Oracle::Differential
+                | Oracle::DenyOnly
+                | Oracle::NoSideEffect
+                | Oracle::Tenant
+                | Oracle::Review,
+            ) => decided(case),
+            (Must::Neutralise, _) => self.shown(case, statement, forms),
         }
+    }
+
+    /// That a permitted attack showed nothing, or what it showed.
+    fn shown(
+        &self,
+        case: &BypassCase,
+        statement: &RewrittenStatement,
+        forms: &[&str],
+    ) -> Result<String, String> {
         let first = self.first.rewritten(statement);
         if let Err(error) = &first
             && case.oracle == Oracle::Resource
