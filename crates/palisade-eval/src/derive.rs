@@ -38,7 +38,7 @@ impl Derived {
     /// # Errors
     /// If two names are one.
     pub(crate) fn catalog(&self) -> Result<Catalog, CatalogError> {
-        let mut builder = Catalog::builder(self.dialect).database("eval");
+        let mut builder = Catalog::builder(self.dialect);
         for guess in &self.relations {
             let columns = guess.columns.iter().map(|name| self.column(name)).collect();
             builder = builder.relation(RelationDef::new(

@@ -160,7 +160,12 @@ fn reasons(out: &mut String, records: &[Record]) {
         else {
             continue;
         };
-        let parts: Vec<&str> = record.message.split('`').collect();
+        // The parser says where, which is another place in each statement.
+        let (message, _) = record
+            .message
+            .split_once(" at Line: ")
+            .unwrap_or((&record.message, ""));
+        let parts: Vec<&str> = message.split('`').collect();
         // Every other part is a name.
         let shape: Vec<&str> = parts.iter().step_by(2).copied().collect();
         let shape = cut(&shape.join("`…`"), 100);
@@ -177,7 +182,7 @@ fn reasons(out: &mut String, records: &[Record]) {
     }
     let mut found: Vec<_> = found.into_iter().collect();
     found.sort_by_key(|(_, reason)| Reverse(reason.count));
-    let _ = writeln!(out, "refused though to be permitted, by reason");
+    let _ = writeln!(out, "\nhonest queries and peers' cases refused, by reason");
     for ((engine, code, shape), Reason { count, names }) in found {
         let _ = writeln!(out, "{count:>5} {engine:<9} {code}: {shape}");
         let mut names: Vec<_> = names.into_iter().collect();
