@@ -1,10 +1,27 @@
 //! PostgreSQL behind Palisade: a driver with the engine's own locks, and no policy.
 //!
-//! [`introspect`] reads a catalog from a database.
+//! [`PostgresBackend`] runs what the firewall printed, and nothing else: one statement, as a cursor of a read-only
+//! transaction that is always rolled back, within time-outs of the server's and of our own, over a bounded
+//! number of connections. [`introspect`] reads a catalog from a database, [`examine()`] looks at what its account
+//! may do beyond reading.
 
+mod backend;
+mod cells;
+mod config;
 mod connect;
+mod examine;
+mod execute;
+mod fault;
 pub mod introspect;
+mod params;
+mod pool;
+mod schema;
 mod settings;
+#[cfg(test)]
+mod tests;
 
+pub use backend::PostgresBackend;
+pub use config::{ConfigError, PostgresConfig};
 pub use connect::{ConnectError, connect};
+pub use examine::{Weakness, WeaknessKind, examine};
 pub use introspect::{IntrospectError, catalog};

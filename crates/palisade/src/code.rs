@@ -85,6 +85,9 @@ codes! {
     NameUnknownColumn "name.unknown-column" retry false,
         "There is no such column for you.",
         "List the columns of a table with describe_table.";
+    NameUnknownType "name.unknown-type" retry false,
+        "There is no such type for you.",
+        "Cast to a type of the engine's own.";
     NameAmbiguous "name.ambiguous" retry false,
         "A name could mean more than one column.",
         "Qualify the column with the table's name or alias.";

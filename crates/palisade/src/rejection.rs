@@ -122,6 +122,7 @@ fn next_valid_actions(code: Code) -> &'static [&'static str] {
         | Code::LimitDepth
         | Code::LimitRelations
         | Code::LimitCost
+        | Code::NameUnknownType
         | Code::FunctionUnknown
         | Code::FunctionNotAllowed
         | Code::StatementNotAllowed

@@ -1,9 +1,15 @@
 //! Development tasks: `cargo xtask test` is everything that must pass before a change lands.
 
+mod apt;
 mod clients;
 mod eval;
+#[expect(dead_code, reason = "the test kit runs what is only found here")]
+#[path = "../../palisade-testkit/src/servers/find.rs"]
+mod find;
+mod functions;
 mod licences;
 mod run;
+mod servers;
 mod test;
 
 use std::process::ExitCode;
@@ -13,10 +19,13 @@ Usage: cargo xtask <TASK>
 
 Tasks:
   test            formatting, lints, licences, every test, and real MCP clients; installs what is missing
+  servers         finds or fetches the database servers of the tests: PostgreSQL, MariaDB, and where
+                  they can be had PostgreSQL 18 and MySQL 9
   bench           criterion benches, each beside its baseline, and their ratios
   fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
   eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more
   measure         start to first answer and memory of `palisade serve`
+  functions       brings the tables of functions in step with running servers; says what is new
 
 Example:
   cargo xtask test";
@@ -25,10 +34,12 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let result = match args.next().as_deref() {
         Some("test") => test::all(),
+        Some("servers") => servers::all(),
         Some("bench") => run::cargo(&["bench", "--package", "palisade-benches"]),
         Some("fuzz") => test::fuzz(args.next().as_deref().unwrap_or("60")),
         Some("eval") => eval::run(args),
         Some("measure") => clients::measure(),
+        Some("functions") => functions::run(args.collect()),
         Some("help" | "--help" | "-h") | None => {
             println!("{HELP}");
             return ExitCode::SUCCESS;

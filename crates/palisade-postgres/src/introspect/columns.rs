@@ -8,15 +8,15 @@ use tokio_postgres::Client;
 use super::{IntrospectError, read::USER_SCHEMA};
 
 /// The columns of every relation and composite type that people made, by the relation's oid.
-pub(super) struct Columns {
+pub(crate) struct Columns {
     by_relation: HashMap<u32, Vec<ColumnFacts>>,
 }
 
 /// A row of `pg_attribute`.
-pub(super) struct ColumnFacts {
+pub(crate) struct ColumnFacts {
     /// `attnum`, which counts dropped columns too.
-    pub(super) number: i16,
-    pub(super) name: String,
+    pub(crate) number: i16,
+    pub(crate) name: String,
     pub(super) type_oid: u32,
     /// As `format_type` spells it without its modifier.
     pub(super) bare_type: String,
@@ -73,7 +73,7 @@ impl Columns {
     }
 
     /// Those of `relation`, in order; none for one that is not there.
-    pub(super) fn of(&self, relation: u32) -> &[ColumnFacts] {
+    pub(crate) fn of(&self, relation: u32) -> &[ColumnFacts] {
         self.by_relation.get(&relation).map_or(&[], Vec::as_slice)
     }
 

@@ -12,7 +12,8 @@ use palisade::{
 };
 use tokio_postgres::Client;
 
-use crate::settings;
+pub(crate) use self::{columns::Columns, read::USER_SCHEMA};
+use crate::{schema::Schema, settings};
 
 /// The oldest server that is read, as `server_version_num` counts.
 const MIN_VERSION: i32 = 15_00_00;
@@ -72,18 +73,22 @@ pub(crate) fn chain(error: &tokio_postgres::Error) -> String {
 /// # Errors
 /// If the server cannot be read, is older than PostgreSQL 15, or changes under our hands.
 pub async fn catalog(client: &Client) -> Result<Catalog, IntrospectError> {
+    Ok(snapshot(client).await?.0)
+}
+
+/// The catalog, and what it was made from.
+pub(crate) async fn snapshot(client: &Client) -> Result<(Catalog, Schema), IntrospectError> {
     client
         .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         .await?;
     let result = in_transaction(client).await;
     let ended = client.batch_execute("ROLLBACK").await;
-    let catalog = result?;
+    let snapshot = result?;
     ended?;
-    Ok(catalog)
+    Ok(snapshot)
 }
 
-/// As [`catalog`], in the caller's transaction, whose settings it changes.
-pub(crate) async fn in_transaction(client: &Client) -> Result<Catalog, IntrospectError> {
+async fn in_transaction(client: &Client) -> Result<(Catalog, Schema), IntrospectError> {
     let database = read::database(client).await?;
     if database.version < MIN_VERSION {
         return Err(IntrospectError::Version(database.version_text));
@@ -108,5 +113,6 @@ pub(crate) async fn in_transaction(client: &Client) -> Result<Catalog, Introspec
     for operator in routines::operators(client).await? {
         builder = builder.operator(operator);
     }
-    Ok(builder.build()?)
+    let schema = Schema::read(client, &columns).await?;
+    Ok((builder.build()?, schema))
 }

@@ -8,7 +8,7 @@ use super::IntrospectError;
 /// (<https://www.postgresql.org/docs/current/ddl-schemas.html#DDL-SCHEMAS-CATALOG>).
 ///
 /// Spliced into queries where `n` is `pg_namespace`.
-pub(super) const USER_SCHEMA: &str =
+pub(crate) const USER_SCHEMA: &str =
     "(n.nspname <> 'information_schema' AND NOT starts_with(n.nspname::text, 'pg_'))";
 
 /// The database as a whole.

@@ -11,10 +11,14 @@ use cedar_policy::{
 };
 
 use super::{
+    literal::literal,
     obligation::{Comparison, Literal, Operand, PatternPiece, Predicate},
-    schema,
+    schema::{self, AttributeType},
 };
-use crate::catalog::{Catalog, Relation, TypeClass};
+use crate::{
+    catalog::{Catalog, Relation},
+    dialect::Dialect,
+};
 
 /// A condition without a SQL form: the piece of it that has none, as Cedar prints it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +57,7 @@ pub(super) fn translate(
 /// What `resource` is: some row of a known relation.
 struct Row<'a> {
     relation: &'a Relation,
+    dialect: Dialect,
     /// Everything a row of the relation is in, as (type, id).
     ancestors: BTreeSet<(&'static str, String)>,
 }
@@ -66,6 +71,7 @@ impl<'a> Row<'a> {
         ]);
         Self {
             relation,
+            dialect: catalog.dialect(),
             ancestors,
         }
     }
@@ -99,13 +105,25 @@ impl<'a> Row<'a> {
                 BinaryOp::GreaterEq => self
                     .compare(left, Comparison::GreaterOrEqual, right)
                     .ok_or_else(refuse),
+                BinaryOp::DecimalLessThan => self
+                    .compare(left, Comparison::Less, right)
+                    .ok_or_else(refuse),
+                BinaryOp::DecimalLessEq => self
+                    .compare(left, Comparison::LessOrEqual, right)
+                    .ok_or_else(refuse),
+                BinaryOp::DecimalGreater => self
+                    .compare(left, Comparison::Greater, right)
+                    .ok_or_else(refuse),
+                BinaryOp::DecimalGreaterEq => self
+                    .compare(left, Comparison::GreaterOrEqual, right)
+                    .ok_or_else(refuse),
                 BinaryOp::Contains => self.contains(left, right).ok_or_else(refuse),
                 BinaryOp::In => self.within(left, right).ok_or_else(refuse),
                 // The enum is foreign and open; every other operator lacks a SQL form.
                 _ => Err(refuse()),
             },
             Expr::GetAttr { .. } => match self.column(expr) {
-                Some((index, TypeClass::Boolean)) => Ok(Predicate::Column(index)),
+                Some((index, AttributeType::Bool)) => Ok(Predicate::Column(index)),
                 Some(_) | None => Err(refuse()),
             },
             Expr::HasAttr {
@@ -123,7 +141,7 @@ impl<'a> Row<'a> {
                 expr: subject,
                 pattern,
             } => match self.column(subject) {
-                Some((index, TypeClass::Text)) => Ok(Predicate::Like(index, pieces(pattern))),
+                Some((index, AttributeType::Text)) => Ok(Predicate::Like(index, pieces(pattern))),
                 Some(_) | None => Err(refuse()),
             },
             Expr::IfThenElse {
@@ -140,7 +158,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// A comparison of columns and literals of one class; order exists for whole numbers only.
+    /// A comparison of columns and literals of one type; order exists for numbers and points in time.
     fn compare(&self, left: &Expr, comparison: Comparison, right: &Expr) -> Option<Predicate> {
         let (left, left_class) = self.operand(left)?;
         let (right, right_class) = self.operand(right)?;
@@ -155,7 +173,11 @@ impl<'a> Row<'a> {
             matches!(left, Operand::Column(_)) || matches!(right, Operand::Column(_));
         let sound = left_class == right_class
             && about_the_row
-            && (!ordered || left_class == TypeClass::Integer);
+            && (!ordered
+                || match left_class {
+                    AttributeType::Long | AttributeType::Decimal | AttributeType::Datetime => true,
+                    AttributeType::Bool | AttributeType::Text => false,
+                });
         sound.then_some(Predicate::Compare(left, comparison, right))
     }
 
@@ -163,7 +185,6 @@ impl<'a> Row<'a> {
     fn contains(&self, set: &Expr, element: &Expr) -> Option<Predicate> {
         let Expr::Set(members) = set else { return None };
         let (index, class) = self.column(element)?;
-        schema::attribute_type(class)?;
         let literals: Option<Vec<Literal>> = members
             .iter()
             .map(|member| {
@@ -203,17 +224,16 @@ impl<'a> Row<'a> {
         Some(Predicate::Constant(found))
     }
 
-    fn operand(&self, expr: &Expr) -> Option<(Operand, TypeClass)> {
+    fn operand(&self, expr: &Expr) -> Option<(Operand, AttributeType)> {
         if let Some((literal, class)) = literal(expr) {
             return Some((Operand::Literal(literal), class));
         }
         let (index, class) = self.column(expr)?;
-        schema::attribute_type(class)?;
         Some((Operand::Column(index), class))
     }
 
     /// The column that `resource.column` means.
-    fn column(&self, expr: &Expr) -> Option<(u16, TypeClass)> {
+    fn column(&self, expr: &Expr) -> Option<(u16, AttributeType)> {
         let Expr::GetAttr {
             expr: subject,
             attr,
@@ -227,26 +247,10 @@ impl<'a> Row<'a> {
         self.attribute(attr)
     }
 
-    fn attribute(&self, name: &str) -> Option<(u16, TypeClass)> {
+    fn attribute(&self, name: &str) -> Option<(u16, AttributeType)> {
         let index = self.relation.position(name)?;
-        let class = self.relation.column(index)?.class;
-        schema::attribute_type(class)?;
-        Some((index, class))
-    }
-}
-
-fn literal(expr: &Expr) -> Option<(Literal, TypeClass)> {
-    match expr {
-        Expr::Literal(pst::Literal::Bool(value)) => {
-            Some((Literal::Boolean(*value), TypeClass::Boolean))
-        }
-        Expr::Literal(pst::Literal::Long(value)) => {
-            Some((Literal::Integer(*value), TypeClass::Integer))
-        }
-        Expr::Literal(pst::Literal::String(value)) => {
-            Some((Literal::Text(value.to_string()), TypeClass::Text))
-        }
-        _ => None,
+        let kind = schema::attribute_type(self.relation.column(index)?, self.dialect)?;
+        Some((index, kind))
     }
 }
 

@@ -3,18 +3,25 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use cedar_policy::{Entity, EntityUid, RestrictedExpression};
 
 use super::{
-    PolicySet,
+    ColumnFlow, PolicySet,
     decide::{Subject, decide},
-    fixture::{agent, relation_id, set},
+    fixture::{agent, column, set, sources},
     obligation::{Comparison, Literal, Operand, PatternPiece, Predicate, RowFilter},
     schema::Action,
 };
-use crate::{catalog::Relation, session::Session};
+use crate::{
+    catalog::{Catalog, ColumnDef, Relation, RelationDef, RelationKind, TypeClass},
+    dialect::Dialect,
+    session::Session,
+};
 
 const CONDITIONS: &[&str] = &[
     "true",
@@ -52,6 +59,29 @@ const CONDITIONS: &[&str] = &[
     "context.transport == \"library\" && resource.id == 42",
 ];
 
+const TABLE: &str = "tickets";
+const OWNER: &str = "0b8e8a2e-3f0c-4a53-9d6e-0c1f2a3b4c5d";
+/// 2020-01-01 and a millisecond.
+const MOMENT: i64 = 1_577_836_800_001;
+
+/// Conditions over types that only some engines have.
+const FINE_CONDITIONS: &[&str] = &[
+    "resource has owner && resource.owner == \"0b8e8a2e-3f0c-4a53-9d6e-0c1f2a3b4c5d\"",
+    "resource has owner && resource.owner like \"0b8e*\"",
+    "resource has owner && resource has mood && resource.owner == resource.mood",
+    "resource has mood && [\"happy\", \"sad\"].contains(resource.mood)",
+    "resource has mood && resource.mood != \"happy\"",
+    "resource has price && resource.price == decimal(\"100.0\")",
+    "resource has price && resource.price.lessThan(decimal(\"0.0\"))",
+    "resource has price && !resource.price.greaterThanOrEqual(decimal(\"-0.5\"))",
+    "resource has price && resource.price.greaterThan(decimal(\"-0.5\")) && resource.price.lessThanOrEqual(decimal(\"100.0\"))",
+    "resource has price && [decimal(\"100.0\")].contains(resource.price)",
+    "resource has at && resource.at < datetime(\"2020-01-01\")",
+    "resource has at && resource.at >= datetime(\"2020-01-01T00:00:00.001Z\")",
+    "resource has at && resource.at == datetime(\"1969-12-31\").offset(duration(\"1d\"))",
+    "!(resource has at && resource.at > datetime(\"2020-01-01T01:00:00+0100\"))",
+];
+
 #[derive(Debug, Clone, PartialEq)]
 enum Cell {
     Null,
@@ -63,10 +93,41 @@ type Truth = Option<bool>;
 
 #[test]
 fn filters_admit_the_rows_that_cedar_permits() {
+    let compared = over("main", CONDITIONS, &set);
+    assert!(compared > 1_000, "{compared}");
+}
+
+#[test]
+fn filters_of_finer_types_admit_the_rows_that_cedar_permits() {
+    let classes = [
+        ("id", "bigint", TypeClass::Integer),
+        ("level", "integer", TypeClass::Integer),
+        ("owner", "uuid", TypeClass::Uuid),
+        ("mood", "public.mood", TypeClass::Enum),
+        ("price", "numeric(10,2)", TypeClass::Decimal),
+        ("at", "timestamp with time zone", TypeClass::TimestampTz),
+    ];
+    let columns = classes.map(|(name, type_name, class)| ColumnDef {
+        type_name: type_name.to_owned(),
+        ..column(name, class)
+    });
+    let table = RelationDef::new("public", TABLE, RelationKind::Table, columns.to_vec());
+    let catalog = Catalog::builder(Dialect::Postgres).relation(table).build();
+    let catalog = Arc::new(catalog.unwrap());
+    let compared = over("public", FINE_CONDITIONS, &|policies: &str| {
+        let mut sources = sources(policies);
+        sources.classification = None;
+        PolicySet::load(&sources, &catalog, &ColumnFlow::default())
+            .unwrap_or_else(|errors| panic!("{errors}"))
+    });
+    assert!(compared > 500, "{compared}");
+}
+
+fn over(schema: &str, conditions: &[&str], set: &dyn Fn(&str) -> PolicySet) -> u32 {
     let select = "permit(principal, action == Action::\"select\", resource);";
     let mut compared = 0u32;
-    for condition in CONDITIONS {
-        let row = "action == Action::\"see\", resource is row::main::tickets";
+    for condition in conditions {
+        let row = format!("action == Action::\"see\", resource is row::{schema}::{TABLE}");
         for policies in [
             format!("{select} permit(principal, {row}) when {{ {condition} }};"),
             format!("{select} permit(principal, {row}); forbid(principal, {row}) when {{ {condition} }};"),
@@ -81,11 +142,12 @@ fn filters_admit_the_rows_that_cedar_permits() {
             }
         }
     }
-    assert!(compared > 1_000, "{compared}");
+    compared
 }
 
 fn compare(set: &PolicySet, session: &Session, condition: &str) -> u32 {
-    let relation = set.catalog().relation(relation_id("tickets")).unwrap();
+    let relation = set.catalog().relations().iter().find(|r| r.name == TABLE);
+    let relation = relation.unwrap();
     let decision = set.session(session).relation(relation.id).unwrap();
     let rows = table(relation, condition);
     let subject = subject(set, session, relation, &rows);
@@ -96,7 +158,8 @@ fn compare(set: &PolicySet, session: &Session, condition: &str) -> u32 {
             RowFilter::Nothing => false,
             RowFilter::Where(predicate) => truth(predicate, row) == Some(true),
         };
-        let verdict = decide(&set.loaded, &subject, Action::See, row_uid(n)).unwrap();
+        let row_uid = row_uid(relation, n);
+        let verdict = decide(&set.loaded, &subject, Action::See, row_uid).unwrap();
         assert_eq!(
             admitted, verdict.permitted,
             "{condition} as {session:?} on {row:?}: {:?}",
@@ -107,8 +170,9 @@ fn compare(set: &PolicySet, session: &Session, condition: &str) -> u32 {
     compared
 }
 
-fn row_uid(n: usize) -> EntityUid {
-    super::store::uid("row::main::tickets", &n.to_string()).unwrap()
+fn row_uid(relation: &Relation, n: usize) -> EntityUid {
+    let kind = format!("row::{}::{TABLE}", relation.schema);
+    super::store::uid(&kind, &n.to_string()).unwrap()
 }
 
 /// Rows of `tickets` with every combination of a few interesting values of the columns that the
@@ -141,6 +205,21 @@ fn table(relation: &Relation, condition: &str) -> Vec<Vec<Cell>> {
                 .into_iter()
                 .chain([Cell::Null])
                 .collect(),
+            "owner" | "mood" => [OWNER, "happy"]
+                .map(|text| Cell::Value(Literal::Text(text.to_owned())))
+                .into_iter()
+                .chain([Cell::Null])
+                .collect(),
+            "price" => [-5_000, 1_000_000]
+                .map(|value| Cell::Value(Literal::Decimal(value)))
+                .into_iter()
+                .chain([Cell::Null])
+                .collect(),
+            "at" => [0, MOMENT]
+                .map(|value| Cell::Value(Literal::Datetime(value)))
+                .into_iter()
+                .chain([Cell::Null])
+                .collect(),
             _ => vec![Cell::Null],
         };
         rows = rows
@@ -158,7 +237,7 @@ fn table(relation: &Relation, condition: &str) -> Vec<Vec<Cell>> {
 /// The session's subject in a store that holds the rows as entities.
 fn subject(set: &PolicySet, session: &Session, relation: &Relation, rows: &[Vec<Cell>]) -> Subject {
     let loaded = &set.loaded;
-    let parent: EntityUid = "Table::\"main.tickets\"".parse().unwrap();
+    let parent = super::store::uid("Table", &relation.uid).unwrap();
     let entities = rows.iter().enumerate().map(|(n, row)| {
         let cells = relation.columns.iter().zip(row);
         let attributes: HashMap<String, RestrictedExpression> = cells
@@ -167,7 +246,12 @@ fn subject(set: &PolicySet, session: &Session, relation: &Relation, rows: &[Vec<
                 Cell::Value(literal) => Some((column.key.clone(), expression(literal))),
             })
             .collect();
-        Entity::new(row_uid(n), attributes, HashSet::from([parent.clone()])).unwrap()
+        Entity::new(
+            row_uid(relation, n),
+            attributes,
+            HashSet::from([parent.clone()]),
+        )
+        .unwrap()
     });
     let uid = super::store::uid(session.principal().kind(), session.principal().id()).unwrap();
     let mut store = loaded.store.with_principal(&uid, &loaded.schema);
@@ -189,6 +273,17 @@ fn expression(literal: &Literal) -> RestrictedExpression {
         Literal::Integer(value) => RestrictedExpression::new_long(*value),
         Literal::Boolean(value) => RestrictedExpression::new_bool(*value),
         Literal::Text(value) => RestrictedExpression::new_string(value.clone()),
+        Literal::Decimal(value) => {
+            let sign = if *value < 0 { "-" } else { "" };
+            let digits = value.unsigned_abs();
+            let (whole, fraction) = (digits / 10_000, digits % 10_000);
+            RestrictedExpression::new_decimal(format!("{sign}{whole}.{fraction:04}"))
+        }
+        Literal::Datetime(value) => RestrictedExpression::new_datetime(match *value {
+            0 => "1970-01-01",
+            MOMENT => "2020-01-01T00:00:00.001Z",
+            other => panic!("{other} is in no row"),
+        }),
     }
 }
 
@@ -251,6 +346,8 @@ fn compared(left: &Literal, comparison: Comparison, right: &Literal) -> Truth {
         (Literal::Integer(left), Literal::Integer(right)) => left.cmp(right),
         (Literal::Boolean(left), Literal::Boolean(right)) => left.cmp(right),
         (Literal::Text(left), Literal::Text(right)) => left.cmp(right),
+        (Literal::Decimal(left), Literal::Decimal(right))
+        | (Literal::Datetime(left), Literal::Datetime(right)) => left.cmp(right),
         (left, right) => panic!("{left:?} and {right:?} are of different classes"),
     };
     Some(match comparison {

@@ -1,31 +1,23 @@
 //! Expressions: every variant of the parser's enum is answered.
 
 use sqlparser::ast::{
-    BinaryOperator, CaseWhen, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectNamePart, UnaryOperator, Value, ValueWithSpan, WindowFrame, WindowFrameBound, WindowSpec,
-    WindowType,
+    Array, CaseWhen, CastKind, CeilFloorKind, DateTimeField, Expr, ExtractSyntax, Ident, Interval,
+    MemberOf, ObjectName, ObjectNamePart, TypedString,
 };
 
-use super::{
-    Resolver,
-    from::unknown_column,
-    query::Ctes,
-    scope::{Found, Scope},
-    unsupported,
-};
+use super::{Resolver, query::Ctes, scope::Scope, unsupported};
 use crate::{
-    access::Usage,
-    catalog::{
-        ColumnId,
-        functions::{FunctionDef, Kinds, registry},
-    },
-    code::Code,
-    lineage::Lineage,
-    rejection::Rejection,
-    syntax::{decode, named},
-    value::Placeholder,
+    access::Usage, catalog::ColumnId, code::Code, dialect::Dialect, rejection::Rejection,
+    syntax::decode,
 };
+
+/// Where an expression stands.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a, 's, 'c> {
+    pub(super) scope: &'s Scope<'a, 's>,
+    pub(super) ctes: Ctes<'c>,
+    pub(super) usage: Usage,
+}
 
 impl<'a> Resolver<'a> {
     /// Resolves an expression and gives the columns it is made from.
@@ -41,56 +33,16 @@ impl<'a> Resolver<'a> {
         Ok(columns)
     }
 
-    /// The column that an already resolved expression is.
-    pub(super) fn column_of(
-        &self,
-        expr: &Expr,
-        scope: &Scope<'a, '_>,
-    ) -> Option<(Lineage, String)> {
-        let found = match expr {
-            Expr::Nested(inner) => return self.column_of(inner, scope),
-            Expr::Identifier(ident) => scope.find(None, &self.key(ident)),
-            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [qualifier, name] => scope.find(Some(&self.key(qualifier)), &self.key(name)),
-                _ => return None,
-            },
-            _ => return None,
-        };
-        match found {
-            Found::Column(lineage, name)
-            | Found::RowIdAlias {
-                lineage,
-                qualifier: _,
-                name,
-            } => Some((lineage, name)),
-            Found::RowId => Some((Lineage::default(), "rowid".to_owned())),
-            Found::Alias(_) | Found::Ambiguous | Found::Nothing => None,
-        }
-    }
-
-    fn walk(
+    pub(super) fn walk(
         &mut self,
         expr: &mut Expr,
         at: &Place<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
+        let dialect = self.catalog.dialect();
         match expr {
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.column(expr, at, out),
-            Expr::Value(value) => {
-                let ValueWithSpan { value, span } = value;
-                self.value(value, span.start)?;
-                // `0xffffffffffffffff` is -1, which is a sign and a number.
-                if let Value::Number(text, long) = value
-                    && let Some(digits) = text.strip_prefix('-')
-                {
-                    let digits = Value::Number(digits.to_owned(), *long);
-                    *expr = Expr::Nested(Box::new(Expr::UnaryOp {
-                        op: UnaryOperator::Minus,
-                        expr: Box::new(Expr::Value(digits.into())),
-                    }));
-                }
-                Ok(())
-            }
+            Expr::Value(_) => self.literal(expr),
             Expr::Nested(inner)
             | Expr::IsFalse(inner)
             | Expr::IsNotFalse(inner)
@@ -129,9 +81,7 @@ impl<'a> Resolver<'a> {
                 self.walk(high, at, out)
             }
             Expr::BinaryOp { left, op, right } => {
-                if let Some(function) = operator(op)? {
-                    self.access.functions.insert(function.to_owned());
-                }
+                self.binary_operator(op)?;
                 self.walk(left, at, out)?;
                 self.walk(right, at, out)
             }
@@ -145,7 +95,10 @@ impl<'a> Resolver<'a> {
                 if *any {
                     return Err(unsupported("LIKE ANY"));
                 }
-                self.access.functions.insert("like".to_owned());
+                if dialect == Dialect::Sqlite {
+                    self.calls("like");
+                }
+                self.user_operator("~~")?;
                 self.walk(expr, at, out)?;
                 self.walk(pattern, at, out)?;
                 match escape_char {
@@ -154,25 +107,7 @@ impl<'a> Resolver<'a> {
                 }
             }
             Expr::UnaryOp { op, expr } => {
-                match op {
-                    UnaryOperator::Plus
-                    | UnaryOperator::Minus
-                    | UnaryOperator::Not
-                    | UnaryOperator::BitwiseNot => {}
-                    UnaryOperator::AtDashAt
-                    | UnaryOperator::BangNot
-                    | UnaryOperator::DoubleAt
-                    | UnaryOperator::Hash
-                    | UnaryOperator::PGAbs
-                    | UnaryOperator::PGCubeRoot
-                    | UnaryOperator::PGPostfixFactorial
-                    | UnaryOperator::PGPrefixFactorial
-                    | UnaryOperator::PGSquareRoot
-                    | UnaryOperator::QuestionDash
-                    | UnaryOperator::QuestionPipe => {
-                        return Err(unsupported("an operator of another engine"));
-                    }
-                }
+                self.unary_operator(*op)?;
                 self.walk(expr, at, out)?;
                 // `- - 1` would be printed as a comment (F1).
                 if matches!(**expr, Expr::UnaryOp { op: _, expr: _ }) {
@@ -187,28 +122,24 @@ impl<'a> Resolver<'a> {
                 data_type,
                 format,
             } => {
-                if *kind != sqlparser::ast::CastKind::Cast {
-                    return Err(unsupported("a cast other than CAST(… AS …)"));
+                match (&kind, dialect) {
+                    (CastKind::Cast, _) => {}
+                    (CastKind::DoubleColon, Dialect::Postgres) => {}
+                    (
+                        CastKind::DoubleColon | CastKind::TryCast | CastKind::SafeCast,
+                        Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql,
+                    ) => {
+                        return Err(unsupported("a cast other than CAST(… AS …)"));
+                    }
                 }
                 if format.is_some() {
                     return Err(unsupported("FORMAT in a cast"));
                 }
-                cast_type(data_type)?;
+                self.cast_type(data_type)?;
                 self.walk(expr, at, out)
             }
             Expr::Collate { expr, collation } => {
-                let known = match collation.0.as_mut_slice() {
-                    [ObjectNamePart::Identifier(ident)] => {
-                        self.normalise(ident);
-                        matches!(self.key(ident).as_str(), "binary" | "nocase" | "rtrim")
-                    }
-                    _ => false,
-                };
-                if !known {
-                    return Err(unsupported(
-                        "a collation other than BINARY, NOCASE or RTRIM",
-                    ));
-                }
+                self.collation(collation)?;
                 self.walk(expr, at, out)
             }
             Expr::Case {
@@ -237,14 +168,14 @@ impl<'a> Resolver<'a> {
             Expr::Subquery(subquery) => self.subquery(subquery, at, out),
             Expr::Tuple(exprs) => self.walk_all(exprs, at, out),
             Expr::Function(function) => self.function(function, at, out),
-            // SQLite has these as functions with special spellings in the parser.
+            // Calls for which the parser has nodes of their own.
             Expr::Ceil { expr, field } => {
-                self.access.functions.insert("ceil".to_owned());
+                self.special("ceil", 1)?;
                 no_field(field)?;
                 self.walk(expr, at, out)
             }
             Expr::Floor { expr, field } => {
-                self.access.functions.insert("floor".to_owned());
+                self.special("floor", 1)?;
                 no_field(field)?;
                 self.walk(expr, at, out)
             }
@@ -255,14 +186,14 @@ impl<'a> Resolver<'a> {
                 special,
                 shorthand,
             } => {
-                if !*special {
+                if !*special && dialect == Dialect::Sqlite {
                     return Err(unsupported("SUBSTRING … FROM … FOR"));
                 }
-                self.access
-                    .functions
-                    .insert(if *shorthand { "substr" } else { "substring" }.to_owned());
+                let parts = [substring_from, substring_for];
+                let count = 1 + parts.iter().filter(|part| part.is_some()).count();
+                self.special(if *shorthand { "substr" } else { "substring" }, count)?;
                 self.walk(expr, at, out)?;
-                for part in [substring_from, substring_for].into_iter().flatten() {
+                for part in parts.into_iter().flatten() {
                     self.walk(part, at, out)?;
                 }
                 Ok(())
@@ -273,11 +204,14 @@ impl<'a> Resolver<'a> {
                 expr,
                 trim_characters,
             } => {
-                if trim_where.is_some() || trim_what.is_some() {
+                if (trim_where.is_some() || trim_what.is_some()) && dialect == Dialect::Sqlite {
                     return Err(unsupported("TRIM … FROM"));
                 }
-                self.access.functions.insert("trim".to_owned());
+                self.special("trim", 1)?;
                 self.walk(expr, at, out)?;
+                if let Some(what) = trim_what {
+                    self.walk(what, at, out)?;
+                }
                 match trim_characters {
                     Some(characters) => self.walk_all(characters, at, out),
                     None => Ok(()),
@@ -286,9 +220,194 @@ impl<'a> Resolver<'a> {
             Expr::CompoundFieldAccess {
                 root: _,
                 access_chain: _,
-            } => Err(unsupported("field access or a subscript")),
-            Expr::JsonAccess { value: _, path: _ } => Err(unsupported("`:` path access")),
+            } => self.field_access(expr, at, out),
+            Expr::IsUnknown(inner) | Expr::IsNotUnknown(inner) if dialect != Dialect::Sqlite => {
+                self.walk(inner, at, out)
+            }
             Expr::IsUnknown(_) | Expr::IsNotUnknown(_) => Err(unsupported("IS UNKNOWN")),
+            Expr::IsJson {
+                expr,
+                kind: _,
+                unique_keys: _,
+                negated: _,
+            } if dialect == Dialect::Postgres => self.walk(expr, at, out),
+            Expr::IsNormalized {
+                expr,
+                form: _,
+                negated: _,
+            } if dialect == Dialect::Postgres => {
+                self.special("normalize", 1)?;
+                self.walk(expr, at, out)
+            }
+            Expr::ILike {
+                negated: _,
+                any: false,
+                expr,
+                pattern,
+                escape_char,
+            }
+            | Expr::SimilarTo {
+                negated: _,
+                expr,
+                pattern,
+                escape_char,
+            } if dialect == Dialect::Postgres => {
+                self.user_operator("~~*")?;
+                self.user_operator("~")?;
+                self.walk(expr, at, out)?;
+                self.walk(pattern, at, out)?;
+                match escape_char {
+                    Some(escape) => self.walk(escape, at, out),
+                    None => Ok(()),
+                }
+            }
+            Expr::RLike {
+                negated: _,
+                expr,
+                pattern,
+                regexp: _,
+            } if dialect == Dialect::Mysql => {
+                self.walk(expr, at, out)?;
+                self.walk(pattern, at, out)
+            }
+            Expr::AnyOp {
+                left,
+                compare_op,
+                right,
+                is_some: _,
+            }
+            | Expr::AllOp {
+                left,
+                compare_op,
+                right,
+            } if dialect != Dialect::Sqlite => {
+                self.binary_operator(compare_op)?;
+                self.walk(left, at, out)?;
+                self.walk(right, at, out)
+            }
+            Expr::Convert {
+                is_try: false,
+                expr,
+                data_type,
+                charset,
+                target_before_value: false,
+                styles,
+            } if dialect == Dialect::Mysql && styles.is_empty() => {
+                self.special("convert", 1)?;
+                if let Some(data_type) = data_type {
+                    self.cast_type(data_type)?;
+                }
+                if let Some(charset) = charset {
+                    plain_name(charset)?;
+                }
+                self.walk(expr, at, out)
+            }
+            Expr::AtTimeZone {
+                timestamp,
+                time_zone,
+            } if dialect == Dialect::Postgres => {
+                self.walk(timestamp, at, out)?;
+                self.walk(time_zone, at, out)
+            }
+            Expr::Extract {
+                field,
+                syntax: ExtractSyntax::From,
+                expr,
+            } if dialect != Dialect::Sqlite => {
+                date_field(field)?;
+                self.special("extract", 2)?;
+                self.walk(expr, at, out)
+            }
+            Expr::Position { expr, r#in } if dialect != Dialect::Sqlite => {
+                self.special("position", 2)?;
+                self.walk(expr, at, out)?;
+                self.walk(r#in, at, out)
+            }
+            Expr::Overlay {
+                expr,
+                overlay_what,
+                overlay_from,
+                overlay_for,
+            } if dialect == Dialect::Postgres => {
+                self.special("overlay", 3 + usize::from(overlay_for.is_some()))?;
+                self.walk(expr, at, out)?;
+                self.walk(overlay_what, at, out)?;
+                self.walk(overlay_from, at, out)?;
+                match overlay_for {
+                    Some(length) => self.walk(length, at, out),
+                    None => Ok(()),
+                }
+            }
+            // `_utf8mb4'…'`: a character set before a literal.
+            Expr::Prefixed { prefix, value }
+                if dialect == Dialect::Mysql
+                    && prefix.quote_style.is_none()
+                    && prefix.value.starts_with('_')
+                    && matches!(**value, Expr::Value(_)) =>
+            {
+                self.walk(value, at, out)
+            }
+            Expr::TypedString(TypedString {
+                data_type,
+                value,
+                uses_odbc_syntax: false,
+            }) if dialect != Dialect::Sqlite => {
+                self.cast_type(data_type)?;
+                self.value(&mut value.value, value.span.start)
+            }
+            Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets)
+                if dialect == Dialect::Postgres =>
+            {
+                sets.iter_mut()
+                    .try_for_each(|exprs| self.walk_all(exprs, at, out))
+            }
+            Expr::Array(Array { elem, named: _ }) if dialect == Dialect::Postgres => {
+                self.walk_all(elem, at, out)
+            }
+            Expr::Interval(Interval {
+                value,
+                leading_field,
+                leading_precision: _,
+                last_field,
+                fractional_seconds_precision: _,
+            }) if dialect != Dialect::Sqlite => {
+                for field in [leading_field, last_field].into_iter().flatten() {
+                    date_field(field)?;
+                }
+                self.walk(value, at, out)
+            }
+            Expr::MatchAgainst {
+                columns,
+                match_value,
+                opt_search_modifier: _,
+            } if dialect == Dialect::Mysql => {
+                for name in columns {
+                    let mut parts: Vec<Ident> = name
+                        .0
+                        .iter()
+                        .filter_map(|part| part.as_ident().cloned())
+                        .collect();
+                    let mut column = if parts.len() == 1 {
+                        Expr::Identifier(parts.remove(0))
+                    } else {
+                        Expr::CompoundIdentifier(parts)
+                    };
+                    self.column(&mut column, at, out)?;
+                    let parts = match column {
+                        Expr::Identifier(ident) => vec![ident],
+                        Expr::CompoundIdentifier(parts) => parts,
+                        _ => return Err(unsupported("a column name of this form")),
+                    };
+                    name.0 = parts.into_iter().map(ObjectNamePart::Identifier).collect();
+                }
+                self.value(&mut match_value.value, match_value.span.start)
+            }
+            Expr::QualifiedWildcard(name, _) => self.whole_row_star(name, at, out),
+            Expr::MemberOf(MemberOf { value, array }) if dialect == Dialect::Mysql => {
+                self.walk(value, at, out)?;
+                self.walk(array, at, out)
+            }
+            Expr::JsonAccess { value: _, path: _ } => Err(unsupported("`:` path access")),
             Expr::IsJson {
                 expr: _,
                 kind: _,
@@ -356,7 +475,7 @@ impl<'a> Resolver<'a> {
                 field: _,
                 syntax: _,
                 expr: _,
-            } => Err(unsupported("EXTRACT (use strftime)")),
+            } => Err(unsupported("EXTRACT of this form")),
             Expr::Position { expr: _, r#in: _ } => Err(unsupported("POSITION (use instr)")),
             Expr::Overlay {
                 expr: _,
@@ -369,9 +488,9 @@ impl<'a> Resolver<'a> {
                 value: _,
             } => Err(unsupported("a prefixed literal")),
             Expr::TypedString(_) => Err(unsupported("a typed literal such as DATE '…'")),
-            Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_) => Err(unsupported(
-                "GROUPING SETS, CUBE or ROLLUP (SQLite has none)",
-            )),
+            Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_) => {
+                Err(unsupported("GROUPING SETS, CUBE or ROLLUP"))
+            }
             Expr::Struct {
                 values: _,
                 fields: _,
@@ -385,13 +504,51 @@ impl<'a> Resolver<'a> {
                 match_value: _,
                 opt_search_modifier: _,
             } => Err(unsupported("MATCH … AGAINST")),
-            Expr::Wildcard(_) | Expr::QualifiedWildcard(_, _) => {
-                Err(unsupported("`*` in an expression"))
-            }
+            Expr::Wildcard(_) => Err(unsupported("`*` in an expression")),
             Expr::OuterJoin(_) => Err(unsupported("(+)")),
             Expr::Prior(_) => Err(unsupported("PRIOR")),
             Expr::Lambda(_) => Err(unsupported("a lambda")),
             Expr::MemberOf(_) => Err(unsupported("MEMBER OF")),
+        }
+    }
+
+    /// Counts what a call with a node of its own can mean.
+    fn special(&mut self, name: &str, args: usize) -> Result<(), Rejection> {
+        self.called(&mut ObjectName::from(vec![Ident::new(name)]), Some(args))
+            .map(|_| ())
+    }
+
+    /// A collation: on SQLite one of three, elsewhere a name the engine looks up.
+    fn collation(&mut self, collation: &mut ObjectName) -> Result<(), Rejection> {
+        match self.catalog.dialect() {
+            Dialect::Sqlite => {
+                let known = match collation.0.as_mut_slice() {
+                    [ObjectNamePart::Identifier(ident)] => {
+                        self.normalise(ident);
+                        matches!(self.key(ident).as_str(), "binary" | "nocase" | "rtrim")
+                    }
+                    _ => false,
+                };
+                if known {
+                    Ok(())
+                } else {
+                    Err(unsupported(
+                        "a collation other than BINARY, NOCASE or RTRIM",
+                    ))
+                }
+            }
+            Dialect::Postgres => {
+                for part in &mut collation.0 {
+                    match part {
+                        ObjectNamePart::Identifier(ident) => self.normalise(ident),
+                        ObjectNamePart::Function(_) => {
+                            return Err(unsupported("a collation of this form"));
+                        }
+                    }
+                }
+                Ok(())
+            }
+            Dialect::Mysql => plain_name(collation),
         }
     }
 
@@ -406,7 +563,7 @@ impl<'a> Resolver<'a> {
             .try_for_each(|expr| self.walk(expr, at, out))
     }
 
-    fn subquery(
+    pub(super) fn subquery(
         &mut self,
         query: &mut sqlparser::ast::Query,
         at: &Place<'a, '_, '_>,
@@ -421,463 +578,40 @@ impl<'a> Resolver<'a> {
         }
         Ok(())
     }
+}
 
-    fn column(
-        &mut self,
-        expr: &mut Expr,
-        at: &Place<'a, '_, '_>,
-        out: &mut Vec<ColumnId>,
-    ) -> Result<(), Rejection> {
-        let (qualifier, ident) = match expr {
-            Expr::Identifier(ident) => (None, ident),
-            Expr::CompoundIdentifier(parts) => {
-                if parts.len() == 3 {
-                    let schema = self.key(&parts.remove(0));
-                    if schema != self.catalog.default_schema() {
-                        return Err(unknown_column(&schema, &[]));
-                    }
-                }
-                match parts.as_mut_slice() {
-                    [qualifier, ident] => {
-                        self.normalise(qualifier);
-                        (Some(self.key(qualifier)), ident)
-                    }
-                    _ => return Err(unsupported("a column name of this form")),
-                }
-            }
-            _ => return Err(unsupported("a column name of this form")),
-        };
-        let shown = decode(ident).into_owned();
-        let key = self.fold(&shown);
-        let lineage = match at.scope.find(qualifier.as_deref(), &key) {
-            Found::Column(lineage, _) | Found::Alias(lineage) => {
-                self.normalise(ident);
-                lineage
-            }
-            Found::RowIdAlias {
-                lineage,
-                qualifier,
-                name,
-            } => {
-                let name = self.encode(&name);
-                *expr = match qualifier {
-                    Some(qualifier) => {
-                        Expr::CompoundIdentifier(vec![self.encode(&qualifier), name])
-                    }
-                    None => Expr::Identifier(name),
-                };
-                lineage
-            }
-            Found::RowId => return Ok(()),
-            Found::Ambiguous => {
-                return Err(Rejection::new(
-                    Code::NameAmbiguous,
-                    format!("`{shown}` could be a column of more than one table"),
-                ));
-            }
-            // SQLite takes a double-quoted word that names nothing for a string.
-            Found::Nothing if qualifier.is_none() && ident.quote_style == Some('"') => {
-                let literal = Value::SingleQuotedString(shown.replace('\'', "''"));
-                *expr = Expr::Value(literal.into());
-                return Ok(());
-            }
-            Found::Nothing => {
-                let candidates = at.scope.visible_names(qualifier.as_deref());
-                return Err(unknown_column(&shown, &candidates));
-            }
-        };
-        for column in lineage.columns {
-            self.touch(column, at.usage);
-            out.push(column);
+fn no_field(field: &CeilFloorKind) -> Result<(), Rejection> {
+    match field {
+        CeilFloorKind::DateTimeField(DateTimeField::NoDateTime) => Ok(()),
+        CeilFloorKind::DateTimeField(_) | CeilFloorKind::Scale(_) => {
+            Err(unsupported("CEIL or FLOOR … TO"))
         }
-        Ok(())
-    }
-
-    fn value(
-        &mut self,
-        value: &mut Value,
-        start: sqlparser::tokenizer::Location,
-    ) -> Result<(), Rejection> {
-        match value {
-            Value::Number(text, _) => {
-                // `1_000` is one number to SQLite 3.46 and later, and two tokens before.
-                text.retain(|c| c != '_');
-                Ok(())
-            }
-            Value::SingleQuotedString(_) | Value::Boolean(_) | Value::Null => Ok(()),
-            Value::HexStringLiteral(digits) => {
-                // The parser reads `0x1F`, an integer, like `x'1F'`, a blob.
-                if self.outline.is_hex_number(start) {
-                    let digits = digits.replace('_', "");
-                    let number = u64::from_str_radix(&digits, 16).map_err(|_| {
-                        Rejection::new(Code::SyntaxInvalid, "a number is too large")
-                    })?;
-                    *value = Value::Number(number.cast_signed().to_string(), false);
-                }
-                Ok(())
-            }
-            Value::Placeholder(text) => {
-                let written = text.strip_prefix('?').and_then(|n| n.parse().ok());
-                let placeholder = match written.or(self.outline.positional.get(&start).copied()) {
-                    Some(number) => {
-                        *text = format!("?{number}");
-                        Placeholder::Number(number)
-                    }
-                    None => named(text).ok_or_else(|| {
-                        Rejection::new(Code::SyntaxInvalid, "a placeholder of this form")
-                    })?,
-                };
-                let number = match placeholder {
-                    Placeholder::Number(number) => number,
-                    Placeholder::Name(_) => 0,
-                };
-                self.placeholders.insert(placeholder, number);
-                Ok(())
-            }
-            Value::DollarQuotedString(_)
-            | Value::TripleSingleQuotedString(_)
-            | Value::TripleDoubleQuotedString(_)
-            | Value::EscapedStringLiteral(_)
-            | Value::UnicodeStringLiteral(_)
-            | Value::SingleQuotedByteStringLiteral(_)
-            | Value::DoubleQuotedByteStringLiteral(_)
-            | Value::TripleSingleQuotedByteStringLiteral(_)
-            | Value::TripleDoubleQuotedByteStringLiteral(_)
-            | Value::SingleQuotedRawStringLiteral(_)
-            | Value::DoubleQuotedRawStringLiteral(_)
-            | Value::TripleSingleQuotedRawStringLiteral(_)
-            | Value::TripleDoubleQuotedRawStringLiteral(_)
-            | Value::NationalStringLiteral(_)
-            | Value::QuoteDelimitedStringLiteral(_)
-            | Value::NationalQuoteDelimitedStringLiteral(_)
-            | Value::DoubleQuotedString(_) => Err(unsupported("a literal of another engine")),
-        }
-    }
-
-    fn function(
-        &mut self,
-        function: &mut Function,
-        at: &Place<'a, '_, '_>,
-        out: &mut Vec<ColumnId>,
-    ) -> Result<(), Rejection> {
-        let Function {
-            name,
-            uses_odbc_syntax,
-            parameters,
-            args,
-            within_group,
-            filter,
-            null_treatment,
-            over,
-        } = function;
-        if *uses_odbc_syntax {
-            return Err(unsupported("{fn …}"));
-        }
-        if !matches!(parameters, FunctionArguments::None) {
-            return Err(unsupported("a parametric function"));
-        }
-        if !within_group.is_empty() {
-            return Err(unsupported("WITHIN GROUP"));
-        }
-        if null_treatment.is_some() {
-            return Err(unsupported("IGNORE or RESPECT NULLS"));
-        }
-        let [ObjectNamePart::Identifier(ident)] = name.0.as_mut_slice() else {
-            return Err(Rejection::new(
-                Code::FunctionUnknown,
-                format!("there is no function `{name}`"),
-            ));
-        };
-        let key = self.key(ident);
-        let Some(def) = registry(self.catalog.dialect()).get(&key) else {
-            return Err(Rejection::new(
-                Code::FunctionUnknown,
-                format!("there is no function `{key}`"),
-            ));
-        };
-        *ident = Ident::new(&def.name);
-        self.access.functions.insert(def.uid.clone());
-        let count = match args {
-            FunctionArguments::None => None,
-            FunctionArguments::Subquery(_) => return Err(unsupported("a bare subquery argument")),
-            FunctionArguments::List(FunctionArgumentList {
-                duplicate_treatment,
-                args,
-                clauses,
-            }) => {
-                if matches!(duplicate_treatment, Some(DuplicateTreatment::All)) {
-                    return Err(unsupported("ALL in an aggregate"));
-                }
-                for clause in clauses {
-                    match clause {
-                        FunctionArgumentClause::OrderBy(terms) => {
-                            self.order_terms(terms, at.scope, at.ctes)?;
-                        }
-                        FunctionArgumentClause::IgnoreOrRespectNulls(_)
-                        | FunctionArgumentClause::Where(_)
-                        | FunctionArgumentClause::Limit(_)
-                        | FunctionArgumentClause::OnOverflow(_)
-                        | FunctionArgumentClause::Having(_)
-                        | FunctionArgumentClause::Separator(_)
-                        | FunctionArgumentClause::JsonNullClause(_)
-                        | FunctionArgumentClause::JsonReturningClause(_) => {
-                            return Err(unsupported("a clause inside a function call"));
-                        }
-                    }
-                }
-                let mut star = false;
-                for arg in args.iter_mut() {
-                    match arg {
-                        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
-                            self.walk(expr, at, out)?;
-                        }
-                        FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => star = true,
-                        FunctionArg::Unnamed(
-                            FunctionArgExpr::QualifiedWildcard(_)
-                            | FunctionArgExpr::WildcardWithOptions(_),
-                        ) => return Err(unsupported("a qualified `*` as an argument")),
-                        FunctionArg::Named {
-                            name: _,
-                            arg: _,
-                            operator: _,
-                        }
-                        | FunctionArg::ExprNamed {
-                            name: _,
-                            arg: _,
-                            operator: _,
-                        } => {
-                            return Err(unsupported("a named argument"));
-                        }
-                    }
-                }
-                if star && (def.name != "count" || args.len() != 1) {
-                    return Err(unsupported("`*` as an argument of anything but count"));
-                }
-                Some(args.len())
-            }
-        };
-        let aggregate = def.kinds.is_over_rows(count);
-        match count {
-            None if def.kinds.niladic => {}
-            None => {
-                return Err(Rejection::new(
-                    Code::SyntaxInvalid,
-                    format!("`{key}` is not called in this form"),
-                ));
-            }
-            Some(_) if def.kinds == NILADIC => {
-                return Err(Rejection::new(
-                    Code::SyntaxInvalid,
-                    format!("`{key}` is not called in this form"),
-                ));
-            }
-            Some(_) if def.kinds.table => {
-                return Err(Rejection::new(
-                    Code::FunctionUnknown,
-                    format!("`{key}` is a table function; it stands in FROM"),
-                ));
-            }
-            Some(count) => check_arity(def, count)?,
-        }
-        if !aggregate && (filter.is_some() || over.is_some()) {
-            return Err(Rejection::new(
-                Code::SyntaxInvalid,
-                format!("`{key}` is not an aggregate: it takes neither FILTER nor OVER"),
-            ));
-        }
-        if let Some(filter) = filter {
-            let place = Place {
-                usage: Usage::Filter,
-                ..*at
-            };
-            self.walk(filter, &place, out)?;
-        }
-        match over {
-            None => Ok(()),
-            Some(WindowType::NamedWindow(name)) => {
-                self.normalise(name);
-                Ok(())
-            }
-            Some(WindowType::WindowSpec(spec)) => {
-                out.extend(self.window(spec, at.scope, at.ctes)?);
-                Ok(())
-            }
-        }
-    }
-
-    /// A window; its columns.
-    pub(super) fn window(
-        &mut self,
-        spec: &mut WindowSpec,
-        scope: &Scope<'a, '_>,
-        ctes: Ctes<'_>,
-    ) -> Result<Vec<ColumnId>, Rejection> {
-        let WindowSpec {
-            window_name,
-            partition_by,
-            order_by,
-            window_frame,
-        } = spec;
-        if let Some(name) = window_name {
-            self.normalise(name);
-        }
-        let mut columns = Vec::new();
-        for expr in partition_by {
-            columns.extend(self.expr(expr, scope, ctes, Usage::Group)?);
-        }
-        for term in order_by.iter_mut() {
-            columns.extend(self.expr(&mut term.expr.clone(), scope, ctes, Usage::Order)?);
-        }
-        self.order_terms(order_by, scope, ctes)?;
-        if let Some(WindowFrame {
-            units: _,
-            start_bound,
-            end_bound,
-        }) = window_frame
-        {
-            for bound in [Some(start_bound), end_bound.as_mut()]
-                .into_iter()
-                .flatten()
-            {
-                match bound {
-                    WindowFrameBound::CurrentRow => {}
-                    WindowFrameBound::Preceding(expr) | WindowFrameBound::Following(expr) => {
-                        if let Some(expr) = expr {
-                            self.expr(expr, scope, ctes, Usage::Order)?;
-                        }
-                    }
-                }
-            }
-        }
-        Ok(columns)
     }
 }
 
-const NILADIC: Kinds = Kinds {
-    niladic: true,
-    scalar: false,
-    ..Kinds::SCALAR
-};
-
-/// Where an expression stands.
-struct Place<'a, 's, 'c> {
-    scope: &'s Scope<'a, 's>,
-    ctes: Ctes<'c>,
-    usage: Usage,
-}
-
-/// Refuses a call with too few or too many arguments.
-pub(super) fn check_arity(def: &FunctionDef, count: usize) -> Result<(), Rejection> {
-    let few = count < usize::from(def.min_args);
-    let many = def.max_args.is_some_and(|max| count > usize::from(max));
-    if few || many {
-        return Err(Rejection::new(
-            Code::SyntaxInvalid,
-            format!("`{}` does not take {count} arguments", def.name),
-        ));
-    }
-    Ok(())
-}
-
-/// The function behind an operator, if it is one to the engine.
-fn operator(op: &BinaryOperator) -> Result<Option<&'static str>, Rejection> {
-    match op {
-        BinaryOperator::Plus
-        | BinaryOperator::Minus
-        | BinaryOperator::Multiply
-        | BinaryOperator::Divide
-        | BinaryOperator::Modulo
-        | BinaryOperator::StringConcat
-        | BinaryOperator::Gt
-        | BinaryOperator::Lt
-        | BinaryOperator::GtEq
-        | BinaryOperator::LtEq
-        | BinaryOperator::Eq
-        | BinaryOperator::NotEq
-        | BinaryOperator::And
-        | BinaryOperator::Or
-        | BinaryOperator::BitwiseOr
-        | BinaryOperator::BitwiseAnd
-        | BinaryOperator::PGBitwiseShiftLeft
-        | BinaryOperator::PGBitwiseShiftRight => Ok(None),
-        BinaryOperator::Arrow => Ok(Some("->")),
-        BinaryOperator::LongArrow => Ok(Some("->>")),
-        BinaryOperator::Glob => Ok(Some("glob")),
-        BinaryOperator::Match => Err(unsupported("MATCH")),
-        BinaryOperator::Regexp => Err(Rejection::new(
-            Code::FunctionUnknown,
-            "there is no function `regexp`",
-        )),
-        BinaryOperator::Spaceship
-        | BinaryOperator::Xor
-        | BinaryOperator::BitwiseXor
-        | BinaryOperator::DuckIntegerDivide
-        | BinaryOperator::MyIntegerDivide
-        | BinaryOperator::Custom(_)
-        | BinaryOperator::PGBitwiseXor
-        | BinaryOperator::PGExp
-        | BinaryOperator::PGOverlap
-        | BinaryOperator::PGRegexMatch
-        | BinaryOperator::PGRegexIMatch
-        | BinaryOperator::PGRegexNotMatch
-        | BinaryOperator::PGRegexNotIMatch
-        | BinaryOperator::PGLikeMatch
-        | BinaryOperator::PGILikeMatch
-        | BinaryOperator::PGNotLikeMatch
-        | BinaryOperator::PGNotILikeMatch
-        | BinaryOperator::PGStartsWith
-        | BinaryOperator::HashArrow
-        | BinaryOperator::HashLongArrow
-        | BinaryOperator::AtAt
-        | BinaryOperator::AtArrow
-        | BinaryOperator::ArrowAt
-        | BinaryOperator::HashMinus
-        | BinaryOperator::AtQuestion
-        | BinaryOperator::Question
-        | BinaryOperator::QuestionAnd
-        | BinaryOperator::QuestionPipe
-        | BinaryOperator::PGCustomBinaryOperator(_)
-        | BinaryOperator::Overlaps
-        | BinaryOperator::DoubleHash
-        | BinaryOperator::LtDashGt
-        | BinaryOperator::AndLt
-        | BinaryOperator::AndGt
-        | BinaryOperator::LtLtPipe
-        | BinaryOperator::PipeGtGt
-        | BinaryOperator::AndLtPipe
-        | BinaryOperator::PipeAndGt
-        | BinaryOperator::LtCaret
-        | BinaryOperator::GtCaret
-        | BinaryOperator::QuestionHash
-        | BinaryOperator::QuestionDash
-        | BinaryOperator::QuestionDashPipe
-        | BinaryOperator::QuestionDoublePipe
-        | BinaryOperator::At
-        | BinaryOperator::TildeEq
-        | BinaryOperator::Assignment => Err(unsupported("an operator of another engine")),
-    }
-}
-
-/// SQLite's casts know five affinities; a type's name only chooses one, so nothing runs for a type.
-/// Names that hold expressions or nested types are refused all the same.
-fn cast_type(data_type: &DataType) -> Result<(), Rejection> {
-    let plain = data_type
+/// A field of a date: a word, nothing that is read.
+fn date_field(field: &DateTimeField) -> Result<(), Rejection> {
+    let plain = field
         .to_string()
         .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b' ' | b'_' | b'(' | b')' | b','));
+        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'\''));
     if plain {
         Ok(())
     } else {
-        Err(unsupported("a type of this form in a cast"))
+        Err(unsupported("a date field of this form"))
     }
 }
 
-fn no_field(field: &sqlparser::ast::CeilFloorKind) -> Result<(), Rejection> {
-    match field {
-        sqlparser::ast::CeilFloorKind::DateTimeField(sqlparser::ast::DateTimeField::NoDateTime) => {
+/// A name of a character set or collation: one plain word.
+fn plain_name(name: &ObjectName) -> Result<(), Rejection> {
+    match name.0.as_slice() {
+        [ObjectNamePart::Identifier(ident)]
+            if decode(ident)
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_') =>
+        {
             Ok(())
         }
-        sqlparser::ast::CeilFloorKind::DateTimeField(_)
-        | sqlparser::ast::CeilFloorKind::Scale(_) => Err(unsupported("CEIL or FLOOR … TO")),
+        _ => Err(unsupported("a character set or collation of this form")),
     }
 }

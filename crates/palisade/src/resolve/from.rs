@@ -1,9 +1,11 @@
 //! FROM: tables, subqueries, table functions and joins.
 
+use std::ops::Range;
+
 use sqlparser::{
     ast::{
-        FunctionArg, FunctionArgExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
-        ObjectNamePart, Query, TableAlias, TableFactor, TableFunctionArgs, TableWithJoins,
+        Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, TableAlias,
+        TableFactor, TableFunctionArgs, TableSample, TableSampleKind, TableWithJoins,
     },
     tokenizer::{Location, Span},
 };
@@ -11,15 +13,15 @@ use sqlparser::{
 use super::{
     Mode, Reference, Resolver,
     query::Ctes,
-    scope::{Columns, Output, Scope, Source},
+    scope::{Columns, Merged, Scope, Source},
     unsupported,
 };
 use crate::{
     access::Usage,
-    catalog::{Relation, RelationKind, functions::registry},
+    catalog::{Relation, RelationKind},
     code::Code,
+    dialect::Dialect,
     ident,
-    lineage::Lineage,
     policy::obligation::Visibility,
     rejection::Rejection,
     syntax::decode,
@@ -54,7 +56,7 @@ impl<'a> Resolver<'a> {
         parent: Option<&'s Scope<'a, 's>>,
         ctes: Ctes<'_>,
     ) -> Result<Scope<'a, 's>, Rejection> {
-        let mut scope = Scope::inside(parent);
+        let mut scope = Scope::inside(self.catalog.dialect(), parent);
         for table in from {
             self.table_with_joins(table, &mut scope, ctes)?;
         }
@@ -68,7 +70,11 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<(), Rejection> {
         let TableWithJoins { relation, joins } = table;
-        // USING and NATURAL reach every table to the left, commas included.
+        // On SQLite USING and NATURAL reach every table to the left, commas included.
+        let start = match self.catalog.dialect() {
+            Dialect::Sqlite => 0,
+            Dialect::Postgres | Dialect::Mysql => scope.sources.len(),
+        };
         self.table_factor(relation, scope, ctes)?;
         for join in joins {
             let Join {
@@ -90,7 +96,12 @@ impl<'a> Resolver<'a> {
                 | JoinOperator::RightOuter(constraint)
                 | JoinOperator::FullOuter(constraint)
                 | JoinOperator::CrossJoin(constraint) => {
-                    self.constraint(constraint, scope, right, ctes)?;
+                    self.constraint(constraint, scope, start..right, ctes)?;
+                }
+                JoinOperator::StraightJoin(constraint)
+                    if self.catalog.dialect() == Dialect::Mysql =>
+                {
+                    self.constraint(constraint, scope, start..right, ctes)?;
                 }
                 JoinOperator::Semi(_)
                 | JoinOperator::LeftSemi(_)
@@ -120,7 +131,7 @@ impl<'a> Resolver<'a> {
         &mut self,
         constraint: &mut JoinConstraint,
         scope: &mut Scope<'a, '_>,
-        right: usize,
+        left: Range<usize>,
         ctes: Ctes<'_>,
     ) -> Result<(), Rejection> {
         match constraint {
@@ -137,55 +148,67 @@ impl<'a> Resolver<'a> {
                     };
                     self.normalise(ident);
                     let key = self.key(ident);
-                    self.merge(scope, right, &key)?;
+                    self.merge(scope, left.clone(), &key)?;
                 }
                 Ok(())
             }
             JoinConstraint::Natural => {
-                let (left, new) = scope.sources.split_at(right.min(scope.sources.len()));
-                let left: Vec<_> = left.iter().flat_map(|s| s.columns.list()).collect();
-                let shared: Vec<String> = new
-                    .iter()
-                    .flat_map(|s| s.columns.list())
-                    .map(|o| o.key)
-                    .filter(|key| left.iter().any(|o| o.key == *key))
-                    .collect();
+                let keys = |range: Range<usize>| -> Vec<String> {
+                    let sources = scope.sources.get(range).unwrap_or_default();
+                    sources
+                        .iter()
+                        .flat_map(|s| s.columns.list())
+                        .map(|o| o.key)
+                        .collect()
+                };
+                let new = keys(left.end..scope.sources.len());
+                let mut shared: Vec<String> = Vec::new();
+                for key in keys(left.clone()) {
+                    if new.contains(&key) && !shared.contains(&key) {
+                        shared.push(key);
+                    }
+                }
                 for key in shared {
-                    self.merge(scope, right, &key)?;
+                    self.merge(scope, left.clone(), &key)?;
                 }
                 Ok(())
             }
         }
     }
 
-    /// Merges the column `key` of the tables from `right` on into the one to their left.
+    /// Merges the column `key` of the tables after `left` into the one there.
     fn merge(
         &mut self,
         scope: &mut Scope<'a, '_>,
-        right: usize,
+        left: Range<usize>,
         key: &str,
     ) -> Result<(), Rejection> {
-        let (mut on_left, mut on_right) = (false, false);
-        let mut used = Vec::new();
+        let mut into = None;
         let mut merged = Vec::new();
-        for (index, source) in scope.sources.iter().enumerate() {
+        let mut used = Vec::new();
+        for (index, source) in scope.sources.iter().enumerate().skip(left.start) {
             if let Some((lineage, _)) = source.columns.find(key) {
                 used.extend(lineage.columns);
-                if index < right {
-                    on_left = true;
+                if index < left.end {
+                    into = into.or(Some(index));
                 } else {
-                    on_right = true;
-                    merged.push((index, key.to_owned()));
+                    merged.push(index);
                 }
             }
         }
-        if !(on_left && on_right) {
+        let Some(into) = into.filter(|_| !merged.is_empty()) else {
             return Err(unknown_column(key, &[]));
-        }
+        };
         scope
             .links
             .tie(scope.positions(None, key).into_iter().collect());
-        scope.merged.extend(merged);
+        let over = left.start..scope.sources.len();
+        scope.merged.extend(merged.into_iter().map(|source| Merged {
+            source,
+            into,
+            over: over.clone(),
+            key: key.to_owned(),
+        }));
         for column in used {
             if !self.is_plain_base(column) {
                 self.needs_fence = true;
@@ -214,28 +237,38 @@ impl<'a> Resolver<'a> {
                 sample,
                 index_hints,
             } => {
-                if !with_hints.is_empty() || !index_hints.is_empty() {
-                    return Err(unsupported("an index or table hint"));
+                if !with_hints.is_empty() {
+                    return Err(unsupported("a table hint"));
                 }
+                // They choose a plan and nothing else.
+                index_hints.clear();
                 if version.is_some() {
                     return Err(unsupported("a table version"));
-                }
-                if *with_ordinality {
-                    return Err(unsupported("WITH ORDINALITY"));
-                }
-                if !partitions.is_empty() {
-                    return Err(unsupported("PARTITION"));
                 }
                 if json_path.is_some() {
                     return Err(unsupported("a path after a table"));
                 }
-                if sample.is_some() {
-                    return Err(unsupported("TABLESAMPLE"));
-                }
                 let source = match args {
-                    Some(args) => self.table_function(name, args, alias, scope, ctes)?,
+                    Some(TableFunctionArgs { args, settings }) => {
+                        if settings.is_some() {
+                            return Err(unsupported("SETTINGS"));
+                        }
+                        self.table_function(name, args, *with_ordinality, alias, scope, ctes)?
+                    }
+                    None if *with_ordinality => return Err(unsupported("WITH ORDINALITY")),
                     None => self.table(name, alias, ctes)?,
                 };
+                if let Some(sample) = sample {
+                    self.sample(sample, &source, scope, ctes)?;
+                }
+                if !partitions.is_empty() {
+                    if source.columns.has_obligation() {
+                        return Err(unsupported("PARTITION of a table with obligations"));
+                    }
+                    for partition in partitions {
+                        self.normalise(partition);
+                    }
+                }
                 scope.sources.push(source);
                 Ok(())
             }
@@ -245,19 +278,22 @@ impl<'a> Resolver<'a> {
                 alias,
                 sample,
             } => {
-                if *lateral {
+                if sample.is_some() {
+                    return Err(unsupported("TABLESAMPLE of a subquery"));
+                }
+                if *lateral && self.catalog.dialect() == Dialect::Sqlite {
                     return Err(unsupported("LATERAL"));
                 }
-                if sample.is_some() {
-                    return Err(unsupported("TABLESAMPLE"));
-                }
-                let qualifier = self.alias(alias)?;
                 let columns = match self.source_form(subquery)? {
                     Some(columns) => columns,
-                    // Other tables of the same FROM are not in scope in a subquery.
+                    // Other tables of the same FROM are in scope after LATERAL only.
+                    None if *lateral => {
+                        Columns::Derived(self.query(subquery, Some(&*scope), ctes, true)?)
+                    }
                     None => Columns::Derived(self.query(subquery, scope.parent, ctes, true)?),
                 };
-                scope.sources.push(Source { qualifier, columns });
+                let source = self.aliased(alias, None, None, columns)?;
+                scope.sources.push(source);
                 Ok(())
             }
             TableFactor::NestedJoin {
@@ -265,7 +301,16 @@ impl<'a> Resolver<'a> {
                 alias,
             } => {
                 if alias.is_some() {
-                    return Err(unsupported("an alias on a join in parentheses"));
+                    if self.catalog.dialect() != Dialect::Postgres {
+                        return Err(unsupported("an alias on a join in parentheses"));
+                    }
+                    // Inside, the tables around it are out of sight and the other way round.
+                    let mut inner = Scope::inside(self.catalog.dialect(), scope.parent);
+                    self.table_with_joins(table_with_joins, &mut inner, ctes)?;
+                    let columns = Columns::Derived(inner.star(None).unwrap_or_default());
+                    let source = self.aliased(alias, None, None, columns)?;
+                    scope.sources.push(source);
+                    return Ok(());
                 }
                 self.whole_rows = true;
                 // The first one is as if it had no parentheses.
@@ -275,24 +320,50 @@ impl<'a> Resolver<'a> {
             TableFactor::TableFunction { expr: _, alias: _ } => Err(unsupported("TABLE(…)")),
             TableFactor::Function {
                 lateral: _,
-                name: _,
-                args: _,
-                with_ordinality: _,
-                alias: _,
-            } => Err(unsupported("LATERAL with a function")),
+                name,
+                args,
+                with_ordinality,
+                alias,
+            } => {
+                if self.catalog.dialect() != Dialect::Postgres {
+                    return Err(unsupported("LATERAL with a function"));
+                }
+                let source =
+                    self.table_function(name, args, *with_ordinality, alias, scope, ctes)?;
+                scope.sources.push(source);
+                Ok(())
+            }
+            TableFactor::UNNEST {
+                alias,
+                array_exprs,
+                with_offset: false,
+                with_offset_alias: None,
+                with_ordinality,
+            } if self.catalog.dialect() == Dialect::Postgres => {
+                let source = self.unnest(array_exprs, *with_ordinality, alias, scope, ctes)?;
+                scope.sources.push(source);
+                Ok(())
+            }
             TableFactor::UNNEST {
                 alias: _,
                 array_exprs: _,
                 with_offset: _,
                 with_offset_alias: _,
                 with_ordinality: _,
-            } => Err(unsupported("UNNEST")),
+            } => Err(unsupported("UNNEST of this form")),
             TableFactor::JsonTable {
-                json_expr: _,
-                json_path: _,
-                columns: _,
-                alias: _,
-            } => Err(unsupported("JSON_TABLE")),
+                json_expr,
+                json_path,
+                columns,
+                alias,
+            } => {
+                if self.catalog.dialect() == Dialect::Sqlite {
+                    return Err(unsupported("JSON_TABLE"));
+                }
+                let source = self.json_table(json_expr, json_path, columns, alias, scope, ctes)?;
+                scope.sources.push(source);
+                Ok(())
+            }
             TableFactor::OpenJsonTable {
                 json_expr: _,
                 json_path: _,
@@ -332,12 +403,27 @@ impl<'a> Resolver<'a> {
                 alias: _,
             } => Err(unsupported("MATCH_RECOGNIZE")),
             TableFactor::XmlTable {
-                namespaces: _,
-                row_expression: _,
-                passing: _,
-                columns: _,
-                alias: _,
-            } => Err(unsupported("XMLTABLE")),
+                namespaces,
+                row_expression,
+                passing,
+                columns,
+                alias,
+            } => {
+                if self.catalog.dialect() != Dialect::Postgres {
+                    return Err(unsupported("XMLTABLE"));
+                }
+                for namespace in namespaces {
+                    self.expr(&mut namespace.uri, scope, ctes, Usage::Output)?;
+                    self.normalise(&mut namespace.name);
+                }
+                let mut from = self.expr(row_expression, scope, ctes, Usage::Output)?;
+                for argument in &mut passing.arguments {
+                    from.extend(self.expr(&mut argument.expr, scope, ctes, Usage::Output)?);
+                }
+                let source = self.xml_table(columns, from, alias, scope, ctes)?;
+                scope.sources.push(source);
+                Ok(())
+            }
             TableFactor::SemanticView {
                 name: _,
                 dimensions: _,
@@ -349,25 +435,107 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// An alias's key; its spelling is made plain.
-    fn alias(&self, alias: &mut Option<TableAlias>) -> Result<Option<String>, Rejection> {
+    /// A source under its alias, with the columns named as the alias's list says.
+    pub(super) fn aliased(
+        &mut self,
+        alias: &mut Option<TableAlias>,
+        name: Option<String>,
+        schema: Option<String>,
+        columns: Columns<'a>,
+    ) -> Result<Source<'a>, Rejection> {
         let Some(TableAlias {
             explicit: _,
-            name,
-            columns,
+            name: ident,
+            columns: list,
             at,
         }) = alias
         else {
-            return Ok(None);
+            return Ok(Source {
+                qualifier: name,
+                schema,
+                columns,
+            });
         };
-        if !columns.is_empty() {
-            return Err(unsupported("a column list on a table alias"));
-        }
         if at.is_some() {
             return Err(unsupported("AT in an alias"));
         }
-        self.normalise(name);
-        Ok(Some(self.key(name)))
+        self.normalise_table(ident);
+        let qualifier = Some(self.table_key(ident));
+        if list.is_empty() {
+            return Ok(Source {
+                qualifier,
+                schema: None,
+                columns,
+            });
+        }
+        let dialect = self.catalog.dialect();
+        let mut outputs = columns.list();
+        // PostgreSQL takes a list that is shorter than the columns.
+        let fits = match dialect {
+            Dialect::Sqlite => return Err(unsupported("a column list on a table alias")),
+            Dialect::Postgres => list.len() <= outputs.len(),
+            Dialect::Mysql => list.len() == outputs.len(),
+        };
+        if !fits {
+            return Err(Rejection::new(
+                Code::SyntaxInvalid,
+                format!("{} columns are given {} names", outputs.len(), list.len()),
+            ));
+        }
+        for (output, column) in outputs.iter_mut().zip(list) {
+            if column.data_type.is_some() {
+                return Err(unsupported("a type in a column alias list"));
+            }
+            output.key = self.key(&column.name);
+            output.name = self.spelling(&column.name);
+            self.normalise(&mut column.name);
+        }
+        Ok(Source {
+            qualifier,
+            schema: None,
+            columns: Columns::Derived(outputs),
+        })
+    }
+
+    /// The name that a column called `ident` gets.
+    pub(super) fn spelling(&self, ident: &Ident) -> String {
+        match self.catalog.dialect() {
+            Dialect::Sqlite | Dialect::Mysql => decode(ident).into_owned(),
+            Dialect::Postgres => self.key(ident),
+        }
+    }
+
+    /// TABLESAMPLE: of a table that stands as it is.
+    fn sample(
+        &mut self,
+        sample: &mut TableSampleKind,
+        source: &Source<'a>,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<(), Rejection> {
+        if self.catalog.dialect() != Dialect::Postgres || source.columns.has_obligation() {
+            return Err(unsupported("TABLESAMPLE of this table"));
+        }
+        let (TableSampleKind::AfterTableAlias(sample) | TableSampleKind::BeforeTableAlias(sample)) =
+            sample;
+        let TableSample {
+            modifier: _,
+            name: _,
+            quantity,
+            seed,
+            bucket,
+            offset,
+        } = &mut **sample;
+        if bucket.is_some() || offset.is_some() {
+            return Err(unsupported("TABLESAMPLE of this form"));
+        }
+        if let Some(quantity) = quantity {
+            self.expr(&mut quantity.value, scope, ctes, Usage::Filter)?;
+        }
+        if let Some(seed) = seed {
+            self.value(&mut seed.value.value, seed.value.span.start)?;
+        }
+        Ok(())
     }
 
     /// A name in FROM: a CTE in scope, else a relation of the visible catalog.
@@ -377,17 +545,17 @@ impl<'a> Resolver<'a> {
         alias: &mut Option<TableAlias>,
         ctes: Ctes<'_>,
     ) -> Result<Source<'a>, Rejection> {
-        let alias_key = self.alias(alias)?;
+        self.drop_database(name);
         let (schema, last) = match name.0.as_mut_slice() {
             [ObjectNamePart::Identifier(last)] => (None, last),
             [
                 ObjectNamePart::Identifier(schema),
                 ObjectNamePart::Identifier(last),
-            ] => (Some(self.key(schema)), last),
+            ] => (Some(self.table_key(schema)), last),
             _ => return Err(unsupported("a relation name of this form")),
         };
-        let shown = decode(last).into_owned();
-        let key = self.fold(&shown);
+        let shown = self.table_name(last);
+        let key = self.table_key(last);
         if schema.is_none()
             && let Some(cte) = ctes.find(&key)
         {
@@ -401,15 +569,13 @@ impl<'a> Resolver<'a> {
                 *alias = Some(plain_alias(self.encode(&shown)));
             }
             *last = cte.name.clone();
-            return Ok(Source {
-                qualifier: Some(alias_key.unwrap_or(key)),
-                columns: Columns::Derived(columns),
-            });
+            return self.aliased(alias, Some(key), None, Columns::Derived(columns));
         }
-        let schema = schema.unwrap_or_else(|| self.catalog.default_schema().to_owned());
-        let found = self.catalog.find(&schema, &key);
-        if key.starts_with("sqlite_")
-            || key.starts_with("pragma_")
+        let found = match &schema {
+            Some(schema) => self.catalog.find(schema, &key),
+            None => self.catalog.lookup(&key),
+        };
+        if self.is_system_name(schema.as_deref(), &key)
             || found.is_some_and(|r| r.kind == RelationKind::System)
         {
             return Err(Rejection::new(
@@ -417,17 +583,59 @@ impl<'a> Resolver<'a> {
                 format!("`{shown}` is a system relation"),
             ));
         }
+        // `dual` is a table of one row that every MySQL has.
+        if self.catalog.dialect() == Dialect::Mysql && found.is_none() && key == "dual" {
+            *last = Ident::new("DUAL");
+            return Ok(Source {
+                qualifier: None,
+                schema: None,
+                columns: Columns::Derived(Vec::new()),
+            });
+        }
         let Some(relation) = found else {
             return Err(self.unknown_relation(&shown));
         };
-        self.relation(name, relation, alias_key, &shown)
+        self.relation(name, relation, alias, &shown)
+    }
+
+    /// Takes the database off `database.schema.table` where it is the one at hand.
+    fn drop_database(&self, name: &mut ObjectName) {
+        if self.catalog.dialect() == Dialect::Postgres
+            && name.0.len() == 3
+            && let Some(ObjectNamePart::Identifier(database)) = name.0.first()
+            && self.table_key(database) == self.catalog.database()
+        {
+            name.0.remove(0);
+        }
+    }
+
+    /// Whether a CTE of this name could be mistaken for a relation of the engine's own.
+    pub(super) fn is_reserved(&self, key: &str) -> bool {
+        self.is_system_name(None, key)
+            || (self.catalog.dialect() == Dialect::Mysql && key == "dual")
+    }
+
+    /// Whether a name means a relation of the engine's own, whatever the catalog holds.
+    fn is_system_name(&self, schema: Option<&str>, key: &str) -> bool {
+        match self.catalog.dialect() {
+            Dialect::Sqlite => key.starts_with("sqlite_") || key.starts_with("pragma_"),
+            Dialect::Postgres => match schema {
+                None => key.starts_with("pg_"),
+                Some(schema) => schema.starts_with("pg_") || schema == "information_schema",
+            },
+            Dialect::Mysql => schema.is_some_and(|schema| {
+                ["information_schema", "mysql", "performance_schema", "sys"]
+                    .iter()
+                    .any(|system| schema.eq_ignore_ascii_case(system))
+            }),
+        }
     }
 
     fn relation(
         &mut self,
         name: &mut ObjectName,
         relation: &'a Relation,
-        alias_key: Option<String>,
+        alias: &mut Option<TableAlias>,
         shown: &str,
     ) -> Result<Source<'a>, Rejection> {
         let decision = self.visible.relation(relation.id)?;
@@ -470,14 +678,17 @@ impl<'a> Resolver<'a> {
             decision: decision.clone(),
             body,
         });
-        Ok(Source {
-            qualifier: Some(alias_key.unwrap_or_else(|| self.fold(&relation.name))),
-            columns: Columns::Relation {
-                relation,
-                decision,
-                hidden_exist: matches!(self.mode, Mode::View { within: _ }),
-            },
-        })
+        let columns = Columns::Relation {
+            relation,
+            decision,
+            hidden_exist: matches!(self.mode, Mode::View { within: _ }),
+        };
+        self.aliased(
+            alias,
+            Some(self.catalog.fold_relation(&relation.name)),
+            Some(self.catalog.fold_relation(&relation.schema)),
+            columns,
+        )
     }
 
     /// In our own output: the relation whose source form `query` is.
@@ -498,85 +709,6 @@ impl<'a> Resolver<'a> {
             decision,
             hidden_exist: false,
         }))
-    }
-
-    fn table_function(
-        &mut self,
-        name: &mut ObjectName,
-        args: &mut TableFunctionArgs,
-        alias: &mut Option<TableAlias>,
-        scope: &Scope<'a, '_>,
-        ctes: Ctes<'_>,
-    ) -> Result<Source<'a>, Rejection> {
-        let alias_key = self.alias(alias)?;
-        let TableFunctionArgs { args, settings } = args;
-        if settings.is_some() {
-            return Err(unsupported("SETTINGS"));
-        }
-        let [ObjectNamePart::Identifier(ident)] = name.0.as_mut_slice() else {
-            return Err(unsupported("a qualified table function"));
-        };
-        let key = self.key(ident);
-        if key.starts_with("pragma_") || key.starts_with("sqlite_") {
-            return Err(Rejection::new(
-                Code::NameSystemRelation,
-                format!("`{key}` is a system relation"),
-            ));
-        }
-        let Some(def) = registry(self.catalog.dialect())
-            .get(&key)
-            .filter(|def| def.kinds.table)
-        else {
-            return Err(Rejection::new(
-                Code::FunctionUnknown,
-                format!("there is no table function `{key}`"),
-            ));
-        };
-        super::expr::check_arity(def, args.len())?;
-        self.access.functions.insert(def.uid.clone());
-        *ident = Ident::new(&def.name);
-        let mut columns = Vec::new();
-        for arg in args {
-            match arg {
-                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
-                    columns.extend(self.expr(expr, scope, ctes, Usage::Output)?);
-                }
-                FunctionArg::Unnamed(
-                    FunctionArgExpr::QualifiedWildcard(_)
-                    | FunctionArgExpr::Wildcard
-                    | FunctionArgExpr::WildcardWithOptions(_),
-                ) => return Err(unsupported("* as an argument")),
-                FunctionArg::Named {
-                    name: _,
-                    arg: _,
-                    operator: _,
-                }
-                | FunctionArg::ExprNamed {
-                    name: _,
-                    arg: _,
-                    operator: _,
-                } => {
-                    return Err(unsupported("a named argument"));
-                }
-            }
-        }
-        let lineage = Lineage::computed(columns);
-        // Its rows come from its argument, which may be a column of a filtered table.
-        self.needs_fence = true;
-        Ok(Source {
-            qualifier: Some(alias_key.unwrap_or(key)),
-            columns: Columns::Derived(
-                def.columns
-                    .iter()
-                    .flatten()
-                    .map(|name| Output {
-                        name: name.clone(),
-                        key: name.clone(),
-                        lineage: lineage.clone(),
-                    })
-                    .collect(),
-            ),
-        })
     }
 
     fn unknown_relation(&self, shown: &str) -> Rejection {

@@ -7,12 +7,19 @@
 //! the name the engine would have given them.
 
 mod cartesian;
+mod cast;
+mod column;
 mod expr;
 mod from;
+mod function;
 mod leakproof;
+mod literal;
+mod naming;
+mod operator;
 mod query;
 mod scope;
 mod select;
+mod table_function;
 mod view;
 
 use std::{
@@ -146,6 +153,7 @@ pub(crate) fn resolve(
         whole_rows: false,
         view_levels: 0,
         renamed: 0,
+        in_sized: false,
     };
     let outputs = resolver.top(&mut query)?;
     resolver.number_names(&mut query)?;
@@ -182,6 +190,8 @@ struct Resolver<'a> {
     view_levels: usize,
     /// CTEs renamed so far.
     renamed: usize,
+    /// Whether the walk is inside a call that chooses a size.
+    in_sized: bool,
 }
 
 impl Resolver<'_> {

@@ -1,9 +1,9 @@
 //! Queries: WITH, set operations, VALUES, ORDER BY and LIMIT.
 
 use sqlparser::ast::{
-    Cte, Expr, Ident, LimitClause, Offset, OrderBy, OrderByExpr, OrderByKind, OrderByOptions,
-    Parens, Query, SetExpr, SetOperator, SetQuantifier, TableAlias, Value, Values, VisitMut,
-    VisitorMut, With,
+    Cte, Expr, Fetch, Ident, LimitClause, Offset, OrderBy, OrderByExpr, OrderByKind,
+    OrderByOptions, OrderBySort, Parens, Query, SetExpr, SetOperator, SetQuantifier, TableAlias,
+    Value, Values, VisitMut, VisitorMut, With,
 };
 
 use super::{
@@ -12,8 +12,8 @@ use super::{
     unsupported,
 };
 use crate::{
-    access::Usage, code::Code, lineage::Lineage, rejection::Rejection, syntax::decode,
-    value::Placeholder,
+    access::Usage, catalog::ColumnId, code::Code, dialect::Dialect, lineage::Lineage,
+    rejection::Rejection, value::Placeholder,
 };
 
 /// What is read once the common table expressions are known.
@@ -75,8 +75,19 @@ impl<'a> Resolver<'a> {
             format_clause,
             pipe_operators,
         } = query;
-        if fetch.is_some() {
-            return Err(unsupported("FETCH"));
+        if let Some(Fetch {
+            with_ties: _,
+            percent,
+            quantity,
+        }) = fetch
+        {
+            if *percent || self.catalog.dialect() == Dialect::Sqlite {
+                return Err(unsupported("FETCH"));
+            }
+            if let Some(quantity) = quantity {
+                let scope = Scope::inside(self.catalog.dialect(), parent);
+                self.expr(quantity, &scope, ctes, Usage::Filter)?;
+            }
         }
         if !locks.is_empty() {
             return Err(Rejection::new(
@@ -112,11 +123,17 @@ impl<'a> Resolver<'a> {
             )),
             Some(With {
                 with_token: _,
-                recursive: _,
+                recursive,
                 cte_tables,
-            }) => self.with(cte_tables, parent, ctes, &mut |resolver, ctes| {
-                resolver.body(body, order_by, limit_clause, parent, ctes, named)
-            }),
+            }) => self.with(
+                cte_tables,
+                *recursive,
+                parent,
+                ctes,
+                &mut |resolver, ctes| {
+                    resolver.body(body, order_by, limit_clause, parent, ctes, named)
+                },
+            ),
         }
     }
 
@@ -124,6 +141,7 @@ impl<'a> Resolver<'a> {
     fn with(
         &mut self,
         tables: &mut [Cte],
+        recursive: bool,
         parent: Option<&Scope<'a, '_>>,
         ctes: Ctes<'_>,
         then: &mut Then<'_, 'a>,
@@ -150,31 +168,33 @@ impl<'a> Resolver<'a> {
         if at.is_some() {
             return Err(unsupported("AT in an alias"));
         }
-        let key = self.key(name);
+        // Without RECURSIVE the name of a CTE means something else inside it (M30b).
+        let sees_itself = recursive || self.catalog.dialect() == Dialect::Sqlite;
+        let key = self.table_key(name);
         for later in rest.iter() {
-            let later = self.key(&later.alias.name);
+            let later = self.table_key(&later.alias.name);
             if later == key {
                 return Err(Rejection::new(
                     Code::NameAmbiguous,
                     format!("two common table expressions are called `{key}`"),
                 ));
             }
-            // SQLite lets a CTE read one that is defined after it; standard SQL does not.
-            if mentions(query, &later, self) {
+            // SQLite lets a CTE read one that is defined after it; standard SQL does so after RECURSIVE.
+            if sees_itself && mentions(query, &later, self) {
                 return Err(unsupported(
                     "a common table expression read before it is defined",
                 ));
             }
         }
         self.rename(name, &key);
-        self.ctes.insert(self.key(name));
+        self.ctes.insert(self.table_key(name));
         let mut names = Vec::with_capacity(columns.len());
         for column in columns.iter_mut() {
             if column.data_type.is_some() {
                 return Err(unsupported("a type in a column alias list"));
             }
+            names.push((self.key(&column.name), self.spelling(&column.name)));
             self.normalise(&mut column.name);
-            names.push(decode(&column.name).into_owned());
         }
         let mut entry = CteEntry {
             key,
@@ -182,13 +202,15 @@ impl<'a> Resolver<'a> {
             columns: None,
             outer: ctes,
         };
-        let outputs = if let Some(arm) = recursive_seed(query) {
+        let outputs = if !sees_itself {
+            self.query(query, parent, ctes, true)?
+        } else if let Some(arm) = recursive_seed(query) {
             // The recursive arm sees the columns of the first one.
             let mut seed = arm.clone();
             let kept = self.references.len();
             let seed = self.query(&mut seed, parent, ctes, true)?;
             self.references.truncate(kept);
-            let seed = renamed(seed, &names, self)?
+            let seed = renamed(seed, &names, self.catalog.dialect())?
                 .into_iter()
                 .map(|o| Output {
                     lineage: Lineage::computed(o.lineage.columns),
@@ -214,9 +236,10 @@ impl<'a> Resolver<'a> {
                 true,
             )?
         };
-        entry.columns = Some(renamed(outputs, &names, self)?);
+        entry.columns = Some(renamed(outputs, &names, self.catalog.dialect())?);
         self.with(
             rest,
+            recursive,
             parent,
             Ctes {
                 entry: Some(&entry),
@@ -228,7 +251,7 @@ impl<'a> Resolver<'a> {
     /// A CTE that has a relation's name gets another: if the engine and we ever disagree about what
     /// is in scope, the engine finds nothing instead of the relation (M30).
     fn rename(&mut self, name: &mut Ident, key: &str) {
-        if self.catalog.lookup(key).is_some() || key.starts_with("sqlite_") {
+        if self.catalog.lookup(key).is_some() || self.is_reserved(key) {
             loop {
                 self.renamed += 1;
                 let fresh = format!("{key}_cte{}", self.renamed);
@@ -259,14 +282,8 @@ impl<'a> Resolver<'a> {
         let outputs = self.set_expr(body, parent, ctes, named)?;
         if let Some(order_by) = order_by {
             // Only outputs can be named after a set operation.
-            let scope = Scope {
-                sources: Vec::new(),
-                merged: Vec::new(),
-                nested: false,
-                links: super::cartesian::Links::default(),
-                aliases: &outputs,
-                parent: None,
-            };
+            let mut scope = Scope::inside(self.catalog.dialect(), None);
+            scope.aliases = &outputs;
             self.order_by(order_by, &scope, ctes)?;
         }
         Ok(outputs)
@@ -319,10 +336,13 @@ impl<'a> Resolver<'a> {
                 value_keyword,
                 rows,
             }) => {
-                if *explicit_row || *value_keyword {
+                if *value_keyword || (*explicit_row && self.catalog.dialect() != Dialect::Mysql) {
                     return Err(unsupported("VALUE or ROW in VALUES"));
                 }
                 self.values(rows, parent, ctes)
+            }
+            SetExpr::Query(query) if self.catalog.dialect() != Dialect::Sqlite => {
+                self.query(query, parent, ctes, named)
             }
             SetExpr::Query(_) => Err(unsupported("a query in parentheses as a statement or arm")),
             SetExpr::Insert(_) => Err(not_reading("INSERT")),
@@ -339,7 +359,7 @@ impl<'a> Resolver<'a> {
         parent: Option<&Scope<'a, '_>>,
         ctes: Ctes<'_>,
     ) -> Result<Vec<Output>, Rejection> {
-        let scope = Scope::inside(parent);
+        let scope = Scope::inside(self.catalog.dialect(), parent);
         let mut outputs: Vec<Output> = Vec::new();
         for (number, row) in rows.iter_mut().enumerate() {
             let Parens {
@@ -352,7 +372,12 @@ impl<'a> Resolver<'a> {
                 match outputs.get_mut(index) {
                     Some(output) => output.lineage = output.lineage.clone().either(&lineage),
                     None if number == 0 => {
-                        let name = format!("column{}", index + 1);
+                        let name = match self.catalog.dialect() {
+                            Dialect::Sqlite | Dialect::Postgres => {
+                                format!("column{}", index + 1)
+                            }
+                            Dialect::Mysql => format!("column_{index}"),
+                        };
                         outputs.push(Output {
                             key: name.clone(),
                             name,
@@ -381,17 +406,21 @@ impl<'a> Resolver<'a> {
         }
         match kind {
             OrderByKind::All(_) => Err(unsupported("ORDER BY ALL")),
-            OrderByKind::Expressions(terms) => self.order_terms(terms, scope, ctes),
+            OrderByKind::Expressions(terms) => {
+                self.order_terms(terms, scope, ctes)?;
+                Ok(())
+            }
         }
     }
 
-    /// ORDER BY terms; outputs' names come before columns'.
+    /// ORDER BY terms, and the columns they are made from; outputs' names come before columns'.
     pub(super) fn order_terms(
         &mut self,
         terms: &mut [OrderByExpr],
         scope: &Scope<'a, '_>,
         ctes: Ctes<'_>,
-    ) -> Result<(), Rejection> {
+    ) -> Result<Vec<ColumnId>, Rejection> {
+        let mut columns = Vec::new();
         for term in terms {
             let OrderByExpr {
                 expr,
@@ -405,22 +434,32 @@ impl<'a> Resolver<'a> {
                 sort,
                 nulls_first: _,
             } = options;
-            if matches!(sort, Some(sqlparser::ast::OrderBySort::Using(_))) {
-                return Err(unsupported("ORDER BY … USING"));
+            match sort {
+                Some(OrderBySort::Using(operator)) => self.ordering_operator(operator)?,
+                Some(OrderBySort::Asc | OrderBySort::Desc) | None => {}
             }
-            if let Expr::Identifier(ident) = expr {
-                let key = self.key(ident);
-                if let Some(output) = scope.aliases.iter().find(|o| o.key == key) {
+            let output = match &mut *expr {
+                Expr::Identifier(ident) => {
+                    let key = self.key(ident);
+                    let output = scope.aliases.iter().find(|o| o.key == key);
+                    if output.is_some() {
+                        self.normalise(ident);
+                    }
+                    output
+                }
+                other => super::select::position(other).and_then(|n| scope.aliases.get(n)),
+            };
+            match output {
+                Some(output) => {
                     for column in output.lineage.columns.clone() {
                         self.touch(column, Usage::Order);
+                        columns.push(column);
                     }
-                    self.normalise(ident);
-                    continue;
                 }
+                None => columns.extend(self.expr(expr, scope, ctes, Usage::Order)?),
             }
-            self.expr(expr, scope, ctes, Usage::Order)?;
         }
-        Ok(())
+        Ok(columns)
     }
 
     fn limit(
@@ -429,7 +468,7 @@ impl<'a> Resolver<'a> {
         parent: Option<&Scope<'a, '_>>,
         ctes: Ctes<'_>,
     ) -> Result<(), Rejection> {
-        let scope = Scope::inside(parent);
+        let scope = Scope::inside(self.catalog.dialect(), parent);
         match limit {
             LimitClause::LimitOffset {
                 limit,
@@ -476,6 +515,7 @@ impl<'a> Resolver<'a> {
             self.placeholders.insert(name, number);
         }
         let mut visitor = Numbering {
+            dialect: self.catalog.dialect(),
             numbers: &self.placeholders,
         };
         let _ = VisitMut::visit(query, &mut visitor);
@@ -484,6 +524,7 @@ impl<'a> Resolver<'a> {
 }
 
 struct Numbering<'p> {
+    dialect: Dialect,
     numbers: &'p std::collections::BTreeMap<Placeholder, u32>,
 }
 
@@ -498,7 +539,7 @@ impl VisitorMut for Numbering<'_> {
             && let Some(name) = crate::syntax::named(text)
             && let Some(number) = self.numbers.get(&name)
         {
-            *text = format!("?{number}");
+            *text = self.dialect.placeholder(*number);
         }
         std::ops::ControlFlow::Continue(())
     }
@@ -529,7 +570,7 @@ fn mentions(query: &Query, key: &str, resolver: &Resolver<'_>) -> bool {
     let _ = sqlparser::ast::visit_relations(query, |name| {
         if let [part] = name.0.as_slice()
             && let Some(ident) = part.as_ident()
-            && resolver.key(ident) == key
+            && resolver.table_key(ident) == key
         {
             found = true;
         }
@@ -541,13 +582,18 @@ fn mentions(query: &Query, key: &str, resolver: &Resolver<'_>) -> bool {
 /// The outputs under the names of a column alias list.
 pub(super) fn renamed(
     outputs: Vec<Output>,
-    names: &[String],
-    resolver: &Resolver<'_>,
+    names: &[(String, String)],
+    dialect: Dialect,
 ) -> Result<Vec<Output>, Rejection> {
     if names.is_empty() {
         return Ok(outputs);
     }
-    if names.len() != outputs.len() {
+    // PostgreSQL takes a list that is shorter than the columns.
+    let fits = match dialect {
+        Dialect::Sqlite | Dialect::Mysql => names.len() == outputs.len(),
+        Dialect::Postgres => names.len() <= outputs.len(),
+    };
+    if !fits {
         return Err(Rejection::new(
             Code::SyntaxInvalid,
             format!("{} columns are given {} names", outputs.len(), names.len()),
@@ -555,11 +601,14 @@ pub(super) fn renamed(
     }
     Ok(outputs
         .into_iter()
-        .zip(names)
-        .map(|(output, name)| Output {
-            key: resolver.catalog.dialect().fold(name),
-            name: name.clone(),
-            ..output
+        .enumerate()
+        .map(|(index, output)| match names.get(index) {
+            Some((key, name)) => Output {
+                key: key.clone(),
+                name: name.clone(),
+                ..output
+            },
+            None => output,
         })
         .collect())
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::cartesian::Links;
 use crate::{
-    catalog::{ColumnId, Relation},
+    catalog::{ColumnId, Relation, RelationKind},
+    dialect::Dialect,
     lineage::Lineage,
     policy::obligation::{ColumnLevel, RelationDecision},
 };
@@ -24,6 +25,8 @@ pub(crate) struct Output {
 pub(super) struct Source<'a> {
     /// The folded name that qualifies its columns; none for a join in parentheses without alias.
     pub(super) qualifier: Option<String>,
+    /// The folded schema that may stand before the qualifier: of a relation without alias.
+    pub(super) schema: Option<String>,
     pub(super) columns: Columns<'a>,
 }
 
@@ -51,8 +54,10 @@ pub(super) enum Found {
         qualifier: Option<String>,
         name: String,
     },
-    /// The row id of a relation without.
-    RowId,
+    /// The row id of a relation without, or a system column, by its name.
+    RowId(String),
+    /// A whole row of a source, which a row type stands for (PostgreSQL), by the source's name.
+    WholeRow(Lineage, String),
     /// An output of the same SELECT, by its alias.
     Alias(Lineage),
     /// More than one.
@@ -63,9 +68,10 @@ pub(super) enum Found {
 
 /// The sources of one SELECT, inside those of the SELECTs around it.
 pub(super) struct Scope<'a, 's> {
+    pub(super) dialect: Dialect,
     pub(super) sources: Vec<Source<'a>>,
-    /// Columns that a USING or NATURAL join has merged into one further left: (source, key).
-    pub(super) merged: Vec<(usize, String)>,
+    /// Columns that a USING or NATURAL join has merged into one further left.
+    pub(super) merged: Vec<Merged>,
     /// Whether a join in parentheses stands among the sources, and not first.
     pub(super) nested: bool,
     /// Which sources conditions tie to each other.
@@ -73,6 +79,17 @@ pub(super) struct Scope<'a, 's> {
     /// Outputs that may be named here.
     pub(super) aliases: &'s [Output],
     pub(super) parent: Option<&'s Scope<'a, 's>>,
+}
+
+/// A column that USING or NATURAL has made one of two.
+pub(super) struct Merged {
+    /// The source whose column is not listed any more.
+    pub(super) source: usize,
+    /// The first source to the left that has it.
+    pub(super) into: usize,
+    /// The sources that the join puts together: its columns come before the rest of theirs.
+    pub(super) over: std::ops::Range<usize>,
+    pub(super) key: String,
 }
 
 impl<'a> Columns<'a> {
@@ -94,6 +111,18 @@ impl<'a> Columns<'a> {
                     lineage: Lineage::of(id),
                 })
                 .collect(),
+        }
+    }
+
+    /// Whether what stands in the relation's place is not the relation itself.
+    pub(super) fn has_obligation(&self) -> bool {
+        match self {
+            Self::Derived(_) => true,
+            Self::Relation {
+                relation: _,
+                decision,
+                hidden_exist: _,
+            } => decision.has_obligation(),
         }
     }
 
@@ -125,7 +154,7 @@ impl<'a> Columns<'a> {
     }
 
     /// What `rowid` means in this source, where no column is called so.
-    fn rowid(&self, qualifier: Option<&str>) -> Option<Found> {
+    fn rowid(&self, key: &str, qualifier: Option<&str>) -> Option<Found> {
         match self {
             Self::Derived(_) => None,
             Self::Relation {
@@ -141,16 +170,36 @@ impl<'a> Columns<'a> {
                         name: name.to_owned(),
                     })
                 }
-                None => (relation.has_rowid && !decision.has_obligation()).then_some(Found::RowId),
+                None => (relation.has_rowid && !decision.has_obligation())
+                    .then(|| Found::RowId(key.to_owned())),
             },
+        }
+    }
+
+    /// A system column: of a table that stands as it is, not of what stands in its place.
+    fn system(&self, key: &str) -> Option<Found> {
+        match self {
+            Self::Derived(_) => None,
+            Self::Relation {
+                relation,
+                decision,
+                hidden_exist: _,
+            } => (relation.kind == RelationKind::Table && !decision.has_obligation())
+                .then(|| Found::RowId(key.to_owned())),
         }
     }
 }
 
+/// PostgreSQL's system columns (<https://www.postgresql.org/docs/current/ddl-system-columns.html>).
+fn is_system_column(key: &str) -> bool {
+    matches!(key, "ctid" | "xmin" | "xmax" | "cmin" | "cmax" | "tableoid")
+}
+
 impl<'a, 's> Scope<'a, 's> {
     /// A scope without sources.
-    pub(super) fn inside(parent: Option<&'s Scope<'a, 's>>) -> Self {
+    pub(super) fn inside(dialect: Dialect, parent: Option<&'s Scope<'a, 's>>) -> Self {
         Self {
+            dialect,
             sources: Vec::new(),
             merged: Vec::new(),
             nested: false,
@@ -160,22 +209,61 @@ impl<'a, 's> Scope<'a, 's> {
         }
     }
 
-    /// Looks `key` up here and then outwards, as SQLite does: columns, then aliases, then the row id.
+    /// Looks `key` up here and then outwards, as the engine does: columns, then aliases, then row ids;
+    /// on PostgreSQL whole rows after every column.
     pub(super) fn find(&self, qualifier: Option<&str>, key: &str) -> Found {
+        match self.find_column(qualifier, key) {
+            Found::Nothing if self.dialect == Dialect::Postgres && qualifier.is_none() => {
+                match self.whole_row(key) {
+                    Some(lineage) => Found::WholeRow(lineage, key.to_owned()),
+                    None => Found::Nothing,
+                }
+            }
+            found => found,
+        }
+    }
+
+    fn find_column(&self, qualifier: Option<&str>, key: &str) -> Found {
         match self.find_here(qualifier, key) {
             Found::Nothing => match self.parent {
-                Some(parent) => parent.find(qualifier, key),
+                Some(parent) => parent.find_column(qualifier, key),
                 None => Found::Nothing,
             },
-            found @ (Found::Column(..)
-            | Found::RowIdAlias {
-                lineage: _,
-                qualifier: _,
-                name: _,
-            }
-            | Found::RowId
-            | Found::Alias(_)
-            | Found::Ambiguous) => found,
+            found => found,
+        }
+    }
+
+    /// The rows of the nearest source called `qualifier`.
+    pub(super) fn whole_row(&self, qualifier: &str) -> Option<Lineage> {
+        let here = self
+            .sources
+            .iter()
+            .find(|s| s.qualifier.as_deref() == Some(qualifier));
+        match here {
+            Some(source) => Some(Lineage::computed(
+                source
+                    .columns
+                    .list()
+                    .into_iter()
+                    .flat_map(|output| output.lineage.columns)
+                    .collect(),
+            )),
+            None => self.parent?.whole_row(qualifier),
+        }
+    }
+
+    /// Whether the nearest source called `qualifier` is the only one, and of this schema.
+    pub(super) fn is_of_schema(&self, qualifier: &str, schema: &str) -> bool {
+        let mut named = self
+            .sources
+            .iter()
+            .filter(|s| s.qualifier.as_deref() == Some(qualifier));
+        match (named.next(), named.next()) {
+            (Some(source), None) => source.schema.as_deref() == Some(schema),
+            (Some(_), Some(_)) => false,
+            (None, _) => self
+                .parent
+                .is_some_and(|parent| parent.is_of_schema(qualifier, schema)),
         }
     }
 
@@ -185,10 +273,14 @@ impl<'a, 's> Scope<'a, 's> {
             if qualifier.is_some() && source.qualifier.as_deref() != qualifier {
                 continue;
             }
-            if qualifier.is_none() && self.merged.iter().any(|(i, k)| *i == index && k == key) {
+            if qualifier.is_none() && self.is_merged(index, key) {
                 continue;
             }
             if let Some((lineage, name)) = source.columns.find(key) {
+                let lineage = match qualifier {
+                    None => self.with_merged(index, key, lineage),
+                    Some(_) => lineage,
+                };
                 found = match found {
                     Found::Nothing => Found::Column(lineage, name.to_owned()),
                     _ => return Found::Ambiguous,
@@ -203,19 +295,45 @@ impl<'a, 's> Scope<'a, 's> {
         {
             return Found::Alias(output.lineage.clone());
         }
-        if matches!(key, "rowid" | "oid" | "_rowid_") {
-            let mut rowids = self
-                .sources
-                .iter()
-                .filter(|s| qualifier.is_none() || s.qualifier.as_deref() == qualifier)
-                .filter_map(|s| s.columns.rowid(s.qualifier.as_deref()));
-            return match (rowids.next(), rowids.next()) {
-                (Some(found), None) => found,
-                (Some(_), Some(_)) => Found::Ambiguous,
-                (None, _) => Found::Nothing,
-            };
+        let special = |source: &Source<'_>| match self.dialect {
+            Dialect::Sqlite if matches!(key, "rowid" | "oid" | "_rowid_") => {
+                source.columns.rowid(key, source.qualifier.as_deref())
+            }
+            Dialect::Postgres if is_system_column(key) => source.columns.system(key),
+            Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql => None,
+        };
+        let mut specials = self
+            .sources
+            .iter()
+            .filter(|s| qualifier.is_none() || s.qualifier.as_deref() == qualifier)
+            .filter_map(special);
+        match (specials.next(), specials.next()) {
+            (Some(found), None) => found,
+            (Some(_), Some(_)) => Found::Ambiguous,
+            (None, _) => Found::Nothing,
         }
-        Found::Nothing
+    }
+
+    fn is_merged(&self, source: usize, key: &str) -> bool {
+        self.merged
+            .iter()
+            .any(|m| m.source == source && m.key == key)
+    }
+
+    /// The lineage of a column with those that were merged into it: an outer join may show either.
+    fn with_merged(&self, source: usize, key: &str, lineage: Lineage) -> Lineage {
+        let others = self
+            .merged
+            .iter()
+            .filter(|m| m.into == source && m.key == key)
+            .filter_map(|m| self.sources.get(m.source)?.columns.find(key))
+            .flat_map(|(other, _)| other.columns);
+        let mut all = lineage.clone();
+        all.columns.extend(others);
+        if all.columns.len() > lineage.columns.len() && self.dialect != Dialect::Sqlite {
+            all.identity = None;
+        }
+        all
     }
 
     /// The positions of the sources that a column's name can mean.
@@ -224,7 +342,11 @@ impl<'a, 's> Scope<'a, 's> {
             .iter()
             .enumerate()
             .filter(|(_, s)| qualifier.is_none() || s.qualifier.as_deref() == qualifier)
-            .filter(|(_, s)| s.columns.find(key).is_some() || key == "rowid")
+            .filter(|(_, s)| {
+                s.columns.find(key).is_some()
+                    || key == "rowid"
+                    || s.qualifier.as_deref() == Some(key)
+            })
             .map(|(index, _)| index)
             .collect()
     }
@@ -240,22 +362,69 @@ impl<'a, 's> Scope<'a, 's> {
     }
 
     /// The outputs of `*`, or of `qualifier.*`.
+    ///
+    /// PostgreSQL and MySQL list what USING and NATURAL merge before the other columns of a join
+    /// (<https://dev.mysql.com/doc/refman/8.4/en/join.html>); SQLite leaves it in its place.
     pub(super) fn star(&self, qualifier: Option<&str>) -> Option<Vec<Output>> {
-        let mut outputs = Vec::new();
-        let mut any = false;
-        for (index, source) in self.sources.iter().enumerate() {
-            if qualifier.is_some() && source.qualifier.as_deref() != qualifier {
-                continue;
-            }
-            any = true;
-            outputs.extend(source.columns.list().into_iter().filter(|output| {
-                qualifier.is_some()
-                    || !self
-                        .merged
-                        .iter()
-                        .any(|(i, key)| *i == index && *key == output.key)
-            }));
+        if let Some(qualifier) = qualifier {
+            let mut named = self
+                .sources
+                .iter()
+                .filter(|s| s.qualifier.as_deref() == Some(qualifier))
+                .peekable();
+            named.peek()?;
+            return Some(named.flat_map(|s| s.columns.list()).collect());
         }
-        any.then_some(outputs)
+        if self.sources.is_empty() {
+            return None;
+        }
+        let mut outputs: Vec<(usize, Output)> = Vec::new();
+        for (index, source) in self.sources.iter().enumerate() {
+            for output in source.columns.list() {
+                if !self.is_merged(index, &output.key) {
+                    let lineage = self.with_merged(index, &output.key, output.lineage);
+                    outputs.push((index, Output { lineage, ..output }));
+                }
+            }
+        }
+        match self.dialect {
+            Dialect::Sqlite => {}
+            Dialect::Postgres | Dialect::Mysql => self.merged_first(&mut outputs),
+        }
+        Some(outputs.into_iter().map(|(_, output)| output).collect())
+    }
+
+    /// Moves the merged columns of each join, innermost first, before the rest of what it joins.
+    fn merged_first(&self, outputs: &mut [(usize, Output)]) {
+        let mut joins: Vec<&std::ops::Range<usize>> = Vec::new();
+        for merged in &self.merged {
+            if joins.last() != Some(&&merged.over) {
+                joins.push(&merged.over);
+            }
+        }
+        for over in joins {
+            let keys: Vec<&str> = self
+                .merged
+                .iter()
+                .filter(|m| m.over == *over)
+                .map(|m| m.key.as_str())
+                .collect();
+            let Some(start) = outputs.iter().position(|(source, _)| over.contains(source)) else {
+                continue;
+            };
+            let count = outputs
+                .iter()
+                .filter(|(source, _)| over.contains(source))
+                .count();
+            let Some(part) = outputs.get_mut(start..start + count) else {
+                continue;
+            };
+            // Stable: what is not merged keeps its order.
+            part.sort_by_key(|(_, output)| {
+                keys.iter()
+                    .position(|key| *key == output.key)
+                    .unwrap_or(keys.len())
+            });
+        }
     }
 }

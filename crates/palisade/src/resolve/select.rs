@@ -3,18 +3,20 @@
 use std::collections::BTreeSet;
 
 use sqlparser::ast::{
-    Distinct, Expr, GroupByExpr, Ident, NamedWindowDefinition, NamedWindowExpr, ObjectName,
-    ObjectNamePart, OrderBy, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind,
-    WildcardAdditionalOptions,
+    Distinct, Expr, GroupByExpr, GroupByWithModifier, Ident, NamedWindowDefinition,
+    NamedWindowExpr, OrderBy, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind,
+    Value, WildcardAdditionalOptions,
 };
 
 use super::{
     Resolver,
+    column::unknown_qualifier,
+    naming,
     query::Ctes,
-    scope::{Output, Scope},
+    scope::{Found, Output, Scope},
     unsupported,
 };
-use crate::{access::Usage, code::Code, lineage::Lineage, rejection::Rejection, syntax::decode};
+use crate::{access::Usage, code::Code, dialect::Dialect, lineage::Lineage, rejection::Rejection};
 
 impl<'a> Resolver<'a> {
     pub(super) fn select(
@@ -53,6 +55,11 @@ impl<'a> Resolver<'a> {
         } = select;
         // Hints are comments; they do not survive.
         optimizer_hints.clear();
+        let dialect = self.catalog.dialect();
+        if dialect == Dialect::Mysql {
+            // HIGH_PRIORITY, STRAIGHT_JOIN and their like choose a plan and nothing else.
+            *select_modifiers = None;
+        }
         for (present, what) in [
             (select_modifiers.is_some(), "a SELECT modifier"),
             (top.is_some(), "TOP"),
@@ -77,7 +84,9 @@ impl<'a> Resolver<'a> {
                 "SELECT … INTO writes and is not permitted",
             ));
         }
-        if let Some(Distinct::On(_)) = distinct {
+        if let Some(Distinct::On(_)) = distinct
+            && dialect != Dialect::Postgres
+        {
             return Err(unsupported("DISTINCT ON"));
         }
 
@@ -93,27 +102,44 @@ impl<'a> Resolver<'a> {
         }
         let keyword = select_token.0.span.start;
         let outputs = self.projection(projection, &scope, ctes, named, keyword)?;
-        if distinct.is_some() {
+        if let Some(Distinct::On(terms)) = distinct {
+            for term in terms {
+                self.term(term, &outputs, &scope, ctes, Usage::Group)?;
+            }
+        } else if distinct.is_some() {
             for output in &outputs {
                 for column in &output.lineage.columns {
                     self.touch(*column, Usage::Group);
                 }
             }
         }
-        scope.aliases = &outputs;
+        if dialect == Dialect::Sqlite {
+            scope.aliases = &outputs;
+        }
         if let Some(expr) = selection {
             self.predicate(expr, &scope, ctes, Usage::Filter)?;
             self.tie(expr, &mut scope);
         }
         self.bound_product(&scope)?;
+        if dialect == Dialect::Mysql {
+            scope.aliases = &outputs;
+        }
         match group_by {
             GroupByExpr::All(_) => return Err(unsupported("GROUP BY ALL")),
             GroupByExpr::Expressions(exprs, modifiers) => {
-                if !modifiers.is_empty() {
-                    return Err(unsupported("WITH ROLLUP, CUBE or TOTALS"));
+                for modifier in modifiers {
+                    match modifier {
+                        GroupByWithModifier::Rollup if dialect == Dialect::Mysql => {}
+                        GroupByWithModifier::Rollup
+                        | GroupByWithModifier::Cube
+                        | GroupByWithModifier::Totals
+                        | GroupByWithModifier::GroupingSets(_) => {
+                            return Err(unsupported("WITH ROLLUP, CUBE or TOTALS"));
+                        }
+                    }
                 }
                 for expr in exprs {
-                    self.expr(expr, &scope, ctes, Usage::Group)?;
+                    self.term(expr, &outputs, &scope, ctes, Usage::Group)?;
                 }
             }
         }
@@ -121,10 +147,49 @@ impl<'a> Resolver<'a> {
             self.having(expr, &scope, ctes)?;
         }
         if let Some(order_by) = order_by {
+            scope.aliases = &outputs;
             self.order_by(order_by, &scope, ctes)?;
         }
         drop(scope);
         Ok(outputs)
+    }
+
+    /// A term of GROUP BY or DISTINCT ON: a column, or the name or position of an output.
+    fn term(
+        &mut self,
+        expr: &mut Expr,
+        outputs: &[Output],
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+        usage: Usage,
+    ) -> Result<(), Rejection> {
+        let output = match &mut *expr {
+            Expr::Identifier(ident)
+                if matches!(
+                    scope.find(None, &self.key(ident)),
+                    Found::Nothing | Found::WholeRow(..)
+                ) =>
+            {
+                let key = self.key(ident);
+                let output = outputs.iter().find(|o| o.key == key);
+                if output.is_some() {
+                    self.normalise(ident);
+                }
+                output
+            }
+            other => position(other).and_then(|n| outputs.get(n)),
+        };
+        match output {
+            None => {
+                self.expr(expr, scope, ctes, usage)?;
+            }
+            Some(output) => {
+                for column in output.lineage.columns.clone() {
+                    self.touch(column, usage);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn projection(
@@ -144,6 +209,7 @@ impl<'a> Resolver<'a> {
         } else {
             None
         };
+        let dialect = self.catalog.dialect();
         let mut outputs = Vec::with_capacity(items.len());
         for (index, item) in items.iter_mut().enumerate() {
             if outputs.len() > self.limits.max_columns {
@@ -154,19 +220,25 @@ impl<'a> Resolver<'a> {
                     let column = is_column(expr);
                     let string =
                         matches!(expr, Expr::Identifier(ident) if ident.quote_style == Some('"'));
-                    let printed =
-                        (string || (!column && texts.is_none())).then(|| expr.to_string());
+                    let own = match dialect {
+                        Dialect::Sqlite => None,
+                        Dialect::Postgres => Some(naming::postgres(expr)),
+                        Dialect::Mysql => naming::mysql_literal(expr),
+                    };
+                    let printed = (own.is_none() && (string || (!column && texts.is_none())))
+                        .then(|| expr.to_string());
                     let (lineage, name) = self.item(expr, scope, ctes)?;
-                    // `"x"` that is no column is a string, and named after its text.
-                    let name = match name {
-                        Some(name) => name,
-                        None => texts
+                    let name = match (name, own) {
+                        (Some(name), _) => name,
+                        (None, Some(own)) => own,
+                        // `"x"` that is no column is a string to SQLite, and named after its text.
+                        (None, None) => texts
                             .as_ref()
                             .and_then(|t| t.get(index).cloned())
                             .or(printed)
                             .unwrap_or_else(|| expr.to_string()),
                     };
-                    if named && !(column && is_column(expr)) {
+                    if named && !(column && is_column(expr)) && !name.is_empty() {
                         let expr = std::mem::replace(expr, Expr::Identifier(Ident::new("")));
                         *item = SelectItem::ExprWithAlias {
                             expr,
@@ -180,14 +252,11 @@ impl<'a> Resolver<'a> {
                     });
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
+                    let key = self.key(alias);
+                    let name = self.spelling(alias);
                     self.normalise(alias);
                     let (lineage, _) = self.item(expr, scope, ctes)?;
-                    let name = decode(alias).into_owned();
-                    outputs.push(Output {
-                        key: self.fold(&name),
-                        name,
-                        lineage,
-                    });
+                    outputs.push(Output { key, name, lineage });
                 }
                 SelectItem::ExprWithAliases {
                     expr: _,
@@ -209,12 +278,19 @@ impl<'a> Resolver<'a> {
                 }
                 SelectItem::QualifiedWildcard(kind, options) => {
                     plain_star(options)?;
-                    let qualifier = self.star_qualifier(kind)?;
+                    let qualifier = match kind {
+                        SelectItemQualifiedWildcardKind::ObjectName(name) => {
+                            self.star_qualifier(name, scope)?
+                        }
+                        SelectItemQualifiedWildcardKind::Expr(expr) => {
+                            let name = self.row_star(expr)?;
+                            let qualifier = self.table_key(&name);
+                            *kind = SelectItemQualifiedWildcardKind::ObjectName(name.into());
+                            qualifier
+                        }
+                    };
                     let Some(columns) = scope.star(Some(&qualifier)) else {
-                        return Err(Rejection::new(
-                            Code::NameUnknownRelation,
-                            format!("there is no table `{qualifier}` in FROM"),
-                        ));
+                        return Err(unknown_qualifier(&qualifier));
                     };
                     self.star(&mut outputs, columns);
                 }
@@ -245,30 +321,16 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// `t.*` or `main.t.*`: the folded qualifier; the schema is dropped, since a derived table that
-    /// may stand there has none.
-    fn star_qualifier(
-        &self,
-        kind: &mut SelectItemQualifiedWildcardKind,
-    ) -> Result<String, Rejection> {
-        let name = match kind {
-            SelectItemQualifiedWildcardKind::ObjectName(ObjectName(name)) => name,
-            SelectItemQualifiedWildcardKind::Expr(_) => {
-                return Err(unsupported("`.*` after an expression"));
+    /// `(t).*` of a table in FROM is `t.*`.
+    fn row_star(&self, expr: &Expr) -> Result<Ident, Rejection> {
+        match expr {
+            Expr::Nested(inner) => self.row_star(inner),
+            Expr::Identifier(ident) if self.catalog.dialect() == Dialect::Postgres => {
+                let mut ident = ident.clone();
+                self.normalise_table(&mut ident);
+                Ok(ident)
             }
-        };
-        if name.len() > 2 {
-            return Err(unsupported("a name of this form before `.*`"));
-        }
-        if name.len() == 2 {
-            name.remove(0);
-        }
-        match name.as_mut_slice() {
-            [ObjectNamePart::Identifier(ident)] => {
-                self.normalise(ident);
-                Ok(self.key(ident))
-            }
-            _ => Err(unsupported("a name of this form before `.*`")),
+            _ => Err(unsupported("`.*` after an expression")),
         }
     }
 
@@ -316,4 +378,15 @@ fn plain_star(options: &WildcardAdditionalOptions) -> Result<(), Rejection> {
         return Err(unsupported("an option after `*`"));
     }
     Ok(())
+}
+
+/// The position, from 0, of the output that a whole number in ORDER BY or GROUP BY means.
+pub(super) fn position(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(text, _) => text.parse::<usize>().ok()?.checked_sub(1),
+            _ => None,
+        },
+        _ => None,
+    }
 }

@@ -2,19 +2,21 @@
 //!
 //! No COALESCE and no IS NOT DISTINCT FROM: a NULL permit admits nothing and a NULL forbid drops the
 //! row, and indexes stay usable. On SQLite a column of a table that is not STRICT can hold values of
-//! another type than declared; such a value is to a policy what an evaluation error is: its permit
-//! does not admit the row, its forbid drops it.
+//! another type than declared, and PostgreSQL's decimals can be NaN; such a value is to a policy what
+//! an evaluation error is: its permit does not admit the row, its forbid drops it.
 
 use std::collections::BTreeSet;
 
-use sqlparser::ast::{BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart};
+use sqlparser::ast::{BinaryOperator, Expr};
 
-use super::sql;
+use super::{
+    compare::{self, Side, no_form},
+    sql,
+};
 use crate::{
     catalog::{Column, Relation, TypeClass},
-    code::Code,
     dialect::Dialect,
-    policy::obligation::{Comparison, Literal, Operand, PatternPiece, Predicate},
+    policy::obligation::{Operand, Predicate},
     rejection::Rejection,
 };
 
@@ -89,50 +91,72 @@ struct Filter<'f> {
 }
 
 impl<'f> Filter<'f> {
-    /// What one policy says, and the storage classes it may say it of.
+    /// What one policy says, and the values it may say it of.
     fn policy(&mut self, predicate: &Predicate) -> Result<Expr, Rejection> {
         let condition = self.condition(predicate)?;
         let mut used = BTreeSet::new();
         columns(predicate, &mut used);
         let mut conditions = vec![condition];
         for index in used {
-            if self.relation.strict || self.relation.rowid_alias == Some(index) {
-                continue;
-            }
-            let column = self.column(index)?;
-            let class = match column.class {
-                TypeClass::Integer | TypeClass::Boolean => "integer",
-                TypeClass::Text => "text",
-                TypeClass::Number
-                | TypeClass::Decimal
-                | TypeClass::Padded
-                | TypeClass::Enum
-                | TypeClass::Uuid
-                | TypeClass::Blob
-                | TypeClass::Date
-                | TypeClass::Time
-                | TypeClass::Timestamp
-                | TypeClass::TimestampTz
-                | TypeClass::Interval
-                | TypeClass::Json
-                | TypeClass::Network
-                | TypeClass::Other => return Err(no_form()),
-            };
-            self.functions.insert("typeof".to_owned());
-            conditions.push(Expr::InList {
-                expr: Box::new(sql::call(
-                    self.dialect,
-                    "typeof",
-                    vec![sql::column(self.dialect, &column.name)],
-                )),
-                list: vec![
-                    sql::text(self.dialect, class),
-                    sql::text(self.dialect, "null"),
-                ],
-                negated: false,
+            conditions.extend(match self.dialect {
+                Dialect::Sqlite => self.storage(index)?,
+                Dialect::Postgres => {
+                    let column = self.column(index)?;
+                    (column.class == TypeClass::Decimal).then(|| {
+                        let name = sql::column(self.dialect, &column.name);
+                        let nan = sql::cast(
+                            sql::text(self.dialect, "NaN"),
+                            sqlparser::ast::DataType::Numeric(
+                                sqlparser::ast::ExactNumberInfo::None,
+                            ),
+                        );
+                        let is_nan = sql::binary(name, BinaryOperator::Eq, nan);
+                        Expr::IsNotTrue(Box::new(sql::parens(is_nan)))
+                    })
+                }
+                Dialect::Mysql => None,
             });
         }
         Ok(all(conditions))
+    }
+
+    /// On SQLite: the storage classes that the column's declared type stands for.
+    fn storage(&mut self, index: u16) -> Result<Option<Expr>, Rejection> {
+        if self.relation.strict || self.relation.rowid_alias == Some(index) {
+            return Ok(None);
+        }
+        let column = self.column(index)?;
+        let class = match column.class {
+            TypeClass::Integer | TypeClass::Boolean => "integer",
+            TypeClass::Text => "text",
+            TypeClass::Number
+            | TypeClass::Decimal
+            | TypeClass::Padded
+            | TypeClass::Enum
+            | TypeClass::Uuid
+            | TypeClass::Blob
+            | TypeClass::Date
+            | TypeClass::Time
+            | TypeClass::Timestamp
+            | TypeClass::TimestampTz
+            | TypeClass::Interval
+            | TypeClass::Json
+            | TypeClass::Network
+            | TypeClass::Other => return Err(no_form()),
+        };
+        self.functions.insert("typeof".to_owned());
+        Ok(Some(Expr::InList {
+            expr: Box::new(sql::call(
+                self.dialect,
+                "typeof",
+                vec![sql::column(self.dialect, &column.name)],
+            )),
+            list: vec![
+                sql::text(self.dialect, class),
+                sql::text(self.dialect, "null"),
+            ],
+            negated: false,
+        }))
     }
 
     fn condition(&mut self, predicate: &Predicate) -> Result<Expr, Rejection> {
@@ -164,68 +188,41 @@ impl<'f> Filter<'f> {
                     None,
                 )
             }
-            Predicate::Column(index) => {
-                let column = self.column(*index)?;
-                sql::binary(
-                    sql::column(self.dialect, &column.name),
-                    BinaryOperator::Eq,
-                    sql::integer(1),
-                )
-            }
+            Predicate::Column(index) => compare::truth(self.column(*index)?, self.dialect),
             Predicate::Has(index) => Expr::IsNotNull(Box::new(sql::column(
                 self.dialect,
                 &self.column(*index)?.name,
             ))),
-            Predicate::Compare(left, comparison, right) => {
-                let op = match comparison {
-                    Comparison::Equal => BinaryOperator::Eq,
-                    Comparison::NotEqual => BinaryOperator::NotEq,
-                    Comparison::Less => BinaryOperator::Lt,
-                    Comparison::LessOrEqual => BinaryOperator::LtEq,
-                    Comparison::Greater => BinaryOperator::Gt,
-                    Comparison::GreaterOrEqual => BinaryOperator::GtEq,
-                };
-                sql::binary(self.operand(left)?, op, self.operand(right)?)
-            }
+            Predicate::Compare(left, comparison, right) => compare::compare(
+                self.side(left)?,
+                *comparison,
+                self.side(right)?,
+                self.dialect,
+            )?,
             Predicate::In(_, literals) if literals.is_empty() => sql::boolean(false),
-            Predicate::In(left, literals) => Expr::InList {
-                expr: Box::new(self.operand(left)?),
-                list: literals
-                    .iter()
-                    .map(|value| literal(value, self.dialect))
-                    .collect::<Result<_, _>>()?,
-                negated: false,
-            },
+            Predicate::In(Operand::Column(index), literals) => {
+                compare::within(self.column(*index)?, literals, self.dialect)?
+            }
+            Predicate::In(Operand::Literal(literal), literals) => {
+                sql::boolean(literals.contains(literal))
+            }
             Predicate::Like(index, pieces) => {
-                self.functions.insert("glob".to_owned());
-                let column = self.column(*index)?;
-                sql::binary(
-                    sql::column(self.dialect, &column.name),
-                    BinaryOperator::Glob,
-                    literal(&Literal::Text(glob(pieces)), self.dialect)?,
-                )
+                if self.dialect == Dialect::Sqlite {
+                    self.functions.insert("glob".to_owned());
+                }
+                compare::like(self.column(*index)?, pieces, self.dialect)?
             }
         })
     }
 
-    fn operand(&self, operand: &Operand) -> Result<Expr, Rejection> {
-        match operand {
-            Operand::Column(index) => {
-                let column = self.column(*index)?;
-                let name = sql::column(self.dialect, &column.name);
-                // Cedar compares strings bytewise.
-                if column.class == TypeClass::Text && column.collation != "BINARY" {
-                    return Ok(Expr::Collate {
-                        expr: Box::new(name),
-                        collation: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(
-                            "BINARY",
-                        ))]),
-                    });
-                }
-                Ok(name)
-            }
-            Operand::Literal(value) => literal(value, self.dialect),
-        }
+    fn side<'o>(&self, operand: &'o Operand) -> Result<Side<'o>, Rejection>
+    where
+        'f: 'o,
+    {
+        Ok(match operand {
+            Operand::Column(index) => Side::Column(self.column(*index)?),
+            Operand::Literal(value) => Side::Literal(value),
+        })
     }
 
     fn column(&self, index: u16) -> Result<&'f Column, Rejection> {
@@ -239,40 +236,4 @@ fn all(mut conditions: Vec<Expr>) -> Expr {
         return conditions.swap_remove(0);
     }
     sql::joined(conditions, &BinaryOperator::And, true)
-}
-
-fn literal(literal: &Literal, dialect: Dialect) -> Result<Expr, Rejection> {
-    match literal {
-        Literal::Integer(value) => Ok(sql::integer(*value)),
-        Literal::Boolean(value) => Ok(sql::integer(i64::from(*value))),
-        Literal::Text(value) if value.contains('\0') => Err(no_form()),
-        Literal::Text(value) => Ok(sql::text(dialect, value)),
-    }
-}
-
-/// A GLOB pattern, which is bytewise: its own special characters stand in brackets.
-fn glob(pieces: &[PatternPiece]) -> String {
-    let mut pattern = String::new();
-    for piece in pieces {
-        match piece {
-            PatternPiece::Any => pattern.push('*'),
-            PatternPiece::Text(text) => {
-                for c in text.chars() {
-                    if matches!(c, '*' | '?' | '[') {
-                        pattern.extend(['[', c, ']']);
-                    } else {
-                        pattern.push(c);
-                    }
-                }
-            }
-        }
-    }
-    pattern
-}
-
-fn no_form() -> Rejection {
-    Rejection::new(
-        Code::ObligationInapplicable,
-        "a row filter that policy demands has no form in this dialect",
-    )
 }

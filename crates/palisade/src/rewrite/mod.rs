@@ -5,11 +5,16 @@
 //! it computes on masked values. The result is printed, parsed and resolved again: it must be the
 //! same tree, and touch nothing that was not permitted.
 
+mod compare;
 mod filter;
+mod hash;
 mod limit;
 mod mask;
+mod null;
 mod source;
 mod sql;
+#[cfg(test)]
+mod tests;
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 

@@ -2,10 +2,10 @@
 //! an operator.
 
 use sqlparser::ast::{
-    BinaryOperator, CaseWhen, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Select,
-    SelectFlavor, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, UnaryOperator,
-    Value, helpers::attached_token::AttachedToken,
+    SelectFlavor, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, TimezoneInfo,
+    UnaryOperator, Value, helpers::attached_token::AttachedToken,
 };
 
 use crate::{dialect::Dialect, syntax::encode};
@@ -85,15 +85,93 @@ pub(super) fn case(arms: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Expr {
     }
 }
 
-pub(super) fn cast_text(dialect: Dialect, expr: Expr) -> Expr {
+/// A constant in ten-thousandths.
+pub(super) fn decimal(value: i64) -> Expr {
+    let digits = value.unsigned_abs();
+    let text = format!("{}.{:04}", digits / 10_000, digits % 10_000);
+    let number = Expr::Value(Value::Number(text, false).into());
+    if value < 0 {
+        parens(Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr: Box::new(number),
+        })
+    } else {
+        number
+    }
+}
+
+/// PostgreSQL's constant for a point in time, in milliseconds from 1970, years 1 to 9999.
+pub(super) fn timestamptz(milliseconds: i64) -> Expr {
+    let (days, of_day) = (
+        milliseconds.div_euclid(86_400_000),
+        milliseconds.rem_euclid(86_400_000),
+    );
+    // https://howardhinnant.github.io/date_algorithms.html#civil_from_days
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let of_era = shifted.rem_euclid(146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    let (seconds, fraction) = (of_day / 1_000, of_day % 1_000);
+    let text = format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{fraction:03}+00",
+        seconds / 3_600,
+        seconds / 60 % 60,
+        seconds % 60
+    );
+    cast(
+        self::text(Dialect::Postgres, &text),
+        DataType::Timestamp(None, TimezoneInfo::WithTimeZone),
+    )
+}
+
+pub(super) fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast {
-        kind: sqlparser::ast::CastKind::Cast,
+        kind: CastKind::Cast,
         expr: Box::new(expr),
-        data_type: match dialect {
+        data_type,
+        format: None,
+    }
+}
+
+pub(super) fn cast_text(dialect: Dialect, expr: Expr) -> Expr {
+    cast(
+        expr,
+        match dialect {
             Dialect::Sqlite | Dialect::Postgres => DataType::Text,
             Dialect::Mysql => DataType::Char(None),
         },
-        format: None,
+    )
+}
+
+/// The UTF-8 of a text on MySQL: `BINARY x = y` would be read as `BINARY (x = y)` by the parser.
+pub(super) fn mysql_bytes(expr: Expr) -> Expr {
+    let utf8 = Expr::Convert {
+        is_try: false,
+        expr: Box::new(expr),
+        data_type: None,
+        charset: Some(ObjectName(vec![ObjectNamePart::Identifier(Ident::new(
+            "utf8mb4",
+        ))])),
+        target_before_value: false,
+        styles: Vec::new(),
+    };
+    cast(utf8, DataType::Binary(None))
+}
+
+/// `expr COLLATE name`.
+pub(super) fn collate(expr: Expr, name: &str, dialect: Dialect) -> Expr {
+    let name = match dialect {
+        Dialect::Sqlite | Dialect::Mysql => Ident::new(name),
+        Dialect::Postgres => encode(name, dialect),
+    };
+    Expr::Collate {
+        expr: Box::new(expr),
+        collation: ObjectName(vec![ObjectNamePart::Identifier(name)]),
     }
 }
 
@@ -128,12 +206,12 @@ pub(super) fn call(dialect: Dialect, name: &str, args: Vec<Expr>) -> Expr {
     })
 }
 
-/// `substr(expr, from)`, for which the parser has a node of its own.
-pub(super) fn substr_from(expr: Expr, from: Expr) -> Expr {
+/// SQLite's `substr(expr, from[, count])`, for which the parser has a node of its own.
+pub(super) fn substr(expr: Expr, from: Expr, count: Option<Expr>) -> Expr {
     Expr::Substring {
         expr: Box::new(expr),
         substring_from: Some(Box::new(from)),
-        substring_for: None,
+        substring_for: count.map(Box::new),
         special: true,
         shorthand: true,
     }

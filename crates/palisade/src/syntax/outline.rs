@@ -8,7 +8,9 @@ use sqlparser::{
     tokenizer::{Location, Span, Token, TokenWithSpan, Whitespace},
 };
 
-use crate::{code::Code, limits::Limits, rejection::Rejection, value::Placeholder};
+use crate::{
+    code::Code, dialect::Dialect, limits::Limits, rejection::Rejection, value::Placeholder,
+};
 
 /// What the tokens of one statement say.
 #[derive(Debug, Default)]
@@ -55,9 +57,11 @@ impl Outline {
     pub(super) fn read(
         text: &str,
         tokens: &[TokenWithSpan],
+        dialect: Dialect,
         limits: &Limits,
     ) -> Result<Self, Rejection> {
         check_characters(text, tokens)?;
+        check_drift(tokens, dialect)?;
         let mut outline = Self::default();
         let mut levels = vec![Level::default()];
         let mut cases = 0usize;
@@ -130,7 +134,7 @@ impl Outline {
                     if let Some(level) = levels.last_mut() {
                         level.extend(*span);
                     }
-                    match outline.placeholder(text, anonymous) {
+                    match placeholder(text, anonymous, dialect) {
                         Some(Placeholder::Number(n)) => {
                             anonymous = anonymous.max(n);
                             outline.positional.insert(span.start, n);
@@ -251,20 +255,6 @@ impl Outline {
         self.hex_numbers.contains(&start)
     }
 
-    fn placeholder(&self, text: &str, last: u32) -> Option<Placeholder> {
-        if text == "?" {
-            return last.checked_add(1).map(Placeholder::Number);
-        }
-        if let Some(number) = text.strip_prefix('?') {
-            return number
-                .parse()
-                .ok()
-                .filter(|n| (1..=32_766).contains(n))
-                .map(Placeholder::Number);
-        }
-        named(text)
-    }
-
     fn close(&mut self, level: Level) {
         if let Some(projection) = level.select {
             self.close_projection(projection);
@@ -276,6 +266,59 @@ impl Outline {
         self.projections
             .insert(projection.keyword, projection.items);
     }
+}
+
+/// What a placeholder means; `last` is the highest number so far.
+fn placeholder(text: &str, last: u32, dialect: Dialect) -> Option<Placeholder> {
+    let next = || last.checked_add(1).map(Placeholder::Number);
+    let number = |sigil, most: u32| {
+        text.strip_prefix(sigil)
+            .and_then(|n: &str| n.parse().ok())
+            .filter(|n| (1..=most).contains(n))
+            .map(Placeholder::Number)
+    };
+    match dialect {
+        Dialect::Sqlite if text == "?" => next(),
+        Dialect::Sqlite if text.starts_with('?') => number('?', 32_766),
+        Dialect::Sqlite => named(text),
+        Dialect::Postgres => number('$', 65_535),
+        Dialect::Mysql => (text == "?").then(next).flatten(),
+    }
+}
+
+/// Refuses what the parser reads as something else than the engine does, and prints so.
+fn check_drift(tokens: &[TokenWithSpan], dialect: Dialect) -> Result<(), Rejection> {
+    if dialect != Dialect::Postgres {
+        return Ok(());
+    }
+    let solid: Vec<&Token> = tokens
+        .iter()
+        .map(|t| &t.token)
+        .filter(|token| !matches!(token, Token::Whitespace(_)))
+        .collect();
+    for pair in solid.windows(2) {
+        let refuse = |what: &str| {
+            Err(Rejection::new(
+                Code::SyntaxUnsupported,
+                format!("{what} is not supported"),
+            ))
+        };
+        match pair {
+            // One string over two lines, or a string and its alias: the parser takes the second.
+            [
+                Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_),
+                Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_),
+            ] => return refuse("a string in several pieces"),
+            // Its precision is lost.
+            [Token::Word(word), Token::LParen]
+                if word.quote_style.is_none() && word.keyword == Keyword::INTERVAL =>
+            {
+                return refuse("INTERVAL with a precision");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The name in `:a`, `@a` or `$a`.
@@ -357,7 +400,7 @@ impl Level {
                 self.joins = 0;
                 return self.select.take();
             }
-            Some(Keyword::JOIN) => {
+            Some(Keyword::JOIN | Keyword::STRAIGHT_JOIN) => {
                 self.joins += 1;
                 self.operators = 0;
             }
@@ -374,7 +417,18 @@ impl Level {
                 | Keyword::REGEXP
                 | Keyword::BETWEEN
                 | Keyword::IN
-                | Keyword::AT,
+                | Keyword::AT
+                | Keyword::BINARY
+                | Keyword::DIV
+                | Keyword::MOD
+                | Keyword::XOR
+                | Keyword::RLIKE
+                | Keyword::ILIKE
+                | Keyword::SIMILAR
+                | Keyword::OVERLAPS
+                | Keyword::MEMBER
+                | Keyword::INTERVAL
+                | Keyword::OPERATOR,
             ) => self.operators += 1,
             _ => {}
         }

@@ -46,7 +46,7 @@ pub(crate) fn parse<T>(
         ));
     }
     let tokens = tokenize(text, dialect)?;
-    let outline = Outline::read(text, &tokens, limits)?;
+    let outline = Outline::read(text, &tokens, dialect, limits)?;
     super::with_stack(outline.levels, move || {
         let query = parse_tokens(tokens, dialect, limits)?;
         with(ParsedQuery {
@@ -80,7 +80,7 @@ pub(super) fn parse_tokens(
     let parsed = Parser::new(dialect::parser_dialect(dialect))
         .with_recursion_limit(recursion)
         .with_options(dialect::options())
-        .with_tokens_with_locations(dialect::without_hints(tokens))
+        .with_tokens_with_locations(dialect::without_hints(tokens, dialect))
         .parse_statements();
     let mut statements = parsed.map_err(|error| unparsed(&error, first.as_deref()))?;
     match (statements.pop(), statements.is_empty()) {

@@ -1,0 +1,373 @@
+//! What an account may do beyond reading, and what takes that away.
+//!
+//! The firewall decides by text; what it might overlook, privileges stop. An account that is allowed more
+//! than reading is a lock left open, and this is the list of them.
+
+use tokio_postgres::{Client, Error};
+
+/// The newest major version that the tests have run against.
+const NEWEST_TESTED: i32 = 18;
+
+/// Names in one list of a description; the rest is counted.
+const MAX_NAMES: usize = 5;
+
+/// Something that should be otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Weakness {
+    /// What sort of thing.
+    pub kind: WeaknessKind,
+    /// What there is, for the operator: it names roles, schemas and relations.
+    pub description: String,
+    /// What mends it: SQL, or a line of configuration after `--`.
+    pub remedy: String,
+}
+
+/// Sorts of weaknesses, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WeaknessKind {
+    /// The account is a superuser, or may become one: hardly any lock of the server's holds.
+    Superuser,
+    /// It has an attribute that lets it go beyond its grants.
+    RoleAttribute,
+    /// It is a member of a role of the system's, which reads more than tables, or writes.
+    PredefinedRole,
+    /// It may call functions that reach files, other sessions or the server itself.
+    ServerFunction,
+    /// It owns relations, whose owner no grant restrains.
+    Owner,
+    /// It may write to tables.
+    CanWrite,
+    /// It may create objects, which other names can then mean.
+    CanCreate,
+    /// It may call functions that run with a superuser's rights.
+    SecurityDefiner,
+    /// The connection is neither encrypted nor local.
+    Plaintext,
+    /// Its own sessions, beside ours, are not read-only.
+    NotReadOnly,
+    /// Its own sessions, beside ours, may work and wait as long as they like.
+    NoTimeout,
+    /// It may fill all of the server's connections.
+    NoConnectionLimit,
+    /// The server is newer than what was tested.
+    UntestedVersion,
+}
+
+/// Looks at the account that `client` is logged in as, and at its connection. The worst comes first; an
+/// empty list is what it should be.
+///
+/// # Errors
+/// If the server does not answer.
+pub async fn examine(client: &Client) -> Result<Vec<Weakness>, Error> {
+    let account = Account::read(client).await?;
+    let mut found = Vec::new();
+    roles(client, &account, &mut found).await?;
+    // A superuser may do everything; lists of it would hide that.
+    if !account.superuser {
+        functions(client, &account, &mut found).await?;
+        relations(client, &account, &mut found).await?;
+        creation(client, &account, &mut found).await?;
+    }
+    session(client, &account, &mut found).await?;
+    found.sort_by_key(|weakness| weakness.kind);
+    Ok(found)
+}
+
+/// The role by whose grace the account is a superuser: itself, or one that it is a member of.
+pub(crate) async fn superuser(client: &Client) -> Result<Option<String>, Error> {
+    let sql = "SELECT r.rolname::text FROM pg_catalog.pg_roles r \
+               WHERE r.rolsuper AND pg_catalog.pg_has_role(session_user, r.oid, 'MEMBER') \
+               ORDER BY r.rolname <> session_user, r.rolname LIMIT 1";
+    let rows = client.query_typed(sql, &[]).await?;
+    rows.first().map(|row| row.try_get(0)).transpose()
+}
+
+/// The account as the server knows it.
+struct Account {
+    /// As an identifier in SQL.
+    role: String,
+    superuser: bool,
+}
+
+impl Account {
+    async fn read(client: &Client) -> Result<Self, Error> {
+        let sql = "SELECT pg_catalog.quote_ident(r.rolname::text), r.rolsuper \
+                   FROM pg_catalog.pg_roles r WHERE r.rolname = session_user";
+        let row = client.query_typed(sql, &[]).await?;
+        match row.first() {
+            Some(row) => Ok(Self {
+                role: row.try_get(0)?,
+                superuser: row.try_get(1)?,
+            }),
+            // Every session has a user; one that is not there can do nothing by name.
+            None => Ok(Self {
+                role: "CURRENT_USER".to_owned(),
+                superuser: false,
+            }),
+        }
+    }
+}
+
+async fn roles(client: &Client, account: &Account, found: &mut Vec<Weakness>) -> Result<(), Error> {
+    let role = &account.role;
+    if account.superuser {
+        found.push(Weakness {
+            kind: WeaknessKind::Superuser,
+            description: format!("{role} is a superuser"),
+            remedy: format!(
+                "CREATE ROLE palisade_reader LOGIN NOINHERIT CONNECTION LIMIT 10; -- and log in as it, or: ALTER ROLE {role} NOSUPERUSER;"
+            ),
+        });
+    }
+    let sql = "SELECT rolcreaterole, rolcreatedb, rolreplication, rolbypassrls, rolconnlimit \
+               FROM pg_catalog.pg_roles WHERE rolname = session_user";
+    for row in client.query_typed(sql, &[]).await? {
+        for (index, attribute) in ["CREATEROLE", "CREATEDB", "REPLICATION", "BYPASSRLS"]
+            .into_iter()
+            .enumerate()
+        {
+            if row.try_get::<_, bool>(index)? && !account.superuser {
+                found.push(Weakness {
+                    kind: WeaknessKind::RoleAttribute,
+                    description: format!("{role} has the attribute {attribute}"),
+                    remedy: format!("ALTER ROLE {role} NO{attribute};"),
+                });
+            }
+        }
+        if row.try_get::<_, i32>(4)? < 0 {
+            found.push(Weakness {
+                kind: WeaknessKind::NoConnectionLimit,
+                description: format!("{role} may open any number of connections"),
+                remedy: format!("ALTER ROLE {role} CONNECTION LIMIT 10;"),
+            });
+        }
+    }
+    if account.superuser {
+        return Ok(());
+    }
+    let sql = "SELECT pg_catalog.quote_ident(r.rolname::text), r.rolsuper FROM pg_catalog.pg_roles r \
+               WHERE pg_catalog.pg_has_role(session_user, r.oid, 'MEMBER') AND r.rolname <> session_user \
+                 AND (r.rolsuper OR pg_catalog.starts_with(r.rolname::text, 'pg_')) \
+               ORDER BY r.rolname";
+    for row in client.query_typed(sql, &[]).await? {
+        let (other, superuser): (String, bool) = (row.try_get(0)?, row.try_get(1)?);
+        let (kind, what) = if superuser {
+            (WeaknessKind::Superuser, "a superuser")
+        } else {
+            (WeaknessKind::PredefinedRole, "a role of the system's")
+        };
+        let remedy = match other.as_str() {
+            // Who is a member is not granted: it is the owner of the database.
+            "pg_database_owner" => "ALTER DATABASE … OWNER TO …; -- somebody else".to_owned(),
+            _ => format!("REVOKE {other} FROM {role}; -- or from the role that has it in turn"),
+        };
+        found.push(Weakness {
+            kind,
+            description: format!("{role} is a member of {other}, {what}"),
+            remedy,
+        });
+    }
+    Ok(())
+}
+
+/// Functions that reach beyond the database, which nobody but superusers may call unless somebody has
+/// granted it.
+const SERVER_FUNCTIONS: &str = "'pg_read_file', 'pg_read_binary_file', 'pg_ls_dir', 'pg_stat_file', \
+     'lo_import', 'lo_export', 'pg_file_write', 'pg_file_rename', 'pg_file_unlink', 'pg_reload_conf', \
+     'pg_rotate_logfile', 'pg_switch_wal', 'pg_create_restore_point', 'pg_promote', 'pg_wal_replay_pause', \
+     'pg_stat_reset', 'pg_stat_reset_shared', 'pg_replication_origin_create', 'dblink_connect_u'";
+
+async fn functions(
+    client: &Client,
+    account: &Account,
+    found: &mut Vec<Weakness>,
+) -> Result<(), Error> {
+    let role = &account.role;
+    let sql = format!(
+        "SELECT p.oid::pg_catalog.regprocedure::text FROM pg_catalog.pg_proc p \
+         WHERE p.proname IN ({SERVER_FUNCTIONS}) \
+           AND pg_catalog.has_function_privilege(session_user, p.oid, 'EXECUTE') ORDER BY 1"
+    );
+    let names = names(client, &sql).await?;
+    if let Some(first) = names.first() {
+        found.push(Weakness {
+            kind: WeaknessKind::ServerFunction,
+            description: format!("{role} may call {}", list(&names)),
+            remedy: format!("REVOKE EXECUTE ON FUNCTION {first} FROM PUBLIC, {role};"),
+        });
+    }
+    let sql = "SELECT p.oid::pg_catalog.regprocedure::text FROM pg_catalog.pg_proc p \
+               JOIN pg_catalog.pg_roles o ON o.oid = p.proowner \
+               WHERE p.prosecdef AND o.rolsuper \
+                 AND pg_catalog.has_function_privilege(session_user, p.oid, 'EXECUTE') ORDER BY 1";
+    let names = self::names(client, sql).await?;
+    if let Some(first) = names.first() {
+        found.push(Weakness {
+            kind: WeaknessKind::SecurityDefiner,
+            description: format!(
+                "{role} may call {}, which run with a superuser's rights",
+                list(&names)
+            ),
+            remedy: format!("REVOKE EXECUTE ON ROUTINE {first} FROM PUBLIC, {role};"),
+        });
+    }
+    Ok(())
+}
+
+async fn relations(
+    client: &Client,
+    account: &Account,
+    found: &mut Vec<Weakness>,
+) -> Result<(), Error> {
+    let role = &account.role;
+    let sql = "SELECT c.oid::pg_catalog.regclass::text FROM pg_catalog.pg_class c \
+               WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') \
+                 AND pg_catalog.pg_has_role(session_user, c.relowner, 'MEMBER') ORDER BY 1";
+    let names = names(client, sql).await?;
+    if !names.is_empty() {
+        found.push(Weakness {
+            kind: WeaknessKind::Owner,
+            description: format!("{role} owns {}", list(&names)),
+            remedy: format!("REASSIGN OWNED BY {role} TO …; -- an owner who does not log in here"),
+        });
+    }
+    let sql = "SELECT c.oid::pg_catalog.regclass::text, n.nspname::text FROM pg_catalog.pg_class c \
+               JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+               WHERE c.relkind IN ('r', 'p', 'v', 'f') \
+                 AND n.nspname <> 'information_schema' AND NOT pg_catalog.starts_with(n.nspname::text, 'pg_') \
+                 AND NOT pg_catalog.pg_has_role(session_user, c.relowner, 'MEMBER') \
+                 AND (pg_catalog.has_table_privilege(session_user, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE') \
+                      OR pg_catalog.has_any_column_privilege(session_user, c.oid, 'INSERT, UPDATE')) \
+               ORDER BY 1";
+    let names = self::names(client, sql).await?;
+    if let Some(first) = names.first() {
+        found.push(Weakness {
+            kind: WeaknessKind::CanWrite,
+            description: format!("{role} may write to {}", list(&names)),
+            remedy: format!(
+                "REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON {first} FROM PUBLIC, {role};"
+            ),
+        });
+    }
+    Ok(())
+}
+
+async fn creation(
+    client: &Client,
+    account: &Account,
+    found: &mut Vec<Weakness>,
+) -> Result<(), Error> {
+    let role = &account.role;
+    let sql = "SELECT pg_catalog.quote_ident(n.nspname::text) FROM pg_catalog.pg_namespace n \
+               WHERE NOT pg_catalog.starts_with(n.nspname::text, 'pg_') \
+                 AND pg_catalog.has_schema_privilege(session_user, n.oid, 'CREATE') ORDER BY 1";
+    let names = names(client, sql).await?;
+    if !names.is_empty() {
+        found.push(Weakness {
+            kind: WeaknessKind::CanCreate,
+            description: format!("{role} may create objects in schema {}", list(&names)),
+            remedy: format!(
+                "REVOKE CREATE ON SCHEMA {} FROM PUBLIC, {role};",
+                names.join(", ")
+            ),
+        });
+    }
+    for (privilege, words) in [
+        ("CREATE", "create schemas"),
+        ("TEMPORARY", "create temporary tables"),
+    ] {
+        let sql = format!(
+            "SELECT pg_catalog.quote_ident(d.datname::text) FROM pg_catalog.pg_database d \
+             WHERE d.datname = pg_catalog.current_database() \
+               AND pg_catalog.has_database_privilege(session_user, d.oid, '{privilege}')"
+        );
+        for database in self::names(client, &sql).await? {
+            found.push(Weakness {
+                kind: WeaknessKind::CanCreate,
+                description: format!("{role} may {words} in database {database}"),
+                remedy: format!("REVOKE {privilege} ON DATABASE {database} FROM PUBLIC, {role};"),
+            });
+        }
+    }
+    Ok(())
+}
+
+async fn session(
+    client: &Client,
+    account: &Account,
+    found: &mut Vec<Weakness>,
+) -> Result<(), Error> {
+    let role = &account.role;
+    let sql = "SELECT s.ssl, \
+                 pg_catalog.inet_client_addr() IS NULL \
+                   OR pg_catalog.inet_client_addr() <<= '127.0.0.0/8'::pg_catalog.inet \
+                   OR pg_catalog.inet_client_addr() = '::1'::pg_catalog.inet, \
+                 pg_catalog.current_setting('default_transaction_read_only') = 'on', \
+                 pg_catalog.current_setting('statement_timeout') <> '0', \
+                 pg_catalog.current_setting('idle_in_transaction_session_timeout') <> '0', \
+                 pg_catalog.current_setting('server_version_num')::int4 / 10000 \
+               FROM pg_catalog.pg_stat_ssl s WHERE s.pid = pg_catalog.pg_backend_pid()";
+    for row in client.query_typed(sql, &[]).await? {
+        let [encrypted, local, read_only, ends, idles] = [
+            row.try_get::<_, bool>(0)?,
+            row.try_get(1)?,
+            row.try_get(2)?,
+            row.try_get(3)?,
+            row.try_get(4)?,
+        ];
+        if !encrypted && !local {
+            found.push(Weakness {
+                kind: WeaknessKind::Plaintext,
+                description: "the connection is neither encrypted nor local".to_owned(),
+                remedy: "-- sslmode=verify-full in the URL, and in pg_hba.conf `hostssl` instead of `host`"
+                    .to_owned(),
+            });
+        }
+        if !read_only {
+            found.push(Weakness {
+                kind: WeaknessKind::NotReadOnly,
+                description: format!("sessions of {role} can write unless they say otherwise"),
+                remedy: format!("ALTER ROLE {role} SET default_transaction_read_only = on;"),
+            });
+        }
+        for (set, name) in [
+            (ends, "statement_timeout"),
+            (idles, "idle_in_transaction_session_timeout"),
+        ] {
+            if !set {
+                found.push(Weakness {
+                    kind: WeaknessKind::NoTimeout,
+                    description: format!("sessions of {role} have no {name} by themselves"),
+                    remedy: format!("ALTER ROLE {role} SET {name} = '10s';"),
+                });
+            }
+        }
+        let version: i32 = row.try_get(5)?;
+        if version > NEWEST_TESTED {
+            found.push(Weakness {
+                kind: WeaknessKind::UntestedVersion,
+                description: format!(
+                    "the server is PostgreSQL {version}; the newest tested is {NEWEST_TESTED}"
+                ),
+                remedy: "-- functions that are new in it do not exist for agents; look for a newer release"
+                    .to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The first column of what `sql` gives.
+async fn names(client: &Client, sql: &str) -> Result<Vec<String>, Error> {
+    let rows = client.query_typed(sql, &[]).await?;
+    rows.iter().map(|row| row.try_get(0)).collect()
+}
+
+/// Some names, and how many more there are.
+fn list(names: &[String]) -> String {
+    let shown: Vec<&str> = names.iter().take(MAX_NAMES).map(String::as_str).collect();
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}

@@ -1,0 +1,144 @@
+//! What an error of the server means to the one who asked.
+
+use palisade::guard::{BackendError, BackendErrorKind};
+use tokio_postgres::error::DbError;
+
+use crate::introspect::chain;
+
+/// The kind of an error, and its text for the operator.
+pub(crate) fn engine(error: &tokio_postgres::Error) -> BackendError {
+    match error.as_db_error() {
+        Some(db) => BackendError {
+            kind: kind(db.code().code()),
+            detail: detail(db),
+        },
+        // A broken connection, or an answer that is not as the protocol says: either way nothing
+        // more is to be had from this session.
+        None => BackendError {
+            kind: BackendErrorKind::Unavailable,
+            detail: chain(error),
+        },
+    }
+}
+
+/// As [`engine`], for the moment when a statement that was prepared becomes a cursor's. That is when the
+/// server's own grammar says that it is no query.
+pub(crate) fn cursor(error: &tokio_postgres::Error) -> BackendError {
+    let Some(db) = error.as_db_error() else {
+        return engine(error);
+    };
+    // The text parsed a moment ago, so that what is wrong is what kind of statement it is. The second is
+    // a query that writes: `transformDeclareCursorStmt` in src/backend/parser/analyze.c.
+    let is_no_query = db.code().code() == "42601"
+        || matches!(
+            db.routine(),
+            Some("transformDeclareCursorStmt" | "PerformCursorOpen")
+        );
+    if is_no_query {
+        second_lock(detail(db))
+    } else {
+        engine(error)
+    }
+}
+
+/// The kind of an error by its SQLSTATE
+/// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+fn kind(code: &str) -> BackendErrorKind {
+    use BackendErrorKind as Kind;
+    let (class, _) = code.split_at_checked(2).unwrap_or((code, ""));
+    match (class, code) {
+        // Cancelled; idle in a transaction; a transaction that took too long; a lock.
+        (_, "57014" | "25P03" | "25P04" | "55P03") => Kind::Timeout,
+        // More than one statement where one was prepared is 42601 at that point too: see `prepare`.
+        // Read-only transaction, its mode or a session's to be changed, privileges, a function that writes.
+        (_, "25006" | "25001" | "42501" | "2F002" | "2F003" | "2F004") => Kind::SecondLock,
+        ("38", "38002" | "38003" | "38004") => Kind::SecondLock,
+        ("28" | "0L" | "0P", _) => Kind::SecondLock,
+        // Too many connections.
+        (_, "53300") => Kind::Unavailable,
+        // A deadlock or a conflict with recovery on a standby, which may pass.
+        ("40", _) => Kind::Unavailable,
+        ("53" | "54", _) => Kind::Resource,
+        ("08" | "57" | "58" | "F0" | "XX", _) => Kind::Unavailable,
+        (_, _) => Kind::Rejected,
+    }
+}
+
+/// As [`engine`], for a text that is being prepared.
+pub(crate) fn prepare(error: &tokio_postgres::Error) -> BackendError {
+    match error.as_db_error() {
+        // `exec_parse_message` in src/backend/tcop/postgres.c: several statements in one text.
+        Some(db) if db.routine() == Some("exec_parse_message") => second_lock(detail(db)),
+        Some(_) | None => engine(error),
+    }
+}
+
+/// What the server said, for the operator.
+fn detail(error: &DbError) -> String {
+    format!("{} {}", error.code().code(), error.message())
+}
+
+/// The server, or what it says of the statement, contradicts what was decided.
+pub(crate) fn second_lock(detail: impl Into<String>) -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::SecondLock,
+        detail: detail.into(),
+    }
+}
+
+/// There is no server, no connection, or not the database that was decided about.
+pub(crate) fn unavailable(detail: impl Into<String>) -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::Unavailable,
+        detail: detail.into(),
+    }
+}
+
+/// The statement or its parameters are wrong.
+pub(crate) fn rejected(detail: impl Into<String>) -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::Rejected,
+        detail: detail.into(),
+    }
+}
+
+/// Time is up by our own clock.
+pub(crate) fn timeout() -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::Timeout,
+        detail: "the statement ran out of time by our clock".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_have_kinds() {
+        use BackendErrorKind as Kind;
+        for (code, expected) in [
+            ("57014", Kind::Timeout),
+            ("55P03", Kind::Timeout),
+            ("25P03", Kind::Timeout),
+            ("25006", Kind::SecondLock),
+            ("42501", Kind::SecondLock),
+            ("28000", Kind::SecondLock),
+            ("38002", Kind::SecondLock),
+            ("53200", Kind::Resource),
+            ("53300", Kind::Unavailable),
+            ("54001", Kind::Resource),
+            ("57P01", Kind::Unavailable),
+            ("08006", Kind::Unavailable),
+            ("40001", Kind::Unavailable),
+            ("XX000", Kind::Unavailable),
+            ("22012", Kind::Rejected),
+            ("22P02", Kind::Rejected),
+            ("42703", Kind::Rejected),
+            ("0A000", Kind::Rejected),
+            ("", Kind::Rejected),
+        ] {
+            assert_eq!(kind(code), expected, "{code}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The schema as it was when the catalog was read, by the marks that the server puts on its rows.
+//!
+//! A statement is decided by a catalog in memory, and by the time that it runs somebody may have replaced a view
+//! or added a column. So each statement looks again, in its own transaction and after its cursor has
+//! locked the relations it reads: no later change gets in before it ends.
+
+use std::collections::{BTreeSet, HashMap};
+
+use palisade::{guard::BackendError, ident};
+use tokio_postgres::{Client, Row, types::Type};
+
+use crate::{
+    fault,
+    introspect::{Columns, IntrospectError, USER_SCHEMA},
+};
+
+/// What the catalog was made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Schema {
+    /// By uid.
+    relations: HashMap<String, Marked>,
+    /// Uids of relations by oid, and the names of their columns by number.
+    origins: HashMap<u32, Origin>,
+    /// Routines of the database, by uid.
+    routines: HashMap<String, Marked>,
+    /// Of operators and casts.
+    rest: Marked,
+}
+
+/// An object and its mark, which changes with it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Marked {
+    /// 0 for all routines of one name.
+    oid: u32,
+    schema: String,
+    name: String,
+    mark: String,
+}
+
+/// A relation as results name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) uid: String,
+    pub(crate) name: String,
+    /// By `attnum`.
+    pub(crate) columns: HashMap<i16, String>,
+}
+
+impl Schema {
+    /// Reads it in the transaction in which the catalog is read.
+    pub(crate) async fn read(client: &Client, columns: &Columns) -> Result<Self, IntrospectError> {
+        let sql = marks(
+            &format!("c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {USER_SCHEMA}"),
+            USER_SCHEMA,
+        );
+        let mut schema = Self {
+            relations: HashMap::new(),
+            origins: HashMap::new(),
+            routines: HashMap::new(),
+            rest: Marked::default(),
+        };
+        for row in client.query_typed(&sql, &[]).await? {
+            let (sort, marked) = marked(&row)?;
+            let uid = ident::qualified([marked.schema.as_str(), marked.name.as_str()]);
+            match sort {
+                Sort::Relation => {
+                    let origin = Origin {
+                        uid: uid.clone(),
+                        name: marked.name.clone(),
+                        columns: columns
+                            .of(marked.oid)
+                            .iter()
+                            .map(|c| (c.number, c.name.clone()))
+                            .collect(),
+                    };
+                    schema.origins.insert(marked.oid, origin);
+                    schema.relations.insert(uid, marked);
+                }
+                Sort::Routines => {
+                    schema.routines.insert(uid, marked);
+                }
+                Sort::Rest => schema.rest = marked,
+            }
+        }
+        Ok(schema)
+    }
+
+    /// The relation that results call `oid`.
+    pub(crate) fn origin(&self, oid: u32) -> Option<&Origin> {
+        self.origins.get(&oid)
+    }
+
+    /// Checks that the relations and routines with these uids, and the operators, are those of this schema.
+    ///
+    /// A routine that is not the database's own is not looked at.
+    pub(crate) async fn verify(
+        &self,
+        client: &Client,
+        relations: &[String],
+        routines: &BTreeSet<String>,
+    ) -> Result<(), BackendError> {
+        let mut expected = vec![(Sort::Rest, &self.rest)];
+        let (mut oids, mut names) = (Vec::new(), Vec::new());
+        for uid in relations {
+            let Some(found) = self.relations.get(uid) else {
+                return Err(fault::second_lock(format!("`{uid}` is no relation")));
+            };
+            oids.push(found.oid);
+            expected.push((Sort::Relation, found));
+        }
+        for found in routines.iter().filter_map(|uid| self.routines.get(uid)) {
+            names.push(found.name.as_str());
+            expected.push((Sort::Routines, found));
+        }
+        let sql = marks(
+            "c.oid = ANY ($1)",
+            &format!("p.proname = ANY ($2) AND {USER_SCHEMA}"),
+        );
+        let found = client
+            .query_typed(
+                &sql,
+                &[(&oids, Type::OID_ARRAY), (&names, Type::TEXT_ARRAY)],
+            )
+            .await
+            .and_then(|rows| rows.iter().map(marked).collect::<Result<Vec<_>, _>>())
+            .map_err(|e| fault::engine(&e))?;
+        let is_found =
+            |(sort, marked): &(Sort, &Marked)| found.iter().any(|(s, m)| (s, m) == (sort, *marked));
+        if expected.iter().all(is_found) {
+            Ok(())
+        } else {
+            Err(fault::unavailable("the schema changed"))
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Relation,
+    Routines,
+    Rest,
+}
+
+/// The query for marks of the relations and routines for which these conditions hold.
+///
+/// A row's `xmin` is the transaction that wrote it. Of `pg_class` it says nothing, since statistics,
+/// indexes and privileges are kept there too; of columns and of rules, which hold the queries of views,
+/// it does. Operators and casts cannot be replaced, only added, with higher oids.
+fn marks(relations: &str, routines: &str) -> String {
+    format!(
+        "SELECT 'r', c.oid, n.nspname::text, c.relname::text, pg_catalog.concat_ws(' ', c.relkind::text, \
+                (SELECT pg_catalog.sum(a.xmin::text::int8) FROM pg_catalog.pg_attribute a \
+                 WHERE a.attrelid = c.oid AND a.attnum > 0), \
+                (SELECT pg_catalog.sum(r.xmin::text::int8) FROM pg_catalog.pg_rewrite r \
+                 WHERE r.ev_class = c.oid), \
+                (SELECT pg_catalog.sum(i.inhparent::int8) FROM pg_catalog.pg_inherits i \
+                 WHERE i.inhrelid = c.oid)) \
+         FROM pg_catalog.pg_class c \
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+         WHERE {relations} \
+         UNION ALL \
+         SELECT 'f', 0::pg_catalog.oid, n.nspname::text, p.proname::text, \
+                pg_catalog.concat_ws(' ', pg_catalog.count(*), pg_catalog.sum(p.xmin::text::int8)) \
+         FROM pg_catalog.pg_proc p \
+         JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
+         WHERE {routines} GROUP BY n.nspname, p.proname \
+         UNION ALL \
+         SELECT 'o', 0::pg_catalog.oid, '', '', pg_catalog.concat_ws(' ', \
+                (SELECT pg_catalog.max(o.oid) FROM pg_catalog.pg_operator o), \
+                (SELECT pg_catalog.max(k.oid) FROM pg_catalog.pg_cast k))"
+    )
+}
+
+fn marked(row: &Row) -> Result<(Sort, Marked), tokio_postgres::Error> {
+    let sort = match row.try_get(0)? {
+        "r" => Sort::Relation,
+        "f" => Sort::Routines,
+        _ => Sort::Rest,
+    };
+    Ok((
+        sort,
+        Marked {
+            oid: row.try_get(1)?,
+            schema: row.try_get(2)?,
+            name: row.try_get(3)?,
+            mark: row.try_get(4)?,
+        },
+    ))
+}

@@ -1,0 +1,208 @@
+//! Each lock alone, against real databases: statements come as if the firewall had permitted them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+mod examine;
+mod locks;
+mod pool;
+mod schema;
+mod values;
+
+use std::{collections::BTreeSet, ops::ControlFlow};
+
+use palisade::{
+    guard::{BackendError, RowSink},
+    limits::Limits,
+    value::Value,
+};
+use palisade_testkit::servers::{PostgresServer, Server};
+
+use crate::{PostgresBackend, PostgresConfig, execute::Task};
+
+const SHOP: &str = "
+    CREATE SCHEMA app; CREATE SCHEMA hr;
+    CREATE TABLE app.users (gone int, id int PRIMARY KEY, name text, ssn text);
+    ALTER TABLE app.users DROP COLUMN gone;
+    CREATE TABLE hr.users (id int, ssn text);
+    CREATE VIEW app.names AS SELECT id, name, ssn FROM app.users;
+    CREATE MATERIALIZED VIEW app.cached AS SELECT id, ssn FROM app.users;
+    CREATE SEQUENCE app.seq;
+    INSERT INTO app.users VALUES (1, 'ann', '1-1'), (2, 'bob', '2-2');
+    INSERT INTO hr.users VALUES (1, '9-9');
+    CREATE FUNCTION app.writes() RETURNS int LANGUAGE plpgsql SECURITY DEFINER
+        AS 'BEGIN INSERT INTO app.users VALUES (3); RETURN 1; END';
+    CREATE FUNCTION app.makes() RETURNS int LANGUAGE plpgsql
+        AS 'BEGIN CREATE TEMP TABLE made (a int); RETURN 1; END';
+    CREATE FUNCTION app.twice(int) RETURNS int LANGUAGE sql AS 'SELECT 2 * $1';
+    CREATE PROCEDURE app.act() LANGUAGE sql AS 'DELETE FROM app.users';
+";
+
+/// A database, and a backend over it as an account of its own that may read `app`.
+struct Shop {
+    server: &'static Server,
+    database: String,
+    backend: PostgresBackend,
+}
+
+impl Shop {
+    async fn new(label: &str) -> Self {
+        Self::with(label, |config| config).await
+    }
+
+    async fn with(label: &str, configure: impl FnOnce(PostgresConfig) -> PostgresConfig) -> Self {
+        let server: &Server = PostgresServer::shared().unwrap();
+        let database = server.fresh_database(label).unwrap();
+        let script = format!(
+            "{SHOP} CREATE ROLE agent_{database} LOGIN;
+             GRANT USAGE ON SCHEMA app TO agent_{database}; GRANT SELECT ON ALL TABLES IN SCHEMA app TO agent_{database};"
+        );
+        server.load(&database, &script).unwrap().clean().unwrap();
+        let url = server.url_as(&format!("agent_{database}"), &database);
+        let config = configure(PostgresConfig::from_url(&url).unwrap());
+        Self {
+            server,
+            backend: PostgresBackend::connect(config).await.unwrap(),
+            database,
+        }
+    }
+
+    /// The same database as the superuser sees it.
+    async fn superuser(&self) -> Self {
+        let url = self.server.url(&self.database);
+        let config = PostgresConfig::from_url(&url).unwrap().accept_superuser();
+        Self {
+            server: self.server,
+            database: self.database.clone(),
+            backend: PostgresBackend::connect(config).await.unwrap(),
+        }
+    }
+
+    /// What the superuser's client prints.
+    fn ask(&self, sql: &str) -> String {
+        self.server.query(&self.database, sql).unwrap()
+    }
+
+    fn query(&self, sql: &str) -> Query {
+        Query {
+            backend: self.backend.clone(),
+            sql: sql.to_owned(),
+            params: Vec::new(),
+            reads: [
+                "users.id",
+                "users.name",
+                "names.id",
+                "names.name",
+                "cached.id",
+            ]
+            .iter()
+            .map(|pair| pair.split_once('.').unwrap())
+            .map(|(table, column)| (table.to_owned(), column.to_owned()))
+            .collect(),
+            relations: ["app.users", "app.names", "app.cached"]
+                .map(str::to_owned)
+                .to_vec(),
+            functions: BTreeSet::new(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// Sessions of our backends that do something, as the server sees it.
+    fn busy(&self) -> String {
+        self.ask(&format!(
+            "SELECT string_agg(query, ';') FROM pg_stat_activity
+             WHERE datname = '{}' AND application_name = 'palisade' AND state <> 'idle'",
+            self.database
+        ))
+    }
+}
+
+#[derive(Clone)]
+struct Query {
+    backend: PostgresBackend,
+    sql: String,
+    params: Vec<Value>,
+    reads: BTreeSet<(String, String)>,
+    relations: Vec<String>,
+    functions: BTreeSet<String>,
+    limits: Limits,
+}
+
+impl Query {
+    fn params(mut self, params: impl IntoIterator<Item = Value>) -> Self {
+        self.params = params.into_iter().collect();
+        self
+    }
+
+    fn within_ms(mut self, ms: u64) -> Self {
+        self.limits.statement_timeout_ms = ms;
+        self
+    }
+
+    async fn run(&self) -> Result<Rows, BackendError> {
+        let mut rows = Rows {
+            stop_after: usize::MAX,
+            ..Rows::default()
+        };
+        self.run_into(&mut rows).await?;
+        Ok(rows)
+    }
+
+    async fn run_into(&self, rows: &mut Rows) -> Result<(), BackendError> {
+        let task = Task {
+            sql: &self.sql,
+            params: &self.params,
+            reads: &self.reads,
+            relations: &self.relations,
+            functions: &self.functions,
+            limits: &self.limits,
+        };
+        self.backend.run(&task, rows).await
+    }
+
+    async fn fails(&self) -> BackendError {
+        self.run().await.expect_err(&self.sql)
+    }
+
+    /// The only cell of the only row.
+    async fn cell(&self) -> Value {
+        let rows = self
+            .run()
+            .await
+            .unwrap_or_else(|e| panic!("{}: {e}", self.sql));
+        assert_eq!(rows.rows.len(), 1, "{}", self.sql);
+        rows.rows[0][0].clone()
+    }
+}
+
+#[derive(Default, Debug)]
+struct Rows {
+    names: Vec<String>,
+    rows: Vec<Vec<Value>>,
+    stop_after: usize,
+}
+
+impl RowSink for Rows {
+    fn columns(&mut self, names: &[&str]) -> ControlFlow<()> {
+        self.names = names.iter().map(|n| (*n).to_owned()).collect();
+        if self.stop_after == 0 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+
+    fn row(&mut self, cells: Vec<Value>) -> ControlFlow<()> {
+        self.rows.push(cells);
+        if self.rows.len() >= self.stop_after {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Changes of the schema between the decision and the execution.
+
+use palisade::guard::BackendErrorKind as Kind;
+
+use super::Shop;
+
+#[tokio::test]
+async fn a_schema_that_changed_stops_what_reads_it() {
+    let check = async |label: &str, ddl: &str, sql: &str| {
+        let shop = Shop::new(label).await;
+        let mut query = shop.query(sql);
+        query.functions = ["app.twice", "pg_catalog.lower"].map(str::to_owned).into();
+        query.run().await.unwrap();
+        shop.ask(ddl);
+        let error = query.fails().await;
+        assert_eq!(
+            (error.kind, error.detail.as_str()),
+            (Kind::Unavailable, "the schema changed"),
+            "{ddl}"
+        );
+        let refreshed = shop
+            .backend
+            .refresh()
+            .await
+            .unwrap()
+            .unwrap_or_else(|| panic!("{ddl}"));
+        assert!(refreshed.refresh().await.unwrap().is_none(), "{ddl}");
+        // The old value stays refused: what was checked against its catalog must not run.
+        assert_eq!(query.fails().await.kind, Kind::Unavailable);
+        query.backend = refreshed;
+        query.run().await.unwrap();
+    };
+    let (users, names) = ("SELECT id FROM app.users", "SELECT name FROM app.names");
+    // The view's name column now holds what was hidden.
+    check(
+        "ddl_view",
+        "CREATE OR REPLACE VIEW app.names AS SELECT id, ssn AS name, name AS ssn FROM app.users",
+        names,
+    )
+    .await;
+    check(
+        "ddl_add",
+        "ALTER TABLE app.users ADD COLUMN more text",
+        users,
+    )
+    .await;
+    check("ddl_rename", "ALTER TABLE app.users RENAME COLUMN name TO was; ALTER TABLE app.users RENAME COLUMN ssn TO name; ALTER TABLE app.users RENAME COLUMN was TO ssn", users).await;
+    check("ddl_swap", "ALTER TABLE app.users RENAME TO old; ALTER TABLE hr.users RENAME TO users2; ALTER TABLE hr.users2 SET SCHEMA app; ALTER TABLE app.users2 RENAME TO users; GRANT SELECT ON app.users TO PUBLIC", users).await;
+    check("ddl_parent", "CREATE TABLE app.parent (id int NOT NULL, name text); ALTER TABLE app.users INHERIT app.parent", users).await;
+    check(
+        "ddl_function",
+        "CREATE OR REPLACE FUNCTION app.twice(int) RETURNS int LANGUAGE sql AS 'SELECT 3 * $1'",
+        users,
+    )
+    .await;
+    check(
+        "ddl_overload",
+        "CREATE FUNCTION app.twice(text) RETURNS text LANGUAGE sql AS 'SELECT $1'",
+        users,
+    )
+    .await;
+    check(
+        "ddl_operator",
+        "CREATE OPERATOR app.=== (leftarg = int, rightarg = int, function = pg_catalog.int4eq)",
+        users,
+    )
+    .await;
+    check("ddl_cast", "CREATE CAST (int4 AS date) WITH INOUT", users).await;
+}
+
+#[tokio::test]
+async fn a_relation_that_is_gone_stops_what_reads_it() {
+    let shop = Shop::new("gone").await;
+    shop.ask("DROP TABLE app.users CASCADE");
+    let error = shop.query("SELECT 1").fails().await;
+    assert_eq!(error.kind, Kind::Unavailable, "{error}");
+    assert_eq!(
+        shop.query("SELECT id FROM app.users").fails().await.kind,
+        Kind::Rejected
+    );
+    let refreshed = shop.backend.refresh().await.unwrap().unwrap();
+    assert!(refreshed.catalog().find("app", "users").is_none());
+}
+
+#[tokio::test]
+async fn what_does_not_matter_changes_nothing() {
+    let shop = Shop::new("harmless").await;
+    let query = shop.query("SELECT id FROM app.users");
+    shop.ask("INSERT INTO app.users VALUES (5)");
+    for ddl in [
+        "VACUUM FULL ANALYZE app.users",
+        "CREATE INDEX ON app.users (name)",
+        "GRANT SELECT ON app.users TO PUBLIC",
+        "REFRESH MATERIALIZED VIEW app.cached",
+        "CREATE TABLE app.other (a int)",
+        "CREATE FUNCTION app.other() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "VACUUM FREEZE",
+    ] {
+        shop.ask(ddl);
+        query.run().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn relations_that_were_never_there() {
+    let shop = Shop::new("never").await;
+    let mut query = shop.query("SELECT 1");
+    query.relations.push("app.nosuch".to_owned());
+    assert_eq!(query.fails().await.kind, Kind::SecondLock);
+}

@@ -1,0 +1,246 @@
+//! Types in casts: the engine's own, and those of the database whose input does no harm.
+
+use sqlparser::ast::{ArrayElemTypeDef, DataType, ObjectName};
+
+use super::{Resolver, unsupported};
+use crate::{catalog::TypeKind, code::Code, dialect::Dialect, rejection::Rejection, syntax};
+
+/// PostgreSQL's own types that the parser has no node for, whose input depends on the text alone.
+const POSTGRES: &[&str] = &[
+    "bit",
+    "bool",
+    "bpchar",
+    "box",
+    "bytea",
+    "char",
+    "cid",
+    "cidr",
+    "circle",
+    "cstring",
+    "date",
+    "datemultirange",
+    "daterange",
+    "decimal",
+    "float4",
+    "float8",
+    "inet",
+    "int2",
+    "int2vector",
+    "int4",
+    "int4multirange",
+    "int4range",
+    "int8",
+    "int8multirange",
+    "int8range",
+    "interval",
+    "json",
+    "jsonb",
+    "jsonpath",
+    "line",
+    "lseg",
+    "macaddr",
+    "macaddr8",
+    "money",
+    "name",
+    "numeric",
+    "nummultirange",
+    "numrange",
+    "oid",
+    "oidvector",
+    "path",
+    "pg_lsn",
+    "pg_snapshot",
+    "point",
+    "polygon",
+    "record",
+    "text",
+    "tid",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "timetz",
+    "tsmultirange",
+    "tsquery",
+    "tsrange",
+    "tstzmultirange",
+    "tstzrange",
+    "tsvector",
+    "txid_snapshot",
+    "unknown",
+    "uuid",
+    "varbit",
+    "varchar",
+    "void",
+    "xid",
+    "xid8",
+    "xml",
+];
+
+/// Types whose input looks names up: the function that does.
+const POSTGRES_CATALOG: &[(&str, &str)] = &[
+    ("regclass", "pg_catalog.regclassin"),
+    ("regcollation", "pg_catalog.regcollationin"),
+    ("regconfig", ""),
+    ("regdictionary", ""),
+    ("regnamespace", "pg_catalog.regnamespacein"),
+    ("regoper", "pg_catalog.regoperin"),
+    ("regoperator", "pg_catalog.regoperatorin"),
+    ("regproc", "pg_catalog.regprocin"),
+    ("regprocedure", "pg_catalog.regprocedurein"),
+    ("regrole", "pg_catalog.regrolein"),
+    ("regtype", "pg_catalog.regtypein"),
+    ("aclitem", "pg_catalog.aclitemin"),
+];
+
+impl Resolver<'_> {
+    /// A type that a value is made into.
+    pub(super) fn cast_type(&mut self, data_type: &DataType) -> Result<(), Rejection> {
+        match self.catalog.dialect() {
+            // A type's name only chooses an affinity, so nothing runs for it.
+            Dialect::Sqlite | Dialect::Mysql => plain(data_type),
+            Dialect::Postgres => match data_type {
+                DataType::Custom(name, modifiers) => {
+                    if modifiers
+                        .iter()
+                        .any(|m| !m.bytes().all(|b| b.is_ascii_alphanumeric()))
+                    {
+                        return Err(unsupported("a type of this form"));
+                    }
+                    self.named_type(name)
+                }
+                DataType::Regclass => self.catalog_type("regclass"),
+                DataType::Array(
+                    ArrayElemTypeDef::SquareBracket(element, _)
+                    | ArrayElemTypeDef::Qualified(element, _),
+                ) => self.cast_type(element),
+                other => plain(other),
+            },
+        }
+    }
+
+    fn named_type(&mut self, name: &ObjectName) -> Result<(), Rejection> {
+        let parts: Vec<String> = name
+            .0
+            .iter()
+            .filter_map(|part| part.as_ident())
+            .map(|ident| self.key(ident))
+            .collect();
+        let (schema, key) = match parts.as_slice() {
+            [key] => (None, key),
+            [schema, key] => (Some(schema), key),
+            _ => return Err(unsupported("a type of this form")),
+        };
+        if schema.is_none_or(|schema| schema == "pg_catalog") {
+            // `_int4` is `int4[]`.
+            let element = key.strip_prefix('_').unwrap_or(key);
+            if POSTGRES.binary_search(&element).is_ok() {
+                return Ok(());
+            }
+            if POSTGRES_CATALOG.iter().any(|(name, _)| *name == element) {
+                return self.catalog_type(element);
+            }
+        }
+        let path = self.catalog.search_path();
+        let found = self.catalog.types().iter().find(|def| {
+            def.name == *key
+                && schema.map_or_else(|| path.contains(&def.schema), |s| def.schema == *s)
+        });
+        match found.map(|def| (&def.kind, &def.extension)) {
+            Some((TypeKind::Enum | TypeKind::Range | TypeKind::Composite(_), _))
+            | Some((TypeKind::Base | TypeKind::Domain { base: _ }, Some(_))) => Ok(()),
+            // Its condition or input may call anything.
+            Some((TypeKind::Domain { base: _ } | TypeKind::Base, None)) => Err(unsupported(
+                "a cast to a domain or base type of the database",
+            )),
+            // The row type of a table: its columns' names are the table's.
+            None if self.row_type(schema.map(String::as_str), key)?.is_some() => Ok(()),
+            None => Err(Rejection::new(
+                Code::NameUnknownType,
+                format!("there is no type `{key}`"),
+            )),
+        }
+    }
+
+    fn catalog_type(&mut self, name: &str) -> Result<(), Rejection> {
+        let function = POSTGRES_CATALOG
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, function)| *function)
+            .filter(|function| !function.is_empty());
+        if let Some(function) = function {
+            self.access.functions.insert(function.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Names of the columns of a composite type, or of a visible relation's rows.
+    pub(super) fn row_type(
+        &mut self,
+        schema: Option<&str>,
+        key: &str,
+    ) -> Result<Option<Vec<String>>, Rejection> {
+        let path = self.catalog.search_path();
+        for def in self.catalog.types() {
+            if def.name == key
+                && schema.map_or_else(|| path.contains(&def.schema), |s| def.schema == s)
+                && let TypeKind::Composite(columns) = &def.kind
+            {
+                return Ok(Some(columns.iter().map(|(name, _)| name.clone()).collect()));
+            }
+        }
+        let relation = match schema {
+            Some(schema) => self.catalog.find(schema, key),
+            None => self.catalog.lookup(key),
+        };
+        let Some(relation) = relation else {
+            return Ok(None);
+        };
+        let decision = self.visible.relation(relation.id)?;
+        // Its columns' names are all there is to see, so all must be visible.
+        Ok((!decision.has_obligation()
+            && decision.visibility == crate::policy::obligation::Visibility::Selectable)
+            .then(|| relation.columns.iter().map(|c| c.name.clone()).collect()))
+    }
+
+    /// Names of the columns of the composite type that a cast names.
+    pub(super) fn composite_columns(
+        &mut self,
+        data_type: &DataType,
+    ) -> Result<Option<Vec<String>>, Rejection> {
+        let DataType::Custom(ObjectName(parts), _) = data_type else {
+            return Ok(None);
+        };
+        let parts: Vec<String> = parts
+            .iter()
+            .filter_map(|part| part.as_ident())
+            .map(|ident| syntax::key(ident, self.catalog.dialect()))
+            .collect();
+        match parts.as_slice() {
+            [key] => self.row_type(None, key),
+            [schema, key] => self.row_type(Some(schema), key),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Names that hold expressions or nested types are refused.
+fn plain(data_type: &DataType) -> Result<(), Rejection> {
+    let plain = data_type.to_string().bytes().all(|b| {
+        b.is_ascii_alphanumeric() || matches!(b, b' ' | b'_' | b'(' | b')' | b',' | b'[' | b']')
+    });
+    if plain {
+        Ok(())
+    } else {
+        Err(unsupported("a type of this form in a cast"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_sorted() {
+        assert!(POSTGRES.is_sorted());
+    }
+}

@@ -1,0 +1,330 @@
+//! Names in expressions: columns, aliases, row ids, whole rows, fields.
+
+use sqlparser::ast::{AccessExpr, Expr, Ident, ObjectName, ObjectNamePart, Subscript, Value};
+
+use super::{
+    Resolver,
+    expr::Place,
+    from::unknown_column,
+    scope::{Found, Scope},
+    unsupported,
+};
+use crate::{
+    catalog::ColumnId, code::Code, dialect::Dialect, lineage::Lineage, rejection::Rejection,
+    syntax::decode,
+};
+
+impl<'a> Resolver<'a> {
+    /// The column that an already resolved expression is.
+    pub(super) fn column_of(
+        &self,
+        expr: &Expr,
+        scope: &Scope<'a, '_>,
+    ) -> Option<(Lineage, String)> {
+        let found = match expr {
+            Expr::Nested(inner) => return self.column_of(inner, scope),
+            Expr::Identifier(ident) => scope.find(None, &self.key(ident)),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, name] => scope.find(Some(&self.table_key(qualifier)), &self.key(name)),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        match found {
+            Found::Column(lineage, name)
+            | Found::RowIdAlias {
+                lineage,
+                qualifier: _,
+                name,
+            } => Some((lineage, name)),
+            Found::RowId(name) => Some((Lineage::default(), name)),
+            Found::WholeRow(lineage, name) => Some((lineage, name)),
+            Found::Alias(_) | Found::Ambiguous | Found::Nothing => None,
+        }
+    }
+
+    /// A name, or names with dots between them.
+    pub(super) fn column(
+        &mut self,
+        expr: &mut Expr,
+        at: &Place<'a, '_, '_>,
+        out: &mut Vec<ColumnId>,
+    ) -> Result<(), Rejection> {
+        if self.niladic(expr) {
+            return Ok(());
+        }
+        let (qualifier, ident) = match expr {
+            Expr::Identifier(ident) => (None, ident),
+            Expr::CompoundIdentifier(parts) => {
+                self.drop_schema(parts, at.scope)?;
+                match parts.as_mut_slice() {
+                    [qualifier, ident] => {
+                        self.normalise_table(qualifier);
+                        (Some(self.table_key(qualifier)), ident)
+                    }
+                    _ => return Err(unsupported("a column name of this form")),
+                }
+            }
+            _ => return Err(unsupported("a column name of this form")),
+        };
+        let shown = decode(ident).into_owned();
+        let key = self.key(ident);
+        let lineage = match at.scope.find(qualifier.as_deref(), &key) {
+            Found::Column(lineage, _) | Found::Alias(lineage) => {
+                self.normalise(ident);
+                lineage
+            }
+            Found::RowIdAlias {
+                lineage,
+                qualifier,
+                name,
+            } => {
+                let name = self.encode(&name);
+                *expr = match qualifier {
+                    Some(qualifier) => {
+                        Expr::CompoundIdentifier(vec![self.encode(&qualifier), name])
+                    }
+                    None => Expr::Identifier(name),
+                };
+                lineage
+            }
+            Found::RowId(_) => return Ok(()),
+            Found::WholeRow(lineage, _) => {
+                self.normalise_table(ident);
+                lineage
+            }
+            Found::Ambiguous => {
+                return Err(Rejection::new(
+                    Code::NameAmbiguous,
+                    format!("`{shown}` could be a column of more than one table"),
+                ));
+            }
+            // SQLite takes a double-quoted word that names nothing for a string.
+            Found::Nothing
+                if self.catalog.dialect() == Dialect::Sqlite
+                    && qualifier.is_none()
+                    && ident.quote_style == Some('"') =>
+            {
+                let literal = Value::SingleQuotedString(shown.replace('\'', "''"));
+                *expr = Expr::Value(literal.into());
+                return Ok(());
+            }
+            Found::Nothing => {
+                let candidates = at.scope.visible_names(qualifier.as_deref());
+                return Err(unknown_column(&shown, &candidates));
+            }
+        };
+        for column in lineage.columns {
+            self.touch(column, at.usage);
+            out.push(column);
+        }
+        Ok(())
+    }
+
+    /// Whether `expr` is a keyword that the parser takes for a name and PostgreSQL for a call
+    /// (<https://www.postgresql.org/docs/current/functions-info.html>).
+    fn niladic(&mut self, expr: &Expr) -> bool {
+        let Expr::Identifier(ident) = expr else {
+            return false;
+        };
+        if self.catalog.dialect() != Dialect::Postgres || ident.quote_style.is_some() {
+            return false;
+        }
+        let key = self.key(ident);
+        let reserved = matches!(
+            key.as_str(),
+            "current_catalog"
+                | "current_date"
+                | "current_role"
+                | "current_schema"
+                | "current_time"
+                | "current_timestamp"
+                | "current_user"
+                | "localtime"
+                | "localtimestamp"
+                | "session_user"
+                | "system_user"
+                | "user"
+        );
+        if reserved {
+            self.access.functions.insert(key);
+        }
+        reserved
+    }
+
+    /// Takes the schema off `schema.table.column`: the table's qualifier says which it is, and a derived
+    /// table that may stand in its place has no schema.
+    pub(super) fn drop_schema(
+        &self,
+        parts: &mut Vec<Ident>,
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
+        let (schema, qualifier) = match parts.as_slice() {
+            [schema, qualifier, _] => (self.table_key(schema), self.table_key(qualifier)),
+            _ => return Ok(()),
+        };
+        if !scope.is_of_schema(&qualifier, &schema) {
+            return Err(unknown_column(&schema, &[]));
+        }
+        parts.remove(0);
+        Ok(())
+    }
+
+    /// Rewrites a qualifier so that every reader takes it for the same name.
+    pub(super) fn normalise_table(&self, ident: &mut Ident) {
+        match self.catalog.dialect() {
+            Dialect::Sqlite => self.normalise(ident),
+            Dialect::Postgres | Dialect::Mysql => {
+                *ident = Ident {
+                    span: ident.span,
+                    ..self.encode(&self.table_name(ident))
+                }
+            }
+        }
+    }
+
+    /// What a relation's name is called in our text: as it is compared, where the engine folds it.
+    pub(super) fn table_name(&self, ident: &Ident) -> String {
+        match self.catalog.dialect() {
+            Dialect::Sqlite | Dialect::Mysql => decode(ident).into_owned(),
+            Dialect::Postgres => self.table_key(ident),
+        }
+    }
+
+    /// `(expr).field`, `expr[1]`.
+    pub(super) fn field_access(
+        &mut self,
+        expr: &mut Expr,
+        at: &Place<'a, '_, '_>,
+        out: &mut Vec<ColumnId>,
+    ) -> Result<(), Rejection> {
+        if self.catalog.dialect() != Dialect::Postgres {
+            return Err(unsupported("field access or a subscript"));
+        }
+        if self.row_field(expr, at.scope)? {
+            return self.walk(expr, at, out);
+        }
+        let Expr::CompoundFieldAccess { root, access_chain } = expr else {
+            return Ok(());
+        };
+        self.walk(root, at, out)?;
+        for access in access_chain {
+            match access {
+                AccessExpr::Dot(Expr::Identifier(field)) => {
+                    // A field, or a function of one argument in attribute notation (F20).
+                    let key = self.key(field);
+                    let functions: Vec<String> = self
+                        .catalog
+                        .functions_named(&key)
+                        .filter(|def| def.takes(1))
+                        .map(|def| def.uid.clone())
+                        .collect();
+                    self.access.functions.extend(functions);
+                    self.normalise(field);
+                }
+                AccessExpr::Dot(_) => return Err(unsupported("a field of this form")),
+                AccessExpr::Subscript(Subscript::Index { index }) => self.walk(index, at, out)?,
+                AccessExpr::Subscript(Subscript::Slice {
+                    lower_bound,
+                    upper_bound,
+                    stride,
+                }) => {
+                    if stride.is_some() {
+                        return Err(unsupported("a stride in a subscript"));
+                    }
+                    for bound in [lower_bound, upper_bound].into_iter().flatten() {
+                        self.walk(bound, at, out)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `(t).c` of a table in FROM is `t.c`.
+    fn row_field(&self, expr: &mut Expr, scope: &Scope<'a, '_>) -> Result<bool, Rejection> {
+        let Expr::CompoundFieldAccess { root, access_chain } = expr else {
+            return Ok(false);
+        };
+        let mut inner = &**root;
+        while let Expr::Nested(nested) = inner {
+            inner = nested;
+        }
+        let (Expr::Identifier(table), [AccessExpr::Dot(Expr::Identifier(field))]) =
+            (inner, access_chain.as_slice())
+        else {
+            return Ok(false);
+        };
+        match scope.find(None, &self.key(table)) {
+            Found::WholeRow(..) => {
+                *expr = Expr::CompoundIdentifier(vec![table.clone(), field.clone()]);
+                Ok(true)
+            }
+            Found::Column(..)
+            | Found::RowIdAlias {
+                lineage: _,
+                qualifier: _,
+                name: _,
+            }
+            | Found::RowId(_)
+            | Found::Alias(_)
+            | Found::Ambiguous
+            | Found::Nothing => Ok(false),
+        }
+    }
+
+    /// `t.*` where a value stands: the whole row.
+    pub(super) fn whole_row_star(
+        &mut self,
+        name: &mut ObjectName,
+        at: &Place<'a, '_, '_>,
+        out: &mut Vec<ColumnId>,
+    ) -> Result<(), Rejection> {
+        if self.catalog.dialect() != Dialect::Postgres {
+            return Err(unsupported("`*` in an expression"));
+        }
+        let qualifier = self.star_qualifier(name, at.scope)?;
+        let Some(lineage) = at.scope.whole_row(&qualifier) else {
+            return Err(unknown_qualifier(&qualifier));
+        };
+        for column in lineage.columns {
+            self.touch(column, at.usage);
+            out.push(column);
+        }
+        Ok(())
+    }
+
+    /// The folded qualifier of `t.*` or `s.t.*`, whose schema is dropped.
+    pub(super) fn star_qualifier(
+        &self,
+        name: &mut ObjectName,
+        scope: &Scope<'a, '_>,
+    ) -> Result<String, Rejection> {
+        if let [
+            ObjectNamePart::Identifier(schema),
+            ObjectNamePart::Identifier(table),
+        ] = name.0.as_slice()
+        {
+            let (schema, table) = (self.table_key(schema), self.table_key(table));
+            if !scope.is_of_schema(&table, &schema) {
+                return Err(unknown_qualifier(&table));
+            }
+            name.0.remove(0);
+        }
+        match name.0.as_mut_slice() {
+            [ObjectNamePart::Identifier(ident)] => {
+                self.normalise_table(ident);
+                Ok(self.table_key(ident))
+            }
+            _ => Err(unsupported("a name of this form before `.*`")),
+        }
+    }
+}
+
+/// The refusal of a qualifier that no table in FROM has.
+pub(super) fn unknown_qualifier(qualifier: &str) -> Rejection {
+    Rejection::new(
+        Code::NameUnknownRelation,
+        format!("there is no table `{qualifier}` in FROM"),
+    )
+}

@@ -1,0 +1,487 @@
+//! Calls: of functions, aggregates and windows.
+
+use sqlparser::ast::{
+    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Value, WindowFrame,
+    WindowFrameBound, WindowSpec, WindowType,
+};
+
+use super::{Mode, Resolver, expr::Place, query::Ctes, scope::Scope, unsupported};
+use crate::{
+    access::Usage,
+    catalog::{ColumnId, functions::FunctionDef},
+    code::Code,
+    dialect::Dialect,
+    rejection::Rejection,
+    syntax::decode,
+};
+
+/// The most characters that a size argument may ask for.
+const MAX_SIZE: u64 = 1_000_000;
+
+/// What a name in a call can mean: all that the engine may choose from.
+pub(super) struct Called<'a> {
+    pub(super) candidates: Vec<&'a FunctionDef>,
+}
+
+impl Called<'_> {
+    fn is_over_rows(&self, args: Option<usize>) -> bool {
+        self.candidates
+            .iter()
+            .any(|def| def.kinds.is_over_rows(args))
+    }
+}
+
+impl<'a> Resolver<'a> {
+    /// Every function that `name` with `args` arguments can mean; each is counted as called. Which of
+    /// several the engine takes depends on types; all must be permitted. Where all are of one schema
+    /// the name gets it.
+    pub(super) fn called(
+        &mut self,
+        name: &mut ObjectName,
+        args: Option<usize>,
+    ) -> Result<Called<'a>, Rejection> {
+        let dialect = self.catalog.dialect();
+        let (schema, ident) = match name.0.as_slice() {
+            [ObjectNamePart::Identifier(ident)] => (None, ident),
+            [
+                ObjectNamePart::Identifier(schema),
+                ObjectNamePart::Identifier(ident),
+            ] if dialect != Dialect::Sqlite => (Some(self.table_key(schema)), ident),
+            _ => return Err(unknown(&name.to_string())),
+        };
+        let key = self.key(ident);
+        let mut candidates: Vec<&'a FunctionDef> = self
+            .catalog
+            .functions_named(&key)
+            .filter(|def| self.is_reachable(def, schema.as_deref()))
+            .filter(|def| !def.kinds.procedure || def.kinds.scalar)
+            .collect();
+        if candidates.is_empty() {
+            return Err(unknown(&decode(ident)));
+        }
+        // In PostgreSQL's own definitions of views, its own functions need no schema.
+        if dialect == Dialect::Postgres && schema.is_none() && self.is_below() {
+            let own = |def: &&FunctionDef| {
+                def.schema
+                    .as_deref()
+                    .is_none_or(|schema| schema == "pg_catalog")
+            };
+            if candidates.iter().any(own) {
+                candidates.retain(own);
+            }
+        }
+        if let Some(args) = args {
+            let few = candidates.clone();
+            candidates.retain(|def| def.takes(args));
+            // A form of its own stands for the name.
+            let special = format!("/{args}");
+            if candidates.iter().any(|def| def.uid.ends_with(&special)) {
+                candidates.retain(|def| def.uid.ends_with(&special));
+            }
+            if candidates.is_empty() {
+                let shown = few.first().map_or(key.as_str(), |def| def.name.as_str());
+                return Err(Rejection::new(
+                    Code::SyntaxInvalid,
+                    format!("`{shown}` does not take {args} arguments"),
+                ));
+            }
+        }
+        for def in &candidates {
+            self.access.functions.insert(def.uid.clone());
+        }
+        self.spell(name, &candidates);
+        Ok(Called { candidates })
+    }
+
+    /// Whether a call that names `schema`, or none, can reach `def`.
+    fn is_reachable(&self, def: &FunctionDef, schema: Option<&str>) -> bool {
+        match (self.catalog.dialect(), schema, def.schema.as_deref()) {
+            (Dialect::Sqlite, None, own) => own.is_none(),
+            (Dialect::Sqlite, Some(_), _) => false,
+            (Dialect::Postgres | Dialect::Mysql, Some(schema), Some(own)) => own == schema,
+            (Dialect::Postgres | Dialect::Mysql, Some(_), None) => false,
+            (Dialect::Postgres | Dialect::Mysql, None, None) => true,
+            (Dialect::Postgres, None, Some(own)) => {
+                own == "pg_catalog" || self.catalog.search_path().iter().any(|s| s == own)
+            }
+            (Dialect::Mysql, None, Some(own)) => {
+                self.catalog.search_path().iter().any(|s| s == own)
+            }
+        }
+    }
+
+    fn is_below(&self) -> bool {
+        matches!(self.mode, Mode::View { within: _ })
+    }
+
+    /// Writes the name as it cannot be misread: with its schema, if there is one.
+    fn spell(&self, name: &mut ObjectName, candidates: &[&FunctionDef]) {
+        let Some((first, rest)) = candidates.split_first() else {
+            return;
+        };
+        if rest.iter().any(|def| def.schema != first.schema) {
+            // PostgreSQL chooses by types; the search path is pinned.
+            return;
+        }
+        let parts = match (self.catalog.dialect(), &first.schema) {
+            (Dialect::Sqlite | Dialect::Mysql, None) => vec![Ident::new(&first.name)],
+            // What the grammar makes a call of is a keyword.
+            (Dialect::Postgres, None) => return,
+            (Dialect::Postgres, Some(schema)) if schema == "pg_catalog" => {
+                vec![Ident::new(schema), plain_or_quoted(self, &first.name)]
+            }
+            (Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql, Some(schema)) => {
+                vec![self.encode(schema), self.encode(&first.name)]
+            }
+        };
+        name.0 = parts.into_iter().map(ObjectNamePart::Identifier).collect();
+    }
+
+    pub(super) fn function(
+        &mut self,
+        function: &mut Function,
+        at: &Place<'a, '_, '_>,
+        out: &mut Vec<ColumnId>,
+    ) -> Result<(), Rejection> {
+        let dialect = self.catalog.dialect();
+        let Function {
+            name,
+            uses_odbc_syntax,
+            parameters,
+            args,
+            within_group,
+            filter,
+            null_treatment,
+            over,
+        } = function;
+        if *uses_odbc_syntax {
+            return Err(unsupported("{fn …}"));
+        }
+        if !matches!(parameters, FunctionArguments::None) {
+            return Err(unsupported("a parametric function"));
+        }
+        if null_treatment.is_some() && dialect != Dialect::Mysql {
+            return Err(unsupported("IGNORE or RESPECT NULLS"));
+        }
+        let count = match args {
+            FunctionArguments::None => None,
+            // `ARRAY(SELECT …)` is no call.
+            FunctionArguments::Subquery(query)
+                if dialect == Dialect::Postgres && is_array(name) && over.is_none() =>
+            {
+                return self.subquery(query, at, out);
+            }
+            FunctionArguments::Subquery(_) => return Err(unsupported("a bare subquery argument")),
+            FunctionArguments::List(list) => Some(list.args.len()),
+        };
+        let called = self.called(name, count)?;
+        if count.is_none() && !called.candidates.iter().any(|def| def.kinds.niladic) {
+            return Err(not_this_form(&called));
+        }
+        if count.is_some()
+            && dialect == Dialect::Sqlite
+            && called.candidates.iter().all(|def| def.kinds.niladic)
+        {
+            return Err(not_this_form(&called));
+        }
+        if dialect != Dialect::Postgres && called.candidates.iter().any(|def| def.kinds.table) {
+            return Err(Rejection::new(
+                Code::FunctionUnknown,
+                format!("`{name}` is a table function; it stands in FROM"),
+            ));
+        }
+        if let FunctionArguments::List(list) = args {
+            self.arguments(list, &called, at, out)?;
+        }
+        if !within_group.is_empty() {
+            if dialect != Dialect::Postgres {
+                return Err(unsupported("WITHIN GROUP"));
+            }
+            out.extend(self.order_terms(within_group, at.scope, at.ctes)?);
+        }
+        let aggregate = called.is_over_rows(count);
+        if !aggregate && (filter.is_some() || over.is_some()) {
+            return Err(Rejection::new(
+                Code::SyntaxInvalid,
+                format!("`{name}` is not an aggregate: it takes neither FILTER nor OVER"),
+            ));
+        }
+        if let Some(filter) = filter {
+            let place = Place {
+                usage: Usage::Filter,
+                ..*at
+            };
+            self.walk(filter, &place, out)?;
+        }
+        match over {
+            None => Ok(()),
+            Some(WindowType::NamedWindow(name)) => {
+                self.normalise(name);
+                Ok(())
+            }
+            Some(WindowType::WindowSpec(spec)) => {
+                out.extend(self.window(spec, at.scope, at.ctes)?);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn arguments(
+        &mut self,
+        list: &mut FunctionArgumentList,
+        called: &Called<'a>,
+        at: &Place<'a, '_, '_>,
+        out: &mut Vec<ColumnId>,
+    ) -> Result<(), Rejection> {
+        let dialect = self.catalog.dialect();
+        let FunctionArgumentList {
+            duplicate_treatment,
+            args,
+            clauses,
+        } = list;
+        if matches!(duplicate_treatment, Some(DuplicateTreatment::All))
+            && dialect == Dialect::Sqlite
+        {
+            return Err(unsupported("ALL in an aggregate"));
+        }
+        for clause in clauses {
+            match (clause, dialect) {
+                (FunctionArgumentClause::OrderBy(terms), _) => {
+                    out.extend(self.order_terms(terms, at.scope, at.ctes)?);
+                }
+                (FunctionArgumentClause::Separator(value), Dialect::Mysql) => {
+                    self.value(&mut value.value, value.span.start)?;
+                }
+                (FunctionArgumentClause::Limit(limit), Dialect::Mysql) => {
+                    self.walk(limit, at, out)?;
+                }
+                (FunctionArgumentClause::JsonNullClause(_), Dialect::Postgres) => {}
+                (FunctionArgumentClause::JsonReturningClause(clause), Dialect::Postgres) => {
+                    self.cast_type(&clause.data_type)?;
+                }
+                (
+                    FunctionArgumentClause::IgnoreOrRespectNulls(_)
+                    | FunctionArgumentClause::Where(_)
+                    | FunctionArgumentClause::Limit(_)
+                    | FunctionArgumentClause::OnOverflow(_)
+                    | FunctionArgumentClause::Having(_)
+                    | FunctionArgumentClause::Separator(_)
+                    | FunctionArgumentClause::JsonNullClause(_)
+                    | FunctionArgumentClause::JsonReturningClause(_),
+                    _,
+                ) => {
+                    return Err(unsupported("a clause inside a function call"));
+                }
+            }
+        }
+        let bound = called.candidates.iter().find_map(|def| def.bound);
+        let sized = bound.is_some() && std::mem::replace(&mut self.in_sized, true);
+        if sized {
+            return Err(Rejection::new(
+                Code::LimitCost,
+                "a call that chooses a size stands inside another",
+            ));
+        }
+        let mut star = false;
+        let total = args.len();
+        for (position, arg) in (1u8..).zip(args.iter_mut()) {
+            let value = match arg {
+                FunctionArg::Unnamed(value) => value,
+                FunctionArg::Named {
+                    name: _,
+                    arg,
+                    operator: _,
+                } if dialect == Dialect::Postgres => arg,
+                FunctionArg::ExprNamed {
+                    name,
+                    arg,
+                    operator: _,
+                } if dialect == Dialect::Postgres => {
+                    // `json_object('a' : b)` has any expression there; elsewhere it is a name.
+                    if !matches!(name, Expr::Identifier(_)) {
+                        self.walk(name, at, out)?;
+                    }
+                    arg
+                }
+                FunctionArg::Named {
+                    name: _,
+                    arg: _,
+                    operator: _,
+                }
+                | FunctionArg::ExprNamed {
+                    name: _,
+                    arg: _,
+                    operator: _,
+                } => return Err(unsupported("a named argument")),
+            };
+            match value {
+                FunctionArgExpr::Expr(expr) => {
+                    self.walk(expr, at, out)?;
+                    if bound == Some(position) {
+                        self.bound_size(expr)?;
+                    }
+                }
+                FunctionArgExpr::Wildcard => star = true,
+                FunctionArgExpr::QualifiedWildcard(name) if dialect == Dialect::Postgres => {
+                    self.whole_row_star(name, at, out)?;
+                }
+                FunctionArgExpr::QualifiedWildcard(_) | FunctionArgExpr::WildcardWithOptions(_) => {
+                    return Err(unsupported("a qualified `*` as an argument"));
+                }
+            }
+        }
+        if bound.is_some() {
+            self.in_sized = false;
+        }
+        let counts = called.candidates.iter().all(|def| def.name == "count");
+        // PostgreSQL and MySQL have further aggregates without arguments, spelt with a star.
+        if star && (total != 1 || !(counts || called.is_over_rows(Some(0)))) {
+            return Err(unsupported("`*` as an argument of anything but count"));
+        }
+        Ok(())
+    }
+
+    /// Keeps an argument that chooses a size small (F11). A literal is looked at; what is only known
+    /// when the statement runs is bounded there.
+    fn bound_size(&mut self, expr: &mut Expr) -> Result<(), Rejection> {
+        let too_large = || {
+            Rejection::new(
+                Code::LimitCost,
+                format!("a call asks for more than {MAX_SIZE} characters"),
+            )
+        };
+        match expr {
+            Expr::Value(value) => match &value.value {
+                Value::Number(text, _) => match text.parse::<u64>() {
+                    Ok(size) if size <= MAX_SIZE => Ok(()),
+                    _ => Err(too_large()),
+                },
+                Value::Null => Ok(()),
+                _ => Err(too_large()),
+            },
+            Expr::UnaryOp {
+                op: sqlparser::ast::UnaryOperator::Minus,
+                expr: inner,
+            } if matches!(**inner, Expr::Value(_)) => Ok(()),
+            // The server's max_allowed_packet bounds every value
+            // (<https://dev.mysql.com/doc/refman/8.4/en/string-functions.html>).
+            _ if self.catalog.dialect() == Dialect::Mysql => Ok(()),
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+                let argument = expr.clone();
+                let most = || Expr::Value(Value::Number(MAX_SIZE.to_string(), false).into());
+                *expr = Expr::Case {
+                    case_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+                    end_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+                    operand: None,
+                    conditions: vec![sqlparser::ast::CaseWhen {
+                        condition: Expr::BinaryOp {
+                            left: Box::new(argument.clone()),
+                            op: sqlparser::ast::BinaryOperator::Gt,
+                            right: Box::new(most()),
+                        },
+                        result: most(),
+                    }],
+                    else_result: Some(Box::new(argument)),
+                };
+                Ok(())
+            }
+            Expr::Case {
+                case_token: _,
+                end_token: _,
+                operand: None,
+                conditions,
+                else_result: Some(_),
+            } if matches!(self.mode, Mode::Rewritten { forms: _ }) && conditions.len() == 1 => {
+                Ok(())
+            }
+            _ => Err(Rejection::new(
+                Code::LimitCost,
+                "the size that a call asks for must be a number or a column",
+            )),
+        }
+    }
+
+    /// A window; its columns.
+    pub(super) fn window(
+        &mut self,
+        spec: &mut WindowSpec,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<Vec<ColumnId>, Rejection> {
+        let WindowSpec {
+            window_name,
+            partition_by,
+            order_by,
+            window_frame,
+        } = spec;
+        if let Some(name) = window_name {
+            self.normalise(name);
+        }
+        let mut columns = Vec::new();
+        for expr in partition_by {
+            columns.extend(self.expr(expr, scope, ctes, Usage::Group)?);
+        }
+        columns.extend(self.order_terms(order_by, scope, ctes)?);
+        if let Some(WindowFrame {
+            units: _,
+            start_bound,
+            end_bound,
+        }) = window_frame
+        {
+            for bound in [Some(start_bound), end_bound.as_mut()]
+                .into_iter()
+                .flatten()
+            {
+                match bound {
+                    WindowFrameBound::CurrentRow => {}
+                    WindowFrameBound::Preceding(expr) | WindowFrameBound::Following(expr) => {
+                        if let Some(expr) = expr {
+                            self.expr(expr, scope, ctes, Usage::Order)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(columns)
+    }
+
+    /// Counts the engine's own function `name`, which the grammar calls.
+    pub(super) fn calls(&mut self, name: &str) {
+        let dialect = self.catalog.dialect();
+        let uid = match dialect {
+            Dialect::Sqlite | Dialect::Mysql => name.to_owned(),
+            Dialect::Postgres => format!("pg_catalog.{name}"),
+        };
+        self.access.functions.insert(uid);
+    }
+}
+
+fn is_array(name: &ObjectName) -> bool {
+    matches!(name.0.as_slice(), [ObjectNamePart::Identifier(ident)]
+        if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("array"))
+}
+
+/// A name that needs no quotes stays readable.
+fn plain_or_quoted(resolver: &Resolver<'_>, name: &str) -> Ident {
+    if crate::ident::is_plain(name) {
+        Ident::new(name)
+    } else {
+        resolver.encode(name)
+    }
+}
+
+fn not_this_form(called: &Called<'_>) -> Rejection {
+    let name = called.candidates.first().map_or("", |def| &def.name);
+    Rejection::new(
+        Code::SyntaxInvalid,
+        format!("`{name}` is not called in this form"),
+    )
+}
+
+fn unknown(name: &str) -> Rejection {
+    Rejection::new(
+        Code::FunctionUnknown,
+        format!("there is no function `{name}`"),
+    )
+}

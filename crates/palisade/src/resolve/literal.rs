@@ -1,0 +1,228 @@
+//! Literals and placeholders: each is printed with the meaning it had, or refused by name.
+
+use sqlparser::{
+    ast::{Expr, UnaryOperator, Value, ValueWithSpan},
+    tokenizer::Location,
+};
+
+use super::{Resolver, unsupported};
+use crate::{
+    code::Code, dialect::Dialect, rejection::Rejection, syntax::named, value::Placeholder,
+};
+
+impl Resolver<'_> {
+    /// A literal as an expression.
+    pub(super) fn literal(&mut self, expr: &mut Expr) -> Result<(), Rejection> {
+        let Expr::Value(ValueWithSpan { value, span }) = expr else {
+            return Ok(());
+        };
+        self.value(value, span.start)?;
+        // `0xffffffffffffffff` is -1 on SQLite, which is a sign and a number.
+        if let Value::Number(text, long) = value
+            && let Some(digits) = text.strip_prefix('-')
+        {
+            let digits = Value::Number(digits.to_owned(), *long);
+            *expr = Expr::Nested(Box::new(Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr: Box::new(Expr::Value(digits.into())),
+            }));
+        }
+        Ok(())
+    }
+
+    /// A literal wherever the grammar takes nothing else.
+    pub(super) fn value(&mut self, value: &mut Value, start: Location) -> Result<(), Rejection> {
+        let dialect = self.catalog.dialect();
+        match value {
+            Value::Number(text, _) => {
+                // `1_000` is one number to newer versions of an engine, and two tokens to older ones.
+                text.retain(|c| c != '_');
+                Ok(())
+            }
+            Value::SingleQuotedString(_) | Value::Boolean(_) | Value::Null => Ok(()),
+            Value::DoubleQuotedString(_) if dialect == Dialect::Mysql => Ok(()),
+            Value::HexStringLiteral(digits) => {
+                if !self.outline.is_hex_number(start) {
+                    return Ok(());
+                }
+                match dialect {
+                    // The parser reads `0x1F`, an integer, like `x'1F'`, a blob.
+                    Dialect::Sqlite => {
+                        let digits = digits.replace('_', "");
+                        let number = u64::from_str_radix(&digits, 16).map_err(|_| {
+                            Rejection::new(Code::SyntaxInvalid, "a number is too large")
+                        })?;
+                        *value = Value::Number(number.cast_signed().to_string(), false);
+                        Ok(())
+                    }
+                    // An integer since PostgreSQL 16, `0` with an alias before.
+                    Dialect::Postgres => Err(unsupported("an integer written in hexadecimal")),
+                    // `0x1F` and `X'1F'` are one (<https://dev.mysql.com/doc/refman/8.4/en/hexadecimal-literals.html>).
+                    Dialect::Mysql => Ok(()),
+                }
+            }
+            Value::SingleQuotedByteStringLiteral(digits)
+                if dialect != Dialect::Sqlite
+                    && digits.bytes().all(|b| matches!(b, b'0' | b'1')) =>
+            {
+                Ok(())
+            }
+            Value::EscapedStringLiteral(text) if dialect == Dialect::Postgres => {
+                *value = plain(&escaped(text)?);
+                Ok(())
+            }
+            Value::DollarQuotedString(text) if dialect == Dialect::Postgres => {
+                *value = plain(&text.value);
+                Ok(())
+            }
+            Value::NationalStringLiteral(_) if dialect == Dialect::Mysql => Ok(()),
+            Value::Placeholder(text) => {
+                let placeholder =
+                    placeholder(dialect, text, self.outline.positional.get(&start).copied())
+                        .ok_or_else(|| {
+                            Rejection::new(
+                                Code::SyntaxInvalid,
+                                format!("`{text}` is not a placeholder"),
+                            )
+                        })?;
+                let number = match placeholder {
+                    Placeholder::Number(number) => {
+                        *text = dialect.placeholder(number);
+                        number
+                    }
+                    Placeholder::Name(_) => 0,
+                };
+                self.placeholders.insert(placeholder, number);
+                Ok(())
+            }
+            Value::DollarQuotedString(_)
+            | Value::TripleSingleQuotedString(_)
+            | Value::TripleDoubleQuotedString(_)
+            | Value::EscapedStringLiteral(_)
+            | Value::UnicodeStringLiteral(_)
+            | Value::SingleQuotedByteStringLiteral(_)
+            | Value::DoubleQuotedByteStringLiteral(_)
+            | Value::TripleSingleQuotedByteStringLiteral(_)
+            | Value::TripleDoubleQuotedByteStringLiteral(_)
+            | Value::SingleQuotedRawStringLiteral(_)
+            | Value::DoubleQuotedRawStringLiteral(_)
+            | Value::TripleSingleQuotedRawStringLiteral(_)
+            | Value::TripleDoubleQuotedRawStringLiteral(_)
+            | Value::NationalStringLiteral(_)
+            | Value::QuoteDelimitedStringLiteral(_)
+            | Value::NationalQuoteDelimitedStringLiteral(_)
+            | Value::DoubleQuotedString(_) => Err(unsupported("a literal of this form")),
+        }
+    }
+}
+
+/// The parameter that a placeholder means; `numbered` if the outline has counted it.
+fn placeholder(dialect: Dialect, text: &str, numbered: Option<u32>) -> Option<Placeholder> {
+    let written = |sigil| {
+        text.strip_prefix(sigil)
+            .and_then(|n: &str| n.parse().ok())
+            .map(Placeholder::Number)
+    };
+    match dialect {
+        Dialect::Sqlite => written('?')
+            .or(numbered.map(Placeholder::Number))
+            .or_else(|| named(text)),
+        Dialect::Postgres => written('$'),
+        Dialect::Mysql => numbered.map(Placeholder::Number),
+    }
+}
+
+fn plain(text: &str) -> Value {
+    Value::SingleQuotedString(text.replace('\'', "''"))
+}
+
+/// What `E'…'` spells
+/// (<https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-STRINGS-ESCAPE>).
+fn escaped(text: &str) -> Result<String, Rejection> {
+    let refuse = || unsupported("an escape of this form in E'…'");
+    let mut bytes: Vec<u8> = Vec::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    let mut buffer = [0; 4];
+    while let Some(c) = chars.next() {
+        if c == '\'' {
+            // Doubled, or the literal would have ended.
+            chars.next_if_eq(&'\'');
+        }
+        if c != '\\' {
+            bytes.extend(c.encode_utf8(&mut buffer).bytes());
+            continue;
+        }
+        let next = chars.next().ok_or_else(refuse)?;
+        let mut digits = |first: Option<char>, most: usize, radix: u32| {
+            let mut number: Option<u32> = first.and_then(|c| c.to_digit(radix));
+            let mut count = usize::from(first.is_some());
+            while count < most
+                && let Some(digit) = chars.peek().and_then(|c| c.to_digit(radix))
+            {
+                number = Some(
+                    number
+                        .unwrap_or(0)
+                        .saturating_mul(radix)
+                        .saturating_add(digit),
+                );
+                count += 1;
+                chars.next();
+            }
+            (number, count)
+        };
+        match next {
+            'b' => bytes.push(8),
+            'f' => bytes.push(12),
+            'n' => bytes.push(b'\n'),
+            'r' => bytes.push(b'\r'),
+            't' => bytes.push(b'\t'),
+            octal @ '0'..='7' => {
+                let (number, _) = digits(Some(octal), 3, 8);
+                bytes.push(
+                    number
+                        .and_then(|n| u8::try_from(n).ok())
+                        .ok_or_else(refuse)?,
+                );
+            }
+            'x' => match digits(None, 2, 16) {
+                (Some(number), _) => {
+                    bytes.push(u8::try_from(number).map_err(|_| refuse())?);
+                }
+                (None, _) => bytes.push(b'x'),
+            },
+            wide @ ('u' | 'U') => {
+                let length = if wide == 'u' { 4 } else { 8 };
+                let (number, count) = digits(None, length, 16);
+                let c = number.filter(|_| count == length).and_then(char::from_u32);
+                // Surrogate pairs are spelt as two escapes; nobody needs them.
+                bytes.extend(c.ok_or_else(refuse)?.encode_utf8(&mut buffer).bytes());
+            }
+            other => bytes.extend(other.encode_utf8(&mut buffer).bytes()),
+        }
+    }
+    String::from_utf8(bytes)
+        .ok()
+        .filter(|text| !text.contains('\0'))
+        .ok_or_else(refuse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_mean_what_postgresql_says() {
+        for (text, meant) in [
+            (r"a\nb", Some("a\nb")),
+            (r"it\'s", Some("it's")),
+            ("it''s", Some("it's")),
+            (r"\101\x41\u0041\v\\", Some(r"AAAv\")),
+            (r"\xc3\xa9", Some("é")),
+            (r"\xff", None),
+            (r"\0", None),
+            (r"\u12", None),
+        ] {
+            assert_eq!(escaped(text).ok().as_deref(), meant, "{text}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Functions that stand in FROM, and what the grammar puts there like them.
+
+use sqlparser::ast::{
+    CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentList, Ident, JsonTableColumn,
+    JsonTableColumnErrorHandling, ObjectName, ObjectNamePart, TableAlias, TypedString, Value,
+    ValueWithSpan, XmlTableColumn, XmlTableColumnOption,
+};
+
+use super::{
+    Resolver,
+    expr::Place,
+    query::Ctes,
+    scope::{Columns, Output, Scope, Source},
+    unsupported,
+};
+use crate::{
+    access::Usage,
+    catalog::{ColumnId, functions::FunctionDef},
+    code::Code,
+    dialect::Dialect,
+    lineage::Lineage,
+    rejection::Rejection,
+};
+
+impl<'a> Resolver<'a> {
+    /// `f(…)` in FROM: of SQLite those that are tables, of PostgreSQL any.
+    pub(super) fn table_function(
+        &mut self,
+        name: &mut ObjectName,
+        args: &mut [FunctionArg],
+        with_ordinality: bool,
+        alias: &mut Option<TableAlias>,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<Source<'a>, Rejection> {
+        let dialect = self.catalog.dialect();
+        if let (Dialect::Sqlite, [ObjectNamePart::Identifier(ident)]) = (dialect, name.0.as_slice())
+        {
+            let key = self.key(ident);
+            if key.starts_with("pragma_") || key.starts_with("sqlite_") {
+                return Err(Rejection::new(
+                    Code::NameSystemRelation,
+                    format!("`{key}` is a system relation"),
+                ));
+            }
+        }
+        let called = self.called(name, Some(args.len()))?;
+        let stands = match dialect {
+            Dialect::Sqlite => called.candidates.iter().all(|def| def.kinds.table),
+            Dialect::Postgres => true,
+            Dialect::Mysql => false,
+        };
+        if !stands {
+            return Err(Rejection::new(
+                Code::FunctionUnknown,
+                format!("there is no table function `{name}`"),
+            ));
+        }
+        let called_name = called.candidates.first().map(|def| def.name.clone());
+        let names = columns(&called.candidates);
+        let names = match (names, args.first()) {
+            (None, Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first)))) => {
+                self.row_argument(first)?
+            }
+            (names, _) => names,
+        };
+        let mut from = Vec::new();
+        let mut list = FunctionArgumentList {
+            duplicate_treatment: None,
+            args: args.to_vec(),
+            clauses: Vec::new(),
+        };
+        let place = Place {
+            scope,
+            ctes,
+            usage: Usage::Output,
+        };
+        self.arguments(&mut list, &called, &place, &mut from)?;
+        for (arg, resolved) in args.iter_mut().zip(list.args) {
+            *arg = resolved;
+        }
+        // Its rows come from its arguments, which may be columns of a filtered table.
+        self.needs_fence |= dialect == Dialect::Sqlite || !from.is_empty();
+        self.function_source(called_name, names, from, with_ordinality, alias)
+    }
+
+    /// `UNNEST(a, b)`: a column for each array.
+    pub(super) fn unnest(
+        &mut self,
+        arrays: &mut [Expr],
+        with_ordinality: bool,
+        alias: &mut Option<TableAlias>,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<Source<'a>, Rejection> {
+        let mut name = ObjectName::from(vec![Ident::new("unnest")]);
+        self.called(&mut name, Some(arrays.len()))?;
+        let mut from = Vec::new();
+        for array in arrays.iter_mut() {
+            from.extend(self.expr(array, scope, ctes, Usage::Output)?);
+        }
+        self.needs_fence |= !from.is_empty();
+        let names = match arrays.len() {
+            1 => None,
+            many => Some(vec!["unnest".to_owned(); many]),
+        };
+        self.function_source(
+            Some("unnest".to_owned()),
+            names,
+            from,
+            with_ordinality,
+            alias,
+        )
+    }
+
+    /// The columns of a function under its alias. A function that gives one value has one column,
+    /// called as the alias, else as the function.
+    fn function_source(
+        &mut self,
+        called: Option<String>,
+        names: Option<Vec<String>>,
+        from: Vec<ColumnId>,
+        with_ordinality: bool,
+        alias: &mut Option<TableAlias>,
+    ) -> Result<Source<'a>, Rejection> {
+        let typed = alias
+            .as_ref()
+            .is_some_and(|alias| alias.columns.iter().any(|c| c.data_type.is_some()));
+        let names = match (names, &*alias) {
+            (_, Some(alias)) if typed => alias.columns.iter().map(|c| self.key(&c.name)).collect(),
+            (Some(names), _) => names,
+            (None, Some(alias)) => vec![self.table_key(&alias.name)],
+            (None, None) => called.iter().cloned().collect(),
+        };
+        let lineage = Lineage::computed(from);
+        let ordinality = with_ordinality.then(|| Output {
+            name: "ordinality".to_owned(),
+            key: "ordinality".to_owned(),
+            lineage: Lineage::default(),
+        });
+        let outputs = names
+            .into_iter()
+            .map(|name| Output {
+                key: name.clone(),
+                name,
+                lineage: lineage.clone(),
+            })
+            .chain(ordinality)
+            .collect();
+        if !typed {
+            return self.aliased(alias, called, None, Columns::Derived(outputs));
+        }
+        let Some(TableAlias {
+            explicit: _,
+            name,
+            columns,
+            at: None,
+        }) = alias
+        else {
+            return Err(unsupported("AT in an alias"));
+        };
+        for column in columns.iter_mut() {
+            let Some(data_type) = &column.data_type else {
+                return Err(unsupported("a column of a function without a type"));
+            };
+            self.cast_type(data_type)?;
+            self.normalise(&mut column.name);
+        }
+        self.normalise_table(name);
+        Ok(Source {
+            qualifier: Some(self.table_key(name)),
+            schema: None,
+            columns: Columns::Derived(outputs),
+        })
+    }
+
+    /// The columns of `NULL::row_type`, after which `json_populate_record` and its like are shaped.
+    fn row_argument(&mut self, argument: &Expr) -> Result<Option<Vec<String>>, Rejection> {
+        match argument {
+            Expr::Nested(inner) => self.row_argument(inner),
+            Expr::Cast {
+                kind: CastKind::Cast | CastKind::DoubleColon,
+                expr: _,
+                data_type,
+                format: _,
+            }
+            | Expr::TypedString(TypedString {
+                data_type,
+                value: _,
+                uses_odbc_syntax: _,
+            }) => self.composite_columns(data_type),
+            _ => Ok(None),
+        }
+    }
+
+    /// `JSON_TABLE(document, path COLUMNS (…))`.
+    pub(super) fn json_table(
+        &mut self,
+        document: &mut Expr,
+        path: &mut ValueWithSpan,
+        columns: &mut [JsonTableColumn],
+        alias: &mut Option<TableAlias>,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<Source<'a>, Rejection> {
+        let mut name = ObjectName::from(vec![Ident::new("json_table")]);
+        self.called(&mut name, None)?;
+        let from = self.expr(document, scope, ctes, Usage::Output)?;
+        self.needs_fence |= !from.is_empty();
+        self.literal_only(path)?;
+        let lineage = Lineage::computed(from);
+        let mut outputs = Vec::new();
+        self.json_columns(columns, &lineage, &mut outputs)?;
+        self.aliased(alias, None, None, Columns::Derived(outputs))
+    }
+
+    fn json_columns(
+        &mut self,
+        columns: &mut [JsonTableColumn],
+        lineage: &Lineage,
+        outputs: &mut Vec<Output>,
+    ) -> Result<(), Rejection> {
+        for column in columns {
+            let name = match column {
+                JsonTableColumn::Named(named) => {
+                    self.cast_type(&named.r#type)?;
+                    self.literal_only(&mut named.path)?;
+                    for handling in [&mut named.on_empty, &mut named.on_error]
+                        .into_iter()
+                        .flatten()
+                    {
+                        match handling {
+                            JsonTableColumnErrorHandling::Default(value) => {
+                                self.literal_only(value)?;
+                            }
+                            JsonTableColumnErrorHandling::Null
+                            | JsonTableColumnErrorHandling::Error => {}
+                        }
+                    }
+                    &mut named.name
+                }
+                JsonTableColumn::ForOrdinality(name) => name,
+                JsonTableColumn::Nested(nested) => {
+                    self.literal_only(&mut nested.path)?;
+                    self.json_columns(&mut nested.columns, lineage, outputs)?;
+                    continue;
+                }
+            };
+            outputs.push(Output {
+                key: self.key(name),
+                name: self.spelling(name),
+                lineage: lineage.clone(),
+            });
+            self.normalise(name);
+        }
+        Ok(())
+    }
+
+    fn literal_only(&mut self, value: &mut ValueWithSpan) -> Result<(), Rejection> {
+        if matches!(value.value, Value::Placeholder(_)) {
+            return Err(unsupported("a parameter as a path"));
+        }
+        self.value(&mut value.value, value.span.start)
+    }
+
+    /// The columns of `XMLTABLE(…)`, whose document was made from `from`.
+    pub(super) fn xml_table(
+        &mut self,
+        columns: &mut [XmlTableColumn],
+        mut from: Vec<ColumnId>,
+        alias: &mut Option<TableAlias>,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<Source<'a>, Rejection> {
+        for column in columns.iter_mut() {
+            match &mut column.option {
+                XmlTableColumnOption::NamedInfo {
+                    r#type,
+                    path,
+                    default,
+                    nullable: _,
+                } => {
+                    self.cast_type(r#type)?;
+                    for expr in [path, default].into_iter().flatten() {
+                        from.extend(self.expr(expr, scope, ctes, Usage::Output)?);
+                    }
+                }
+                XmlTableColumnOption::ForOrdinality => {}
+            }
+        }
+        self.needs_fence |= !from.is_empty();
+        let lineage = Lineage::computed(from);
+        let mut outputs = Vec::with_capacity(columns.len());
+        for column in columns {
+            outputs.push(Output {
+                key: self.key(&column.name),
+                name: self.spelling(&column.name),
+                lineage: lineage.clone(),
+            });
+            self.normalise(&mut column.name);
+        }
+        self.aliased(
+            alias,
+            Some("xmltable".to_owned()),
+            None,
+            Columns::Derived(outputs),
+        )
+    }
+}
+
+/// The columns that all candidates agree on giving.
+fn columns(candidates: &[&FunctionDef]) -> Option<Vec<String>> {
+    let mut lists = candidates.iter().flat_map(|def| &def.columns);
+    let first = lists.next()?;
+    lists.all(|list| list == first).then(|| first.clone())
+}

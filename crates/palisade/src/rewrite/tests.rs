@@ -1,0 +1,512 @@
+//! What obligations look like in each dialect. Every text has passed the print-and-parse gate.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+use std::{cmp::Reverse, collections::BTreeSet};
+
+use sqlparser::ast::SelectItem;
+
+use super::{filter, mask, sql};
+use crate::{
+    catalog::{
+        Catalog, ColumnDef, Relation, RelationDef, RelationKind, TypeClass, TypeDef, TypeKind,
+    },
+    dialect::Dialect,
+    limits::Limits,
+    policy::obligation::{
+        Comparison::{self, Equal, GreaterOrEqual, Less, NotEqual},
+        DatePart, HashDomain, HashKey, HashMask, Literal, Mask, Operand, PatternPiece, Predicate,
+    },
+    syntax,
+};
+
+fn column(name: &str, type_name: &str, class: TypeClass, collation: &str) -> ColumnDef {
+    ColumnDef {
+        name: name.to_owned(),
+        type_name: type_name.to_owned(),
+        class,
+        nullable: true,
+        collation: collation.to_owned(),
+        generated: None,
+    }
+}
+
+const ID: u16 = 0;
+const NAME: u16 = 1;
+const OPEN: u16 = 2;
+const OWNER: u16 = 3;
+const MOOD: u16 = 4;
+const PRICE: u16 = 5;
+const AT: u16 = 6;
+const NICK: u16 = 7;
+const LABEL: u16 = 8;
+
+pub(super) fn relation(dialect: Dialect) -> Relation {
+    let text = match dialect {
+        Dialect::Sqlite => "TEXT",
+        Dialect::Postgres => "character varying(20)",
+        Dialect::Mysql => "varchar(20)",
+    };
+    let plain = match dialect {
+        Dialect::Sqlite => "BINARY",
+        Dialect::Postgres => "default",
+        Dialect::Mysql => "utf8mb4_0900_ai_ci",
+    };
+    let def = RelationDef::new(
+        "s",
+        "items",
+        RelationKind::Table,
+        vec![
+            column("id", "bigint", TypeClass::Integer, ""),
+            column("name", text, TypeClass::Text, plain),
+            column("open", "boolean", TypeClass::Boolean, ""),
+            column("owner", "uuid", TypeClass::Uuid, ""),
+            column("mood", "enum", TypeClass::Enum, ""),
+            column("price", "numeric(10,2)", TypeClass::Decimal, ""),
+            column("at", "timestamp with time zone", TypeClass::TimestampTz, ""),
+            column("nick", text, TypeClass::Text, "nocase"),
+            column("label", "name", TypeClass::Text, "C"),
+        ],
+    );
+    let catalog = Catalog::builder(dialect).relation(def).build().unwrap();
+    catalog.relations()[0].clone()
+}
+
+/// The text of a condition, read back.
+fn printed(expr: sqlparser::ast::Expr, dialect: Dialect) -> String {
+    let query = sql::select(
+        vec![SelectItem::UnnamedExpr(sql::integer(1))],
+        sql::table(dialect, &["s", "items"]),
+        Some(expr),
+    );
+    let (text, _) = syntax::print_stable(&query, dialect, &Limits::default())
+        .unwrap_or_else(|why| panic!("{why}: {query}"));
+    text.split_once(" WHERE ").unwrap().1.to_owned()
+}
+
+fn filtered(dialect: Dialect, predicate: &Predicate) -> Result<String, String> {
+    let relation = relation(dialect);
+    let mut functions = BTreeSet::new();
+    filter::expression(predicate, &relation, dialect, &mut functions)
+        .map(|expr| printed(expr, dialect))
+        .map_err(|why| why.to_string())
+}
+
+fn check(dialect: Dialect, predicate: Predicate, expect: &str) {
+    assert_eq!(filtered(dialect, &predicate).as_deref(), Ok(expect));
+}
+
+fn compare(column: u16, comparison: Comparison, literal: Literal) -> Predicate {
+    Predicate::Compare(
+        Operand::Column(column),
+        comparison,
+        Operand::Literal(literal),
+    )
+}
+
+fn text(text: &str) -> Literal {
+    Literal::Text(text.to_owned())
+}
+
+const UUID: &str = "0b8e8a2e-3f0c-4a53-9d6e-0c1f2a3b4c5d";
+
+#[test]
+fn postgres_compares_in_its_own_types() {
+    for (predicate, expect) in [
+        (
+            compare(ID, GreaterOrEqual, Literal::Integer(-7)),
+            "\"id\" >= (-7)",
+        ),
+        (compare(NAME, Equal, text("o'x\\")), "\"name\" = 'o''x\\'"),
+        (
+            compare(NICK, NotEqual, text("x")),
+            "(\"nick\" COLLATE \"C\") <> 'x'",
+        ),
+        (
+            compare(LABEL, Equal, text("x")),
+            "CAST(\"label\" AS TEXT) = 'x'",
+        ),
+        (Predicate::Column(OPEN), "\"open\""),
+        (
+            compare(OPEN, Equal, Literal::Boolean(false)),
+            "\"open\" = false",
+        ),
+        (
+            compare(OWNER, Equal, text(UUID)),
+            "\"owner\" = CAST('0b8e8a2e-3f0c-4a53-9d6e-0c1f2a3b4c5d' AS UUID)",
+        ),
+        (compare(OWNER, Equal, text("x")), "\"owner\" <> \"owner\""),
+        (compare(OWNER, NotEqual, text("x")), "\"owner\" = \"owner\""),
+        (
+            compare(MOOD, Equal, text("happy")),
+            "CAST(\"mood\" AS TEXT) = 'happy'",
+        ),
+        (
+            compare(PRICE, Less, Literal::Decimal(-1_005_000)),
+            "(\"price\" < (-100.5000)) AND ((\"price\" = CAST('NaN' AS NUMERIC)) IS NOT TRUE)",
+        ),
+        (
+            compare(AT, Less, Literal::Datetime(1_577_836_800_001)),
+            "\"at\" < CAST('2020-01-01 00:00:00.001+00' AS TIMESTAMP WITH TIME ZONE)",
+        ),
+        (
+            compare(AT, Less, Literal::Datetime(-62_135_596_800_000)),
+            "\"at\" < CAST('0001-01-01 00:00:00.000+00' AS TIMESTAMP WITH TIME ZONE)",
+        ),
+        (
+            Predicate::Compare(Operand::Column(NAME), Equal, Operand::Column(NICK)),
+            "(\"name\" COLLATE \"C\") = \"nick\"",
+        ),
+        (
+            Predicate::Compare(Operand::Column(OWNER), Equal, Operand::Column(NAME)),
+            "(CAST(\"owner\" AS TEXT) COLLATE \"C\") = \"name\"",
+        ),
+        (
+            Predicate::In(Operand::Column(NICK), vec![text("a"), text("b")]),
+            "(\"nick\" COLLATE \"C\") IN ('a', 'b')",
+        ),
+        (
+            Predicate::In(Operand::Column(OWNER), vec![text("a"), text(UUID)]),
+            "\"owner\" IN (CAST('0b8e8a2e-3f0c-4a53-9d6e-0c1f2a3b4c5d' AS UUID))",
+        ),
+        (
+            Predicate::In(Operand::Column(OWNER), vec![text("a")]),
+            "\"owner\" <> \"owner\"",
+        ),
+        (
+            Predicate::Like(
+                NAME,
+                vec![PatternPiece::Text("a%_!\\".to_owned()), PatternPiece::Any],
+            ),
+            "(\"name\" COLLATE \"C\") LIKE 'a!%!_!!\\%' ESCAPE '!'",
+        ),
+        (
+            Predicate::And(vec![
+                Predicate::Or(vec![Predicate::Constant(true)]),
+                Predicate::Not(Box::new(Predicate::Column(OPEN))),
+            ]),
+            "NOT (\"open\")",
+        ),
+        (Predicate::In(Operand::Column(ID), vec![]), "false"),
+    ] {
+        check(Dialect::Postgres, predicate, expect);
+    }
+}
+
+#[test]
+fn mysql_compares_bytes_and_still_finds_an_index() {
+    let bytes = |text: &str| format!("CAST(CONVERT({text} USING utf8mb4) AS BINARY)");
+    for (predicate, expect) in [
+        (
+            compare(ID, Less, Literal::Integer(7)),
+            "`id` < 7".to_owned(),
+        ),
+        (
+            compare(NAME, Equal, text("o'x\\")),
+            format!(
+                "(`name` = 'o''x\\\\') AND ({} = {})",
+                bytes("`name`"),
+                bytes("'o''x\\\\'")
+            ),
+        ),
+        (
+            compare(NAME, NotEqual, text("x")),
+            format!("{} <> {}", bytes("`name`"), bytes("'x'")),
+        ),
+        (Predicate::Column(OPEN), "`open` <> 0".to_owned()),
+        (
+            compare(OPEN, NotEqual, Literal::Boolean(true)),
+            "(`open` <> 0) <> true".to_owned(),
+        ),
+        (
+            compare(MOOD, Equal, text("x")),
+            format!("{} = {}", bytes("`mood`"), bytes("'x'")),
+        ),
+        (
+            compare(OWNER, Equal, text(UUID)),
+            format!("`owner` = '{UUID}'"),
+        ),
+        (
+            compare(PRICE, Less, Literal::Decimal(5)),
+            "`price` < 0.0005".to_owned(),
+        ),
+        (
+            Predicate::Compare(Operand::Column(NAME), Equal, Operand::Column(NICK)),
+            format!("{} = {}", bytes("`name`"), bytes("`nick`")),
+        ),
+        (
+            Predicate::In(Operand::Column(NAME), vec![text("a"), text("b")]),
+            format!(
+                "(`name` IN ('a', 'b')) AND ({} IN ({}, {}))",
+                bytes("`name`"),
+                bytes("'a'"),
+                bytes("'b'")
+            ),
+        ),
+        (
+            Predicate::Like(
+                NAME,
+                vec![PatternPiece::Any, PatternPiece::Text("a_\\".to_owned())],
+            ),
+            format!(
+                "{} LIKE {} ESCAPE '!'",
+                bytes("`name`"),
+                bytes("'%a!_\\\\'")
+            ),
+        ),
+    ] {
+        check(Dialect::Mysql, predicate, &expect);
+    }
+}
+
+#[test]
+fn what_a_dialect_cannot_compare_is_refused() {
+    let points_in_time = compare(AT, Less, Literal::Datetime(0));
+    let ordered_text = compare(NAME, Less, text("x"));
+    let nul = compare(NAME, Equal, text("a\0b"));
+    for (dialect, predicate) in [
+        (Dialect::Mysql, &points_in_time),
+        (Dialect::Sqlite, &points_in_time),
+        (Dialect::Postgres, &ordered_text),
+        (Dialect::Postgres, &nul),
+        (Dialect::Mysql, &nul),
+    ] {
+        let refused = filtered(dialect, predicate).unwrap_err();
+        assert!(refused.starts_with("obligation.inapplicable"), "{refused}");
+    }
+}
+
+/// The mask of a column `c` of this type, read back.
+fn masked(dialect: Dialect, mask: &Mask, type_name: &str) -> String {
+    let class = match type_name {
+        "public.mood" => TypeClass::Enum,
+        "email_address" => TypeClass::Text,
+        other => TypeClass::of(dialect, other),
+    };
+    let def = |name: &str, kind| TypeDef {
+        schema: "public".to_owned(),
+        name: name.to_owned(),
+        kind,
+        extension: None,
+    };
+    let domain = TypeKind::Domain {
+        base: "character varying(80)".to_owned(),
+    };
+    let catalog = Catalog::builder(dialect)
+        .relation(RelationDef::new(
+            "s",
+            "t",
+            RelationKind::Table,
+            vec![column("c", type_name, class, "")],
+        ))
+        .type_def(def("mood", TypeKind::Enum))
+        .type_def(def("email_address", domain))
+        .build()
+        .unwrap();
+    let column = &catalog.relations()[0].columns[0];
+    let expr = mask::expression(mask, column, &catalog, &mut BTreeSet::new());
+    let text = printed(
+        sql::binary(
+            sql::parens(expr),
+            sqlparser::ast::BinaryOperator::Eq,
+            sql::integer(1),
+        ),
+        dialect,
+    );
+    let text = text.strip_suffix(") = 1").unwrap();
+    text.strip_prefix('(').unwrap().to_owned()
+}
+
+#[test]
+fn null_has_the_columns_type_on_postgres() {
+    for (type_name, expect) in [
+        ("integer", "CAST(NULL AS INTEGER)"),
+        (
+            "character varying(20)",
+            "CAST(NULL AS CHARACTER VARYING(20))",
+        ),
+        ("character(3)", "CAST(NULL AS CHARACTER(3))"),
+        ("numeric(10,2)", "CAST(NULL AS NUMERIC(10,2))"),
+        (
+            "timestamp(3) with time zone",
+            "CAST(NULL AS TIMESTAMP(3) WITH TIME ZONE)",
+        ),
+        (
+            "time without time zone",
+            "CAST(NULL AS TIME WITHOUT TIME ZONE)",
+        ),
+        ("integer[]", "CAST(NULL AS INTEGER[])"),
+        ("jsonb", "CAST(NULL AS JSONB)"),
+        ("uuid", "CAST(NULL AS UUID)"),
+        ("inet", "CAST(NULL AS inet)"),
+        ("double precision", "CAST(NULL AS DOUBLE PRECISION)"),
+        ("interval", "CAST(NULL AS INTERVAL)"),
+        ("public.mood", "CAST(NULL AS \"public\".\"mood\")"),
+        ("email_address", "CAST(NULL AS CHARACTER VARYING(80))"),
+        ("public.mood[]", "NULL"),
+        ("elsewhere.thing", "NULL"),
+    ] {
+        assert_eq!(
+            masked(Dialect::Postgres, &Mask::Null, type_name),
+            expect,
+            "{type_name}"
+        );
+    }
+    assert_eq!(masked(Dialect::Mysql, &Mask::Null, "int"), "NULL");
+    assert_eq!(masked(Dialect::Sqlite, &Mask::Null, "INT"), "NULL");
+}
+
+#[test]
+fn masks_in_each_dialect() {
+    use Dialect::{Mysql, Postgres, Sqlite};
+    let fixed = Mask::Fixed("o'x\\".to_owned());
+    for (dialect, mask, type_name, expect) in [
+        (
+            Postgres,
+            fixed.clone(),
+            "uuid",
+            "CASE WHEN \"c\" IS NOT NULL THEN 'o''x\\' END",
+        ),
+        (
+            Mysql,
+            fixed,
+            "int",
+            "CASE WHEN `c` IS NOT NULL THEN 'o''x\\\\' END",
+        ),
+        (
+            Sqlite,
+            Mask::First(Reverse(2)),
+            "TEXT",
+            "CASE WHEN length(CAST(\"c\" AS TEXT)) >= 4 THEN SUBSTR(CAST(\"c\" AS TEXT), 1, 2) || '**' END",
+        ),
+        (
+            Postgres,
+            Mask::First(Reverse(2)),
+            "text",
+            "CASE WHEN pg_catalog.length(CAST(\"c\" AS TEXT)) >= 4 THEN \
+             pg_catalog.left(CAST(\"c\" AS TEXT), 2) || '**' END",
+        ),
+        (
+            Mysql,
+            Mask::First(Reverse(2)),
+            "varchar(9)",
+            "CASE WHEN char_length(CAST(`c` AS CHAR)) >= 4 THEN concat(left(CAST(`c` AS CHAR), 2), '**') END",
+        ),
+        (
+            Mysql,
+            Mask::Last(Reverse(2)),
+            "varchar(9)",
+            "CASE WHEN char_length(CAST(`c` AS CHAR)) >= 4 THEN concat('**', right(CAST(`c` AS CHAR), 2)) END",
+        ),
+        (
+            Sqlite,
+            Mask::Email,
+            "TEXT",
+            "CASE WHEN (length(CAST(\"c\" AS TEXT)) - length(replace(CAST(\"c\" AS TEXT), '@', ''))) = 1 \
+             THEN '***@' || SUBSTR(CAST(\"c\" AS TEXT), instr(CAST(\"c\" AS TEXT), '@') + 1) END",
+        ),
+        (
+            Postgres,
+            Mask::Email,
+            "text",
+            "CASE WHEN (pg_catalog.length(CAST(\"c\" AS TEXT)) - \
+             pg_catalog.length(pg_catalog.replace(CAST(\"c\" AS TEXT), '@', ''))) = 1 \
+             THEN '***@' || pg_catalog.split_part(CAST(\"c\" AS TEXT), '@', 2) END",
+        ),
+        (
+            Mysql,
+            Mask::Email,
+            "text",
+            "CASE WHEN (char_length(CAST(`c` AS CHAR)) - char_length(replace(CAST(`c` AS CHAR), '@', ''))) = 1 \
+             THEN concat('***@', substring_index(CAST(`c` AS CHAR), '@', (-1))) END",
+        ),
+        (
+            Postgres,
+            Mask::Date(DatePart::Month),
+            "date",
+            "CASE WHEN (\"c\" >= CAST('0001-01-01' AS DATE)) AND (\"c\" < CAST('9999-12-31' AS DATE)) \
+             THEN CAST(pg_catalog.date_trunc('month', CAST(\"c\" AS TIMESTAMP)) AS DATE) END",
+        ),
+        (
+            Postgres,
+            Mask::Date(DatePart::Hour),
+            "timestamp with time zone",
+            "CASE WHEN (\"c\" >= CAST('0001-01-01' AS TIMESTAMP WITH TIME ZONE)) AND \
+             (\"c\" < CAST('9999-12-31' AS TIMESTAMP WITH TIME ZONE)) \
+             THEN pg_catalog.date_trunc('hour', \"c\", 'UTC') END",
+        ),
+        (
+            Mysql,
+            Mask::Date(DatePart::Year),
+            "datetime",
+            "CASE WHEN (`c` >= CAST('0001-01-01' AS DATETIME)) AND (`c` < CAST('9999-12-31' AS DATETIME)) \
+             THEN CAST(date_format(`c`, '%Y-01-01') AS DATETIME) END",
+        ),
+        (
+            Sqlite,
+            Mask::Date(DatePart::Day),
+            "DATETIME",
+            "strftime('%Y-%m-%d', \"c\")",
+        ),
+        (Postgres, Mask::Bucket(10), "bigint", "\"c\" - (\"c\" % 10)"),
+        (Mysql, Mask::Bucket(10), "decimal(10,2)", "`c` - (`c` % 10)"),
+        (
+            Sqlite,
+            Mask::Bucket(10),
+            "INT",
+            "CAST(\"c\" AS INTEGER) - (CAST(\"c\" AS INTEGER) % 10)",
+        ),
+        (
+            Postgres,
+            Mask::Bucket(10),
+            "real",
+            "CASE WHEN (\"c\" >= (-1000000000000000)) AND (\"c\" < 1000000000000000) THEN \
+             CAST(pg_catalog.trunc(CAST(pg_catalog.trunc(CAST(\"c\" AS NUMERIC)) / 10 AS NUMERIC)) * 10 AS DOUBLE PRECISION) END",
+        ),
+        (
+            Mysql,
+            Mask::Bucket(10),
+            "double",
+            "CASE WHEN (`c` >= (-1000000000000000)) AND (`c` < 1000000000000000) THEN \
+             truncate(truncate(`c`, 0) / 10, 0) * 10 END",
+        ),
+    ] {
+        assert_eq!(masked(dialect, &mask, type_name), expect);
+    }
+}
+
+#[test]
+fn hashes_are_hmacs() {
+    let mask = Mask::Hash(HashMask {
+        domain: HashDomain::Column,
+        key: Some(HashKey("0".repeat(64))),
+    });
+    let (outer, inner) = ("6c".repeat(64), "06".repeat(64));
+    assert_eq!(
+        masked(Dialect::Postgres, &mask, "uuid"),
+        format!(
+            "pg_catalog.encode(pg_catalog.sha256(pg_catalog.decode('{outer}', 'hex') || \
+             pg_catalog.sha256(pg_catalog.decode('{inner}', 'hex') || \
+             pg_catalog.convert_to(CAST(\"c\" AS TEXT), 'UTF8'))), 'hex')"
+        )
+    );
+    assert_eq!(
+        masked(Dialect::Mysql, &mask, "int"),
+        format!(
+            "sha2(concat(unhex('{outer}'), unhex(sha2(concat(unhex('{inner}'), \
+             CAST(CONVERT(`c` USING utf8mb4) AS BINARY)), 256))), 256)"
+        )
+    );
+    let unkeyed = Mask::Hash(HashMask {
+        domain: HashDomain::Column,
+        key: None,
+    });
+    assert_eq!(masked(Dialect::Mysql, &unkeyed, "int"), "NULL");
+    assert_eq!(masked(Dialect::Sqlite, &mask, "TEXT"), "NULL");
+}

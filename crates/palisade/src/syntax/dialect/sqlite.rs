@@ -1,0 +1,149 @@
+//! The parser's SQLite with what SQLite has besides.
+
+use std::any::TypeId;
+
+use sqlparser::{
+    ast::{BinaryOperator, Expr, Statement, UnaryOperator},
+    dialect::{Dialect as ParserDialect, Precedence, SQLiteDialect},
+    keywords::Keyword,
+    parser::{Parser, ParserError},
+    tokenizer::Token,
+};
+
+use super::delegate;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Sqlite(SQLiteDialect);
+
+pub(super) const SQLITE: Sqlite = Sqlite(SQLiteDialect {});
+
+impl ParserDialect for Sqlite {
+    fn dialect(&self) -> TypeId {
+        self.0.dialect()
+    }
+
+    delegate! {
+        is_delimited_identifier_start(ch: char) -> bool;
+        identifier_quote_style(identifier: &str) -> Option<char>;
+        is_identifier_start(ch: char) -> bool;
+        is_identifier_part(ch: char) -> bool;
+        supports_filter_during_aggregation() -> bool;
+        supports_start_transaction_modifier() -> bool;
+        parse_statement(parser: &mut Parser) -> Option<Result<Statement, ParserError>>;
+        supports_in_empty_list() -> bool;
+        supports_limit_comma() -> bool;
+        supports_asc_desc_in_column_definition() -> bool;
+        supports_dollar_placeholder() -> bool;
+        supports_notnull_operator() -> bool;
+        supports_comma_separated_trim() -> bool;
+        supports_numeric_literal_underscores() -> bool;
+    }
+
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        let word = |n: usize| match &parser.peek_nth_token_ref(n).token {
+            Token::Word(word) if word.quote_style.is_none() => {
+                Some(word.value.to_ascii_uppercase())
+            }
+            _ => None,
+        };
+        match word(0)?.as_str() {
+            "ISNULL" => Some(Ok(self.prec_value(Precedence::Is))),
+            "NOT" if word(1).is_some_and(|w| w == "GLOB") => {
+                Some(Ok(self.prec_value(Precedence::Like)))
+            }
+            _ => None,
+        }
+    }
+
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        left: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        let own = [general_is, shift, postfix]
+            .into_iter()
+            .find_map(|parse| parse(parser, left, precedence).transpose());
+        own.or_else(|| self.0.parse_infix(parser, left, precedence))
+    }
+}
+
+/// `a IS b` and `a IS NOT b` with any `b`: SQLite's comparison in which NULL equals NULL
+/// (<https://www.sqlite.org/lang_expr.html#is>). It has the standard spelling too, which the parser
+/// knows how to print.
+fn general_is(
+    parser: &mut Parser,
+    left: &Expr,
+    precedence: u8,
+) -> Result<Option<Expr>, ParserError> {
+    const PREDICATES: [Keyword; 8] = [
+        Keyword::NULL,
+        Keyword::TRUE,
+        Keyword::FALSE,
+        Keyword::UNKNOWN,
+        Keyword::DISTINCT,
+        Keyword::JSON,
+        Keyword::NORMALIZED,
+        Keyword::NOT,
+    ];
+    if !parser.parse_keyword(Keyword::IS) {
+        return Ok(None);
+    }
+    let negated = parser.parse_keyword(Keyword::NOT);
+    if parser.parse_one_of_keywords(&PREDICATES).is_some() {
+        // The parser's own business: IS, NOT and the predicate go back.
+        for _ in 0..2 + usize::from(negated) {
+            parser.prev_token();
+        }
+        return Ok(None);
+    }
+    let left = Box::new(left.clone());
+    let right = Box::new(parser.parse_subexpr(precedence)?);
+    Ok(Some(if negated {
+        Expr::IsDistinctFrom(left, right)
+    } else {
+        Expr::IsNotDistinctFrom(left, right)
+    }))
+}
+
+/// `a << b` and `a >> b`, which the parser knows of PostgreSQL.
+fn shift(parser: &mut Parser, left: &Expr, precedence: u8) -> Result<Option<Expr>, ParserError> {
+    let op = if parser.consume_token(&Token::ShiftLeft) {
+        BinaryOperator::PGBitwiseShiftLeft
+    } else if parser.consume_token(&Token::ShiftRight) {
+        BinaryOperator::PGBitwiseShiftRight
+    } else {
+        return Ok(None);
+    };
+    let right = Box::new(parser.parse_subexpr(precedence)?);
+    Ok(Some(Expr::BinaryOp {
+        left: Box::new(left.clone()),
+        op,
+        right,
+    }))
+}
+
+/// `a ISNULL` and `a NOT GLOB b`.
+fn postfix(parser: &mut Parser, left: &Expr, precedence: u8) -> Result<Option<Expr>, ParserError> {
+    let is_null = matches!(&parser.peek_token_ref().token,
+        Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("isnull"));
+    if is_null {
+        parser.next_token();
+        return Ok(Some(Expr::IsNull(Box::new(left.clone()))));
+    }
+    if parser.parse_keywords(&[Keyword::NOT, Keyword::GLOB]) {
+        let right = Box::new(parser.parse_subexpr(precedence)?);
+        let glob = Expr::BinaryOp {
+            left: Box::new(left.clone()),
+            op: BinaryOperator::Glob,
+            right,
+        };
+        let not = Expr::UnaryOp {
+            op: UnaryOperator::Not,
+            expr: Box::new(Expr::Nested(Box::new(glob))),
+        };
+        return Ok(Some(Expr::Nested(Box::new(not))));
+    }
+    Ok(None)
+}
