@@ -164,10 +164,11 @@ fn blank(query: &BenignQuery) -> Record {
         part: Part::Benign,
         engine: Some(query.engine),
         family: query.family.clone(),
-        category: if query.realistic {
-            "realistic"
-        } else {
-            "synthetic"
+        category: match (query.realistic, query.strict_benign) {
+            (true, true) => "realistic",
+            (true, false) => "realistic, needs_policy",
+            (false, true) => "synthetic",
+            (false, false) => "synthetic, needs_policy",
         }
         .to_owned(),
         id: query.id.clone(),

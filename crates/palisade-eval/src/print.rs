@@ -111,7 +111,7 @@ fn tables(out: &mut String, records: &[Record]) {
         }
         let _ = writeln!(
             out,
-            "\n{}\n{:<9} {:<18} {:<40} {:>5} {:>9} {:>8} {:>11} {:>7}",
+            "\n{}\n{:<9} {:<27} {:<40} {:>5} {:>9} {:>8} {:>11} {:>7}",
             part.file(),
             "engine",
             "family",
@@ -130,7 +130,7 @@ fn tables(out: &mut String, records: &[Record]) {
             };
             let _ = writeln!(
                 out,
-                "{engine:<9} {family:<18} {category:<40} {:>5} {:>9} {:>8} {equal:>11} {:>7}",
+                "{engine:<9} {family:<27} {category:<40} {:>5} {:>9} {:>8} {equal:>11} {:>7}",
                 share.total,
                 share.right,
                 percent(share.right, share.tried()),
