@@ -6,6 +6,7 @@ mod args;
 mod benign;
 mod bypass;
 mod data;
+mod decide;
 mod derive;
 mod engine;
 mod fault;
