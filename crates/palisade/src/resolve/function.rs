@@ -1,9 +1,9 @@
 //! Calls: of functions, aggregates and windows.
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, Value, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
+    BinaryOperator, CastKind, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, Value, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
 use super::{Mode, Resolver, expr::Place, query::Ctes, scope::Scope, unsupported};
@@ -13,7 +13,7 @@ use crate::{
     code::Code,
     dialect::Dialect,
     rejection::Rejection,
-    syntax::decode,
+    syntax::{self, decode},
 };
 
 /// The most characters that a size argument may ask for.
@@ -158,10 +158,13 @@ impl<'a> Resolver<'a> {
             .catalog
             .functions_named(&key)
             .any(|def| self.is_reachable(def, None));
-        (!is_function && super::cast::is_own_type(&key)).then(|| Expr::Cast {
+        if is_function || !super::cast::is_own_type(&key) {
+            return None;
+        }
+        Some(Expr::Cast {
             kind: CastKind::Cast,
             expr: Box::new(value.clone()),
-            data_type: DataType::Custom(ObjectName::from(vec![Ident::new(key)]), Vec::new()),
+            data_type: syntax::data_type(&key, Dialect::Postgres)?,
             format: None,
         })
     }

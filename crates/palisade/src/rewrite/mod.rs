@@ -22,8 +22,10 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
 
 use crate::{
-    catalog::{Catalog, RelationId},
+    catalog::{Catalog, RelationId, RelationKind},
     code::Code,
+    dialect::Dialect,
+    ident,
     limits::Limits,
     policy::{Permit, obligation::ColumnLevel},
     rejection::Rejection,
@@ -228,6 +230,11 @@ fn apply(
             .relations()
             .filter_map(|id| catalog.relation(id))
             .map(|r| r.uid.clone())
+            .chain(
+                access
+                    .system_relations()
+                    .map(|(schema, name)| ident::qualified([schema, name])),
+            )
             .collect(),
         sources: forms
             .iter()
@@ -312,6 +319,9 @@ impl VisitorMut for Replacing<'_> {
     }
 }
 
+/// Columns that every table of PostgreSQL has besides its own.
+const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "xmin", "cmin", "xmax", "cmax", "tableoid"];
+
 /// What the engine will be seen to do.
 struct Engine {
     reads: BTreeSet<(String, String)>,
@@ -356,6 +366,12 @@ impl Engine {
         let form = needs_form(reference);
         if relation.has_rowid && !form {
             self.reads.insert((table.clone(), "rowid".to_owned()));
+        }
+        if catalog.dialect() == Dialect::Postgres && relation.kind == RelationKind::Table && !form {
+            let columns = SYSTEM_COLUMNS
+                .iter()
+                .map(|c| (table.clone(), (*c).to_owned()));
+            self.reads.extend(columns);
         }
         let view = reference.body.is_some();
         for (id, column) in relation.column_ids() {

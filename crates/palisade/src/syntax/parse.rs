@@ -64,6 +64,15 @@ pub(super) fn tokenize(text: &str, dialect: Dialect) -> Result<Vec<TokenWithSpan
         .map_err(|error| Rejection::new(Code::SyntaxInvalid, error.to_string()))
 }
 
+/// The type that `name` spells.
+pub(crate) fn data_type(name: &str, dialect: Dialect) -> Option<sqlparser::ast::DataType> {
+    let mut parser = Parser::new(dialect::parser_dialect(dialect))
+        .try_with_sql(name)
+        .ok()?;
+    let data_type = parser.parse_data_type().ok()?;
+    (parser.next_token().token == Token::EOF).then_some(data_type)
+}
+
 /// Parses tokens that [`Outline::read`] has passed.
 pub(super) fn parse_tokens(
     tokens: Vec<TokenWithSpan>,
