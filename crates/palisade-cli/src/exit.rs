@@ -42,6 +42,7 @@ impl Exit {
             | Code::LimitCost
             | Code::NameUnknownRelation
             | Code::NameUnknownColumn
+            | Code::NameUnknownType
             | Code::NameAmbiguous
             | Code::NameSystemRelation
             | Code::FunctionUnknown

@@ -112,6 +112,11 @@ impl CatalogSource {
                     other => Failure::Usage(format!("`{shown}`: {other}")),
                 })
             }
+            (Self::Database(_) | Self::Schema(_), Dialect::Postgres | Dialect::Mysql) => {
+                Err(Failure::Usage(format!(
+                    "catalogs of {dialect} cannot be read from here yet"
+                )))
+            }
         }
     }
 }

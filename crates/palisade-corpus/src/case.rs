@@ -153,6 +153,7 @@ pub fn arises_on_execution(code: Code) -> bool {
         | Code::LimitCost
         | Code::NameUnknownRelation
         | Code::NameUnknownColumn
+        | Code::NameUnknownType
         | Code::NameAmbiguous
         | Code::NameSystemRelation
         | Code::FunctionUnknown

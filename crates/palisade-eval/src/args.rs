@@ -33,6 +33,9 @@ pub(crate) struct Arguments {
     /// Decide without running what was permitted.
     #[arg(long)]
     pub(crate) decisions_only: bool,
+    /// Run refused queries too, on the bare engine alone: those that fail there say nothing of the firewall.
+    #[arg(long)]
+    pub(crate) originals: bool,
     /// Print disagreements alone.
     #[arg(long)]
     pub(crate) failures_only: bool,

@@ -3,18 +3,13 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use palisade::{
-    code::Code,
-    dialect::Dialect,
-    firewall::{Decision, Firewall},
-    limits::Limits,
-    rewrite::RewrittenStatement,
-    session::{Principal, Session},
-    value::Params,
+    code::Code, dialect::Dialect, firewall::Firewall, limits::Limits, rewrite::RewrittenStatement,
 };
 
 use crate::{
     args::{Arguments, Part},
     data::{self, BenignQuery},
+    decide::{Verdict, decide},
     engine::{Database, Engines},
     fault::Fault,
     parallel, policies,
@@ -86,22 +81,20 @@ fn of_schema(
         ..Limits::default()
     };
     let firewall = policies::read_everything(schema, catalog, limits)?;
-    let session = Session::new(Principal::new("Agent", "eval"));
     Ok(queries
         .iter()
-        .map(|query| judge(arguments, &firewall, &session, database.as_ref(), query))
+        .map(|query| judge(arguments, &firewall, database.as_ref(), query))
         .collect())
 }
 
 fn judge(
     arguments: &Arguments,
     firewall: &Firewall,
-    session: &Session,
     database: &dyn Database,
     query: &BenignQuery,
 ) -> Record {
-    match firewall.check(&query.sql, &Params::None, session) {
-        Ok(Decision::Allow(statement)) => {
+    match decide(firewall, &query.sql, None) {
+        Verdict::Allow(statement) => {
             let (rows, message) = if arguments.decisions_only || query.volatile {
                 (Rows::NotCompared, String::new())
             } else {
@@ -114,17 +107,26 @@ fn judge(
                 ..blank(query)
             }
         }
-        Ok(Decision::Reject(rejection)) => Record {
-            code: Some(rejection.code().slug()),
-            message: match rejection.operator_detail() {
+        Verdict::Reject(rejection) => {
+            let mut message = match rejection.operator_detail() {
                 Some(detail) => format!("{} [{detail}]", rejection.message()),
                 None => rejection.message().to_owned(),
-            },
-            ..blank(query)
-        },
-        Err(error) => Record {
+            };
+            if arguments.originals
+                && let Err(error) =
+                    database.original(&query.sql, Duration::from_millis(arguments.timeout))
+            {
+                message = format!("the original fails: {error}; {message}");
+            }
+            Record {
+                code: Some(rejection.code().slug()),
+                message,
+                ..blank(query)
+            }
+        }
+        Verdict::Broken(message) => Record {
             code: Some(Code::Internal.slug()),
-            message: error.to_string(),
+            message,
             ..blank(query)
         },
     }
@@ -162,10 +164,11 @@ fn blank(query: &BenignQuery) -> Record {
         part: Part::Benign,
         engine: Some(query.engine),
         family: query.family.clone(),
-        category: if query.realistic {
-            "realistic"
-        } else {
-            "synthetic"
+        category: match (query.realistic, query.strict_benign) {
+            (true, true) => "realistic",
+            (true, false) => "realistic, needs_policy",
+            (false, true) => "synthetic",
+            (false, false) => "synthetic, needs_policy",
         }
         .to_owned(),
         id: query.id.clone(),

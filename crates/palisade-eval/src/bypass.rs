@@ -3,18 +3,17 @@
 use palisade::{
     code::Code,
     dialect::Dialect,
-    firewall::{Decision, Firewall},
+    firewall::Firewall,
     guard::{BackendError, BackendErrorKind},
     limits::Limits,
     rewrite::RewrittenStatement,
-    session::{Principal, Session},
-    value::Params,
 };
 
 use crate::{
     answer::Answer,
     args::{Arguments, Part},
     data::{self, BypassCase, Canaries, Must, Oracle},
+    decide::{Verdict, decide},
     engine::{Database, Engines},
     fault::Fault,
     parallel,
@@ -143,7 +142,6 @@ fn with_other_tenants(script: &str) -> String {
 
 impl Stand {
     fn judge(&self, arguments: &Arguments, case: &BypassCase, canaries: &Canaries) -> Record {
-        let session = Session::new(Principal::new("Agent", "eval"));
         let firewall = match case.oracle {
             Oracle::Tenant => &self.tenant,
             Oracle::Canary
@@ -163,8 +161,8 @@ impl Stand {
             .flatten()
             .map(String::as_str)
             .collect();
-        match firewall.check_within(&case.sql, &Params::None, &session, &limits) {
-            Ok(Decision::Reject(rejection)) => {
+        match decide(firewall, &case.sql, Some(&limits)) {
+            Verdict::Reject(rejection) => {
                 let shown = leak(&forms, case, |form| rejection.message().contains(form));
                 Record {
                     judgement: right(shown.is_none()),
@@ -173,7 +171,7 @@ impl Stand {
                     ..blank(case)
                 }
             }
-            Ok(Decision::Allow(statement)) => {
+            Verdict::Allow(statement) => {
                 let caught = if arguments.decisions_only {
                     decided(case)
                 } else {
@@ -189,9 +187,9 @@ impl Stand {
                     ..blank(case)
                 }
             }
-            Err(error) => Record {
+            Verdict::Broken(message) => Record {
                 code: Some(Code::Internal.slug()),
-                message: error.to_string(),
+                message,
                 ..blank(case)
             },
         }
@@ -204,15 +202,34 @@ impl Stand {
         statement: &RewrittenStatement,
         forms: &[&str],
     ) -> Result<String, String> {
-        if case.must == Must::Deny {
-            if case.oracle != Oracle::Resource {
-                return decided(case);
-            }
-            return match self.first.rewritten(statement) {
+        match (case.must, case.oracle) {
+            (Must::Deny, Oracle::Resource) => match self.first.rewritten(statement) {
                 Ok(answer) => stopped_at_rows(&answer, statement),
                 Err(error) => stopped(&error).ok_or_else(|| format!("permitted; {error}")),
-            };
+            },
+            // It counts as a miss; what it showed tells a leak from a label that asks for too much.
+            (Must::Deny, Oracle::Canary) => match self.shown(case, statement, forms) {
+                Ok(how) | Err(how) => Err(format!("permitted; {how}")),
+            },
+            (
+                Must::Deny,
+                Oracle::Differential
+                | Oracle::DenyOnly
+                | Oracle::NoSideEffect
+                | Oracle::Tenant
+                | Oracle::Review,
+            ) => decided(case),
+            (Must::Neutralise, _) => self.shown(case, statement, forms),
         }
+    }
+
+    /// That a permitted attack showed nothing, or what it showed.
+    fn shown(
+        &self,
+        case: &BypassCase,
+        statement: &RewrittenStatement,
+        forms: &[&str],
+    ) -> Result<String, String> {
         let first = self.first.rewritten(statement);
         if let Err(error) = &first
             && case.oracle == Oracle::Resource

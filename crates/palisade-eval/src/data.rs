@@ -16,12 +16,20 @@ pub(crate) struct BenignQuery {
     pub(crate) sql: String,
     pub(crate) family: String,
     pub(crate) realistic: bool,
+    /// Whether it reads neither the engine's catalog nor through functions of the database, which a permit
+    /// would have to name.
+    #[serde(default = "yes")]
+    pub(crate) strict_benign: bool,
     /// Whether two runs may differ.
     #[serde(default)]
     pub(crate) volatile: bool,
     /// Whether the order of the rows is part of the answer; not known of every query.
     #[serde(default)]
     pub(crate) has_order_by: Option<bool>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// An attack.

@@ -38,7 +38,10 @@ impl Derived {
     /// # Errors
     /// If two names are one.
     pub(crate) fn catalog(&self) -> Result<Catalog, CatalogError> {
-        let mut builder = Catalog::builder(self.dialect).database("eval");
+        let schema = self.schema();
+        let mut builder = Catalog::builder(self.dialect)
+            .database(schema)
+            .search_path([schema.to_owned()]);
         for guess in &self.relations {
             let columns = guess.columns.iter().map(|name| self.column(name)).collect();
             builder = builder.relation(RelationDef::new(
@@ -63,10 +66,19 @@ impl Derived {
         }
     }
 
+    /// Where relations without a schema are.
+    fn schema(&self) -> &'static str {
+        match self.dialect {
+            Dialect::Sqlite | Dialect::Postgres => self.dialect.default_schema(),
+            // The default is one of the engine's own databases.
+            Dialect::Mysql => "eval",
+        }
+    }
+
     fn add_relation(&mut self, shown: &str) -> bool {
         let parts = parts(shown);
         let (schema, name) = match parts.as_slice() {
-            [name] => (self.dialect.default_schema().to_owned(), name.clone()),
+            [name] => (self.schema().to_owned(), name.clone()),
             [.., schema, name] => (schema.clone(), name.clone()),
             [] => return false,
         };

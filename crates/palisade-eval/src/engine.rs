@@ -7,7 +7,7 @@ use palisade::{
     catalog::Catalog, dialect::Dialect, guard::BackendError, rewrite::RewrittenStatement,
 };
 
-use crate::{answer::Answer, fault::Fault, sqlite::Sqlite};
+use crate::{answer::Answer, fault::Fault, postgres::Postgres, sqlite::Sqlite};
 
 /// An engine that makes throw-away databases.
 pub(crate) trait Engine: Sync {
@@ -42,6 +42,7 @@ pub(crate) trait Database {
 /// The engines at hand.
 pub(crate) struct Engines {
     sqlite: Sqlite,
+    postgres: Postgres,
 }
 
 impl Engines {
@@ -52,6 +53,7 @@ impl Engines {
     pub(crate) fn new() -> Result<Self, Fault> {
         Ok(Self {
             sqlite: Sqlite::new()?,
+            postgres: Postgres,
         })
     }
 
@@ -62,9 +64,8 @@ impl Engines {
     pub(crate) fn of(&self, dialect: Dialect) -> Result<&dyn Engine, String> {
         match dialect {
             Dialect::Sqlite => Ok(&self.sqlite),
-            Dialect::Postgres | Dialect::Mysql => {
-                Err(format!("there is no backend for {dialect} yet"))
-            }
+            Dialect::Postgres => Ok(&self.postgres),
+            Dialect::Mysql => Err(format!("there is no backend for {dialect} yet")),
         }
     }
 }

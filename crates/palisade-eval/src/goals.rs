@@ -83,12 +83,28 @@ pub(crate) fn goals(records: &[Record]) -> Vec<Goal> {
         goal("attacks that must be neutralised", Some(100), &|r| {
             bypass(r, "neutralise")
         });
-        let benign = |r: &Record, category| r.part == Part::Benign && r.category == category;
+        let benign =
+            |r: &Record, category| r.part == Part::Benign && r.category.starts_with(category);
         goal("realistic queries permitted", Some(98), &|r| {
             benign(r, "realistic")
         });
         goal("synthetic queries permitted", Some(90), &|r| {
             benign(r, "synthetic")
+        });
+        let compared = Share::of(
+            records
+                .iter()
+                .filter(mine)
+                .filter(|r| r.part == Part::Benign),
+        );
+        out.push(Goal {
+            name: format!("{dialect}: answers equal to the bare engine's"),
+            least: Some(100),
+            share: Share {
+                total: compared.compared,
+                right: compared.equal,
+                ..Share::default()
+            },
         });
     }
     let mut goal = |name: &str, least, which: &dyn Fn(&Record) -> bool| {

@@ -35,8 +35,10 @@ pub(crate) fn map<T: Sync, R: Send>(
                 .unwrap_or_else(PoisonError::into_inner)
                 .push((index, result));
             let done = done.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-            // Nobody may be looking.
-            let _ = writeln!(std::io::stderr(), "{label}: {done} of {}", items.len());
+            if done.is_multiple_of((items.len() / 10).max(1)) {
+                // Nobody may be looking.
+                let _ = writeln!(std::io::stderr(), "{label}: {done} of {}", items.len());
+            }
         }
     };
     thread::scope(|scope| {

@@ -1,16 +1,11 @@
 //! Other tools' own cases: the same verdict, where it does not hang on that tool's settings.
 
-use palisade::{
-    code::Code,
-    firewall::Decision,
-    limits::Limits,
-    session::{Principal, Session},
-    value::Params,
-};
+use palisade::{code::Code, limits::Limits};
 
 use crate::{
     args::{Arguments, Part},
     data::{self, Expect, PeerCase},
+    decide::{Verdict, decide},
     derive::Derived,
     fault::Fault,
     parallel, policies,
@@ -45,7 +40,6 @@ fn family(case: &PeerCase) -> &'static str {
 }
 
 fn judge(case: &PeerCase) -> Result<Record, Fault> {
-    let session = Session::new(Principal::new("Agent", "eval"));
     let mut derived = Derived::new(case.engine);
     let mut rounds = 0_usize;
     let (code, message) = loop {
@@ -54,15 +48,15 @@ fn judge(case: &PeerCase) -> Result<Record, Fault> {
             source,
         })?;
         let firewall = policies::read_everything(&case.id, catalog, Limits::default())?;
-        match firewall.check(&case.sql, &Params::None, &session) {
-            Ok(Decision::Allow(statement)) => break (None, statement.sql().to_owned()),
-            Ok(Decision::Reject(rejection)) => {
+        match decide(&firewall, &case.sql, None) {
+            Verdict::Allow(statement) => break (None, statement.sql().to_owned()),
+            Verdict::Reject(rejection) => {
                 rounds = rounds.saturating_add(1);
                 if rounds > MAX_ROUNDS || !derived.grow(&rejection, &case.sql) {
                     break (Some(rejection.code()), rejection.message().to_owned());
                 }
             }
-            Err(error) => break (Some(Code::Internal), error.to_string()),
+            Verdict::Broken(message) => break (Some(Code::Internal), message),
         }
     };
     // Two statements in one text are refused whatever they are.

@@ -1,6 +1,6 @@
 //! The results, for people and for programs.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{cmp::Reverse, collections::BTreeMap, fmt::Write as _};
 
 use serde_json::json;
 
@@ -22,6 +22,7 @@ pub(crate) fn text(records: &[Record], failures_only: bool) -> String {
     let mut out = String::new();
     if !failures_only {
         tables(&mut out, records);
+        reasons(&mut out, records);
     }
     disagreements(&mut out, records);
     out
@@ -110,7 +111,7 @@ fn tables(out: &mut String, records: &[Record]) {
         }
         let _ = writeln!(
             out,
-            "\n{}\n{:<9} {:<18} {:<40} {:>5} {:>9} {:>8} {:>11} {:>7}",
+            "\n{}\n{:<9} {:<27} {:<40} {:>5} {:>9} {:>8} {:>11} {:>7}",
             part.file(),
             "engine",
             "family",
@@ -129,12 +130,70 @@ fn tables(out: &mut String, records: &[Record]) {
             };
             let _ = writeln!(
                 out,
-                "{engine:<9} {family:<18} {category:<40} {:>5} {:>9} {:>8} {equal:>11} {:>7}",
+                "{engine:<9} {family:<27} {category:<40} {:>5} {:>9} {:>8} {equal:>11} {:>7}",
                 share.total,
                 share.right,
                 percent(share.right, share.tried()),
                 share.not_run,
             );
+        }
+    }
+    out.push('\n');
+}
+
+/// Names that stand behind a reason.
+const EXAMPLES: usize = 12;
+
+/// How often something is a reason, and for which names.
+#[derive(Default)]
+struct Reason<'a> {
+    count: usize,
+    names: BTreeMap<&'a str, usize>,
+}
+
+/// What honest queries and peers' cases are refused for, the most frequent first: names aside, the message.
+fn reasons(out: &mut String, records: &[Record]) {
+    let mut found: BTreeMap<(&str, &str, String), Reason<'_>> = BTreeMap::new();
+    for record in records {
+        let (Some(engine), Some(code), Judgement::Wrong, Part::Benign | Part::Peer) =
+            (record.engine, record.code, record.judgement, record.part)
+        else {
+            continue;
+        };
+        // The parser says where, which is another place in each statement.
+        let (message, _) = record
+            .message
+            .split_once(" at Line: ")
+            .unwrap_or((&record.message, ""));
+        let parts: Vec<&str> = message.split('`').collect();
+        // Every other part is a name.
+        let shape: Vec<&str> = parts.iter().step_by(2).copied().collect();
+        let shape = cut(&shape.join("`…`"), 100);
+        let key = (engine.name(), code, shape);
+        let reason = found.entry(key).or_default();
+        reason.count = reason.count.saturating_add(1);
+        if let Some(name) = parts.get(1) {
+            let count = reason.names.entry(*name).or_default();
+            *count = count.saturating_add(1);
+        }
+    }
+    if found.is_empty() {
+        return;
+    }
+    let mut found: Vec<_> = found.into_iter().collect();
+    found.sort_by_key(|(_, reason)| Reverse(reason.count));
+    let _ = writeln!(out, "\nhonest queries and peers' cases refused, by reason");
+    for ((engine, code, shape), Reason { count, names }) in found {
+        let _ = writeln!(out, "{count:>5} {engine:<9} {code}: {shape}");
+        let mut names: Vec<_> = names.into_iter().collect();
+        names.sort_by_key(|(_, count)| Reverse(*count));
+        let names: Vec<String> = names
+            .iter()
+            .take(EXAMPLES)
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect();
+        if !names.is_empty() {
+            let _ = writeln!(out, "                {}", cut(&names.join(", "), SHOWN));
         }
     }
     out.push('\n');

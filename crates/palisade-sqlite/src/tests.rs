@@ -83,9 +83,12 @@ impl Shop {
                 ("r", ""),
                 ("json_each", "value"),
             ]),
-            functions: BTreeSet::from([
-                "count", "like", "upper", "hex", "zeroblob", "sum", "char", "printf", "abs",
-            ]),
+            functions: BTreeSet::from(
+                [
+                    "count", "like", "upper", "hex", "zeroblob", "sum", "char", "printf", "abs",
+                ]
+                .map(str::to_owned),
+            ),
             limits: Limits::default(),
         }
     }
@@ -96,7 +99,7 @@ struct Query<'a> {
     sql: String,
     params: Vec<Value>,
     reads: BTreeSet<(String, String)>,
-    functions: BTreeSet<&'static str>,
+    functions: BTreeSet<String>,
     limits: Limits,
 }
 
@@ -401,6 +404,7 @@ fn one_instruction_does_not_outlast_the_deadline_by_much() {
             BTreeSet::from(["like", "glob", "instr", "replace", "trim", "rtrim", "unhex"])
                 .into_iter()
                 .filter(|name| call.to_lowercase().contains(name))
+                .map(str::to_owned)
                 .collect();
         query.params = vec![Value::text("a".repeat(length)), Value::text(pattern)];
         let start = Instant::now();
@@ -436,7 +440,7 @@ fn one_instruction_does_not_outlast_the_deadline_by_much() {
         format!("{{{}}}", fields.join(","))
     };
     let mut patch = shop.query("SELECT json_patch(?1, ?2)");
-    patch.functions = BTreeSet::from(["json_patch"]);
+    patch.functions = BTreeSet::from(["json_patch".to_owned()]);
     patch.params = vec![
         Value::text(object(3_000, 'a')),
         Value::text(object(3_000, 'b')),

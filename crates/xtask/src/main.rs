@@ -1,10 +1,15 @@
 //! Development tasks: `cargo xtask test` is everything that must pass before a change lands.
 
+mod apt;
 mod clients;
 mod eval;
+#[expect(dead_code, reason = "the test kit runs what is only found here")]
+#[path = "../../palisade-testkit/src/servers/find.rs"]
+mod find;
 mod functions;
 mod licences;
 mod run;
+mod servers;
 mod test;
 
 use std::process::ExitCode;
@@ -14,6 +19,8 @@ Usage: cargo xtask <TASK>
 
 Tasks:
   test            formatting, lints, licences, every test, and real MCP clients; installs what is missing
+  servers         finds or fetches the database servers of the tests: PostgreSQL, MariaDB, and where
+                  they can be had PostgreSQL 18 and MySQL 9
   bench           criterion benches, each beside its baseline, and their ratios
   fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
   eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more
@@ -27,6 +34,7 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let result = match args.next().as_deref() {
         Some("test") => test::all(),
+        Some("servers") => servers::all(),
         Some("bench") => run::cargo(&["bench", "--package", "palisade-benches"]),
         Some("fuzz") => test::fuzz(args.next().as_deref().unwrap_or("60")),
         Some("eval") => eval::run(args),

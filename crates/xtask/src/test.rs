@@ -5,9 +5,11 @@ use std::process::Command;
 use crate::{
     clients, licences,
     run::{Result, cargo, exists, root, run},
+    servers,
 };
 
-/// Formatting, lints, licences, tests, documentation tests, real clients.
+/// Formatting, lints, licences, real clients, tests, documentation tests, tests over second versions
+/// of the servers.
 pub(crate) fn all() -> Result {
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&[
@@ -19,10 +21,16 @@ pub(crate) fn all() -> Result {
         "warnings",
     ])?;
     licences::check()?;
+    servers::needed()?;
     // The binary is built first: tests and clients start it.
     cargo(&["build", "--workspace", "--bins"])?;
     clients::check(&root().join("target/debug/palisade"))?;
-    cargo(&["test", "--workspace"])
+    cargo(&["test", "--workspace"])?;
+    // Last, so that what was not run is the last thing said.
+    for note in servers::test_optional()? {
+        println!("\n{note}");
+    }
+    Ok(())
 }
 
 /// Every fuzz target for `seconds`.

@@ -7,15 +7,16 @@ use std::{
     process::ExitCode,
 };
 
-use palisade_testkit::servers::{MariaDbServer, PostgresServer, Server, ServerError};
+use palisade_testkit::servers::{MariaDbServer, MySqlServer, PostgresServer, Server, ServerError};
 
 fn main() -> ExitCode {
     let shared: fn() -> Result<&'static Server, ServerError> =
         match std::env::args().nth(1).as_deref() {
             Some("postgres") => || PostgresServer::shared().map(|server| &**server),
             Some("mariadb") => || MariaDbServer::shared().map(|server| &**server),
+            Some("mysql") => || MySqlServer::shared().map(|server| &**server),
             Some(_) | None => {
-                eprintln!("usage: test-server postgres|mariadb");
+                eprintln!("usage: test-server postgres|mariadb|mysql");
                 return ExitCode::from(2);
             }
         };

@@ -10,10 +10,14 @@ use std::{
 /// A kind of server that tests can start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// PostgreSQL 15 or later.
+    /// PostgreSQL 15 or later, of the machine.
     Postgres,
-    /// MariaDB 10.11 or later.
+    /// MariaDB 10.11 or later, of the machine.
     MariaDb,
+    /// PostgreSQL 18, unpacked.
+    SecondPostgres,
+    /// MySQL 9, unpacked.
+    MySql,
 }
 
 /// The programs of one server.
@@ -27,74 +31,100 @@ pub(crate) struct Programs {
     pub(crate) client: PathBuf,
     /// Where they were unpacked, if they are not installed.
     pub(crate) unpacked: Option<PathBuf>,
+    /// Where they find the libraries they were unpacked with, unless they know.
+    libraries: Option<PathBuf>,
     /// What the server says to `--version`, without the program's name.
     pub(crate) version: String,
 }
 
 impl Kind {
-    /// Product and lowest version.
+    /// Product and version.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Postgres => "PostgreSQL 15 or later",
             Self::MariaDb => "MariaDB 10.11 or later",
+            Self::SecondPostgres => "PostgreSQL 18",
+            Self::MySql => "MySQL 9",
         }
     }
 
-    /// What installs it on Debian and its kin, by hand.
+    /// What makes it be there.
     pub(crate) fn command(self) -> &'static str {
         match self {
             Self::Postgres => "apt-get install postgresql",
             Self::MariaDb => "apt-get install mariadb-server-core mariadb-client-core",
+            Self::SecondPostgres | Self::MySql => "cargo xtask servers",
         }
+    }
+
+    /// Where its packages are unpacked.
+    pub(crate) fn unpacked(self) -> PathBuf {
+        tools().join(match self {
+            Self::Postgres => "postgresql",
+            Self::MariaDb => "mariadb",
+            Self::SecondPostgres => "postgresql-18",
+            Self::MySql => "mysql-9",
+        })
     }
 
     fn server(self) -> &'static str {
         match self {
-            Self::Postgres => "postgres",
+            Self::Postgres | Self::SecondPostgres => "postgres",
             Self::MariaDb => "mariadbd",
+            Self::MySql => "mysqld",
         }
     }
 
     fn initialise(self) -> &'static str {
         match self {
-            Self::Postgres => "initdb",
+            Self::Postgres | Self::SecondPostgres => "initdb",
             Self::MariaDb => "mariadb-install-db",
+            Self::MySql => "mysqld",
         }
     }
 
     fn client(self) -> &'static str {
         match self {
-            Self::Postgres => "psql",
+            Self::Postgres | Self::SecondPostgres => "psql",
             Self::MariaDb => "mariadb",
+            Self::MySql => "mysql",
         }
     }
 
     fn accepts(self, version: &str) -> bool {
-        let lowest = match self {
-            Self::Postgres => (15, 0),
-            Self::MariaDb => (10, 11),
+        let Some(number) = number(version) else {
+            return false;
         };
-        let own = match self {
-            Self::Postgres => version.contains("PostgreSQL"),
-            Self::MariaDb => version.contains("MariaDB"),
-        };
-        own && number(version).is_some_and(|number| number >= lowest)
+        match self {
+            Self::Postgres => version.contains("PostgreSQL") && number >= (15, 0),
+            Self::SecondPostgres => version.contains("PostgreSQL") && number.0 == 18,
+            Self::MariaDb => version.contains("MariaDB") && number >= (10, 11),
+            Self::MySql => !version.contains("MariaDB") && number.0 == 9,
+        }
     }
 
     /// The programs, from PATH, then from where Debian installs them, then from where xtask unpacks
-    /// them. All three programs and a version that is new enough, or it is not there.
+    /// them; second versions only from there. All programs and the right version, or it is not
+    /// there.
     pub(crate) fn find(self) -> Option<Programs> {
-        let path = env::var_os("PATH").unwrap_or_default();
-        let path: Vec<PathBuf> = env::split_paths(&path).collect();
-        let unpacked = unpacked();
-        path.iter()
-            .map(|folder| (folder.clone(), None))
-            .chain(folders(Path::new("/")).map(|folder| (folder, None)))
-            .chain(folders(&unpacked).map(|folder| (folder, Some(unpacked.clone()))))
-            .find_map(|(folder, unpacked)| self.at(&folder, &path, unpacked))
+        let unpacked = self.unpacked();
+        let installed = || {
+            let path = env::var_os("PATH").unwrap_or_default();
+            let path: Vec<PathBuf> = env::split_paths(&path).collect();
+            path.iter()
+                .cloned()
+                .chain(folders(Path::new("/")))
+                .find_map(|folder| self.at(&folder, &path, None))
+        };
+        let fetched =
+            || folders(&unpacked).find_map(|folder| self.at(&folder, &[], Some(&unpacked)));
+        match self {
+            Self::Postgres | Self::MariaDb => installed().or_else(fetched),
+            Self::SecondPostgres | Self::MySql => fetched(),
+        }
     }
 
-    fn at(self, folder: &Path, path: &[PathBuf], unpacked: Option<PathBuf>) -> Option<Programs> {
+    fn at(self, folder: &Path, path: &[PathBuf], unpacked: Option<&Path>) -> Option<Programs> {
         // A link in /usr/local/bin leads to where the rest is.
         let server = fs::canonicalize(folder.join(self.server())).ok()?;
         let beside = server.parent()?.to_path_buf();
@@ -107,9 +137,19 @@ impl Kind {
                 .map(|folder| folder.join(name))
                 .find(|file| file.is_file())
         };
-        let initialise = other(self.initialise())?;
-        let client = other(self.client())?;
-        let output = with_libraries(Command::new(&server), unpacked.as_deref())
+        let mut programs = Programs {
+            initialise: other(self.initialise())?,
+            client: other(self.client())?,
+            server,
+            unpacked: unpacked.map(Path::to_path_buf),
+            libraries: match self {
+                Self::Postgres | Self::MariaDb => unpacked.map(libraries),
+                Self::SecondPostgres | Self::MySql => None,
+            },
+            version: String::new(),
+        };
+        let output = programs
+            .command(&programs.server)
             .arg("--version")
             .stdin(Stdio::null())
             .stderr(Stdio::null())
@@ -117,14 +157,11 @@ impl Kind {
             .ok()?;
         // `postgres (PostgreSQL) 15.18`, `/usr/sbin/mariadbd  Ver 10.11.19-MariaDB`.
         let text = String::from_utf8_lossy(&output.stdout);
-        let version = text.split_once(' ')?.1.trim().to_owned();
-        (output.status.success() && self.accepts(&version)).then_some(Programs {
-            server,
-            initialise,
-            client,
-            unpacked,
-            version,
-        })
+        text.split_once(' ')?
+            .1
+            .trim()
+            .clone_into(&mut programs.version);
+        (output.status.success() && self.accepts(&programs.version)).then_some(programs)
     }
 }
 
@@ -132,7 +169,10 @@ impl Programs {
     /// A command that finds the libraries it was unpacked with, and no settings of the person who
     /// runs the tests.
     pub(crate) fn command(&self, program: &Path) -> Command {
-        let mut command = with_libraries(Command::new(program), self.unpacked.as_deref());
+        let mut command = Command::new(program);
+        if let Some(libraries) = &self.libraries {
+            command.env("LD_LIBRARY_PATH", libraries);
+        }
         for (name, _) in env::vars_os() {
             let text = name.to_string_lossy();
             if text.starts_with("PG") || text.starts_with("MYSQL_") || text.starts_with("MARIADB_")
@@ -151,9 +191,10 @@ pub(crate) fn tools() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).join("target/tools")
 }
 
-/// Where Debian's packages are unpacked for an ordinary user.
-pub(crate) fn unpacked() -> PathBuf {
-    tools().join("debian")
+/// Where the libraries of packages unpacked into `root` are.
+pub(crate) fn libraries(root: &Path) -> PathBuf {
+    // Debian's name of this machine, where it is Rust's with another end.
+    root.join(format!("usr/lib/{}-linux-gnu", env::consts::ARCH))
 }
 
 /// Where Debian puts servers under `root`: PostgreSQL's newest version first.
@@ -171,17 +212,6 @@ fn folders(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let others = ["usr/sbin", "usr/bin", "usr/local/sbin", "usr/local/bin"];
     let others = others.map(|folder| root.join(folder));
     versions.into_iter().map(|(_, path)| path).chain(others)
-}
-
-fn with_libraries(mut command: Command, unpacked: Option<&Path>) -> Command {
-    if let Some(root) = unpacked {
-        let lib = root.join("usr/lib");
-        let triplet = format!("{}-linux-gnu", env::consts::ARCH);
-        if let Ok(joined) = env::join_paths([lib.join(triplet), lib]) {
-            command.env("LD_LIBRARY_PATH", joined);
-        }
-    }
-    command
 }
 
 /// The first `number.number` in a text: `(15, 18)` of `postgres (PostgreSQL) 15.18`.

@@ -17,7 +17,12 @@
 //! ```
 //!
 //! The programs are those of the machine or what `cargo xtask test` fetched; a test that cannot have
-//! its server fails. Nobody needs a password: these servers hold nothing, live for seconds and
+//! its server fails. PostgreSQL 18 and MySQL 9 cannot be had everywhere: a test over them has
+//! `postgres_18` or `mysql_9` in its name and `#[ignore = "needs MySQL 9: cargo xtask test runs it"]`
+//! or the like. Plain `cargo test` counts it as ignored; `cargo xtask test` runs it where the server
+//! can be had, and prints `NOT RUN` where it cannot.
+//!
+//! Nobody needs a password: these servers hold nothing, live for seconds and
 //! listen on this machine only.
 
 mod account;
@@ -31,6 +36,7 @@ mod template;
 
 use std::{ops::Deref, sync::OnceLock};
 
+use self::find::Kind;
 pub use self::{
     error::ServerError,
     server::{Loaded, Script, Server},
@@ -50,7 +56,15 @@ impl PostgresServer {
     /// # Errors
     /// If PostgreSQL is not installed or does not start.
     pub fn start() -> Result<Self, ServerError> {
-        Server::start(postgres::installed()?).map(Self)
+        Server::start(postgres::engine(Kind::Postgres)?).map(Self)
+    }
+
+    /// Starts PostgreSQL 18, which is optional: see [the module](self).
+    ///
+    /// # Errors
+    /// If it was not fetched or does not start.
+    pub fn start_second() -> Result<Self, ServerError> {
+        Server::start(postgres::engine(Kind::SecondPostgres)?).map(Self)
     }
 
     /// The server that all tests of this binary share; it ends with the process.
@@ -63,6 +77,41 @@ impl PostgresServer {
             .get_or_init(Self::start)
             .as_ref()
             .map_err(Clone::clone)
+    }
+}
+
+/// MySQL 9, which is optional: see [the module](self). No binary log, X protocol or performance
+/// schema, utf8mb4, `LOAD DATA LOCAL` off.
+#[derive(Debug)]
+pub struct MySqlServer(Server);
+
+impl MySqlServer {
+    /// Starts a server of its own.
+    ///
+    /// # Errors
+    /// If MySQL was not fetched or does not start.
+    pub fn start() -> Result<Self, ServerError> {
+        Server::start(mysql::mysql()?).map(Self)
+    }
+
+    /// The server that all tests of this binary share; it ends with the process.
+    ///
+    /// # Errors
+    /// As [`MySqlServer::start`]; the first failure is remembered.
+    pub fn shared() -> Result<&'static Self, ServerError> {
+        static SERVER: OnceLock<Result<MySqlServer, ServerError>> = OnceLock::new();
+        SERVER
+            .get_or_init(Self::start)
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+}
+
+impl Deref for MySqlServer {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.0
     }
 }
 

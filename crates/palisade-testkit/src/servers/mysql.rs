@@ -1,4 +1,4 @@
-//! MariaDB.
+//! MariaDB and MySQL.
 
 use std::process::Command;
 
@@ -9,11 +9,19 @@ use super::{
     server::{Engine, Home, OnError},
 };
 
-/// The MariaDB of this machine, or the one unpacked under the target folder.
+/// The MariaDB of this machine or, where it has none, the one that xtask unpacked.
 pub(super) fn mariadb() -> Result<Box<dyn Engine>, ServerError> {
-    let kind = Kind::MariaDb;
+    engine(Kind::MariaDb, Product::MariaDb)
+}
+
+/// The MySQL that xtask unpacked.
+pub(super) fn mysql() -> Result<Box<dyn Engine>, ServerError> {
+    engine(Kind::MySql, Product::MySql)
+}
+
+fn engine(kind: Kind, product: Product) -> Result<Box<dyn Engine>, ServerError> {
     match kind.find() {
-        Some(programs) => Ok(Box::new(MariaDb { programs })),
+        Some(programs) => Ok(Box::new(MySqlKin { programs, product })),
         None => Err(ServerError::Missing {
             name: kind.name(),
             command: kind.command(),
@@ -21,12 +29,37 @@ pub(super) fn mariadb() -> Result<Box<dyn Engine>, ServerError> {
     }
 }
 
-#[derive(Debug)]
-struct MariaDb {
-    programs: Programs,
+#[derive(Debug, Clone, Copy)]
+enum Product {
+    MariaDb,
+    MySql,
 }
 
-impl Engine for MariaDb {
+#[derive(Debug)]
+struct MySqlKin {
+    programs: Programs,
+    product: Product,
+}
+
+impl MySqlKin {
+    /// Where the files are that the server reads at start, if it was unpacked.
+    fn share(&self, command: &mut Command) {
+        let Some(root) = &self.programs.unpacked else {
+            return;
+        };
+        let usr = root.join("usr");
+        command
+            .arg(option("basedir", &usr))
+            .arg(option("lc-messages-dir", &usr.join("share/mysql")))
+            .arg(option(
+                "character-sets-dir",
+                &usr.join("share/mysql/charsets"),
+            ))
+            .arg(option("plugin-dir", &usr.join("lib/mysql/plugin")));
+    }
+}
+
+impl Engine for MySqlKin {
     fn version(&self) -> &str {
         &self.programs.version
     }
@@ -35,14 +68,34 @@ impl Engine for MariaDb {
         &["mysql"]
     }
 
+    fn script(&self) -> Option<&'static str> {
+        match self.product {
+            // Its superuser may come from 127.0.0.1 without more.
+            Product::MariaDb => None,
+            Product::MySql => Some(
+                "CREATE USER root@'127.0.0.1';\n\
+                 GRANT ALL ON *.* TO root@'127.0.0.1' WITH GRANT OPTION;\n",
+            ),
+        }
+    }
+
     fn initialise(&self, home: &Home) -> Command {
         let mut command = self.programs.command(&self.programs.initialise);
         command
             .arg("--no-defaults")
-            .arg(option("datadir", &home.data()))
-            .args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
-        if let Some(root) = &self.programs.unpacked {
-            command.arg(option("basedir", &root.join("usr")));
+            .arg(option("datadir", &home.data()));
+        match (self.product, &self.programs.unpacked) {
+            (Product::MariaDb, unpacked) => {
+                command.args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
+                if let Some(root) = unpacked {
+                    command.arg(option("basedir", &root.join("usr")));
+                }
+            }
+            (Product::MySql, _) => {
+                command.arg("--initialize-insecure");
+                command.arg(option("init-file", &home.script()));
+                self.share(&mut command);
+            }
         }
         command
     }
@@ -65,15 +118,15 @@ impl Engine for MariaDb {
                 "--character-set-server=utf8mb4",
                 "--collation-server=utf8mb4_general_ci",
             ]);
-        if let Some(root) = &self.programs.unpacked {
-            command
-                .arg(option("basedir", &root.join("usr")))
-                .arg(option("lc-messages-dir", &root.join("usr/share/mysql")))
-                .arg(option(
-                    "character-sets-dir",
-                    &root.join("usr/share/mysql/charsets"),
-                ));
+        match self.product {
+            Product::MariaDb => {}
+            Product::MySql => {
+                command.args(["--mysqlx=OFF", "--performance-schema=OFF"]);
+                // The default is a folder that only a package's installation makes.
+                command.arg("--secure-file-priv=NULL");
+            }
         }
+        self.share(&mut command);
         command
     }
 

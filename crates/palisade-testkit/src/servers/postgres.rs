@@ -9,9 +9,8 @@ use super::{
     server::{Engine, Home, OnError},
 };
 
-/// The PostgreSQL of this machine, or the one unpacked under the target folder.
-pub(super) fn installed() -> Result<Box<dyn Engine>, ServerError> {
-    let kind = Kind::Postgres;
+/// The PostgreSQL of this machine or, where it has none, one that xtask unpacked; or the second one.
+pub(super) fn engine(kind: Kind) -> Result<Box<dyn Engine>, ServerError> {
     match kind.find() {
         Some(programs) => Ok(Box::new(Postgres { programs })),
         None => Err(ServerError::Missing {
@@ -33,6 +32,10 @@ impl Engine for Postgres {
 
     fn accounts(&self) -> &'static [&'static str] {
         &["postgres"]
+    }
+
+    fn script(&self) -> Option<&'static str> {
+        None
     }
 
     fn initialise(&self, home: &Home) -> Command {

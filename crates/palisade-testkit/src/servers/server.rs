@@ -38,6 +38,9 @@ pub(super) trait Engine: Debug + Send + Sync {
     /// Accounts to run as, in order of preference, when the tests run as root.
     fn accounts(&self) -> &'static [&'static str];
 
+    /// Statements for [`Engine::initialise`] to run, written to [`Home::script`].
+    fn script(&self) -> Option<&'static str>;
+
     /// Makes a data folder in `home/data`.
     fn initialise(&self, home: &Home) -> Command;
 
@@ -91,6 +94,10 @@ impl Home {
 
     pub(super) fn data(&self) -> PathBuf {
         self.path().join("data")
+    }
+
+    pub(super) fn script(&self) -> PathBuf {
+        self.path().join("init.sql")
     }
 
     fn log_path(&self) -> PathBuf {
@@ -264,6 +271,13 @@ impl Server {
         Ok(name)
     }
 
+    /// The command-line client as `user`, reading statements from standard input and stopping at the
+    /// first error: for what should still run while the test looks on.
+    #[must_use]
+    pub fn client(&self, user: &str, database: &str) -> Command {
+        self.engine.client(self.port, user, database, OnError::Stop)
+    }
+
     /// Runs every statement of a script through the command-line client, going on after errors: it
     /// may hold COPY with its data, and statements that only some versions know.
     ///
@@ -340,6 +354,10 @@ fn prepare(engine: &dyn Engine, account: Account) -> Result<Home, ServerError> {
     let template = Template::new(engine.version(), account.uid());
     if template.copy_to(&home.data())? {
         return Ok(home);
+    }
+    if let Some(script) = engine.script() {
+        fs::write(home.script(), script)
+            .map_err(|why| ServerError::system("write", &home.script(), &why))?;
     }
     let mut command = engine.initialise(&home);
     account.apply(&mut command);

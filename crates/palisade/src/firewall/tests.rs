@@ -29,7 +29,9 @@ fn relation(name: &str, columns: Vec<ColumnDef>, definition: Option<&str>) -> Re
     RelationDef {
         schema: "main".to_owned(),
         name: name.to_owned(),
-        kind: if definition.is_some() {
+        kind: if name.ends_with("_now") {
+            RelationKind::Materialized
+        } else if definition.is_some() {
             RelationKind::View
         } else {
             RelationKind::Table
@@ -76,6 +78,21 @@ fn firewall() -> Firewall {
             Some("SELECT id, name AS n, ssn AS s FROM users"),
         ))
         .relation(relation(
+            "directory_now",
+            vec![id(), text("n"), text("s")],
+            Some("SELECT id, name AS n, ssn AS s FROM users"),
+        ))
+        .relation(relation(
+            "totals_now",
+            vec![id(), int("total")],
+            Some("SELECT id, total FROM Orders"),
+        ))
+        .relation(relation(
+            "both",
+            vec![id(), text("n"), int("total")],
+            Some("SELECT d.id, d.n, t.total FROM directory_now d JOIN totals_now t ON t.id = d.id"),
+        ))
+        .relation(relation(
             "leak",
             vec![text("secret")],
             Some("SELECT secret FROM secrets"),
@@ -87,6 +104,8 @@ permit(principal, action, resource) unless { resource is Table && resource == Ta
 @mask("last(4)")
 forbid(principal, action == Action::"read_plain", resource == Column::"main.users.ssn");
 forbid(principal, action in Action::"read", resource == Column::"main.users.password");
+forbid(principal, action == Action::"read_plain", resource == Column::"main.totals_now.id")
+when { principal == Agent::"masked" };
 @id("tenant")
 forbid(principal, action == Action::"see", resource is row::main::users)
 unless { resource has tenant_id && resource.tenant_id == 1 };
@@ -202,4 +221,33 @@ fn the_trace_is_of_the_decision() {
         .collect();
     assert_eq!(levels, [("id", "plain"), ("ssn", "mask last(4)")]);
     assert!(trace.policies.contains(&"tenant".to_owned()));
+}
+
+#[test]
+fn materialised_views_stay_or_are_refused() {
+    check(
+        "SELECT total FROM totals_now",
+        "SELECT total FROM \"main\".\"totals_now\" LIMIT 1001",
+    );
+    assert_eq!(
+        outcome("SELECT n FROM directory_now"),
+        "obligation.inapplicable: the materialised view `directory_now` holds rows from before the \
+         masks and filters that policy demands [materialised view `main.directory_now`]"
+    );
+    assert_eq!(
+        outcome("SELECT n FROM both"),
+        "obligation.inapplicable: a materialised view below a view holds rows from before the masks \
+         and filters that policy demands [materialised view `main.directory_now`]"
+    );
+    // Its own obligations stand around it, not around its definition.
+    let session = Session::new(Principal::new("Agent", "masked"));
+    let Ok(Decision::Allow(statement)) =
+        firewall().check("SELECT id, total FROM totals_now", &Params::None, &session)
+    else {
+        panic!("refused")
+    };
+    assert_eq!(
+        statement.sql(),
+        "SELECT id, total FROM (SELECT NULL AS \"id\", \"total\" FROM \"main\".\"totals_now\") AS \"totals_now\" LIMIT 1001"
+    );
 }

@@ -7,7 +7,7 @@ use crate::{
     code::Code,
     policy::{
         Permit,
-        obligation::{ColumnLevel, Mask, RowFilter},
+        obligation::{ColumnLevel, RowFilter},
     },
     rejection::Rejection,
     resolve::ResolvedStatement,
@@ -160,9 +160,7 @@ impl Trace {
 fn level(level: &ColumnLevel) -> String {
     match level {
         ColumnLevel::Plain => "plain".to_owned(),
-        ColumnLevel::Masked(Mask::Null) => "mask null".to_owned(),
-        ColumnLevel::Masked(Mask::Fixed(text)) => format!("mask fixed({text})"),
-        ColumnLevel::Masked(Mask::Last(n)) => format!("mask last({})", n.0),
+        ColumnLevel::Masked(mask) => format!("mask {mask}"),
         ColumnLevel::Hidden => "hidden".to_owned(),
     }
 }

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use cedar_policy::{Effect, Policy};
 
 use super::{
-    obligation::Mask,
+    obligation::{DatePart, HashDomain, HashMask, Mask},
     problem::{PolicyProblem, probably},
     schema::Action,
     slice::covers,
@@ -61,7 +61,8 @@ pub(super) fn read(
 
 const KNOWN: &[&str] = &["id", "mask", "max_rows", "message"];
 
-const MASK_FORMS: &str = r#"write `@mask("null")`, `@mask("last(4)")` or `@mask("fixed(***)")`"#;
+const MASK_FORMS: &str = "the masks are `null`, `fixed(***)`, `last(4)`, `first(4)`, `email`, `hash`, `hash(domain)`, \
+     `date(month)` (or `year`, `day`, `hour`) and `bucket(100)`";
 
 /// Why an annotation is not accepted.
 struct Refused {
@@ -121,15 +122,35 @@ fn mask(policy: &Policy, value: &str) -> Result<Mask, Refused> {
 
 fn parse_mask(value: &str) -> Option<Mask> {
     let value = value.trim();
-    if value == "null" {
-        return Some(Mask::Null);
+    let hash = |domain| Mask::Hash(HashMask { domain, key: None });
+    match value {
+        "null" => return Some(Mask::Null),
+        "email" => return Some(Mask::Email),
+        "hash" => return Some(hash(HashDomain::Column)),
+        _ => {}
     }
     let (name, rest) = value.split_once('(')?;
     let argument = rest.strip_suffix(')')?;
+    let count = || argument.trim().parse().ok().filter(|n: &u16| *n > 0);
     match name.trim() {
-        "last" => {
-            let n: u16 = argument.trim().parse().ok()?;
-            (n > 0).then_some(Mask::Last(Reverse(n)))
+        "last" => Some(Mask::Last(Reverse(count()?))),
+        "first" => Some(Mask::First(Reverse(count()?))),
+        "date" => DatePart::ALL
+            .into_iter()
+            .find(|part| part.name() == argument.trim())
+            .map(Mask::Date),
+        "bucket" => {
+            let width: u32 = argument.trim().parse().ok()?;
+            // A width of 1 would show whole numbers as they are.
+            (width > 1).then_some(Mask::Bucket(width))
+        }
+        "hash" => {
+            let domain = argument.trim();
+            let is_word = !domain.is_empty()
+                && domain
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+            is_word.then(|| hash(HashDomain::Named(domain.to_owned())))
         }
         "fixed" => {
             let text = match argument.strip_prefix('"') {
@@ -216,6 +237,16 @@ mod tests {
             Some(Mask::Fixed("***".to_owned()))
         );
         assert_eq!(mask_of("fixed(***)"), Some(Mask::Fixed("***".to_owned())));
+        for written in [
+            "first(3)",
+            "email",
+            "hash",
+            "hash(people)",
+            "date(month)",
+            "bucket(500)",
+        ] {
+            assert_eq!(mask_of(written).unwrap().to_string(), written);
+        }
     }
 
     #[test]
@@ -227,7 +258,13 @@ mod tests {
             "last(-1)",
             "last(x)",
             "last(70000)",
-            "hash",
+            "hash()",
+            "hash(a b)",
+            "email(x)",
+            "date(week)",
+            "bucket(1)",
+            "bucket(-5)",
+            "first(0)",
             "fixed(\\\"a)",
         ] {
             let text = format!(

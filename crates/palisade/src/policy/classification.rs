@@ -1,12 +1,15 @@
 //! Classification: which tags columns and tables carry, by exact name or by pattern, and how tags
-//! follow the data into views and generated columns.
+//! follow the data into views, generated columns, parents and children.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::problem::{PolicyProblem, Source, probably};
+use super::{
+    inherit,
+    problem::{PolicyProblem, Source, probably},
+};
 use crate::{
     catalog::{Catalog, ColumnId, Relation, RelationId},
     dialect::Dialect,
@@ -87,11 +90,15 @@ pub(super) fn classify(
         }
         unclassified = document.unclassified.map(|u| u.tags).unwrap_or_default();
     }
+    let same = inherit::same_columns(catalog);
     for relation in catalog.relations() {
         for (id, _) in relation.column_ids() {
             // What is computed from other columns is classified by them.
             let computed = flow.0.get(&id).is_some_and(|from| !from.is_empty());
-            if !matched.contains(&id) && !computed && !unclassified.is_empty() {
+            let matched = reachable(id, |id| same.get(&id).into_iter().flatten().copied())
+                .iter()
+                .any(|id| matched.contains(id));
+            if !matched && !computed && !unclassified.is_empty() {
                 tags.columns
                     .entry(id)
                     .or_default()
@@ -99,7 +106,7 @@ pub(super) fn classify(
             }
         }
     }
-    tags.columns = flowed(catalog, &tags.columns, flow);
+    tags.columns = flowed(catalog, &tags.columns, flow, &same);
     tags
 }
 
@@ -306,27 +313,42 @@ fn glob(pattern: &str, text: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Each column's tags with those of everything it is computed from.
+/// Each column's tags with those of everything it is computed from, and of the columns that hold the
+/// same data in parents and children.
 fn flowed(
     catalog: &Catalog,
     own: &BTreeMap<ColumnId, BTreeSet<String>>,
     flow: &ColumnFlow,
+    same: &HashMap<ColumnId, Vec<ColumnId>>,
 ) -> BTreeMap<ColumnId, BTreeSet<String>> {
     let mut out = BTreeMap::new();
     for (start, _) in catalog.relations().iter().flat_map(Relation::column_ids) {
-        let mut tags = BTreeSet::new();
-        let mut seen = BTreeSet::from([start]);
-        let mut pending = vec![start];
-        while let Some(id) = pending.pop() {
-            tags.extend(own.get(&id).into_iter().flatten().cloned());
-            let from = flow.0.get(&id).into_iter().flatten().copied();
-            pending.extend(from.filter(|next| seen.insert(*next)));
-        }
+        let from = reachable(start, |id| {
+            let computed = flow.0.get(&id).into_iter().flatten().copied();
+            computed.chain(same.get(&id).into_iter().flatten().copied())
+        });
+        let tags: BTreeSet<String> = from
+            .iter()
+            .flat_map(|id| own.get(id).into_iter().flatten().cloned())
+            .collect();
         if !tags.is_empty() {
             out.insert(start, tags);
         }
     }
     out
+}
+
+/// Everything that steps lead to, the start included.
+fn reachable<I>(start: ColumnId, next: impl Fn(ColumnId) -> I) -> BTreeSet<ColumnId>
+where
+    I: Iterator<Item = ColumnId>,
+{
+    let mut seen = BTreeSet::from([start]);
+    let mut pending = vec![start];
+    while let Some(id) = pending.pop() {
+        pending.extend(next(id).filter(|next| seen.insert(*next)));
+    }
+    seen
 }
 
 #[cfg(test)]

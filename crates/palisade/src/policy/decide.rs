@@ -1,6 +1,8 @@
 //! One question to Cedar, answered so that a policy that fails to evaluate denies.
 
-use cedar_policy::{Authorizer, Context, Decision, EntityUid, Request, RestrictedExpression};
+use cedar_policy::{
+    Authorizer, Context, Decision, Entities, EntityUid, Request, RestrictedExpression,
+};
 
 use super::{load::Loaded, schema::Action, store::Store};
 use crate::{code::Code, rejection::Rejection, session::Transport};
@@ -64,6 +66,20 @@ pub(super) fn decide(
     action: Action,
     resource: EntityUid,
 ) -> Result<Verdict, Failure> {
+    decide_among(loaded, subject, action, resource, &subject.store.entities)
+}
+
+/// As [`decide`], where `entities` exist.
+///
+/// # Errors
+/// As [`decide`].
+pub(super) fn decide_among(
+    loaded: &Loaded,
+    subject: &Subject,
+    action: Action,
+    resource: EntityUid,
+    entities: &Entities,
+) -> Result<Verdict, Failure> {
     let policies = loaded
         .policies
         .of(action)
@@ -76,7 +92,7 @@ pub(super) fn decide(
         Some(&loaded.schema),
     )
     .map_err(Failure::new)?;
-    let response = Authorizer::new().is_authorized(&request, policies, &subject.store.entities);
+    let response = Authorizer::new().is_authorized(&request, policies, entities);
     let mut failed: Vec<(String, String)> = response
         .diagnostics()
         .errors()

@@ -8,11 +8,12 @@ use cedar_policy::{Effect, EntityUid};
 use super::{
     decide::{Subject, context, decide},
     load::{Loaded, Origins},
-    obligation::RowFilter,
+    obligation::{Mask, RowFilter},
     problem::{PolicyProblem, Source},
     rows::rows,
     schema::{self, Action},
     store,
+    view::unfit_masks,
 };
 use crate::session::Transport;
 
@@ -28,6 +29,10 @@ pub(super) fn check(
     let context_matters = origins
         .values()
         .any(|origin| origin.text().contains("context"));
+    let typed_masks = loaded
+        .annotations
+        .values()
+        .any(|annotations| !matches!(annotations.mask, None | Some(Mask::Null | Mask::Fixed(_))));
     for subject in subjects(loaded, context_matters) {
         for relation in loaded
             .catalog
@@ -38,6 +43,14 @@ pub(super) fn check(
             let Some(table) = store::uid("Table", &relation.uid) else {
                 continue;
             };
+            if typed_masks {
+                // Where a policy fails, the rows below fail alike or nothing is shown.
+                for (id, mask, column) in
+                    unfit_masks(loaded, &subject, relation).unwrap_or_default()
+                {
+                    findings.unfit.entry(id).or_insert((mask, column));
+                }
+            }
             match rows(loaded, &subject, relation) {
                 Ok(rows) => {
                     for (id, effect, why) in rows.untranslatable {
@@ -72,6 +85,8 @@ pub(super) fn check(
 struct Findings {
     /// By policy and whether it forbids: the condition and a relation.
     untranslatable: BTreeMap<(String, bool), (String, String)>,
+    /// By policy: its mask and a column whose type does not take it.
+    unfit: BTreeMap<String, (Mask, String)>,
     /// By policy: a principal for whom it fails.
     failing: BTreeMap<String, String>,
     /// By relation: whether anybody sees a row, and the policies that let it be selected.
@@ -98,6 +113,14 @@ impl Findings {
             } else {
                 warnings.push(problem)
             }
+        }
+        for (id, (mask, column)) in self.unfit {
+            let message =
+                format!("`{mask}` is no mask for `{column}`: its type has no such values");
+            problems.push(match origins.get(&id) {
+                Some(origin) => origin.at_annotation("mask", message),
+                None => place(&id, message),
+            });
         }
         for (id, principal) in self.failing {
             warnings.push(place(

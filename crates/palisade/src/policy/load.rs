@@ -14,14 +14,17 @@ use super::{
     ColumnFlow, PolicyErrors, PolicyProblem, PolicySources,
     annotation::{self, Annotations},
     classification::{self, Tags},
+    inherit::Inheritance,
     lint, literals,
+    masks::{HashSecret, SECRET_BYTES},
+    obligation::Mask,
     problem::Source,
     schema::{self, DEFAULT_PRINCIPALS},
     slice::Slices,
     source::{self, Located, Origin},
     store::{self, Store},
 };
-use crate::{catalog::Catalog, digest::sha256_hex};
+use crate::{catalog::Catalog, dialect::Dialect, digest::sha256_hex};
 
 pub(super) const PRINCIPALS_FILE: &str = "principals.cedarschema";
 pub(super) const ENTITIES_FILE: &str = "entities.json";
@@ -37,11 +40,19 @@ pub(super) struct Loaded {
     /// The resources that permits name by `resource == …`, by policy id.
     pub(super) named: HashMap<String, EntityUid>,
     pub(super) tags: Tags,
+    /// Who inherits from whom.
+    pub(super) inheritance: Inheritance,
+    /// From which the keys of hash masks are derived.
+    pub(super) hash_secret: Option<HashSecret>,
     /// Which columns others are computed from.
     pub(super) flow: ColumnFlow,
     pub(super) store: Store,
     /// Columns that a policy names, which therefore are decided one by one.
     pub(super) named_columns: BTreeSet<String>,
+    /// Tables that a policy names.
+    pub(super) named_tables: BTreeSet<String>,
+    /// Whether entities' attributes may name tables.
+    pub(super) tables_in_attributes: bool,
     /// Whether entities' attributes may name columns: then every column is decided by itself.
     pub(super) columns_in_attributes: bool,
     pub(super) version: String,
@@ -62,6 +73,7 @@ pub(super) fn load(
 ) -> Result<Loaded, PolicyErrors> {
     let mut problems = Vec::new();
     let (located, annotations) = policies(sources, &mut problems);
+    hashes(sources, catalog, &located, &annotations, &mut problems);
     let principals = Source {
         name: PRINCIPALS_FILE,
         text: sources
@@ -113,8 +125,12 @@ pub(super) fn load(
         named: named_resources(&located),
         tags,
         store,
-        named_columns: named_columns(&located),
+        named_columns: named(&located, "Column"),
+        named_tables: named(&located, "Table"),
+        tables_in_attributes: principals.text.contains("Table"),
         columns_in_attributes: principals.text.contains("Column"),
+        inheritance: Inheritance::new(catalog),
+        hash_secret: sources.hash_secret.clone(),
         flow: flow.clone(),
         version: version(sources, catalog, flow),
         warnings,
@@ -171,6 +187,34 @@ fn policies<'a>(
         }
     }
     (located, annotations)
+}
+
+/// Whether hash masks can be made.
+fn hashes(
+    sources: &PolicySources,
+    catalog: &Catalog,
+    located: &[Located<'_>],
+    annotations: &HashMap<String, Annotations>,
+    problems: &mut Vec<PolicyProblem>,
+) {
+    let problem = match (catalog.dialect(), &sources.hash_secret) {
+        (Dialect::Sqlite, _) => "SQLite has no function for `hash` masks".to_owned(),
+        (Dialect::Postgres | Dialect::Mysql, None) => {
+            "a `hash` mask needs the server's secret, and none is configured".to_owned()
+        }
+        (Dialect::Postgres | Dialect::Mysql, Some(secret)) if !secret.is_long_enough() => {
+            format!("the server's secret must have at least {SECRET_BYTES} bytes")
+        }
+        (Dialect::Postgres | Dialect::Mysql, Some(_)) => return,
+    };
+    for Located { policy, origin } in located {
+        let mask = annotations
+            .get(policy.id().as_ref() as &str)
+            .and_then(|annotations| annotations.mask.as_ref());
+        if matches!(mask, Some(Mask::Hash(_))) {
+            problems.push(origin.at_annotation("mask", problem.clone()));
+        }
+    }
 }
 
 /// The operator's types and the catalog's, as one schema.
@@ -290,11 +334,12 @@ fn named_resources(located: &[Located<'_>]) -> HashMap<String, EntityUid> {
         .collect()
 }
 
-fn named_columns(located: &[Located<'_>]) -> BTreeSet<String> {
+/// The ids of this type that policies name.
+fn named(located: &[Located<'_>], kind: &str) -> BTreeSet<String> {
     located
         .iter()
         .flat_map(|l| l.policy.entity_literals())
-        .filter(|uid| uid.type_name().to_string() == "Column")
+        .filter(|uid| uid.type_name().to_string() == kind)
         .map(|uid| uid.id().unescaped().to_owned())
         .collect()
 }
@@ -303,8 +348,9 @@ fn version(sources: &PolicySources, catalog: &Catalog, flow: &ColumnFlow) -> Str
     // Debug quotes strings, so that no two sources print alike.
     sha256_hex(
         format!(
-            "{}\n{sources:?}\n{flow:?}\n{}",
+            "{}\n{sources:?}\n{:?}\n{flow:?}\n{}",
             catalog.version(),
+            sources.hash_secret.as_ref().map(HashSecret::version),
             env!("CARGO_PKG_VERSION")
         )
         .as_bytes(),

@@ -12,10 +12,12 @@ mod decide;
 mod filter;
 #[cfg(test)]
 mod fixture;
+mod inherit;
 mod lint;
 mod literal;
 mod literals;
 mod load;
+mod masks;
 #[cfg(test)]
 mod model;
 pub mod obligation;
@@ -34,6 +36,7 @@ use std::{
 
 pub use authorize::Permit;
 pub use classification::ColumnFlow;
+pub use masks::HashSecret;
 pub use problem::{PolicyErrors, PolicyProblem, SourceSpan};
 pub use schema::schema_text;
 pub use view::{FunctionDecision, SessionView};
@@ -56,6 +59,8 @@ pub struct PolicySources {
     pub entities: Option<String>,
     /// `classification.toml`: tags of columns and tables.
     pub classification: Option<String>,
+    /// The secret behind `@mask("hash")`; not a file of the folder.
+    pub hash_secret: Option<HashSecret>,
 }
 
 /// A file of Cedar policies.

@@ -2,17 +2,96 @@
 
 use crate::code::Code;
 
-/// How a column's values are replaced at the source. Ordered from the least to the most strict;
-/// where several policies demand different masks, the greatest is used.
+/// How a column's values are replaced at the source. Every mask is a total function: it cannot raise,
+/// whatever the value. NULL stays NULL.
+///
+/// The order is total, from the least to the most strict; where several policies demand different
+/// masks, the greatest is used. It goes by how much of a value one answer shows: a coarser date or
+/// number, then some characters, then whether two values are equal, then whether there is one, then
+/// nothing. Of two that cannot be compared (the first and the last characters) the later one here wins.
+///
+/// The result is text, whatever the column's type, for `first`, `last`, `email`, `hash` and `fixed`:
+/// on PostgreSQL a masked `varchar(n)`, `char(n)`, enum, uuid or json column becomes `text`. The other
+/// masks keep the type, but for its length and precision.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mask {
-    /// `n` stars and the last `n` characters; NULL where the value has fewer than `2n`. A larger
+    /// The point in time at the beginning of the part it is in; NULL outside the years 1 to 9999.
+    Date(DatePart),
+    /// The number rounded toward zero to a multiple of the width, which is at least 2.
+    Bucket(u32),
+    /// The first `n` characters and `n` stars; NULL where the value has fewer than `2n`. A larger
     /// `n` shows more, so it is less strict.
+    First(std::cmp::Reverse<u16>),
+    /// `n` stars and the last `n` characters; NULL where the value has fewer than `2n`.
     Last(std::cmp::Reverse<u16>),
-    /// The same text for every value; NULL stays NULL.
+    /// `***@` and the domain; NULL where the value has not exactly one `@`.
+    Email,
+    /// HMAC-SHA-256 of the value's text in UTF-8, 64 hexadecimal digits.
+    Hash(HashMask),
+    /// The same text for every value.
     Fixed(String),
-    /// NULL for every value.
+    /// NULL for every value; of the column's type where the engine wants to know it.
     Null,
+}
+
+/// To what a point in time is cut; a longer part is stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DatePart {
+    /// The hour.
+    Hour,
+    /// The day.
+    Day,
+    /// The month.
+    Month,
+    /// The year.
+    Year,
+}
+
+impl DatePart {
+    /// Every part.
+    pub const ALL: [Self; 4] = [Self::Hour, Self::Day, Self::Month, Self::Year];
+
+    /// The word in `@mask("date(…)")`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Month => "month",
+            Self::Year => "year",
+        }
+    }
+}
+
+/// A keyed hash.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HashMask {
+    /// Where equal values have equal hashes.
+    pub domain: HashDomain,
+    /// The key of the domain, once it is known for which column.
+    pub(crate) key: Option<HashKey>,
+}
+
+/// Where equal values have equal hashes. The smaller domain is stricter.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HashDomain {
+    /// In every column whose mask names it.
+    Named(String),
+    /// In the column alone.
+    Column,
+}
+
+/// The key of one hash domain, derived from the operator's secret: 64 hexadecimal digits.
+///
+/// It stands in the text that runs, where the server's statement log may keep it: of a domain's key no
+/// other and no secret follows.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct HashKey(pub(crate) String);
+
+impl std::fmt::Debug for HashKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HashKey(…)")
+    }
 }
 
 impl Mask {
@@ -20,6 +99,25 @@ impl Mask {
     #[must_use]
     pub fn strictest(self, other: Self) -> Self {
         self.max(other)
+    }
+}
+
+/// As it is written in `@mask("…")`.
+impl std::fmt::Display for Mask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Date(part) => write!(f, "date({})", part.name()),
+            Self::Bucket(width) => write!(f, "bucket({width})"),
+            Self::First(n) => write!(f, "first({})", n.0),
+            Self::Last(n) => write!(f, "last({})", n.0),
+            Self::Email => f.write_str("email"),
+            Self::Hash(hash) => match &hash.domain {
+                HashDomain::Named(domain) => write!(f, "hash({domain})"),
+                HashDomain::Column => f.write_str("hash"),
+            },
+            Self::Fixed(text) => write!(f, "fixed({text})"),
+            Self::Null => f.write_str("null"),
+        }
     }
 }
 
@@ -173,16 +271,46 @@ impl RelationDecision {
 mod tests {
     use std::cmp::Reverse;
 
-    use super::Mask;
+    use super::{DatePart, HashDomain, HashMask, Mask};
+
+    fn hash(domain: HashDomain) -> Mask {
+        Mask::Hash(HashMask { domain, key: None })
+    }
+
+    /// Masks of every kind, from the least to the most strict.
+    fn masks() -> Vec<Mask> {
+        let mut masks: Vec<Mask> = DatePart::ALL.map(Mask::Date).to_vec();
+        masks.extend([10, 1000].map(Mask::Bucket));
+        masks.extend([4, 2].map(|n| Mask::First(Reverse(n))));
+        masks.extend([4, 2].map(|n| Mask::Last(Reverse(n))));
+        masks.extend([
+            Mask::Email,
+            hash(HashDomain::Named("people".to_owned())),
+            hash(HashDomain::Column),
+            Mask::Fixed("x".to_owned()),
+            Mask::Null,
+        ]);
+        masks
+    }
 
     #[test]
     fn masks_are_ordered_by_what_they_show() {
-        let order = [
-            Mask::Last(Reverse(4)),
-            Mask::Last(Reverse(2)),
-            Mask::Fixed("x".to_owned()),
-            Mask::Null,
-        ];
-        assert!(order.is_sorted());
+        assert!(masks().is_sorted_by(|left, right| left < right));
+    }
+
+    #[test]
+    fn combining_masks_is_order_free_and_only_tightens() {
+        let of = |a: &Mask, b: &Mask| a.clone().strictest(b.clone());
+        for a in &masks() {
+            assert_eq!(of(a, a), *a);
+            for b in &masks() {
+                let both = of(a, b);
+                assert_eq!(both, of(b, a));
+                assert!(both >= *a && both >= *b && (both == *a || both == *b));
+                for c in &masks() {
+                    assert_eq!(of(&of(a, b), c), of(a, &of(b, c)));
+                }
+            }
+        }
     }
 }

@@ -17,6 +17,10 @@ use crate::catalog::Relation;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rows {
     pub(super) filter: RowFilter,
+    /// What forbids alone leave: everything if none matches any row.
+    pub(super) unforbidden: RowFilter,
+    /// Policies that forbid some row, sorted.
+    pub(super) forbidding: BTreeSet<String>,
     /// Policies of `see` that permit or forbid some row, sorted.
     pub(super) policies: BTreeSet<String>,
     /// The smallest `@max_rows` among them.
@@ -90,6 +94,7 @@ fn combined(
     let mut permits = Vec::new();
     let mut forbids = Vec::new();
     let mut policies = BTreeSet::new();
+    let mut forbidding = BTreeSet::new();
     let mut untranslatable = Vec::new();
     for (id, effect, condition) in conditions {
         let condition = match condition {
@@ -103,12 +108,23 @@ fn combined(
                 }
             }
         };
-        policies.insert(id);
+        policies.insert(id.clone());
         match effect {
             Effect::Permit => permits.push(condition),
-            Effect::Forbid => forbids.push(condition),
+            Effect::Forbid => {
+                forbidding.insert(id);
+                forbids.push(condition);
+            }
         }
     }
+    let unforbidden = if forbids.contains(&Predicate::Constant(true)) {
+        RowFilter::Nothing
+    } else if forbids.is_empty() {
+        RowFilter::Everything
+    } else {
+        let not = |forbid: &Predicate| Predicate::Not(Box::new(forbid.clone()));
+        RowFilter::Where(Predicate::And(forbids.iter().map(not).collect()))
+    };
     let max_rows = policies
         .iter()
         .filter_map(|id| {
@@ -138,6 +154,8 @@ fn combined(
     };
     Rows {
         filter,
+        unforbidden,
+        forbidding,
         policies,
         max_rows,
         untranslatable,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cedar_policy::{ActionConstraint, EntityUid, Policy, PolicySet, PolicySetError};
+use cedar_policy::{ActionConstraint, Effect, EntityUid, Policy, PolicySet, PolicySetError};
 
 use super::schema::Action;
 
@@ -33,6 +33,15 @@ impl Slices {
     /// The policies whose scope admits `action`.
     pub(super) fn of(&self, action: Action) -> Option<&PolicySet> {
         self.0.get(&action)
+    }
+
+    /// Whether a policy could forbid `action`.
+    pub(super) fn forbids(&self, action: Action) -> bool {
+        self.of(action).is_none_or(|policies| {
+            policies
+                .policies()
+                .any(|policy| policy.effect() == Effect::Forbid)
+        })
     }
 }
 

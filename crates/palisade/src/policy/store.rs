@@ -17,14 +17,20 @@ use super::{
     problem::{PolicyProblem, Source, probably},
     schema::{self, CATALOG_TYPES, ROW_NAMESPACE},
 };
-use crate::catalog::{Catalog, RelationKind};
+use crate::catalog::{Catalog, RelationKind, functions::FunctionDef};
 
 /// The entities that decisions see. Cheap to clone.
+///
+/// Functions are in none: an engine has thousands, a session asks about few, and whatever is in here
+/// is copied for each principal whom the operator's entities do not hold. A decision about a function
+/// adds its entity.
 #[derive(Debug, Clone)]
 pub(super) struct Store {
     /// For requests about one resource.
     pub(super) entities: Arc<Entities>,
-    /// The same without columns and functions, for partial evaluation of row policies. One that
+    /// The same without columns, for requests about functions.
+    pub(super) few: Arc<Entities>,
+    /// The same without columns, for partial evaluation of row policies. One that
     /// asks for their attributes has no SQL form then.
     pub(super) partial: Arc<PartialEntities>,
 }
@@ -32,20 +38,16 @@ pub(super) struct Store {
 impl Store {
     /// The store of `entities`, which conform to `schema`.
     pub(super) fn new(entities: Entities, schema: &Schema) -> Result<Self, Box<DetailedError>> {
-        let of_rows = entities
+        let few = entities
             .iter()
-            .filter(|entity| {
-                !matches!(
-                    entity.uid().type_name().to_string().as_str(),
-                    "Column" | "Function"
-                )
-            })
+            .filter(|entity| entity.uid().type_name().to_string() != "Column")
             .cloned();
-        let of_rows = Entities::from_entities(of_rows, None).map_err(|error| boxed(&error))?;
+        let few = Entities::from_entities(few, None).map_err(|error| boxed(&error))?;
         let partial =
-            PartialEntities::from_concrete(of_rows, schema).map_err(|error| boxed(&error))?;
+            PartialEntities::from_concrete(few.clone(), schema).map_err(|error| boxed(&error))?;
         Ok(Self {
             entities: Arc::new(entities),
+            few: Arc::new(few),
             partial: Arc::new(partial),
         })
     }
@@ -97,7 +99,7 @@ pub(super) fn catalog_ids(catalog: &Catalog) -> HashMap<&'static str, BTreeSet<S
     ids
 }
 
-/// The entities of the catalog.
+/// The entities of the catalog, functions aside.
 ///
 /// # Errors
 /// If Cedar takes one of them for malformed, which would be a defect of ours.
@@ -150,17 +152,25 @@ pub(super) fn catalog_entities(
             )?);
         }
     }
-    for def in catalog.every_function() {
-        let schema = def.schema.as_deref().unwrap_or(catalog.default_schema());
-        let schema = known("Schema", &schema::schema_id(catalog, schema))?;
-        let safety = RestrictedExpression::new_string(def.safety.name().to_owned());
-        out.push(entity(
-            known("Function", &def.uid)?,
-            [("safety", safety)],
-            Some(schema),
-        )?);
-    }
     Ok(out)
+}
+
+/// The entity of a function.
+///
+/// # Errors
+/// As [`catalog_entities`].
+pub(super) fn function_entity(
+    catalog: &Catalog,
+    def: &FunctionDef,
+) -> Result<Entity, Box<DetailedError>> {
+    let schema = def.schema.as_deref().unwrap_or(catalog.default_schema());
+    let schema = known("Schema", &schema::schema_id(catalog, schema))?;
+    let safety = RestrictedExpression::new_string(def.safety.name().to_owned());
+    entity(
+        known("Function", &def.uid)?,
+        [("safety", safety)],
+        Some(schema),
+    )
 }
 
 /// The operator's entities, each checked against `schema`.
@@ -322,7 +332,14 @@ mod tests {
     )]
 
     use super::*;
-    use crate::policy::fixture::{self, load, sources};
+    use crate::{
+        catalog::{RoutineDef, functions::Kinds},
+        dialect::Dialect,
+        policy::{
+            ColumnFlow, PolicySet,
+            fixture::{self, load, sources},
+        },
+    };
 
     fn problem(entities: &str) -> PolicyProblem {
         let mut sources = sources("permit(principal, action, resource);");
@@ -379,5 +396,37 @@ mod tests {
         let ids = catalog_ids(&fixture::catalog());
         assert!(ids["Table"].contains("main.contacts"));
         assert!(!ids["Table"].contains("main.sqlite_schema"));
+    }
+
+    #[test]
+    fn functions_cost_a_session_nothing() {
+        let routine = |n: u32| RoutineDef {
+            schema: "public".to_owned(),
+            name: format!("f{n}"),
+            kinds: Kinds::SCALAR,
+            extension: None,
+            min_args: 0,
+            max_args: None,
+            columns: Vec::new(),
+        };
+        let catalog = (0..3500).fold(Catalog::builder(Dialect::Postgres), |catalog, n| {
+            catalog.routine(routine(n))
+        });
+        let catalog = Arc::new(catalog.build().unwrap());
+        let permit =
+            "permit(principal, action == Action::\"call\", resource == Function::\"public.f77\")
+            when { resource in Schema::\"public\" && resource.safety == \"unknown\" };";
+        let mut sources = sources(permit);
+        sources.classification = None;
+        let set = PolicySet::load(&sources, &catalog, &ColumnFlow::default()).unwrap();
+        let function = |entity: &Entity| entity.uid().type_name().to_string() == "Function";
+        assert!(!set.loaded.store.entities.iter().any(function));
+        for who in ["bot", "unknown"] {
+            let view = set.session(&fixture::agent(who));
+            for (name, permitted) in [("public.f77", true), ("public.f78", false)] {
+                let decision = view.function(catalog.function(name).unwrap()).unwrap();
+                assert_eq!(decision.permitted, permitted, "{who} {name}");
+            }
+        }
     }
 }

@@ -5,16 +5,20 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use cedar_policy::Entities;
+
 use super::{
-    decide::{Failure, Subject, Verdict, context, decide},
+    decide::{Failure, Subject, Verdict, context, decide, decide_among},
+    inherit,
     load::Loaded,
+    masks,
     obligation::{ColumnDecision, ColumnLevel, Mask, RelationDecision, RowFilter, Visibility},
     rows::rows,
     schema::{self, Action},
     store,
 };
 use crate::{
-    catalog::{Catalog, ColumnId, Relation, RelationId, functions::FunctionDef},
+    catalog::{Catalog, ColumnId, Relation, RelationId, RelationKind, functions::FunctionDef},
     code::Code,
     rejection::Rejection,
     session::Session,
@@ -97,6 +101,25 @@ impl SessionView {
         decision
     }
 
+    /// Whether nothing of the catalog is kept from the session: every relation is readable, whole and
+    /// without masks. Names in the engine's own relations tell such a session nothing new.
+    ///
+    /// # Errors
+    /// As [`relation`](Self::relation), for the first relation that fails.
+    pub fn sees_everything(&self) -> Result<bool, Rejection> {
+        for relation in self.loaded.catalog.relations() {
+            match relation.kind {
+                RelationKind::Table | RelationKind::View | RelationKind::Materialized => {}
+                RelationKind::Virtual | RelationKind::System => continue,
+            }
+            let decision = self.relation(relation.id)?;
+            if decision.visibility != Visibility::Selectable || decision.has_obligation() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Every relation that exists for the session, in the catalog's order.
     ///
     /// # Errors
@@ -168,7 +191,154 @@ fn hidden(columns: usize) -> Vec<ColumnDecision> {
     ]
 }
 
+/// What is decided about a relation, no looser than what is decided about its ancestors and forbidden
+/// of its descendants.
 fn relation_decision(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+) -> Result<RelationDecision, Failure> {
+    let catalog = &loaded.catalog;
+    let mut decision = own_decision(loaded, subject, relation)?;
+    let above = loaded.inheritance.ancestors(catalog, relation);
+    let below = loaded.inheritance.descendants(catalog, relation);
+    for other in &above {
+        let theirs = if schema::has_entity(other) {
+            own_decision(loaded, subject, other)?
+        } else {
+            absent(Some(other))
+        };
+        inherit::tighten(&mut decision, relation, other, &theirs);
+    }
+    let mut known = HashMap::new();
+    for other in &below {
+        if decision.visibility != Visibility::Selectable {
+            break;
+        }
+        let theirs = forbidden(loaded, subject, relation, other, &mut known)?;
+        inherit::tighten(&mut decision, relation, other, &theirs);
+    }
+    if decision.visibility == Visibility::Selectable {
+        if !(above.is_empty() && below.is_empty()) {
+            tighten_generated(loaded, relation, &mut decision.columns);
+        }
+        masks::settle(loaded, relation, &mut decision.columns);
+    } else {
+        decision.columns = hidden(relation.columns.len());
+        decision.rows = RowFilter::Nothing;
+        decision.max_rows = None;
+    }
+    Ok(decision)
+}
+
+/// What columns' forbids were decided to, by what policies can tell of a column and its relation.
+type KnownColumns<'a> =
+    HashMap<(Option<&'a str>, Option<&'a str>, ColumnClass<'a>), ColumnDecision>;
+
+/// What policies forbid of `below`, which inherits from `relation`, as a decision about `below` that is
+/// otherwise all permission.
+fn forbidden<'a>(
+    loaded: &'a Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    below: &'a Relation,
+    known: &mut KnownColumns<'a>,
+) -> Result<RelationDecision, Failure> {
+    let mut out = RelationDecision {
+        visibility: Visibility::Selectable,
+        columns: vec![
+            ColumnDecision {
+                level: ColumnLevel::Plain,
+                policies: Vec::new()
+            };
+            below.columns.len()
+        ],
+        rows: RowFilter::Everything,
+        max_rows: None,
+        policies: Vec::new(),
+        message: None,
+    };
+    if !schema::has_entity(below) {
+        return Ok(absent(Some(below)));
+    }
+    if loaded.policies.forbids(Action::Select) {
+        let table = resource("Table", &below.uid)?;
+        let select = decide(loaded, subject, Action::Select, table)?;
+        // Cedar names policies in a denial only if they forbid.
+        if !select.permitted && !select.policies.is_empty() {
+            let table = resource("Table", &relation.uid)?;
+            let refused = unreadable(loaded, subject, relation, table, select)?;
+            return Ok(RelationDecision {
+                columns: hidden(below.columns.len()),
+                ..refused
+            });
+        }
+    }
+    if loaded.policies.forbids(Action::ReadPlain) {
+        let named = loaded.tables_in_attributes || loaded.named_tables.contains(&below.uid);
+        let table = named.then_some(below.uid.as_str());
+        for ((id, column), decided) in below.column_ids().zip(&mut out.columns) {
+            if relation.position(&column.key).is_none() {
+                continue;
+            }
+            let class = ColumnClass::of(loaded, id, &column.uid, column.nullable);
+            let key = (Some(below.schema.as_str()), table, class);
+            *decided = match known.get(&key) {
+                Some(decision) => decision.clone(),
+                None => {
+                    let decision = column_forbids(loaded, subject, &column.uid)?;
+                    known.insert(key, decision.clone());
+                    decision
+                }
+            };
+        }
+    }
+    if loaded.policies.forbids(Action::See) {
+        let rows = rows(loaded, subject, below)?;
+        out.rows = rows.unforbidden;
+        out.policies = rows.forbidding.into_iter().collect();
+    }
+    Ok(out)
+}
+
+/// What forbids alone leave of a column.
+fn column_forbids(
+    loaded: &Loaded,
+    subject: &Subject,
+    uid: &str,
+) -> Result<ColumnDecision, Failure> {
+    let column = resource("Column", uid)?;
+    let plain = decide(loaded, subject, Action::ReadPlain, column.clone())?;
+    if plain.permitted || plain.policies.is_empty() {
+        return Ok(ColumnDecision {
+            level: ColumnLevel::Plain,
+            policies: Vec::new(),
+        });
+    }
+    let masked = decide(loaded, subject, Action::ReadMasked, column)?;
+    if !masked.permitted && !masked.policies.is_empty() {
+        return Ok(ColumnDecision {
+            level: ColumnLevel::Hidden,
+            policies: plain.policies.into_iter().chain(masked.policies).collect(),
+        });
+    }
+    let mask = demanded(loaded, plain.policies.iter());
+    Ok(ColumnDecision {
+        level: ColumnLevel::Masked(mask),
+        policies: plain.policies,
+    })
+}
+
+/// The strictest mask that the policies demand; NULL if none does.
+fn demanded<'p>(loaded: &Loaded, policies: impl Iterator<Item = &'p String>) -> Mask {
+    policies
+        .filter_map(|id| loaded.annotations.get(id).and_then(|a| a.mask.clone()))
+        .reduce(Mask::strictest)
+        .unwrap_or(Mask::Null)
+}
+
+/// What policies say of a relation alone.
+fn own_decision(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
@@ -267,6 +437,29 @@ fn columns(
     Ok(out)
 }
 
+/// The policies whose masks some column of `relation` cannot have, each with the column's uid.
+pub(super) fn unfit_masks(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+) -> Result<Vec<(String, Mask, String)>, Failure> {
+    let dialect = loaded.catalog.dialect();
+    let mut out = Vec::new();
+    let decisions = columns(loaded, subject, relation)?;
+    for (column, decision) in relation.columns.iter().zip(decisions) {
+        let ColumnLevel::Masked(_) = decision.level else {
+            continue;
+        };
+        for id in decision.policies {
+            let mask = loaded.annotations.get(&id).and_then(|a| a.mask.clone());
+            if let Some(mask) = mask.filter(|mask| !masks::fits(mask, column, dialect)) {
+                out.push((id, mask, column.uid.clone()));
+            }
+        }
+    }
+    Ok(out)
+}
+
 /// A generated column shows what it is computed from: it is hidden if any of that is, and NULL if
 /// any of that is masked, whatever policies say of the column itself.
 fn tighten_generated(loaded: &Loaded, relation: &Relation, columns: &mut [ColumnDecision]) {
@@ -354,11 +547,7 @@ fn column_decision(
     let masked = decide(loaded, subject, Action::ReadMasked, column)?;
     let policies: BTreeSet<String> = plain.policies.into_iter().chain(masked.policies).collect();
     let level = if masked.permitted {
-        let mask = policies
-            .iter()
-            .filter_map(|id| loaded.annotations.get(id).and_then(|a| a.mask.clone()))
-            .reduce(Mask::strictest);
-        ColumnLevel::Masked(mask.unwrap_or(Mask::Null))
+        ColumnLevel::Masked(demanded(loaded, policies.iter()))
     } else {
         ColumnLevel::Hidden
     };
@@ -380,7 +569,18 @@ fn function_decision(
         });
     }
     let function = resource("Function", &def.uid)?;
-    let verdict = decide(loaded, subject, Action::Call, function.clone())?;
+    // A policy that reads a column by way of an attribute needs all of them.
+    let known = if loaded.columns_in_attributes {
+        &subject.store.entities
+    } else {
+        &subject.store.few
+    };
+    let entity = store::function_entity(&loaded.catalog, def)
+        .map_err(|error| Failure::new(error.message))?;
+    let entities = Entities::clone(known)
+        .add_entities([entity], Some(&loaded.schema))
+        .map_err(Failure::new)?;
+    let verdict = decide_among(loaded, subject, Action::Call, function.clone(), &entities)?;
     let named = || {
         verdict
             .policies

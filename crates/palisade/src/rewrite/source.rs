@@ -7,9 +7,9 @@ use sqlparser::ast::{
     Value, With, helpers::attached_token::AttachedToken,
 };
 
-use super::{filter, mask, needs_form, replace_references, sql};
+use super::{filter, mask, needs_form, null, replace_references, sql};
 use crate::{
-    catalog::{Catalog, RelationId},
+    catalog::{Catalog, RelationId, RelationKind},
     code::Code,
     dialect::Dialect,
     policy::obligation::{ColumnLevel, RowFilter},
@@ -20,6 +20,10 @@ use crate::{
 
 /// `(SELECT what may be seen FROM relation WHERE filter)`, fenced if asked. In a view hidden columns
 /// are NULL, so that its definition still finds them.
+///
+/// A materialised view's definition is never printed in its place: that would read other rows than it
+/// holds. It is read itself, and refused where what it was computed from has obligations, since its rows
+/// were computed before any mask or filter.
 pub(super) fn form(
     reference: &Reference,
     catalog: &Catalog,
@@ -29,6 +33,27 @@ pub(super) fn form(
 ) -> Result<Box<Query>, Rejection> {
     let unknown = || Rejection::new(Code::Internal, "a reference of another catalog");
     let relation = catalog.relation(reference.relation).ok_or_else(unknown)?;
+    let body = match (relation.kind, &reference.body) {
+        (RelationKind::Materialized, Some(body)) if body.has_obligation => {
+            let what = if in_view {
+                "a materialised view below a view".to_owned()
+            } else {
+                format!("the materialised view `{}`", relation.name)
+            };
+            return Err(Rejection::new(
+                Code::ObligationInapplicable,
+                format!("{what} holds rows from before the masks and filters that policy demands"),
+            )
+            .with_operator_detail(format!("materialised view `{}`", relation.uid)));
+        }
+        // Without its definition nobody knows what it holds.
+        (RelationKind::Materialized, None) => return Err(unknown()),
+        (RelationKind::Materialized, Some(_)) => None,
+        (
+            RelationKind::Table | RelationKind::View | RelationKind::Virtual | RelationKind::System,
+            body,
+        ) => body.as_ref(),
+    };
     let dialect = catalog.dialect();
     let mut projection: Vec<SelectItem> = Vec::new();
     for (column, decided) in relation.columns.iter().zip(&reference.decision.columns) {
@@ -38,11 +63,15 @@ pub(super) fn form(
             }
             ColumnLevel::Masked(mask) => projection.push(sql::item(
                 dialect,
-                mask::expression(mask, &column.name, catalog.dialect(), functions),
+                mask::expression(mask, column, catalog, functions),
                 &column.name,
             )),
             ColumnLevel::Hidden if in_view => {
-                projection.push(sql::item(dialect, sql::null(), &column.name));
+                projection.push(sql::item(
+                    dialect,
+                    null::typed(column, catalog),
+                    &column.name,
+                ));
             }
             ColumnLevel::Hidden => {}
         }
@@ -61,7 +90,7 @@ pub(super) fn form(
         }
     };
     let fenced = fence && selection.is_some();
-    let mut query = match &reference.body {
+    let mut query = match body {
         None => sql::select(
             projection,
             sql::table(dialect, &[&relation.schema, &relation.name]),

@@ -206,12 +206,12 @@ pub(super) fn call(dialect: Dialect, name: &str, args: Vec<Expr>) -> Expr {
     })
 }
 
-/// `substr(expr, from)`, for which the parser has a node of its own.
-pub(super) fn substr_from(expr: Expr, from: Expr) -> Expr {
+/// SQLite's `substr(expr, from[, count])`, for which the parser has a node of its own.
+pub(super) fn substr(expr: Expr, from: Expr, count: Option<Expr>) -> Expr {
     Expr::Substring {
         expr: Box::new(expr),
         substring_from: Some(Box::new(from)),
-        substring_for: None,
+        substring_for: count.map(Box::new),
         special: true,
         shorthand: true,
     }

@@ -8,18 +8,20 @@
     reason = "tests"
 )]
 
-use std::collections::BTreeSet;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use sqlparser::ast::SelectItem;
 
-use super::{filter, sql};
+use super::{filter, mask, sql};
 use crate::{
-    catalog::{Catalog, ColumnDef, Relation, RelationDef, RelationKind, TypeClass},
+    catalog::{
+        Catalog, ColumnDef, Relation, RelationDef, RelationKind, TypeClass, TypeDef, TypeKind,
+    },
     dialect::Dialect,
     limits::Limits,
     policy::obligation::{
         Comparison::{self, Equal, GreaterOrEqual, Less, NotEqual},
-        Literal, Operand, PatternPiece, Predicate,
+        DatePart, HashDomain, HashKey, HashMask, Literal, Mask, Operand, PatternPiece, Predicate,
     },
     syntax,
 };
@@ -278,4 +280,234 @@ fn what_a_dialect_cannot_compare_is_refused() {
         let refused = filtered(dialect, predicate).unwrap_err();
         assert!(refused.starts_with("obligation.inapplicable"), "{refused}");
     }
+}
+
+/// The mask of a column `c` of this type, read back.
+fn masked(dialect: Dialect, mask: &Mask, type_name: &str) -> String {
+    let class = match type_name {
+        "public.mood" => TypeClass::Enum,
+        "email_address" => TypeClass::Text,
+        other => TypeClass::of(dialect, other),
+    };
+    let def = |name: &str, kind| TypeDef {
+        schema: "public".to_owned(),
+        name: name.to_owned(),
+        kind,
+        extension: None,
+    };
+    let domain = TypeKind::Domain {
+        base: "character varying(80)".to_owned(),
+        check: None,
+    };
+    let catalog = Catalog::builder(dialect)
+        .relation(RelationDef::new(
+            "s",
+            "t",
+            RelationKind::Table,
+            vec![column("c", type_name, class, "")],
+        ))
+        .type_def(def("mood", TypeKind::Enum))
+        .type_def(def("email_address", domain))
+        .build()
+        .unwrap();
+    let column = &catalog.relations()[0].columns[0];
+    let expr = mask::expression(mask, column, &catalog, &mut BTreeSet::new());
+    let text = printed(
+        sql::binary(
+            sql::parens(expr),
+            sqlparser::ast::BinaryOperator::Eq,
+            sql::integer(1),
+        ),
+        dialect,
+    );
+    let text = text.strip_suffix(") = 1").unwrap();
+    text.strip_prefix('(').unwrap().to_owned()
+}
+
+#[test]
+fn null_has_the_columns_type_on_postgres() {
+    for (type_name, expect) in [
+        ("integer", "CAST(NULL AS INTEGER)"),
+        (
+            "character varying(20)",
+            "CAST(NULL AS CHARACTER VARYING(20))",
+        ),
+        ("character(3)", "CAST(NULL AS CHARACTER(3))"),
+        ("numeric(10,2)", "CAST(NULL AS NUMERIC(10,2))"),
+        (
+            "timestamp(3) with time zone",
+            "CAST(NULL AS TIMESTAMP(3) WITH TIME ZONE)",
+        ),
+        (
+            "time without time zone",
+            "CAST(NULL AS TIME WITHOUT TIME ZONE)",
+        ),
+        ("integer[]", "CAST(NULL AS INTEGER[])"),
+        ("jsonb", "CAST(NULL AS JSONB)"),
+        ("uuid", "CAST(NULL AS UUID)"),
+        ("inet", "CAST(NULL AS inet)"),
+        ("double precision", "CAST(NULL AS DOUBLE PRECISION)"),
+        ("interval", "CAST(NULL AS INTERVAL)"),
+        ("public.mood", "CAST(NULL AS \"public\".\"mood\")"),
+        ("email_address", "CAST(NULL AS CHARACTER VARYING(80))"),
+        ("public.mood[]", "NULL"),
+        ("elsewhere.thing", "NULL"),
+    ] {
+        assert_eq!(
+            masked(Dialect::Postgres, &Mask::Null, type_name),
+            expect,
+            "{type_name}"
+        );
+    }
+    assert_eq!(masked(Dialect::Mysql, &Mask::Null, "int"), "NULL");
+    assert_eq!(masked(Dialect::Sqlite, &Mask::Null, "INT"), "NULL");
+}
+
+#[test]
+fn masks_in_each_dialect() {
+    use Dialect::{Mysql, Postgres, Sqlite};
+    let fixed = Mask::Fixed("o'x\\".to_owned());
+    for (dialect, mask, type_name, expect) in [
+        (
+            Postgres,
+            fixed.clone(),
+            "uuid",
+            "CASE WHEN \"c\" IS NOT NULL THEN 'o''x\\' END",
+        ),
+        (
+            Mysql,
+            fixed,
+            "int",
+            "CASE WHEN `c` IS NOT NULL THEN 'o''x\\\\' END",
+        ),
+        (
+            Sqlite,
+            Mask::First(Reverse(2)),
+            "TEXT",
+            "CASE WHEN length(CAST(\"c\" AS TEXT)) >= 4 THEN SUBSTR(CAST(\"c\" AS TEXT), 1, 2) || '**' END",
+        ),
+        (
+            Postgres,
+            Mask::First(Reverse(2)),
+            "text",
+            "CASE WHEN pg_catalog.length(CAST(\"c\" AS TEXT)) >= 4 THEN \
+             pg_catalog.left(CAST(\"c\" AS TEXT), 2) || '**' END",
+        ),
+        (
+            Mysql,
+            Mask::First(Reverse(2)),
+            "varchar(9)",
+            "CASE WHEN char_length(CAST(`c` AS CHAR)) >= 4 THEN concat(left(CAST(`c` AS CHAR), 2), '**') END",
+        ),
+        (
+            Mysql,
+            Mask::Last(Reverse(2)),
+            "varchar(9)",
+            "CASE WHEN char_length(CAST(`c` AS CHAR)) >= 4 THEN concat('**', right(CAST(`c` AS CHAR), 2)) END",
+        ),
+        (
+            Sqlite,
+            Mask::Email,
+            "TEXT",
+            "CASE WHEN (length(CAST(\"c\" AS TEXT)) - length(replace(CAST(\"c\" AS TEXT), '@', ''))) = 1 \
+             THEN '***@' || SUBSTR(CAST(\"c\" AS TEXT), instr(CAST(\"c\" AS TEXT), '@') + 1) END",
+        ),
+        (
+            Postgres,
+            Mask::Email,
+            "text",
+            "CASE WHEN (pg_catalog.length(CAST(\"c\" AS TEXT)) - \
+             pg_catalog.length(pg_catalog.replace(CAST(\"c\" AS TEXT), '@', ''))) = 1 \
+             THEN '***@' || pg_catalog.split_part(CAST(\"c\" AS TEXT), '@', 2) END",
+        ),
+        (
+            Mysql,
+            Mask::Email,
+            "text",
+            "CASE WHEN (char_length(CAST(`c` AS CHAR)) - char_length(replace(CAST(`c` AS CHAR), '@', ''))) = 1 \
+             THEN concat('***@', substring_index(CAST(`c` AS CHAR), '@', (-1))) END",
+        ),
+        (
+            Postgres,
+            Mask::Date(DatePart::Month),
+            "date",
+            "CASE WHEN (\"c\" >= CAST('0001-01-01' AS DATE)) AND (\"c\" < CAST('9999-12-31' AS DATE)) \
+             THEN CAST(pg_catalog.date_trunc('month', CAST(\"c\" AS TIMESTAMP)) AS DATE) END",
+        ),
+        (
+            Postgres,
+            Mask::Date(DatePart::Hour),
+            "timestamp with time zone",
+            "CASE WHEN (\"c\" >= CAST('0001-01-01' AS TIMESTAMP WITH TIME ZONE)) AND \
+             (\"c\" < CAST('9999-12-31' AS TIMESTAMP WITH TIME ZONE)) \
+             THEN pg_catalog.date_trunc('hour', \"c\", 'UTC') END",
+        ),
+        (
+            Mysql,
+            Mask::Date(DatePart::Year),
+            "datetime",
+            "CASE WHEN (`c` >= CAST('0001-01-01' AS DATETIME)) AND (`c` < CAST('9999-12-31' AS DATETIME)) \
+             THEN CAST(date_format(`c`, '%Y-01-01') AS DATETIME) END",
+        ),
+        (
+            Sqlite,
+            Mask::Date(DatePart::Day),
+            "DATETIME",
+            "strftime('%Y-%m-%d', \"c\")",
+        ),
+        (Postgres, Mask::Bucket(10), "bigint", "\"c\" - (\"c\" % 10)"),
+        (Mysql, Mask::Bucket(10), "decimal(10,2)", "`c` - (`c` % 10)"),
+        (
+            Sqlite,
+            Mask::Bucket(10),
+            "INT",
+            "CAST(\"c\" AS INTEGER) - (CAST(\"c\" AS INTEGER) % 10)",
+        ),
+        (
+            Postgres,
+            Mask::Bucket(10),
+            "real",
+            "CASE WHEN (\"c\" >= (-1000000000000000)) AND (\"c\" < 1000000000000000) THEN \
+             CAST(pg_catalog.trunc(CAST(pg_catalog.trunc(CAST(\"c\" AS NUMERIC)) / 10 AS NUMERIC)) * 10 AS DOUBLE PRECISION) END",
+        ),
+        (
+            Mysql,
+            Mask::Bucket(10),
+            "double",
+            "CASE WHEN (`c` >= (-1000000000000000)) AND (`c` < 1000000000000000) THEN \
+             truncate(truncate(`c`, 0) / 10, 0) * 10 END",
+        ),
+    ] {
+        assert_eq!(masked(dialect, &mask, type_name), expect);
+    }
+}
+
+#[test]
+fn hashes_are_hmacs() {
+    let mask = Mask::Hash(HashMask {
+        domain: HashDomain::Column,
+        key: Some(HashKey("0".repeat(64))),
+    });
+    let (outer, inner) = ("6c".repeat(64), "06".repeat(64));
+    assert_eq!(
+        masked(Dialect::Postgres, &mask, "uuid"),
+        format!(
+            "pg_catalog.encode(pg_catalog.sha256(pg_catalog.decode('{outer}', 'hex') || \
+             pg_catalog.sha256(pg_catalog.decode('{inner}', 'hex') || \
+             pg_catalog.convert_to(CAST(\"c\" AS TEXT), 'UTF8'))), 'hex')"
+        )
+    );
+    assert_eq!(
+        masked(Dialect::Mysql, &mask, "int"),
+        format!(
+            "sha2(concat(unhex('{outer}'), unhex(sha2(concat(unhex('{inner}'), \
+             CAST(CONVERT(`c` USING utf8mb4) AS BINARY)), 256))), 256)"
+        )
+    );
+    let unkeyed = Mask::Hash(HashMask {
+        domain: HashDomain::Column,
+        key: None,
+    });
+    assert_eq!(masked(Dialect::Mysql, &unkeyed, "int"), "NULL");
+    assert_eq!(masked(Dialect::Sqlite, &mask, "TEXT"), "NULL");
 }

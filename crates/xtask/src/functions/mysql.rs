@@ -79,17 +79,26 @@ pub(super) fn functions(
     println!("{} names are tried", names.len());
     let names: Vec<_> = names.into_iter().collect();
 
-    // Most names are nothing; a few counts of arguments tell.
+    // Most names are nothing; a few counts of arguments tell. What only stands with OVER is a keyword.
     let mut live = BTreeSet::new();
+    let mut keywords = BTreeSet::new();
     for count in [0, 1, 2, 4] {
-        for over in ["", " OVER ()"] {
-            let codes = server.codes(&names, count, over)?;
-            let answered = names
-                .iter()
-                .zip(codes)
-                .filter(|(_, code)| exists_with(*code));
-            live.extend(answered.map(|(name, _)| name.clone()));
+        for (name, code) in names.iter().zip(server.codes(&names, count, "")?) {
+            if exists_with(code) {
+                live.insert(name.clone());
+            } else if code == code::SYNTAX {
+                keywords.insert(name.clone());
+            }
         }
+    }
+    let keywords: Vec<_> = keywords.into_iter().collect();
+    for count in [0, 1, 2] {
+        let codes = server.codes(&keywords, count, " OVER ()")?;
+        let answered = keywords
+            .iter()
+            .zip(codes)
+            .filter(|(_, code)| exists_with(*code));
+        live.extend(answered.map(|(name, _)| name.clone()));
     }
     let live: Vec<_> = live.into_iter().collect();
     let mut taken: BTreeMap<&str, Vec<u16>> = BTreeMap::new();

@@ -1,0 +1,255 @@
+//! From the mask a policy demands to the mask a column gets: whether its type takes it, and the key of a
+//! hash.
+
+use super::{
+    load::Loaded,
+    obligation::{ColumnDecision, ColumnLevel, DatePart, HashDomain, HashKey, HashMask, Mask},
+};
+use crate::{
+    catalog::{Column, Relation, TypeClass},
+    dialect::Dialect,
+    digest::sha256_hex,
+};
+
+/// The operator's secret, from which the keys of hash masks are derived. It is not printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HashSecret(String);
+
+/// What a secret must at least have, in bytes.
+pub(super) const SECRET_BYTES: usize = 32;
+
+impl HashSecret {
+    /// A secret of at least 32 bytes that nobody can guess; a policy with `@mask("hash")` does not load
+    /// with a shorter one.
+    #[must_use]
+    pub fn new(secret: impl Into<String>) -> Self {
+        Self(secret.into())
+    }
+
+    pub(super) fn is_long_enough(&self) -> bool {
+        self.0.len() >= SECRET_BYTES
+    }
+
+    /// The key of a domain.
+    fn key(&self, domain: &str) -> HashKey {
+        // The length keeps a domain apart from the secret's beginning.
+        let text = format!("palisade mask {} {domain} {}", domain.len(), self.0);
+        HashKey(sha256_hex(text.as_bytes()))
+    }
+
+    /// Says which secret it is, without saying it.
+    pub(super) fn version(&self) -> String {
+        sha256_hex(format!("palisade secret version {}", self.0).as_bytes())
+    }
+}
+
+impl std::fmt::Debug for HashSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HashSecret(…)")
+    }
+}
+
+/// Gives each masked column a mask its type takes, NULL if the one demanded is for other types, and
+/// hashes their keys.
+pub(super) fn settle(loaded: &Loaded, relation: &Relation, columns: &mut [ColumnDecision]) {
+    let dialect = loaded.catalog.dialect();
+    for (column, decided) in relation.columns.iter().zip(columns) {
+        let ColumnLevel::Masked(mask) = &mut decided.level else {
+            continue;
+        };
+        if !fits(mask, column, dialect) {
+            *mask = Mask::Null;
+            continue;
+        }
+        if let Mask::Hash(hash) = mask {
+            *mask = match &loaded.hash_secret {
+                Some(secret) => Mask::Hash(HashMask {
+                    key: Some(secret.key(&match &hash.domain {
+                        HashDomain::Named(domain) => format!("domain {domain}"),
+                        HashDomain::Column => format!("column {}", column.uid),
+                    })),
+                    domain: hash.domain.clone(),
+                }),
+                None => Mask::Null,
+            };
+        }
+    }
+}
+
+/// Whether `mask` makes sense of the column's values and cannot fail on any.
+pub(super) fn fits(mask: &Mask, column: &Column, dialect: Dialect) -> bool {
+    match mask {
+        Mask::Null | Mask::Fixed(_) => true,
+        Mask::First(_) | Mask::Last(_) => match dialect {
+            Dialect::Sqlite => true,
+            Dialect::Postgres | Dialect::Mysql => has_text(column.class),
+        },
+        // SQLite has no hash function of its own.
+        Mask::Hash(_) => match dialect {
+            Dialect::Sqlite => false,
+            Dialect::Postgres | Dialect::Mysql => has_text(column.class),
+        },
+        Mask::Email => matches!(column.class, TypeClass::Text | TypeClass::Padded),
+        Mask::Bucket(_) => matches!(
+            column.class,
+            TypeClass::Integer | TypeClass::Number | TypeClass::Decimal
+        ),
+        Mask::Date(part) => match (column.class, dialect) {
+            // A day is all there is in a date: such a mask would hide nothing.
+            (TypeClass::Date, Dialect::Postgres | Dialect::Mysql) => match part {
+                DatePart::Month | DatePart::Year => true,
+                DatePart::Hour | DatePart::Day => false,
+            },
+            (TypeClass::Timestamp | TypeClass::TimestampTz, Dialect::Postgres | Dialect::Mysql) => {
+                true
+            }
+            // SQLite has no such types, but columns that say they hold dates.
+            (TypeClass::Other, Dialect::Sqlite) => {
+                let declared = column.type_name.to_ascii_uppercase();
+                declared.contains("DATE") || declared.contains("TIME")
+            }
+            _ => false,
+        },
+    }
+}
+
+/// Whether every value has a text, which no function of the database makes.
+fn has_text(class: TypeClass) -> bool {
+    match class {
+        TypeClass::Integer
+        | TypeClass::Number
+        | TypeClass::Decimal
+        | TypeClass::Boolean
+        | TypeClass::Text
+        | TypeClass::Padded
+        | TypeClass::Enum
+        | TypeClass::Uuid
+        | TypeClass::Date
+        | TypeClass::Time
+        | TypeClass::Timestamp
+        | TypeClass::TimestampTz
+        | TypeClass::Interval
+        | TypeClass::Json
+        | TypeClass::Network => true,
+        TypeClass::Blob | TypeClass::Other => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        catalog::{Catalog, ColumnDef, RelationDef, RelationKind},
+        policy::{ColumnFlow, PolicyErrors, PolicySet, PolicySources, fixture},
+    };
+
+    const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+    fn load(
+        dialect: Dialect,
+        mask: &str,
+        of: &str,
+        secret: Option<&str>,
+    ) -> Result<PolicySet, PolicyErrors> {
+        let schema = dialect.default_schema();
+        let columns = [
+            ("name", TypeClass::Text),
+            ("born", TypeClass::Date),
+            ("paid", TypeClass::Decimal),
+            ("photo", TypeClass::Blob),
+        ];
+        let columns = columns.map(|(name, class)| ColumnDef {
+            ..fixture::column(name, class)
+        });
+        let table = RelationDef::new(schema, "people", RelationKind::Table, columns.to_vec());
+        let catalog = Catalog::builder(dialect).relation(table).build().unwrap();
+        let sources = PolicySources {
+            hash_secret: secret.map(HashSecret::new),
+            ..fixture::sources(&format!(
+                "permit(principal, action in [Action::\"select\", Action::\"see\", Action::\"read\"], resource);\n\
+                 @mask(\"{mask}\")\n\
+                 forbid(principal, action == Action::\"read_plain\", resource == Column::\"{schema}.people.{of}\");"
+            ))
+        };
+        let sources = PolicySources {
+            classification: None,
+            ..sources
+        };
+        PolicySet::load(&sources, &Arc::new(catalog), &ColumnFlow::default())
+    }
+
+    #[test]
+    fn a_mask_for_another_type_does_not_load() {
+        for (mask, of, message) in [
+            (
+                "date(month)",
+                "name",
+                "`date(month)` is no mask for `public.people.name`",
+            ),
+            ("date(day)", "born", "is no mask for"),
+            ("bucket(10)", "born", "is no mask for"),
+            ("email", "paid", "is no mask for"),
+            ("last(4)", "photo", "is no mask for"),
+        ] {
+            let errors = load(Dialect::Postgres, mask, of, None).unwrap_err();
+            let problem = &errors.problems()[0];
+            assert_eq!(errors.problems().len(), 1, "{errors}");
+            assert!(problem.message.contains(message), "{problem}");
+            assert_eq!((problem.line, problem.column), (Some(2), Some(1)));
+        }
+        for (mask, of) in [
+            ("date(month)", "born"),
+            ("bucket(10)", "paid"),
+            ("email", "name"),
+            ("last(4)", "born"),
+            ("fixed(x)", "photo"),
+        ] {
+            for dialect in [Dialect::Postgres, Dialect::Mysql] {
+                load(dialect, mask, of, None).unwrap_or_else(|errors| panic!("{errors}"));
+            }
+        }
+    }
+
+    #[test]
+    fn hashes_need_a_secret_and_an_engine_with_the_function() {
+        for (dialect, secret, message) in [
+            (Dialect::Postgres, None, "needs the server's secret"),
+            (Dialect::Postgres, Some("short"), "at least 32 bytes"),
+            (Dialect::Sqlite, Some(SECRET), "SQLite has no"),
+        ] {
+            let errors = load(dialect, "hash", "name", secret).unwrap_err();
+            let problem = &errors.problems()[0];
+            assert!(problem.message.contains(message), "{errors}");
+            assert_eq!(problem.line, Some(2));
+        }
+        let key = |mask: &str, of: &str, secret: &str| {
+            let set = load(Dialect::Postgres, mask, of, Some(secret)).unwrap();
+            let view = set.session(&fixture::agent("bot"));
+            let relation = &set.catalog().relations()[0];
+            let decision = view.relation(relation.id).unwrap();
+            let index = usize::from(relation.position(of).unwrap());
+            let ColumnLevel::Masked(Mask::Hash(hash)) = &decision.columns[index].level else {
+                panic!("{decision:?}")
+            };
+            (hash.key.clone().unwrap().0, set.version().to_owned())
+        };
+        let other = format!("{SECRET}x");
+        assert_ne!(key("hash", "name", SECRET).0, key("hash", "born", SECRET).0);
+        assert_ne!(key("hash", "name", SECRET), key("hash", "name", &other));
+        assert_eq!(
+            key("hash(d)", "name", SECRET).0,
+            key("hash(d)", "born", SECRET).0
+        );
+        assert!(!format!("{:?}", HashSecret::new(SECRET)).contains(SECRET));
+    }
+}

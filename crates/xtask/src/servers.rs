@@ -1,0 +1,181 @@
+//! The database servers that tests start: PostgreSQL and MariaDB must be there, PostgreSQL 18 and
+//! MySQL 9 are run where they can be had.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
+
+use crate::{
+    apt::{self, Source},
+    find::{self, Kind},
+    run::{Result, cargo},
+};
+
+/// What the tests cannot do without.
+const NEEDED: [Kind; 2] = [Kind::Postgres, Kind::MariaDb];
+
+/// What they do in addition, by the word that the names of such tests hold.
+const OPTIONAL: [(Kind, &str); 2] = [
+    (Kind::SecondPostgres, "postgres_18"),
+    (Kind::MySql, "mysql_9"),
+];
+
+/// Finds or fetches all servers; fails when a needed one cannot be had.
+pub(crate) fn all() -> Result {
+    needed()?;
+    for note in optional().1 {
+        println!("\n{note}");
+    }
+    Ok(())
+}
+
+/// Finds PostgreSQL and MariaDB, or installs them: as root on the machine, else under
+/// `target/tools`.
+pub(crate) fn needed() -> Result {
+    for kind in NEEDED {
+        if let Some(programs) = kind.find() {
+            println!("\n{}: {}", kind.name(), programs.version);
+            continue;
+        }
+        println!("\n{} is missing and is installed", kind.name());
+        let installed = install(kind);
+        let Some(programs) = kind.find() else {
+            let why = installed
+                .err()
+                .unwrap_or_else(|| "what was installed is too old or does not run here".to_owned());
+            return Err(format!(
+                "the tests need {} and could not install it: {why}\nBy hand: `{}`",
+                kind.name(),
+                kind.command()
+            ));
+        };
+        println!("\n{}: {}", kind.name(), programs.version);
+    }
+    Ok(())
+}
+
+/// Runs the tests over second versions, which plain `cargo test` leaves out, and says which were
+/// not run.
+pub(crate) fn test_optional() -> Result<Vec<String>> {
+    let (words, notes) = optional();
+    if !words.is_empty() {
+        let mut args = vec!["test", "--workspace", "--tests", "--", "--ignored"];
+        args.extend(words);
+        cargo(&args)?;
+    }
+    Ok(notes)
+}
+
+/// The words of the second versions that are there, and a note for each that is not.
+fn optional() -> (Vec<&'static str>, Vec<String>) {
+    let (mut words, mut notes) = (Vec::new(), Vec::new());
+    for (kind, word) in OPTIONAL {
+        let fetched = match kind.find() {
+            Some(_) => Ok(()),
+            None => fetch(kind),
+        };
+        match kind.find() {
+            Some(programs) => {
+                println!("\n{}: {}", kind.name(), programs.version);
+                words.push(word);
+            }
+            None => {
+                let why = fetched
+                    .err()
+                    .unwrap_or_else(|| "it does not run here".to_owned());
+                notes.push(format!("NOT RUN: {} ({why})", kind.name()));
+            }
+        }
+    }
+    (words, notes)
+}
+
+fn install(kind: Kind) -> Result {
+    if !apt::is_here() {
+        return Err("there is no apt here".to_owned());
+    }
+    if is_root() {
+        return apt::install(packages(kind));
+    }
+    unpack(kind, Source::Machine)
+}
+
+fn fetch(kind: Kind) -> Result {
+    if !apt::is_here() {
+        return Err("there is no apt here".to_owned());
+    }
+    println!(
+        "\n{} is fetched and unpacked under target/tools",
+        kind.name()
+    );
+    unpack(kind, Source::Unstable)?;
+    let root = kind.unpacked();
+    programs(kind)
+        .iter()
+        .try_for_each(|program| wrap(&root, &root.join(program)))
+}
+
+fn unpack(kind: Kind, source: Source) -> Result {
+    let root = kind.unpacked();
+    if root.exists() {
+        // It is there and was not found to run: a newer one may.
+        fs::remove_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+    }
+    apt::unpack(source, packages(kind), &root)
+}
+
+/// Puts a script in a program's place that runs it with the C library it was built for. The name it
+/// is called by stays, since PostgreSQL finds its files from there.
+fn wrap(root: &Path, program: &Path) -> Result {
+    let at = |error: std::io::Error| format!("{}: {error}", program.display());
+    let libraries = find::libraries(root);
+    let loader = fs::read_dir(&libraries)
+        .map_err(at)?
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("ld-linux"))
+        })
+        .ok_or("the C library was not fetched")?;
+    let mut real = program.as_os_str().to_owned();
+    real.push(".real");
+    fs::rename(program, &real).map_err(at)?;
+    let script = format!(
+        "#!/bin/sh\nexec '{}' --library-path '{}:{}' --argv0 \"$0\" '{}' \"$@\"\n",
+        loader.display(),
+        libraries.display(),
+        root.join("usr/lib/mysql/private").display(),
+        Path::new(&real).display(),
+    );
+    fs::write(program, script).map_err(at)?;
+    fs::set_permissions(program, fs::Permissions::from_mode(0o755)).map_err(at)
+}
+
+/// Debian's packages. MariaDB's core packages are the programs without the service.
+fn packages(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Postgres => &["postgresql"],
+        Kind::MariaDb => &["mariadb-server-core", "mariadb-client-core"],
+        Kind::SecondPostgres => &["postgresql-18"],
+        Kind::MySql => &["mysql-server-core", "mysql-client-core"],
+    }
+}
+
+/// The programs of an unpacked second version below its folder.
+fn programs(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Postgres | Kind::MariaDb => &[],
+        Kind::SecondPostgres => &[
+            "usr/lib/postgresql/18/bin/postgres",
+            "usr/lib/postgresql/18/bin/initdb",
+            "usr/lib/postgresql/18/bin/psql",
+        ],
+        Kind::MySql => &["usr/sbin/mysqld", "usr/bin/mysql"],
+    }
+}
+
+fn is_root() -> bool {
+    Command::new("id")
+        .arg("-u")
+        .output()
+        .is_ok_and(|output| output.stdout == b"0\n")
+}
