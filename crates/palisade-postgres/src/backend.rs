@@ -23,6 +23,7 @@ use crate::{
     introspect::{self, IntrospectError},
     pool::{Lease, Pool, PoolError},
     schema::Schema,
+    wire::MAX_MESSAGE_BYTES,
 };
 
 /// How long reading the catalog may take.
@@ -117,6 +118,7 @@ impl PostgresBackend {
                 lease.abandon().await;
                 return Err(fault::timeout());
             };
+            let result = result.map_err(|failed| failed.unless_too_large(&lease));
             let stale = lease.reused;
             lease.give_back().await;
             match result {
@@ -178,6 +180,19 @@ enum Failed {
     /// Nothing had run.
     Opening(BackendError),
     Running(BackendError),
+}
+
+impl Failed {
+    /// Says so if the connection broke because we would not read what came.
+    fn unless_too_large(self, lease: &Lease) -> Self {
+        match lease.session() {
+            Ok(session) if session.excess.happened() => Self::Running(BackendError {
+                kind: BackendErrorKind::Resource,
+                detail: format!("a row is larger than {MAX_MESSAGE_BYTES} bytes"),
+            }),
+            Ok(_) | Err(_) => self,
+        }
+    }
 }
 
 async fn lease(pool: &Pool) -> Result<Lease, ConnectError> {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use percent_encoding::percent_decode_str;
-use tokio_postgres::config::Host;
+use tokio_postgres::config::{Host, LoadBalanceHosts, TargetSessionAttrs};
 
 use crate::{
     pool::PoolSize,
@@ -78,6 +78,9 @@ impl PostgresConfig {
     ///
     /// TLS goes by the options `sslmode` ([`SslMode`]), `sslrootcert` (a file, or `system` for the
     /// authorities that the machine trusts, which are taken if none are named), `sslcert` and `sslkey`.
+    /// `connect_timeout` and those of keep-alives have no effect; see
+    /// [`connect_timeout`](Self::connect_timeout).
+    ///
     /// Without `sslmode` the server's name is verified, except where the connection does not leave
     /// the machine: there it is plain. The modes `prefer` and `allow`, which give way, do not exist.
     ///
@@ -99,6 +102,19 @@ impl PostgresConfig {
                 tokio_postgres::config::SslMode::Require
             }
         });
+        // What connections of our own making do not do must not be asked for in vain.
+        if server.get_target_session_attrs() != TargetSessionAttrs::Any {
+            return Err(ConfigError::Option {
+                option: "target_session_attrs",
+                reason: "it is not supported",
+            });
+        }
+        if server.get_load_balance_hosts() != LoadBalanceHosts::Disable {
+            return Err(ConfigError::Option {
+                option: "load_balance_hosts",
+                reason: "it is not supported",
+            });
+        }
         if server.get_application_name().is_none() {
             server.application_name("palisade");
         }

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use tokio::{runtime::Handle, time::timeout};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{Client, NoTls, tls::MakeTlsConnect};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
     config::{ConfigError, PostgresConfig},
     introspect::{IntrospectError, chain},
     pool::Session,
     tls::Tls,
+    wire::{Excess, Limited, LimitedConnect, Place, Wire},
 };
 
 /// Why there is no connection, or no backend over it.
@@ -21,6 +23,9 @@ pub enum ConnectError {
     /// The server cannot be reached, or does not let us in.
     #[error("cannot connect: {}", chain(.0))]
     Engine(#[from] tokio_postgres::Error),
+    /// There is nobody at that address.
+    #[error("cannot connect: {0}")]
+    Network(std::io::Error),
     /// The server took too long.
     #[error("cannot connect: no answer within {0:?}")]
     Late(Duration),
@@ -51,16 +56,16 @@ pub async fn connect(url: &str) -> Result<Client, ConnectError> {
 /// Makes sessions.
 pub(crate) struct Connector {
     server: tokio_postgres::Config,
+    places: Vec<Place>,
     tls: Tls,
     time: Duration,
 }
 
 impl Connector {
     pub(crate) fn new(config: &PostgresConfig) -> Self {
-        let mut server = config.server.clone();
-        server.connect_timeout(config.connect_timeout);
         Self {
-            server,
+            places: Place::all(&config.server),
+            server: config.server.clone(),
             tls: config.tls.clone(),
             time: config.connect_timeout,
         }
@@ -69,30 +74,64 @@ impl Connector {
     /// A new session, driven by a task on `runtime`.
     pub(crate) async fn connect(&self, runtime: &Handle) -> Result<Session, ConnectError> {
         // Over all: a server can take the connection and then say nothing.
-        let late = |_| ConnectError::Late(self.time);
+        timeout(self.time, self.first(runtime))
+            .await
+            .map_err(|_| ConnectError::Late(self.time))?
+    }
+
+    /// A session with the first server that can be reached.
+    async fn first(&self, runtime: &Handle) -> Result<Session, ConnectError> {
+        let mut last = ConnectError::Refused("the connection URL names no host".to_owned());
+        for place in &self.places {
+            match place.open().await {
+                Ok(wire) => return self.log_in(runtime, place, wire).await,
+                Err(why) => last = ConnectError::Network(why),
+            }
+        }
+        Err(last)
+    }
+
+    async fn log_in(
+        &self,
+        runtime: &Handle,
+        place: &Place,
+        wire: Wire,
+    ) -> Result<Session, ConnectError> {
+        let excess = Excess::default();
         let (client, driver) = match &self.tls {
             Tls::Plain => {
-                let connecting = timeout(self.time, self.server.connect(NoTls));
-                let (client, connection) = connecting.await.map_err(late)??;
+                let wire = Limited::new(wire, excess.clone());
+                let (client, connection) = self.server.connect_raw(wire, NoTls).await?;
                 (client, runtime.spawn(drive(connection)))
             }
             Tls::Encrypted(tls) => {
-                let connecting = timeout(self.time, self.server.connect(tls.clone()));
-                let (client, connection) = connecting.await.map_err(late)??;
+                let tls = LimitedConnect::new(tls_to(tls, place), excess.clone());
+                let (client, connection) = self.server.connect_raw(wire, tls).await?;
                 (client, runtime.spawn(drive(connection)))
             }
         };
-        Ok(Session::new(client, driver))
+        Ok(Session::new(client, driver, place.clone(), excess))
     }
 
-    /// Asks the server to stop what `client`'s session is doing.
-    pub(crate) async fn cancel(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
+    /// Asks the server to stop what `session` is doing.
+    pub(crate) async fn cancel(&self, client: &Client, place: &Place) -> Result<(), ConnectError> {
+        let wire = place.open().await.map_err(ConnectError::Network)?;
         let token = client.cancel_token();
         match &self.tls {
-            Tls::Plain => token.cancel_query(NoTls).await,
-            Tls::Encrypted(tls) => token.cancel_query(tls.clone()).await,
+            Tls::Plain => token.cancel_query_raw(wire, NoTls).await?,
+            Tls::Encrypted(tls) => token.cancel_query_raw(wire, tls_to(tls, place)).await?,
         }
+        Ok(())
     }
+}
+
+/// What makes a TLS connection to `place`.
+fn tls_to(
+    tls: &MakeRustlsConnect,
+    place: &Place,
+) -> <MakeRustlsConnect as MakeTlsConnect<Wire>>::TlsConnect {
+    let Ok(tls) = MakeTlsConnect::<Wire>::make_tls_connect(&mut tls.clone(), place.name());
+    tls
 }
 
 /// Why a connection ended, those who wait for an answer hear too.

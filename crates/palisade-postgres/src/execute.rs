@@ -17,7 +17,7 @@ use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin, ti
 
 use futures_core::Stream as _;
 use palisade::{
-    guard::{BackendError, BackendErrorKind, RowSink},
+    guard::{BackendError, RowSink},
     limits::Limits,
     rewrite::RewrittenStatement,
     value::Value,
@@ -31,9 +31,6 @@ use crate::{
     schema::{Look, Origin, Schema},
     settings,
 };
-
-/// Bytes of one row, all cells together.
-const MAX_ROW_BYTES: usize = 64 * 1024 * 1024;
 
 /// Rows of the first batch, before their size is known.
 const FIRST_BATCH: u32 = 64;
@@ -207,12 +204,6 @@ fn cells(row: &SimpleQueryRow, readings: &[Reading]) -> Result<(Vec<Value>, usiz
     for (index, reading) in readings.iter().enumerate() {
         let text = row.try_get(index).map_err(|e| fault::engine(&e))?;
         bytes = bytes.saturating_add(text.map_or(8, str::len));
-        if bytes > MAX_ROW_BYTES {
-            return Err(BackendError {
-                kind: BackendErrorKind::Resource,
-                detail: "a row is too large".to_owned(),
-            });
-        }
         cells.push(reading.value(text)?);
     }
     Ok((cells, bytes))

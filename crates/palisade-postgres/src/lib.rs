@@ -20,6 +20,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod wire;
 
 pub use backend::PostgresBackend;
 pub use config::{ConfigError, PostgresConfig};

@@ -23,6 +23,7 @@ use crate::{
     connect::{ConnectError, Connector},
     fault,
     schema::Look,
+    wire::{Excess, Place},
 };
 
 /// How long a session is used before another takes its place: settings of roles and databases come into force
@@ -67,17 +68,27 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     driver: JoinHandle<()>,
     born: Instant,
+    place: Place,
+    /// Whether it ended for the size of a message.
+    pub(crate) excess: Excess,
     /// Prepared with the first statement.
     pub(crate) look: OnceLock<Look>,
 }
 
 impl Session {
-    /// A session of `client`, driven by `driver`.
-    pub(crate) fn new(client: Client, driver: JoinHandle<()>) -> Self {
+    /// A session of `client` with the server at `place`, driven by `driver`.
+    pub(crate) fn new(
+        client: Client,
+        driver: JoinHandle<()>,
+        place: Place,
+        excess: Excess,
+    ) -> Self {
         Self {
             client,
             driver,
             born: Instant::now(),
+            place,
+            excess,
             look: OnceLock::new(),
         }
     }
@@ -175,15 +186,17 @@ impl Lease {
         }
     }
 
-    /// Puts the session back for others to use, if the server confirms that nothing is left in it.
+    /// Puts the session back for others to use, if the server confirms that nothing is left in it; else
+    /// abandons it.
     pub(crate) async fn give_back(mut self) {
         let cleaned = match self.session() {
             Ok(session) => timeout(PATIENCE, session.client.batch_execute(CLEAN)).await,
             Err(_) => return,
         };
-        if let Ok(Ok(())) = cleaned
-            && let Some((session, permits)) = self.held.take()
-        {
+        if !matches!(cleaned, Ok(Ok(()))) {
+            return self.abandon().await;
+        }
+        if let Some((session, permits)) = self.held.take() {
             self.shared.lock().push(session);
             drop(permits);
         }
@@ -203,11 +216,13 @@ impl Lease {
             let Session {
                 client,
                 mut driver,
+                place,
                 born: _,
+                excess: _,
                 look: _,
             } = session;
             // Closing the socket alone would not do: the server looks at it when it has something to send.
-            let _ = timeout(PATIENCE, shared.connector.cancel(&client)).await;
+            let _ = timeout(PATIENCE, shared.connector.cancel(&client, &place)).await;
             drop(client);
             if timeout(PATIENCE, &mut driver).await.is_err() {
                 driver.abort();

@@ -293,3 +293,24 @@ async fn a_sink_that_has_enough_stops_the_statement() {
     // One session did it all: none had to be thrown away.
     assert_eq!(shop.sessions(), 1);
 }
+
+#[tokio::test]
+async fn a_row_that_is_too_large_is_not_read() {
+    let shop = Shop::new("large").await;
+    let large = |bytes: usize| {
+        shop.query(&format!("SELECT repeat('x', {bytes})"))
+            .within_ms(20_000)
+    };
+    let Value::Text(text) = large(60_000_000).cell().await else {
+        panic!("no text");
+    };
+    assert_eq!(text.len(), 60_000_000);
+    let error = large(70_000_000).fails().await;
+    assert_eq!(error.kind, Kind::Resource, "{error}");
+    // The server had more to send; it finds that nobody reads it.
+    let start = Instant::now();
+    while !shop.busy().is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(5), "{}", shop.busy());
+    }
+    shop.query("SELECT 1").run().await.unwrap();
+}
