@@ -272,6 +272,8 @@ fn routines(dialect: Dialect, routines: Vec<RoutineDef>) -> Vec<FunctionDef> {
                 max_args: routine.max_args,
                 columns: routine.columns,
                 bound: known.and_then(|def| def.bound),
+                grows: known.is_some_and(|def| def.grows),
+                format: known.is_some_and(|def| def.format),
                 name,
             }
         })
