@@ -6,7 +6,7 @@ use sqlparser::ast::{
     ObjectNamePart, Value, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
-use super::{Mode, Resolver, expr::Place, query::Ctes, scope::Scope, unsupported};
+use super::{MAX_SIZE, Mode, Resolver, expr::Place, query::Ctes, scope::Scope, unsupported};
 use crate::{
     access::Usage,
     catalog::{ColumnId, functions::FunctionDef},
