@@ -140,11 +140,11 @@ impl PostgresBackend {
         task: &Task<'_>,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<(), Failed> {
-        let client = lease.client().map_err(Failed::Opening)?;
-        let opened = execute::open(client, opening, task)
+        let session = lease.session().map_err(Failed::Opening)?;
+        let opened = execute::open(session, opening, task)
             .await
             .map_err(Failed::Opening)?;
-        execute::answer(client, &self.schema, opened, task, sink)
+        execute::answer(&session.client, &self.schema, opened, task, sink)
             .await
             .map_err(Failed::Running)
     }
@@ -191,7 +191,8 @@ async fn lease(pool: &Pool) -> Result<Lease, ConnectError> {
 
 fn client(lease: &Lease) -> Result<&Client, ConnectError> {
     lease
-        .client()
+        .session()
+        .map(|session| &session.client)
         .map_err(|error| ConnectError::Refused(error.detail))
 }
 

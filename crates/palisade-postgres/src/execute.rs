@@ -27,7 +27,8 @@ use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow, Statement};
 use crate::{
     cells::Reading,
     fault, params,
-    schema::{Origin, Schema},
+    pool::Session,
+    schema::{Look, Origin, Schema},
     settings,
 };
 
@@ -72,20 +73,30 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
 /// A statement that the server understood; nothing has run yet.
 pub(crate) struct Opened {
     statement: Statement,
+    look: Look,
 }
 
 /// Begins a transaction and prepares the statement in it, in one round trip.
 pub(crate) async fn open(
-    client: &Client,
+    session: &Session,
     opening: &str,
     task: &Task<'_>,
 ) -> Result<Opened, BackendError> {
-    let ((), statement) = tokio::try_join!(
+    let client = &session.client;
+    let ((), look, statement) = tokio::try_join!(
         biased;
         async { client.batch_execute(opening).await.map_err(|e| fault::engine(&e)) },
+        async {
+            match session.look.get() {
+                Some(look) => Ok(look.clone()),
+                None => Look::prepare(client).await,
+            }
+        },
         async { client.prepare(task.sql).await.map_err(|e| fault::prepare(&e)) },
     )?;
-    Ok(Opened { statement })
+    // Another cannot have come first: a session has one statement at a time.
+    let _ = session.look.set(look.clone());
+    Ok(Opened { statement, look })
 }
 
 /// Runs what was opened and feeds its rows to `sink`. The transaction stays open.
@@ -96,11 +107,11 @@ pub(crate) async fn answer(
     task: &Task<'_>,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<(), BackendError> {
-    let statement = &opened.statement;
+    let Opened { statement, look } = &opened;
     if let Err(error) = check_origins(statement, schema, task) {
         // What looks like an escape is none if a relation has become another meanwhile.
         schema
-            .verify(client, task.relations, task.functions)
+            .verify(client, look, task.relations, task.functions)
             .await?;
         return Err(error);
     }
@@ -121,7 +132,7 @@ pub(crate) async fn answer(
         async {
             client.execute_typed(&declare, &bound).await.map_err(|e| fault::cursor(&e))
         },
-        schema.verify(client, task.relations, task.functions),
+        schema.verify(client, look, task.relations, task.functions),
     )?;
     let names: Vec<&str> = statement.columns().iter().map(|c| c.name()).collect();
     if sink.columns(&names).is_break() {

@@ -6,7 +6,7 @@
 //! so that a cancellation that comes late finds nothing else to hit.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -22,6 +22,7 @@ use tokio_postgres::Client;
 use crate::{
     connect::{ConnectError, Connector},
     fault,
+    schema::Look,
 };
 
 /// How long a session is used before another takes its place: settings of roles and databases come into force
@@ -66,6 +67,8 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     driver: JoinHandle<()>,
     born: Instant,
+    /// Prepared with the first statement.
+    pub(crate) look: OnceLock<Look>,
 }
 
 impl Session {
@@ -75,6 +78,7 @@ impl Session {
             client,
             driver,
             born: Instant::now(),
+            look: OnceLock::new(),
         }
     }
 
@@ -163,18 +167,18 @@ impl Shared {
 }
 
 impl Lease {
-    /// The connection.
-    pub(crate) fn client(&self) -> Result<&Client, BackendError> {
+    /// The session.
+    pub(crate) fn session(&self) -> Result<&Session, BackendError> {
         match &self.held {
-            Some((session, _)) => Ok(&session.client),
+            Some((session, _)) => Ok(session),
             None => Err(fault::unavailable("the session was given back")),
         }
     }
 
     /// Puts the session back for others to use, if the server confirms that nothing is left in it.
     pub(crate) async fn give_back(mut self) {
-        let cleaned = match self.client() {
-            Ok(client) => timeout(PATIENCE, client.batch_execute(CLEAN)).await,
+        let cleaned = match self.session() {
+            Ok(session) => timeout(PATIENCE, session.client.batch_execute(CLEAN)).await,
             Err(_) => return,
         };
         if let Ok(Ok(())) = cleaned
@@ -200,6 +204,7 @@ impl Lease {
                 client,
                 mut driver,
                 born: _,
+                look: _,
             } = session;
             // Closing the socket alone would not do: the server looks at it when it has something to send.
             let _ = timeout(PATIENCE, shared.connector.cancel(&client)).await;

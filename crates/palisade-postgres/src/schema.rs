@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use palisade::{guard::BackendError, ident};
-use tokio_postgres::{Client, Row, types::Type};
+use tokio_postgres::{Client, Row, Statement, types::Type};
 
 use crate::{
     fault,
@@ -25,6 +25,25 @@ pub(crate) struct Schema {
     routines: HashMap<String, Marked>,
     /// Of operators and casts.
     rest: Marked,
+}
+
+/// The query for marks, prepared in a session: planning it takes longer than running it.
+#[derive(Clone)]
+pub(crate) struct Look(Statement);
+
+impl Look {
+    /// Prepares it, under the search path of statements.
+    pub(crate) async fn prepare(client: &Client) -> Result<Self, BackendError> {
+        let sql = marks(
+            "c.oid = ANY ($1)",
+            &format!("p.proname = ANY ($2) AND {USER_SCHEMA}"),
+        );
+        client
+            .prepare_typed(&sql, &[Type::OID_ARRAY, Type::TEXT_ARRAY])
+            .await
+            .map(Self)
+            .map_err(|e| fault::engine(&e))
+    }
 }
 
 /// An object and its mark, which changes with it.
@@ -96,6 +115,7 @@ impl Schema {
     pub(crate) async fn verify(
         &self,
         client: &Client,
+        look: &Look,
         relations: &[String],
         routines: &BTreeSet<String>,
     ) -> Result<(), BackendError> {
@@ -112,15 +132,8 @@ impl Schema {
             names.push(found.name.as_str());
             expected.push((Sort::Routines, found));
         }
-        let sql = marks(
-            "c.oid = ANY ($1)",
-            &format!("p.proname = ANY ($2) AND {USER_SCHEMA}"),
-        );
         let found = client
-            .query_typed(
-                &sql,
-                &[(&oids, Type::OID_ARRAY), (&names, Type::TEXT_ARRAY)],
-            )
+            .query(&look.0, &[&oids, &names])
             .await
             .and_then(|rows| rows.iter().map(marked).collect::<Result<Vec<_>, _>>())
             .map_err(|e| fault::engine(&e))?;
