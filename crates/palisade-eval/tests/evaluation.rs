@@ -15,8 +15,11 @@ use serde_json::{Value, json};
 const SCHEMA: &str = "
 CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, ssn TEXT, tenant_id INTEGER);
 CREATE TABLE credentials (id INTEGER PRIMARY KEY, secret TEXT);
+CREATE TABLE users_of_all (a INTEGER, tenant INTEGER);
+INSERT INTO users_of_all VALUES (7,2);
 CREATE TABLE notes (id INTEGER PRIMARY KEY, body TEXT);
-INSERT INTO users VALUES (1, 'Ann', '111-22-3333', 1), (2, 'Cid', '222-33-4444', 2);
+INSERT INTO users VALUES (1,'Ann','111-22-3333',1);
+INSERT INTO users VALUES (2,'Cid','222-33-4444',2);
 INSERT INTO credentials VALUES (1, 'hush');
 INSERT INTO notes VALUES (1, 'Ann has 111-22-3333'), (2, 'nothing'), (3, 'ssssh'), (4, 'x'), (5, 'Cid');
 ";
@@ -105,7 +108,7 @@ fn attacks_that_succeed_are_seen() {
             ),
             attack(
                 "tenant",
-                "SELECT body FROM notes WHERE id = 5",
+                "SELECT a FROM users_of_all",
                 "neutralise",
                 "tenant",
             ),
@@ -117,12 +120,44 @@ fn attacks_that_succeed_are_seen() {
         ("permitted", "permitted"),
         ("leak", "shows `111-22-3333`"),
         ("inference", "differs with other secrets"),
-        ("tenant", "differs with other rows of other tenants"),
+        ("tenant", "differs without other tenants"),
         ("ended", "ran to its end"),
     ] {
         let (judgement, _, message) = &got[id];
         assert_eq!(judgement, "wrong", "{id}: {message}");
         assert!(message.contains(part), "{id}: {message}");
+    }
+}
+
+#[test]
+fn without_protection_attacks_succeed() {
+    let rows = [
+        attack("masked", "SELECT ssn FROM users", "neutralise", "canary"),
+        attack(
+            "forbidden",
+            "SELECT secret FROM credentials",
+            "neutralise",
+            "canary",
+        ),
+        attack(
+            "guessed",
+            "SELECT id FROM users WHERE ssn LIKE '1%'",
+            "neutralise",
+            "differential",
+        ),
+        attack(
+            "filtered",
+            "SELECT count(*) FROM users",
+            "neutralise",
+            "tenant",
+        ),
+    ];
+    for (flags, judgement) in [(&[][..], "right"), (&["--unprotected"], "wrong")] {
+        let got = evaluate("bypass_cases.jsonl", &rows, flags);
+        assert_eq!(got.len(), rows.len());
+        for (id, (judged, _, message)) in got {
+            assert_eq!(judged, judgement, "{id} {flags:?}: {message}");
+        }
     }
 }
 
@@ -297,7 +332,7 @@ fn postgres_is_attacked_and_compared_on_a_real_server() {
             attack("leak", "SELECT body FROM notes", "neutralise", "canary"),
             attack(
                 "tenant",
-                "SELECT body FROM notes WHERE id = 5",
+                "SELECT a FROM users_of_all",
                 "neutralise",
                 "tenant",
             ),
