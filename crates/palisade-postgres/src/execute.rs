@@ -220,6 +220,10 @@ fn check_origins(
             continue;
         };
         let Some(origin) = schema.origin(oid) else {
+            // The server's own relations, where one was decided.
+            if oid < FIRST_OWN_OID && task.relations.iter().any(|uid| is_system(uid)) {
+                continue;
+            }
             return Err(fault::second_lock(format!(
                 "column `{}` comes from relation {oid}, which the catalog has not",
                 column.name()
@@ -244,12 +248,34 @@ fn check_origins(
 }
 
 fn is_decided(origin: &Origin, number: i16, task: &Task<'_>) -> bool {
-    // System columns, such as `ctid`, have numbers below one and no name here.
-    let Some(column) = origin.columns.get(&number) else {
-        return false;
+    let column = match SYSTEM_COLUMNS.iter().find(|(n, _)| *n == number) {
+        Some((_, name)) => *name,
+        None => match origin.columns.get(&number) {
+            Some(column) => column,
+            None => return false,
+        },
     };
     task.relations.contains(&origin.uid)
-        && task.reads.contains(&(origin.name.clone(), column.clone()))
+        && task
+            .reads
+            .contains(&(origin.name.clone(), column.to_owned()))
+}
+
+/// `FirstNormalObjectId`: oids below it are those of the server's own objects.
+const FIRST_OWN_OID: u32 = 16_384;
+
+/// Numbers of the columns that every table has (`access/sysattr.h`).
+const SYSTEM_COLUMNS: [(i16, &str); 6] = [
+    (-1, "ctid"),
+    (-2, "xmin"),
+    (-3, "cmin"),
+    (-4, "xmax"),
+    (-5, "cmax"),
+    (-6, "tableoid"),
+];
+
+fn is_system(uid: &str) -> bool {
+    uid.starts_with("pg_catalog.") || uid.starts_with("information_schema.")
 }
 
 /// What the server is capable of.

@@ -261,16 +261,22 @@ async fn types_of_every_kind() {
         kind,
         extension: extension.map(str::to_owned),
     };
-    let domain = |base: &str| TypeKind::Domain {
+    let checked = |base: &str, check: Option<&str>| TypeKind::Domain {
         base: base.to_owned(),
+        check: check.map(str::to_owned),
     };
+    let domain = |base: &str| checked(base, None);
+    let email = checked(
+        "character varying(90)",
+        Some("CHECK (((VALUE)::text ~ '@'::text))"),
+    );
     let pair = [("a", "numeric(10,2)"), ("b", "app.mood")]
         .map(|(n, t)| (n.to_owned(), t.to_owned()))
         .to_vec();
     assert_eq!(
         catalog.types(),
         [
-            def("app", "email", domain("character varying(90)"), None),
+            def("app", "email", email, None),
             def("app", "many", domain("integer[]"), None),
             def("app", "mood", TypeKind::Enum, None),
             def("app", "moods", domain("app.mood"), None),

@@ -42,12 +42,20 @@ pub struct AccessSet {
     pub(crate) relations: BTreeSet<RelationId>,
     pub(crate) columns: BTreeMap<ColumnId, BTreeSet<Usage>>,
     pub(crate) functions: BTreeSet<String>,
+    pub(crate) system: BTreeSet<(String, String)>,
 }
 
 impl AccessSet {
     /// The relations read.
     pub fn relations(&self) -> impl Iterator<Item = RelationId> {
         self.relations.iter().copied()
+    }
+
+    /// Schema and name of the engine's own relations that are read.
+    pub fn system_relations(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.system
+            .iter()
+            .map(|(schema, name)| (schema.as_str(), name.as_str()))
     }
 
     /// The columns read, each with how.
@@ -65,6 +73,7 @@ impl AccessSet {
     pub fn within(&self, other: &Self) -> bool {
         self.relations.is_subset(&other.relations)
             && self.functions.is_subset(&other.functions)
+            && self.system.is_subset(&other.system)
             && self
                 .columns
                 .keys()

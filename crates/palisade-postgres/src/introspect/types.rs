@@ -34,8 +34,8 @@ enum Sort {
     Base,
     /// The relation that holds its columns.
     Composite(u32),
-    /// What it narrows: the oid, and the name without and with its modifier.
-    Domain(u32, String, String),
+    /// What it narrows: the oid, and the name without and with its modifier; and its conditions.
+    Domain(u32, String, String, Option<String>),
     Enum,
     Range,
 }
@@ -47,7 +47,9 @@ impl Types {
         let sql = format!(
             "SELECT t.oid, n.nspname, t.typname, t.typtype::text, t.typrelid, t.typbasetype, \
                     pg_catalog.format_type(t.typbasetype, t.typtypmod), {USER_SCHEMA}, e.extname, \
-                    pg_catalog.format_type(t.typbasetype, NULL) \
+                    pg_catalog.format_type(t.typbasetype, NULL), \
+                    (SELECT pg_catalog.string_agg(pg_catalog.pg_get_constraintdef(k.oid), ' ' ORDER BY k.conname) \
+                     FROM pg_catalog.pg_constraint k WHERE k.contypid = t.oid) \
              FROM pg_catalog.pg_type t \
              JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace \
              LEFT JOIN pg_catalog.pg_class c ON c.oid = t.typrelid \
@@ -71,7 +73,12 @@ impl Types {
             let sort = match row.try_get::<_, String>(3)?.as_str() {
                 "b" => Sort::Base,
                 "c" => Sort::Composite(row.try_get(4)?),
-                "d" => Sort::Domain(row.try_get(5)?, row.try_get(9)?, row.try_get(6)?),
+                "d" => Sort::Domain(
+                    row.try_get(5)?,
+                    row.try_get(9)?,
+                    row.try_get(6)?,
+                    row.try_get(10)?,
+                ),
                 "e" => Sort::Enum,
                 "r" | "m" => Sort::Range,
                 other => {
@@ -101,7 +108,7 @@ impl Types {
             };
             match &found.sort {
                 Sort::Enum => return TypeClass::Enum,
-                Sort::Domain(base, bare, _) => (oid, name) = (*base, bare),
+                Sort::Domain(base, bare, _, _) => (oid, name) = (*base, bare),
                 Sort::Base | Sort::Composite(_) | Sort::Range => return TypeClass::Other,
             }
         }
@@ -125,7 +132,10 @@ impl Types {
                             .map(|c| (c.name.clone(), c.type_name.clone()))
                             .collect(),
                     ),
-                    Sort::Domain(_, _, base) => TypeKind::Domain { base: base.clone() },
+                    Sort::Domain(_, _, base, check) => TypeKind::Domain {
+                        base: base.clone(),
+                        check: check.clone(),
+                    },
                     Sort::Enum => TypeKind::Enum,
                     Sort::Range => TypeKind::Range,
                 },

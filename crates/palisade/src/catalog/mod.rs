@@ -5,11 +5,13 @@
 
 mod builder;
 pub mod functions;
+mod system;
 mod types;
 
 use std::collections::HashMap;
 
 pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineDef};
+pub use system::{SystemClass, SystemRelation, system_relation};
 pub use types::{OperatorDef, TypeClass, TypeDef, TypeKind};
 
 use self::functions::{FunctionDef, registry};

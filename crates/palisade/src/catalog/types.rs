@@ -167,6 +167,8 @@ pub enum TypeKind {
     Domain {
         /// The type it narrows, as `format_type` spells it.
         base: String,
+        /// Its conditions, as text.
+        check: Option<String>,
     },
     /// A row type: names and types of its columns.
     Composite(Vec<(String, String)>),

@@ -71,6 +71,10 @@ impl Visible for Everything<'_> {
         }))
     }
 
+    fn sees_everything(&self) -> Result<bool, Rejection> {
+        Ok(true)
+    }
+
     fn names(&self) -> Vec<String> {
         Vec::new()
     }

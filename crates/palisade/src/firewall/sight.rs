@@ -67,6 +67,10 @@ impl Visible for Sight<'_> {
         self.view.relation(id)
     }
 
+    fn sees_everything(&self) -> Result<bool, Rejection> {
+        self.view.sees_everything()
+    }
+
     fn names(&self) -> Vec<String> {
         let visible = self.view.discoverable().unwrap_or_default();
         visible

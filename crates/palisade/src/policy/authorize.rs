@@ -80,6 +80,9 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
             None => return Err(refusal(Code::NameUnknownColumn, &[])),
         }
     }
+    if access.system_relations().next().is_some() && !view.sees_everything()? {
+        return Err(refusal(Code::NameSystemRelation, &[]));
+    }
     for name in access.functions() {
         let refuse = |policies| {
             let code = Code::FunctionNotAllowed;
@@ -156,6 +159,7 @@ mod tests {
                 .map(|uid| (column_id(&catalog, uid), BTreeSet::from([Usage::Output])))
                 .collect(),
             functions: functions.iter().map(|name| (*name).to_owned()).collect(),
+            system: BTreeSet::new(),
         }
     }
 

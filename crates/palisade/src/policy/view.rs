@@ -18,7 +18,7 @@ use super::{
     store,
 };
 use crate::{
-    catalog::{Catalog, ColumnId, Relation, RelationId, functions::FunctionDef},
+    catalog::{Catalog, ColumnId, Relation, RelationId, RelationKind, functions::FunctionDef},
     code::Code,
     rejection::Rejection,
     session::Session,
@@ -99,6 +99,25 @@ impl SessionView {
         let decision = function_decision(&self.loaded, subject, def).map_err(Rejection::from);
         lock(&self.functions).insert(def.uid.clone(), decision.clone());
         decision
+    }
+
+    /// Whether nothing of the catalog is kept from the session: every relation is readable, whole and
+    /// without masks. Names in the engine's own relations tell such a session nothing new.
+    ///
+    /// # Errors
+    /// As [`relation`](Self::relation), for the first relation that fails.
+    pub fn sees_everything(&self) -> Result<bool, Rejection> {
+        for relation in self.loaded.catalog.relations() {
+            match relation.kind {
+                RelationKind::Table | RelationKind::View | RelationKind::Materialized => {}
+                RelationKind::Virtual | RelationKind::System => continue,
+            }
+            let decision = self.relation(relation.id)?;
+            if decision.visibility != Visibility::Selectable || decision.has_obligation() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Every relation that exists for the session, in the catalog's order.

@@ -9,14 +9,13 @@ use crate::{catalog::TypeKind, code::Code, dialect::Dialect, rejection::Rejectio
 const POSTGRES: &[&str] = &[
     "bit",
     "bool",
-    "bpchar",
     "box",
+    "bpchar",
     "bytea",
     "char",
     "cid",
     "cidr",
     "circle",
-    "cstring",
     "date",
     "datemultirange",
     "daterange",
@@ -66,11 +65,9 @@ const POSTGRES: &[&str] = &[
     "tstzrange",
     "tsvector",
     "txid_snapshot",
-    "unknown",
     "uuid",
     "varbit",
     "varchar",
-    "void",
     "xid",
     "xid8",
     "xml",
@@ -147,11 +144,27 @@ impl Resolver<'_> {
         });
         match found.map(|def| (&def.kind, &def.extension)) {
             Some((TypeKind::Enum | TypeKind::Range | TypeKind::Composite(_), _))
-            | Some((TypeKind::Base | TypeKind::Domain { base: _ }, Some(_))) => Ok(()),
-            // Its condition or input may call anything.
-            Some((TypeKind::Domain { base: _ } | TypeKind::Base, None)) => Err(unsupported(
-                "a cast to a domain or base type of the database",
-            )),
+            | Some((TypeKind::Base | TypeKind::Domain { base: _, check: _ }, Some(_))) => Ok(()),
+            // Its condition may call anything.
+            Some((TypeKind::Domain { base: _, check }, None)) => {
+                let words = check
+                    .as_deref()
+                    .map(|text| syntax::words(text, Dialect::Postgres))
+                    .unwrap_or_default();
+                for word in words {
+                    let called: Vec<String> = self
+                        .catalog
+                        .functions_named(&word)
+                        .map(|def| def.uid.clone())
+                        .collect();
+                    self.access.functions.extend(called);
+                }
+                Ok(())
+            }
+            // So may its input function.
+            Some((TypeKind::Base, None)) => {
+                Err(unsupported("a cast to a base type of the database"))
+            }
             // The row type of a table: its columns' names are the table's.
             None if self.row_type(schema.map(String::as_str), key)?.is_some() => Ok(()),
             None => Err(Rejection::new(
@@ -221,6 +234,11 @@ impl Resolver<'_> {
             _ => Ok(None),
         }
     }
+}
+
+/// Whether PostgreSQL has a harmless type of this name.
+pub(super) fn is_own_type(key: &str) -> bool {
+    POSTGRES.binary_search(&key).is_ok()
 }
 
 /// Names that hold expressions or nested types are refused.

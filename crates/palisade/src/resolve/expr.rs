@@ -167,7 +167,13 @@ impl<'a> Resolver<'a> {
             } => self.subquery(subquery, at, out),
             Expr::Subquery(subquery) => self.subquery(subquery, at, out),
             Expr::Tuple(exprs) => self.walk_all(exprs, at, out),
-            Expr::Function(function) => self.function(function, at, out),
+            Expr::Function(function) => match self.type_call(function) {
+                Some(cast) => {
+                    *expr = cast;
+                    self.walk(expr, at, out)
+                }
+                None => self.function(function, at, out),
+            },
             // Calls for which the parser has nodes of their own.
             Expr::Ceil { expr, field } => {
                 self.special("ceil", 1)?;
@@ -346,6 +352,23 @@ impl<'a> Resolver<'a> {
                     && matches!(**value, Expr::Value(_)) =>
             {
                 self.walk(value, at, out)
+            }
+            // `VARIADIC array` and `NAME element`, which our dialect reads.
+            Expr::Prefixed { prefix, value }
+                if dialect == Dialect::Postgres && prefix.value == "VARIADIC" =>
+            {
+                self.walk(value, at, out)
+            }
+            Expr::Prefixed { prefix, value }
+                if dialect == Dialect::Postgres && prefix.value == "NAME" =>
+            {
+                match &mut **value {
+                    Expr::Identifier(ident) => {
+                        self.normalise(ident);
+                        Ok(())
+                    }
+                    _ => Err(unsupported("NAME before an expression")),
+                }
             }
             Expr::TypedString(TypedString {
                 data_type,

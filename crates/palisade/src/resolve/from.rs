@@ -13,15 +13,16 @@ use sqlparser::{
 use super::{
     Mode, Reference, Resolver,
     query::Ctes,
-    scope::{Columns, Merged, Scope, Source},
+    scope::{Columns, Merged, Output, Scope, Source},
     unsupported,
 };
 use crate::{
     access::Usage,
-    catalog::{Relation, RelationKind},
+    catalog::{Relation, RelationKind, SystemClass, system_relation},
     code::Code,
     dialect::Dialect,
     ident,
+    lineage::Lineage,
     policy::obligation::Visibility,
     rejection::Rejection,
     syntax::decode,
@@ -571,10 +572,28 @@ impl<'a> Resolver<'a> {
             *last = cte.name.clone();
             return self.aliased(alias, Some(key), None, Columns::Derived(columns));
         }
+        // `dual` is a table of one row that every MySQL has.
+        if self.catalog.dialect() == Dialect::Mysql
+            && key.eq_ignore_ascii_case("dual")
+            && schema.is_none()
+            && self.catalog.lookup(&key).is_none()
+        {
+            *last = Ident::new("DUAL");
+            return Ok(Source {
+                qualifier: None,
+                schema: None,
+                columns: Columns::Derived(Vec::new()),
+            });
+        }
         let found = match &schema {
             Some(schema) => self.catalog.find(schema, &key),
             None => self.catalog.lookup(&key),
         };
+        if self.is_system_name(schema.as_deref(), &key)
+            && let Some(source) = self.system(schema.as_deref(), &key, name, alias)?
+        {
+            return Ok(source);
+        }
         if self.is_system_name(schema.as_deref(), &key)
             || found.is_some_and(|r| r.kind == RelationKind::System)
         {
@@ -583,19 +602,56 @@ impl<'a> Resolver<'a> {
                 format!("`{shown}` is a system relation"),
             ));
         }
-        // `dual` is a table of one row that every MySQL has.
-        if self.catalog.dialect() == Dialect::Mysql && found.is_none() && key == "dual" {
-            *last = Ident::new("DUAL");
-            return Ok(Source {
-                qualifier: None,
-                schema: None,
-                columns: Columns::Derived(Vec::new()),
-            });
-        }
         let Some(relation) = found else {
             return Err(self.unknown_relation(&shown));
         };
         self.relation(name, relation, alias, &shown)
+    }
+
+    /// A relation of the engine's own that tells of names alone, for whom nothing is hidden.
+    fn system(
+        &mut self,
+        schema: Option<&str>,
+        key: &str,
+        name: &mut ObjectName,
+        alias: &mut Option<TableAlias>,
+    ) -> Result<Option<Source<'a>>, Rejection> {
+        let dialect = self.catalog.dialect();
+        let schema = schema.unwrap_or("pg_catalog").to_lowercase();
+        let key = match dialect {
+            Dialect::Sqlite | Dialect::Postgres => key.to_owned(),
+            Dialect::Mysql => key.to_lowercase(),
+        };
+        let Some(known) = system_relation(dialect, &schema, &key) else {
+            return Ok(None);
+        };
+        match known.class {
+            SystemClass::Catalog if self.visible.sees_everything()? => {}
+            SystemClass::Catalog
+            | SystemClass::Activity
+            | SystemClass::Statistics
+            | SystemClass::Secrets
+            | SystemClass::Storage
+            | SystemClass::Settings => return Ok(None),
+        }
+        self.count_relation(1)?;
+        self.access.system.insert((schema.clone(), key.clone()));
+        name.0 = [&schema, &key]
+            .into_iter()
+            .map(|part| ObjectNamePart::Identifier(self.encode(part)))
+            .collect();
+        let columns = known.columns.iter().map(|column| Output {
+            name: column.clone(),
+            key: column.clone(),
+            lineage: Lineage::default(),
+        });
+        self.aliased(
+            alias,
+            Some(key),
+            Some(schema),
+            Columns::Derived(columns.collect()),
+        )
+        .map(Some)
     }
 
     /// Takes the database off `database.schema.table` where it is the one at hand.

@@ -1,9 +1,9 @@
 //! Calls: of functions, aggregates and windows.
 
 use sqlparser::ast::{
-    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Value, WindowFrame,
-    WindowFrameBound, WindowSpec, WindowType,
+    BinaryOperator, CastKind, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, Value, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
 use super::{Mode, Resolver, expr::Place, query::Ctes, scope::Scope, unsupported};
@@ -13,7 +13,7 @@ use crate::{
     code::Code,
     dialect::Dialect,
     rejection::Rejection,
-    syntax::decode,
+    syntax::{self, decode},
 };
 
 /// The most characters that a size argument may ask for.
@@ -136,6 +136,37 @@ impl<'a> Resolver<'a> {
             }
         };
         name.0 = parts.into_iter().map(ObjectNamePart::Identifier).collect();
+    }
+
+    /// `tsquery('a & b')`: on PostgreSQL a type's name called with one value casts it, where no function
+    /// is called so.
+    pub(super) fn type_call(&self, function: &Function) -> Option<Expr> {
+        if self.catalog.dialect() != Dialect::Postgres {
+            return None;
+        }
+        let [ObjectNamePart::Identifier(ident)] = function.name.0.as_slice() else {
+            return None;
+        };
+        let FunctionArguments::List(list) = &function.args else {
+            return None;
+        };
+        let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = list.args.as_slice() else {
+            return None;
+        };
+        let key = self.key(ident);
+        let is_function = self
+            .catalog
+            .functions_named(&key)
+            .any(|def| self.is_reachable(def, None));
+        if is_function || !super::cast::is_own_type(&key) {
+            return None;
+        }
+        Some(Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(value.clone()),
+            data_type: syntax::data_type(&key, Dialect::Postgres)?,
+            format: None,
+        })
     }
 
     pub(super) fn function(
@@ -316,6 +347,14 @@ impl<'a> Resolver<'a> {
                 } => return Err(unsupported("a named argument")),
             };
             match value {
+                // `f(name := value)`, which the parser takes for an assignment.
+                FunctionArgExpr::Expr(Expr::BinaryOp {
+                    left,
+                    op: BinaryOperator::Assignment,
+                    right,
+                }) if dialect == Dialect::Postgres && matches!(**left, Expr::Identifier(_)) => {
+                    self.walk(right, at, out)?;
+                }
                 FunctionArgExpr::Expr(expr) => {
                     self.walk(expr, at, out)?;
                     if bound == Some(position) {
@@ -334,9 +373,11 @@ impl<'a> Resolver<'a> {
         if bound.is_some() {
             self.in_sized = false;
         }
-        let counts = called.candidates.iter().all(|def| def.name == "count");
-        // PostgreSQL and MySQL have further aggregates without arguments, spelt with a star.
-        if star && (total != 1 || !(counts || called.is_over_rows(Some(0)))) {
+        let counts = called
+            .candidates
+            .iter()
+            .any(|def| def.takes(0) && def.kinds.is_over_rows(Some(0)));
+        if star && (total != 1 || !counts) {
             return Err(unsupported("`*` as an argument of anything but count"));
         }
         Ok(())

@@ -53,6 +53,12 @@ pub(crate) trait Visible {
     /// `policy.evaluation-failed`.
     fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection>;
 
+    /// Whether nothing of the catalog is kept from the session.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed`.
+    fn sees_everything(&self) -> Result<bool, Rejection>;
+
     /// Names of the relations that may be known of, for "did you mean".
     fn names(&self) -> Vec<String>;
 

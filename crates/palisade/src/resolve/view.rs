@@ -35,6 +35,7 @@ impl Resolver<'_> {
         self.access
             .functions
             .extend(access.functions.iter().cloned());
+        self.access.system.extend(access.system.iter().cloned());
         for column in access.columns.keys() {
             let decision = self.visible.relation(column.relation)?;
             let hidden = decision

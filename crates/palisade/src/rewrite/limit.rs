@@ -1,106 +1,223 @@
 //! LIMIT: the outermost query gives at most one row more than the cap, to know of truncation.
 
 use sqlparser::ast::{
-    Expr, LimitClause, Query, SelectItem, SetExpr, TableFactor, UnaryOperator, Value as SqlValue,
-    helpers::attached_token::AttachedToken,
+    Expr, Fetch, Ident, LimitClause, Offset, Query, SelectItem, SetExpr, TableFactor,
+    UnaryOperator, Value as SqlValue, helpers::attached_token::AttachedToken,
 };
 
-use super::sql;
+use super::{parameters, sql};
 use crate::{
     code::Code,
+    dialect::Dialect,
     rejection::Rejection,
     value::{Params, Placeholder, Value},
 };
 
 /// Bounds `query` to `cap + 1` rows; a smaller limit of the agent's own stays.
-pub(super) fn bound(query: &mut Query, cap: u64, params: &Params) -> Result<(), Rejection> {
-    let most = i64::try_from(cap.saturating_add(1)).unwrap_or(i64::MAX);
-    if matches!(*query.body, SetExpr::Values(_)) {
-        // SQLite takes no LIMIT after VALUES.
-        let inner = std::mem::replace(query, sql::query(SetExpr::Values(empty_values())));
-        *query = sql::select(
-            vec![SelectItem::Wildcard(plain_star())],
-            TableFactor::Derived {
-                lateral: false,
-                subquery: Box::new(inner),
-                alias: None,
-                sample: None,
-            },
-            None,
-        );
+///
+/// What is done to each form:
+/// * `LIMIT n`, `LIMIT m, n` and `FETCH FIRST n ROWS ONLY` stay if `n` is within the cap, else `n` is
+///   replaced; so is a negative one (no limit to SQLite) and, on PostgreSQL, NULL (no limit there);
+/// * a parameter is looked at;
+/// * `FETCH … WITH TIES`, which gives more rows than it says, gets a LIMIT around it;
+/// * VALUES gets one around it on SQLite, which takes none after it.
+///
+/// Gives the position, from 1, of a `?` that is gone with the limit it stood in, on MySQL, which knows
+/// its parameters by position alone.
+pub(super) fn bound(
+    query: &mut Query,
+    cap: u64,
+    params: &Params,
+    dialect: Dialect,
+) -> Result<Option<usize>, Rejection> {
+    let own = Cap {
+        most: i64::try_from(cap.saturating_add(1)).unwrap_or(i64::MAX),
+        params,
+        dialect,
+    };
+    let wrapped = match dialect {
+        Dialect::Sqlite => matches!(*query.body, SetExpr::Values(_)),
+        Dialect::Postgres | Dialect::Mysql => false,
+    };
+    if wrapped {
+        wrap(query, None);
     }
-    let limit = match &mut query.limit_clause {
+    if let Some(fetch) = query.fetch.take() {
+        own.fetch(query, fetch)?;
+        return Ok(None);
+    }
+    let total = parameters::count(query);
+    let (limit, after) = match &mut query.limit_clause {
         Some(LimitClause::LimitOffset {
             limit,
-            offset: _,
+            offset,
             limit_by: _,
-        }) => limit,
-        Some(LimitClause::OffsetCommaLimit { offset: _, limit }) => {
-            if !is_within(limit, most, params)? {
-                *limit = sql::integer(most);
-            }
-            return Ok(());
-        }
-        None => {
-            query.limit_clause = Some(LimitClause::LimitOffset {
-                limit: Some(sql::integer(most)),
-                offset: None,
-                limit_by: Vec::new(),
+        }) => {
+            let after = offset.as_ref().map_or(0, |offset| {
+                let Offset { value, rows: _ } = offset;
+                parameters::count(value)
             });
-            return Ok(());
+            match limit {
+                Some(limit) => (limit, after),
+                None => {
+                    *limit = Some(sql::integer(own.most));
+                    return Ok(None);
+                }
+            }
+        }
+        Some(LimitClause::OffsetCommaLimit { offset: _, limit }) => (limit, 0),
+        None => {
+            query.limit_clause = Some(own.clause(None));
+            return Ok(None);
         }
     };
-    match limit {
-        Some(expr) if is_within(expr, most, params)? => {}
-        Some(_) | None => *limit = Some(sql::integer(most)),
+    // The limit stands last in the text, its offset aside.
+    let position = total.saturating_sub(after);
+    if own.admits(limit, position)? {
+        return Ok(None);
     }
-    Ok(())
+    let gone = parameters::count(limit) > 0 && dialect == Dialect::Mysql;
+    *limit = sql::integer(own.most);
+    Ok(gone.then_some(position))
 }
 
-/// Whether a limit is a number from 0 to `most`. A negative one means no limit on SQLite.
-fn is_within(limit: &Expr, most: i64, params: &Params) -> Result<bool, Rejection> {
-    let within = |value: i64| (0..most).contains(&value);
-    match limit {
-        Expr::Nested(inner) => is_within(inner, most, params),
-        Expr::UnaryOp {
-            op: UnaryOperator::Minus,
-            expr,
-        } if matches!(**expr, Expr::Value(_)) => Ok(false),
-        Expr::Value(value) => match &value.value {
-            // A number too large for 64 bits is larger than any cap.
-            SqlValue::Number(text, _) if text.bytes().all(|b| b.is_ascii_digit()) => {
-                Ok(text.parse().is_ok_and(within))
+struct Cap<'p> {
+    /// One more than may be seen.
+    most: i64,
+    params: &'p Params,
+    dialect: Dialect,
+}
+
+impl Cap<'_> {
+    fn clause(&self, offset: Option<Offset>) -> LimitClause {
+        LimitClause::LimitOffset {
+            limit: Some(sql::integer(self.most)),
+            offset,
+            limit_by: Vec::new(),
+        }
+    }
+
+    /// `FETCH FIRST n ROWS ONLY | WITH TIES`, already taken out of the query.
+    fn fetch(&self, query: &mut Query, fetch: Fetch) -> Result<(), Rejection> {
+        let offset = match query.limit_clause.take() {
+            None => None,
+            Some(LimitClause::LimitOffset {
+                limit: None,
+                offset,
+                limit_by: _,
+            }) => offset,
+            Some(
+                LimitClause::LimitOffset {
+                    limit: Some(_),
+                    offset: _,
+                    limit_by: _,
+                }
+                | LimitClause::OffsetCommaLimit {
+                    offset: _,
+                    limit: _,
+                },
+            ) => return Err(unsupported("both LIMIT and FETCH")),
+        };
+        let Fetch {
+            with_ties,
+            percent,
+            quantity,
+        } = &fetch;
+        if *percent {
+            return Err(unsupported("FETCH … PERCENT"));
+        }
+        let admitted = match quantity {
+            // One row.
+            None => true,
+            Some(quantity) => self.admits(quantity, 0)?,
+        };
+        if *with_ties || admitted {
+            let with_ties = *with_ties;
+            query.limit_clause = offset.map(|offset| LimitClause::LimitOffset {
+                limit: None,
+                offset: Some(offset),
+                limit_by: Vec::new(),
+            });
+            query.fetch = Some(fetch);
+            if with_ties {
+                wrap(query, Some("ties"));
+                query.limit_clause = Some(self.clause(None));
             }
-            SqlValue::Placeholder(text) => {
-                let number = text.strip_prefix('?').and_then(|n| n.parse().ok());
-                let value = match (number, params) {
-                    (Some(n), Params::Positional(_)) => params.lookup(&Placeholder::Number(n)),
-                    // Names were numbered in their own order.
-                    (Some(n), Params::Named(values)) => n
-                        .checked_sub(1)
-                        .and_then(|n| usize::try_from(n).ok())
-                        .and_then(|i| values.values().nth(i)),
-                    (_, Params::None) | (None, _) => None,
-                };
-                match value {
+        } else {
+            query.limit_clause = Some(self.clause(offset));
+        }
+        Ok(())
+    }
+
+    /// Whether a limit is a number of rows within the cap. `position` is that of a `?`, on MySQL.
+    fn admits(&self, limit: &Expr, position: usize) -> Result<bool, Rejection> {
+        let within = |value: i64| (0..self.most).contains(&value);
+        match limit {
+            Expr::Nested(inner) => self.admits(inner, position),
+            Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr,
+            } if matches!(**expr, Expr::Value(_)) => Ok(false),
+            Expr::Value(value) => match &value.value {
+                // A number too large for 64 bits is larger than any cap.
+                SqlValue::Number(text, _) if text.bytes().all(|b| b.is_ascii_digit()) => {
+                    Ok(text.parse().is_ok_and(within))
+                }
+                SqlValue::Null if self.dialect == Dialect::Postgres => Ok(false),
+                SqlValue::Placeholder(text) => match self.value(text, position) {
                     Some(Value::Integer(value)) => Ok(within(*value)),
+                    Some(Value::Null) if self.dialect == Dialect::Postgres => Ok(false),
                     _ => Err(Rejection::new(
                         Code::ParameterMismatch,
                         "the parameter of LIMIT must be an integer",
                     )),
-                }
-            }
+                },
+                _ => Err(not_a_number()),
+            },
             _ => Err(not_a_number()),
-        },
-        _ => Err(not_a_number()),
+        }
+    }
+
+    /// The parameter that a placeholder means.
+    fn value(&self, text: &str, position: usize) -> Option<&Value> {
+        let number: u32 = match self.dialect {
+            Dialect::Sqlite => text.strip_prefix('?')?.parse().ok()?,
+            Dialect::Postgres => text.strip_prefix('$')?.parse().ok()?,
+            Dialect::Mysql => u32::try_from(position).ok()?,
+        };
+        match self.params {
+            Params::Positional(_) => self.params.lookup(&Placeholder::Number(number)),
+            // Names were numbered in their own order.
+            Params::Named(values) => {
+                let index = usize::try_from(number.checked_sub(1)?).ok()?;
+                values.values().nth(index)
+            }
+            Params::None => None,
+        }
     }
 }
 
+/// `SELECT * FROM (query) [AS alias]`.
+fn wrap(query: &mut Query, alias: Option<&str>) {
+    let inner = std::mem::replace(query, sql::query(SetExpr::Values(empty_values())));
+    *query = sql::select(
+        vec![SelectItem::Wildcard(plain_star())],
+        TableFactor::Derived {
+            lateral: false,
+            subquery: Box::new(inner),
+            alias: alias.map(|name| sql::alias(Ident::new(name))),
+            sample: None,
+        },
+        None,
+    );
+}
+
 fn not_a_number() -> Rejection {
-    Rejection::new(
-        Code::SyntaxUnsupported,
-        "a LIMIT that is neither an integer nor a parameter is not supported",
-    )
+    unsupported("a LIMIT that is neither an integer nor a parameter")
+}
+
+fn unsupported(what: &str) -> Rejection {
+    Rejection::new(Code::SyntaxUnsupported, format!("{what} is not supported"))
 }
 
 fn empty_values() -> sqlparser::ast::Values {
@@ -120,5 +237,219 @@ fn plain_star() -> sqlparser::ast::WildcardAdditionalOptions {
         opt_replace: None,
         opt_rename: None,
         opt_alias: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{limits::Limits, syntax};
+
+    /// The text after bounding to 10 rows, read back, and what is bound to it.
+    fn bounded(
+        dialect: Dialect,
+        sql: &str,
+        params: &[Value],
+    ) -> Result<(String, Vec<Value>), String> {
+        let limits = Limits::default();
+        let params = Params::Positional(params.to_vec());
+        let numbers = 1..=u32::try_from(match &params {
+            Params::Positional(values) => values.len(),
+            Params::Named(_) | Params::None => 0,
+        })
+        .unwrap();
+        let placeholders: BTreeMap<_, _> = numbers.map(|n| (Placeholder::Number(n), n)).collect();
+        syntax::parse(sql, dialect, &limits, |mut parsed| {
+            let gone = bound(&mut parsed.query, 10, &params, dialect)?;
+            let values =
+                parameters::bind(&mut parsed.query, &placeholders, &params, dialect, gone)?;
+            let (text, _) = syntax::print_stable(&parsed.query, dialect, &limits)?;
+            Ok((text, values))
+        })
+        .map_err(|why| why.to_string())
+    }
+
+    fn check(dialect: Dialect, sql: &str, params: &[i64], expect: &str, bound: &[i64]) {
+        let values = |numbers: &[i64]| {
+            let values: Vec<_> = numbers.iter().map(|n| Value::Integer(*n)).collect();
+            values
+        };
+        let got = bounded(dialect, sql, &values(params));
+        assert_eq!(got, Ok((expect.to_owned(), values(bound))), "{sql}");
+    }
+
+    #[test]
+    fn limits_of_postgres() {
+        for (sql, params, expect, bound) in [
+            ("SELECT 1", &[][..], "SELECT 1 LIMIT 11", &[][..]),
+            ("SELECT 1 LIMIT 10", &[], "SELECT 1 LIMIT 10", &[]),
+            ("SELECT 1 LIMIT 11", &[], "SELECT 1 LIMIT 11", &[]),
+            ("SELECT 1 LIMIT 12", &[], "SELECT 1 LIMIT 11", &[]),
+            ("SELECT 1 LIMIT ALL", &[], "SELECT 1 LIMIT 11", &[]),
+            ("SELECT 1 LIMIT NULL", &[], "SELECT 1 LIMIT 11", &[]),
+            ("SELECT 1 LIMIT (-5)", &[], "SELECT 1 LIMIT 11", &[]),
+            (
+                "SELECT 1 LIMIT ALL OFFSET 3",
+                &[],
+                "SELECT 1 LIMIT 11 OFFSET 3",
+                &[],
+            ),
+            (
+                "SELECT 1 OFFSET 3 ROWS",
+                &[],
+                "SELECT 1 LIMIT 11 OFFSET 3 ROWS",
+                &[],
+            ),
+            ("SELECT 1 LIMIT $1", &[5], "SELECT 1 LIMIT $1", &[5]),
+            ("SELECT $1 LIMIT $2", &[7, 50], "SELECT $1 LIMIT 11", &[7]),
+            (
+                "SELECT $1 LIMIT $2 OFFSET $3",
+                &[7, 50, 2],
+                "SELECT $1 LIMIT 11 OFFSET $2",
+                &[7, 2],
+            ),
+            (
+                "SELECT $2 LIMIT $1 OFFSET $3",
+                &[50, 7, 2],
+                "SELECT $1 LIMIT 11 OFFSET $2",
+                &[7, 2],
+            ),
+            ("SELECT $1 LIMIT $1", &[50], "SELECT $1 LIMIT 11", &[50]),
+            ("VALUES (1), (2)", &[], "VALUES (1), (2) LIMIT 11", &[]),
+            (
+                "SELECT 1 FETCH FIRST ROW ONLY",
+                &[],
+                "SELECT 1 FETCH FIRST ROWS ONLY",
+                &[],
+            ),
+            (
+                "SELECT 1 FETCH NEXT 5 ROWS ONLY",
+                &[],
+                "SELECT 1 FETCH FIRST 5 ROWS ONLY",
+                &[],
+            ),
+            (
+                "SELECT 1 OFFSET 2 ROWS FETCH NEXT 50 ROWS ONLY",
+                &[],
+                "SELECT 1 LIMIT 11 OFFSET 2 ROWS",
+                &[],
+            ),
+            (
+                "SELECT 1 FETCH FIRST $1 ROWS ONLY",
+                &[50],
+                "SELECT 1 LIMIT 11",
+                &[],
+            ),
+            (
+                "SELECT a FROM t ORDER BY a OFFSET 2 FETCH FIRST 1 ROW WITH TIES",
+                &[],
+                "SELECT * FROM (SELECT a FROM t ORDER BY a OFFSET 2 FETCH FIRST 1 ROWS WITH TIES) AS ties LIMIT 11",
+                &[],
+            ),
+        ] {
+            check(Dialect::Postgres, sql, params, expect, bound);
+        }
+        assert_eq!(
+            bounded(Dialect::Postgres, "SELECT 1 LIMIT $1", &[Value::Null]),
+            Ok(("SELECT 1 LIMIT 11".to_owned(), vec![]))
+        );
+    }
+
+    #[test]
+    fn limits_of_mysql() {
+        for (sql, params, expect, bound) in [
+            ("SELECT 1 LIMIT 12", &[][..], "SELECT 1 LIMIT 11", &[][..]),
+            ("SELECT 1 LIMIT 3, 5", &[], "SELECT 1 LIMIT 3, 5", &[]),
+            ("SELECT 1 LIMIT 3, 50", &[], "SELECT 1 LIMIT 3, 11", &[]),
+            ("SELECT ? LIMIT ?", &[7, 5], "SELECT ? LIMIT ?", &[7, 5]),
+            ("SELECT ? LIMIT ?", &[7, 50], "SELECT ? LIMIT 11", &[7]),
+            (
+                "SELECT ? LIMIT ? OFFSET ?",
+                &[7, 50, 2],
+                "SELECT ? LIMIT 11 OFFSET ?",
+                &[7, 2],
+            ),
+            (
+                "SELECT ? LIMIT ?, ?",
+                &[7, 2, 50],
+                "SELECT ? LIMIT ?, 11",
+                &[7, 2],
+            ),
+            (
+                "SELECT ? LIMIT ?, ?",
+                &[7, 50, 2],
+                "SELECT ? LIMIT ?, ?",
+                &[7, 50, 2],
+            ),
+            (
+                "VALUES ROW(1), ROW(2)",
+                &[],
+                "VALUES ROW(1), ROW(2) LIMIT 11",
+                &[],
+            ),
+        ] {
+            check(Dialect::Mysql, sql, params, expect, bound);
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for (dialect, sql, params, code) in [
+            (
+                Dialect::Postgres,
+                "SELECT 1 LIMIT 2 + 3",
+                &[][..],
+                "syntax.unsupported",
+            ),
+            (
+                Dialect::Postgres,
+                "SELECT 1 LIMIT 2.5",
+                &[],
+                "syntax.unsupported",
+            ),
+            (
+                Dialect::Postgres,
+                "SELECT 1 FETCH FIRST 5 PERCENT ROWS ONLY",
+                &[],
+                "syntax.unsupported",
+            ),
+            (
+                Dialect::Postgres,
+                "SELECT 1 LIMIT 5 FETCH FIRST 5 ROWS ONLY",
+                &[],
+                "syntax.unsupported",
+            ),
+            (
+                Dialect::Postgres,
+                "SELECT 1 LIMIT $1",
+                &[Value::Text(Vec::new())],
+                "parameter.mismatch",
+            ),
+            (
+                Dialect::Mysql,
+                "SELECT 1 LIMIT ?",
+                &[Value::Null],
+                "parameter.mismatch",
+            ),
+            (
+                Dialect::Mysql,
+                "SELECT 1 LIMIT NULL",
+                &[],
+                "syntax.unsupported",
+            ),
+        ] {
+            let refused = bounded(dialect, sql, params).unwrap_err();
+            assert!(refused.starts_with(code), "{sql}: {refused}");
+        }
     }
 }

@@ -11,6 +11,7 @@ mod hash;
 mod limit;
 mod mask;
 mod null;
+mod parameters;
 mod source;
 mod sql;
 #[cfg(test)]
@@ -18,11 +19,13 @@ mod tests;
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
-use sqlparser::ast::{Query, TableFactor, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut};
+use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
 
 use crate::{
-    catalog::{Catalog, RelationId},
+    catalog::{Catalog, RelationId, RelationKind},
     code::Code,
+    dialect::Dialect,
+    ident,
     limits::Limits,
     policy::{Permit, obligation::ColumnLevel},
     rejection::Rejection,
@@ -181,13 +184,17 @@ fn apply(
     }
     engine.table_functions(catalog);
     replace_references(&mut query, &references, &forms)?;
-    limit::bound(&mut query, max_rows, params)?;
+    let dialect = catalog.dialect();
+    let gone = limit::bound(&mut query, max_rows, params, dialect)?;
+    let bound = parameters::bind(&mut query, &placeholders, params, dialect, gone)?;
 
-    let (sql, again) = syntax::print_stable(&query, catalog.dialect(), limits)?;
+    let (sql, again) = syntax::print_stable(&query, dialect, limits)?;
+    let mut outline = Outline::default();
+    outline.positional = parameters::positions(&again);
     let parsed = ParsedQuery {
         text: &sql,
         query: again,
-        outline: Outline::default(),
+        outline,
     };
     let check = resolve::resolve(
         parsed,
@@ -205,20 +212,6 @@ fn apply(
         return Err(not_as_decided("its columns have other names"));
     }
 
-    let mut bound = Vec::new();
-    let mut numbered: Vec<_> = placeholders.iter().map(|(p, n)| (*n, p)).collect();
-    numbered.sort_unstable();
-    for (_, placeholder) in numbered {
-        let value = params.lookup(placeholder).ok_or_else(|| {
-            Rejection::new(
-                Code::ParameterMismatch,
-                "a parameter the statement uses is not given",
-            )
-        })?;
-        bound.push(value.clone());
-    }
-    // A limit above the cap has been replaced, and with it perhaps the last placeholder.
-    bound.truncate(highest_placeholder(&query));
     let filtered = references.iter().any(source::is_filtered);
     Ok(RewrittenStatement {
         params: bound,
@@ -237,6 +230,11 @@ fn apply(
             .relations()
             .filter_map(|id| catalog.relation(id))
             .map(|r| r.uid.clone())
+            .chain(
+                access
+                    .system_relations()
+                    .map(|(schema, name)| ident::qualified([schema, name])),
+            )
             .collect(),
         sources: forms
             .iter()
@@ -244,26 +242,6 @@ fn apply(
             .collect(),
         sql,
     })
-}
-
-/// The highest number of a placeholder in `query`, as the engine counts its parameters.
-fn highest_placeholder(query: &Query) -> usize {
-    struct Highest(usize);
-    impl Visitor for Highest {
-        type Break = ();
-
-        fn pre_visit_value(&mut self, value: &ValueWithSpan) -> ControlFlow<()> {
-            if let sqlparser::ast::Value::Placeholder(text) = &value.value
-                && let Some(number) = text.strip_prefix('?').and_then(|n| n.parse().ok())
-            {
-                self.0 = self.0.max(number);
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let mut highest = Highest(0);
-    let _ = Visit::visit(query, &mut highest);
-    highest.0
 }
 
 /// Whether a reference must be replaced.
@@ -341,6 +319,9 @@ impl VisitorMut for Replacing<'_> {
     }
 }
 
+/// Columns that every table of PostgreSQL has besides its own.
+const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "xmin", "cmin", "xmax", "cmax", "tableoid"];
+
 /// What the engine will be seen to do.
 struct Engine {
     reads: BTreeSet<(String, String)>,
@@ -385,6 +366,12 @@ impl Engine {
         let form = needs_form(reference);
         if relation.has_rowid && !form {
             self.reads.insert((table.clone(), "rowid".to_owned()));
+        }
+        if catalog.dialect() == Dialect::Postgres && relation.kind == RelationKind::Table && !form {
+            let columns = SYSTEM_COLUMNS
+                .iter()
+                .map(|c| (table.clone(), (*c).to_owned()));
+            self.reads.extend(columns);
         }
         let view = reference.body.is_some();
         for (id, column) in relation.column_ids() {

@@ -41,11 +41,11 @@ fn named(name: &str, catalog: &Catalog, domains: u8) -> Option<DataType> {
         return built_in.then(|| parsed(name)).flatten();
     };
     match &def.kind {
-        TypeKind::Domain { base } if element == name && domains > 0 => {
+        TypeKind::Domain { base, check: _ } if element == name && domains > 0 => {
             named(base, catalog, domains - 1)
         }
         // An array of a domain has no other type than itself.
-        TypeKind::Domain { base: _ } => None,
+        TypeKind::Domain { base: _, check: _ } => None,
         TypeKind::Enum | TypeKind::Composite(_) | TypeKind::Range | TypeKind::Base => {
             let part = |name: &str| ObjectNamePart::Identifier(encode(name, Dialect::Postgres));
             let name_parts = vec![part(&def.schema), part(&def.name)];

@@ -297,6 +297,7 @@ fn masked(dialect: Dialect, mask: &Mask, type_name: &str) -> String {
     };
     let domain = TypeKind::Domain {
         base: "character varying(80)".to_owned(),
+        check: None,
     };
     let catalog = Catalog::builder(dialect)
         .relation(RelationDef::new(

@@ -15,6 +15,6 @@ pub(crate) use fingerprint::fingerprint;
 pub(crate) use fingerprint::words;
 pub(crate) use names::{decode, encode, key};
 pub(crate) use outline::{Outline, named};
-pub(crate) use parse::{ParsedQuery, parse};
+pub(crate) use parse::{ParsedQuery, data_type, parse};
 pub(crate) use print::print_stable;
 pub(crate) use stack::with_stack;

@@ -64,6 +64,15 @@ pub(super) fn tokenize(text: &str, dialect: Dialect) -> Result<Vec<TokenWithSpan
         .map_err(|error| Rejection::new(Code::SyntaxInvalid, error.to_string()))
 }
 
+/// The type that `name` spells.
+pub(crate) fn data_type(name: &str, dialect: Dialect) -> Option<sqlparser::ast::DataType> {
+    let mut parser = Parser::new(dialect::parser_dialect(dialect))
+        .try_with_sql(name)
+        .ok()?;
+    let data_type = parser.parse_data_type().ok()?;
+    (parser.next_token().token == Token::EOF).then_some(data_type)
+}
+
 /// Parses tokens that [`Outline::read`] has passed.
 pub(super) fn parse_tokens(
     tokens: Vec<TokenWithSpan>,
@@ -80,7 +89,7 @@ pub(super) fn parse_tokens(
     let parsed = Parser::new(dialect::parser_dialect(dialect))
         .with_recursion_limit(recursion)
         .with_options(dialect::options())
-        .with_tokens_with_locations(dialect::without_hints(tokens, dialect))
+        .with_tokens_with_locations(dialect::prepared(tokens, dialect))
         .parse_statements();
     let mut statements = parsed.map_err(|error| unparsed(&error, first.as_deref()))?;
     match (statements.pop(), statements.is_empty()) {
@@ -104,7 +113,7 @@ fn unparsed(error: &ParserError, first: Option<&str>) -> Rejection {
             Rejection::new(Code::LimitDepth, "the statement is nested too deeply")
         }
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => match first {
-            Some("SELECT" | "WITH" | "VALUES" | "(" | "") | None => {
+            Some("SELECT" | "WITH" | "VALUES" | "TABLE" | "(" | "") | None => {
                 Rejection::new(Code::SyntaxInvalid, message.clone())
             }
             Some(word) if word.bytes().all(|b| b.is_ascii_alphabetic()) && is_verb(word) => {

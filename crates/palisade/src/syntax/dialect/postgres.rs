@@ -1,0 +1,185 @@
+//! The parser's PostgreSQL with what PostgreSQL has besides.
+
+use std::any::TypeId;
+
+use sqlparser::{
+    ast::{CastKind, DataType, Expr, Ident, ObjectName},
+    dialect::{Dialect as ParserDialect, PostgreSqlDialect, Precedence},
+    keywords::Keyword,
+    parser::{Parser, ParserError},
+    tokenizer::{Token, TokenWithSpan},
+};
+
+use super::delegate;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Postgres(PostgreSqlDialect);
+
+pub(super) const POSTGRES: Postgres = Postgres(PostgreSqlDialect {});
+
+impl ParserDialect for Postgres {
+    fn dialect(&self) -> TypeId {
+        self.0.dialect()
+    }
+
+    delegate! {
+        identifier_quote_style(identifier: &str) -> Option<char>;
+        is_delimited_identifier_start(ch: char) -> bool;
+        is_identifier_start(ch: char) -> bool;
+        is_identifier_part(ch: char) -> bool;
+        supports_unicode_string_literal() -> bool;
+        is_reserved_for_identifier(keyword: Keyword) -> bool;
+        is_table_alias(keyword: &Keyword, parser: &mut Parser) -> bool;
+        is_custom_operator_part(ch: char) -> bool;
+        get_next_precedence(parser: &Parser) -> Option<Result<u8, ParserError>>;
+        supports_filter_during_aggregation() -> bool;
+        supports_group_by_expr() -> bool;
+        supports_alter_user_as_alter_role() -> bool;
+        prec_value(precedence: Precedence) -> u8;
+        allow_extract_custom() -> bool;
+        allow_extract_single_quotes() -> bool;
+        supports_create_index_with_clause() -> bool;
+        supports_explain_with_utility_options() -> bool;
+        supports_listen_notify() -> bool;
+        supports_exclude_constraint() -> bool;
+        supports_factorial_operator() -> bool;
+        supports_bitwise_shift_operators() -> bool;
+        supports_comment_on() -> bool;
+        supports_load_extension() -> bool;
+        supports_named_fn_args_with_colon_operator() -> bool;
+        supports_named_fn_args_with_expr_name() -> bool;
+        supports_empty_projections() -> bool;
+        supports_nested_comments() -> bool;
+        supports_string_escape_constant() -> bool;
+        supports_numeric_literal_underscores() -> bool;
+        supports_array_typedef_with_brackets() -> bool;
+        supports_geometric_types() -> bool;
+        supports_order_by_using_operator() -> bool;
+        supports_set_names() -> bool;
+        supports_alter_column_type_using() -> bool;
+        supports_left_associative_joins_without_parens() -> bool;
+        supports_notnull_operator() -> bool;
+        supports_interval_options() -> bool;
+        supports_insert_table_alias() -> bool;
+        supports_create_table_like_parenthesized() -> bool;
+        supports_select_wildcard_with_alias() -> bool;
+        supports_comma_separated_trim() -> bool;
+        supports_xml_expressions() -> bool;
+        supports_aliased_function_args() -> bool;
+        supports_comment_optimizer_hint() -> bool;
+    }
+
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        let word = match &parser.peek_token_ref().token {
+            Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
+            _ => return None,
+        };
+        match word.as_str() {
+            "variadic" => variadic(parser),
+            "name" => name(parser),
+            _ => None,
+        }
+    }
+}
+
+/// `VARIADIC array`, before the last argument of a call.
+fn variadic(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    match parser.peek_nth_token_ref(1).token {
+        Token::Period | Token::Comma | Token::RParen | Token::Eq | Token::EOF => return None,
+        _ => {}
+    }
+    parser.next_token();
+    Some(parser.parse_expr().map(|value| Expr::Prefixed {
+        prefix: Ident::new("VARIADIC"),
+        value: Box::new(value),
+    }))
+}
+
+/// `NAME element`, before the first argument of `xmlelement` and `xmlpi`; `name 'literal'`.
+fn name(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    let next = |n: usize| parser.peek_nth_token_ref(n).token.clone();
+    match (next(1), next(2)) {
+        (Token::Word(word), Token::Comma | Token::RParen) => {
+            parser.next_token();
+            parser.next_token();
+            let mut ident = Ident::new(word.value);
+            ident.quote_style = word.quote_style;
+            Some(Ok(Expr::Prefixed {
+                prefix: Ident::new("NAME"),
+                value: Box::new(Expr::Identifier(ident)),
+            }))
+        }
+        (Token::SingleQuotedString(_), _) => {
+            parser.next_token();
+            Some(parser.parse_value().map(|value| Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(Expr::Value(value)),
+                data_type: DataType::Custom(ObjectName::from(vec![Ident::new("name")]), Vec::new()),
+                format: None,
+            }))
+        }
+        _ => None,
+    }
+}
+
+/// Puts parentheses around a literal that bounds a window's frame: the parser takes it for an interval
+/// and stops before its cast.
+pub(super) fn bounded_frames(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is = |token: &TokenWithSpan, words: &[&str]| {
+        matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
+            && words.iter().any(|w| word.value.eq_ignore_ascii_case(w)))
+    };
+    if !tokens
+        .iter()
+        .any(|t| is(t, &["preceding"]) || is(t, &["following"]))
+    {
+        return tokens;
+    }
+    let solid: Vec<usize> = tokens
+        .iter()
+        .enumerate()
+        .filter(|(_, t)| !matches!(t.token, Token::Whitespace(_)))
+        .map(|(index, _)| index)
+        .collect();
+    let at = |n: usize| solid.get(n).and_then(|index| tokens.get(*index));
+    // Positions before which a parenthesis opens, and after which it closes.
+    let (mut opens, mut closes) = (Vec::new(), Vec::new());
+    for n in 0..solid.len() {
+        let begins = at(n).is_some_and(|t| is(t, &["between", "and", "range", "rows", "groups"]));
+        let literal = at(n + 1).is_some_and(|t| matches!(t.token, Token::SingleQuotedString(_)));
+        if !(begins && literal) {
+            continue;
+        }
+        // A cast to a type of one word, or none.
+        let end = if at(n + 2).is_some_and(|t| t.token == Token::DoubleColon) {
+            n + 3
+        } else {
+            n + 1
+        };
+        if at(end + 1).is_some_and(|t| is(t, &["preceding", "following"]))
+            && let (Some(open), Some(close)) = (solid.get(n + 1), solid.get(end))
+        {
+            opens.push(*open);
+            closes.push(*close);
+        }
+    }
+    let mut out = Vec::with_capacity(tokens.len() + opens.len() * 2);
+    for (index, token) in tokens.into_iter().enumerate() {
+        let span = token.span;
+        if opens.contains(&index) {
+            out.push(TokenWithSpan {
+                token: Token::LParen,
+                span,
+            });
+        }
+        out.push(token);
+        if closes.contains(&index) {
+            out.push(TokenWithSpan {
+                token: Token::RParen,
+                span,
+            });
+        }
+    }
+    out
+}
