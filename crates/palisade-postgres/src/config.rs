@@ -1,8 +1,20 @@
 //! How to reach a database, and how much of it to use.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{
+    fmt,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
 
-use crate::pool::PoolSize;
+use percent_encoding::percent_decode_str;
+use tokio_postgres::config::Host;
+
+use crate::{
+    pool::PoolSize,
+    tls::{SslMode, Tls, TlsOptions},
+};
 
 /// Connections at a time, if nobody says otherwise.
 const CONNECTIONS: usize = 8;
@@ -13,18 +25,48 @@ const WAITING: usize = 64;
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A configuration that cannot be used.
+/// A configuration that cannot be used. No text of it repeats the URL, which can hold a password.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The text is no connection URL. The reason does not repeat it: it can hold a password.
+    /// The text is no connection URL.
     #[error("the connection URL cannot be read: {0}")]
     Url(String),
+    /// An option has no such value.
+    #[error("the connection URL's option `{option}` cannot be used: {reason}")]
+    Option {
+        /// Its name.
+        option: &'static str,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// A file of certificates or keys cannot be used.
+    #[error("cannot use `{path}`: {reason}")]
+    File {
+        /// The path given.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// There is no TLS to be had.
+    #[error("cannot set up TLS: {0}")]
+    Tls(String),
+}
+
+impl ConfigError {
+    pub(crate) fn file(path: &Path, reason: &str) -> Self {
+        Self::File {
+            path: path.display().to_string(),
+            reason: reason.to_owned(),
+        }
+    }
 }
 
 /// How to reach a database, and how much of it to use.
 #[derive(Clone)]
 pub struct PostgresConfig {
     pub(crate) server: tokio_postgres::Config,
+    pub(crate) tls: Tls,
+    pub(crate) mode: SslMode,
     pub(crate) size: PoolSize,
     pub(crate) connect_timeout: Duration,
     pub(crate) accepts_superuser: bool,
@@ -34,21 +76,36 @@ impl PostgresConfig {
     /// The database at `url`, `postgres://user:password@host:port/database?option=value`
     /// (<https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS>).
     ///
+    /// TLS goes by the options `sslmode` ([`SslMode`]), `sslrootcert` (a file, or `system` for the
+    /// authorities that the machine trusts, which are taken if none are named), `sslcert` and `sslkey`.
+    /// Without `sslmode` the server's name is verified, except where the connection does not leave
+    /// the machine: there it is plain. The modes `prefer` and `allow`, which give way, do not exist.
+    ///
     /// # Errors
-    /// If `url` is no such URL, or has options that are not understood.
+    /// If `url` is no such URL, has options that are not understood, or names files that cannot be read.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
             return Err(ConfigError::Url(
                 "it does not begin with `postgres://`".to_owned(),
             ));
         }
-        let mut server = tokio_postgres::Config::from_str(url)
+        let (url, options) = take_tls_options(url)?;
+        let mut server = tokio_postgres::Config::from_str(&url)
             .map_err(|error| ConfigError::Url(crate::introspect::chain(&error)))?;
+        let tls = options.complete(is_local(&server))?;
+        server.ssl_mode(match tls.mode {
+            SslMode::Disable => tokio_postgres::config::SslMode::Disable,
+            SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => {
+                tokio_postgres::config::SslMode::Require
+            }
+        });
         if server.get_application_name().is_none() {
             server.application_name("palisade");
         }
         Ok(Self {
             server,
+            mode: tls.mode,
+            tls: tls.load()?,
             size: PoolSize {
                 connections: CONNECTIONS,
                 waiting: WAITING,
@@ -83,6 +140,12 @@ impl PostgresConfig {
         self.accepts_superuser = true;
         self
     }
+
+    /// What must be true of connections.
+    #[must_use]
+    pub fn ssl_mode(&self) -> SslMode {
+        self.mode
+    }
 }
 
 impl fmt::Debug for PostgresConfig {
@@ -91,7 +154,175 @@ impl fmt::Debug for PostgresConfig {
             .field("hosts", &self.server.get_hosts())
             .field("database", &self.server.get_dbname())
             .field("user", &self.server.get_user())
+            .field("ssl_mode", &self.mode)
             .field("size", &self.size)
             .finish_non_exhaustive()
+    }
+}
+
+/// The options of a URL that the driver does not know, or takes more lightly.
+#[derive(Default)]
+struct GivenTls {
+    mode: Option<SslMode>,
+    root_cert: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+}
+
+/// `url` without its options for TLS, and these.
+fn take_tls_options(url: &str) -> Result<(String, GivenTls), ConfigError> {
+    let mut given = GivenTls::default();
+    let Some((base, query)) = url.split_once('?') else {
+        return Ok((url.to_owned(), given));
+    };
+    let mut rest = Vec::new();
+    for pair in query.split('&') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let value = percent_decode_str(value)
+            .decode_utf8()
+            .map_err(|_| ConfigError::Url("an option is not UTF-8".to_owned()))?;
+        match percent_decode_str(name).decode_utf8_lossy().as_ref() {
+            "sslmode" => {
+                given.mode = Some(SslMode::from_name(&value).ok_or(ConfigError::Option {
+                    option: "sslmode",
+                    reason: "it must be `disable`, `require`, `verify-ca` or `verify-full`",
+                })?);
+            }
+            "sslrootcert" => given.root_cert = Some(PathBuf::from(value.as_ref())),
+            "sslcert" => given.certificate = Some(PathBuf::from(value.as_ref())),
+            "sslkey" => given.key = Some(PathBuf::from(value.as_ref())),
+            // The driver refuses what it does not know.
+            _ => rest.push(pair),
+        }
+    }
+    if rest.is_empty() {
+        return Ok((base.to_owned(), given));
+    }
+    Ok((format!("{base}?{}", rest.join("&")), given))
+}
+
+impl GivenTls {
+    /// With what holds where nothing is said. `local` connections do not leave the machine.
+    fn complete(self, local: bool) -> Result<TlsOptions, ConfigError> {
+        let names_files =
+            self.root_cert.is_some() || self.certificate.is_some() || self.key.is_some();
+        let mode = match self.mode {
+            Some(mode) => mode,
+            None if local && !names_files => SslMode::Disable,
+            None => SslMode::VerifyFull,
+        };
+        if mode == SslMode::Disable && names_files {
+            return Err(ConfigError::Option {
+                option: "sslmode",
+                reason: "certificates are named, and `disable` would not use them",
+            });
+        }
+        let identity = match (self.certificate, self.key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            (Some(_), None) | (None, Some(_)) => {
+                return Err(ConfigError::Option {
+                    option: "sslcert",
+                    reason: "`sslcert` and `sslkey` go together",
+                });
+            }
+        };
+        Ok(TlsOptions {
+            mode,
+            root_cert: self.root_cert.filter(|path| path != Path::new("system")),
+            identity,
+        })
+    }
+}
+
+/// Whether connections stay on this machine: sockets of the file system and loopback addresses. A name counts only if
+/// it is `localhost`, which no resolver may send elsewhere (RFC 6761).
+fn is_local(server: &tokio_postgres::Config) -> bool {
+    let local = |host: &Host| match host {
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        }
+        #[cfg(unix)]
+        Host::Unix(_) => true,
+    };
+    server.get_hosts().iter().all(local) && server.get_hostaddrs().iter().all(IpAddr::is_loopback)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_said_is_safe() {
+        for (url, mode) in [
+            ("postgres://a@127.0.0.1/d", SslMode::Disable),
+            ("postgres://a@localhost:5433/d", SslMode::Disable),
+            ("postgres://a@[::1]/d", SslMode::Disable),
+            ("postgres://a@%2Frun%2Fpostgresql/d", SslMode::Disable),
+            ("postgres://a@db.example/d", SslMode::VerifyFull),
+            ("postgres://a@10.0.0.1/d", SslMode::VerifyFull),
+            ("postgres://a@localhost,db.example/d", SslMode::VerifyFull),
+            (
+                "postgres://a@localhost/d?hostaddr=10.0.0.1",
+                SslMode::VerifyFull,
+            ),
+            (
+                "postgres://a@127.0.0.1/d?sslmode=verify-full",
+                SslMode::VerifyFull,
+            ),
+            (
+                "postgres://a@db.example/d?sslmode=disable",
+                SslMode::Disable,
+            ),
+            (
+                "postgresql://a@db.example/d?sslmode=require&connect_timeout=3",
+                SslMode::Require,
+            ),
+            (
+                "postgres://a@db.example/d?sslrootcert=system",
+                SslMode::VerifyFull,
+            ),
+        ] {
+            let (rest, options) = take_tls_options(url).unwrap();
+            let server = tokio_postgres::Config::from_str(&rest).unwrap();
+            assert_eq!(
+                options.complete(is_local(&server)).unwrap().mode,
+                mode,
+                "{url}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_without_the_password() {
+        let missing = "cannot use `/no/such/file`";
+        for (url, expected) in [
+            ("host=db.example user=a", "does not begin with"),
+            ("mysql://a@b/c", "does not begin with"),
+            ("postgres://a:s3cret@b/c?sslmode=prefer", "`sslmode`"),
+            ("postgres://a:s3cret@b/c?sslmode=allow", "`sslmode`"),
+            ("postgres://a:s3cret@b/c?ssl%6Dode=prefer", "`sslmode`"),
+            ("postgres://a:s3cret@b/c?sslmode=Require", "`sslmode`"),
+            ("postgres://a:s3cret@b/c?sslmod=require", "sslmod"),
+            ("postgres://a:s3cret@b/c?sslcrl=x", "sslcrl"),
+            ("postgres://a:s3cret@b/c?sslcert=x", "go together"),
+            (
+                "postgres://a:s3cret@b/c?sslmode=disable&sslrootcert=x",
+                "would not use them",
+            ),
+            (
+                "postgres://a:s3cret@b/c?sslrootcert=%2Fno%2Fsuch%2Ffile",
+                missing,
+            ),
+            ("postgres://a:s3cret@b:port/c", "cannot be read"),
+        ] {
+            let error = PostgresConfig::from_url(url).unwrap_err().to_string();
+            assert!(error.contains(expected), "{url}: {error}");
+            assert!(!error.contains("s3cret"), "{error}");
+        }
+        let config = PostgresConfig::from_url("postgres://a:s3cret@localhost/c").unwrap();
+        assert!(!format!("{config:?}").contains("s3cret"));
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     config::{ConfigError, PostgresConfig},
     introspect::{IntrospectError, chain},
     pool::Session,
+    tls::Tls,
 };
 
 /// Why there is no connection, or no backend over it.
@@ -50,6 +51,7 @@ pub async fn connect(url: &str) -> Result<Client, ConnectError> {
 /// Makes sessions.
 pub(crate) struct Connector {
     server: tokio_postgres::Config,
+    tls: Tls,
     time: Duration,
 }
 
@@ -59,6 +61,7 @@ impl Connector {
         server.connect_timeout(config.connect_timeout);
         Self {
             server,
+            tls: config.tls.clone(),
             time: config.connect_timeout,
         }
     }
@@ -66,18 +69,33 @@ impl Connector {
     /// A new session, driven by a task on `runtime`.
     pub(crate) async fn connect(&self, runtime: &Handle) -> Result<Session, ConnectError> {
         // Over all: a server can take the connection and then say nothing.
-        let (client, connection) = timeout(self.time, self.server.connect(NoTls))
-            .await
-            .map_err(|_| ConnectError::Late(self.time))??;
-        let driver = runtime.spawn(async move {
-            // Why it ended, those who wait for an answer hear too.
-            let _ = connection.await;
-        });
+        let late = |_| ConnectError::Late(self.time);
+        let (client, driver) = match &self.tls {
+            Tls::Plain => {
+                let connecting = timeout(self.time, self.server.connect(NoTls));
+                let (client, connection) = connecting.await.map_err(late)??;
+                (client, runtime.spawn(drive(connection)))
+            }
+            Tls::Encrypted(tls) => {
+                let connecting = timeout(self.time, self.server.connect(tls.clone()));
+                let (client, connection) = connecting.await.map_err(late)??;
+                (client, runtime.spawn(drive(connection)))
+            }
+        };
         Ok(Session::new(client, driver))
     }
 
     /// Asks the server to stop what `client`'s session is doing.
     pub(crate) async fn cancel(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
-        client.cancel_token().cancel_query(NoTls).await
+        let token = client.cancel_token();
+        match &self.tls {
+            Tls::Plain => token.cancel_query(NoTls).await,
+            Tls::Encrypted(tls) => token.cancel_query(tls.clone()).await,
+        }
     }
+}
+
+/// Why a connection ended, those who wait for an answer hear too.
+async fn drive(connection: impl Future<Output = Result<(), tokio_postgres::Error>>) {
+    let _ = connection.await;
 }

@@ -19,9 +19,11 @@ mod schema;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub use backend::PostgresBackend;
 pub use config::{ConfigError, PostgresConfig};
 pub use connect::{ConnectError, connect};
 pub use examine::{Weakness, WeaknessKind, examine};
 pub use introspect::{IntrospectError, catalog};
+pub use tls::SslMode;

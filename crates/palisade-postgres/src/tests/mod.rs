@@ -12,6 +12,7 @@ mod examine;
 mod locks;
 mod pool;
 mod schema;
+mod tls;
 mod values;
 
 use std::{collections::BTreeSet, ops::ControlFlow};

@@ -1,0 +1,172 @@
+//! The whole way: decided by policy, rewritten, run, scanned.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+use std::{sync::Arc, time::Duration};
+
+use palisade::{
+    audit::NoAudit,
+    firewall::Firewall,
+    guard::{Guard, Outcome},
+    host::Host,
+    policy::{PolicyFile, PolicySources},
+    session::{Principal, Session},
+    value::{Params, Value},
+};
+use palisade_postgres::{PostgresBackend, PostgresConfig};
+use palisade_testkit::servers::PostgresServer;
+
+const SCHEMA: &str = "
+    CREATE SCHEMA app; CREATE SCHEMA hr;
+    CREATE TYPE app.mood AS ENUM ('sad', 'ok');
+    CREATE TABLE app.users (id uuid PRIMARY KEY, name text NOT NULL, ssn varchar(11), password text, tenant_id int NOT NULL,
+        balance numeric(12,2), big bigint, mood app.mood, joined timestamptz, tags text[], extra jsonb);
+    CREATE TABLE app.events (user_id uuid REFERENCES app.users, at date NOT NULL, what text) PARTITION BY RANGE (at);
+    CREATE TABLE app.events_2026 PARTITION OF app.events FOR VALUES FROM ('2026-01-01') TO ('2027-01-01');
+    CREATE TABLE hr.users (id int, salary int);
+    CREATE VIEW app.directory AS SELECT id, name AS n, ssn AS s FROM app.users;
+    INSERT INTO app.users VALUES
+      ('00000000-0000-4000-8000-000000000001', 'ann', '123-45-6789', 'hunter2', 1, 1234567890.25, 9007199254740993, 'ok',
+       '2026-01-02 03:04:05+01', '{a,\"b c\"}', '{\"k\": [1]}'),
+      ('00000000-0000-4000-8000-000000000002', 'bob', '987-65-4321', 'secret', 2, NULL, NULL, 'sad', NULL, NULL, NULL),
+      ('00000000-0000-4000-8000-000000000003', 'eve', NULL, 'x', 1, 0, 5, NULL, NULL, NULL, NULL);
+    INSERT INTO app.events SELECT id, '2026-05-06', name || ' came' FROM app.users;
+";
+
+const POLICIES: &str = r#"
+permit(principal, action, resource)
+unless { resource is Table && resource == Table::"hr.users" };
+@mask("last(4)")
+forbid(principal, action == Action::"read_plain", resource == Column::"app.users.ssn");
+forbid(principal, action in Action::"read", resource == Column::"app.users.password");
+forbid(principal, action == Action::"see", resource is row::app::users)
+unless { resource has tenant_id && resource.tenant_id == 1 };
+"#;
+
+#[derive(Debug)]
+struct Fixed;
+
+impl Host for Fixed {
+    fn unix_time(&self) -> Duration {
+        Duration::from_secs(1_700_000_000)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn random(&self) -> Result<[u8; 16], String> {
+        Ok([7; 16])
+    }
+}
+
+async fn guard() -> Guard<PostgresBackend> {
+    let server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("guard").unwrap();
+    server.load(&database, SCHEMA).unwrap().clean().unwrap();
+    let role = format!("reader_{database}");
+    server
+        .query(
+            &database,
+            &format!(
+                "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA app, hr TO {role};
+                 GRANT SELECT ON ALL TABLES IN SCHEMA app, hr TO {role}"
+            ),
+        )
+        .unwrap();
+    let config = PostgresConfig::from_url(&server.url_as(&role, &database)).unwrap();
+    let backend = PostgresBackend::connect(config).await.unwrap();
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "p.cedar".to_owned(),
+            text: POLICIES.to_owned(),
+        }],
+        ..PolicySources::default()
+    };
+    let firewall = Firewall::builder(backend.catalog().clone(), sources)
+        .build()
+        .unwrap_or_else(|e| panic!("{e}"));
+    Guard::new(
+        Arc::new(firewall),
+        backend,
+        Arc::new(Fixed),
+        Arc::new(NoAudit),
+    )
+}
+
+/// The rows as JSON, or the code of the refusal and what the operator is told.
+async fn ask(guard: &Guard<PostgresBackend>, sql: &str, params: Params) -> String {
+    let session = Session::new(Principal::new("Agent", "a"));
+    match guard.query(sql, &params, &session).await {
+        Outcome::Rows(envelope) => {
+            let json: serde_json::Value = serde_json::to_value(&envelope).unwrap();
+            json["rows"].to_string()
+        }
+        Outcome::Rejected(refusal) => format!(
+            "{:?} {}",
+            refusal.rejection.code(),
+            refusal.rejection.operator_detail().unwrap_or_default()
+        ),
+    }
+}
+
+#[tokio::test]
+async fn policies_hold_on_a_real_database() {
+    let guard = guard().await;
+    let check = async |sql: &str, expected: &str| {
+        assert_eq!(ask(&guard, sql, Params::None).await, expected, "{sql}");
+    };
+    // The row filter, the mask, the hidden column.
+    check(
+        "SELECT name, ssn FROM app.users ORDER BY name",
+        r#"[{"name":"ann","ssn":"****6789"},{"name":"eve","ssn":null}]"#,
+    )
+    .await;
+    check(
+        "SELECT * FROM app.users WHERE name = 'ann'",
+        r#"[{"id":"00000000-0000-4000-8000-000000000001","name":"ann","ssn":"****6789","tenant_id":1,"balance":"1234567890.25","big":"9007199254740993","mood":"ok","joined":"2026-01-02 02:04:05+00","tags":"{a,\"b c\"}","extra":"{\"k\": [1]}"}]"#,
+    )
+    .await;
+    check("SELECT password FROM app.users", "NameUnknownColumn ").await;
+    check(
+        "SELECT n, s FROM app.directory ORDER BY n",
+        r#"[{"n":"ann","s":"****6789"},{"n":"eve","s":null}]"#,
+    )
+    .await;
+    // Conditions see what is masked.
+    let probe = "SELECT count(*) FROM app.users WHERE ssn = '123-45-6789'";
+    check(probe, r#"[{"count":0}]"#).await;
+    check("SELECT salary FROM hr.users", "NameUnknownRelation ").await;
+    check(
+        "SELECT u.name, e.what FROM app.users u JOIN app.events e ON e.user_id = u.id ORDER BY 1",
+        r#"[{"name":"ann","what":"ann came"},{"name":"eve","what":"eve came"}]"#,
+    )
+    .await;
+    check(
+        "SELECT count(*) FROM app.users WHERE id = '00000000-0000-4000-8000-000000000001'",
+        r#"[{"count":1}]"#,
+    )
+    .await;
+    check(
+        "SELECT mood, sum(balance) FROM app.users GROUP BY mood ORDER BY mood NULLS LAST",
+        r#"[{"mood":"ok","sum":"1234567890.25"},{"mood":null,"sum":"0.00"}]"#,
+    )
+    .await;
+    check("DELETE FROM app.users", "StatementNotAllowed ").await;
+    check("SELECT pg_sleep(1)", "FunctionNotAllowed ").await;
+    // What only the server can know reaches the operator, and the agent as a code.
+    check(
+        "SELECT 1 / (tenant_id - 1) FROM app.users",
+        "DatabaseRejected 22012 division by zero",
+    )
+    .await;
+    let params = Params::Positional(vec![Value::text("ann"), Value::Integer(1)]);
+    let sql = "SELECT name FROM app.users WHERE name = $1 AND tenant_id = $2";
+    assert_eq!(ask(&guard, sql, params).await, r#"[{"name":"ann"}]"#);
+}
