@@ -23,7 +23,7 @@ pub(crate) struct Schema {
     origins: HashMap<u32, Origin>,
     /// Routines of the database, by uid.
     routines: HashMap<String, Marked>,
-    /// Of operators and casts.
+    /// Of operators, casts and conditions of domains.
     rest: Marked,
 }
 
@@ -109,7 +109,8 @@ impl Schema {
         self.origins.get(&oid)
     }
 
-    /// Checks that the relations and routines with these uids, and the operators, are those of this schema.
+    /// Checks that the relations and routines with these uids, and operators, casts and domains, are those of
+    /// this schema.
     ///
     /// A routine that is not the database's own is not looked at.
     pub(crate) async fn verify(
@@ -180,7 +181,9 @@ fn marks(relations: &str, routines: &str) -> String {
          UNION ALL \
          SELECT 'o', 0::pg_catalog.oid, '', '', pg_catalog.concat_ws(' ', \
                 (SELECT pg_catalog.max(o.oid) FROM pg_catalog.pg_operator o), \
-                (SELECT pg_catalog.max(k.oid) FROM pg_catalog.pg_cast k))"
+                (SELECT pg_catalog.max(k.oid) FROM pg_catalog.pg_cast k), \
+                (SELECT pg_catalog.sum(d.xmin::text::int8) FROM pg_catalog.pg_constraint d \
+                 WHERE d.contypid > 0))"
     )
 }
 

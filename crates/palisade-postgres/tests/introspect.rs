@@ -8,7 +8,10 @@
     reason = "tests"
 )]
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 
 use palisade::{
     catalog::{
@@ -19,9 +22,38 @@ use palisade::{
 };
 use palisade_testkit::servers::{PostgresServer, Server};
 
+/// Set to have the tests run on PostgreSQL 18.
+const EIGHTEEN: &str = "PALISADE_TEST_POSTGRES_18";
+
+fn server() -> &'static Server {
+    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        if std::env::var_os(EIGHTEEN).is_some() {
+            PostgresServer::start_second().unwrap()
+        } else {
+            PostgresServer::start().unwrap()
+        }
+    })
+}
+
+#[test]
+#[ignore = "needs PostgreSQL 18: cargo xtask test runs it"]
+fn postgres_18_passes_all_of_these_tests() {
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--skip", "postgres_18"])
+        .env(EIGHTEEN, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && !text.contains("ok. 0 passed"),
+        "{text}"
+    );
+}
+
 /// The catalog of a new database that `script` fills.
 async fn load(label: &str, script: &str) -> Catalog {
-    let server = PostgresServer::shared().unwrap();
+    let server = server();
     let database = server.fresh_database(label).unwrap();
     server.load(&database, script).unwrap().clean().unwrap();
     read(server, &database).await
@@ -399,7 +431,7 @@ async fn routines_and_operators() {
 
 #[tokio::test]
 async fn the_search_path_is_the_sessions_without_the_systems() {
-    let server = PostgresServer::shared().unwrap();
+    let server = server();
     let database = server.fresh_database("paths").unwrap();
     server
         .load(
@@ -424,7 +456,7 @@ async fn the_search_path_is_the_sessions_without_the_systems() {
 
 #[tokio::test]
 async fn the_same_schema_has_the_same_version() {
-    let server = PostgresServer::shared().unwrap();
+    let server = server();
     let database = server.fresh_database("versions").unwrap();
     server
         .query(
@@ -451,7 +483,7 @@ async fn the_same_schema_has_the_same_version() {
 
 #[tokio::test]
 async fn a_thousand_tables_in_a_second() {
-    let server = PostgresServer::shared().unwrap();
+    let server = server();
     let database = server.fresh_database("large").unwrap();
     server
         .query(

@@ -49,7 +49,7 @@ impl Types {
                     pg_catalog.format_type(t.typbasetype, t.typtypmod), {USER_SCHEMA}, e.extname, \
                     pg_catalog.format_type(t.typbasetype, NULL), \
                     (SELECT pg_catalog.string_agg(pg_catalog.pg_get_constraintdef(k.oid), ' ' ORDER BY k.conname) \
-                     FROM pg_catalog.pg_constraint k WHERE k.contypid = t.oid) \
+                     FROM pg_catalog.pg_constraint k WHERE k.contypid = t.oid AND k.contype = 'c') \
              FROM pg_catalog.pg_type t \
              JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace \
              LEFT JOIN pg_catalog.pg_class c ON c.oid = t.typrelid \

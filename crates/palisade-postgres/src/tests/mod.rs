@@ -15,7 +15,7 @@ mod schema;
 mod tls;
 mod values;
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::{collections::BTreeSet, ops::ControlFlow, sync::OnceLock};
 
 use palisade::{
     guard::{BackendError, RowSink},
@@ -44,6 +44,39 @@ const SHOP: &str = "
     CREATE PROCEDURE app.act() LANGUAGE sql AS 'DELETE FROM app.users';
 ";
 
+/// Set to have the tests run on PostgreSQL 18.
+const EIGHTEEN: &str = "PALISADE_TEST_POSTGRES_18";
+
+/// A server of the version that the tests run on.
+fn start() -> PostgresServer {
+    if std::env::var_os(EIGHTEEN).is_some() {
+        PostgresServer::start_second().unwrap()
+    } else {
+        PostgresServer::start().unwrap()
+    }
+}
+
+/// The one that most tests share.
+fn shared() -> &'static Server {
+    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
+    SERVER.get_or_init(start)
+}
+
+#[test]
+#[ignore = "needs PostgreSQL 18: cargo xtask test runs it"]
+fn postgres_18_passes_all_of_these_tests() {
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--skip", "postgres_18"])
+        .env(EIGHTEEN, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && !text.contains("ok. 0 passed"),
+        "{text}"
+    );
+}
+
 /// A database, and a backend over it as an account of its own that may read `app`.
 struct Shop {
     server: &'static Server,
@@ -57,7 +90,7 @@ impl Shop {
     }
 
     async fn with(label: &str, configure: impl FnOnce(PostgresConfig) -> PostgresConfig) -> Self {
-        let server: &Server = PostgresServer::shared().unwrap();
+        let server = shared();
         let database = server.fresh_database(label).unwrap();
         let script = format!(
             "{SHOP} CREATE ROLE agent_{database} LOGIN;

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use palisade::{guard::BackendErrorKind as Kind, value::Value};
-use palisade_testkit::servers::PostgresServer;
 
 use super::Shop;
 use crate::{PostgresBackend, PostgresConfig};
@@ -144,7 +143,7 @@ async fn abandoned_statements_do_not_exhaust_the_pool() {
 #[tokio::test]
 async fn a_restarted_server_recovers() {
     // One of its own: a session that dies by a signal takes all others with it.
-    let server = PostgresServer::start().unwrap();
+    let server = super::start();
     server.create_database("shop").unwrap();
     let config = PostgresConfig::from_url(&server.url("shop"))
         .unwrap()

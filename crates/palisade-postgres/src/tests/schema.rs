@@ -66,6 +66,12 @@ async fn a_schema_that_changed_stops_what_reads_it() {
     )
     .await;
     check("ddl_cast", "CREATE CAST (int4 AS date) WITH INOUT", users).await;
+    check(
+        "ddl_domain",
+        "CREATE DOMAIN app.odd AS int CHECK (app.twice(value) > 0)",
+        users,
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -67,7 +67,7 @@ async fn connections_are_what_the_url_says_or_none() {
     let folder = tempfile::tempdir().unwrap();
     let ours = Authority::new(folder.path(), "ours");
     let theirs = Authority::new(folder.path(), "theirs");
-    let server = PostgresServer::start().unwrap();
+    let server = super::start();
     let data = server.query("postgres", "SHOW data_directory").unwrap();
     let serve = |names: &[&str]| {
         let (certificate, key) = ours.certify(names, "server", ExtendedKeyUsagePurpose::ServerAuth);
