@@ -73,14 +73,15 @@ fn of_engine(
 ) -> Result<Vec<Record>, Fault> {
     let schema = format!("bypass__{dialect}");
     let script = data::script(&arguments.dir, &schema)?;
-    let databases = engines.of(dialect).and_then(|engine| {
+    let engine = engines.of(dialect);
+    let load = || {
         let first = engine.load(&schema, &script)?;
         let catalog = first.catalog()?;
         let other_secrets = engine.load(&schema, &with_other_secrets(&script, canaries))?;
         let other_tenants = engine.load(&schema, &with_other_tenants(&script))?;
-        Ok((first, catalog, other_secrets, other_tenants))
-    });
-    let (first, catalog, other_secrets, other_tenants) = match databases {
+        Ok::<_, String>((first, catalog, other_secrets, other_tenants))
+    };
+    let (first, catalog, other_secrets, other_tenants) = match load() {
         Ok(databases) => databases,
         Err(why) => {
             return Ok(cases

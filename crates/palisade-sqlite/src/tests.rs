@@ -83,9 +83,12 @@ impl Shop {
                 ("r", ""),
                 ("json_each", "value"),
             ]),
-            functions: BTreeSet::from([
-                "count", "like", "upper", "hex", "zeroblob", "sum", "char", "printf", "abs",
-            ].map(str::to_owned)),
+            functions: BTreeSet::from(
+                [
+                    "count", "like", "upper", "hex", "zeroblob", "sum", "char", "printf", "abs",
+                ]
+                .map(str::to_owned),
+            ),
             limits: Limits::default(),
         }
     }
