@@ -80,7 +80,7 @@ fn of_engine(
     let load = |script: &str| {
         let loaded = engines
             .of(dialect)
-            .and_then(|engine| engine.load(&schema, script))
+            .load(&schema, script)
             .and_then(|database| database.catalog().map(|catalog| (database, catalog)));
         match loaded {
             Ok((database, catalog)) => Place::new(arguments, &schema, database, catalog).map(Ok),
