@@ -13,6 +13,7 @@ mod desk;
 mod input;
 mod policies;
 mod postgres;
+mod serve;
 mod shop;
 
 use std::{fs, io::Write as _, process::Stdio};
