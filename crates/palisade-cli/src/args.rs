@@ -37,6 +37,12 @@ pub(crate) enum Command {
     /// Serve a database to an MCP client over standard input and output
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArguments),
+    /// Look at what a database's account may do beyond reading
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(DoctorArguments),
+    /// Print the SQL that makes an account with no more than the policies need
+    #[command(after_help = SETUP_SQL_HELP)]
+    SetupSql(SetupSqlArguments),
     /// Work on policy folders
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -85,6 +91,22 @@ Examples (after `palisade demo`):
 Examples for PostgreSQL (`palisade setup-sql` prints the account):
   palisade serve postgres://palisade_reader@localhost:5432/sales \\
     --password-env SALES_PASSWORD < /dev/null";
+
+const DOCTOR_HELP: &str = "\
+Examples for PostgreSQL:
+  palisade doctor postgres://palisade_reader@localhost:5432/sales \\
+    --password-env SALES_PASSWORD
+  palisade doctor postgres://palisade_reader@localhost:5432/sales --format json
+
+Exit code 1: something is weak. 4: the database cannot be reached.";
+
+const SETUP_SQL_HELP: &str = "\
+Examples for PostgreSQL (nothing is changed; the account that looks may be any):
+  palisade setup-sql postgres://postgres@localhost:5432/sales
+  palisade setup-sql postgres://postgres@localhost:5432/sales \\
+    --role sales_reader > account.sql
+
+Then, as a superuser: psql -d sales -f account.sql";
 
 /// `palisade demo`
 #[derive(Debug, Args)]
@@ -171,6 +193,37 @@ pub(crate) struct ServeArguments {
     /// Append one JSON line a statement to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
+}
+
+/// `palisade doctor`
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    /// postgres://USER@HOST/DATABASE, or connection:NAME of the configuration
+    #[arg(value_name = "DATABASE")]
+    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+    /// A configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// How to print what is found
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
+}
+
+/// `palisade setup-sql`
+#[derive(Debug, Args)]
+pub(crate) struct SetupSqlArguments {
+    /// postgres://USER@HOST/DATABASE, or connection:NAME of the configuration
+    #[arg(value_name = "DATABASE")]
+    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+    /// What the account is called
+    #[arg(long, value_name = "NAME", default_value = "palisade_reader")]
+    pub(crate) role: String,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
 }
 
 /// The statement and how to answer.

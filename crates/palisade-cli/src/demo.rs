@@ -4,7 +4,7 @@ use std::{
     env,
     fmt::Write as _,
     fs::File,
-    io::{Read as _, Write as _},
+    io::Read as _,
     path::{Path, PathBuf},
 };
 
@@ -19,6 +19,7 @@ use crate::{
     args::{DemoArguments, PolicyArguments, SecretArguments},
     exit::{Exit, Failure},
     human::{self, Paint},
+    output,
     policies::{self, DEMO},
     query::Gate,
     setup::Setup,
@@ -55,16 +56,16 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Exit, Failure> {
     let session = Session::new(setup.principal.clone()).over(Transport::Cli);
     let paint = Paint::for_stdout();
 
-    print(&introduction(&place, paint))?;
+    output::text(&introduction(&place, paint))?;
     for (n, step) in STEPS.iter().enumerate() {
         let request = Request {
             sql: step.sql.to_owned(),
             params: Params::None,
             session: session.clone(),
         };
-        print(&shown(n + 1, step, &gate.answer(&request), paint))?;
+        output::text(&shown(n + 1, step, &gate.answer(&request), paint))?;
     }
-    print(&connections(&place, paint))?;
+    output::text(&connections(&place, paint))?;
     Ok(Exit::Permitted)
 }
 
@@ -335,14 +336,6 @@ fn quoted(word: &str) -> String {
     } else {
         format!("'{}'", word.replace('\'', "'\\''"))
     }
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    let mut output = std::io::stdout().lock();
-    output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-        .map_err(|error| Failure::output(&error))
 }
 
 #[cfg(test)]

@@ -9,11 +9,14 @@ mod check;
 mod config;
 mod database;
 mod demo;
+mod doctor;
 mod exit;
 mod explain;
 mod host;
 mod human;
 mod json;
+mod needs;
+mod output;
 mod policies;
 mod policy;
 mod postgres;
@@ -21,6 +24,7 @@ mod query;
 mod secret;
 mod serve;
 mod setup;
+mod setup_sql;
 mod snippet;
 mod source;
 mod statements;
@@ -77,6 +81,8 @@ fn run() -> Result<Exit, Failure> {
         Command::Check(arguments) => check::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
+        Command::Doctor(arguments) => doctor::run(arguments),
+        Command::SetupSql(arguments) => setup_sql::run(arguments),
         Command::Policy(command) => policy::run(command),
     }
 }

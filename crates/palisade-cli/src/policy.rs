@@ -1,12 +1,13 @@
 //! `palisade policy`: work on policy folders.
 
-use std::{fmt::Write as _, io::Write as _, path::Path};
+use std::{fmt::Write as _, path::Path};
 
 use palisade::{catalog::Catalog, policy::PolicySet};
 
 use crate::{
     args::{PolicyArguments, PolicyCommand, PolicyFolderArguments},
     exit::{Exit, Failure},
+    output,
     policies::{self, STARTER},
     setup::Setup,
     source::CatalogSource,
@@ -19,11 +20,7 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<Exit, Failure> {
         PolicyCommand::Check(arguments) => check(arguments)?,
         PolicyCommand::Schema(arguments) => schema(arguments)?,
     };
-    let mut output = std::io::stdout().lock();
-    output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-        .map_err(|error| Failure::output(&error))?;
+    output::text(&text)?;
     Ok(Exit::Permitted)
 }
 

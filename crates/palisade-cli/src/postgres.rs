@@ -115,11 +115,6 @@ impl PostgresTarget {
         }
     }
 
-    /// The URL, without a password.
-    pub(crate) fn url(&self) -> &str {
-        &self.url
-    }
-
     /// The account.
     pub(crate) fn user(&self) -> &str {
         &self.user

@@ -52,12 +52,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     }
 }
 
-/// Logs to standard error: our own steps and, of the protocol, only what goes wrong; its finer levels
-/// hold statements and answers.
+/// Logs to standard error: our own steps and, of the protocol and of drivers, only what goes wrong; their finer
+/// levels hold statements, answers, and what a database server has to say.
 fn log() {
     let levels = Targets::new()
-        .with_default(LevelFilter::INFO)
-        .with_target("rmcp", LevelFilter::WARN);
+        .with_default(LevelFilter::WARN)
+        .with_target("palisade", LevelFilter::INFO);
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())

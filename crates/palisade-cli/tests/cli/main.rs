@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+mod account;
 mod corpus;
 mod desk;
 mod input;
