@@ -9,6 +9,7 @@
 )]
 
 mod account;
+mod connections;
 mod corpus;
 mod desk;
 mod input;
