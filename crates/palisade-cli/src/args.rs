@@ -98,7 +98,8 @@ Examples for PostgreSQL:
     --password-env SALES_PASSWORD
   palisade doctor postgres://palisade_reader@localhost:5432/sales --format json
 
-Exit code 1: something is weak. 4: the database cannot be reached.";
+With --policies it also says what they let somebody see that the account cannot
+read. Exit code 1: something is weak. 4: the database cannot be reached.";
 
 const SETUP_SQL_HELP: &str = "\
 Examples for PostgreSQL (nothing is changed; the account that looks may be any):
@@ -203,9 +204,8 @@ pub(crate) struct DoctorArguments {
     pub(crate) source: String,
     #[command(flatten)]
     pub(crate) secret: SecretArguments,
-    /// A configuration file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
     /// How to print what is found
     #[arg(long, default_value = "text")]
     pub(crate) format: Format,

@@ -111,6 +111,7 @@ pub(crate) fn needs(
             }
         }
     }
+    needs.complete(firewall.catalog());
     needs.notes.sort();
     needs.notes.dedup();
     Ok(needs)
@@ -188,7 +189,7 @@ impl Needs {
 
     /// Gives relations of which no column is read one all the same: PostgreSQL counts no rows for whom it
     /// lets read no column.
-    pub(crate) fn complete(&mut self, catalog: &Catalog) {
+    fn complete(&mut self, catalog: &Catalog) {
         for ((schema, name), columns) in &mut self.relations {
             if columns.is_empty()
                 && let Some(relation) = catalog.find(schema, name)

@@ -142,8 +142,20 @@ impl PostgresTarget {
         let found = examine(&client)
             .await
             .map_err(|error| self.unavailable(&ConnectError::Engine(error)))?;
+        let acts = client
+            .query_typed("SELECT current_user = session_user", &[])
+            .await
+            .and_then(|rows| rows.first().map(|row| row.try_get(0)).transpose())
+            .map_err(|error| self.unavailable(&ConnectError::Engine(error)))?;
         drop(client);
         self.admit(&found)?;
+        if acts != Some(true) {
+            // What was looked at are the rights of the account, not of whom it stands for.
+            return Err(Failure::Configuration(format!(
+                "error: sessions of `{0}` act as another role\n  help: `ALTER ROLE {0} RESET role`, and no `role` among the `options` of the URL",
+                self.user
+            )));
+        }
         let mut config =
             PostgresConfig::from_url(&url).map_err(|error| self.unavailable(&error.into()))?;
         if self.acknowledged.superuser {

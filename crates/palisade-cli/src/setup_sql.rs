@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
-use palisade::{ident, limits::Limits};
+use palisade::{ident, limits::Limits, session::Principal};
 use tokio_postgres::Client;
 
 use crate::{
@@ -48,17 +48,26 @@ pub(crate) fn run(arguments: &SetupSqlArguments) -> Result<Exit, Failure> {
 
 async fn sql(setup: &Setup, target: &PostgresTarget, role: &str) -> Result<String, Failure> {
     let client = target.client().await?;
-    let catalog = target.catalog_by(&client).await?;
-    let invoker = invoker_views(&client)
-        .await
-        .map_err(|error| Failure::Unavailable(format!("cannot read the views: {error}")))?;
-    drop(client);
-    let firewall = setup.firewall(catalog)?;
     let principals = principals(setup);
-    let mut needs = needs(&firewall, &principals, &invoker)?;
-    needs.complete(firewall.catalog());
+    let needs = of_database(setup, target, &client, &principals).await?;
+    drop(client);
     let who: Vec<String> = principals.iter().map(ToString::to_string).collect();
     Ok(script(target.database(), role, &who, &needs, &setup.limits))
+}
+
+/// What the policies let `principals` read of the database that `client` is connected to.
+pub(crate) async fn of_database(
+    setup: &Setup,
+    target: &PostgresTarget,
+    client: &Client,
+    principals: &BTreeSet<Principal>,
+) -> Result<Needs, Failure> {
+    let catalog = target.catalog_by(client).await?;
+    let invoker = invoker_views(client)
+        .await
+        .map_err(|error| Failure::Unavailable(format!("cannot read the views: {error}")))?;
+    let firewall = setup.firewall(catalog)?;
+    needs(&firewall, principals, &invoker)
 }
 
 /// Views that read with the rights of whoever asks.
@@ -104,14 +113,7 @@ fn script(database: &str, role: &str, who: &[String], needs: &Needs, limits: &Li
     }
     // By column: a grant on a table would hold for columns that are added later, too.
     for ((schema, name), columns) in &needs.relations {
-        let columns: Vec<String> = columns.iter().map(|column| ident::quoted(column)).collect();
-        let _ = writeln!(
-            out,
-            "GRANT SELECT ({}) ON {}.{} TO {role};",
-            columns.join(", "),
-            ident::quoted(schema),
-            ident::quoted(name)
-        );
+        let _ = writeln!(out, "{}", grant(schema, name, columns, &role));
     }
     out.push_str("COMMIT;\n");
     for note in &needs.notes {
@@ -126,6 +128,17 @@ fn script(database: &str, role: &str, who: &[String], needs: &Needs, limits: &Li
         comment(&database)
     );
     out
+}
+
+/// Lets `role`, quoted, read these columns.
+pub(crate) fn grant(schema: &str, name: &str, columns: &BTreeSet<String>, role: &str) -> String {
+    let columns: Vec<String> = columns.iter().map(|column| ident::quoted(column)).collect();
+    format!(
+        "GRANT SELECT ({}) ON {}.{} TO {role};",
+        columns.join(", "),
+        ident::quoted(schema),
+        ident::quoted(name)
+    )
 }
 
 /// Text that stays within its comment.

@@ -116,6 +116,19 @@ fn the_account_may_read_what_principals_may_see_and_no_more() {
 }
 
 #[test]
+fn an_account_that_acts_as_another_does_not_start() {
+    let shop = Shop::new("acting");
+    let (role, other) = (&shop.reader, format!("other_{}", shop.database));
+    shop.ask(&format!(
+        "CREATE ROLE {other}; GRANT {other} TO {role}; ALTER ROLE {role} SET role = {other}"
+    ));
+    let url = shop.url();
+    shop.desk
+        .run(&["query", &url, "SELECT 1"])
+        .fails(3, &["act as another role", "RESET role"]);
+}
+
+#[test]
 fn a_table_without_a_visible_column_can_be_counted() {
     let shop = Shop::new("counted");
     shop.desk.policy(
@@ -195,6 +208,29 @@ fn the_doctor_finds_what_is_weak_and_says_what_mends_it() {
     ] {
         assert!(told.contains(text), "`{text}` is not in\n{told}");
     }
+    // What policies show and the account cannot read.
+    shop.ask(&format!("REVOKE SELECT (subject) ON tickets FROM {role}"));
+    let url = shop.url_as(&role);
+    let look_with = |exit| {
+        let run = ["doctor", &url, "--policies", "p", "--format", "json"];
+        let found = shop.desk.run(&run).expect_exit(exit).json();
+        found["weaknesses"].as_array().unwrap().clone()
+    };
+    let weak = look_with(1).pop().unwrap();
+    assert_eq!(weak["kind"], "missing-grant");
+    assert!(
+        weak["description"]
+            .as_str()
+            .unwrap()
+            .contains("subject of public.tickets"),
+        "{weak}"
+    );
+    shop.ask(weak["remedy"].as_str().unwrap());
+    assert!(
+        look_with(1)
+            .iter()
+            .all(|weak| weak["kind"] != "missing-grant")
+    );
     // Mended, it is well.
     shop.ask(&format!(
         "REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC",

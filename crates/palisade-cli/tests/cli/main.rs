@@ -15,6 +15,7 @@ mod desk;
 mod input;
 mod policies;
 mod postgres;
+mod readme;
 mod serve;
 mod shop;
 
