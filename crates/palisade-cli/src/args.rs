@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use palisade::{dialect::Dialect, session::Principal};
 
-use crate::source::{CatalogSource, Source};
-
 const EXIT_CODES: &str = "\
 Exit codes: 0 permitted, 1 refused, 2 usage, 3 policies or configuration,
 4 database unavailable, 5 internal.";
@@ -39,6 +37,12 @@ pub(crate) enum Command {
     /// Serve a database to an MCP client over standard input and output
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArguments),
+    /// Look at what a database's account may do beyond reading
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(DoctorArguments),
+    /// Print the SQL that makes an account with no more than the policies need
+    #[command(after_help = SETUP_SQL_HELP)]
+    SetupSql(SetupSqlArguments),
     /// Work on policy folders
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -51,7 +55,13 @@ Examples (after `palisade demo`):
     --as 'Agent::\"support-bot\"' \"SELECT * FROM customers\"
   palisade query sqlite:demo.db --params '[1]' \\
     \"SELECT subject FROM tickets WHERE id = ?\"
-  echo '{\"id\": 1, \"sql\": \"SELECT 1\"}' | palisade query sqlite:demo.db --batch -";
+  echo '{\"id\": 1, \"sql\": \"SELECT 1\"}' | palisade query sqlite:demo.db --batch -
+
+Examples for PostgreSQL (`palisade setup-sql` prints the account):
+  palisade query postgres://palisade_reader@localhost:5432/sales \\
+    --password-env SALES_PASSWORD \"SELECT 1\"
+  palisade query postgres://palisade_reader@localhost:5432/sales \\
+    --password-file sales.password --params '[1]' 'SELECT $1::int'";
 
 const CHECK_HELP: &str = "\
 Examples (after `palisade demo`):
@@ -60,7 +70,8 @@ Examples (after `palisade demo`):
     --policies demo-policies --as 'Agent::\"support-bot\"' \\
     --format json \"DELETE FROM tickets\"
 
-`--catalog` also takes a file of CREATE statements.";
+`--catalog` also takes postgres://USER@HOST/DATABASE, and a file of SQLite's
+CREATE statements.";
 
 const EXPLAIN_HELP: &str = "\
 Examples (after `palisade demo`):
@@ -68,13 +79,35 @@ Examples (after `palisade demo`):
   palisade explain --catalog sqlite:demo.db --policies demo-policies \\
     --as 'Agent::\"support-bot\"' \"SELECT count(*) FROM tickets\"
 
-`--catalog` also takes a file of CREATE statements.";
+`--catalog` also takes postgres://USER@HOST/DATABASE, and a file of SQLite's
+CREATE statements.";
 
 const SERVE_HELP: &str = "\
 Examples (after `palisade demo`):
   palisade serve sqlite:demo.db < /dev/null
   palisade serve sqlite:demo.db --policies demo-policies \\
-    --as 'Agent::\"support-bot\"' --audit audit.jsonl < /dev/null";
+    --as 'Agent::\"support-bot\"' --audit audit.jsonl < /dev/null
+
+Examples for PostgreSQL (`palisade setup-sql` prints the account):
+  palisade serve postgres://palisade_reader@localhost:5432/sales \\
+    --password-env SALES_PASSWORD < /dev/null";
+
+const DOCTOR_HELP: &str = "\
+Examples for PostgreSQL:
+  palisade doctor postgres://palisade_reader@localhost:5432/sales \\
+    --password-env SALES_PASSWORD
+  palisade doctor postgres://palisade_reader@localhost:5432/sales --format json
+
+With --policies it also says what they let somebody see that the account cannot
+read. Exit code 1: something is weak. 4: the database cannot be reached.";
+
+const SETUP_SQL_HELP: &str = "\
+Examples for PostgreSQL (nothing is changed; the account that looks may be any):
+  palisade setup-sql postgres://postgres@localhost:5432/sales
+  palisade setup-sql postgres://postgres@localhost:5432/sales \\
+    --role sales_reader > account.sql
+
+Then, as a superuser: psql -d sales -f account.sql";
 
 /// `palisade demo`
 #[derive(Debug, Args)]
@@ -87,9 +120,12 @@ pub(crate) struct DemoArguments {
 /// `palisade query`
 #[derive(Debug, Args)]
 pub(crate) struct QueryArguments {
-    /// The database
-    #[arg(value_name = "sqlite:FILE")]
-    pub(crate) source: Source,
+    /// sqlite:FILE, postgres://USER@HOST/DATABASE, or connection:NAME of the
+    /// configuration
+    #[arg(value_name = "DATABASE")]
+    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
     #[command(flatten)]
     pub(crate) statement: StatementArguments,
     #[command(flatten)]
@@ -105,12 +141,14 @@ pub(crate) struct QueryArguments {
 /// `palisade check`
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
-    /// The SQL dialect
-    #[arg(long, default_value = "sqlite", value_parser = dialect)]
-    pub(crate) dialect: Dialect,
-    /// The schema: a file of CREATE statements, or sqlite:FILE
+    /// The SQL dialect, where the schema does not say it
+    #[arg(long, value_parser = dialect)]
+    pub(crate) dialect: Option<Dialect>,
+    /// The schema: a database, or a file of SQLite's CREATE statements
     #[arg(long, value_name = "SCHEMA")]
-    pub(crate) catalog: CatalogSource,
+    pub(crate) catalog: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
     #[command(flatten)]
     pub(crate) statement: StatementArguments,
     #[command(flatten)]
@@ -120,20 +158,22 @@ pub(crate) struct CheckArguments {
 /// `palisade explain`
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "palisade explain [OPTIONS] sqlite:FILE <SQL>\n       \
+    override_usage = "palisade explain [OPTIONS] <DATABASE> <SQL>\n       \
                             palisade explain [OPTIONS] --catalog <SCHEMA> <SQL>"
 )]
 pub(crate) struct ExplainArguments {
     /// The database, unless --catalog is given, and the statement (`-`: read
     /// it from standard input)
-    #[arg(value_name = "sqlite:FILE SQL", num_args = 0..=2)]
+    #[arg(value_name = "DATABASE SQL", num_args = 0..=2)]
     pub(crate) words: Vec<String>,
-    /// The SQL dialect
-    #[arg(long, default_value = "sqlite", value_parser = dialect)]
-    pub(crate) dialect: Dialect,
-    /// The schema: a file of CREATE statements, or sqlite:FILE
+    /// The SQL dialect, where the schema does not say it
+    #[arg(long, value_parser = dialect)]
+    pub(crate) dialect: Option<Dialect>,
+    /// The schema: a database, or a file of SQLite's CREATE statements
     #[arg(long, value_name = "SCHEMA")]
-    pub(crate) catalog: Option<CatalogSource>,
+    pub(crate) catalog: Option<String>,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
     #[command(flatten)]
     pub(crate) form: FormArguments,
     #[command(flatten)]
@@ -143,14 +183,47 @@ pub(crate) struct ExplainArguments {
 /// `palisade serve`
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
-    /// The database
-    #[arg(value_name = "sqlite:FILE")]
-    pub(crate) source: Source,
+    /// sqlite:FILE, postgres://USER@HOST/DATABASE, or connection:NAME of the
+    /// configuration
+    #[arg(value_name = "DATABASE")]
+    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
     #[command(flatten)]
     pub(crate) policies: PolicyArguments,
     /// Append one JSON line a statement to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
+}
+
+/// `palisade doctor`
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    /// postgres://USER@HOST/DATABASE, or connection:NAME of the configuration
+    #[arg(value_name = "DATABASE")]
+    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
+    /// How to print what is found
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
+}
+
+/// `palisade setup-sql`
+#[derive(Debug, Args)]
+pub(crate) struct SetupSqlArguments {
+    /// postgres://USER@HOST/DATABASE, or connection:NAME of the configuration
+    #[arg(value_name = "DATABASE")]
+    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+    /// What the account is called
+    #[arg(long, value_name = "NAME", default_value = "palisade_reader")]
+    pub(crate) role: String,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
 }
 
 /// The statement and how to answer.
@@ -197,6 +270,18 @@ pub(crate) struct PolicyArguments {
     pub(crate) config: Option<PathBuf>,
 }
 
+/// Where the password of a database's account is. Never the password itself: every process on the machine
+/// can read a command line.
+#[derive(Debug, Default, Args)]
+pub(crate) struct SecretArguments {
+    /// The database's password is in this variable of the environment
+    #[arg(long, value_name = "NAME", conflicts_with = "password_file")]
+    pub(crate) password_env: Option<String>,
+    /// The database's password is in this file, which only its owner may read
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+}
+
 /// `palisade policy`
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
@@ -224,15 +309,20 @@ pub(crate) enum PolicyCommand {
 /// A policy folder and a schema.
 #[derive(Debug, Args)]
 pub(crate) struct PolicyFolderArguments {
-    /// The SQL dialect
-    #[arg(long, default_value = "sqlite", value_parser = dialect)]
-    pub(crate) dialect: Dialect,
-    /// The schema: a file of CREATE statements, or sqlite:FILE
+    /// The SQL dialect, where the schema does not say it
+    #[arg(long, value_parser = dialect)]
+    pub(crate) dialect: Option<Dialect>,
+    /// The schema: a database, or a file of SQLite's CREATE statements
     #[arg(long, value_name = "SCHEMA")]
-    pub(crate) catalog: CatalogSource,
+    pub(crate) catalog: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
     /// The policy folder; the built-in starter policies if not given
     #[arg(long, value_name = "DIR")]
     pub(crate) policies: Option<PathBuf>,
+    /// A configuration file; what the command line says goes before it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 /// How an answer is printed.
@@ -245,7 +335,8 @@ pub(crate) enum Format {
 }
 
 fn dialect(name: &str) -> Result<Dialect, String> {
-    Dialect::from_name(name).ok_or_else(|| format!("`{name}` is not a dialect; there is `sqlite`"))
+    Dialect::from_name(name)
+        .ok_or_else(|| format!("`{name}` is not a dialect; there are `sqlite` and `postgres`"))
 }
 
 #[cfg(test)]

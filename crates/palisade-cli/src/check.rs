@@ -9,13 +9,18 @@ use crate::{
     args::CheckArguments,
     exit::{Exit, Failure},
     setup::Setup,
+    source::CatalogSource,
     statements,
 };
 
 /// Runs the command.
 pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, Failure> {
-    let setup = Setup::read(&arguments.policies, None)?;
-    let catalog = arguments.catalog.catalog(arguments.dialect)?;
+    let (setup, catalog) = Setup::over_catalog(
+        CatalogSource::argument(&arguments.catalog)?,
+        arguments.dialect,
+        &arguments.secret,
+        &arguments.policies,
+    )?;
     let decider = Decider {
         firewall: setup.firewall(catalog)?,
     };

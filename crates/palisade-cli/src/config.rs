@@ -1,30 +1,96 @@
 //! The configuration file. It is read only if the command line names it.
 
-use std::path::{Path, PathBuf};
-
-use palisade::{ident, limits::Limits, scan::Action};
-use serde::Deserialize;
-
-use crate::{
-    exit::Failure,
-    snippet::{Note, render},
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    path::{Path, PathBuf},
 };
 
-/// `palisade.toml`. Every key may be left out; one that is not here is an error.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+use palisade::{ident, limits::Limits, scan::Action, session::Principal};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::{
+    database::{Database, NO_MYSQL},
+    exit::Failure,
+    postgres::{Acknowledged, PostgresTarget},
+    secret::Secret,
+    snippet::{Note, render},
+    source::Source,
+};
+
+/// What a configuration decides, for a connection or for whatever the command line names.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Config {
-    /// The policy folder, from the folder of the configuration file.
+    /// The policy folder.
     pub(crate) policies: Option<PathBuf>,
-    /// Who asks, `Agent::"support-bot"`.
-    pub(crate) principal: Option<String>,
-    /// The audit log, from the folder of the configuration file.
+    /// Who asks.
+    pub(crate) principal: Option<Principal>,
+    /// The audit log.
     pub(crate) audit: Option<PathBuf>,
     /// What becomes of a cell in which a detector finds something.
     pub(crate) on_finding: Option<OnFinding>,
-    /// Limits that differ from the defaults.
-    #[serde(default)]
+    /// Limits.
     pub(crate) limits: Limits,
+}
+
+/// A configuration that has been read and checked, every connection of it.
+pub(crate) struct ConfigFile {
+    shown: String,
+    defaults: Config,
+    grants: Grants,
+    connections: BTreeMap<String, (Config, Database)>,
+}
+
+/// `palisade.toml`. Every key may be left out; one that is not here is an error.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    policies: Option<PathBuf>,
+    principal: Option<Spanned<String>>,
+    audit: Option<PathBuf>,
+    on_finding: Option<OnFinding>,
+    #[serde(default)]
+    limits: Limits,
+    #[serde(default)]
+    grants: Grants,
+    #[serde(default)]
+    connections: BTreeMap<String, Connection>,
+}
+
+/// What connections may reach. What is not named here is refused.
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Grants {
+    /// `HOST:PORT`, or `FOLDER:PORT` of a socket.
+    #[serde(default)]
+    hosts: Vec<Spanned<String>>,
+    /// Names in the environment.
+    #[serde(default)]
+    env: Vec<String>,
+    /// Password files, from the folder of the configuration file.
+    #[serde(default)]
+    files: Vec<PathBuf>,
+}
+
+/// `[connections.NAME]`
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Connection {
+    url: Spanned<String>,
+    password_env: Option<Spanned<String>>,
+    password_file: Option<Spanned<PathBuf>>,
+    #[serde(default)]
+    acknowledge_superuser: bool,
+    #[serde(default)]
+    acknowledge_write: bool,
+    policies: Option<PathBuf>,
+    principal: Option<Spanned<String>>,
+    audit: Option<PathBuf>,
+    on_finding: Option<OnFinding>,
+    /// Only to be checked: what counts is [`limits`].
+    #[serde(default, rename = "limits")]
+    _limits: Limits,
 }
 
 /// [`Action`] as it is written.
@@ -59,18 +125,32 @@ const KEYS: &[&str] = &[
     "audit",
     "on_finding",
     "limits",
+    "grants",
+    "connections",
+    "hosts",
+    "env",
+    "files",
+    "url",
+    "password_env",
+    "password_file",
+    "acknowledge_superuser",
+    "acknowledge_write",
     "max_query_bytes",
     "max_nesting",
     "max_chain",
     "max_relations",
+    "max_columns",
+    "max_unjoined",
     "max_rows",
     "max_result_bytes",
     "max_cell_bytes",
     "statement_timeout_ms",
 ];
 
-impl Config {
-    /// Reads a file; its paths are made relative to the folder it is in.
+const TOP: &str = "the keys are `policies`, `principal`, `audit`, `on_finding` and the tables `[limits]`, `[grants]` and `[connections.NAME]`";
+
+impl ConfigFile {
+    /// Reads a file; its paths are from the folder it is in.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
@@ -78,32 +158,294 @@ impl Config {
                 "error: cannot read the configuration `{shown}`: {error}"
             ))
         })?;
-        let mut config: Self = toml::from_str(&text).map_err(|error| {
+        let reader = Reader {
+            folder: path.parent().unwrap_or(Path::new("")),
+            shown: &shown,
+            text: &text,
+        };
+        reader.read()
+    }
+
+    /// What holds where the command line names a database itself.
+    pub(crate) fn defaults(&self) -> &Config {
+        &self.defaults
+    }
+
+    /// The connection called `name`.
+    pub(crate) fn connection(&self, name: &str) -> Result<(&Config, &Database), Failure> {
+        if let Some((config, database)) = self.connections.get(name) {
+            return Ok((config, database));
+        }
+        let names = self.connections.keys().map(String::as_str);
+        let help = match ident::closest(name, names) {
+            Some(close) => format!("did you mean `connection:{close}`?"),
+            None if self.connections.is_empty() => {
+                format!("write `[connections.{name}]` with a `url`")
+            }
+            None => format!(
+                "there is {}",
+                self.connections
+                    .keys()
+                    .map(|name| format!("`connection:{name}`"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ),
+        };
+        Err(Failure::Usage(format!(
+            "there is no connection `{name}` in `{}`\n  help: {help}",
+            self.shown
+        )))
+    }
+
+    /// Refuses what `[grants]` does not name, of a database that the command line names.
+    pub(crate) fn admit(&self, target: &PostgresTarget) -> Result<(), Failure> {
+        match self.grants.refusal(target) {
+            None => Ok(()),
+            Some((message, help)) => Err(Failure::Configuration(format!(
+                "error: {message}\n  help: {help} in `{}`",
+                self.shown
+            ))),
+        }
+    }
+}
+
+impl Grants {
+    /// What `target` would reach that is not granted, and what grants it.
+    fn refusal(&self, target: &PostgresTarget) -> Option<(String, String)> {
+        for endpoint in target.endpoints() {
+            if !self
+                .hosts
+                .iter()
+                .any(|host| host.get_ref().eq_ignore_ascii_case(endpoint))
+            {
+                return Some((
+                    format!("`{endpoint}` is not granted"),
+                    format!("`hosts = [\"{endpoint}\"]` under `[grants]` grants it"),
+                ));
+            }
+        }
+        let (granted, key, name) = match target.secret() {
+            None => return None,
+            Some(Secret::Env(name)) => (self.env.contains(name), "env", name.clone()),
+            Some(Secret::File(path)) => (
+                self.files.contains(path),
+                "files",
+                path.display().to_string(),
+            ),
+        };
+        (!granted).then(|| {
+            (
+                format!("the secret `{name}` is not granted"),
+                format!("`{key} = [\"{name}\"]` under `[grants]` grants it"),
+            )
+        })
+    }
+}
+
+/// Reads one file.
+struct Reader<'a> {
+    folder: &'a Path,
+    shown: &'a str,
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn read(&self) -> Result<ConfigFile, Failure> {
+        let file: File = toml::from_str(self.text).map_err(|error| {
             let message = error.message();
             let help = misspelt(message).map(|close| format!("did you mean `{close}`?"));
-            Failure::Configuration(
-                render(&Note {
-                    kind: "error",
-                    message: message.split(", expected").next().unwrap_or(message),
-                    file: &shown,
-                    text: Some(&text),
-                    span: error.span().map(|span| (span.start, span.len())),
-                    help: Some(help.as_deref().unwrap_or(
-                        "the keys are `policies`, `principal`, `audit`, `on_finding` and the table `[limits]`",
-                    )),
-                })
-                .trim_end()
-                .to_owned(),
+            self.fault(
+                message.split(", expected").next().unwrap_or(message),
+                error.span(),
+                help.as_deref().unwrap_or(TOP),
             )
         })?;
-        let folder = path.parent().unwrap_or(Path::new(""));
-        for relative in [&mut config.policies, &mut config.audit]
-            .into_iter()
-            .flatten()
-        {
-            *relative = folder.join(&*relative);
+        let File {
+            policies,
+            principal,
+            audit,
+            on_finding,
+            limits,
+            mut grants,
+            connections,
+        } = file;
+        for host in &grants.hosts {
+            if !host.get_ref().rsplit_once(':').is_some_and(|(name, port)| {
+                !name.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
+            }) {
+                return Err(self.fault(
+                    &format!("`{}` is no host with its port", host.get_ref()),
+                    Some(host.span()),
+                    "write `HOST:PORT`, for example `127.0.0.1:5432`; of a socket `FOLDER:PORT`",
+                ));
+            }
         }
-        Ok(config)
+        for path in &mut grants.files {
+            *path = self.folder.join(&*path);
+        }
+        let defaults = Config {
+            policies: policies.map(|path| self.folder.join(path)),
+            principal: self.principal(principal)?,
+            audit: audit.map(|path| self.folder.join(path)),
+            on_finding,
+            limits,
+        };
+        let mut checked = BTreeMap::new();
+        for (name, connection) in connections {
+            let made = self.connection(&name, connection, &defaults, &grants)?;
+            checked.insert(name, made);
+        }
+        Ok(ConfigFile {
+            shown: self.shown.to_owned(),
+            defaults,
+            grants,
+            connections: checked,
+        })
+    }
+
+    /// A connection: what it does not say, the top of the file says.
+    fn connection(
+        &self,
+        name: &str,
+        connection: Connection,
+        defaults: &Config,
+        grants: &Grants,
+    ) -> Result<(Config, Database), Failure> {
+        let Connection {
+            url,
+            password_env,
+            password_file,
+            acknowledge_superuser,
+            acknowledge_write,
+            policies,
+            principal,
+            audit,
+            on_finding,
+            _limits: _,
+        } = connection;
+        let named = [
+            password_env.as_ref().map(Spanned::span),
+            password_file.as_ref().map(Spanned::span),
+        ];
+        let secret = match (password_env, password_file) {
+            (None, None) => None,
+            (Some(env), None) => Some(Secret::Env(env.into_inner())),
+            (None, Some(file)) => Some(Secret::File(self.folder.join(file.into_inner()))),
+            (Some(_), Some(file)) => {
+                return Err(self.fault(
+                    "the password is named twice",
+                    Some(file.span()),
+                    "keep one of `password_env` and `password_file`",
+                ));
+            }
+        };
+        let at_url = |message: &str, help: &str| self.fault(message, Some(url.span()), help);
+        let database = match Source::parse(url.get_ref()) {
+            Ok(Source::Sqlite(path)) => {
+                if let Some(span) = named.into_iter().flatten().next() {
+                    return Err(self.fault("a file has no password", Some(span), "leave it out"));
+                }
+                Database::Sqlite(self.folder.join(path))
+            }
+            Ok(Source::Postgres(text)) => {
+                let target = PostgresTarget::parse(&text, secret)
+                    .map_err(|problem| self.hidden(&problem.message, url.span(), &problem.help))?;
+                if let Some((message, help)) = grants.refusal(&target) {
+                    return Err(at_url(&message, &help));
+                }
+                Database::Postgres(target.acknowledging(Acknowledged {
+                    superuser: acknowledge_superuser,
+                    write: acknowledge_write,
+                }))
+            }
+            Ok(Source::Mysql) => {
+                return Err(self.hidden(NO_MYSQL, url.span(), "leave the connection out"));
+            }
+            Ok(Source::Connection(_)) => {
+                return Err(at_url(
+                    "a connection does not name another",
+                    "write the database's own URL",
+                ));
+            }
+            Err(why) => return Err(self.hidden(&why, url.span(), "write the database's URL")),
+        };
+        let config = Config {
+            policies: policies
+                .map(|path| self.folder.join(path))
+                .or_else(|| defaults.policies.clone()),
+            principal: self
+                .principal(principal)?
+                .or_else(|| defaults.principal.clone()),
+            audit: audit
+                .map(|path| self.folder.join(path))
+                .or_else(|| defaults.audit.clone()),
+            on_finding: on_finding.or(defaults.on_finding),
+            limits: self.limits(name)?,
+        };
+        Ok((config, database))
+    }
+
+    /// The limits of a connection: each that it does not set is that of `[limits]`.
+    fn limits(&self, connection: &str) -> Result<Limits, Failure> {
+        // All of it has been read once, with places; this is the same text.
+        let fault = |error: toml::de::Error| self.fault(error.message(), error.span(), TOP);
+        let table: toml::Table = toml::from_str(self.text).map_err(fault)?;
+        let mut limits = toml::Table::new();
+        let own = table
+            .get("connections")
+            .and_then(|all| all.get(connection))
+            .and_then(|one| one.get("limits"));
+        for layer in [table.get("limits"), own].into_iter().flatten() {
+            if let Some(layer) = layer.as_table() {
+                limits.extend(layer.clone());
+            }
+        }
+        limits.try_into().map_err(fault)
+    }
+
+    fn principal(&self, text: Option<Spanned<String>>) -> Result<Option<Principal>, Failure> {
+        text.map(|text| {
+            Principal::parse(text.get_ref()).map_err(|error| {
+                self.fault(
+                    &format!("`principal`: {error}"),
+                    Some(text.span()),
+                    "for example `principal = 'Agent::\"support-bot\"'`",
+                )
+            })
+        })
+        .transpose()
+    }
+
+    fn fault(&self, message: &str, span: Option<Range<usize>>, help: &str) -> Failure {
+        Failure::Configuration(
+            render(&Note {
+                kind: "error",
+                message,
+                file: self.shown,
+                text: Some(self.text),
+                span: span.map(|span| (span.start, span.len())),
+                help: Some(help),
+            })
+            .trim_end()
+            .to_owned(),
+        )
+    }
+
+    /// As [`fault`](Self::fault), with the place but not its text, which can hold a password.
+    fn hidden(&self, message: &str, span: Range<usize>, help: &str) -> Failure {
+        let before = self.text.get(..span.start).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        let column = before
+            .rsplit('\n')
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .count()
+            + 1;
+        Failure::Configuration(format!(
+            "error: {message}\n  --> {}:{line}:{column}\n  help: {help}",
+            self.shown
+        ))
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     env,
     fmt::Write as _,
     fs::File,
-    io::{Read as _, Write as _},
+    io::Read as _,
     path::{Path, PathBuf},
 };
 
@@ -16,9 +16,10 @@ use palisade_sqlite::create_database;
 
 use crate::{
     answer::{Answer, Answerer as _, Request, Verdict},
-    args::{DemoArguments, PolicyArguments},
+    args::{DemoArguments, PolicyArguments, SecretArguments},
     exit::{Exit, Failure},
     human::{self, Paint},
+    output,
     policies::{self, DEMO},
     query::Gate,
     setup::Setup,
@@ -41,7 +42,9 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Exit, Failure> {
         policies: dir.join(FOLDER),
     };
     place.prepare(&dir)?;
-    let setup = Setup::read(
+    let (setup, database) = Setup::over(
+        Source::Sqlite(place.database.clone()),
+        &SecretArguments::default(),
         &PolicyArguments {
             principal: Some(Principal::new("Agent", "support-bot")),
             policies: Some(place.policies.clone()),
@@ -49,21 +52,20 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Exit, Failure> {
         },
         None,
     )?;
-    let source = Source::file(place.database.clone());
-    let gate = Gate::open(&setup, &source, setup.limits.clone())?;
+    let gate = Gate::open(&setup, &database, setup.limits.clone())?;
     let session = Session::new(setup.principal.clone()).over(Transport::Cli);
     let paint = Paint::for_stdout();
 
-    print(&introduction(&place, paint))?;
+    output::text(&introduction(&place, paint))?;
     for (n, step) in STEPS.iter().enumerate() {
         let request = Request {
             sql: step.sql.to_owned(),
             params: Params::None,
             session: session.clone(),
         };
-        print(&shown(n + 1, step, &gate.answer(&request), paint))?;
+        output::text(&shown(n + 1, step, &gate.answer(&request), paint))?;
     }
-    print(&connections(&place, &source, paint))?;
+    output::text(&connections(&place, paint))?;
     Ok(Exit::Permitted)
 }
 
@@ -279,7 +281,7 @@ fn shown(n: usize, step: &Step, answer: &Answer, paint: Paint) -> String {
 }
 
 /// How to go on. These lines are for copying: they are never wrapped.
-fn connections(place: &Place, source: &Source, paint: Paint) -> String {
+fn connections(place: &Place, paint: Paint) -> String {
     let program = env::current_exe().unwrap_or_else(|_| PathBuf::from("palisade"));
     let program = program.display().to_string();
     let folder = place
@@ -287,7 +289,11 @@ fn connections(place: &Place, source: &Source, paint: Paint) -> String {
         .canonicalize()
         .unwrap_or_else(|_| place.policies.clone());
     let folder = folder.display().to_string();
-    let database = source.absolute();
+    let file = place
+        .database
+        .canonicalize()
+        .unwrap_or_else(|_| place.database.clone());
+    let database = format!("sqlite:{}", file.display());
     let principal = "Agent::\"support-bot\"";
     let arguments = ["serve", &database, "--policies", &folder, "--as", principal];
     let shell = |words: &[&str]| {
@@ -330,14 +336,6 @@ fn quoted(word: &str) -> String {
     } else {
         format!("'{}'", word.replace('\'', "'\\''"))
     }
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    let mut output = std::io::stdout().lock();
-    output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-        .map_err(|error| Failure::output(&error))
 }
 
 #[cfg(test)]

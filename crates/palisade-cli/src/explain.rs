@@ -9,15 +9,19 @@ use crate::{
     args::ExplainArguments,
     exit::{Exit, Failure},
     setup::Setup,
-    source::CatalogSource,
+    source::{CatalogSource, Source},
     statements,
 };
 
 /// Runs the command.
 pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit, Failure> {
     let (source, sql) = operands(arguments)?;
-    let setup = Setup::read(&arguments.policies, None)?;
-    let catalog = source.catalog(arguments.dialect)?;
+    let (setup, catalog) = Setup::over_catalog(
+        source,
+        arguments.dialect,
+        &arguments.secret,
+        &arguments.policies,
+    )?;
     let explainer = Explainer {
         firewall: setup.firewall(catalog)?,
     };
@@ -34,11 +38,11 @@ fn operands(arguments: &ExplainArguments) -> Result<(CatalogSource, Option<&str>
     };
     let mut words = arguments.words.iter().map(String::as_str);
     let source = match (&arguments.catalog, words.len()) {
-        (Some(source), _) => source.clone(),
+        (Some(source), _) => CatalogSource::argument(source)?,
         (None, 0) => return Err(usage("there is neither a database nor a `--catalog`")),
         (None, _) => {
             let word = words.next().unwrap_or_default();
-            CatalogSource::Database(word.parse().map_err(|error| usage(&format!("{error}")))?)
+            CatalogSource::Database(Source::parse(word).map_err(|why| usage(&why))?)
         }
     };
     let sql = words.next();

@@ -3,6 +3,17 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use palisade::host::Host;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::exit::Failure;
+
+/// What drives connections and waits, on the thread that asks.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Internal(format!("cannot start: {error}")))
+}
 
 /// The machine the program runs on.
 #[derive(Debug)]

@@ -3,20 +3,28 @@
 mod answer;
 mod args;
 mod audit;
+mod backend;
 mod batch;
 mod check;
 mod config;
+mod database;
 mod demo;
+mod doctor;
 mod exit;
 mod explain;
 mod host;
 mod human;
 mod json;
+mod needs;
+mod output;
 mod policies;
 mod policy;
+mod postgres;
 mod query;
+mod secret;
 mod serve;
 mod setup;
+mod setup_sql;
 mod snippet;
 mod source;
 mod statements;
@@ -73,6 +81,8 @@ fn run() -> Result<Exit, Failure> {
         Command::Check(arguments) => check::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
+        Command::Doctor(arguments) => doctor::run(arguments),
+        Command::SetupSql(arguments) => setup_sql::run(arguments),
         Command::Policy(command) => policy::run(command),
     }
 }

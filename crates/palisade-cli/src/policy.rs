@@ -1,14 +1,16 @@
 //! `palisade policy`: work on policy folders.
 
-use std::{fmt::Write as _, io::Write as _, path::Path};
+use std::{fmt::Write as _, path::Path};
 
-use palisade::policy::PolicySet;
+use palisade::{catalog::Catalog, policy::PolicySet};
 
 use crate::{
     args::{PolicyArguments, PolicyCommand, PolicyFolderArguments},
     exit::{Exit, Failure},
-    policies::{self, Policies, STARTER},
+    output,
+    policies::{self, STARTER},
     setup::Setup,
+    source::CatalogSource,
 };
 
 /// Runs the command.
@@ -18,11 +20,7 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<Exit, Failure> {
         PolicyCommand::Check(arguments) => check(arguments)?,
         PolicyCommand::Schema(arguments) => schema(arguments)?,
     };
-    let mut output = std::io::stdout().lock();
-    output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-        .map_err(|error| Failure::output(&error))?;
+    output::text(&text)?;
     Ok(Exit::Permitted)
 }
 
@@ -34,7 +32,8 @@ fn print_starter(dir: Option<&Path>) -> Result<String, Failure> {
             let _ = writeln!(
                 out,
                 "Wrote the starter policies to {0}. Edit them, then try\n  \
-                 palisade policy check --catalog sqlite:FILE --policies {0}",
+                 palisade policy check --catalog DATABASE --policies {0}\n\
+                 where DATABASE is sqlite:FILE or postgres://USER@HOST/NAME.",
                 dir.display()
             );
         }
@@ -49,8 +48,8 @@ fn print_starter(dir: Option<&Path>) -> Result<String, Failure> {
 
 /// Problems end the command; what is odd is printed and does not.
 fn check(arguments: &PolicyFolderArguments) -> Result<String, Failure> {
-    let setup = setup(arguments)?;
-    let firewall = setup.firewall(arguments.catalog.catalog(arguments.dialect)?)?;
+    let (setup, catalog) = setup(arguments)?;
+    let firewall = setup.firewall(catalog)?;
     let mut out = String::new();
     let warnings = firewall.policies().warnings();
     for warning in warnings {
@@ -68,12 +67,9 @@ fn check(arguments: &PolicyFolderArguments) -> Result<String, Failure> {
 
 /// The operator's types and, after them, those of the catalog.
 fn schema(arguments: &PolicyFolderArguments) -> Result<String, Failure> {
-    let policies = match &arguments.policies {
-        Some(folder) => Policies::read(folder)?,
-        None => Policies::starter(),
-    };
-    let catalog = arguments.catalog.catalog(arguments.dialect)?;
-    let principals = policies
+    let (setup, catalog) = setup(arguments)?;
+    let principals = setup
+        .policies
         .sources
         .principals_schema
         .as_deref()
@@ -85,11 +81,16 @@ fn schema(arguments: &PolicyFolderArguments) -> Result<String, Failure> {
     ))
 }
 
-fn setup(arguments: &PolicyFolderArguments) -> Result<Setup, Failure> {
-    let arguments = PolicyArguments {
+fn setup(arguments: &PolicyFolderArguments) -> Result<(Setup, Catalog), Failure> {
+    let policies = PolicyArguments {
         principal: None,
         policies: arguments.policies.clone(),
-        config: None,
+        config: arguments.config.clone(),
     };
-    Setup::read(&arguments, None)
+    Setup::over_catalog(
+        CatalogSource::argument(&arguments.catalog)?,
+        arguments.dialect,
+        &arguments.secret,
+        &policies,
+    )
 }

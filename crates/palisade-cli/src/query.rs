@@ -6,14 +6,15 @@ use palisade::{
     guard::{Guard, Outcome},
     limits::Limits,
 };
-use palisade_sqlite::SqliteBackend;
 use tokio::runtime::Runtime;
 
 use crate::{
     answer::{Answer, Answerer, Request, Verdict},
     args::QueryArguments,
+    backend::AnyBackend,
+    database::Database,
     exit::{Exit, Failure},
-    host::Machine,
+    host::{self, Machine},
     setup::Setup,
     source::Source,
     statements,
@@ -21,10 +22,15 @@ use crate::{
 
 /// Runs the command.
 pub(crate) fn run(arguments: &QueryArguments) -> Result<Exit, Failure> {
-    let setup = Setup::read(&arguments.policies, arguments.audit.as_deref())?;
+    let (setup, database) = Setup::over(
+        Source::argument(&arguments.source)?,
+        &arguments.secret,
+        &arguments.policies,
+        arguments.audit.as_deref(),
+    )?;
     let mut limits = setup.limits.clone();
     limits.max_rows = limits.max_rows.min(arguments.max_rows.unwrap_or(u64::MAX));
-    let gate = Gate::open(&setup, &arguments.source, limits)?;
+    let gate = Gate::open(&setup, &database, limits)?;
     statements::run(
         &gate,
         &setup,
@@ -35,18 +41,20 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<Exit, Failure> {
 
 /// A gate to a database and the runtime it answers on.
 pub(crate) struct Gate {
-    guard: Guard<SqliteBackend>,
+    guard: Guard<AnyBackend>,
     limits: Limits,
     runtime: Runtime,
 }
 
 impl Gate {
     /// Opens the database and loads the policies over it. `limits` can only lower those of `setup`.
-    pub(crate) fn open(setup: &Setup, source: &Source, limits: Limits) -> Result<Self, Failure> {
-        let guard = guard(setup, source)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .map_err(|error| Failure::Internal(format!("cannot start: {error}")))?;
+    pub(crate) fn open(
+        setup: &Setup,
+        database: &Database,
+        limits: Limits,
+    ) -> Result<Self, Failure> {
+        let runtime = host::runtime()?;
+        let guard = guard(setup, database, &runtime)?;
         Ok(Self {
             guard,
             limits,
@@ -55,9 +63,13 @@ impl Gate {
     }
 }
 
-/// The gate to a database, as the operator has set it up.
-pub(crate) fn guard(setup: &Setup, source: &Source) -> Result<Guard<SqliteBackend>, Failure> {
-    let backend = source.open()?;
+/// The gate to a database, as the operator has set it up. It answers while `runtime` runs.
+pub(crate) fn guard(
+    setup: &Setup,
+    database: &Database,
+    runtime: &Runtime,
+) -> Result<Guard<AnyBackend>, Failure> {
+    let backend = database.open(runtime)?;
     let firewall = setup.firewall(backend.catalog().clone())?;
     let guard = Guard::new(
         Arc::new(firewall),

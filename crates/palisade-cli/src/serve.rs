@@ -12,15 +12,23 @@ use tracing_subscriber::{
 use crate::{
     args::ServeArguments,
     exit::{Exit, Failure},
+    host,
     query::guard,
     setup::Setup,
+    source::Source,
 };
 
 /// Runs the command until the client goes away.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     log();
-    let setup = Setup::read(&arguments.policies, arguments.audit.as_deref())?;
-    let guard = guard(&setup, &arguments.source)?;
+    let (setup, database) = Setup::over(
+        Source::argument(&arguments.source)?,
+        &arguments.secret,
+        &arguments.policies,
+        arguments.audit.as_deref(),
+    )?;
+    let runtime = host::runtime()?;
+    let guard = guard(&setup, &database, &runtime)?;
     if setup.is_starter {
         tracing::info!(
             "no policies are named; the built-in starter policies decide (`palisade policy print-starter`)"
@@ -29,15 +37,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     for warning in guard.firewall().policies().warnings() {
         tracing::warn!("{warning}");
     }
-    tracing::info!(principal = %setup.principal, database = arguments.source.name(), "serving over standard input and output");
+    let name = database.name();
+    tracing::info!(principal = %setup.principal, database = name, "serving over standard input and output");
     let options = ServeOptions {
         principal: setup.principal,
-        connection: arguments.source.name(),
+        connection: name,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::Internal(format!("cannot start: {error}")))?;
     let result = runtime.block_on(serve_stdio(Arc::new(guard), options));
     // A statement that still runs has nobody to answer.
     runtime.shutdown_background();
@@ -47,12 +52,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     }
 }
 
-/// Logs to standard error: our own steps and, of the protocol, only what goes wrong; its finer levels
-/// hold statements and answers.
+/// Logs to standard error: our own steps and, of the protocol and of drivers, only what goes wrong; their finer
+/// levels hold statements, answers, and what a database server has to say.
 fn log() {
     let levels = Targets::new()
-        .with_default(LevelFilter::INFO)
-        .with_target("rmcp", LevelFilter::WARN);
+        .with_default(LevelFilter::WARN)
+        .with_target("palisade", LevelFilter::INFO);
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())

@@ -1,10 +1,11 @@
-//! From the command line and the configuration file to a firewall.
+//! From the command line and the configuration file to a firewall over a database.
 
 use std::{path::Path, sync::Arc};
 
 use palisade::{
     audit::{AuditSink, NoAudit},
     catalog::Catalog,
+    dialect::Dialect,
     firewall::Firewall,
     limits::Limits,
     scan::Action,
@@ -12,7 +13,15 @@ use palisade::{
 };
 
 use crate::{
-    args::PolicyArguments, audit::AuditFile, config::Config, exit::Failure, policies::Policies,
+    args::{PolicyArguments, SecretArguments},
+    audit::AuditFile,
+    config::{Config, ConfigFile},
+    database::{Database, catalog_of_schema, no_mysql},
+    exit::Failure,
+    policies::Policies,
+    postgres::PostgresTarget,
+    secret::Secret,
+    source::{CatalogSource, Source},
 };
 
 /// Everything the operator has decided, the database aside.
@@ -32,23 +41,65 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Reads what the command line names. `audit` is its `--audit`.
-    pub(crate) fn read(arguments: &PolicyArguments, audit: Option<&Path>) -> Result<Self, Failure> {
-        let config = match &arguments.config {
-            Some(path) => Config::read(path)?,
-            None => Config::default(),
+    /// What the command line and the configuration say about `source`, and the database that it is.
+    /// `audit` is the command line's `--audit`.
+    pub(crate) fn over(
+        source: Source,
+        secret: &SecretArguments,
+        arguments: &PolicyArguments,
+        audit: Option<&Path>,
+    ) -> Result<(Self, Database), Failure> {
+        let file = configuration(arguments)?;
+        let (config, database) = reach(source, secret, file.as_ref())?;
+        Ok((Self::new(&config, arguments, audit)?, database))
+    }
+
+    /// As [`over`](Self::over), for what needs only the catalog. A `dialect` must be the source's own.
+    pub(crate) fn over_catalog(
+        source: CatalogSource,
+        dialect: Option<Dialect>,
+        secret: &SecretArguments,
+        arguments: &PolicyArguments,
+    ) -> Result<(Self, Catalog), Failure> {
+        let source = match source {
+            CatalogSource::Database(source) => source,
+            CatalogSource::Schema(path) => {
+                secret.unused("a file of CREATE statements")?;
+                let file = configuration(arguments)?;
+                let config = file.map(|file| file.defaults().clone()).unwrap_or_default();
+                let setup = Self::new(&config, arguments, None)?;
+                let catalog = catalog_of_schema(&path, dialect.unwrap_or(Dialect::Sqlite))?;
+                return Ok((setup, catalog));
+            }
         };
+        let (setup, database) = Self::over(source, secret, arguments, None)?;
+        if let Some(asked) = dialect
+            && asked != database.dialect()
+        {
+            return Err(Failure::Usage(format!(
+                "the database speaks {}, not {asked}\n  help: leave `--dialect` out",
+                database.dialect()
+            )));
+        }
+        Ok((setup, database.catalog()?))
+    }
+
+    fn new(
+        config: &Config,
+        arguments: &PolicyArguments,
+        audit: Option<&Path>,
+    ) -> Result<Self, Failure> {
         let folder = arguments.policies.as_ref().or(config.policies.as_ref());
         let policies = match folder {
             Some(folder) => Policies::read(folder)?,
             None => Policies::starter(),
         };
-        let principal = match (&arguments.principal, &config.principal) {
-            (Some(principal), _) => principal.clone(),
-            (None, Some(text)) => Principal::parse(text)
-                .map_err(|error| Failure::Configuration(format!("error: `principal`: {error}")))?,
-            (None, None) => Principal::new("Agent", "default"),
-        };
+        let principal = arguments
+            .principal
+            .as_ref()
+            .or(config.principal.as_ref())
+            .cloned()
+            .unwrap_or_else(|| Principal::new("Agent", "default"));
         let audit: Arc<dyn AuditSink> = match audit.or(config.audit.as_deref()) {
             Some(path) => Arc::new(AuditFile::open(path)?),
             None => Arc::new(NoAudit),
@@ -59,7 +110,7 @@ impl Setup {
             principal,
             audit,
             on_finding: config.on_finding.map(Action::from).unwrap_or_default(),
-            limits: config.limits,
+            limits: config.limits.clone(),
         })
     }
 
@@ -69,5 +120,72 @@ impl Setup {
             .limits(self.limits.clone())
             .build()
             .map_err(|error| self.policies.failure(&error))
+    }
+}
+
+fn configuration(arguments: &PolicyArguments) -> Result<Option<ConfigFile>, Failure> {
+    arguments
+        .config
+        .as_deref()
+        .map(ConfigFile::read)
+        .transpose()
+}
+
+/// The database that `source` names. Where there is a configuration, it must grant what is reached; where
+/// there is none, the command line does.
+fn reach(
+    source: Source,
+    secret: &SecretArguments,
+    file: Option<&ConfigFile>,
+) -> Result<(Config, Database), Failure> {
+    let defaults = || file.map(|file| file.defaults().clone()).unwrap_or_default();
+    match source {
+        Source::Sqlite(path) => {
+            secret.unused("a file")?;
+            Ok((defaults(), Database::Sqlite(path)))
+        }
+        Source::Postgres(url) => {
+            let target = PostgresTarget::parse(&url, secret.named()).map_err(Failure::from)?;
+            if let Some(file) = file {
+                file.admit(&target)?;
+            }
+            Ok((defaults(), Database::Postgres(target)))
+        }
+        Source::Mysql => Err(no_mysql()),
+        Source::Connection(name) => {
+            secret.unused("a connection of the configuration")?;
+            let Some(file) = file else {
+                return Err(Failure::Usage(format!(
+                    "`connection:{name}` is in no configuration\n  help: name the file, `--config palisade.toml`"
+                )));
+            };
+            let (config, database) = file.connection(&name)?;
+            let database = match database {
+                Database::Sqlite(path) => Database::Sqlite(path.clone()),
+                Database::Postgres(target) => Database::Postgres(target.clone()),
+            };
+            Ok((config.clone(), database))
+        }
+    }
+}
+
+impl SecretArguments {
+    /// Where the command line says that the password is.
+    fn named(&self) -> Option<Secret> {
+        match (&self.password_env, &self.password_file) {
+            (Some(name), _) => Some(Secret::Env(name.clone())),
+            (None, Some(path)) => Some(Secret::File(path.clone())),
+            (None, None) => None,
+        }
+    }
+
+    /// Refuses a password for what has none.
+    fn unused(&self, what: &str) -> Result<(), Failure> {
+        match self.named() {
+            None => Ok(()),
+            Some(_) => Err(Failure::Usage(format!(
+                "`--password-env` and `--password-file` are for a database's URL; {what} takes none from the command line\n  help: leave it out"
+            ))),
+        }
     }
 }

@@ -1,81 +1,70 @@
-//! What statements are decided over: a database, or the text of its schema.
+//! What statements are decided over, as it is written: a database, or the text of its schema.
 
-use std::{path::PathBuf, str::FromStr};
-
-use palisade::{catalog::Catalog, dialect::Dialect};
-use palisade_sqlite::{IntrospectError, OpenError, SqliteBackend, catalog_from_ddl};
+use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
 
-/// A database, as `sqlite:FILE`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Source {
-    path: PathBuf,
+/// A database as the operator names it. Nothing has been looked at yet.
+pub(crate) enum Source {
+    /// `sqlite:FILE`
+    Sqlite(PathBuf),
+    /// `postgres://USER@HOST:PORT/DATABASE`; whoever wrote a password into it has to be told, not quoted.
+    Postgres(String),
+    /// `mysql://…` or `mariadb://…`
+    Mysql,
+    /// `connection:NAME`, one of the configuration's.
+    Connection(String),
 }
 
-/// A text that names no database.
-#[derive(Debug, thiserror::Error)]
-#[error("`{0}` does not name a database; write `sqlite:FILE`, for example `sqlite:demo.db`")]
-pub(crate) struct SourceSyntaxError(String);
-
-impl FromStr for Source {
-    type Err = SourceSyntaxError;
-
-    fn from_str(text: &str) -> Result<Self, SourceSyntaxError> {
-        match text.strip_prefix("sqlite:") {
-            Some(path) if !path.is_empty() => Ok(Self {
-                path: PathBuf::from(path),
-            }),
-            Some(_) | None => Err(SourceSyntaxError(text.to_owned())),
-        }
-    }
-}
+/// The ways to write one.
+const FORMS: &str =
+    "`sqlite:FILE`, `postgres://USER@HOST/DATABASE`, or `connection:NAME` with `--config FILE`";
 
 impl Source {
-    /// The database in the file `path`.
-    pub(crate) fn file(path: PathBuf) -> Self {
-        Self { path }
+    /// Reads what the command line or the configuration says.
+    ///
+    /// The text is not quoted in errors where it can hold a password.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let lower = text.to_ascii_lowercase();
+        if ["postgres://", "postgresql://"]
+            .iter()
+            .any(|scheme| lower.starts_with(scheme))
+        {
+            return Ok(Self::Postgres(text.to_owned()));
+        }
+        if ["mysql:", "mariadb:"]
+            .iter()
+            .any(|scheme| lower.starts_with(scheme))
+        {
+            return Ok(Self::Mysql);
+        }
+        if let Some(file) = text.strip_prefix("sqlite:")
+            && !file.is_empty()
+        {
+            return Ok(Self::Sqlite(PathBuf::from(file)));
+        }
+        if let Some(name) = text.strip_prefix("connection:")
+            && !name.is_empty()
+        {
+            return Ok(Self::Connection(name.to_owned()));
+        }
+        let shown = if text.contains('@') {
+            "that".to_owned()
+        } else {
+            format!("`{text}`")
+        };
+        Err(format!(
+            "{shown} does not name a database; write {FORMS}, for example `sqlite:demo.db`"
+        ))
     }
 
-    /// Opens it, for reading only.
-    pub(crate) fn open(&self) -> Result<SqliteBackend, Failure> {
-        SqliteBackend::open_file(&self.path, &self.name()).map_err(|error| {
-            let hint = match &error {
-                OpenError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-                    "\n  help: `palisade demo` makes a database to try things on"
-                }
-                OpenError::NotADatabase { .. } => {
-                    "\n  help: the schema as text goes to `--catalog` of `check` and `explain`"
-                }
-                OpenError::Corrupt { .. } => {
-                    "\n  help: restore it from a copy, or try `sqlite3 FILE .recover`"
-                }
-                OpenError::File { .. }
-                | OpenError::NotAFile { .. }
-                | OpenError::Unreadable { .. }
-                | OpenError::Introspect(_) => "",
-            };
-            Failure::Unavailable(format!("{error}{hint}"))
-        })
-    }
-
-    /// The database as it is written on the command line, with an absolute path.
-    pub(crate) fn absolute(&self) -> String {
-        let path = self
-            .path
-            .canonicalize()
-            .unwrap_or_else(|_| self.path.clone());
-        format!("sqlite:{}", path.display())
-    }
-
-    /// The name of the file without folders and extension: the database's name in policies.
-    pub(crate) fn name(&self) -> String {
-        stem(&self.path)
+    /// As [`parse`](Self::parse), for the command line.
+    pub(crate) fn argument(text: &str) -> Result<Self, Failure> {
+        Self::parse(text).map_err(Failure::Usage)
     }
 }
 
 /// What `--catalog` takes: a file of `CREATE` statements, or a database.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CatalogSource {
     /// The schema as text.
     Schema(PathBuf),
@@ -83,45 +72,22 @@ pub(crate) enum CatalogSource {
     Database(Source),
 }
 
-impl FromStr for CatalogSource {
-    type Err = SourceSyntaxError;
-
-    fn from_str(text: &str) -> Result<Self, SourceSyntaxError> {
-        if text.starts_with("sqlite:") {
-            Ok(Self::Database(text.parse()?))
+impl CatalogSource {
+    /// Reads what the command line says: whatever does not begin as a database does is a file.
+    pub(crate) fn argument(text: &str) -> Result<Self, Failure> {
+        let begins = ["sqlite:", "connection:", "mysql:", "mariadb:"]
+            .iter()
+            .any(|scheme| text.starts_with(scheme));
+        if begins || text.contains("://") {
+            Source::argument(text).map(Self::Database)
         } else {
             Ok(Self::Schema(PathBuf::from(text)))
         }
     }
 }
 
-impl CatalogSource {
-    /// Reads the catalog.
-    pub(crate) fn catalog(&self, dialect: Dialect) -> Result<Catalog, Failure> {
-        match (self, dialect) {
-            (Self::Database(source), Dialect::Sqlite) => Ok(source.open()?.catalog().clone()),
-            (Self::Schema(path), Dialect::Sqlite) => {
-                let shown = path.display();
-                let text = std::fs::read_to_string(path).map_err(|error| {
-                    Failure::Usage(format!("cannot read the schema `{shown}`: {error}"))
-                })?;
-                catalog_from_ddl(&text, &stem(path)).map_err(|error| match error {
-                    IntrospectError::Load(why) => Failure::Usage(format!(
-                        "`{shown}`: {why}\n  help: give `CREATE` statements, as `sqlite3 FILE .schema` prints them"
-                    )),
-                    other => Failure::Usage(format!("`{shown}`: {other}")),
-                })
-            }
-            (Self::Database(_) | Self::Schema(_), Dialect::Postgres | Dialect::Mysql) => {
-                Err(Failure::Usage(format!(
-                    "catalogs of {dialect} cannot be read from here yet"
-                )))
-            }
-        }
-    }
-}
-
-fn stem(path: &std::path::Path) -> String {
+/// The name of a file without folders and extension: a database's name in policies.
+pub(crate) fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(
         || "main".to_owned(),
         |stem| stem.to_string_lossy().into_owned(),
@@ -130,16 +96,37 @@ fn stem(path: &std::path::Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
     use super::*;
 
     #[test]
     fn databases_are_named_with_their_engine() {
-        assert_eq!(
-            "sqlite:a.db".parse::<Source>().ok(),
-            Some(Source::file("a.db".into()))
+        assert!(
+            matches!(Source::parse("sqlite:a.db"), Ok(Source::Sqlite(path)) if path == Path::new("a.db"))
         );
-        for bad in ["a.db", "sqlite:", "postgres://x", ""] {
-            assert!(bad.parse::<Source>().is_err(), "{bad}");
+        assert!(matches!(
+            Source::parse("postgres://u@h/d"),
+            Ok(Source::Postgres(_))
+        ));
+        assert!(matches!(
+            Source::parse("PostgreSQL://u@h/d"),
+            Ok(Source::Postgres(_))
+        ));
+        assert!(matches!(Source::parse("mysql://u@h/d"), Ok(Source::Mysql)));
+        assert!(
+            matches!(Source::parse("connection:sales"), Ok(Source::Connection(name)) if name == "sales")
+        );
+        for bad in ["a.db", "sqlite:", "connection:", "redis://x", ""] {
+            assert!(Source::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_may_hold_a_password_is_not_quoted() {
+        let Err(told) = Source::parse("postgress://ann:geheim@db/sales") else {
+            panic!("it is no database");
+        };
+        assert!(!told.contains("geheim"), "{told}");
     }
 }

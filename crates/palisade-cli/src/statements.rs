@@ -19,7 +19,7 @@ use crate::{
     batch,
     exit::{Exit, Failure},
     human::{self, Paint},
-    json,
+    json, output,
     setup::Setup,
 };
 
@@ -124,9 +124,5 @@ fn print(answer: &Answer, format: Format) -> Result<(), Failure> {
         }
         Format::Text => human::answer(answer, Paint::for_stdout()),
     };
-    let mut output = std::io::stdout().lock();
-    output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-        .map_err(|error| Failure::output(&error))
+    output::text(&text)
 }

@@ -45,6 +45,10 @@ pub(crate) struct Arguments {
     /// How attacks find `users.ssn` masked: `null` or `fixed(…)`.
     #[arg(long, default_value = "null", value_parser = mask)]
     pub(crate) mask: String,
+    /// Attack without masks, forbids and filters: what is caught then, the policies do not catch. A check of
+    /// the measure, not of the firewall.
+    #[arg(long)]
+    pub(crate) unprotected: bool,
     /// Milliseconds an attack may run before the limit counts as having caught it.
     #[arg(long, default_value_t = 2000, value_name = "MS")]
     pub(crate) attack_timeout: u64,

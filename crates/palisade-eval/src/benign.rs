@@ -57,7 +57,7 @@ fn of_schema(
     let script = data::script(&arguments.dir, schema)?;
     let loaded = engines
         .of(engine)
-        .and_then(|engine| engine.load(schema, &script))
+        .load(schema, &script)
         .and_then(|database| database.catalog().map(|catalog| (database, catalog)));
     let (database, catalog) = match loaded {
         Ok(loaded) => loaded,

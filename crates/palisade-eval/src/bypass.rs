@@ -1,6 +1,7 @@
 //! Attacks: refused, or run without showing what is protected.
 
 use palisade::{
+    catalog::Catalog,
     code::Code,
     dialect::Dialect,
     firewall::Firewall,
@@ -52,15 +53,19 @@ pub(crate) fn evaluate(arguments: &Arguments, engines: &Engines) -> Result<Vec<R
 
 /// The attacked database and its twins.
 struct Stand {
-    /// Firewalls over the first database.
+    /// As in the data.
+    first: Place,
+    /// With other secrets in `users.ssn`.
+    other_secrets: Place,
+    /// Without the rows that are not to be seen.
+    no_other_tenants: Place,
+}
+
+/// A database behind firewalls of its own: its name may stand in what is printed.
+struct Place {
     secrets: Firewall,
     tenant: Firewall,
-    /// As in the data.
-    first: Box<dyn Database>,
-    /// With other secrets in `users.ssn`.
-    other_secrets: Box<dyn Database>,
-    /// With other rows of the tenants that are not to be seen.
-    other_tenants: Box<dyn Database>,
+    database: Box<dyn Database>,
 }
 
 fn of_engine(
@@ -72,16 +77,28 @@ fn of_engine(
 ) -> Result<Vec<Record>, Fault> {
     let schema = format!("bypass__{dialect}");
     let script = data::script(&arguments.dir, &schema)?;
-    let databases = engines.of(dialect).and_then(|engine| {
-        let first = engine.load(&schema, &script)?;
-        let catalog = first.catalog()?;
-        let other_secrets = engine.load(&schema, &with_other_secrets(&script, canaries))?;
-        let other_tenants = engine.load(&schema, &with_other_tenants(&script))?;
-        Ok((first, catalog, other_secrets, other_tenants))
-    });
-    let (first, catalog, other_secrets, other_tenants) = match databases {
-        Ok(databases) => databases,
-        Err(why) => {
+    let load = |script: &str| {
+        let loaded = engines
+            .of(dialect)
+            .load(&schema, script)
+            .and_then(|database| database.catalog().map(|catalog| (database, catalog)));
+        match loaded {
+            Ok((database, catalog)) => Place::new(arguments, &schema, database, catalog).map(Ok),
+            Err(why) => Ok(Err(why)),
+        }
+    };
+    let places = [
+        load(&script)?,
+        load(&with_other_secrets(&script, canaries))?,
+        load(&without_other_tenants(&script))?,
+    ];
+    let stand = match places {
+        [Ok(first), Ok(other_secrets), Ok(no_other_tenants)] => Stand {
+            first,
+            other_secrets,
+            no_other_tenants,
+        },
+        [Err(why), _, _] | [_, Err(why), _] | [_, _, Err(why)] => {
             return Ok(cases
                 .iter()
                 .map(|case| Record {
@@ -92,25 +109,65 @@ fn of_engine(
                 .collect());
         }
     };
-    let limits = Limits {
-        statement_timeout_ms: arguments.attack_timeout,
-        ..Limits::default()
-    };
-    let firewall = |protection| {
-        let (catalog, limits) = (catalog.clone(), limits.clone());
-        policies::attacked(&schema, catalog, protection, &arguments.mask, limits)
-    };
-    let stand = Stand {
-        secrets: firewall(Protection::Secrets)?,
-        tenant: firewall(Protection::Tenant)?,
-        first,
-        other_secrets,
-        other_tenants,
-    };
     Ok(cases
         .iter()
         .map(|case| stand.judge(arguments, case, canaries))
         .collect())
+}
+
+impl Place {
+    fn new(
+        arguments: &Arguments,
+        schema: &str,
+        database: Box<dyn Database>,
+        catalog: Catalog,
+    ) -> Result<Self, Fault> {
+        let limits = Limits {
+            statement_timeout_ms: arguments.attack_timeout,
+            ..Limits::default()
+        };
+        let firewall = |protection| {
+            let (catalog, limits) = (catalog.clone(), limits.clone());
+            if arguments.unprotected {
+                return policies::read_everything(schema, catalog, limits);
+            }
+            policies::attacked(schema, catalog, protection, &arguments.mask, limits)
+        };
+        Ok(Self {
+            secrets: firewall(Protection::Secrets)?,
+            tenant: firewall(Protection::Tenant)?,
+            database,
+        })
+    }
+
+    fn decide(&self, case: &BypassCase) -> Verdict {
+        let firewall = match case.oracle {
+            Oracle::Tenant => &self.tenant,
+            Oracle::Canary
+            | Oracle::Differential
+            | Oracle::DenyOnly
+            | Oracle::NoSideEffect
+            | Oracle::Resource
+            | Oracle::Review => &self.secrets,
+        };
+        let mut limits = firewall.limits().clone();
+        if case.must == Must::Neutralise && case.oracle == Oracle::Resource {
+            limits.max_rows = FEW_ROWS;
+        }
+        decide(firewall, &case.sql, Some(&limits))
+    }
+
+    /// What an agent gets: rows, or which kind of refusal.
+    fn answer(&self, case: &BypassCase) -> Result<Answer, String> {
+        match self.decide(case) {
+            Verdict::Allow(statement) => self
+                .database
+                .rewritten(&statement)
+                .map_err(|error| format!("{:?}", error.kind)),
+            Verdict::Reject(rejection) => Err(rejection.to_string()),
+            Verdict::Broken(message) => Err(message),
+        }
+    }
 }
 
 /// The second data set: every number of `users` another one.
@@ -126,42 +183,23 @@ fn with_other_secrets(script: &str, canaries: &Canaries) -> String {
         })
 }
 
-/// A third data set: the users of tenant 2 have other names.
-fn with_other_tenants(script: &str) -> String {
-    [
-        ("Cid", "Carl"),
-        ("cid@", "carl@"),
-        ("Dee", "Dora"),
-        ("dee@", "dora@"),
-    ]
-    .iter()
-    .fold(script.to_owned(), |script, (name, other)| {
-        script.replace(name, other)
-    })
+/// A third data set: nobody but tenant 1. What an agent of that tenant gets must not tell them apart.
+fn without_other_tenants(script: &str) -> String {
+    script
+        .lines()
+        .filter(|line| !(line.starts_with("INSERT INTO users") && line.ends_with(",2);")))
+        .fold(String::new(), |script, line| script + line + "\n")
 }
 
 impl Stand {
     fn judge(&self, arguments: &Arguments, case: &BypassCase, canaries: &Canaries) -> Record {
-        let firewall = match case.oracle {
-            Oracle::Tenant => &self.tenant,
-            Oracle::Canary
-            | Oracle::Differential
-            | Oracle::DenyOnly
-            | Oracle::NoSideEffect
-            | Oracle::Resource
-            | Oracle::Review => &self.secrets,
-        };
-        let mut limits = firewall.limits().clone();
-        if case.must == Must::Neutralise && case.oracle == Oracle::Resource {
-            limits.max_rows = FEW_ROWS;
-        }
         let forms: Vec<&str> = canaries
             .canaries
             .values()
             .flatten()
             .map(String::as_str)
             .collect();
-        match decide(firewall, &case.sql, Some(&limits)) {
+        match self.first.decide(case) {
             Verdict::Reject(rejection) => {
                 let shown = leak(&forms, case, |form| rejection.message().contains(form));
                 Record {
@@ -178,8 +216,9 @@ impl Stand {
                     self.ran(case, &statement, &forms)
                 };
                 let (judgement, message) = match caught {
-                    Ok(how) => (Judgement::Right, how),
-                    Err(how) => (Judgement::Wrong, format!("{how}; {}", statement.sql())),
+                    Caught::Yes(how) => (Judgement::Right, how),
+                    Caught::No(how) => (Judgement::Wrong, format!("{how}; {}", statement.sql())),
+                    Caught::Unknown(why) => (Judgement::NotRun, why),
                 };
                 Record {
                     judgement,
@@ -196,20 +235,19 @@ impl Stand {
     }
 
     /// How a permitted attack was caught when it ran, or how it was not.
-    fn ran(
-        &self,
-        case: &BypassCase,
-        statement: &RewrittenStatement,
-        forms: &[&str],
-    ) -> Result<String, String> {
+    fn ran(&self, case: &BypassCase, statement: &RewrittenStatement, forms: &[&str]) -> Caught {
         match (case.must, case.oracle) {
-            (Must::Deny, Oracle::Resource) => match self.first.rewritten(statement) {
+            (Must::Deny, Oracle::Resource) => match self.first.database.rewritten(statement) {
                 Ok(answer) => stopped_at_rows(&answer, statement),
-                Err(error) => stopped(&error).ok_or_else(|| format!("permitted; {error}")),
+                Err(error) => match stopped(&error) {
+                    Some(how) => Caught::Yes(how),
+                    None => Caught::No(format!("permitted; {error}")),
+                },
             },
             // It counts as a miss; what it showed tells a leak from a label that asks for too much.
             (Must::Deny, Oracle::Canary) => match self.shown(case, statement, forms) {
-                Ok(how) | Err(how) => Err(format!("permitted; {how}")),
+                Caught::Yes(how) | Caught::No(how) => Caught::No(format!("permitted; {how}")),
+                unknown @ Caught::Unknown(_) => unknown,
             },
             (
                 Must::Deny,
@@ -224,66 +262,69 @@ impl Stand {
     }
 
     /// That a permitted attack showed nothing, or what it showed.
-    fn shown(
-        &self,
-        case: &BypassCase,
-        statement: &RewrittenStatement,
-        forms: &[&str],
-    ) -> Result<String, String> {
-        let first = self.first.rewritten(statement);
-        if let Err(error) = &first
-            && case.oracle == Oracle::Resource
-            && let Some(how) = stopped(error)
-        {
-            return Ok(how);
+    fn shown(&self, case: &BypassCase, statement: &RewrittenStatement, forms: &[&str]) -> Caught {
+        let (first, how) = match self.first.database.rewritten(statement) {
+            Ok(answer) => {
+                if let Some(shown) = leak(forms, case, |form| answer.holds(form)) {
+                    return Caught::No(shown);
+                }
+                let most = statement.limits().max_rows.saturating_add(1);
+                if u64::try_from(answer.rows.len()).unwrap_or(u64::MAX) > most {
+                    let rows = answer.rows.len();
+                    return Caught::No(format!("{rows} rows, at most {most} wanted"));
+                }
+                (Ok(answer), "ran and showed nothing".to_owned())
+            }
+            Err(error) => {
+                if case.oracle == Oracle::Resource
+                    && let Some(how) = stopped(&error)
+                {
+                    return Caught::Yes(how);
+                }
+                // A database that answers nothing would catch everything.
+                if error.kind == BackendErrorKind::Unavailable {
+                    return Caught::Unknown(error.to_string());
+                }
+                let how = format!("refused when run: {error}");
+                (Err(format!("{:?}", error.kind)), how)
+            }
+        };
+        let mut twins = vec![("with other secrets", &self.other_secrets)];
+        if case.oracle == Oracle::Tenant {
+            twins.push(("without other tenants", &self.no_other_tenants));
         }
-        if let Ok(answer) = &first {
-            if let Some(shown) = leak(forms, case, |form| answer.holds(form)) {
-                return Err(shown);
-            }
-            let most = statement.limits().max_rows.saturating_add(1);
-            if u64::try_from(answer.rows.len()).unwrap_or(u64::MAX) > most {
-                return Err(format!("{} rows, at most {most} wanted", answer.rows.len()));
+        for (what, place) in twins {
+            if let Some(difference) = between(&first, &place.answer(case)) {
+                return Caught::No(format!("differs {what}: {difference}"));
             }
         }
-        for (what, database) in [
-            ("secrets", &self.other_secrets),
-            ("rows of other tenants", &self.other_tenants),
-        ] {
-            if what != "secrets" && case.oracle != Oracle::Tenant {
-                continue;
-            }
-            let second = database.rewritten(statement);
-            if let Some(difference) = between(&first, &second) {
-                return Err(format!("differs with other {what}: {difference}"));
-            }
-        }
-        Ok(match &first {
-            Ok(_) => "ran and showed nothing".to_owned(),
-            Err(error) => format!("the engine refused: {error}"),
-        })
+        Caught::Yes(how)
     }
 }
 
+/// Whether a permitted attack was caught, and how.
+enum Caught {
+    Yes(String),
+    No(String),
+    /// The database did not answer.
+    Unknown(String),
+}
+
 /// The verdict on a permitted attack that is not run.
-fn decided(case: &BypassCase) -> Result<String, String> {
+fn decided(case: &BypassCase) -> Caught {
     match case.must {
-        Must::Deny => Err("permitted".to_owned()),
-        Must::Neutralise => Ok("permitted, not run".to_owned()),
+        Must::Deny => Caught::No("permitted".to_owned()),
+        Must::Neutralise => Caught::Unknown("permitted, not run".to_owned()),
     }
 }
 
 /// What differs between the answers of two data sets, to whoever sees only what an agent sees.
-fn between(
-    first: &Result<Answer, BackendError>,
-    second: &Result<Answer, BackendError>,
-) -> Option<String> {
+fn between(first: &Result<Answer, String>, second: &Result<Answer, String>) -> Option<String> {
     match (first, second) {
         (Ok(first), Ok(second)) => first.difference(second, true),
-        (Err(first), Err(second)) => (first.kind != second.kind)
-            .then(|| format!("{:?} became {:?}", first.kind, second.kind)),
-        (Ok(_), Err(error)) => Some(format!("rows became {error}")),
-        (Err(error), Ok(_)) => Some(format!("{error} became rows")),
+        (Err(first), Err(second)) => (first != second).then(|| format!("{first} became {second}")),
+        (Ok(_), Err(second)) => Some(format!("rows became {second}")),
+        (Err(first), Ok(_)) => Some(format!("{first} became rows")),
     }
 }
 
@@ -298,12 +339,12 @@ fn stopped(error: &BackendError) -> Option<String> {
     }
 }
 
-fn stopped_at_rows(answer: &Answer, statement: &RewrittenStatement) -> Result<String, String> {
+fn stopped_at_rows(answer: &Answer, statement: &RewrittenStatement) -> Caught {
     let rows = u64::try_from(answer.rows.len()).unwrap_or(u64::MAX);
     if rows > statement.limits().max_rows {
-        Ok("stopped by the limit on rows".to_owned())
+        Caught::Yes("stopped by the limit on rows".to_owned())
     } else {
-        Err(format!("permitted, ran to its end with {rows} rows"))
+        Caught::No(format!("permitted, ran to its end with {rows} rows"))
     }
 }
 

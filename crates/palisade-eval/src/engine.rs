@@ -7,7 +7,7 @@ use palisade::{
     catalog::Catalog, dialect::Dialect, guard::BackendError, rewrite::RewrittenStatement,
 };
 
-use crate::{answer::Answer, fault::Fault, postgres::Postgres, sqlite::Sqlite};
+use crate::{answer::Answer, fault::Fault, mysql::Mysql, postgres::Postgres, sqlite::Sqlite};
 
 /// An engine that makes throw-away databases.
 pub(crate) trait Engine: Sync {
@@ -42,6 +42,7 @@ pub(crate) trait Database {
 /// The engines at hand.
 pub(crate) struct Engines {
     sqlite: Sqlite,
+    mysql: Mysql,
     postgres: Postgres,
 }
 
@@ -53,19 +54,17 @@ impl Engines {
     pub(crate) fn new() -> Result<Self, Fault> {
         Ok(Self {
             sqlite: Sqlite::new()?,
+            mysql: Mysql,
             postgres: Postgres,
         })
     }
 
     /// The engine of `dialect`.
-    ///
-    /// # Errors
-    /// A text for the table if there is none.
-    pub(crate) fn of(&self, dialect: Dialect) -> Result<&dyn Engine, String> {
+    pub(crate) fn of(&self, dialect: Dialect) -> &dyn Engine {
         match dialect {
-            Dialect::Sqlite => Ok(&self.sqlite),
-            Dialect::Postgres => Ok(&self.postgres),
-            Dialect::Mysql => Err(format!("there is no backend for {dialect} yet")),
+            Dialect::Sqlite => &self.sqlite,
+            Dialect::Postgres => &self.postgres,
+            Dialect::Mysql => &self.mysql,
         }
     }
 }

@@ -11,6 +11,7 @@ mod derive;
 mod engine;
 mod fault;
 mod goals;
+mod mysql;
 mod parallel;
 mod peer;
 mod policies;

@@ -1,28 +1,35 @@
 //! PostgreSQL: one throw-away server, a database for each schema.
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 use palisade::{
     catalog::Catalog,
-    guard::{BackendError, BackendErrorKind},
+    guard::{Backend as _, BackendError},
     rewrite::RewrittenStatement,
     value::Value,
 };
+use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_testkit::servers::PostgresServer;
 use tokio::runtime::Runtime;
-use tokio_postgres::{Client, SimpleQueryMessage, error::SqlState, types::Type};
+use tokio_postgres::{Client, SimpleQueryMessage, types::Type};
 
 use crate::{
     answer::Answer,
     engine::{Database, Engine},
 };
 
+/// The account that reads, which the backend takes where it would not take a superuser.
+const READER: &str = "eval_reader";
+
+/// Makes it. The dumps hold no grants.
+const MAKE_READER: &str = "CREATE ROLE eval_reader LOGIN; GRANT pg_read_all_data TO eval_reader;";
+
 /// The server, started when the first schema needs it; it ends with the process.
 pub(crate) struct Postgres;
 
 impl Engine for Postgres {
     fn load(&self, schema: &str, script: &str) -> Result<Box<dyn Database>, String> {
-        let server = PostgresServer::shared().map_err(|error| error.to_string())?;
+        let server = server()?;
         let failed = |error: &dyn std::error::Error| format!("the schema does not load: {error}");
         let name = server.fresh_database(schema).map_err(|e| failed(&e))?;
         // Statements that fail are tolerated, as in the README's way of loading; a query that misses
@@ -36,23 +43,47 @@ impl Engine for Postgres {
             .enable_all()
             .build()
             .map_err(|e| failed(&e))?;
+        let url = server.url_as(READER, &name);
+        let config = PostgresConfig::from_url(&url)
+            .map_err(|e| failed(&e))?
+            .connections(1, 1);
         let client = runtime
-            .block_on(palisade_postgres::connect(&server.url(&name)))
+            .block_on(palisade_postgres::connect(&url))
+            .map_err(|e| failed(&e))?;
+        let backend = runtime
+            .block_on(PostgresBackend::connect(config))
             .map_err(|e| failed(&e))?;
         Ok(Box::new(PostgresDatabase {
             server,
             name,
             runtime,
             client,
+            backend,
         }))
     }
+}
+
+/// The server with its reader.
+fn server() -> Result<&'static PostgresServer, String> {
+    static SERVER: OnceLock<Result<&'static PostgresServer, String>> = OnceLock::new();
+    SERVER
+        .get_or_init(|| {
+            let server = PostgresServer::shared().map_err(|error| error.to_string())?;
+            server
+                .query("postgres", MAKE_READER)
+                .map_err(|error| error.to_string())?;
+            Ok(server)
+        })
+        .clone()
 }
 
 struct PostgresDatabase {
     server: &'static PostgresServer,
     name: String,
     runtime: Runtime,
+    /// The bare driver.
     client: Client,
+    backend: PostgresBackend,
 }
 
 impl Drop for PostgresDatabase {
@@ -68,43 +99,31 @@ impl Drop for PostgresDatabase {
 
 impl Database for PostgresDatabase {
     fn catalog(&self) -> Result<Catalog, String> {
-        self.runtime
-            .block_on(palisade_postgres::catalog(&self.client))
-            .map_err(|error| format!("there is no catalog: {error}"))
+        Ok(self.backend.catalog().clone())
     }
 
     fn original(&self, sql: &str, timeout: Duration) -> Result<Answer, String> {
-        self.run("BEGIN", sql, timeout).map_err(|e| message(&e))
+        self.runtime
+            .block_on(async {
+                let client = &self.client;
+                // Points in time are printed in the zone of the session, which the backend pins.
+                let opening = format!(
+                    "BEGIN; SET LOCAL statement_timeout = {}; SET LOCAL TimeZone = 'UTC'",
+                    timeout.as_millis()
+                );
+                client.batch_execute(&opening).await?;
+                let result = query(client, sql).await;
+                client.batch_execute("ROLLBACK").await?;
+                result
+            })
+            .map_err(|error| message(&error))
     }
 
     fn rewritten(&self, statement: &RewrittenStatement) -> Result<Answer, BackendError> {
-        let timeout = statement.limits().statement_timeout();
-        self.run("BEGIN READ ONLY", statement.sql(), timeout)
-            .map_err(|error| BackendError {
-                kind: kind(&error),
-                detail: message(&error),
-            })
-    }
-}
-
-impl PostgresDatabase {
-    fn run(
-        &self,
-        begin: &str,
-        sql: &str,
-        timeout: Duration,
-    ) -> Result<Answer, tokio_postgres::Error> {
-        self.runtime.block_on(async {
-            let client = &self.client;
-            let setting = format!(
-                "{begin}; SET LOCAL statement_timeout = {}; SET LOCAL TimeZone = 'UTC'",
-                timeout.as_millis()
-            );
-            client.batch_execute(&setting).await?;
-            let result = query(client, sql).await;
-            client.batch_execute("ROLLBACK").await?;
-            result
-        })
+        let mut answer = Answer::default();
+        self.runtime
+            .block_on(self.backend.execute(statement, &mut answer))?;
+        Ok(answer)
     }
 }
 
@@ -159,18 +178,5 @@ fn message(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(error) => format!("{} {}", error.code().code(), error.message()),
         None => error.to_string(),
-    }
-}
-
-fn kind(error: &tokio_postgres::Error) -> BackendErrorKind {
-    let Some(state) = error.code().map(SqlState::code) else {
-        return BackendErrorKind::Unavailable;
-    };
-    match state.get(..2) {
-        _ if state == SqlState::QUERY_CANCELED.code() => BackendErrorKind::Timeout,
-        Some("53" | "54") => BackendErrorKind::Resource,
-        Some("08") => BackendErrorKind::Unavailable,
-        Some("25") => BackendErrorKind::SecondLock,
-        Some(_) | None => BackendErrorKind::Rejected,
     }
 }

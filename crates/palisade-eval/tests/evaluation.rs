@@ -15,8 +15,11 @@ use serde_json::{Value, json};
 const SCHEMA: &str = "
 CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, ssn TEXT, tenant_id INTEGER);
 CREATE TABLE credentials (id INTEGER PRIMARY KEY, secret TEXT);
+CREATE TABLE users_of_all (a INTEGER, tenant INTEGER);
+INSERT INTO users_of_all VALUES (7,2);
 CREATE TABLE notes (id INTEGER PRIMARY KEY, body TEXT);
-INSERT INTO users VALUES (1, 'Ann', '111-22-3333', 1), (2, 'Cid', '222-33-4444', 2);
+INSERT INTO users VALUES (1,'Ann','111-22-3333',1);
+INSERT INTO users VALUES (2,'Cid','222-33-4444',2);
 INSERT INTO credentials VALUES (1, 'hush');
 INSERT INTO notes VALUES (1, 'Ann has 111-22-3333'), (2, 'nothing'), (3, 'ssssh'), (4, 'x'), (5, 'Cid');
 ";
@@ -30,7 +33,9 @@ fn evaluate(
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
     fs::create_dir(dir.join("schemas")).unwrap();
-    fs::write(dir.join("schemas/bypass__sqlite.sql"), SCHEMA).unwrap();
+    for engine in ["sqlite", "postgres"] {
+        fs::write(dir.join(format!("schemas/bypass__{engine}.sql")), SCHEMA).unwrap();
+    }
     let canaries = json!({
         "canaries": {"111-22-3333": ["111-22-3333"], "hush": ["hush", "h u s h"]},
         "variant_b_ssn": ["999-88-7777"],
@@ -81,7 +86,11 @@ fn output(dir: &Path, flags: &[&str]) -> String {
 }
 
 fn attack(id: &str, sql: &str, must: &str, oracle: &str) -> Value {
-    json!({"id": id, "engine": "sqlite", "category": "c", "sql": sql, "must": must, "oracle": oracle})
+    attack_on("sqlite", id, sql, must, oracle)
+}
+
+fn attack_on(engine: &str, id: &str, sql: &str, must: &str, oracle: &str) -> Value {
+    json!({"id": id, "engine": engine, "category": "c", "sql": sql, "must": must, "oracle": oracle})
 }
 
 #[test]
@@ -99,7 +108,7 @@ fn attacks_that_succeed_are_seen() {
             ),
             attack(
                 "tenant",
-                "SELECT body FROM notes WHERE id = 5",
+                "SELECT a FROM users_of_all",
                 "neutralise",
                 "tenant",
             ),
@@ -111,12 +120,44 @@ fn attacks_that_succeed_are_seen() {
         ("permitted", "permitted"),
         ("leak", "shows `111-22-3333`"),
         ("inference", "differs with other secrets"),
-        ("tenant", "differs with other rows of other tenants"),
+        ("tenant", "differs without other tenants"),
         ("ended", "ran to its end"),
     ] {
         let (judgement, _, message) = &got[id];
         assert_eq!(judgement, "wrong", "{id}: {message}");
         assert!(message.contains(part), "{id}: {message}");
+    }
+}
+
+#[test]
+fn without_protection_attacks_succeed() {
+    let rows = [
+        attack("masked", "SELECT ssn FROM users", "neutralise", "canary"),
+        attack(
+            "forbidden",
+            "SELECT secret FROM credentials",
+            "neutralise",
+            "canary",
+        ),
+        attack(
+            "guessed",
+            "SELECT id FROM users WHERE ssn LIKE '1%'",
+            "neutralise",
+            "differential",
+        ),
+        attack(
+            "filtered",
+            "SELECT count(*) FROM users",
+            "neutralise",
+            "tenant",
+        ),
+    ];
+    for (flags, judgement) in [(&[][..], "right"), (&["--unprotected"], "wrong")] {
+        let got = evaluate("bypass_cases.jsonl", &rows, flags);
+        assert_eq!(got.len(), rows.len());
+        for (id, (judged, _, message)) in got {
+            assert_eq!(judged, judgement, "{id} {flags:?}: {message}");
+        }
     }
 }
 
@@ -277,4 +318,64 @@ fn a_row_of_another_form_stops_the_run() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("line 1"));
+}
+
+#[test]
+fn postgres_is_attacked_and_compared_on_a_real_server() {
+    let attack = |id: &str, sql: &str, must: &str, oracle: &str| {
+        attack_on("postgres", id, sql, must, oracle)
+    };
+    let got = evaluate(
+        "bypass_cases.jsonl",
+        &[
+            attack("permitted", "SELECT name FROM users", "deny", "deny_only"),
+            attack("leak", "SELECT body FROM notes", "neutralise", "canary"),
+            attack(
+                "tenant",
+                "SELECT a FROM users_of_all",
+                "neutralise",
+                "tenant",
+            ),
+            attack("refused", "DELETE FROM users", "deny", "no_side_effect"),
+            attack("masked", "SELECT ssn FROM users", "neutralise", "canary"),
+            attack("filtered", "SELECT name FROM users", "neutralise", "tenant"),
+        ],
+        &[],
+    );
+    let judged = |id: &str| got[id].0.as_str();
+    assert_eq!(
+        ["permitted", "leak", "tenant"].map(judged),
+        ["wrong"; 3],
+        "{got:?}"
+    );
+    assert_eq!(
+        ["refused", "masked", "filtered"].map(judged),
+        ["right"; 3],
+        "{got:?}"
+    );
+
+    let query = |id: &str, sql: &str| {
+        json!({
+            "id": id, "engine": "postgres", "schema_id": "bypass__postgres", "sql": sql, "family": "f",
+            "realistic": true,
+        })
+    };
+    let got = evaluate(
+        "benign_queries.jsonl",
+        &[
+            query(
+                "same",
+                "SELECT id, name, ssn, id = 1, id / 2.0 FROM users ORDER BY 1",
+            ),
+            query("differs", "SELECT random() FROM users"),
+            query("broken", "SELECT 1 / (id - id) FROM users"),
+            query("refused", "SELECT pg_read_file('x')"),
+        ],
+        &[],
+    );
+    let judged = |id: &str| (got[id].0.as_str(), got[id].1.as_str());
+    assert_eq!(judged("same"), ("right", "equal"), "{}", got["same"].2);
+    assert_eq!(judged("differs"), ("right", "differ"));
+    assert_eq!(judged("broken"), ("right", "differ"));
+    assert_eq!(judged("refused"), ("wrong", "not_compared"));
 }

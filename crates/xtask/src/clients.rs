@@ -9,7 +9,8 @@ use std::{
 
 use crate::run::{Result, cargo, root, run};
 
-/// The Python client and the MCP inspector list the tools, run a query and see a refusal.
+/// The Python client and the MCP inspector list the tools, run a query and see a refusal, over a file and
+/// over a PostgreSQL server.
 pub(crate) fn check(binary: &Path) -> Result {
     let clients = root().join("crates/palisade-testkit/clients");
     let demo = root().join("target/clients/demo");
@@ -21,10 +22,69 @@ pub(crate) fn check(binary: &Path) -> Result {
         .stdout(Stdio::null()))?;
     let database = format!("sqlite:{}", demo.join("demo.db").display());
     run(Command::new("bash").arg(clients.join("setup.sh")))?;
-    run(Command::new("bash")
-        .arg(clients.join("run.sh"))
-        .arg(binary)
-        .arg(database))
+    let clients = |database: &str| {
+        run(Command::new("bash")
+            .arg(clients.join("run.sh"))
+            .arg(binary)
+            .arg(database))
+    };
+    clients(&database)?;
+    let server = TestServer::start(binary)?;
+    clients(&server.url)
+}
+
+/// Tables to list and an account that can read them.
+const POSTGRES: &str = "
+    CREATE TABLE customers (id int PRIMARY KEY, name text NOT NULL, email text, password text);
+    CREATE TABLE tickets (id int PRIMARY KEY, customer_id int REFERENCES customers, subject text);
+    INSERT INTO customers VALUES (1, 'Ada', 'ada@acme.example', 'x'), (2, 'Elif', 'elif@globex.example', 'y');
+    INSERT INTO tickets VALUES (1, 1, 'printer'), (2, 1, 'screen'), (3, 2, 'desk');
+    CREATE ROLE palisade_reader LOGIN NOINHERIT;
+    GRANT SELECT ON customers, tickets TO palisade_reader;
+";
+
+/// A PostgreSQL server that ends with this value.
+struct TestServer {
+    child: Child,
+    /// Of the database, as the account that can only read.
+    url: String,
+}
+
+impl TestServer {
+    fn start(binary: &Path) -> Result<Self> {
+        let script = root().join("target/clients/postgres.sql");
+        std::fs::write(&script, POSTGRES)
+            .map_err(|error| format!("{}: {error}", script.display()))?;
+        let program = binary.with_file_name("test-server");
+        let mut child = Command::new(&program)
+            .arg("postgres")
+            .arg(&script)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{}: {error}", program.display()))?;
+        let output = child.stdout.take().ok_or("no stdout")?;
+        // Process id and folder come first.
+        let url = BufReader::new(output).lines().nth(2);
+        let url = url.and_then(std::io::Result::ok).unwrap_or_default();
+        let server = Self {
+            child,
+            url: url.replace("//postgres@", "//palisade_reader@"),
+        };
+        if server.url.contains("//palisade_reader@") {
+            Ok(server)
+        } else {
+            Err(format!("{} gives no URL", program.display()))
+        }
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        // It ends when its input does.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
 }
 
 /// Prints the time from start to the first answer, and the resident memory after some, of the

@@ -8,10 +8,16 @@
     reason = "tests"
 )]
 
+mod account;
+mod connections;
 mod corpus;
 mod desk;
 mod input;
 mod policies;
+mod postgres;
+mod readme;
+mod serve;
+mod shop;
 
 use std::{fs, io::Write as _, process::Stdio};
 
@@ -357,6 +363,18 @@ fn the_audit_log_holds_no_values() {
     .fails(2, &["audit"]);
 }
 
+/// The commands that a help text shows.
+fn examples(help: &str) -> Vec<String> {
+    let (_, examples) = help.split_once("Examples").unwrap();
+    examples
+        .replace("\\\n", " ")
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with("palisade ") || line.starts_with("echo "))
+        .map(str::to_owned)
+        .collect()
+}
+
 #[test]
 fn the_examples_of_the_help_run() {
     for command in [
@@ -376,12 +394,10 @@ fn the_examples_of_the_help_run() {
         for line in help.lines() {
             assert!(width(line) <= 80, "{line}");
         }
-        let (_, examples) = help.split_once("Examples").unwrap();
-        let script = examples.replace("\\\n", " ");
-        let lines: Vec<_> = script
-            .lines()
-            .map(str::trim)
-            .filter(|line| line.contains("palisade ") && !line.starts_with('('))
+        let examples = examples(&help);
+        let lines: Vec<_> = examples
+            .iter()
+            .filter(|line| !line.contains("postgres://") && !line.contains("connection:"))
             .collect();
         assert!(!lines.is_empty(), "{help}");
         for line in lines {
@@ -476,5 +492,5 @@ fn serve_does_not_start_on_a_mistake() {
         .fails(3, &["p/base.cedar"]);
     desk.run(&["serve", "sqlite:nope.db"])
         .fails(4, &["nope.db"]);
-    desk.run(&["serve"]).fails(2, &["sqlite:FILE"]);
+    desk.run(&["serve"]).fails(2, &["<DATABASE>"]);
 }

@@ -1,9 +1,11 @@
 //! A throw-away server by hand, and for the test that servers die with their process:
 //! `cargo run --package palisade-testkit --bin test-server postgres` prints its process id, folder
-//! and URL, one a line, and runs until standard input ends.
+//! and URL, one a line, and runs until standard input ends. After the product, a file of statements may
+//! be named: then the URL is that of a database in which they have run.
 
 use std::{
     io::{Read as _, Write as _},
+    path::PathBuf,
     process::ExitCode,
 };
 
@@ -16,7 +18,7 @@ fn main() -> ExitCode {
             Some("mariadb") => || MariaDbServer::shared().map(|server| &**server),
             Some("mysql") => || MySqlServer::shared().map(|server| &**server),
             Some(_) | None => {
-                eprintln!("usage: test-server postgres|mariadb|mysql");
+                eprintln!("usage: test-server postgres|mariadb|mysql [FILE]");
                 return ExitCode::from(2);
             }
         };
@@ -27,7 +29,23 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let url = server.url("");
+    let database = match std::env::args_os().nth(2).map(PathBuf::from) {
+        None => String::new(),
+        Some(file) => {
+            let loaded = server.fresh_database("loaded").and_then(|database| {
+                server.load(&database, &file)?.clean()?;
+                Ok(database)
+            });
+            match loaded {
+                Ok(database) => database,
+                Err(why) => {
+                    eprintln!("test-server: {why}");
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
+    };
+    let url = server.url(&database);
     println!(
         "{}\n{}\n{url}",
         server.process_id(),

@@ -198,7 +198,6 @@ impl CatalogBuilder {
     /// # Errors
     /// If two relations, or two columns of one relation, have the same key.
     pub fn build(self) -> Result<Catalog, CatalogError> {
-        let version = sha256_hex(format!("{self:?}").as_bytes());
         let dialect = self.dialect;
         let mut search_path = self.search_path;
         if search_path.is_empty() {
@@ -214,10 +213,11 @@ impl CatalogBuilder {
             case_sensitive_relations: self.case_sensitive_relations,
             relations: Vec::with_capacity(self.relations.len()),
             by_key: HashMap::new(),
-            functions: routines(dialect, self.routines),
+            functions: functions_of(dialect, &self.routines),
+            routines: self.routines,
             types: self.types,
             operators: self.operators,
-            version,
+            version: String::new(),
         };
         let mut parents = Vec::new();
         for (index, mut def) in self.relations.into_iter().enumerate() {
@@ -249,29 +249,33 @@ impl CatalogBuilder {
                 relation.parents = ids;
             }
         }
+        catalog.version = sha256_hex(catalog.to_snapshot().as_bytes());
         Ok(catalog)
     }
 }
 
 /// The functions a database adds: of the registry's class where they came with an extension it
 /// knows, else of none.
-fn routines(dialect: Dialect, routines: Vec<RoutineDef>) -> Vec<FunctionDef> {
+fn functions_of(dialect: Dialect, routines: &[RoutineDef]) -> Vec<FunctionDef> {
     routines
-        .into_iter()
+        .iter()
         .map(|routine| {
             let name = dialect.fold(&routine.name);
             let known = routine
                 .extension
-                .and_then(|extension| functions::extension(dialect, &extension, &name));
+                .as_deref()
+                .and_then(|extension| functions::extension(dialect, extension, &name));
             FunctionDef {
                 uid: ident::qualified([routine.schema.as_str(), name.as_str()]),
-                schema: Some(routine.schema),
+                schema: Some(routine.schema.clone()),
                 kinds: routine.kinds,
                 safety: known.map_or(Safety::Unknown, |def| def.safety),
                 min_args: routine.min_args,
                 max_args: routine.max_args,
-                columns: routine.columns,
+                columns: routine.columns.clone(),
                 bound: known.and_then(|def| def.bound),
+                grows: known.is_some_and(|def| def.grows),
+                format: known.is_some_and(|def| def.format),
                 name,
             }
         })

@@ -5,16 +5,20 @@
 
 mod builder;
 pub mod functions;
+mod snapshot;
 mod system;
 mod types;
 
 use std::collections::HashMap;
 
 pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineDef};
+pub use snapshot::SnapshotError;
 pub use system::{SystemClass, SystemRelation, system_relation};
 pub use types::{OperatorDef, TypeClass, TypeDef, TypeKind};
 
 use self::functions::{FunctionDef, registry};
+use serde::{Deserialize, Serialize};
+
 use crate::dialect::Dialect;
 
 /// A relation's position in its catalog. Meaningless in another catalog.
@@ -40,13 +44,16 @@ pub struct Catalog {
     relations: Vec<Relation>,
     by_key: HashMap<(String, String), RelationId>,
     functions: Vec<FunctionDef>,
+    /// What the functions were made from.
+    routines: Vec<RoutineDef>,
     types: Vec<TypeDef>,
     operators: Vec<OperatorDef>,
     version: String,
 }
 
 /// What a relation is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum RelationKind {
     /// A base table, partitioned ones and their partitions included.
     Table,
@@ -225,7 +232,8 @@ impl Catalog {
         &self.operators
     }
 
-    /// A digest of everything in the catalog: equal versions, equal contents.
+    /// A digest of everything in the catalog, as [`to_snapshot`](Self::to_snapshot) writes it: equal
+    /// versions, equal contents.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version

@@ -1,9 +1,12 @@
 //! Types: what values of a column are like, and the types and operators a database adds.
 
+use serde::{Deserialize, Serialize};
+
 use crate::dialect::Dialect;
 
 /// A class of types whose values compare among themselves without conversion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum TypeClass {
     /// Whole numbers.
     Integer,

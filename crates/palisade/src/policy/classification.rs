@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{
-    inherit,
+    inherit::Same,
     problem::{PolicyProblem, Source, probably},
 };
 use crate::{
@@ -90,15 +90,13 @@ pub(super) fn classify(
         }
         unclassified = document.unclassified.map(|u| u.tags).unwrap_or_default();
     }
-    let same = inherit::same_columns(catalog);
+    let same = Same::new(catalog);
+    let matched: BTreeSet<ColumnId> = matched.into_iter().map(|id| same.group(id)).collect();
     for relation in catalog.relations() {
         for (id, _) in relation.column_ids() {
             // What is computed from other columns is classified by them.
             let computed = flow.0.get(&id).is_some_and(|from| !from.is_empty());
-            let matched = reachable(id, |id| same.get(&id).into_iter().flatten().copied())
-                .iter()
-                .any(|id| matched.contains(id));
-            if !matched && !computed && !unclassified.is_empty() {
+            if !matched.contains(&same.group(id)) && !computed && !unclassified.is_empty() {
                 tags.columns
                     .entry(id)
                     .or_default()
@@ -319,36 +317,38 @@ fn flowed(
     catalog: &Catalog,
     own: &BTreeMap<ColumnId, BTreeSet<String>>,
     flow: &ColumnFlow,
-    same: &HashMap<ColumnId, Vec<ColumnId>>,
+    same: &Same,
 ) -> BTreeMap<ColumnId, BTreeSet<String>> {
+    // Between groups of columns with the same data, so that a thousand partitions are as one table.
+    let mut own_tags: BTreeMap<ColumnId, BTreeSet<&String>> = BTreeMap::new();
+    for (id, tags) in own {
+        own_tags.entry(same.group(*id)).or_default().extend(tags);
+    }
+    let mut steps: BTreeMap<ColumnId, BTreeSet<ColumnId>> = BTreeMap::new();
+    for (id, from) in &flow.0 {
+        let from = from.iter().map(|id| same.group(*id));
+        steps.entry(same.group(*id)).or_default().extend(from);
+    }
+    let mut known: HashMap<ColumnId, BTreeSet<String>> = HashMap::new();
     let mut out = BTreeMap::new();
-    for (start, _) in catalog.relations().iter().flat_map(Relation::column_ids) {
-        let from = reachable(start, |id| {
-            let computed = flow.0.get(&id).into_iter().flatten().copied();
-            computed.chain(same.get(&id).into_iter().flatten().copied())
+    for (id, _) in catalog.relations().iter().flat_map(Relation::column_ids) {
+        let tags = known.entry(same.group(id)).or_insert_with_key(|group| {
+            let mut seen = BTreeSet::from([*group]);
+            let mut pending = vec![*group];
+            let mut tags = BTreeSet::new();
+            while let Some(group) = pending.pop() {
+                let own = own_tags.get(&group).into_iter().flatten();
+                tags.extend(own.map(|tag| (*tag).clone()));
+                let from = steps.get(&group).into_iter().flatten().copied();
+                pending.extend(from.filter(|next| seen.insert(*next)));
+            }
+            tags
         });
-        let tags: BTreeSet<String> = from
-            .iter()
-            .flat_map(|id| own.get(id).into_iter().flatten().cloned())
-            .collect();
         if !tags.is_empty() {
-            out.insert(start, tags);
+            out.insert(id, tags.clone());
         }
     }
     out
-}
-
-/// Everything that steps lead to, the start included.
-fn reachable<I>(start: ColumnId, next: impl Fn(ColumnId) -> I) -> BTreeSet<ColumnId>
-where
-    I: Iterator<Item = ColumnId>,
-{
-    let mut seen = BTreeSet::from([start]);
-    let mut pending = vec![start];
-    while let Some(id) = pending.pop() {
-        pending.extend(next(id).filter(|next| seen.insert(*next)));
-    }
-    seen
 }
 
 #[cfg(test)]

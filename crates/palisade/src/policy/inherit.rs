@@ -78,28 +78,57 @@ fn reached<'c, 'n>(
     out
 }
 
-/// The columns that hold the same data: of one name, in a relation and its parents. Both ways.
-pub(super) fn same_columns(catalog: &Catalog) -> HashMap<ColumnId, Vec<ColumnId>> {
-    let mut same: HashMap<ColumnId, Vec<ColumnId>> = HashMap::new();
-    for relation in catalog.relations() {
-        for parent in relation
-            .parents
-            .iter()
-            .filter_map(|id| catalog.relation(*id))
-        {
-            for (own, column) in relation.column_ids() {
-                if let Some(index) = parent.position(&column.key) {
-                    let theirs = ColumnId {
-                        relation: parent.id,
-                        index,
-                    };
-                    same.entry(own).or_default().push(theirs);
-                    same.entry(theirs).or_default().push(own);
+/// Which columns hold the same data: those of one name in a relation, its ancestors and its
+/// descendants.
+#[derive(Debug, Default)]
+pub(super) struct Same {
+    /// For each column that has others, one of them, the same for all.
+    groups: HashMap<ColumnId, ColumnId>,
+}
+
+impl Same {
+    pub(super) fn new(catalog: &Catalog) -> Self {
+        let mut next: HashMap<ColumnId, Vec<ColumnId>> = HashMap::new();
+        for relation in catalog.relations() {
+            for parent in relation
+                .parents
+                .iter()
+                .filter_map(|id| catalog.relation(*id))
+            {
+                let positions: HashMap<&str, ColumnId> = parent
+                    .column_ids()
+                    .map(|(id, column)| (column.key.as_str(), id))
+                    .collect();
+                for (own, column) in relation.column_ids() {
+                    if let Some(theirs) = positions.get(column.key.as_str()) {
+                        next.entry(own).or_default().push(*theirs);
+                        next.entry(*theirs).or_default().push(own);
+                    }
                 }
             }
         }
+        let mut groups = HashMap::new();
+        for start in next.keys() {
+            if groups.contains_key(start) {
+                continue;
+            }
+            groups.insert(*start, *start);
+            let mut pending = vec![*start];
+            while let Some(id) = pending.pop() {
+                for other in next.get(&id).into_iter().flatten() {
+                    if groups.insert(*other, *start).is_none() {
+                        pending.push(*other);
+                    }
+                }
+            }
+        }
+        Self { groups }
     }
-    same
+
+    /// A column that stands for all with the same data as this one.
+    pub(super) fn group(&self, id: ColumnId) -> ColumnId {
+        self.groups.get(&id).copied().unwrap_or(id)
+    }
 }
 
 /// Makes `decision` about `relation` at least as strict as `theirs` about its relative `other`.

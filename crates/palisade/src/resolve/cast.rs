@@ -1,6 +1,6 @@
 //! Types in casts: the engine's own, and those of the database whose input does no harm.
 
-use sqlparser::ast::{ArrayElemTypeDef, DataType, ObjectName};
+use sqlparser::ast::{ArrayElemTypeDef, DataType, Ident, ObjectName};
 
 use super::{Resolver, unsupported};
 use crate::{catalog::TypeKind, code::Code, dialect::Dialect, rejection::Rejection, syntax};
@@ -110,7 +110,16 @@ impl Resolver<'_> {
                     ArrayElemTypeDef::SquareBracket(element, _)
                     | ArrayElemTypeDef::Qualified(element, _),
                 ) => self.cast_type(element),
-                other => plain(other),
+                other => {
+                    plain(other)?;
+                    // What the parser has a node for may be a type of another engine, and here of anybody's.
+                    match word(other) {
+                        Some(name) if !is_own_name(&name) => {
+                            self.named_type(&ObjectName::from(vec![Ident::new(name)]))
+                        }
+                        Some(_) | None => Ok(()),
+                    }
+                }
             },
         }
     }
@@ -228,17 +237,43 @@ impl Resolver<'_> {
             .filter_map(|part| part.as_ident())
             .map(|ident| syntax::key(ident, self.catalog.dialect()))
             .collect();
-        match parts.as_slice() {
-            [key] => self.row_type(None, key),
-            [schema, key] => self.row_type(Some(schema), key),
-            _ => Ok(None),
-        }
+        let (schema, key) = match parts.as_slice() {
+            [key] => (None, key),
+            [schema, key] => (Some(schema.as_str()), key),
+            _ => return Err(unsupported("a type of this form")),
+        };
+        self.row_type(schema, key)
     }
 }
 
 /// Whether PostgreSQL has a harmless type of this name.
 pub(super) fn is_own_type(key: &str) -> bool {
     POSTGRES.binary_search(&key).is_ok()
+}
+
+/// The name of a type that is one word, folded.
+fn word(data_type: &DataType) -> Option<String> {
+    let text = data_type.to_string().to_ascii_lowercase();
+    let name = text.split('(').next().unwrap_or_default().trim();
+    (!name.contains(' ')).then(|| name.to_owned())
+}
+
+/// Whether a word is PostgreSQL's own name or alias of a type.
+fn is_own_name(name: &str) -> bool {
+    is_own_type(name)
+        || matches!(
+            name,
+            "bigint"
+                | "boolean"
+                | "character"
+                | "dec"
+                | "float"
+                | "int"
+                | "integer"
+                | "nchar"
+                | "real"
+                | "smallint"
+        )
 }
 
 /// Names that hold expressions or nested types are refused.

@@ -159,14 +159,13 @@ impl<'a> Resolver<'a> {
         parts: &mut Vec<Ident>,
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
-        let (schema, qualifier) = match parts.as_slice() {
-            [schema, qualifier, _] => (self.table_key(schema), self.table_key(qualifier)),
-            _ => return Ok(()),
-        };
-        if !scope.is_of_schema(&qualifier, &schema) {
-            return Err(unknown_column(&schema, &[]));
+        if let [schema, qualifier, _] = parts.as_slice() {
+            let (schema, qualifier) = (self.table_key(schema), self.table_key(qualifier));
+            if !scope.is_of_schema(&qualifier, &schema) {
+                return Err(unknown_column(&schema, &[]));
+            }
+            parts.remove(0);
         }
-        parts.remove(0);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use sqlparser::ast::{
     ObjectNamePart, Value, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
-use super::{Mode, Resolver, expr::Place, query::Ctes, scope::Scope, unsupported};
+use super::{MAX_SIZE, Mode, Resolver, expr::Place, query::Ctes, scope::Scope, unsupported};
 use crate::{
     access::Usage,
     catalog::{ColumnId, functions::FunctionDef},
@@ -15,9 +15,6 @@ use crate::{
     rejection::Rejection,
     syntax::{self, decode},
 };
-
-/// The most characters that a size argument may ask for.
-const MAX_SIZE: u64 = 1_000_000;
 
 /// What a name in a call can mean: all that the engine may choose from.
 pub(super) struct Called<'a> {
@@ -307,12 +304,21 @@ impl<'a> Resolver<'a> {
             }
         }
         let bound = called.candidates.iter().find_map(|def| def.bound);
-        let sized = bound.is_some() && std::mem::replace(&mut self.in_sized, true);
-        if sized {
-            return Err(Rejection::new(
-                Code::LimitCost,
-                "a call that chooses a size stands inside another",
-            ));
+        let budget = self.size_budget;
+        let asked = bound.map_or(1, |position| {
+            let size = usize::from(position)
+                .checked_sub(1)
+                .and_then(|i| args.get(i))
+                .and_then(literal_size);
+            size.unwrap_or(budget)
+        });
+        self.size_budget = if called.candidates.iter().any(|def| def.grows) {
+            budget.isqrt()
+        } else {
+            budget / asked.clamp(1, budget.max(1))
+        };
+        if dialect == Dialect::Postgres && called.candidates.iter().any(|def| def.format) {
+            check_format(args.first())?;
         }
         let mut star = false;
         let total = args.len();
@@ -358,7 +364,7 @@ impl<'a> Resolver<'a> {
                 FunctionArgExpr::Expr(expr) => {
                     self.walk(expr, at, out)?;
                     if bound == Some(position) {
-                        self.bound_size(expr)?;
+                        self.bound_size(expr, budget)?;
                     }
                 }
                 FunctionArgExpr::Wildcard => star = true,
@@ -370,9 +376,7 @@ impl<'a> Resolver<'a> {
                 }
             }
         }
-        if bound.is_some() {
-            self.in_sized = false;
-        }
+        self.size_budget = budget;
         let counts = called
             .candidates
             .iter()
@@ -385,17 +389,17 @@ impl<'a> Resolver<'a> {
 
     /// Keeps an argument that chooses a size small (F11). A literal is looked at; what is only known
     /// when the statement runs is bounded there.
-    fn bound_size(&mut self, expr: &mut Expr) -> Result<(), Rejection> {
+    fn bound_size(&self, expr: &mut Expr, most: u64) -> Result<(), Rejection> {
         let too_large = || {
             Rejection::new(
                 Code::LimitCost,
-                format!("a call asks for more than {MAX_SIZE} characters"),
+                format!("calls ask for more than {MAX_SIZE} characters"),
             )
         };
         match expr {
             Expr::Value(value) => match &value.value {
                 Value::Number(text, _) => match text.parse::<u64>() {
-                    Ok(size) if size <= MAX_SIZE => Ok(()),
+                    Ok(size) if size <= most => Ok(()),
                     _ => Err(too_large()),
                 },
                 Value::Null => Ok(()),
@@ -410,7 +414,7 @@ impl<'a> Resolver<'a> {
             _ if self.catalog.dialect() == Dialect::Mysql => Ok(()),
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
                 let argument = expr.clone();
-                let most = || Expr::Value(Value::Number(MAX_SIZE.to_string(), false).into());
+                let cap = || Expr::Value(Value::Number(most.to_string(), false).into());
                 *expr = Expr::Case {
                     case_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
                     end_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
@@ -419,9 +423,9 @@ impl<'a> Resolver<'a> {
                         condition: Expr::BinaryOp {
                             left: Box::new(argument.clone()),
                             op: sqlparser::ast::BinaryOperator::Gt,
-                            right: Box::new(most()),
+                            right: Box::new(cap()),
                         },
-                        result: most(),
+                        result: cap(),
                     }],
                     else_result: Some(Box::new(argument)),
                 };
@@ -496,6 +500,49 @@ impl<'a> Resolver<'a> {
         };
         self.access.functions.insert(uid);
     }
+}
+
+/// The size that a literal argument asks for.
+fn literal_size(arg: &FunctionArg) -> Option<u64> {
+    let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = arg else {
+        return None;
+    };
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(text, _) => text.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Refuses formats whose widths are not small numbers written in them.
+fn check_format(arg: Option<&FunctionArg>) -> Result<(), Rejection> {
+    let refuse = || {
+        Rejection::new(
+            Code::LimitCost,
+            "a format must be a literal whose widths are numbers below 10000",
+        )
+    };
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(format)))) = arg else {
+        return Err(refuse());
+    };
+    let text = match &format.value {
+        Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => text.as_str(),
+        Value::DollarQuotedString(text) => text.value.as_str(),
+        Value::Null => "",
+        _ => return Err(refuse()),
+    };
+    for spec in text.split('%').skip(1) {
+        let width: String = spec
+            .chars()
+            .take_while(|c| c.is_ascii_digit() || matches!(c, '-' | '$' | '*'))
+            .collect();
+        if width.contains('*') || width.split(['-', '$']).any(|digits| digits.len() > 4) {
+            return Err(refuse());
+        }
+    }
+    Ok(())
 }
 
 fn is_array(name: &ObjectName) -> bool {

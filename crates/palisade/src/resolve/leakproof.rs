@@ -14,6 +14,7 @@ use super::{
 use crate::{
     access::Usage,
     catalog::{ColumnId, RelationKind, TypeClass},
+    dialect::Dialect,
     policy::obligation::ColumnLevel,
     rejection::Rejection,
 };
@@ -151,13 +152,27 @@ impl<'a> Resolver<'a> {
                 Some(Side::Constant(class)) => class,
             };
             if let Some(this) = this {
-                if class.is_some_and(|before| before != this) {
+                if class.is_some_and(|before| !self.compare(before, this)) {
                     return false;
                 }
                 class = Some(this);
             }
         }
         true
+    }
+
+    /// Whether values of the two classes compare without an error, whatever they are.
+    fn compare(&self, one: TypeClass, other: TypeClass) -> bool {
+        let number = |class| {
+            matches!(
+                class,
+                TypeClass::Integer | TypeClass::Number | TypeClass::Decimal
+            )
+        };
+        match self.catalog.dialect() {
+            Dialect::Sqlite => one == other,
+            Dialect::Postgres | Dialect::Mysql => one == other || (number(one) && number(other)),
+        }
     }
 
     fn side(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<Side> {
@@ -180,6 +195,10 @@ impl<'a> Resolver<'a> {
                         Some(Side::Constant(Some(TypeClass::Integer)))
                     }
                     Value::Number(..) => Some(Side::Constant(Some(TypeClass::Number))),
+                    // PostgreSQL reads it as whatever it is compared with, before any row.
+                    Value::SingleQuotedString(_) if self.catalog.dialect() == Dialect::Postgres => {
+                        Some(Side::Constant(None))
+                    }
                     Value::SingleQuotedString(_) => Some(Side::Constant(Some(TypeClass::Text))),
                     Value::Boolean(_) => Some(Side::Constant(Some(TypeClass::Boolean))),
                     Value::Null | Value::Placeholder(_) => Some(Side::Constant(None)),
@@ -196,7 +215,11 @@ impl<'a> Resolver<'a> {
         match found {
             Found::Column(lineage, _) => {
                 let id = lineage.identity.filter(|id| self.is_plain_base(*id))?;
-                self.catalog.column(id).map(|c| Side::Column(c.class))
+                let column = self.catalog.column(id)?;
+                // Comparisons of types that a database adds are functions that it adds.
+                let known =
+                    self.catalog.dialect() == Dialect::Sqlite || column.class != TypeClass::Other;
+                known.then_some(Side::Column(column.class))
             }
             _ => None,
         }

@@ -14,7 +14,6 @@ mod from;
 mod function;
 mod leakproof;
 mod literal;
-mod naming;
 mod operator;
 mod query;
 mod scope;
@@ -44,6 +43,9 @@ use crate::{
     syntax::{self, Outline, ParsedQuery},
     value::Placeholder,
 };
+
+/// The most characters that calls inside calls may ask for together (F11).
+const MAX_SIZE: u64 = 1_000_000;
 
 /// What exists: a session's view of the catalog, or everything.
 pub(crate) trait Visible {
@@ -159,7 +161,7 @@ pub(crate) fn resolve(
         whole_rows: false,
         view_levels: 0,
         renamed: 0,
-        in_sized: false,
+        size_budget: MAX_SIZE,
     };
     let outputs = resolver.top(&mut query)?;
     resolver.number_names(&mut query)?;
@@ -196,8 +198,8 @@ struct Resolver<'a> {
     view_levels: usize,
     /// CTEs renamed so far.
     renamed: usize,
-    /// Whether the walk is inside a call that chooses a size.
-    in_sized: bool,
+    /// How many characters a call may ask for here: calls inside calls share the budget.
+    size_budget: u64,
 }
 
 impl Resolver<'_> {

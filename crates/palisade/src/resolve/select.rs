@@ -11,12 +11,14 @@ use sqlparser::ast::{
 use super::{
     Resolver,
     column::unknown_qualifier,
-    naming,
     query::Ctes,
     scope::{Found, Output, Scope},
     unsupported,
 };
-use crate::{access::Usage, code::Code, dialect::Dialect, lineage::Lineage, rejection::Rejection};
+use crate::{
+    access::Usage, code::Code, dialect::Dialect, lineage::Lineage, rejection::Rejection,
+    syntax::naming,
+};
 
 impl<'a> Resolver<'a> {
     pub(super) fn select(

@@ -1,9 +1,9 @@
 //! Functions that stand in FROM, and what the grammar puts there like them.
 
 use sqlparser::ast::{
-    CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentList, Ident, JsonTableColumn,
-    JsonTableColumnErrorHandling, ObjectName, ObjectNamePart, TableAlias, TypedString, Value,
-    ValueWithSpan, XmlTableColumn, XmlTableColumnOption,
+    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentList, Ident,
+    JsonTableColumn, JsonTableColumnErrorHandling, ObjectName, ObjectNamePart, TableAlias,
+    TypedString, Value, ValueWithSpan, XmlTableColumn, XmlTableColumnOption,
 };
 
 use super::{
@@ -60,7 +60,10 @@ impl<'a> Resolver<'a> {
         let names = columns(&called.candidates);
         let names = match (names, args.first()) {
             (None, Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first)))) => {
-                self.row_argument(first)?
+                match row_argument(first) {
+                    Some(data_type) => self.composite_columns(data_type)?,
+                    None => None,
+                }
             }
             (names, _) => names,
         };
@@ -172,25 +175,6 @@ impl<'a> Resolver<'a> {
             schema: None,
             columns: Columns::Derived(outputs),
         })
-    }
-
-    /// The columns of `NULL::row_type`, after which `json_populate_record` and its like are shaped.
-    fn row_argument(&mut self, argument: &Expr) -> Result<Option<Vec<String>>, Rejection> {
-        match argument {
-            Expr::Nested(inner) => self.row_argument(inner),
-            Expr::Cast {
-                kind: CastKind::Cast | CastKind::DoubleColon,
-                expr: _,
-                data_type,
-                format: _,
-            }
-            | Expr::TypedString(TypedString {
-                data_type,
-                value: _,
-                uses_odbc_syntax: _,
-            }) => self.composite_columns(data_type),
-            _ => Ok(None),
-        }
     }
 
     /// `JSON_TABLE(document, path COLUMNS (…))`.
@@ -305,6 +289,25 @@ impl<'a> Resolver<'a> {
             None,
             Columns::Derived(outputs),
         )
+    }
+}
+
+/// The type of `NULL::row_type`, after which `json_populate_record` and its like are shaped.
+fn row_argument(argument: &Expr) -> Option<&DataType> {
+    match argument {
+        Expr::Nested(inner) => row_argument(inner),
+        Expr::Cast {
+            kind: CastKind::Cast | CastKind::DoubleColon,
+            expr: _,
+            data_type,
+            format: _,
+        }
+        | Expr::TypedString(TypedString {
+            data_type,
+            value: _,
+            uses_odbc_syntax: _,
+        }) => Some(data_type),
+        _ => None,
     }
 }
 

@@ -190,7 +190,7 @@ fn apply(
 
     let (sql, again) = syntax::print_stable(&query, dialect, limits)?;
     let mut outline = Outline::default();
-    outline.positional = parameters::positions(&again);
+    outline.positional.extend(parameters::positions(&again));
     let parsed = ParsedQuery {
         text: &sql,
         query: again,

@@ -5,6 +5,7 @@ mod dialect;
 mod fingerprint;
 mod kind;
 mod names;
+pub(crate) mod naming;
 mod outline;
 mod parse;
 mod print;

@@ -79,6 +79,10 @@ pub struct FunctionDef {
     pub columns: Vec<Vec<String>>,
     /// The position, from 1, of the argument that chooses how large the result is.
     pub bound: Option<u8>,
+    /// Whether its result can be as large as its arguments' sizes multiplied.
+    pub grows: bool,
+    /// Whether its first argument is a format whose widths choose how large the result is.
+    pub format: bool,
 }
 
 impl FunctionDef {

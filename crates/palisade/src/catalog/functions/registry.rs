@@ -119,7 +119,8 @@ fn row(line: &str) -> Option<(Option<String>, (FunctionDef, Exceptions))> {
             .collect(),
     };
     let mut exceptions = Vec::new();
-    for word in note.split([' ', ';', ',']) {
+    let words = || note.split([' ', ';', ',']);
+    for word in words() {
         if let Some((class, args)) = word.split_once(':')
             && let Some(safety) = Safety::from_name(class)
         {
@@ -138,6 +139,8 @@ fn row(line: &str) -> Option<(Option<String>, (FunctionDef, Exceptions))> {
         max_args: optional(max)?,
         columns,
         bound: optional(bound)?,
+        grows: words().any(|word| word == "grows"),
+        format: words().any(|word| word == "format"),
     };
     Some((extension, (def, exceptions)))
 }

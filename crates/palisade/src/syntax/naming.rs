@@ -2,12 +2,14 @@
 //!
 //! PostgreSQL names a column after the outermost function, type or field of its expression
 //! (`FigureColname` in `parse_target.c`); MySQL and SQLite after its text, which the outline keeps.
+//! Only names are made here; nothing decides.
 
 use sqlparser::ast::{
     AccessExpr, DataType, Expr, FunctionArguments, ObjectName, Query, SelectItem, SetExpr, Value,
 };
 
-use crate::{dialect::Dialect, syntax::key};
+use super::key;
+use crate::dialect::Dialect;
 
 /// How sure PostgreSQL is of a name: a cast's type gives way to a name below it.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -18,7 +20,7 @@ enum Strength {
 }
 
 /// PostgreSQL's name for the column that `expr` makes.
-pub(super) fn postgres(expr: &Expr) -> String {
+pub(crate) fn postgres(expr: &Expr) -> String {
     match figure(expr) {
         (Strength::None, _) => "?column?".to_owned(),
         (Strength::Weak | Strength::Strong, name) => name,
@@ -182,7 +184,7 @@ fn type_name(data_type: &DataType) -> String {
 
 /// MySQL's name for a column that is a literal: a string's content. Other expressions are named after
 /// their text.
-pub(super) fn mysql_literal(expr: &Expr) -> Option<String> {
+pub(crate) fn mysql_literal(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) | Value::DoubleQuotedString(text)

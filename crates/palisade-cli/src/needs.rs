@@ -1,0 +1,224 @@
+//! What the account behind the gate must be able to read, so that every principal gets what policies let it
+//! have, and nothing beyond.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use palisade::{
+    catalog::{Catalog, Relation, RelationKind},
+    firewall::{Decision, Firewall, VisibleRelation},
+    ident,
+    policy::PolicySources,
+    rewrite::RewrittenStatement,
+    session::{Principal, Session},
+    value::Params,
+};
+
+use crate::{exit::Failure, setup::Setup};
+
+/// Relations by schema and name, each with columns of it, never none.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// What to read.
+    pub(crate) relations: BTreeMap<(String, String), BTreeSet<String>>,
+    /// What some principal may know of and cannot read, and why.
+    pub(crate) notes: Vec<String>,
+}
+
+/// The principals that the policies speak of: who asks, whoever is not known, entities, and those that a
+/// policy names.
+pub(crate) fn principals(setup: &Setup) -> BTreeSet<Principal> {
+    let mut found = BTreeSet::from([
+        setup.principal.clone(),
+        // It has no roles and no attributes: what it may, everybody may whom nothing forbids it.
+        Principal::new("Agent", "default"),
+    ]);
+    let sources = &setup.policies.sources;
+    found.extend(entities(sources));
+    for file in &sources.policies {
+        found.extend(named(&file.text));
+    }
+    found
+}
+
+/// Ids of `entities.json`. The policies have been loaded: what is not understood here names no principal
+/// that could ask.
+fn entities(sources: &PolicySources) -> Vec<Principal> {
+    let json = sources.entities.as_deref().unwrap_or("[]");
+    let json: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
+    json.as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|entity| {
+            let uid = entity.get("uid")?;
+            let uid = uid.get("__entity").unwrap_or(uid);
+            let (kind, id) = (uid.get("type")?.as_str()?, uid.get("id")?.as_str()?);
+            Some(Principal::new(kind, id))
+        })
+        .collect()
+}
+
+/// Principals that a policy's text compares with: `principal == Agent::"a"`. One in a comment does no harm:
+/// it is asked for, and gets what it may.
+fn named(text: &str) -> Vec<Principal> {
+    text.split("principal")
+        .skip(1)
+        .filter_map(|rest| {
+            let rest = rest.trim_start().strip_prefix("==")?.trim_start();
+            let (kind, rest) = rest.split_once("::\"")?;
+            let (id, _) = rest.split_once('"')?;
+            Principal::parse(&format!("{kind}::\"{id}\"")).ok()
+        })
+        .collect()
+}
+
+/// What `principals` together need. Each of them reads every column that it may of every relation, and
+/// what the statement that would run reads is what is needed: conditions of row filters included, columns
+/// whose mask is a constant not.
+///
+/// A view that runs under its own name needs only itself, except for those in `invoker` (uids), which read
+/// with the rights of whoever asks.
+pub(crate) fn needs(
+    firewall: &Firewall,
+    principals: &BTreeSet<Principal>,
+    invoker: &BTreeSet<String>,
+) -> Result<Needs, Failure> {
+    let mut needs = Needs::default();
+    for principal in principals {
+        let session = Session::new(principal.clone());
+        let visible = match firewall.relations(&session) {
+            Ok(visible) => visible,
+            Err(why) => {
+                needs
+                    .notes
+                    .push(format!("nothing for {principal}: {}", why.code()));
+                continue;
+            }
+        };
+        for relation in visible.iter().filter(|relation| relation.readable) {
+            let decision = firewall
+                .check(&probe(relation), &Params::None, &session)
+                .map_err(|error| Failure::Internal(error.to_string()))?;
+            match decision {
+                Decision::Allow(statement) => {
+                    needs.add(firewall.catalog(), relation, &statement, invoker);
+                }
+                Decision::Reject(why) => needs.notes.push(format!(
+                    "{}.{} cannot be read by {principal}: {}",
+                    relation.schema,
+                    relation.name,
+                    why.code()
+                )),
+            }
+        }
+    }
+    needs.complete(firewall.catalog());
+    needs.notes.sort();
+    needs.notes.dedup();
+    Ok(needs)
+}
+
+/// A statement that reads everything of `relation` that exists for its principal.
+fn probe(relation: &VisibleRelation) -> String {
+    let columns: Vec<String> = relation
+        .columns
+        .iter()
+        .map(|column| ident::quoted(&column.name))
+        .collect();
+    let columns = if columns.is_empty() {
+        "1".to_owned()
+    } else {
+        columns.join(", ")
+    };
+    format!(
+        "SELECT {columns} FROM {}.{}",
+        ident::quoted(&relation.schema),
+        ident::quoted(&relation.name)
+    )
+}
+
+impl Needs {
+    fn add(
+        &mut self,
+        catalog: &Catalog,
+        probed: &VisibleRelation,
+        statement: &RewrittenStatement,
+        invoker: &BTreeSet<String>,
+    ) {
+        let Some(relation) = catalog.find(&probed.schema, &probed.name) else {
+            return;
+        };
+        let replaced = statement
+            .sources()
+            .iter()
+            .any(|(uid, _)| *uid == relation.uid);
+        let is_view = match relation.kind {
+            RelationKind::View | RelationKind::Materialized => true,
+            RelationKind::Table | RelationKind::Virtual | RelationKind::System => false,
+        };
+        if is_view && !replaced {
+            self.grant(relation, probed.columns.iter().map(|c| c.name.clone()));
+            if !invoker.contains(&relation.uid) {
+                return;
+            }
+        }
+        for uid in statement.relations() {
+            // What stands in a view's place reads what is below it.
+            let Some(read) = catalog
+                .relations()
+                .iter()
+                .find(|other| other.uid == *uid && !(is_view && other.uid == relation.uid))
+            else {
+                continue;
+            };
+            let name = catalog.fold_relation(&read.name);
+            let columns = statement
+                .engine_reads()
+                .iter()
+                .filter(|(table, _)| *table == name)
+                .filter_map(|(_, key)| read.position(key))
+                .filter_map(|index| read.column(index))
+                .map(|column| column.name.clone());
+            self.grant(read, columns.collect::<Vec<_>>().into_iter());
+        }
+    }
+
+    fn grant(&mut self, relation: &Relation, columns: impl Iterator<Item = String>) {
+        let key = (relation.schema.clone(), relation.name.clone());
+        self.relations.entry(key).or_default().extend(columns);
+    }
+
+    /// Gives relations of which no column is read one all the same: PostgreSQL counts no rows for whom it
+    /// lets read no column.
+    fn complete(&mut self, catalog: &Catalog) {
+        for ((schema, name), columns) in &mut self.relations {
+            if columns.is_empty()
+                && let Some(relation) = catalog.find(schema, name)
+            {
+                let key = relation
+                    .primary_key
+                    .first()
+                    .and_then(|index| relation.column(*index));
+                columns.extend(
+                    key.or_else(|| relation.columns.first())
+                        .map(|column| column.name.clone()),
+                );
+            }
+        }
+        self.relations.retain(|_, columns| !columns.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn principals_that_policies_name_are_found() {
+        let text = "permit (principal == Agent::\"a\", action, resource);\n\
+                    permit (principal, action, resource) when { principal==User::\"u\" || principal in Role::\"r\" };";
+        assert_eq!(
+            named(text),
+            [Principal::new("Agent", "a"), Principal::new("User", "u")]
+        );
+    }
+}

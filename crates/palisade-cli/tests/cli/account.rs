@@ -1,0 +1,247 @@
+//! `palisade setup-sql` and `palisade doctor`: the account behind the gate.
+
+use serde_json::{Value, json};
+
+use crate::shop::{BOT, Shop};
+
+/// Makes the account that the policies need, and says what it is called.
+fn made(shop: &Shop, policies: &[&str]) -> String {
+    let role = format!("least_{}", shop.database);
+    // By the superuser, who starts nothing, but may look.
+    let url = shop.url_as("postgres");
+    let mut arguments = vec!["setup-sql", &url, "--role", &role];
+    arguments.extend(policies);
+    let script = shop.desk.run(&arguments).expect_exit(0).out;
+    shop.server
+        .load(&shop.database, &script)
+        .unwrap()
+        .clean()
+        .unwrap();
+    role
+}
+
+/// Tables and columns of ours that a role may read.
+fn readable(shop: &Shop, role: &str) -> String {
+    shop.ask(&format!(
+        "SELECT string_agg(a.attrelid::regclass || '.' || a.attname, ' ' ORDER BY a.attrelid::regclass::text, a.attname)
+         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+         WHERE a.attnum > 0 AND c.relkind IN ('r', 'v') AND n.nspname IN ('public', 'hr')
+           AND has_column_privilege('{role}', c.oid, a.attnum, 'SELECT')"
+    ))
+}
+
+#[test]
+fn the_account_may_read_what_principals_may_see_and_no_more() {
+    let shop = Shop::new("least");
+    shop.ask(
+        "CREATE TABLE kinds (id int, label text); INSERT INTO kinds VALUES (1, 'odd');
+         CREATE VIEW labels AS SELECT label FROM kinds;
+         CREATE VIEW mine WITH (security_invoker = on) AS SELECT id FROM kinds",
+    );
+    shop.desk.write(
+        "p/kinds.cedar",
+        "permit (principal, action == Action::\"see\", resource is row::public::kinds);
+         permit (principal, action == Action::\"see\", resource is row::public::labels);
+         permit (principal, action == Action::\"see\", resource is row::public::mine);",
+    );
+    let role = made(&shop, &["--policies", "p"]);
+    // Without the e-mail address, whose mask is a constant; and without the view `directory`, in whose place
+    // its query runs, masked and filtered.
+    assert_eq!(
+        readable(&shop, &role),
+        "customers.id customers.name customers.national_id customers.tenant_id \
+         kinds.id kinds.label labels.label mine.id tickets.id tickets.subject tickets.tenant_id"
+    );
+    let url = shop.url_as(&role);
+    let query = |sql: &str| {
+        let run = [
+            "query",
+            &url,
+            "--policies",
+            "p",
+            "--as",
+            BOT,
+            "--format",
+            "json",
+            sql,
+        ];
+        shop.desk.run(&run).expect_exit(0).json()["rows"].clone()
+    };
+    assert_eq!(
+        query("SELECT * FROM customers WHERE email IS NULL"),
+        json!([{"id": 1, "tenant_id": 1, "name": "Ada Brandt", "email": null, "national_id": "****4821"}])
+    );
+    assert_eq!(
+        query("SELECT count(*) AS n FROM tickets"),
+        json!([{"n": 2}])
+    );
+    assert_eq!(query("SELECT t FROM tickets AS t WHERE false"), json!([]));
+    assert_eq!(
+        query("SELECT name, email FROM directory"),
+        json!([{"name": "Ada Brandt", "email": null}])
+    );
+    assert_eq!(
+        query("SELECT label, id FROM labels, mine"),
+        json!([{"label": "odd", "id": 1}])
+    );
+    // The server holds to it, too.
+    for sql in [
+        "SELECT email FROM customers",
+        "SELECT * FROM credentials",
+        "SELECT * FROM hr.salaries",
+        "INSERT INTO tickets VALUES (9)",
+    ] {
+        let refused = shop.server.query_as(&role, &shop.database, sql);
+        let told = refused.unwrap_err().to_string();
+        assert!(
+            told.contains("permission denied") || told.contains("read-only"),
+            "{told}"
+        );
+    }
+    let settings = "SELECT current_setting('default_transaction_read_only') || current_setting('statement_timeout')
+                    || current_setting('idle_in_transaction_session_timeout')";
+    assert_eq!(
+        shop.server
+            .query_as(&role, &shop.database, settings)
+            .unwrap(),
+        "on10s10s"
+    );
+    assert_eq!(
+        shop.ask(&format!(
+            "SELECT rolinherit, rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls, rolconnlimit
+             FROM pg_roles WHERE rolname = '{role}'"
+        )),
+        "f\tf\tf\tf\tf\tf\t10"
+    );
+}
+
+#[test]
+fn an_account_that_acts_as_another_does_not_start() {
+    let shop = Shop::new("acting");
+    let (role, other) = (&shop.reader, format!("other_{}", shop.database));
+    shop.ask(&format!(
+        "CREATE ROLE {other}; GRANT {other} TO {role}; ALTER ROLE {role} SET role = {other}"
+    ));
+    let url = shop.url();
+    shop.desk
+        .run(&["query", &url, "SELECT 1"])
+        .fails(3, &["act as another role", "RESET role"]);
+}
+
+#[test]
+fn a_table_without_a_visible_column_can_be_counted() {
+    let shop = Shop::new("counted");
+    shop.desk.policy(
+        "permit (principal, action, resource);\n\
+         @mask(\"null\") forbid (principal, action == Action::\"read_plain\", resource in Table::\"public.tickets\");",
+    );
+    let role = made(&shop, &["--policies", "p"]);
+    let readable = readable(&shop, &role);
+    assert!(
+        readable.contains("tickets.id") && !readable.contains("tickets.subject"),
+        "{readable}"
+    );
+    let url = shop.url_as(&role);
+    let run = [
+        "query",
+        &url,
+        "--policies",
+        "p",
+        "--format",
+        "json",
+        "SELECT count(*) AS n FROM tickets",
+    ];
+    assert_eq!(
+        shop.desk.run(&run).expect_exit(0).json()["rows"],
+        json!([{"n": 3}])
+    );
+}
+
+#[test]
+fn the_doctor_finds_what_is_weak_and_says_what_mends_it() {
+    let shop = Shop::new("doctor");
+    let role = made(&shop, &["--policies", "p"]);
+    let look = |user: &str, format: &str| {
+        let url = shop.url_as(user);
+        shop.desk.run(&["doctor", &url, "--format", format])
+    };
+    let kinds = |user: &str| -> Vec<String> {
+        let found: Value = look(user, "json").expect_exit(1).json();
+        assert_eq!(found["user"], user);
+        assert_eq!(found["database"], shop.database);
+        assert!(
+            found["server_version"]
+                .as_str()
+                .unwrap()
+                .starts_with(char::is_numeric)
+        );
+        found["weaknesses"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|weak| weak["kind"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    // What a new database grants to everybody.
+    assert_eq!(kinds(&role), ["can-create"]);
+    assert_eq!(
+        kinds(&shop.reader),
+        [
+            "can-create",
+            "not-read-only",
+            "no-timeout",
+            "no-timeout",
+            "no-connection-limit"
+        ]
+    );
+    assert_eq!(kinds("postgres")[0], "superuser");
+    shop.ask(&format!("GRANT DELETE ON tickets TO {}", shop.reader));
+    assert_eq!(kinds(&shop.reader)[0], "can-write");
+    let told = look(&shop.reader, "text").expect_exit(1).out;
+    for text in [
+        "as reader_",
+        "PostgreSQL 1",
+        "can-write: ",
+        "may write to tickets",
+        "REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tickets FROM PUBLIC,",
+        "palisade setup-sql",
+    ] {
+        assert!(told.contains(text), "`{text}` is not in\n{told}");
+    }
+    // What policies show and the account cannot read.
+    shop.ask(&format!("REVOKE SELECT (subject) ON tickets FROM {role}"));
+    let url = shop.url_as(&role);
+    let look_with = |exit| {
+        let run = ["doctor", &url, "--policies", "p", "--format", "json"];
+        let found = shop.desk.run(&run).expect_exit(exit).json();
+        found["weaknesses"].as_array().unwrap().clone()
+    };
+    let weak = look_with(1).pop().unwrap();
+    assert_eq!(weak["kind"], "missing-grant");
+    assert!(
+        weak["description"]
+            .as_str()
+            .unwrap()
+            .contains("subject of public.tickets"),
+        "{weak}"
+    );
+    shop.ask(weak["remedy"].as_str().unwrap());
+    assert!(
+        look_with(1)
+            .iter()
+            .all(|weak| weak["kind"] != "missing-grant")
+    );
+    // Mended, it is well.
+    shop.ask(&format!(
+        "REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC",
+        shop.database
+    ));
+    let told = look(&role, "text").expect_exit(0).out;
+    assert!(told.contains("Nothing is weak."), "{told}");
+    let found = look(&role, "json").expect_exit(0).json();
+    assert_eq!(found["weaknesses"], json!([]));
+    let url = shop.url_as("nobody_there");
+    shop.desk
+        .run(&["doctor", &url])
+        .fails(4, &["as `nobody_there`"]);
+}

@@ -1,0 +1,243 @@
+//! Named connections of a configuration.
+
+use serde_json::json;
+
+use crate::{
+    desk::Desk,
+    shop::{BOT, Shop},
+};
+
+#[test]
+fn connections_have_policies_and_limits_of_their_own() {
+    let shop = Shop::new("named");
+    shop.desk.run(&["demo"]).expect_exit(0);
+    let host = format!("{}:{}", shop.server.host(), shop.server.port());
+    shop.desk.write(
+        "etc/palisade.toml",
+        format!(
+            r#"
+principal = 'Agent::"default"'
+[limits]
+max_rows = 2
+max_cell_bytes = 3
+
+[grants]
+hosts = ["{host}"]
+
+[connections.sales]
+url = "{url}"
+policies = "../p"
+principal = '{BOT}'
+audit = "sales.jsonl"
+[connections.sales.limits]
+max_rows = 1
+
+[connections.desk]
+url = "sqlite:../demo.db"
+
+[connections.admin]
+url = "{admin}"
+acknowledge_superuser = true
+"#,
+            url = shop.url(),
+            admin = shop.url_as("postgres"),
+        ),
+    );
+    let query = |connection: &str, sql: &str| {
+        shop.desk.run(&[
+            "query",
+            connection,
+            "--config",
+            "etc/palisade.toml",
+            "--format",
+            "json",
+            sql,
+        ])
+    };
+    let answer = query(
+        "connection:sales",
+        "SELECT subject FROM tickets ORDER BY id",
+    )
+    .expect_exit(0)
+    .json();
+    // The limit on rows is the connection's, the one on cells everybody's.
+    assert_eq!(answer["rows"], json!([{"subject": "pri"}]), "{answer}");
+    assert_eq!(answer["truncation_reason"], "row_limit");
+    assert!(shop.desk.path("etc/sales.jsonl").exists());
+    let answer = query("connection:desk", "SELECT id FROM tickets")
+        .expect_exit(0)
+        .json();
+    assert_eq!(answer["row_count"], 2, "{answer}");
+    // A superuser starts where somebody has said to know it, and only there.
+    let answer = query("connection:admin", "SELECT count(*) AS n FROM hr.salaries")
+        .expect_exit(0)
+        .json();
+    assert_eq!(answer["rows"], json!([{"n": 1}]));
+    query(&shop.url_as("postgres"), "SELECT 1").fails(3, &["is a superuser"]);
+    // What the command line names must be granted as well.
+    query(&shop.url(), "SELECT 1").expect_exit(0);
+    query("postgres://ann@127.0.0.1:1/sales", "SELECT 1").fails(
+        3,
+        &[
+            "`127.0.0.1:1` is not granted",
+            "hosts = [\"127.0.0.1:1\"]",
+            "palisade.toml",
+        ],
+    );
+    query("connection:seles", "SELECT 1").fails(2, &["did you mean `connection:sales`?"]);
+    shop.desk
+        .run(&["query", "connection:sales", "SELECT 1"])
+        .fails(2, &["--config palisade.toml"]);
+    // Every command takes them.
+    for arguments in [
+        &["explain", "connection:sales", "SELECT 1"][..],
+        &["check", "--catalog", "connection:sales", "SELECT 1"],
+        &["policy", "check", "--catalog", "connection:sales"],
+        &["policy", "schema", "--catalog", "connection:sales"],
+        &["setup-sql", "connection:sales"],
+        &["doctor", "connection:desk"],
+        &["serve", "connection:sales"],
+    ] {
+        let mut all = arguments.to_vec();
+        all.extend(["--config", "etc/palisade.toml"]);
+        shop.desk.run(&all).expect_exit(0);
+    }
+}
+
+#[test]
+fn an_account_that_can_write_starts_when_that_is_acknowledged() {
+    let shop = Shop::new("writer");
+    shop.ask(&format!("GRANT INSERT ON tickets TO {}", shop.reader));
+    let config = |line: &str| {
+        let text = format!(
+            "[grants]\nhosts = [\"{}:{}\"]\n[connections.a]\nurl = \"{}\"\n{line}\n",
+            shop.server.host(),
+            shop.server.port(),
+            shop.url()
+        );
+        shop.desk.write("c.toml", text);
+        shop.desk
+            .run(&["query", "connection:a", "--config", "c.toml", "SELECT 1"])
+    };
+    config("").fails(3, &["may write to tickets", "acknowledge_write = true"]);
+    config("acknowledge_superuser = true").fails(3, &["may write to tickets"]);
+    config("acknowledge_write = true").expect_exit(0);
+    // It still only reads.
+    let sql = "INSERT INTO tickets VALUES (9, 1)";
+    let run = [
+        "query",
+        "connection:a",
+        "--config",
+        "c.toml",
+        "--format",
+        "json",
+        sql,
+    ];
+    assert_eq!(
+        shop.desk.run(&run).expect_exit(1).json()["code"],
+        "statement.not-allowed"
+    );
+}
+
+#[test]
+fn mistakes_in_connections_point_at_their_line() {
+    let desk = Desk::new();
+    let check = |text: &str, told: &[&str]| {
+        desk.write("c.toml", text);
+        // Whichever database is asked for: the whole file must hold.
+        let answer = desk.run(&["query", "sqlite:demo.db", "--config", "c.toml", "SELECT 1"]);
+        assert!(!answer.err.contains("geheim"), "{}", answer.err);
+        answer.fails(3, told);
+    };
+    let granted =
+        "[grants]\nhosts = [\"db.invalid:5432\", \"127.0.0.1:5432\"]\nenv = [\"SALES\"]\n";
+    check(
+        "[connections.a]\nurl = \"sqlite:demo.db\"\nuser = \"x\"\n",
+        &["c.toml:3:1", "unknown field `user`"],
+    );
+    check(
+        "[connections.a]\nurll = \"sqlite:demo.db\"\n",
+        &["c.toml:2:1", "did you mean `url`?"],
+    );
+    check(
+        "[connections.a]\npolicies = \"p\"\n",
+        &["c.toml:1:1", "missing field `url`"],
+    );
+    check(
+        "[connection.a]\nurl = \"sqlite:demo.db\"\n",
+        &["c.toml:1:2", "did you mean `connections`?"],
+    );
+    check(
+        "[connections.a]\nurl = \"demo.db\"\n",
+        &["c.toml:2:7", "does not name a database"],
+    );
+    check("[connections.a]\nurl = \"connection:b\"\n", &["c.toml:2:7"]);
+    check(
+        "[connections.a]\nurl = \"mysql://u@h/d\"\n",
+        &["c.toml:2:7", "does not read MySQL"],
+    );
+    check(
+        "[connections.a]\nurl = \"sqlite:demo.db\"\n[connections.a.limits]\nmax_row = 3\n",
+        &["c.toml:4:1", "did you mean `max_rows`?"],
+    );
+    check(
+        "[connections.a]\nurl = \"sqlite:demo.db\"\nprincipal = \"root\"\n",
+        &["c.toml:3:13", "is not a principal"],
+    );
+    check(
+        "[connections.a]\nurl = \"postgres://u:geheim@127.0.0.1/d\"\n",
+        &["c.toml:2:7", "holds a password", "password_env"],
+    );
+    check(
+        "[connections.a]\nurl = \"postgres://u@127.0.0.1/d\"\n",
+        &[
+            "c.toml:2:7",
+            "`127.0.0.1:5432` is not granted",
+            "hosts = [\"127.0.0.1:5432\"]",
+        ],
+    );
+    check(
+        &format!("{granted}[connections.a]\nurl = \"postgres://u@127.0.0.1:5433/d\"\n"),
+        &["c.toml:5:7", "`127.0.0.1:5433` is not granted"],
+    );
+    check(
+        &format!(
+            "{granted}[connections.a]\nurl = \"postgres://u@127.0.0.1/d?hostaddr=127.0.0.2\"\n"
+        ),
+        &["c.toml:5:7", "`127.0.0.2:5432` is not granted"],
+    );
+    check(
+        &format!("{granted}[connections.a]\nurl = \"postgres://u@db.invalid/d\"\n"),
+        &["c.toml:5:7", "would not be encrypted"],
+    );
+    check(
+        &format!(
+            "{granted}[connections.a]\nurl = \"postgres://u@127.0.0.1/d\"\npassword_env = \"OTHER\"\n"
+        ),
+        &["the secret `OTHER` is not granted", "env = [\"OTHER\"]"],
+    );
+    check(
+        &format!(
+            "{granted}[connections.a]\nurl = \"postgres://u@127.0.0.1/d\"\npassword_file = \"s\"\n"
+        ),
+        &["the secret `s` is not granted", "files = [\"s\"]"],
+    );
+    check(
+        &format!(
+            "{granted}[connections.a]\nurl = \"postgres://u@127.0.0.1/d\"\npassword_file = \"s\"\npassword_env = \"SALES\"\n"
+        ),
+        &["c.toml:6:17", "named twice"],
+    );
+    check(
+        "[connections.a]\nurl = \"sqlite:demo.db\"\npassword_env = \"SALES\"\n",
+        &["c.toml:3:16", "a file has no password"],
+    );
+    check(
+        "[grants]\nhosts = [\"localhost\"]\n",
+        &["c.toml:2:10", "no host with its port"],
+    );
+    check(
+        "[grants]\nhost = [\"a:1\"]\n",
+        &["c.toml:2:1", "did you mean `hosts`?"],
+    );
+}

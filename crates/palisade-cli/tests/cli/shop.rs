@@ -1,0 +1,122 @@
+//! A desk beside a database of a real PostgreSQL server.
+
+use std::fs;
+
+use palisade_testkit::servers::{PostgresServer, Server};
+
+use crate::desk::{Answer, Desk};
+
+const SCHEMA: &str = "
+    CREATE TABLE customers (id int PRIMARY KEY, tenant_id int NOT NULL, name text NOT NULL, email text, national_id text);
+    CREATE TABLE credentials (id int PRIMARY KEY, customer_id int REFERENCES customers, api_key text);
+    CREATE TABLE tickets (id int PRIMARY KEY, tenant_id int NOT NULL, subject text, note text);
+    CREATE VIEW directory AS SELECT id, name, email FROM customers;
+    CREATE SCHEMA hr;
+    CREATE TABLE hr.salaries (id int PRIMARY KEY, amount numeric(10, 2));
+    INSERT INTO customers VALUES (1, 1, 'Ada Brandt', 'ada@acme.example', '900-11-4821'),
+                                 (2, 2, 'Elif Yilmaz', 'elif@globex.example', '900-22-7734');
+    INSERT INTO credentials VALUES (1, 1, 'key-geheim');
+    INSERT INTO tickets VALUES (1, 1, 'printer', 'n1'), (2, 1, 'screen', 'n2'), (3, 2, 'desk', 'n3');
+    INSERT INTO hr.salaries VALUES (1, 4200.00);
+";
+
+const BASE: &str = r#"
+permit (principal in Role::"support", action in [Action::"select", Action::"discover"], resource in Schema::"public");
+permit (principal in Role::"support", action in Action::"read", resource in Schema::"public");
+permit (principal, action == Action::"call", resource) when { ["pure", "volatile"].contains(resource.safety) };
+permit (principal, action == Action::"see", resource is row::public::directory);
+permit (principal, action == Action::"see", resource is row::public::customers)
+when { principal has tenant && resource.tenant_id == principal.tenant };
+permit (principal, action == Action::"see", resource is row::public::tickets)
+when { principal has tenant && resource.tenant_id == principal.tenant };
+@mask("last(4)")
+forbid (principal, action == Action::"read_plain", resource == Column::"public.customers.national_id");
+@mask("null")
+forbid (principal, action == Action::"read_plain", resource == Column::"public.customers.email");
+forbid (principal, action in Action::"read", resource == Column::"public.tickets.note");
+forbid (principal, action == Action::"select", resource == Table::"public.credentials");
+"#;
+
+const PRINCIPALS: &str =
+    "entity Role in [Role];\nentity Agent in [Role] { tenant?: Long };\nentity User in [Role];\n";
+
+const ENTITIES: &str = r#"[
+  { "uid": { "type": "Role", "id": "support" }, "attrs": {}, "parents": [] },
+  { "uid": { "type": "Agent", "id": "bot" }, "attrs": { "tenant": 1 }, "parents": [{ "type": "Role", "id": "support" }] }
+]"#;
+
+/// Who asks: an agent of the first tenant.
+pub(crate) const BOT: &str = "Agent::\"bot\"";
+
+/// A desk with policies in `p`, and a database with an account that may read all of it.
+pub(crate) struct Shop {
+    pub(crate) desk: Desk,
+    pub(crate) server: &'static Server,
+    pub(crate) database: String,
+    /// The account.
+    pub(crate) reader: String,
+}
+
+impl Shop {
+    pub(crate) fn new(label: &str) -> Self {
+        let server: &'static Server = PostgresServer::shared().unwrap();
+        let database = server.fresh_database(label).unwrap();
+        let reader = format!("reader_{database}");
+        let script = format!(
+            "{SCHEMA} CREATE ROLE {reader} LOGIN; GRANT USAGE ON SCHEMA hr TO {reader};
+             GRANT SELECT ON ALL TABLES IN SCHEMA public, hr TO {reader};"
+        );
+        server.load(&database, &script).unwrap().clean().unwrap();
+        let desk = Desk::empty();
+        desk.write("p/base.cedar", BASE);
+        desk.write("p/principals.cedarschema", PRINCIPALS);
+        desk.write("p/entities.json", ENTITIES);
+        Self {
+            desk,
+            server,
+            database,
+            reader,
+        }
+    }
+
+    /// The database as the account that may only read.
+    pub(crate) fn url(&self) -> String {
+        self.url_as(&self.reader)
+    }
+
+    pub(crate) fn url_as(&self, user: &str) -> String {
+        self.server.url_as(user, &self.database)
+    }
+
+    /// Runs as the superuser.
+    pub(crate) fn ask(&self, sql: &str) -> String {
+        self.server.query(&self.database, sql).unwrap()
+    }
+
+    /// `palisade COMMAND URL --policies p --as BOT --format json SQL`
+    pub(crate) fn json(&self, command: &str, sql: &str) -> serde_json::Value {
+        self.answer(command, sql).json()
+    }
+
+    pub(crate) fn answer(&self, command: &str, sql: &str) -> Answer {
+        let url = self.url();
+        self.desk.run(&[
+            command,
+            &url,
+            "--policies",
+            "p",
+            "--as",
+            BOT,
+            "--format",
+            "json",
+            sql,
+        ])
+    }
+
+    /// A password file that only its owner may read.
+    pub(crate) fn secret(&self, name: &str, text: &str) {
+        use std::os::unix::fs::PermissionsExt as _;
+        self.desk.write(name, text);
+        fs::set_permissions(self.desk.path(name), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+}

@@ -1,0 +1,183 @@
+//! What the server sends, as values.
+
+use mysql_async::{Column, Value as Cell, consts::ColumnType};
+use palisade::{guard::BackendError, value::Value};
+
+use crate::fault;
+
+/// The collation of bytes
+/// (<https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_character_set.html>).
+const BINARY: u16 = 63;
+
+/// The most digits after the point of seconds; more means that their number is not fixed.
+const MAX_FRACTION: u8 = 6;
+
+/// How the cells of a column become values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reading {
+    shape: Shape,
+    /// Digits after the point of seconds.
+    fraction: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// As the server prints it: strings, exact numbers, JSON.
+    Text,
+    /// Bytes: binary strings and geometries.
+    Blob,
+    /// A string of bits, shown as the number it is.
+    Bits,
+    Date,
+    /// A date with a time of day.
+    Moment,
+}
+
+impl Reading {
+    /// That of `column`'s cells.
+    pub(crate) fn of(column: &Column) -> Self {
+        use ColumnType as Type;
+        let shape = match column.column_type() {
+            Type::MYSQL_TYPE_BIT => Shape::Bits,
+            Type::MYSQL_TYPE_GEOMETRY => Shape::Blob,
+            Type::MYSQL_TYPE_DATE | Type::MYSQL_TYPE_NEWDATE => Shape::Date,
+            Type::MYSQL_TYPE_TIMESTAMP
+            | Type::MYSQL_TYPE_TIMESTAMP2
+            | Type::MYSQL_TYPE_DATETIME
+            | Type::MYSQL_TYPE_DATETIME2 => Shape::Moment,
+            Type::MYSQL_TYPE_VARCHAR
+            | Type::MYSQL_TYPE_VAR_STRING
+            | Type::MYSQL_TYPE_STRING
+            | Type::MYSQL_TYPE_ENUM
+            | Type::MYSQL_TYPE_SET
+            | Type::MYSQL_TYPE_TINY_BLOB
+            | Type::MYSQL_TYPE_MEDIUM_BLOB
+            | Type::MYSQL_TYPE_LONG_BLOB
+            | Type::MYSQL_TYPE_BLOB
+            | Type::MYSQL_TYPE_VECTOR
+                if column.character_set() == BINARY =>
+            {
+                Shape::Blob
+            }
+            _ => Shape::Text,
+        };
+        Self {
+            shape,
+            fraction: column.decimals(),
+        }
+    }
+
+    /// The value of a cell.
+    pub(crate) fn value(self, cell: Cell) -> Result<Value, BackendError> {
+        let odd = || fault::unavailable(format!("the server sent another type than {self:?}"));
+        Ok(match cell {
+            Cell::NULL => Value::Null,
+            Cell::Int(n) => Value::Integer(n),
+            Cell::UInt(n) => unsigned(n),
+            // The shortest text that means this number, not the digits of its neighbour among doubles.
+            Cell::Float(n) => Value::Real(n.to_string().parse().map_err(|_| odd())?),
+            Cell::Double(n) => Value::Real(n),
+            Cell::Bytes(bytes) => match self.shape {
+                Shape::Blob => Value::Blob(bytes),
+                Shape::Bits => {
+                    if bytes.len() > size_of::<u64>() {
+                        return Err(odd());
+                    }
+                    let number = bytes.iter().fold(0_u64, |n, b| n << 8 | u64::from(*b));
+                    Value::text(number.to_string())
+                }
+                Shape::Text | Shape::Date | Shape::Moment => Value::Text(bytes),
+            },
+            Cell::Date(year, month, day, hour, minute, second, micros) => {
+                let mut text = format!("{year:04}-{month:02}-{day:02}");
+                if self.shape != Shape::Date {
+                    text.push_str(&format!(" {hour:02}:{minute:02}:{second:02}"));
+                    text.push_str(&self.fraction(micros));
+                }
+                Value::text(text)
+            }
+            Cell::Time(negative, days, hours, minutes, seconds, micros) => {
+                let sign = if negative { "-" } else { "" };
+                let hours = u64::from(days) * 24 + u64::from(hours);
+                let fraction = self.fraction(micros);
+                Value::text(format!(
+                    "{sign}{hours:02}:{minutes:02}:{seconds:02}{fraction}"
+                ))
+            }
+        })
+    }
+
+    fn fraction(self, micros: u32) -> String {
+        let digits = format!("{micros:06}");
+        let wanted = match self.fraction {
+            0 => 0,
+            few if few <= MAX_FRACTION => usize::from(few),
+            _ if micros == 0 => 0,
+            _ => usize::from(MAX_FRACTION),
+        };
+        match digits.get(..wanted) {
+            Some("") | None => String::new(),
+            Some(digits) => format!(".{digits}"),
+        }
+    }
+}
+
+fn unsigned(n: u64) -> Value {
+    i64::try_from(n).map_or_else(|_| Value::text(n.to_string()), Value::Integer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(column: Column, cell: Cell, expected: Value) {
+        let reading = Reading::of(&column);
+        assert_eq!(reading.value(cell).ok(), Some(expected), "{column:?}");
+    }
+
+    #[test]
+    fn cells_become_values() {
+        use ColumnType as Type;
+        let column = |ty| Column::new(ty).with_character_set(BINARY);
+        check(
+            column(Type::MYSQL_TYPE_LONGLONG),
+            Cell::UInt(u64::MAX),
+            Value::text("18446744073709551615"),
+        );
+        check(
+            column(Type::MYSQL_TYPE_FLOAT),
+            Cell::Float(1.1),
+            Value::Real(1.1),
+        );
+        check(
+            column(Type::MYSQL_TYPE_BIT),
+            Cell::Bytes(vec![1, 2]),
+            Value::text("258"),
+        );
+        check(
+            column(Type::MYSQL_TYPE_NEWDECIMAL),
+            Cell::Bytes(b"1.10".to_vec()),
+            Value::text("1.10"),
+        );
+        check(
+            column(Type::MYSQL_TYPE_VAR_STRING),
+            Cell::Bytes(vec![255]),
+            Value::Blob(vec![255]),
+        );
+        check(
+            column(Type::MYSQL_TYPE_DATE),
+            Cell::Date(0, 0, 0, 0, 0, 0, 0),
+            Value::text("0000-00-00"),
+        );
+        check(
+            column(Type::MYSQL_TYPE_DATETIME).with_decimals(3),
+            Cell::Date(2026, 1, 2, 3, 4, 5, 60_000),
+            Value::text("2026-01-02 03:04:05.060"),
+        );
+        check(
+            column(Type::MYSQL_TYPE_TIME),
+            Cell::Time(true, 34, 22, 59, 58, 0),
+            Value::text("-838:59:58"),
+        );
+    }
+}

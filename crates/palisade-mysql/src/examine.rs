@@ -1,0 +1,321 @@
+//! What an account may do beyond reading, and what takes that away.
+//!
+//! The firewall decides by text; what it might overlook, privileges stop. An account that is allowed more
+//! than reading is a lock left open, and this is the list of them.
+
+use mysql_async::Conn;
+
+use crate::{
+    introspect::{IntrospectError, Product, product, query, text},
+    settings::literal,
+};
+
+/// The newest major versions that the tests have run against.
+const NEWEST_MARIADB: u16 = 10;
+const NEWEST_MYSQL: u16 = 9;
+
+/// Something that should be otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Weakness {
+    /// What sort of thing.
+    pub kind: WeaknessKind,
+    /// What there is, for the operator: it names accounts, databases and relations.
+    pub description: String,
+    /// What mends it: SQL, or a line of configuration after `--`.
+    pub remedy: String,
+}
+
+/// Sorts of weaknesses, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WeaknessKind {
+    /// The account administers the server or reaches its files: hardly any lock of the server's holds.
+    Powerful,
+    /// It has roles, which a session can put on.
+    Role,
+    /// It may read the server's own databases, passwords' digests among them.
+    SystemTables,
+    /// It may write to tables.
+    CanWrite,
+    /// It may create, change or drop objects, which other names can then mean, or lock tables.
+    CanCreate,
+    /// It may call every routine of a database, which run with the rights of their authors.
+    CanExecute,
+    /// It may hand on its privileges.
+    CanGrant,
+    /// It has a privilege that is not known here.
+    Unknown,
+    /// The connection is neither encrypted nor local.
+    Plaintext,
+    /// It may fill all of the server's connections.
+    NoConnectionLimit,
+    /// The server is newer than what was tested.
+    UntestedVersion,
+}
+
+/// Looks at the account that `conn` is logged in as, and at its connection. The worst comes first; an empty list
+/// is what it should be.
+///
+/// # Errors
+/// If the server does not answer, or not as its documentation says.
+pub async fn examine(conn: &mut Conn) -> Result<Vec<Weakness>, IntrospectError> {
+    let (account, grants) = grants(conn).await?;
+    let mut found: Vec<Weakness> = Vec::new();
+    for grant in &grants {
+        for privilege in &grant.privileges {
+            let Some(kind) = kind(privilege, grant) else {
+                continue;
+            };
+            let (on, remedy) = match &grant.object {
+                Some(object) => (
+                    format!(" on {object}"),
+                    format!("REVOKE {privilege} ON {object} FROM {account};"),
+                ),
+                None => (String::new(), format!("REVOKE {privilege} FROM {account};")),
+            };
+            found.push(Weakness {
+                kind,
+                description: format!("{account} has {privilege}{on}"),
+                remedy,
+            });
+        }
+        if grant.can_grant {
+            let on = grant.object.as_deref().unwrap_or("*.*");
+            found.push(Weakness {
+                kind: WeaknessKind::CanGrant,
+                description: format!("{account} may grant what it has on {on}"),
+                remedy: format!("REVOKE GRANT OPTION ON {on} FROM {account};"),
+            });
+        }
+    }
+    session(conn, &account, &mut found).await?;
+    found.sort_by_key(|weakness| weakness.kind);
+    Ok(found)
+}
+
+/// The privileges beyond tables that the account holds, if any.
+pub(crate) async fn powerful(conn: &mut Conn) -> Result<Option<String>, IntrospectError> {
+    let (_, grants) = grants(conn).await?;
+    let held: Vec<&str> = grants
+        .iter()
+        .flat_map(|grant| grant.privileges.iter().map(move |p| (p, grant)))
+        .filter(|(privilege, grant)| kind(privilege, grant) == Some(WeaknessKind::Powerful))
+        .map(|(privilege, _)| privilege.as_str())
+        .collect();
+    Ok((!held.is_empty()).then(|| held.join(", ")))
+}
+
+/// One line of SHOW GRANTS.
+#[derive(Debug, PartialEq, Eq)]
+struct Grant {
+    /// In capitals, without columns.
+    privileges: Vec<String>,
+    /// What they are on; nothing for a role.
+    object: Option<String>,
+    can_grant: bool,
+}
+
+/// The account, as the server spells it, and what it was granted.
+async fn grants(conn: &mut Conn) -> Result<(String, Vec<Grant>), IntrospectError> {
+    let odd = || IntrospectError::Inconsistent("the server does not tell who we are".to_owned());
+    let rows = query(conn, "SELECT CURRENT_USER()".to_owned()).await?;
+    let user = text(rows.first().ok_or_else(odd)?, 0)?;
+    // The last, for a name may hold one.
+    let (name, host) = user.rsplit_once('@').ok_or_else(odd)?;
+    let account = format!("{}@{}", literal(name), literal(host));
+    let mut grants = Vec::new();
+    for row in query(conn, "SHOW GRANTS".to_owned()).await? {
+        grants.extend(grant(&text(&row, 0)?));
+    }
+    Ok((account, grants))
+}
+
+/// Reads `GRANT privilege (columns), … ON object TO …` and `GRANT role, … TO …`.
+fn grant(line: &str) -> Option<Grant> {
+    // A partial revoke takes away; a default role is granted in a line of its own.
+    let rest = line.strip_prefix("GRANT ")?;
+    let words = outside(rest, &[" ON ", " TO "]);
+    let (privileges, after, is_role) = match words {
+        Some((at, " ON ")) => (rest.get(..at)?, rest.get(at + 4..)?, false),
+        Some((at, _)) => (rest.get(..at)?, rest.get(at..)?, true),
+        None => return None,
+    };
+    let object = match outside(after, &[" TO "]) {
+        Some((at, _)) if !is_role => Some(after.get(..at)?.to_owned()),
+        Some(_) | None => None,
+    };
+    let mut list = Vec::new();
+    let mut left = privileges;
+    while !left.is_empty() {
+        let (one, more) = match outside(left, &[", "]) {
+            Some((at, _)) => (left.get(..at)?, left.get(at + 2..)?),
+            None => (left, ""),
+        };
+        let name = one.split(" (").next().unwrap_or(one).trim();
+        list.push(if is_role {
+            name.to_owned()
+        } else {
+            name.to_ascii_uppercase()
+        });
+        left = more;
+    }
+    Some(Grant {
+        privileges: list,
+        object,
+        can_grant: after.ends_with("WITH GRANT OPTION"),
+    })
+}
+
+/// Where the first of `words` stands outside of quotation marks and parentheses.
+fn outside<'w>(text: &str, words: &[&'w str]) -> Option<(usize, &'w str)> {
+    let (mut quote, mut depth) = (None, 0_u32);
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '`' | '\'' | '"') => quote = Some(c),
+            (None, '(') => depth += 1,
+            (None, ')') => depth = depth.saturating_sub(1),
+            (None, _) if depth == 0 => {
+                let rest = text.get(at..)?;
+                if let Some(word) = words.iter().find(|word| rest.starts_with(**word)) {
+                    return Some((at, word));
+                }
+            }
+            (None, _) => {}
+        }
+    }
+    None
+}
+
+/// What a privilege is that reading does not need.
+fn kind(privilege: &str, grant: &Grant) -> Option<WeaknessKind> {
+    use WeaknessKind as Kind;
+    let Some(object) = grant.object.as_deref() else {
+        return Some(Kind::Role);
+    };
+    let everywhere = object == "*.*";
+    match privilege {
+        "USAGE" | "SHOW VIEW" | "SHOW DATABASES" => None,
+        "SELECT" => {
+            let object = object.replace('`', "").to_ascii_lowercase();
+            let system = ["mysql.", "sys.", "performance_schema."];
+            (everywhere || system.iter().any(|name| object.starts_with(name)))
+                .then_some(Kind::SystemTables)
+        }
+        // Of a whole database this is all of the kinds below.
+        "ALL PRIVILEGES" if everywhere => Some(Kind::Powerful),
+        "ALL PRIVILEGES" | "INSERT" | "UPDATE" | "DELETE" | "DELETE HISTORY" => {
+            Some(Kind::CanWrite)
+        }
+        "CREATE"
+        | "ALTER"
+        | "DROP"
+        | "INDEX"
+        | "CREATE VIEW"
+        | "CREATE ROUTINE"
+        | "ALTER ROUTINE"
+        | "TRIGGER"
+        | "EVENT"
+        | "REFERENCES"
+        | "CREATE TEMPORARY TABLES"
+        | "LOCK TABLES"
+        | "CREATE TABLESPACE" => Some(Kind::CanCreate),
+        "EXECUTE" => {
+            // On one routine it is what an operator grants on purpose.
+            let one = ["FUNCTION ", "PROCEDURE "];
+            (!one.iter().any(|word| object.starts_with(word))).then_some(Kind::CanExecute)
+        }
+        "GRANT OPTION" | "PROXY" | "SET USER" | "SET_USER_ID" | "SET_ANY_DEFINER" => {
+            Some(Kind::CanGrant)
+        }
+        "FILE" | "SUPER" | "SHUTDOWN" | "RELOAD" | "PROCESS" | "CREATE USER" | "CREATE ROLE"
+        | "DROP ROLE" | "REPLICATION SLAVE" | "REPLICATION CLIENT" | "BINLOG MONITOR" => {
+            Some(Kind::Powerful)
+        }
+        other if other.ends_with("ADMIN") || other.ends_with("MONITOR") => Some(Kind::Powerful),
+        _ => Some(Kind::Unknown),
+    }
+}
+
+async fn session(
+    conn: &mut Conn,
+    account: &str,
+    found: &mut Vec<Weakness>,
+) -> Result<(), IntrospectError> {
+    let sql = "SELECT VERSION(), @@session.max_user_connections";
+    for row in query(conn, sql.to_owned()).await? {
+        let version = text(&row, 0)?;
+        let newest = match product(&version) {
+            Product::MariaDb => NEWEST_MARIADB,
+            Product::MySql => NEWEST_MYSQL,
+        };
+        let major = version.split('.').next().and_then(|n| n.parse().ok());
+        if major.is_none_or(|major: u16| major > newest) {
+            found.push(Weakness {
+                kind: WeaknessKind::UntestedVersion,
+                description: format!("the server is of version {version}, newer than {newest}"),
+                remedy: "-- read what changed in that version's dialect".to_owned(),
+            });
+        }
+        if text(&row, 1)? == "0" {
+            found.push(Weakness {
+                kind: WeaknessKind::NoConnectionLimit,
+                description: format!("{account} may open as many connections as it likes"),
+                remedy: format!("ALTER USER {account} WITH MAX_USER_CONNECTIONS 10;"),
+            });
+        }
+    }
+    let opts = conn.opts();
+    let local = opts.socket().is_some()
+        || opts.addr_is_loopback()
+        || opts.ip_or_hostname().eq_ignore_ascii_case("localhost");
+    let rows = query(conn, "SHOW SESSION STATUS LIKE 'Ssl_cipher'".to_owned()).await?;
+    let cipher = rows.first().map(|row| text(row, 1)).transpose()?;
+    if !local && cipher.is_none_or(|cipher| cipher.is_empty()) {
+        found.push(Weakness {
+            kind: WeaknessKind::Plaintext,
+            description: "what is asked and answered goes over the network as it is".to_owned(),
+            remedy: format!(
+                "ALTER USER {account} REQUIRE SSL; -- and `require_ssl=true` in the connection URL"
+            ),
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_are_read() {
+        let check = |line: &str, privileges: &[&str], object: Option<&str>, can_grant: bool| {
+            let expected = Grant {
+                privileges: privileges.iter().map(|p| (*p).to_owned()).collect(),
+                object: object.map(str::to_owned),
+                can_grant,
+            };
+            assert_eq!(grant(line), Some(expected), "{line}");
+        };
+        check(
+            "GRANT SELECT, INSERT (`a`, `b, ON x`) ON `d`.`t` TO `u`@`%` WITH GRANT OPTION",
+            &["SELECT", "INSERT"],
+            Some("`d`.`t`"),
+            true,
+        );
+        check(
+            "GRANT USAGE ON *.* TO `u`@`%` IDENTIFIED BY PASSWORD '*A'",
+            &["USAGE"],
+            Some("*.*"),
+            false,
+        );
+        check(
+            "GRANT `r`@`%`,`s`@`%` TO `u`@`%`",
+            &["`r`@`%`,`s`@`%`"],
+            None,
+            false,
+        );
+        check("GRANT `r` TO `u`@`%`", &["`r`"], None, false);
+        assert_eq!(grant("SET DEFAULT ROLE `r` FOR `u`@`%`"), None);
+    }
+}

@@ -1,0 +1,321 @@
+//! One statement under every lock the server has.
+//!
+//! What each lock stops, and what it lets through, so that none is taken for more than it is (MariaDB 10.11 and
+//! MySQL 9; `tests` shows it):
+//!
+//! * the text goes only through COM_STMT_PREPARE, which takes one statement; COM_QUERY, which takes many, gets
+//!   only texts of our own. A statement without result columns is not run;
+//! * `SET SESSION TRANSACTION READ ONLY` stops DML, DDL with its commits, locks on rows and tables, and functions
+//!   that write. It does **not** stop `SET`, user variables, advisory locks, sleeping, or files of the server
+//!   read with `LOAD_FILE` and written with `INTO OUTFILE`: for these there is the function registry, the grammar of
+//!   the firewall, and an account without the privilege `FILE`, which we check at start;
+//! * the origin of each result column must be one that was decided; expressions have none, and MariaDB tells it
+//!   only where there is no derived table;
+//! * time-outs of the server's, on MySQL of queries only, and a clock of our own, after which the session is ended
+//!   from another one;
+//! * a reset of the session after each statement: variables and advisory locks outlive transactions.
+
+use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin, time::Duration};
+
+use futures_core::Stream as _;
+use mysql_async::{
+    BinaryProtocol, Column, Conn, QueryResult, Row, Value as Cell, prelude::Queryable as _,
+};
+use mysql_common::named_params::ParsedNamedParams;
+use palisade::{
+    catalog::Catalog,
+    dialect::Dialect,
+    guard::{BackendError, BackendErrorKind, RowSink},
+    limits::Limits,
+    rewrite::RewrittenStatement,
+    value::Value,
+};
+
+use crate::{cells::Reading, fault, introspect::Product, params, schema};
+
+/// Bytes of one row, all cells together.
+const MAX_ROW_BYTES: usize = 64 * 1024 * 1024;
+
+/// What to run and what it may touch: the part of a [`RewrittenStatement`] that a database needs.
+pub(crate) struct Task<'a> {
+    pub(crate) sql: &'a str,
+    pub(crate) params: &'a [Value],
+    pub(crate) reads: &'a BTreeSet<(String, String)>,
+    pub(crate) relations: &'a [String],
+    pub(crate) limits: &'a Limits,
+}
+
+impl<'a> From<&'a RewrittenStatement> for Task<'a> {
+    fn from(statement: &'a RewrittenStatement) -> Self {
+        Self {
+            sql: statement.sql(),
+            params: statement.params(),
+            reads: statement.engine_reads(),
+            relations: statement.relations(),
+            limits: statement.limits(),
+        }
+    }
+}
+
+/// A server and what it held when its catalog was read.
+#[derive(Clone, Copy)]
+pub(crate) struct Facts<'a> {
+    pub(crate) product: Product,
+    pub(crate) catalog: &'a Catalog,
+}
+
+/// Whether the session has anything left to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It has not.
+    Clean,
+    /// Rows that nobody wants.
+    Overrun,
+}
+
+/// Begins a transaction and looks whether the relations are still those that were decided about, in one round
+/// trip.
+pub(crate) async fn open(
+    conn: &mut Conn,
+    facts: Facts<'_>,
+    task: &Task<'_>,
+) -> Result<(), BackendError> {
+    let mut sql = begin(facts.product, task.limits);
+    sql.push_str(&schema::look(facts.catalog, task.relations)?);
+    let rows = ask(conn, sql).await.map_err(|e| fault::opening(&e))?;
+    schema::verify(facts.catalog, facts.product, task.relations, &rows)
+}
+
+/// The rows of all statements of a text of ours.
+async fn ask(conn: &mut Conn, sql: String) -> Result<Vec<Row>, mysql_async::Error> {
+    let mut result = conn.query_iter(sql).await?;
+    let mut rows = Vec::new();
+    while !result.is_empty() {
+        rows.extend(result.collect::<Row>().await?);
+    }
+    Ok(rows)
+}
+
+/// Statements that begin a transaction: constants and numbers of our own.
+fn begin(product: Product, limits: &Limits) -> String {
+    // 0 would mean for ever.
+    let ms = limits
+        .statement_timeout()
+        .as_millis()
+        .clamp(1, i32::MAX.unsigned_abs().into());
+    let timeout = match product {
+        Product::MariaDb => {
+            let time = Duration::from_millis(u64::try_from(ms).unwrap_or(1));
+            format!("max_statement_time = {:.3}", time.as_secs_f64())
+        }
+        Product::MySql => format!("max_execution_time = {ms}"),
+    };
+    format!("SET SESSION {timeout}; START TRANSACTION READ ONLY")
+}
+
+/// Runs the statement and feeds its rows to `sink`. The transaction stays open.
+pub(crate) async fn answer(
+    conn: &mut Conn,
+    facts: Facts<'_>,
+    task: &Task<'_>,
+    sink: &mut (dyn RowSink + Send),
+) -> Result<Ended, BackendError> {
+    check_text(task.sql)?;
+    let statement = conn.prep(task.sql).await.map_err(|e| fault::engine(&e))?;
+    let columns = statement.columns();
+    if columns.is_empty() {
+        return Err(fault::second_lock("the statement gives no columns"));
+    }
+    check_origins(&columns, facts, task)?;
+    let params = params::bind(statement.num_params(), task.params)?;
+    let names: Vec<_> = columns.iter().map(Column::name_str).collect();
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    if sink.columns(&names).is_break() {
+        return Ok(Ended::Clean);
+    }
+    let result = conn
+        .exec_iter(&statement, params)
+        .await
+        .map_err(|e| fault::engine(&e))?;
+    fetch(result, columns.len(), sink).await
+}
+
+async fn fetch(
+    mut result: QueryResult<'_, '_, BinaryProtocol>,
+    width: usize,
+    sink: &mut (dyn RowSink + Send),
+) -> Result<Ended, BackendError> {
+    let stream = result
+        .stream::<Row>()
+        .await
+        .map_err(|e| fault::engine(&e))?;
+    let Some(stream) = stream else {
+        return Err(fault::second_lock("the statement gave no rows"));
+    };
+    // The server may know more of a column now than when it was prepared, where that depends on parameters.
+    let readings: Vec<Reading> = stream.columns_ref().iter().map(Reading::of).collect();
+    if readings.len() != width {
+        return Err(fault::second_lock(
+            "the rows have other columns than were described",
+        ));
+    }
+    let mut stream = pin!(stream);
+    let mut enough = false;
+    while let Some(row) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
+        let row = row.map_err(|e| fault::engine(&e))?;
+        if enough {
+            return Ok(Ended::Overrun);
+        }
+        enough = match sink.row(cells(row, &readings)?) {
+            ControlFlow::Continue(()) => false,
+            // What was the last row anyway leaves the session as good as new: the next look tells.
+            ControlFlow::Break(()) => true,
+        };
+    }
+    Ok(Ended::Clean)
+}
+
+/// The cells of a row.
+fn cells(row: Row, readings: &[Reading]) -> Result<Vec<Value>, BackendError> {
+    if row.len() != readings.len() {
+        return Err(fault::second_lock(
+            "a row has other columns than were described",
+        ));
+    }
+    let mut bytes = 0_usize;
+    row.unwrap_raw()
+        .into_iter()
+        .zip(readings)
+        .map(|(cell, reading)| {
+            let cell = cell.unwrap_or(Cell::NULL);
+            if let Cell::Bytes(cell) = &cell {
+                bytes = bytes.saturating_add(cell.len());
+            }
+            if bytes > MAX_ROW_BYTES {
+                return Err(BackendError {
+                    kind: BackendErrorKind::Resource,
+                    detail: "a row is too large".to_owned(),
+                });
+            }
+            reading.value(cell)
+        })
+        .collect()
+}
+
+/// Checks that the driver sends the text as it stands.
+///
+/// It replaces `:name` by `?`, and what it takes for the inside of a string is not always one: a quotation mark
+/// right after `-` or `/` escapes it, and then a literal with a colon would become another.
+fn check_text(sql: &str) -> Result<(), BackendError> {
+    match ParsedNamedParams::parse(sql.as_bytes()) {
+        Ok(parsed) if parsed.query() == sql.as_bytes() && parsed.params().is_empty() => Ok(()),
+        Ok(_) | Err(_) => Err(fault::rejected(
+            "the driver would not send the text as it stands",
+        )),
+    }
+}
+
+/// Checks that what the server says of where each result column comes from was decided.
+///
+/// One way only: expressions, UNION and aggregates come from nowhere.
+fn check_origins(
+    columns: &[Column],
+    facts: Facts<'_>,
+    task: &Task<'_>,
+) -> Result<(), BackendError> {
+    let told = match facts.product {
+        Product::MariaDb => !has_derived_tables(task.sql),
+        Product::MySql => true,
+    };
+    if !told {
+        return Ok(());
+    }
+    for column in columns {
+        let (schema, table, name) = (
+            column.schema_str(),
+            column.org_table_str(),
+            column.org_name_str(),
+        );
+        if !schema.is_empty()
+            && !table.is_empty()
+            && !name.is_empty()
+            && !is_decided(&schema, &table, &name, facts.catalog, task)
+        {
+            return Err(fault::second_lock(format!(
+                "column `{}` comes from `{schema}.{table}.{name}`, which was not decided",
+                column.name_str()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn is_decided(schema: &str, table: &str, column: &str, catalog: &Catalog, task: &Task<'_>) -> bool {
+    let Some(relation) = catalog.find(schema, table) else {
+        return false;
+    };
+    let pair = (
+        catalog.fold_relation(&relation.name),
+        Dialect::Mysql.fold(column),
+    );
+    task.relations.contains(&relation.uid) && task.reads.contains(&pair)
+}
+
+/// Whether `sql` may have a derived table or a common table expression, whose columns MariaDB reports under
+/// their aliases: with one SELECT in it and nothing else that gives rows, it has none.
+fn has_derived_tables(sql: &str) -> bool {
+    let mut selects = 0_u32;
+    for word in sql.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+        if ["VALUES", "JSON_TABLE", "TABLE", "WITH"]
+            .iter()
+            .any(|other| word.eq_ignore_ascii_case(other))
+        {
+            return true;
+        }
+        if word.eq_ignore_ascii_case("SELECT") {
+            selects += 1;
+        }
+    }
+    selects != 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_driver_does_not_change_the_text() {
+        for (sql, sent) in [
+            ("SELECT 'a:b', `c:d`, \"e:f\"", true),
+            ("SELECT ?", true),
+            ("SELECT 1 - ':a', 1 / ':a', 'it''s:a'", true),
+            ("SELECT -':a'", false),
+            ("SELECT 1/':a'", false),
+            ("SELECT :a", false),
+        ] {
+            assert_eq!(check_text(sql).is_ok(), sent, "{sql}");
+        }
+    }
+
+    #[test]
+    fn no_time_is_not_for_ever() {
+        let limits = Limits {
+            statement_timeout_ms: 0,
+            ..Limits::default()
+        };
+        assert!(begin(Product::MariaDb, &limits).contains("max_statement_time = 0.001;"));
+        assert!(begin(Product::MySql, &limits).contains("max_execution_time = 1;"));
+    }
+
+    #[test]
+    fn derived_tables_are_suspected() {
+        for (sql, may) in [
+            ("SELECT a FROM `t`", false),
+            ("SELECT a FROM (SELECT 1 AS a) AS t", true),
+            ("select a from (values (1)) as t", true),
+            ("TABLE t", true),
+        ] {
+            assert_eq!(has_derived_tables(sql), may, "{sql}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What an error of the server means to the one who asked.
+
+use mysql_async::{DriverError, Error, ServerError};
+use palisade::guard::{BackendError, BackendErrorKind};
+
+/// The kind of an error, and its text for the operator.
+pub(crate) fn engine(error: &Error) -> BackendError {
+    let kind = match error {
+        Error::Server(server) => kind(server),
+        // An answer larger than we said that we take.
+        Error::Driver(DriverError::PacketTooLarge) => BackendErrorKind::Resource,
+        // A broken connection, or an answer that is not as the protocol says: either way nothing
+        // more is to be had from this session.
+        Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => {
+            BackendErrorKind::Unavailable
+        }
+    };
+    BackendError {
+        kind,
+        detail: error.to_string(),
+    }
+}
+
+/// The kind of an error by its number
+/// (<https://dev.mysql.com/doc/mysql-errors/9.0/en/server-error-reference.html>,
+/// <https://mariadb.com/kb/en/mariadb-error-code-reference/>), which says more than its SQLSTATE: most have `HY000`.
+fn kind(error: &ServerError) -> BackendErrorKind {
+    use BackendErrorKind as Kind;
+    match error.code {
+        // Interrupted; time limits of MySQL and MariaDB; waits for a lock.
+        1317 | 3024 | 1969 | 1205 => Kind::Timeout,
+        // Privileges on a database, table, column, routine, or of the server; a read-only transaction or server.
+        1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 1410 | 1792 | 1290 | 1836 | 1568 => {
+            Kind::SecondLock
+        }
+        // Not to be prepared; several statements are 1064 like every error of grammar.
+        1295 => Kind::SecondLock,
+        // Memory, sort and temporary space, stack, packets, JSON too deep, rows to examine.
+        1037 | 1038 | 1041 | 1114 | 1119 | 1153 | 1301 | 1436 | 1104 | 3157 | 3636 | 1021
+        | 1030 | 1931 | 4038 => Kind::Resource,
+        // Too many connections, of all or of one account; shutting down; host blocked; deadlock; killed.
+        1040 | 1203 | 1226 | 1053 | 1129 | 1130 | 1213 | 1927 | 3169 | 2006 | 2013 | 1077
+        | 1080 => Kind::Unavailable,
+        _ => Kind::Rejected,
+    }
+}
+
+/// As [`engine`], for what is looked at before a statement runs: relations that the catalog has.
+pub(crate) fn opening(error: &Error) -> BackendError {
+    match error {
+        // Unknown database or table; a view whose tables changed; no privilege any more, or less than that.
+        Error::Server(server) if matches!(server.code, 1049 | 1146 | 1356 | 1044 | 1142 | 1143) => {
+            unavailable(format!("the schema changed: {error}"))
+        }
+        Error::Server(_) | Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => {
+            engine(error)
+        }
+    }
+}
+
+/// The server, or what it says of the statement, contradicts what was decided.
+pub(crate) fn second_lock(detail: impl Into<String>) -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::SecondLock,
+        detail: detail.into(),
+    }
+}
+
+/// There is no server, no connection, or not the database that was decided about.
+pub(crate) fn unavailable(detail: impl Into<String>) -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::Unavailable,
+        detail: detail.into(),
+    }
+}
+
+/// The statement or its parameters are wrong.
+pub(crate) fn rejected(detail: impl Into<String>) -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::Rejected,
+        detail: detail.into(),
+    }
+}
+
+/// Time is up by our own clock.
+pub(crate) fn timeout() -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::Timeout,
+        detail: "the statement ran out of time by our clock".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_kinds() {
+        use BackendErrorKind as Kind;
+        for (code, expected) in [
+            (1969, Kind::Timeout),
+            (3024, Kind::Timeout),
+            (1317, Kind::Timeout),
+            (1792, Kind::SecondLock),
+            (1142, Kind::SecondLock),
+            (1227, Kind::SecondLock),
+            (1370, Kind::SecondLock),
+            (1436, Kind::Resource),
+            (1040, Kind::Unavailable),
+            (1054, Kind::Rejected),
+            (1064, Kind::Rejected),
+            (1365, Kind::Rejected),
+        ] {
+            let error = ServerError {
+                code,
+                message: String::new(),
+                state: "HY000".to_owned(),
+            };
+            assert_eq!(kind(&error), expected, "{code}");
+        }
+    }
+}

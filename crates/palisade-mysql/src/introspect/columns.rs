@@ -1,0 +1,143 @@
+//! Columns of relations.
+
+use std::collections::{HashMap, HashSet};
+
+use mysql_async::{Conn, Row};
+use palisade::{
+    catalog::{ColumnDef, TypeClass},
+    dialect::Dialect,
+};
+
+use super::{
+    IntrospectError, Product,
+    read::{of_users, optional, query, text},
+};
+
+/// Schema and name of a relation.
+pub(crate) type Name = (String, String);
+
+/// The columns of every relation, in order.
+pub(super) async fn read(
+    conn: &mut Conn,
+    product: Product,
+) -> Result<HashMap<Name, Vec<ColumnDef>>, IntrospectError> {
+    let json = match product {
+        Product::MariaDb => json(conn).await?,
+        Product::MySql => HashSet::new(),
+    };
+    let mut columns: HashMap<Name, Vec<ColumnDef>> = HashMap::new();
+    for row in query(conn, sql(&of_users("c.TABLE_SCHEMA"))).await? {
+        let (relation, column) = column(&row, product)?;
+        let own = columns.entry(relation.clone()).or_default();
+        let Some(mut column) = column else {
+            continue;
+        };
+        if json.contains(&(relation, column.name.clone())) {
+            column.class = TypeClass::Json;
+        }
+        own.push(column);
+    }
+    Ok(columns)
+}
+
+/// The query for the columns of relations for which `condition` holds, `c` being a column.
+pub(crate) fn sql(condition: &str) -> String {
+    format!(
+        "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, c.COLUMN_NAME, c.COLUMN_TYPE, c.IS_NULLABLE, \
+                c.COLLATION_NAME, c.EXTRA, c.GENERATION_EXPRESSION \
+         FROM information_schema.COLUMNS c WHERE {condition} \
+         ORDER BY c.TABLE_SCHEMA, c.TABLE_NAME, c.ORDINAL_POSITION"
+    )
+}
+
+/// A row of that query: the relation and, unless it is invisible, the column.
+pub(crate) fn column(
+    row: &Row,
+    product: Product,
+) -> Result<(Name, Option<ColumnDef>), IntrospectError> {
+    let relation = (text(row, 0)?, text(row, 1)?);
+    if is_invisible(&text(row, 6)?) {
+        return Ok((relation, None));
+    }
+    let type_name = text(row, 3)?;
+    let column = ColumnDef {
+        name: text(row, 2)?,
+        class: TypeClass::of(Dialect::Mysql, &type_name),
+        type_name,
+        nullable: text(row, 4)? == "YES",
+        collation: optional(row, 5)?.unwrap_or_default(),
+        generated: optional(row, 7)?
+            .filter(|text| !text.is_empty())
+            .map(|text| match product {
+                Product::MariaDb => text,
+                Product::MySql => unescaped(&text),
+            }),
+    };
+    Ok((relation, Some(column)))
+}
+
+/// Whether `*` leaves out a column about which `EXTRA` says this.
+fn is_invisible(extra: &str) -> bool {
+    extra
+        .split([' ', ','])
+        .any(|word| word.eq_ignore_ascii_case("INVISIBLE"))
+}
+
+/// The columns that were declared `JSON` on MariaDB: it makes them `longtext` with this condition
+/// (<https://mariadb.com/kb/en/json-data-type/>).
+async fn json(conn: &mut Conn) -> Result<HashSet<(Name, String)>, IntrospectError> {
+    let sql = format!(
+        "SELECT k.CONSTRAINT_SCHEMA, k.TABLE_NAME, k.CONSTRAINT_NAME, k.CHECK_CLAUSE \
+         FROM information_schema.CHECK_CONSTRAINTS k WHERE k.LEVEL = 'Column' AND {}",
+        of_users("k.CONSTRAINT_SCHEMA")
+    );
+    let mut found = HashSet::new();
+    for row in query(conn, sql).await? {
+        // A column's own condition is called like the column.
+        let column = text(&row, 2)?;
+        let clause = format!("json_valid(`{}`)", column.replace('`', "``"));
+        if text(&row, 3)? == clause {
+            found.insert(((text(&row, 0)?, text(&row, 1)?), column));
+        }
+    }
+    Ok(found)
+}
+
+/// The text that MySQL prints with a backslash before each quotation mark and backslash.
+fn unescaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => out.extend(chars.next()),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invisible_is_a_word() {
+        for (extra, invisible) in [
+            ("INVISIBLE", true),
+            ("STORED GENERATED, INVISIBLE", true),
+            ("VIRTUAL GENERATED INVISIBLE", true),
+            ("auto_increment", false),
+            ("", false),
+        ] {
+            assert_eq!(is_invisible(extra), invisible, "{extra}");
+        }
+    }
+
+    #[test]
+    fn escapes_are_undone() {
+        assert_eq!(
+            unescaped(r"concat(_utf8mb4\'x\\\'y\',`a`)"),
+            r"concat(_utf8mb4'x\'y',`a`)"
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! From a server to a catalog of facts.
+
+mod columns;
+mod keys;
+mod read;
+mod relations;
+mod routines;
+
+use mysql_async::Conn;
+use palisade::{
+    catalog::{Catalog, CatalogError},
+    dialect::Dialect,
+};
+
+pub(crate) use self::{
+    columns::{Name, column, sql as columns_sql},
+    read::{optional, product, query, text},
+};
+
+/// The oldest MariaDB that is read.
+const MIN_MARIADB: (u16, u16) = (10, 11);
+
+/// The oldest MySQL that is read.
+const MIN_MYSQL: (u16, u16) = (8, 0);
+
+/// Why there is no catalog.
+#[derive(Debug, thiserror::Error)]
+pub enum IntrospectError {
+    /// The server did not answer.
+    #[error("cannot read the schema: {0}")]
+    Engine(#[from] mysql_async::Error),
+    /// The server is older than what is understood.
+    #[error("the server is of version {0}; MariaDB 10.11 or MySQL 8.0, or later, is needed")]
+    Version(String),
+    /// The session has no database that names without one would belong to.
+    #[error("the connection names no database")]
+    NoDatabase,
+    /// What was read contradicts itself or the documentation, which a schema changed meanwhile can bring
+    /// about.
+    #[error("cannot read the schema: {0}")]
+    Inconsistent(String),
+    /// What was read contradicts itself.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+}
+
+/// Which of the two products a server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Product {
+    MariaDb,
+    MySql,
+}
+
+/// The catalog of all databases of the server that `conn`'s account sees.
+///
+/// * A schema is a database; those of the server itself (`information_schema`, `mysql`,
+///   `performance_schema`, `sys`) are left out. The catalog's database, the only one of its search path, is the
+///   session's.
+/// * Sequences are left out. A table that shows other tables' rows (engine `MRG_MyISAM`) is
+///   [`Virtual`](palisade::catalog::RelationKind::Virtual).
+/// * Invisible columns are left out, for `*` does not list them: no statement can name one.
+/// * A view's definition names every relation with its database. Without the privilege `SHOW VIEW` the server
+///   does not tell it; then it is unknown.
+/// * A column's collation is empty if its values are compared as numbers, times or bytes.
+/// * MariaDB's `JSON`, a `longtext` with a condition, is of the class [`Json`](palisade::catalog::TypeClass::Json).
+/// * Functions and procedures are those that the account may execute. Whether a function is an aggregate, the
+///   server does not tell: all are taken for scalar ones. Loadable functions are left out, and so are MariaDB's
+///   packages.
+///
+/// The server has no snapshot of its schema, so whoever runs statements looks again at what they read.
+/// `conn` must have the settings that [`connect`](crate::connect()) makes: under others definitions are printed
+/// otherwise.
+///
+/// # Errors
+/// If the server cannot be read, is older than MariaDB 10.11 and MySQL 8.0, or changes under our hands; if the
+/// session has no database.
+pub async fn catalog(conn: &mut Conn) -> Result<Catalog, IntrospectError> {
+    Ok(snapshot(conn).await?.0)
+}
+
+/// The catalog, and whose it is.
+pub(crate) async fn snapshot(conn: &mut Conn) -> Result<(Catalog, Product), IntrospectError> {
+    let server = read::server(conn).await?;
+    server.check()?;
+    let mut relations = relations::read(conn, server.product).await?;
+    keys::read(conn, &mut relations).await?;
+    let mut builder = Catalog::builder(Dialect::Mysql)
+        .search_path([server.database.clone()])
+        .database(server.database.clone())
+        .case_sensitive_relations(server.case_sensitive_relations);
+    for relation in relations {
+        builder = builder.relation(relation);
+    }
+    for routine in routines::read(conn).await? {
+        builder = builder.routine(routine);
+    }
+    Ok((builder.build()?, server.product))
+}

@@ -1,0 +1,25 @@
+//! MySQL and MariaDB behind Palisade: a driver with the servers' own locks, and no policy.
+//!
+//! [`MysqlBackend`] runs what the firewall printed, and nothing else: one prepared statement, in a read-only
+//! session with fixed settings, within time-outs of the server's and of our own, over a bounded number of
+//! connections. [`introspect`] reads a catalog from a server, [`examine()`] looks at what its account may do
+//! beyond reading.
+
+mod backend;
+mod cells;
+mod config;
+mod connect;
+mod examine;
+mod execute;
+mod fault;
+pub mod introspect;
+mod params;
+mod pool;
+mod schema;
+mod settings;
+
+pub use backend::MysqlBackend;
+pub use config::{ConfigError, MysqlConfig};
+pub use connect::{ConnectError, connect};
+pub use examine::{Weakness, WeaknessKind, examine};
+pub use introspect::{IntrospectError, catalog};
