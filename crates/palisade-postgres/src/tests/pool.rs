@@ -206,3 +206,28 @@ async fn nobody_there() {
     let error = PostgresBackend::connect(config).await;
     assert!(error.is_err_and(|e| e.to_string().contains("cannot connect")));
 }
+
+#[tokio::test]
+async fn sockets_of_the_file_system() {
+    let shop = Shop::new("socket").await;
+    let folder = shop.server.folder().display().to_string();
+    let url = format!(
+        "postgres://agent_{0}@{1}:{2}/{0}",
+        shop.database,
+        folder.replace('/', "%2F"),
+        shop.server.port()
+    );
+    let backend = PostgresBackend::connect(PostgresConfig::from_url(&url).unwrap())
+        .await
+        .unwrap();
+    let shop = Shop { backend, ..shop };
+    let address = shop.query("SELECT inet_client_addr()").cell().await;
+    assert_eq!(address, Value::Null);
+    let sleeping = shop.query("SELECT pg_sleep(30)").within_ms(60_000);
+    let _ = tokio::time::timeout(Duration::from_millis(200), sleeping.run()).await;
+    let start = Instant::now();
+    while !shop.busy().is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(5), "{}", shop.busy());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
