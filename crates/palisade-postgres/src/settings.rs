@@ -19,7 +19,8 @@ const PINNED: &[(&str, &str)] = &[
     // How values are read and printed.
     ("client_encoding", "UTF8"),
     ("TimeZone", "UTC"),
-    ("DateStyle", "ISO, YMD"),
+    // The order of days and months stays the one of the role and the database.
+    ("DateStyle", "ISO"),
     ("IntervalStyle", "postgres"),
     ("bytea_output", "hex"),
     ("extra_float_digits", "1"),
