@@ -50,25 +50,34 @@ impl<'a> Resolver<'a> {
             }
             other => {
                 // Measuring only: what is missed makes the answer a refusal too many, not a leak.
-                let mut named = BTreeSet::new();
-                let _ = visit_expressions(other, |expr| {
-                    let (qualifier, name) = match expr {
-                        Expr::Identifier(name) => (None, name),
-                        Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                            [qualifier, name] => (Some(self.key(qualifier)), name),
-                            _ => return ControlFlow::<()>::Continue(()),
-                        },
-                        _ => return ControlFlow::Continue(()),
-                    };
-                    let key = self.key(name);
-                    named.extend(scope.positions(qualifier.as_deref(), &key));
-                    ControlFlow::Continue(())
-                });
+                let (_, named) = self.named_in(other, scope);
                 if !named.is_empty() {
                     scope.links.tie(named);
                 }
             }
         }
+    }
+
+    /// How many names of columns stand in `expr`, and the positions of this query's sources that they can
+    /// mean.
+    pub(super) fn named_in(&self, expr: &Expr, scope: &Scope<'a, '_>) -> (usize, BTreeSet<usize>) {
+        let mut names = 0;
+        let mut named = BTreeSet::new();
+        let _ = visit_expressions(expr, |expr| {
+            let (qualifier, name) = match expr {
+                Expr::Identifier(name) => (None, name),
+                Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                    [qualifier, name] => (Some(self.table_key(qualifier)), name),
+                    _ => return ControlFlow::<()>::Continue(()),
+                },
+                _ => return ControlFlow::Continue(()),
+            };
+            names += 1;
+            let key = self.key(name);
+            named.extend(scope.positions(qualifier.as_deref(), &key));
+            ControlFlow::Continue(())
+        });
+        (names, named)
     }
 
     /// Refuses more groups of untied sources than the limit.

@@ -51,6 +51,7 @@ impl<'a> Resolver<'a> {
             | Expr::IsNull(inner)
             | Expr::IsNotNull(inner) => self.walk(inner, at, out),
             Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
+                self.user_operator("=")?;
                 self.walk(left, at, out)?;
                 self.walk(right, at, out)
             }
@@ -59,6 +60,8 @@ impl<'a> Resolver<'a> {
                 list,
                 negated: _,
             } => {
+                self.user_operator("=")?;
+                self.user_operator("<>")?;
                 self.walk(expr, at, out)?;
                 self.walk_all(list, at, out)
             }
@@ -67,6 +70,8 @@ impl<'a> Resolver<'a> {
                 subquery,
                 negated: _,
             } => {
+                self.user_operator("=")?;
+                self.user_operator("<>")?;
                 self.walk(expr, at, out)?;
                 self.subquery(subquery, at, out)
             }
@@ -76,6 +81,9 @@ impl<'a> Resolver<'a> {
                 low,
                 high,
             } => {
+                for symbol in ["<", "<=", ">=", ">"] {
+                    self.user_operator(symbol)?;
+                }
                 self.walk(expr, at, out)?;
                 self.walk(low, at, out)?;
                 self.walk(high, at, out)
@@ -99,6 +107,7 @@ impl<'a> Resolver<'a> {
                     self.calls("like");
                 }
                 self.user_operator("~~")?;
+                self.user_operator("!~~")?;
                 self.walk(expr, at, out)?;
                 self.walk(pattern, at, out)?;
                 match escape_char {
@@ -150,6 +159,7 @@ impl<'a> Resolver<'a> {
                 else_result,
             } => {
                 if let Some(operand) = operand {
+                    self.user_operator("=")?;
                     self.walk(operand, at, out)?;
                 }
                 for CaseWhen { condition, result } in conditions {
@@ -258,8 +268,9 @@ impl<'a> Resolver<'a> {
                 pattern,
                 escape_char,
             } if dialect == Dialect::Postgres => {
-                self.user_operator("~~*")?;
-                self.user_operator("~")?;
+                for symbol in ["~~*", "!~~*", "~", "!~"] {
+                    self.user_operator(symbol)?;
+                }
                 self.walk(expr, at, out)?;
                 self.walk(pattern, at, out)?;
                 match escape_char {

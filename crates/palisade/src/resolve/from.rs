@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     access::Usage,
-    catalog::{Relation, RelationKind, SystemClass, system_relation},
+    catalog::{Column, Relation, RelationKind, SystemClass, system_relation},
     code::Code,
     dialect::Dialect,
     ident,
@@ -210,10 +210,28 @@ impl<'a> Resolver<'a> {
             over: over.clone(),
             key: key.to_owned(),
         }));
+        let lineages: Vec<Lineage> = scope
+            .sources
+            .iter()
+            .skip(left.start)
+            .filter_map(|source| Some(source.columns.find(key)?.0))
+            .collect();
+        // What is compared runs on rows that a filter hides, unless it is a column that may be seen.
+        let columns: Option<Vec<&Column>> = lineages
+            .iter()
+            .map(|lineage| {
+                let id = lineage.identity.filter(|id| self.is_plain_base(*id))?;
+                self.catalog.column(id)
+            })
+            .collect();
+        let safe = columns.is_some_and(|columns| {
+            columns
+                .iter()
+                .all(|one| columns.iter().all(|other| self.columns_compare(one, other)))
+        });
+        self.needs_fence |= !safe;
+        self.user_operator("=")?;
         for column in used {
-            if !self.is_plain_base(column) {
-                self.needs_fence = true;
-            }
             self.touch(column, Usage::Join);
         }
         Ok(())

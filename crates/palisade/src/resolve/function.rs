@@ -87,6 +87,9 @@ impl<'a> Resolver<'a> {
         for def in &candidates {
             self.access.functions.insert(def.uid.clone());
         }
+        if key == "nullif" {
+            self.user_operator("=")?;
+        }
         self.spell(name, &candidates);
         Ok(Called { candidates })
     }

@@ -13,15 +13,15 @@ use super::{
 };
 use crate::{
     access::Usage,
-    catalog::{ColumnId, RelationKind, TypeClass},
+    catalog::{Column, ColumnId, RelationKind, TypeClass},
     dialect::Dialect,
     policy::obligation::ColumnLevel,
     rejection::Rejection,
 };
 
 /// A side of a comparison.
-enum Side {
-    Column(TypeClass),
+enum Side<'a> {
+    Column(&'a Column),
     Constant(Option<TypeClass>),
 }
 
@@ -65,7 +65,7 @@ impl<'a> Resolver<'a> {
                 right,
             } => self.stays_or_leakproof(left, scope) && self.stays_or_leakproof(right, scope),
             Expr::BinaryOp { left, op: _, right }
-                if self.is_aggregate(left) || self.is_aggregate(right) =>
+                if self.is_aggregate(left, scope) || self.is_aggregate(right, scope) =>
             {
                 true
             }
@@ -73,16 +73,19 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn is_aggregate(&self, expr: &Expr) -> bool {
+    /// Whether a side is an aggregate over this query's groups. One whose columns are all of queries
+    /// around this one is over theirs, and a constant here.
+    fn is_aggregate(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
         let Expr::Function(function) = expr else {
             return false;
         };
         let name = function.name.0.last().and_then(|part| part.as_ident());
-        name.is_some_and(|name| {
-            self.catalog
-                .functions_named(&self.key(name))
-                .any(|def| def.kinds.aggregate && !def.kinds.scalar)
-        })
+        let always = name.is_some_and(|name| {
+            let mut named = self.catalog.functions_named(&self.key(name)).peekable();
+            named.peek().is_some() && named.all(|def| def.kinds.aggregate && !def.kinds.scalar)
+        });
+        let (names, own) = self.named_in(expr, scope);
+        always && (names == 0 || !own.is_empty())
     }
 
     /// Whether `column` is an unmasked column of a table.
@@ -142,40 +145,60 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Whether all sides are columns or constants of one class.
+    /// Whether all sides are columns or constants that compare with each other, whatever their values.
     fn comparable(&self, exprs: &[&Expr], scope: &Scope<'a, '_>) -> bool {
-        let mut class = None;
+        let mut sides: Vec<Side<'a>> = Vec::with_capacity(exprs.len());
         for expr in exprs {
-            let this = match self.side(expr, scope) {
-                None => return false,
-                Some(Side::Column(class)) => Some(class),
-                Some(Side::Constant(class)) => class,
+            let Some(side) = self.side(expr, scope) else {
+                return false;
             };
-            if let Some(this) = this {
-                if class.is_some_and(|before| !self.compare(before, this)) {
-                    return false;
-                }
-                class = Some(this);
+            if !sides.iter().all(|before| self.compare(before, &side)) {
+                return false;
             }
+            sides.push(side);
         }
         true
     }
 
-    /// Whether values of the two classes compare without an error, whatever they are.
-    fn compare(&self, one: TypeClass, other: TypeClass) -> bool {
+    /// Whether the comparison of two sides cannot fail.
+    fn compare(&self, one: &Side<'a>, other: &Side<'a>) -> bool {
         let number = |class| {
             matches!(
                 class,
                 TypeClass::Integer | TypeClass::Number | TypeClass::Decimal
             )
         };
-        match self.catalog.dialect() {
-            Dialect::Sqlite => one == other,
-            Dialect::Postgres | Dialect::Mysql => one == other || (number(one) && number(other)),
+        let one_engine = self.catalog.dialect() == Dialect::Sqlite;
+        match (one, other) {
+            (Side::Constant(None), _) | (_, Side::Constant(None)) => true,
+            (Side::Constant(Some(one)), Side::Constant(Some(other))) => {
+                one == other || (!one_engine && number(*one) && number(*other))
+            }
+            (Side::Column(column), Side::Constant(Some(class)))
+            | (Side::Constant(Some(class)), Side::Column(column)) => {
+                column.class == *class || (!one_engine && number(column.class) && number(*class))
+            }
+            (Side::Column(one), Side::Column(other)) => self.columns_compare(one, other),
         }
     }
 
-    fn side(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<Side> {
+    /// Whether values of two columns compare without an error, whatever they are. PostgreSQL finds only
+    /// when it compares that two collations differ, and a decimal may not fit a floating-point number.
+    pub(super) fn columns_compare(&self, one: &Column, other: &Column) -> bool {
+        match self.catalog.dialect() {
+            Dialect::Sqlite => one.class == other.class,
+            Dialect::Postgres | Dialect::Mysql => match (one.class, other.class) {
+                (TypeClass::Other, _) | (_, TypeClass::Other) => false,
+                (TypeClass::Integer, TypeClass::Decimal | TypeClass::Number)
+                | (TypeClass::Decimal | TypeClass::Number, TypeClass::Integer) => true,
+                (one_class, other_class) => {
+                    one_class == other_class && one.collation == other.collation
+                }
+            },
+        }
+    }
+
+    fn side(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<Side<'a>> {
         let found = match expr {
             Expr::Nested(inner) => return self.side(inner, scope),
             Expr::UnaryOp {
@@ -201,7 +224,12 @@ impl<'a> Resolver<'a> {
                     }
                     Value::SingleQuotedString(_) => Some(Side::Constant(Some(TypeClass::Text))),
                     Value::Boolean(_) => Some(Side::Constant(Some(TypeClass::Boolean))),
-                    Value::Null | Value::Placeholder(_) => Some(Side::Constant(None)),
+                    Value::Null => Some(Side::Constant(None)),
+                    // PostgreSQL gives a parameter the type of its first use, and converts what else it
+                    // is compared with.
+                    Value::Placeholder(text) => (self.catalog.dialect() != Dialect::Postgres
+                        || self.outline.is_used_once(text))
+                    .then_some(Side::Constant(None)),
                     _ => None,
                 };
             }
@@ -219,7 +247,7 @@ impl<'a> Resolver<'a> {
                 // Comparisons of types that a database adds are functions that it adds.
                 let known =
                     self.catalog.dialect() == Dialect::Sqlite || column.class != TypeClass::Other;
-                known.then_some(Side::Column(column.class))
+                known.then_some(Side::Column(column))
             }
             _ => None,
         }

@@ -19,6 +19,8 @@ pub(crate) struct Outline {
     pub(crate) projections: HashMap<Location, Vec<(Location, Location)>>,
     /// For each `?`, its number.
     pub(crate) positional: HashMap<Location, u32>,
+    /// How often each placeholder is written.
+    pub(crate) uses: HashMap<String, usize>,
     /// Every placeholder used.
     pub(crate) placeholders: BTreeSet<Placeholder>,
     /// Where integers written in hexadecimal begin: the tree holds them like blobs.
@@ -134,6 +136,7 @@ impl Outline {
                     if let Some(level) = levels.last_mut() {
                         level.extend(*span);
                     }
+                    *outline.uses.entry(text.clone()).or_default() += 1;
                     match placeholder(text, anonymous, dialect) {
                         Some(Placeholder::Number(n)) => {
                             anonymous = anonymous.max(n);
@@ -248,6 +251,11 @@ impl Outline {
                 text.get(start..end).map(str::to_owned)
             })
             .collect()
+    }
+
+    /// Whether the placeholder that is spelt so stands in one place only.
+    pub(crate) fn is_used_once(&self, text: &str) -> bool {
+        self.uses.get(text).is_some_and(|count| *count == 1)
     }
 
     /// Whether the literal at this place is written `0x…`.
