@@ -38,7 +38,10 @@ impl Derived {
     /// # Errors
     /// If two names are one.
     pub(crate) fn catalog(&self) -> Result<Catalog, CatalogError> {
-        let mut builder = Catalog::builder(self.dialect).database("eval");
+        // Where `add_relation` puts names without a schema.
+        let mut builder = Catalog::builder(self.dialect)
+            .database("eval")
+            .search_path([self.dialect.default_schema().to_owned()]);
         for guess in &self.relations {
             let columns = guess.columns.iter().map(|name| self.column(name)).collect();
             builder = builder.relation(RelationDef::new(
