@@ -17,6 +17,8 @@ mod params;
 mod pool;
 mod schema;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 pub use backend::MysqlBackend;
 pub use config::{ConfigError, MysqlConfig};

@@ -1,0 +1,270 @@
+//! Writes and escapes against each lock.
+
+use std::time::{Duration, Instant};
+
+use mysql_async::prelude::Queryable as _;
+use palisade::{guard::BackendErrorKind as Kind, value::Value};
+use palisade_testkit::servers::{MySqlServer, Server};
+
+use super::{Rows, Shop};
+
+/// Statements that write. Both products stop each of them in a read-only session, whoever asks.
+const WRITES: &[&str] = &[
+    "DELETE FROM users",
+    "INSERT INTO users VALUES (9, '', '')",
+    "REPLACE INTO users VALUES (9, '', '')",
+    "UPDATE users SET name = 'x'",
+    "TRUNCATE users",
+    "CREATE TABLE made (a int)",
+    "CREATE TABLE made AS SELECT 1 AS a",
+    "DROP TABLE users",
+    "DROP VIEW names",
+    "ALTER TABLE users ADD COLUMN x int",
+    "CREATE INDEX i ON users (name)",
+    "RENAME TABLE users TO others",
+    "INSERT INTO loose VALUES (1)",
+    "GRANT ALL ON *.* TO PUBLIC",
+    "CREATE FUNCTION g() RETURNS int DETERMINISTIC RETURN 1",
+    "CALL act()",
+    "SELECT writes()",
+];
+
+/// What has the form of no query, or of more than one: the protocol and the missing columns.
+const NO_QUERIES: &[&str] = &[
+    "SELECT 1; DELETE FROM users",
+    "SELECT 1; COMMIT",
+    "SET SESSION TRANSACTION READ WRITE",
+    "SET @a = 1",
+    "START TRANSACTION READ WRITE",
+    "COMMIT",
+    "LOCK TABLES users WRITE",
+    "UNLOCK TABLES",
+    "USE mysql",
+    "PREPARE p FROM 'SELECT 1'",
+    "HANDLER users OPEN",
+    "FLUSH TABLES",
+    "KILL 1",
+    "DO SLEEP(0)",
+    "LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE users",
+    "SELECT 1 INTO @a",
+    "SELECT id FROM users INTO OUTFILE '/tmp/palisade-test-out'",
+    "SELECT id FROM users WHERE id = 1 INTO DUMPFILE '/tmp/palisade-test-out'",
+];
+
+async fn writes(shop: &Shop) {
+    let superuser = shop.superuser().await;
+    let state = "SELECT * FROM users; SHOW TABLES; SELECT COUNT(*) FROM loose;
+                 SELECT COUNT(*) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE()";
+    let before = shop.ask(state);
+    for sql in WRITES.iter().chain(NO_QUERIES) {
+        for shop in [shop, &superuser] {
+            let error = shop.query(sql).fails().await;
+            // Two statements in one text are an error of grammar.
+            let kinds = if sql.contains(';') {
+                [Kind::Rejected, Kind::Rejected]
+            } else {
+                [Kind::SecondLock, Kind::SecondLock]
+            };
+            assert!(kinds.contains(&error.kind), "{sql}: {error}");
+        }
+    }
+    assert_eq!(shop.ask(state), before);
+    assert!(!std::path::Path::new("/tmp/palisade-test-out").exists());
+    // The session's access mode alone, on the text protocol and with all privileges.
+    let url = shop.server.url(&shop.database);
+    for sql in WRITES {
+        let mut conn = crate::connect(&url).await.unwrap();
+        match conn.query_drop(*sql).await {
+            Err(mysql_async::Error::Server(error)) if error.code == 1792 => {}
+            // MariaDB knows the role, MySQL an account of that name.
+            Err(mysql_async::Error::Server(error)) if sql.starts_with("GRANT") => {
+                assert!([1792, 1064, 1410, 1133].contains(&error.code), "{error}");
+            }
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+    assert_eq!(shop.ask(state), before);
+    // And a query goes through all of these locks.
+    let rows = superuser
+        .query("SELECT id, name AS n FROM users ORDER BY 1")
+        .run()
+        .await
+        .unwrap();
+    assert_eq!(rows.names, ["id", "n"]);
+    assert_eq!(
+        rows.rows,
+        [
+            [Value::Integer(1), Value::text("ann")],
+            [Value::Integer(2), Value::text("bob")]
+        ]
+    );
+}
+
+#[tokio::test]
+async fn writes_are_refused_whoever_asks() {
+    writes(&Shop::new("writes").await).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+async fn writes_are_refused_by_mysql_9() {
+    let server: &Server = MySqlServer::shared().unwrap();
+    writes(&Shop::on(server, "writes", |config| config).await).await;
+}
+
+/// What gives columns and writes or locks is stopped by the access mode.
+#[tokio::test]
+async fn writes_that_return_rows() {
+    let shop = Shop::new("returning").await;
+    let superuser = shop.superuser().await;
+    for sql in [
+        "INSERT INTO users VALUES (9, '', '') RETURNING id",
+        "DELETE FROM users RETURNING id",
+        "SELECT writes() AS w",
+    ] {
+        let error = superuser.query(sql).fails().await;
+        assert_eq!(error.kind, Kind::SecondLock, "{sql}: {error}");
+    }
+    assert_eq!(shop.ask("SELECT COUNT(*) FROM users"), "2");
+}
+
+/// What a read-only session lets through: this is what privileges are for.
+#[tokio::test]
+async fn what_only_privileges_stop() {
+    let shop = Shop::new("privileges").await;
+    let superuser = shop.superuser().await;
+    let file = shop.server.folder().join("log");
+    let file = file.display();
+    for sql in [
+        format!("SELECT COUNT(ssn) + 0 AS n FROM `{}`.users", shop.other),
+        "SELECT COUNT(*) AS n FROM mysql.global_priv".to_owned(),
+    ] {
+        superuser.query(&sql).run().await.unwrap();
+        let error = shop.query(&sql).fails().await;
+        assert_eq!(error.kind, Kind::SecondLock, "{sql}: {error}");
+    }
+    let sql = format!("SELECT LOAD_FILE('{file}') IS NULL AS gone");
+    assert_eq!(shop.query(&sql).cell().await, Value::Integer(1));
+}
+
+async fn origins(shop: &Shop, product_tells_all: bool) {
+    for sql in [
+        "SELECT ssn FROM users".to_owned(),
+        "SELECT u.ssn AS name FROM users AS u".to_owned(),
+        "SELECT ssn FROM names".to_owned(),
+        "SELECT ssn FROM secrets".to_owned(),
+        "SELECT TABLE_NAME FROM information_schema.TABLES".to_owned(),
+    ] {
+        let error = shop.query(&sql).fails().await;
+        assert_eq!(error.kind, Kind::SecondLock, "{sql}: {error}");
+        assert!(error.detail.contains("was not decided"), "{sql}: {error}");
+    }
+    // A relation that was decided, and a derived table that is called like it.
+    shop.query("SELECT users.ssn FROM (SELECT id, NULL AS ssn FROM users) AS users")
+        .run()
+        .await
+        .unwrap();
+    shop.query("SELECT n.id, n.name FROM names AS n JOIN users AS u ON u.id = n.id")
+        .run()
+        .await
+        .unwrap();
+    let through = shop
+        .query("SELECT d.x FROM (SELECT ssn AS x FROM users) AS d")
+        .run()
+        .await;
+    assert_eq!(through.is_err(), product_tells_all, "{through:?}");
+}
+
+#[tokio::test]
+async fn columns_that_were_not_decided() {
+    origins(&Shop::new("origins").await, false).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+async fn columns_that_were_not_decided_on_mysql_9() {
+    let server: &Server = MySqlServer::shared().unwrap();
+    origins(&Shop::on(server, "origins", |config| config).await, true).await;
+}
+
+#[tokio::test]
+async fn the_servers_clock_ends_a_statement() {
+    let shop = Shop::with("clock", |config| config.connections(1, 1)).await;
+    let id = shop.query("SELECT CONNECTION_ID()").cell().await;
+    let start = Instant::now();
+    let error = shop.query("SELECT SLEEP(30)").within_ms(300).fails().await;
+    assert_eq!(error.kind, Kind::Timeout, "{error}");
+    assert!(error.detail.contains("1969"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(5));
+    assert_eq!(shop.busy(), "");
+    // The session is as good as before.
+    assert_eq!(shop.query("SELECT CONNECTION_ID()").cell().await, id);
+}
+
+#[tokio::test]
+async fn our_own_clock_ends_a_session() {
+    let shop = Shop::with("own", |config| config.connections(1, 1)).await;
+    let id = shop.query("SELECT CONNECTION_ID()").cell().await;
+    // The statement lifts the server's time-out.
+    let sql = "SET STATEMENT max_statement_time = 100 FOR SELECT SLEEP(30) AS s";
+    let query = shop.query(sql).within_ms(700);
+    let running = tokio::spawn(async move { query.run().await.map(|_| ()) });
+    tokio::time::sleep(Duration::from_millis(450)).await;
+    assert!(shop.busy().contains("SLEEP(30)"), "{}", shop.busy());
+    let error = running.await.unwrap().unwrap_err();
+    assert_eq!(error.kind, Kind::Timeout, "{error}");
+    assert!(error.detail.contains("our clock"), "{error}");
+    assert_eq!(shop.busy(), "");
+    assert_ne!(shop.query("SELECT CONNECTION_ID()").cell().await, id);
+}
+
+#[tokio::test]
+async fn a_caller_who_goes_away_ends_the_statement() {
+    let shop = Shop::with("gone", |config| config.connections(1, 1)).await;
+    let query = shop.query("SELECT SLEEP(30)").within_ms(60_000);
+    let running = query.run();
+    assert!(
+        tokio::time::timeout(Duration::from_millis(400), running)
+            .await
+            .is_err()
+    );
+    let start = Instant::now();
+    while shop.busy().contains("SLEEP") {
+        assert!(start.elapsed() < Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    shop.query("SELECT 1").run().await.unwrap();
+}
+
+#[tokio::test]
+async fn rows_that_nobody_wants_are_not_sent() {
+    let shop = Shop::with("overrun", |config| config.connections(1, 1)).await;
+    let sql = "SELECT seq + 0 AS n, REPEAT('x', 1000) AS x FROM seq_1_to_100000000";
+    let start = Instant::now();
+    for _ in 0..3 {
+        let mut rows = Rows {
+            stop_after: 10,
+            ..Rows::default()
+        };
+        shop.query(sql)
+            .within_ms(20_000)
+            .run_into(&mut rows)
+            .await
+            .unwrap();
+        assert_eq!(rows.rows.len(), 10);
+    }
+    assert!(start.elapsed() < Duration::from_secs(15));
+    shop.query("SELECT 1").run().await.unwrap();
+    assert_eq!(shop.busy(), "");
+    // Whoever has enough with the last row keeps the session.
+    let id = shop.query("SELECT CONNECTION_ID()").cell().await;
+    let mut rows = Rows {
+        stop_after: 2,
+        ..Rows::default()
+    };
+    shop.query("SELECT id FROM users")
+        .run_into(&mut rows)
+        .await
+        .unwrap();
+    assert_eq!(shop.query("SELECT CONNECTION_ID()").cell().await, id);
+}

@@ -1,0 +1,219 @@
+//! Each lock alone, against real servers: statements come as if the firewall had permitted them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+mod examine;
+mod locks;
+mod pool;
+mod schema;
+mod values;
+
+use std::{collections::BTreeSet, ops::ControlFlow};
+
+use palisade::{
+    guard::{BackendError, RowSink},
+    limits::Limits,
+    value::Value,
+};
+use palisade_testkit::servers::{MariaDbServer, Server};
+
+use crate::{MysqlBackend, MysqlConfig, execute::Task};
+
+const SHOP: &str = "
+    CREATE TABLE users (id int PRIMARY KEY, name varchar(20), ssn varchar(20));
+    CREATE VIEW names AS SELECT id, name, ssn FROM users;
+    INSERT INTO users VALUES (1, 'ann', '1-1'), (2, 'bob', '2-2');
+    CREATE TABLE loose (a int) ENGINE=MyISAM;
+    CREATE TABLE secrets (ssn varchar(20));
+    CREATE FUNCTION writes() RETURNS int DETERMINISTIC MODIFIES SQL DATA
+        BEGIN INSERT INTO users VALUES (3, 'eve', ''); RETURN 1; END//
+    CREATE FUNCTION twice(x int) RETURNS int DETERMINISTIC RETURN 2 * x//
+    CREATE PROCEDURE act() DELETE FROM users//
+";
+
+/// A database, and a backend over it as an account of its own that may read it.
+struct Shop {
+    server: &'static Server,
+    database: String,
+    /// One that the account may not read.
+    other: String,
+    backend: MysqlBackend,
+}
+
+impl Shop {
+    async fn new(label: &str) -> Self {
+        Self::with(label, |config| config).await
+    }
+
+    async fn with(label: &str, configure: impl FnOnce(MysqlConfig) -> MysqlConfig) -> Self {
+        Self::on(MariaDbServer::shared().unwrap(), label, configure).await
+    }
+
+    async fn on(
+        server: &'static Server,
+        label: &str,
+        configure: impl FnOnce(MysqlConfig) -> MysqlConfig,
+    ) -> Self {
+        let database = server.fresh_database(label).unwrap();
+        let other = server.fresh_database("hr").unwrap();
+        let (plain, routines) = SHOP.split_once("CREATE FUNCTION").unwrap();
+        let agent = format!("agent_{database}@'127.0.0.1'");
+        let script = format!(
+            "{plain} DELIMITER //\nCREATE FUNCTION{routines}\nDELIMITER ;
+             CREATE TABLE `{other}`.users (id int, ssn varchar(20)); INSERT INTO `{other}`.users VALUES (1, '9-9');
+             CREATE USER {agent}; GRANT SELECT, SHOW VIEW, EXECUTE ON `{database}`.* TO {agent};"
+        );
+        server.load(&database, &script).unwrap().clean().unwrap();
+        let url = server.url_as(&format!("agent_{database}"), &database);
+        let config = configure(MysqlConfig::from_url(&url).unwrap());
+        Self {
+            server,
+            backend: MysqlBackend::connect(config).await.unwrap(),
+            database,
+            other,
+        }
+    }
+
+    /// The same database as the superuser sees it.
+    async fn superuser(&self) -> Self {
+        let url = self.server.url(&self.database);
+        let config = MysqlConfig::from_url(&url).unwrap().accept_powerful();
+        Self {
+            server: self.server,
+            database: self.database.clone(),
+            other: self.other.clone(),
+            backend: MysqlBackend::connect(config).await.unwrap(),
+        }
+    }
+
+    /// What the superuser's client prints.
+    fn ask(&self, sql: &str) -> String {
+        self.server.query(&self.database, sql).unwrap()
+    }
+
+    fn query(&self, sql: &str) -> Query {
+        let database = &self.database;
+        Query {
+            backend: self.backend.clone(),
+            sql: sql.to_owned(),
+            params: Vec::new(),
+            reads: ["users.id", "users.name", "names.id", "names.name"]
+                .iter()
+                .map(|pair| pair.split_once('.').unwrap())
+                .map(|(table, column)| (table.to_owned(), column.to_owned()))
+                .collect(),
+            relations: ["users", "names"]
+                .map(|name| format!("{database}.{name}"))
+                .to_vec(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// Statements that the account's sessions are working on.
+    fn busy(&self) -> String {
+        self.ask(&format!(
+            "SELECT COALESCE(GROUP_CONCAT(info), '') FROM information_schema.PROCESSLIST
+             WHERE user = 'agent_{}' AND command <> 'Sleep'",
+            self.database
+        ))
+    }
+
+    /// The account's sessions.
+    fn sessions(&self) -> usize {
+        self.ask(&format!(
+            "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE user = 'agent_{}'",
+            self.database
+        ))
+        .parse()
+        .unwrap()
+    }
+}
+
+#[derive(Clone)]
+struct Query {
+    backend: MysqlBackend,
+    sql: String,
+    params: Vec<Value>,
+    reads: BTreeSet<(String, String)>,
+    relations: Vec<String>,
+    limits: Limits,
+}
+
+impl Query {
+    fn params(mut self, params: impl IntoIterator<Item = Value>) -> Self {
+        self.params = params.into_iter().collect();
+        self
+    }
+
+    fn within_ms(mut self, ms: u64) -> Self {
+        self.limits.statement_timeout_ms = ms;
+        self
+    }
+
+    async fn run(&self) -> Result<Rows, BackendError> {
+        let mut rows = Rows {
+            stop_after: usize::MAX,
+            ..Rows::default()
+        };
+        self.run_into(&mut rows).await?;
+        Ok(rows)
+    }
+
+    async fn run_into(&self, rows: &mut Rows) -> Result<(), BackendError> {
+        let task = Task {
+            sql: &self.sql,
+            params: &self.params,
+            reads: &self.reads,
+            relations: &self.relations,
+            limits: &self.limits,
+        };
+        self.backend.run(&task, rows).await
+    }
+
+    async fn fails(&self) -> BackendError {
+        self.run().await.expect_err(&self.sql)
+    }
+
+    /// The only cell of the only row.
+    async fn cell(&self) -> Value {
+        let rows = self
+            .run()
+            .await
+            .unwrap_or_else(|e| panic!("{}: {e}", self.sql));
+        assert_eq!(rows.rows.len(), 1, "{}", self.sql);
+        rows.rows[0][0].clone()
+    }
+}
+
+#[derive(Default, Debug)]
+struct Rows {
+    names: Vec<String>,
+    rows: Vec<Vec<Value>>,
+    stop_after: usize,
+}
+
+impl RowSink for Rows {
+    fn columns(&mut self, names: &[&str]) -> ControlFlow<()> {
+        self.names = names.iter().map(|n| (*n).to_owned()).collect();
+        if self.stop_after == 0 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+
+    fn row(&mut self, cells: Vec<Value>) -> ControlFlow<()> {
+        self.rows.push(cells);
+        if self.rows.len() >= self.stop_after {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
