@@ -409,3 +409,69 @@ fn with_password(url: &str, password: &Password) -> Option<String> {
         && after.get_password() == Some(password.reveal().as_bytes());
     same.then_some(whole)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use super::*;
+
+    fn endpoints(url: &str) -> Vec<String> {
+        PostgresTarget::parse(url, None).unwrap().endpoints
+    }
+
+    #[test]
+    fn every_place_the_driver_may_try_is_named() {
+        for (url, expected) in [
+            ("postgres://u@localhost/d", &["localhost:5432"][..]),
+            ("postgres://u@LocalHost:1/d", &["localhost:1"]),
+            ("postgres://u@[::1]:1/d", &["[::1]:1"]),
+            ("postgres://u@%2Frun%2Fpg:1/d", &["/run/pg:1"]),
+            (
+                "postgres://u@localhost:1,127.0.0.1:2/d",
+                &["localhost:1", "127.0.0.1:2"],
+            ),
+            (
+                "postgres://u@localhost:1/d?hostaddr=127.0.0.9",
+                &["localhost:1", "127.0.0.9:1"],
+            ),
+            (
+                "postgres://u@localhost/d?host=127.0.0.1&port=2",
+                &["localhost:5432", "127.0.0.1:2"],
+            ),
+            (
+                "postgres://u@a.example:1/d?sslmode=disable",
+                &["a.example:1"],
+            ),
+        ] {
+            assert_eq!(endpoints(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_password_changes_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p");
+        std::fs::write(&path, "a&user=root?@/:%=\u{e9}").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&path, mode).unwrap();
+        let password = Secret::File(path).read().unwrap();
+        for url in [
+            "postgres://u@localhost/d",
+            "postgres://u@localhost/d?",
+            "postgres://u@localhost/d?connect_timeout=1",
+            "postgres://u@localhost/d?connect_timeout=1&",
+        ] {
+            let whole = with_password(url, &password).unwrap();
+            let read = tokio_postgres::Config::from_str(&whole).unwrap();
+            assert_eq!(
+                read.get_password(),
+                Some(password.reveal().as_bytes()),
+                "{url}"
+            );
+            assert_eq!(read.get_user(), Some("u"), "{url}");
+        }
+        // A question mark where it is no separator: nothing is sent anywhere.
+        assert_eq!(with_password("postgres://u?x@localhost/d", &password), None);
+    }
+}

@@ -58,6 +58,31 @@ fn a_statement_is_masked_filtered_and_refused() {
 }
 
 #[test]
+fn a_socket_of_this_machine_is_a_host() {
+    let shop = Shop::new("socket");
+    let folder = shop.server.folder().display().to_string();
+    let url = format!(
+        "postgres://{}@{}:{}/{}",
+        shop.reader,
+        folder.replace('/', "%2F"),
+        shop.server.port(),
+        shop.database
+    );
+    let run = ["query", &url, "--format", "json", "SELECT 1 AS one"];
+    assert_eq!(
+        shop.desk.run(&run).expect_exit(0).json()["rows"],
+        json!([{"one": 1}])
+    );
+    shop.desk.write(
+        "c.toml",
+        format!("[grants]\nhosts = [\"{folder}:{}\"]\n", shop.server.port()),
+    );
+    let mut granted = run.to_vec();
+    granted.extend(["--config", "c.toml"]);
+    shop.desk.run(&granted).expect_exit(0);
+}
+
+#[test]
 fn decisions_need_only_the_catalog() {
     let shop = Shop::new("check");
     // A superuser starts nothing, but the catalog is the same to everybody.
