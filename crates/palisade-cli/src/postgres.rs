@@ -219,7 +219,7 @@ impl PostgresTarget {
             return Ok(());
         };
         Err(Failure::Configuration(format!(
-            "error: the account can do more than read, so that one lock of three is open:\n  - {}\n  \
+            "error: the account can do more than read, which its privileges should rule out:\n  - {}\n  \
              help: `palisade setup-sql {}` prints an account that can only read;\n        \
              `{key} = true` at the connection in the configuration starts with this one",
             told.join("\n  - "),
