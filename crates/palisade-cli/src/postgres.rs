@@ -276,6 +276,12 @@ impl PostgresTarget {
             let says = |word: &str| text.to_ascii_lowercase().contains(word);
             return if says("password") {
                 Some(NAME_IT.to_owned())
+            } else if says("does not support tls") {
+                Some(
+                    "turn `ssl` on in the server's configuration, or write `sslmode=disable` where the network \
+                     itself is trusted"
+                        .to_owned(),
+                )
             } else if says("tls") || says("certificate") {
                 Some(TLS_MODES.to_owned())
             } else {
