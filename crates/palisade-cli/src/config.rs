@@ -354,6 +354,12 @@ impl Reader<'_> {
                 if let Some(span) = named.into_iter().flatten().next() {
                     return Err(self.fault("a file has no password", Some(span), "leave it out"));
                 }
+                if acknowledge_superuser || acknowledge_write {
+                    return Err(at_url(
+                        "a file has no account to acknowledge anything of",
+                        "leave `acknowledge_superuser` and `acknowledge_write` out",
+                    ));
+                }
                 Database::Sqlite(self.folder.join(path))
             }
             Ok(Source::Postgres(text)) => {

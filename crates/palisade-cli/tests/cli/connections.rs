@@ -243,6 +243,10 @@ fn mistakes_in_connections_point_at_their_line() {
         &["c.toml:3:16", "a file has no password"],
     );
     check(
+        "[connections.a]\nurl = \"sqlite:demo.db\"\nacknowledge_write = true\n",
+        &["c.toml:2:7", "a file has no account"],
+    );
+    check(
         "[grants]\nhosts = [\"localhost\"]\n",
         &["c.toml:2:10", "no host with its port"],
     );
