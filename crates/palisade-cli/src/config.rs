@@ -68,7 +68,7 @@ struct Grants {
     /// Names in the environment.
     #[serde(default)]
     env: Vec<String>,
-    /// Password files, from the folder of the configuration file.
+    /// Files of passwords and keys, from the folder of the configuration file.
     #[serde(default)]
     files: Vec<PathBuf>,
 }
@@ -224,22 +224,31 @@ impl Grants {
                 ));
             }
         }
-        let (granted, key, name) = match target.secret() {
-            None => return None,
-            Some(Secret::Env(name)) => (self.env.contains(name), "env", name.clone()),
-            Some(Secret::File(path)) => (
-                self.files.contains(path),
-                "files",
-                path.display().to_string(),
-            ),
+        let env = match target.secret() {
+            Some(Secret::Env(name)) if !self.env.contains(name) => Some(name),
+            Some(Secret::Env(_) | Secret::File(_)) | None => None,
         };
-        (!granted).then(|| {
-            (
-                format!("the secret `{name}` is not granted"),
-                format!("`{key} = [\"{name}\"]` under `[grants]` grants it"),
-            )
-        })
+        if let Some(name) = env {
+            return Some(ungranted("env", name));
+        }
+        let password = match target.secret() {
+            Some(Secret::File(path)) => Some(path),
+            Some(Secret::Env(_)) | None => None,
+        };
+        password
+            .into_iter()
+            .chain(&target.tls().keys)
+            .find(|path| !self.files.contains(path))
+            .map(|path| ungranted("files", &path.display().to_string()))
     }
+}
+
+/// That a secret is not granted, and what grants it.
+fn ungranted(key: &str, name: &str) -> (String, String) {
+    (
+        format!("the secret `{name}` is not granted"),
+        format!("`{key} = [\"{name}\"]` under `[grants]` grants it"),
+    )
 }
 
 /// Reads one file.
@@ -345,11 +354,23 @@ impl Reader<'_> {
                 if let Some(span) = named.into_iter().flatten().next() {
                     return Err(self.fault("a file has no password", Some(span), "leave it out"));
                 }
+                if acknowledge_superuser || acknowledge_write {
+                    return Err(at_url(
+                        "a file has no account to acknowledge anything of",
+                        "leave `acknowledge_superuser` and `acknowledge_write` out",
+                    ));
+                }
                 Database::Sqlite(self.folder.join(path))
             }
             Ok(Source::Postgres(text)) => {
                 let target = PostgresTarget::parse(&text, secret)
                     .map_err(|problem| self.hidden(&problem.message, url.span(), &problem.help))?;
+                if let Some(path) = target.tls().relative() {
+                    return Err(at_url(
+                        &format!("`{}` means another file in another folder", path.display()),
+                        "in a configuration, write files of the URL from the root, `/…`",
+                    ));
+                }
                 if let Some((message, help)) = grants.refusal(&target) {
                     return Err(at_url(&message, &help));
                 }

@@ -9,11 +9,12 @@ use palisade::code::Code;
 pub(crate) enum Exit {
     /// 0: the statement is permitted, every line of a batch was answered, the policies load.
     Permitted,
-    /// 1: the statement is refused.
+    /// 1: the statement is refused; the doctor found something weak.
     Refused,
     /// 2: the command line, or a file it names, is not as the command needs it.
     Usage,
-    /// 3: the policies or the configuration do not load.
+    /// 3: the policies or the configuration do not load, or do not admit the database's account, its host or
+    /// the secret that it needs.
     Configuration,
     /// 4: the database cannot be opened or read.
     Unavailable,

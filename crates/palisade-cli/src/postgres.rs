@@ -1,16 +1,19 @@
 //! A PostgreSQL database: what its URL may say, the password it goes without, and the account that is let in.
 
-use std::{net::IpAddr, str::FromStr, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
 
 use palisade::catalog::Catalog;
 use palisade_postgres::{
     ConnectError, PostgresBackend, PostgresConfig, Weakness, WeaknessKind, examine,
 };
+use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
-use tokio_postgres::{
-    Client,
-    config::{Host, SslMode},
-};
+use tokio_postgres::{Client, config::Host};
 
 use crate::{
     exit::Failure,
@@ -31,6 +34,7 @@ pub(crate) struct PostgresTarget {
     user: String,
     database: String,
     endpoints: Vec<String>,
+    tls: TlsFiles,
     secret: Option<Secret>,
     acknowledged: Acknowledged,
 }
@@ -71,18 +75,17 @@ impl From<Problem> for Failure {
 const FORM: &str = "write `postgres://USER@HOST:PORT/DATABASE`";
 
 impl PostgresTarget {
-    /// Reads a URL as the driver will.
+    /// Reads a URL as the driver will. Files that it names are not opened yet.
     pub(crate) fn parse(url: &str, secret: Option<Secret>) -> Result<Self, Problem> {
-        if let Err(error) = PostgresConfig::from_url(url) {
-            let help = if url.contains("sslmode=") {
-                NO_TLS.to_owned()
-            } else {
-                format!("{FORM}; what has a meaning in URLs is written as `%` and two digits")
-            };
-            return Err(Problem::new(error.to_string(), help));
-        }
-        let server = tokio_postgres::Config::from_str(url)
-            .map_err(|_| Problem::new("the connection URL cannot be read", FORM))?;
+        let (plain, tls) = without_tls(url);
+        let server = tokio_postgres::Config::from_str(&plain).map_err(|error| {
+            let why = std::error::Error::source(&error)
+                .map_or_else(|| error.to_string(), ToString::to_string);
+            Problem::new(
+                format!("the connection URL cannot be read: {why}"),
+                format!("{FORM}; what has a meaning in URLs is written as `%` and two digits"),
+            )
+        })?;
         if server.get_password().is_some() {
             return Err(Problem::new(
                 "the connection URL holds a password, which every process on this machine could read",
@@ -96,12 +99,18 @@ impl PostgresTarget {
             return Err(Problem::new("the connection URL names no database", FORM));
         };
         let endpoints = endpoints(&server)?;
-        encryption(&server, &endpoints)?;
+        // With files, it is read when it is opened: whether they may be is not known here.
+        if tls.is_empty()
+            && let Err(error) = PostgresConfig::from_url(url)
+        {
+            return Err(Problem::new(error.to_string(), TLS_MODES));
+        }
         Ok(Self {
             url: url.to_owned(),
             user: user.to_owned(),
             database: database.to_owned(),
-            endpoints: endpoints.into_iter().map(|e| e.shown).collect(),
+            endpoints,
+            tls,
             secret,
             acknowledged: Acknowledged::default(),
         })
@@ -128,6 +137,11 @@ impl PostgresTarget {
     /// Every `host:port` that the driver may try.
     pub(crate) fn endpoints(&self) -> &[String] {
         &self.endpoints
+    }
+
+    /// Files that the URL names.
+    pub(crate) fn tls(&self) -> &TlsFiles {
+        &self.tls
     }
 
     /// Where the password is.
@@ -219,7 +233,7 @@ impl PostgresTarget {
             return Ok(());
         };
         Err(Failure::Configuration(format!(
-            "error: the account can do more than read, so that one lock of three is open:\n  - {}\n  \
+            "error: the account can do more than read, which its privileges should rule out:\n  - {}\n  \
              help: `palisade setup-sql {}` prints an account that can only read;\n        \
              `{key} = true` at the connection in the configuration starts with this one",
             told.join("\n  - "),
@@ -228,18 +242,19 @@ impl PostgresTarget {
     }
 
     fn unavailable(&self, error: &ConnectError) -> Failure {
+        const RUNS: &str = "look whether the server runs, and listens there";
         let help = match error {
-            ConnectError::Engine(error) => self.help(error),
-            ConnectError::Late(_) => {
-                Some("look whether the server runs, and listens there".to_owned())
+            ConnectError::Config(error) => {
+                return Failure::Configuration(format!("error: {error}\n  help: {TLS_MODES}"));
             }
+            ConnectError::Engine(error) => Some(self.help(error).unwrap_or(RUNS.to_owned())),
             ConnectError::Superuser(_) => Some(format!(
                 "`palisade setup-sql {}` prints an account that can only read",
                 self.url
             )),
-            ConnectError::Config(_) | ConnectError::Introspect(_) | ConnectError::Refused(_) => {
-                None
-            }
+            ConnectError::Introspect(_) | ConnectError::Refused(_) => None,
+            // A server that says nothing, or cannot be reached in whatever way.
+            _ => Some(RUNS.to_owned()),
         };
         let help = help.map_or_else(String::new, |help| format!("\n  help: {help}"));
         Failure::Unavailable(format!(
@@ -254,14 +269,24 @@ impl PostgresTarget {
         const NAME_IT: &str =
             "name where the password is: `--password-env NAME` or `--password-file FILE`";
         let Some(code) = error.code() else {
-            let is_password = error.to_string().contains("configuration")
-                && std::error::Error::source(error)
-                    .is_some_and(|source| source.to_string().contains("password"));
-            return Some(if is_password {
-                NAME_IT.to_owned()
+            let mut text = error.to_string();
+            if let Some(source) = std::error::Error::source(error) {
+                text.push_str(&format!(" {source}"));
+            }
+            let says = |word: &str| text.to_ascii_lowercase().contains(word);
+            return if says("password") {
+                Some(NAME_IT.to_owned())
+            } else if says("does not support tls") {
+                Some(
+                    "turn `ssl` on in the server's configuration, or write `sslmode=disable` where the network \
+                     itself is trusted"
+                        .to_owned(),
+                )
+            } else if says("tls") || says("certificate") {
+                Some(TLS_MODES.to_owned())
             } else {
-                "look whether the server runs, and listens there".to_owned()
-            });
+                None
+            };
         };
         match (code.code(), &self.secret) {
             ("28P01" | "28000", None) => Some(NAME_IT.to_owned()),
@@ -273,7 +298,7 @@ impl PostgresTarget {
                 Some("the server's pg_hba.conf says who may log in from where".to_owned())
             }
             ("3D000", _) => Some(format!("there is no database `{}` there", self.database)),
-            (_, _) => None,
+            (_, _) => Some("the server's log says more".to_owned()),
         }
     }
 }
@@ -308,16 +333,8 @@ fn excess(kind: WeaknessKind) -> Excess {
     }
 }
 
-/// Somewhere that the driver may connect to.
-struct Endpoint {
-    /// `host:port`.
-    shown: String,
-    /// Whether it is on this machine.
-    local: bool,
-}
-
-/// Where the driver may connect to: hosts, and addresses given beside them.
-fn endpoints(server: &tokio_postgres::Config) -> Result<Vec<Endpoint>, Problem> {
+/// Where the driver may connect to, as `host:port`: hosts, and addresses given beside them.
+fn endpoints(server: &tokio_postgres::Config) -> Result<Vec<String>, Problem> {
     let ports = server.get_ports();
     let port = |index: usize| match ports {
         [] => PORT,
@@ -329,21 +346,15 @@ fn endpoints(server: &tokio_postgres::Config) -> Result<Vec<Endpoint>, Problem> 
         let port = port(index);
         found.push(match host {
             Host::Tcp(name) => match name.parse::<IpAddr>() {
-                Ok(address) => numeric(address, port),
-                Err(_) => Endpoint {
-                    local: name.eq_ignore_ascii_case("localhost"),
-                    shown: format!("{}:{port}", name.to_ascii_lowercase()),
-                },
+                Ok(address) => SocketAddr::new(address, port).to_string(),
+                Err(_) => format!("{}:{port}", name.to_ascii_lowercase()),
             },
             #[cfg(unix)]
-            Host::Unix(folder) => Endpoint {
-                shown: format!("{}:{port}", folder.display()),
-                local: true,
-            },
+            Host::Unix(folder) => format!("{}:{port}", folder.display()),
         });
     }
     for (index, address) in server.get_hostaddrs().iter().enumerate() {
-        found.push(numeric(*address, port(index)));
+        found.push(SocketAddr::new(*address, port(index)).to_string());
     }
     if found.is_empty() {
         return Err(Problem::new("the connection URL names no host", FORM));
@@ -351,35 +362,56 @@ fn endpoints(server: &tokio_postgres::Config) -> Result<Vec<Endpoint>, Problem> 
     Ok(found)
 }
 
-fn numeric(address: IpAddr, port: u16) -> Endpoint {
-    Endpoint {
-        shown: std::net::SocketAddr::new(address, port).to_string(),
-        local: address.is_loopback(),
+/// What a URL can say of encryption.
+const TLS_MODES: &str = "without `sslmode`, connections that leave this machine are encrypted and the server's name is \
+     verified; `sslrootcert=FILE` names the authority, `sslcert` and `sslkey` our own certificate; weaker are \
+     `sslmode=verify-ca`, `sslmode=require` and `sslmode=disable`";
+
+/// The files that a URL names for TLS.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TlsFiles {
+    /// Certificates, which are nobody's secret.
+    certificates: Vec<PathBuf>,
+    /// The key of our own.
+    pub(crate) keys: Vec<PathBuf>,
+}
+
+impl TlsFiles {
+    fn is_empty(&self) -> bool {
+        self.certificates.is_empty() && self.keys.is_empty()
+    }
+
+    /// One that means another file in another folder.
+    pub(crate) fn relative(&self) -> Option<&Path> {
+        self.certificates
+            .iter()
+            .chain(&self.keys)
+            .map(PathBuf::as_path)
+            .find(|path| !path.is_absolute() && *path != Path::new("system"))
     }
 }
 
-/// What is said where TLS is asked for.
-const NO_TLS: &str = "this version does not encrypt connections to PostgreSQL: reach the server over this \
-     machine (a tunnel such as `ssh -L`), or write `sslmode=disable` where the network itself is trusted";
-
-/// Refuses what would go over a network in the clear without anybody having said so.
-fn encryption(server: &tokio_postgres::Config, endpoints: &[Endpoint]) -> Result<(), Problem> {
-    let remote = endpoints.iter().find(|endpoint| !endpoint.local);
-    match (server.get_ssl_mode(), remote) {
-        (SslMode::Disable, _) | (SslMode::Prefer, None) => Ok(()),
-        (SslMode::Prefer, Some(endpoint)) => Err(Problem::new(
-            format!(
-                "the connection to `{}` would not be encrypted",
-                endpoint.shown
-            ),
-            NO_TLS,
-        )),
-        // Foreign and open-ended: `require`, and whatever is stricter.
-        (_, _) => Err(Problem::new(
-            "the connection URL asks for an encrypted connection",
-            NO_TLS,
-        )),
+/// `url` without what it says of TLS, which the driver alone does not know, and the files named in that.
+fn without_tls(url: &str) -> (String, TlsFiles) {
+    let mut files = TlsFiles::default();
+    let Some((base, query)) = url.split_once('?') else {
+        return (url.to_owned(), files);
+    };
+    let mut rest = Vec::new();
+    for pair in query.split('&') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        match decoded(name).as_str() {
+            "sslmode" => {}
+            "sslrootcert" | "sslcert" => files.certificates.push(decoded(value).into()),
+            "sslkey" => files.keys.push(decoded(value).into()),
+            _ => rest.push(pair),
+        }
     }
+    if rest.is_empty() {
+        return (base.to_owned(), files);
+    }
+    (format!("{base}?{}", rest.join("&")), files)
 }
 
 /// `url` with the password as an option, if the driver then reads the same server, account and database.
@@ -398,8 +430,8 @@ fn with_password(url: &str, password: &Password) -> Option<String> {
         }
     }
     let (before, after) = (
-        tokio_postgres::Config::from_str(url).ok()?,
-        tokio_postgres::Config::from_str(&whole).ok()?,
+        tokio_postgres::Config::from_str(&without_tls(url).0).ok()?,
+        tokio_postgres::Config::from_str(&without_tls(&whole).0).ok()?,
     );
     let same = before.get_hosts() == after.get_hosts()
         && before.get_hostaddrs() == after.get_hostaddrs()
@@ -408,4 +440,71 @@ fn with_password(url: &str, password: &Password) -> Option<String> {
         && before.get_dbname() == after.get_dbname()
         && after.get_password() == Some(password.reveal().as_bytes());
     same.then_some(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use super::*;
+
+    fn endpoints(url: &str) -> Vec<String> {
+        PostgresTarget::parse(url, None).unwrap().endpoints
+    }
+
+    #[test]
+    fn every_place_the_driver_may_try_is_named() {
+        for (url, expected) in [
+            ("postgres://u@localhost/d", &["localhost:5432"][..]),
+            ("postgres://u@LocalHost:1/d", &["localhost:1"]),
+            ("postgres://u@[::1]:1/d", &["[::1]:1"]),
+            ("postgres://u@%2Frun%2Fpg:1/d", &["/run/pg:1"]),
+            (
+                "postgres://u@localhost:1,127.0.0.1:2/d",
+                &["localhost:1", "127.0.0.1:2"],
+            ),
+            (
+                "postgres://u@localhost:1/d?hostaddr=127.0.0.9",
+                &["localhost:1", "127.0.0.9:1"],
+            ),
+            (
+                "postgres://u@localhost/d?host=127.0.0.1&port=2",
+                &["localhost:5432", "127.0.0.1:2"],
+            ),
+            (
+                "postgres://u@a.example:1/d?sslmode=verify-ca&sslkey=k",
+                &["a.example:1"],
+            ),
+        ] {
+            assert_eq!(endpoints(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_password_changes_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p");
+        std::fs::write(&path, "a&user=root?@/:%=\u{e9}").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&path, mode).unwrap();
+        let password = Secret::File(path).read().unwrap();
+        for url in [
+            "postgres://u@localhost/d",
+            "postgres://u@localhost/d?",
+            "postgres://u@localhost/d?connect_timeout=1",
+            "postgres://u@localhost/d?connect_timeout=1&",
+            "postgres://u@a.example/d?sslmode=verify-full&sslrootcert=system",
+        ] {
+            let whole = with_password(url, &password).unwrap();
+            let read = tokio_postgres::Config::from_str(&without_tls(&whole).0).unwrap();
+            assert_eq!(
+                read.get_password(),
+                Some(password.reveal().as_bytes()),
+                "{url}"
+            );
+            assert_eq!(read.get_user(), Some("u"), "{url}");
+        }
+        // A question mark where it is no separator: nothing is sent anywhere.
+        assert_eq!(with_password("postgres://u?x@localhost/d", &password), None);
+    }
 }

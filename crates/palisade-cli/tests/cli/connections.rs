@@ -206,10 +206,20 @@ fn mistakes_in_connections_point_at_their_line() {
         ),
         &["c.toml:5:7", "`127.0.0.2:5432` is not granted"],
     );
-    check(
-        &format!("{granted}[connections.a]\nurl = \"postgres://u@db.invalid/d\"\n"),
-        &["c.toml:5:7", "would not be encrypted"],
-    );
+    for (url, told) in [
+        ("postgres://u@db.invalid/d?sslmode=prefer", "`sslmode`"),
+        (
+            "postgres://u@db.invalid/d?sslrootcert=ca.crt",
+            "in another folder",
+        ),
+        (
+            "postgres://u@db.invalid/d?sslkey=%2Fk%2Fey",
+            "the secret `/k/ey` is not granted",
+        ),
+    ] {
+        let text = format!("{granted}[connections.a]\nurl = \"{url}\"\n");
+        check(&text, &["c.toml:5:7", told]);
+    }
     check(
         &format!(
             "{granted}[connections.a]\nurl = \"postgres://u@127.0.0.1/d\"\npassword_env = \"OTHER\"\n"
@@ -231,6 +241,10 @@ fn mistakes_in_connections_point_at_their_line() {
     check(
         "[connections.a]\nurl = \"sqlite:demo.db\"\npassword_env = \"SALES\"\n",
         &["c.toml:3:16", "a file has no password"],
+    );
+    check(
+        "[connections.a]\nurl = \"sqlite:demo.db\"\nacknowledge_write = true\n",
+        &["c.toml:2:7", "a file has no account"],
     );
     check(
         "[grants]\nhosts = [\"localhost\"]\n",

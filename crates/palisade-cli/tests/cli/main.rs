@@ -18,6 +18,7 @@ mod postgres;
 mod readme;
 mod serve;
 mod shop;
+mod tls;
 
 use std::{fs, io::Write as _, process::Stdio};
 
