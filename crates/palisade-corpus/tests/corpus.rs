@@ -34,10 +34,6 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "a fault of the printer that is not known; those that are known are repaired",
     ),
     (
-        Code::ObligationInapplicable,
-        "filters without SQL form are refused when policies load",
-    ),
-    (
         Code::RequestInvalid,
         "raised by tools for their arguments, before there is a statement",
     ),
