@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use palisade::{code::Code, limits::Limits, scan::Action, session::Principal, value::Params};
+use palisade::{
+    code::Code, dialect::Dialect, limits::Limits, scan::Action, session::Principal, value::Params,
+};
 
 /// What a case is about: the folder it stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,8 +57,10 @@ pub struct Case {
     pub why: String,
     /// Ids of the technique it tries, from the table of threats.
     pub ids: Vec<String>,
-    /// The catalog it runs on.
+    /// The catalog it runs on: `desk`, or with its dialect `desk.postgres`.
     pub catalog: String,
+    /// The dialect of the catalog and the statement.
+    pub dialect: Dialect,
     /// The policies it is decided by.
     pub policies: String,
     /// Who asks.

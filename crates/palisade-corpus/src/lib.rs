@@ -1,6 +1,7 @@
 //! The case format of Palisade's corpus: load, run, report.
 //!
-//! A corpus is a folder with `catalogs/*.sql` (tables and rows), `policies/*/` (policy folders) and
+//! A corpus is a folder with `catalogs/*.sql` (tables and rows; `desk.postgres.sql` and `desk.mysql.sql` are
+//! of those dialects, and cases about them are decided and not run), `policies/*/` (policy folders) and
 //! the cases of five [`Suite`]s, `accept/*.toml` and so on. One set of cases serves the tests, the
 //! benchmarks, the fuzz targets and the command line.
 //!

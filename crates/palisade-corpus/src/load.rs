@@ -9,6 +9,7 @@ use std::{
 
 use palisade::{
     code::Code,
+    dialect::Dialect,
     limits::Limits,
     policy::{PolicyFile, PolicySources},
     scan::Action,
@@ -22,7 +23,8 @@ use crate::case::{Case, Expectation, Suite, Verdict};
 /// Cases with the catalogs and policies they are about.
 #[derive(Debug, Clone)]
 pub struct Corpus {
-    /// The texts of `catalogs/*.sql`, by name.
+    /// The texts of `catalogs/*.sql`, by name; that of a dialect other than SQLite ends in it
+    /// (`desk.postgres`).
     pub catalogs: BTreeMap<String, String>,
     /// The policy folders, by name.
     pub policies: BTreeMap<String, PolicySources>,
@@ -74,6 +76,10 @@ impl Corpus {
             cases: Vec::new(),
         };
         for path in entries(&folder.join("catalogs"), "sql")? {
+            dialect(&stem(&path)).map_err(|message| CorpusError::Format {
+                path: path.display().to_string(),
+                message,
+            })?;
             corpus.catalogs.insert(stem(&path), read(&path)?);
         }
         for path in entries(&folder.join("policies"), "")? {
@@ -237,6 +243,16 @@ enum OnFinding {
     Block,
 }
 
+/// The dialect of a catalog, by its name.
+fn dialect(catalog: &str) -> Result<Dialect, String> {
+    match catalog.rsplit_once('.') {
+        None => Ok(Dialect::Sqlite),
+        Some((_, name)) => {
+            Dialect::from_name(name).ok_or_else(|| format!("there is no dialect `{name}`"))
+        }
+    }
+}
+
 fn case(suite: Suite, path: &Path, topic: &Topic, written: &Written) -> Result<Case, String> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if written.name.is_empty() || !written.name.chars().all(plain) {
@@ -245,6 +261,7 @@ fn case(suite: Suite, path: &Path, topic: &Topic, written: &Written) -> Result<C
     if written.why.trim().is_empty() {
         return Err("`why` is empty".to_owned());
     }
+    let dialect = dialect(&topic.catalog)?;
     let principal = written.r#as.as_ref().unwrap_or(&topic.r#as);
     Ok(Case {
         suite,
@@ -253,6 +270,7 @@ fn case(suite: Suite, path: &Path, topic: &Topic, written: &Written) -> Result<C
         why: written.why.clone(),
         ids: written.ids.clone(),
         catalog: topic.catalog.clone(),
+        dialect,
         policies: topic.policies.clone(),
         principal: Principal::parse(principal).map_err(|error| error.to_string())?,
         sql: written.sql.clone(),
@@ -268,11 +286,11 @@ fn case(suite: Suite, path: &Path, topic: &Topic, written: &Written) -> Result<C
             Some(OnFinding::Block) => Action::Block,
         },
         bench: written.bench,
-        expect: expectation(topic, written)?,
+        expect: expectation(topic, written, dialect)?,
     })
 }
 
-fn expectation(topic: &Topic, written: &Written) -> Result<Expectation, String> {
+fn expectation(topic: &Topic, written: &Written, dialect: Dialect) -> Result<Expectation, String> {
     let verdict = match (written.decision, &written.code) {
         (WrittenDecision::Allow, None) => Verdict::Allow,
         (WrittenDecision::Allow, Some(_)) => return Err("an allowed case has no `code`".to_owned()),
@@ -289,6 +307,11 @@ fn expectation(topic: &Topic, written: &Written) -> Result<Expectation, String> 
         || written.preserve;
     if verdict != Verdict::Allow && of_an_answer {
         return Err("a refused case has no columns, rows or findings".to_owned());
+    }
+    if dialect != Dialect::Sqlite && of_an_answer {
+        return Err(format!(
+            "nothing runs cases of {dialect}: what an answer holds would not be compared"
+        ));
     }
     if verdict == Verdict::Allow && written.message.is_some() {
         return Err("an allowed case has no `message`".to_owned());
@@ -430,6 +453,27 @@ mod tests {
             ]]
         );
         assert_eq!(cases[0].id(), "accept/x: n");
+    }
+
+    #[test]
+    fn a_catalogs_name_says_its_dialect() {
+        assert_eq!(dialect("c"), Ok(Dialect::Sqlite));
+        assert_eq!(dialect("c.postgres"), Ok(Dialect::Postgres));
+        assert!(dialect("c.oracle").is_err());
+        let cases = parse(&format!("{HEAD}decision = 'allow'")).unwrap();
+        assert_eq!(cases[0].dialect, Dialect::Sqlite);
+        let corpus = Corpus {
+            catalogs: BTreeMap::from([("c.mysql".to_owned(), String::new())]),
+            policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
+            cases: Vec::new(),
+        };
+        let text = format!(
+            "catalog = 'c.mysql'\npolicies = 'p'\nas = 'Agent::\"a\"'\n[[case]]\n{HEAD}decision = 'allow'"
+        );
+        let read = |text: &str| corpus.parse(Suite::Accept, Path::new("accept/x.toml"), text);
+        assert_eq!(read(&text).unwrap()[0].dialect, Dialect::Mysql);
+        let message = read(&(text + "\nrows = [[1]]")).unwrap_err().to_string();
+        assert!(message.contains("would not be compared"), "{message}");
     }
 
     #[test]

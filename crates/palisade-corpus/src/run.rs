@@ -10,7 +10,9 @@ use std::{
 
 use palisade::{
     audit::NoAudit,
+    catalog::ddl,
     code::Code,
+    dialect::Dialect,
     error::Error,
     firewall::{Decision, Firewall},
     guard::{Guard, Outcome, RowSink},
@@ -40,8 +42,13 @@ pub struct Runner {
 
 struct Stand {
     firewall: Arc<Firewall>,
-    backend: SqliteBackend,
+    /// None for a dialect whose statements are decided about and not run.
+    backend: Option<SqliteBackend>,
 }
+
+/// The database of a MySQL catalog, which is its one schema, so that policies name its relations as they do
+/// SQLite's.
+const MYSQL_DATABASE: &str = "main";
 
 /// Why a corpus cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +63,14 @@ pub enum RunError {
         catalog: String,
         /// Why.
         source: CreateError,
+    },
+    /// A catalog's text is not understood.
+    #[error("catalog `{catalog}`: {source}")]
+    Ddl {
+        /// Which.
+        catalog: String,
+        /// Why.
+        source: ddl::DdlError,
     },
     /// A catalog's database does not open.
     #[error("catalog `{catalog}`: {source}")]
@@ -114,7 +129,7 @@ impl Runner {
             let key = (case.catalog.clone(), case.policies.clone());
             if let Entry::Vacant(vacant) = stands.entry(key) {
                 let (catalog, policies) = vacant.key();
-                let stand = stand(corpus, catalog, policies, folder.path())?;
+                let stand = stand(corpus, case.dialect, catalog, policies, folder.path())?;
                 vacant.insert(stand);
             }
         }
@@ -137,7 +152,7 @@ impl Runner {
         }
     }
 
-    /// Runs `case` through the gate on its database and compares everything.
+    /// Runs `case`, of SQLite, through the gate on its database and compares everything.
     #[must_use]
     pub fn run_sqlite(&self, case: &Case) -> Vec<Difference> {
         let answer = match self.answer(case) {
@@ -179,12 +194,15 @@ impl Runner {
     /// What the gate gives for `case`.
     ///
     /// # Errors
-    /// A text if the case cannot be run at all.
+    /// A text if the case cannot be run at all, as those of other dialects than SQLite.
     pub fn answer(&self, case: &Case) -> Result<Answer, String> {
         let stand = self.stand(case).map_err(|error| error.to_string())?;
+        let Some(backend) = &stand.backend else {
+            return Err(format!("nothing runs cases of {}", case.dialect));
+        };
         let guard = Guard::new(
             Arc::clone(&stand.firewall),
-            stand.backend.clone(),
+            backend.clone(),
             Arc::new(StillHost),
             Arc::new(NoAudit),
         )
@@ -247,6 +265,7 @@ impl Runner {
 
 fn stand(
     corpus: &Corpus,
+    dialect: Dialect,
     catalog: &str,
     policies: &str,
     folder: &std::path::Path,
@@ -257,16 +276,35 @@ fn stand(
     };
     let script = corpus.catalogs.get(catalog).ok_or_else(missing)?;
     let sources = corpus.policies.get(policies).ok_or_else(missing)?;
-    let path = folder.join(database(catalog, policies));
-    create_database(&path, script).map_err(|source| RunError::Create {
+    let not_understood = |source| RunError::Ddl {
         catalog: catalog.to_owned(),
         source,
-    })?;
-    let backend = SqliteBackend::open_file(&path, catalog).map_err(|source| RunError::Open {
-        catalog: catalog.to_owned(),
-        source,
-    })?;
-    let firewall = Firewall::builder(backend.catalog().clone(), sources.clone())
+    };
+    let (facts, backend) = match dialect {
+        Dialect::Postgres => {
+            let name = catalog.split('.').next().unwrap_or(catalog);
+            let facts = ddl::postgres(script, name).map_err(not_understood)?;
+            (facts, None)
+        }
+        Dialect::Mysql => {
+            let facts = ddl::mysql(script, MYSQL_DATABASE).map_err(not_understood)?;
+            (facts, None)
+        }
+        Dialect::Sqlite => {
+            let path = folder.join(database(catalog, policies));
+            create_database(&path, script).map_err(|source| RunError::Create {
+                catalog: catalog.to_owned(),
+                source,
+            })?;
+            let backend =
+                SqliteBackend::open_file(&path, catalog).map_err(|source| RunError::Open {
+                    catalog: catalog.to_owned(),
+                    source,
+                })?;
+            (backend.catalog().clone(), Some(backend))
+        }
+    };
+    let firewall = Firewall::builder(facts, sources.clone())
         .build()
         .map_err(|source| RunError::Policies {
             policies: policies.to_owned(),

@@ -4,6 +4,7 @@
 //! [`Dialect::fold`]. Nothing here decides.
 
 mod builder;
+pub mod ddl;
 pub mod functions;
 mod snapshot;
 mod system;

@@ -8,7 +8,7 @@
 mod registry;
 mod safety;
 
-pub use registry::{Registry, extension, registry};
+pub use registry::{Registry, extension, extension_functions, registry};
 pub use safety::Safety;
 
 /// Where a function may stand; overloads of one name may differ.

@@ -195,6 +195,19 @@ pub fn extension(dialect: Dialect, extension: &str, name: &str) -> Option<&'stat
         .get(&(extension.to_owned(), name.to_owned()))
 }
 
+/// Every function of `extension` that is known, in order of their names.
+pub fn extension_functions(
+    dialect: Dialect,
+    extension: &str,
+) -> impl Iterator<Item = &'static FunctionDef> {
+    let extension = extension.to_owned();
+    registry(dialect)
+        .extensions
+        .iter()
+        .filter(move |((of, _), _)| *of == extension)
+        .map(|(_, def)| def)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,318 @@
+//! Catalogs from text beside catalogs from a server that has read the same text.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+use std::{collections::BTreeSet, path::PathBuf, process::Command};
+
+use palisade::catalog::{Catalog, Relation, RelationKind, TypeKind, ddl};
+use palisade_testkit::servers::PostgresServer;
+
+const SCRIPT: &str = r#"
+CREATE SCHEMA app; CREATE SCHEMA "Odd Schema";
+CREATE EXTENSION citext; CREATE EXTENSION pg_trgm SCHEMA app; CREATE EXTENSION fuzzystrmatch;
+CREATE TYPE app.mood AS ENUM ('sad', 'ok');
+CREATE DOMAIN app.email AS varchar(90) CHECK (value ~ '@');
+CREATE DOMAIN app.work_email AS app.email NOT NULL CONSTRAINT a CHECK (length(value) > 3);
+CREATE DOMAIN app.moods AS app.mood;
+CREATE DOMAIN app.many AS int[];
+CREATE TYPE app.pair AS (a numeric(10,2), b app.mood);
+CREATE TYPE app.span AS RANGE (subtype = float8);
+CREATE TYPE app.floatrange AS RANGE (subtype = float8, multirange_type_name = app.floats);
+CREATE TYPE app.declared;
+CREATE COLLATION app.blind (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+CREATE COLLATION app.plain (provider = icu, locale = 'und');
+CREATE TABLE app.users (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, email text NOT NULL, gone int, note varchar(20) DEFAULT NULL);
+ALTER TABLE app.users DROP COLUMN gone;
+CREATE TABLE "Odd Schema"."T ""1" ("Weird.Col" int, a int, b int, UNIQUE (b, a));
+CREATE TABLE app.orders (b int, a int, user_id int REFERENCES app.users ON DELETE CASCADE, x int, y int,
+    PRIMARY KEY (a, b), CONSTRAINT zz FOREIGN KEY (x, y) REFERENCES "Odd Schema"."T ""1" (b, a) DEFERRABLE);
+CREATE TABLE app.events (at date NOT NULL, what text, who int REFERENCES app.users, PRIMARY KEY (at)) PARTITION BY RANGE (at);
+CREATE TABLE app.events_2026 PARTITION OF app.events FOR VALUES FROM ('2026-01-01') TO ('2027-01-01') PARTITION BY LIST (at);
+CREATE TABLE app.events_day PARTITION OF app.events_2026 (what NOT NULL) FOR VALUES IN ('2026-02-02');
+CREATE TABLE app.events_2027 (at date NOT NULL, what text, who int);
+ALTER TABLE app.events ATTACH PARTITION app.events_2027 FOR VALUES FROM ('2027-01-01') TO ('2028-01-01');
+CREATE TABLE app.vip (rank smallint, note varchar(20) NOT NULL) INHERITS (app.users);
+ALTER TABLE app.users ADD COLUMN added timestamptz DEFAULT now() NOT NULL, ALTER COLUMN note TYPE text;
+CREATE TABLE app.t (i int8, n numeric(10,2), s text, c char(3), b boolean, m app.mood, e app.email, w app.work_email,
+    d app.moods, a int[], ma app.many, u uuid, ts timestamp(3), tz timestamptz(3), iv interval day to second(3), j jsonb,
+    p app.pair, sp app.span, ci public.citext, mo money, bt bytea, q "char", nm name, ip inet, tt timetz, xs xid, bits bit varying(4),
+    one bit, f float(10), g float, h decimal(4), k serial, bp bpchar, ar text[][3], hs app.users, hsa app.mood[],
+    plain text COLLATE "C", blind text COLLATE app.blind, same text COLLATE app.plain,
+    made text GENERATED ALWAYS AS (lower(s)) STORED);
+CREATE TABLE app.liked (LIKE app.t INCLUDING GENERATED, extra int UNIQUE);
+CREATE TABLE app.of_pair OF app.pair (a NOT NULL);
+CREATE TABLE app.copied AS SELECT id, email AS e, count(*) AS n FROM app.users GROUP BY id, email;
+CREATE UNLOGGED TABLE app.bare ();
+CREATE VIEW app.named AS SELECT u.id, u.email AS label, u.note::varchar(3) AS short FROM app.users u JOIN app.orders o ON o.user_id = u.id
+    WHERE u.note ~ E'\\d' AND now() > '2020-02-01'::date;
+CREATE VIEW app.starred AS SELECT u.*, s.n FROM app.users u, (SELECT count(*) AS n FROM app.orders) s;
+CREATE VIEW app.checked AS SELECT id FROM app.users WITH CASCADED CHECK OPTION;
+CREATE VIEW app.renamed (one, two) AS SELECT id, email FROM app.users;
+CREATE MATERIALIZED VIEW app.counted AS SELECT count(*) AS n FROM app.users WITH NO DATA;
+CREATE RECURSIVE VIEW app.numbers (n) AS VALUES (1) UNION ALL SELECT n + 1 FROM numbers WHERE n < 3;
+CREATE FOREIGN DATA WRAPPER nothing; CREATE SERVER s FOREIGN DATA WRAPPER nothing;
+CREATE FOREIGN TABLE app.far (a int OPTIONS (x 'y')) SERVER s;
+CREATE SEQUENCE app.seq; CREATE INDEX ON app.users (email);
+CREATE TEMP TABLE passing (a int);
+CREATE FUNCTION app.f(a int, b int DEFAULT 1) RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION app.f(a int, b int, c int, d int) RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION app.any_of(VARIADIC a int[]) RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION app.listed() RETURNS TABLE (a int, b text) LANGUAGE sql AS $$SELECT 1, 'x'$$;
+CREATE FUNCTION app.listed(x int) RETURNS TABLE (c int) LANGUAGE sql AS $$SELECT 1$$;
+CREATE FUNCTION app.outs(x int, OUT a int, INOUT b int, OUT int) LANGUAGE sql AS 'SELECT 1, 2, 3';
+CREATE FUNCTION app.one_out(double precision, OUT a int) LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION app.rows() RETURNS SETOF app.users LANGUAGE sql AS 'SELECT * FROM app.users';
+CREATE FUNCTION app.row() RETURNS app.pair LANGUAGE sql AS $$SELECT 1.0, 'ok'::app.mood$$;
+CREATE FUNCTION app.plain_set() RETURNS SETOF int LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION app.anything() RETURNS SETOF record LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION app.atomic(a timestamp with time zone = now()) RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; SELECT 2; END;
+CREATE PROCEDURE app.act(x int, OUT y int) LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION app.fires() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE AGGREGATE app.total(int) (sfunc = int4pl, stype = int);
+CREATE AGGREGATE app.counting(*) (sfunc = int8inc, stype = int8, initcond = '0');
+CREATE AGGREGATE app.old (basetype = int, sfunc = int4pl, stype = int);
+CREATE FUNCTION app.keep(int, int) RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION app.done(int, float8) RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE AGGREGATE app.nth(float8 ORDER BY int) (sfunc = app.keep, stype = int, finalfunc = app.done);
+CREATE FUNCTION app.same(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+CREATE OPERATOR app.=== (leftarg = text, rightarg = text, function = app.same);
+CREATE OPERATOR app.!!! (rightarg = int, function = pg_catalog.int4up);
+CREATE FUNCTION public.levenshtein(uuid, uuid) RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION "Odd"() RETURNS int LANGUAGE sql AS 'SELECT 1';
+"#;
+
+/// Every difference between what a server says and what a text says, one line each. What is left out is what a text
+/// cannot say, each with its reason where it stands.
+fn differences(server: &Catalog, text: &Catalog) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut compare = |what: String, server: String, text: String| {
+        if server != text {
+            found.push(format!("{what}: `{server}`, by text `{text}`"));
+        }
+    };
+    let uids = |catalog: &Catalog| -> BTreeSet<String> {
+        catalog.relations().iter().map(|r| r.uid.clone()).collect()
+    };
+    let (theirs, ours) = (uids(server), uids(text));
+    compare(
+        "relations".to_owned(),
+        format!("{:?}", theirs.difference(&ours).collect::<Vec<_>>()),
+        format!("{:?}", ours.difference(&theirs).collect::<Vec<_>>()),
+    );
+    for one in server.relations() {
+        let Some(other) = text.find(&one.schema, &one.name) else {
+            continue;
+        };
+        let parents = |catalog: &Catalog, relation: &Relation| {
+            let uid = |id| catalog.relation(id).unwrap().uid.clone();
+            format!(
+                "{:?}",
+                relation
+                    .parents
+                    .iter()
+                    .map(|id| uid(*id))
+                    .collect::<Vec<_>>()
+            )
+        };
+        let facts = |catalog: &Catalog, r: &Relation| {
+            format!(
+                "{:?} key {:?} parents {} foreign {:?} has definition {}",
+                r.kind,
+                r.primary_key,
+                parents(catalog, r),
+                r.foreign_keys,
+                r.definition.is_some()
+            )
+        };
+        compare(one.uid.clone(), facts(server, one), facts(text, other));
+        let is_view = one.kind != RelationKind::Table;
+        let columns = |r: &Relation| -> Vec<String> {
+            r.columns
+                .iter()
+                .zip(&other.columns)
+                .map(|(c, by_text)| {
+                    // Of what a view or `CREATE TABLE AS` computes, the text does not say the type.
+                    let typed = (!by_text.type_name.is_empty()).then_some((&c.type_name, c.class));
+                    // An expression is printed anew by the server.
+                    let generated = c.generated.is_some();
+                    // A computed column's collation is its type's.
+                    let collation = (!is_view).then_some(&c.collation);
+                    format!(
+                        "{} {typed:?} {} {collation:?} {generated}",
+                        c.name, c.nullable
+                    )
+                })
+                .chain([format!("{} columns", r.columns.len())])
+                .collect()
+        };
+        let (theirs, ours) = (columns(one), columns(other));
+        for (their, our) in theirs.into_iter().zip(ours) {
+            compare(format!("{} column", one.uid), their, our);
+        }
+    }
+    let types = |catalog: &Catalog| -> BTreeSet<String> {
+        catalog
+            .types()
+            .iter()
+            .map(|t| {
+                let kind = match &t.kind {
+                    TypeKind::Domain { base, check } => format!("{base} {}", check.is_some()),
+                    other => format!("{other:?}"),
+                };
+                format!("{}.{} {:?} {kind}", t.schema, t.name, t.extension)
+            })
+            .collect()
+    };
+    let (theirs, ours) = (types(server), types(text));
+    compare(
+        "types".to_owned(),
+        format!("{:?}", theirs.difference(&ours).collect::<Vec<_>>()),
+        format!("{:?}", ours.difference(&theirs).collect::<Vec<_>>()),
+    );
+    // The registry has every version of an extension, the server one; which classes they have is the registry's.
+    let extensions = |f: &palisade::catalog::functions::FunctionDef| {
+        f.safety != palisade::catalog::functions::Safety::Unknown
+    };
+    let routines = |catalog: &Catalog| -> BTreeSet<String> {
+        let own = catalog.functions().iter().filter(|f| !extensions(f));
+        own.map(|f| {
+            format!(
+                "{} {:?} {} {:?} {:?}",
+                f.uid, f.kinds, f.min_args, f.max_args, f.columns
+            )
+        })
+        .collect()
+    };
+    let (theirs, ours) = (routines(server), routines(text));
+    compare(
+        "routines".to_owned(),
+        format!("{:#?}", theirs.difference(&ours).collect::<Vec<_>>()),
+        format!("{:#?}", ours.difference(&theirs).collect::<Vec<_>>()),
+    );
+    // An extension's operators are not known by text, and with that do not exist.
+    let operators = |catalog: &Catalog| -> BTreeSet<String> {
+        (catalog.operators().iter())
+            .filter(|o| {
+                !catalog
+                    .functions()
+                    .iter()
+                    .any(|f| f.uid == o.function && extensions(f))
+            })
+            .map(|o| format!("{o:?}"))
+            .collect()
+    };
+    let (theirs, ours) = (operators(server), operators(text));
+    let ours: BTreeSet<_> = ours.difference(&theirs).collect();
+    compare("operators".to_owned(), "{}".to_owned(), format!("{ours:?}"));
+    compare(
+        "search path".to_owned(),
+        format!("{:?}", server.search_path()),
+        format!("{:?}", text.search_path()),
+    );
+    found
+}
+
+async fn by_server(server: &palisade_testkit::servers::Server, database: &str) -> Catalog {
+    let client = palisade_postgres::connect(&server.url(database))
+        .await
+        .unwrap();
+    palisade_postgres::catalog(&client).await.unwrap()
+}
+
+/// What `pg_dump` prints of a database, or none where there is no such program.
+fn dump(url: &str) -> Option<String> {
+    let output = Command::new("pg_dump")
+        .arg("--schema-only")
+        .arg(url)
+        .output()
+        .ok()?;
+    let text = String::from_utf8(output.stdout).unwrap();
+    // An older program refuses a newer server.
+    output.status.success().then_some(text)
+}
+
+#[tokio::test]
+async fn a_text_says_what_a_server_says() {
+    let server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("ddl").unwrap();
+    server.load(&database, SCRIPT).unwrap().clean().unwrap();
+    let live = by_server(server, &database).await;
+    let text = ddl::postgres(SCRIPT, &database).unwrap_or_else(|e| panic!("{e}"));
+    let found = differences(&live, &text);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert!(live.relations().len() > 15 && live.functions().len() > 30);
+
+    let Some(dump) = dump(&server.url(&database)) else {
+        eprintln!("there is no pg_dump for this server: its text is not compared");
+        return;
+    };
+    let text = ddl::postgres(&dump, &database).unwrap_or_else(|e| panic!("{e}\n{dump}"));
+    // Beside the database that the dump makes: a column that a parent got later stands elsewhere in its children there.
+    let restored = server.fresh_database("restored").unwrap();
+    server.load(&restored, &dump).unwrap().clean().unwrap();
+    let live = by_server(server, &restored).await;
+    let found = differences(&live, &text);
+    assert!(found.is_empty(), "{}\n{dump}", found.join("\n"));
+    // A dump has views as the server prints them.
+    for relation in live.relations() {
+        let words = |catalog: &Catalog| {
+            let found = catalog.find(&relation.schema, &relation.name).unwrap();
+            let text = found.definition.clone().unwrap_or_default();
+            text.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(words(&live), words(&text), "{}", relation.uid);
+    }
+}
+
+/// Over the schemas of the folder that `PALISADE_EVAL` names: each is loaded, and its catalogs compared.
+#[tokio::test]
+async fn texts_of_the_evaluation() {
+    let Ok(folder) = std::env::var("PALISADE_EVAL") else {
+        eprintln!("PALISADE_EVAL names no folder: nothing was compared");
+        return;
+    };
+    let server = PostgresServer::shared().unwrap();
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(PathBuf::from(folder).join("schemas"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            name.starts_with("pgregress__") || name == "bypass__postgres.sql"
+        })
+        .collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    let (mut same, mut different) = (0, Vec::new());
+    for path in &paths {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let script = std::fs::read_to_string(path).unwrap();
+        let text = match ddl::postgres(&script, "d") {
+            Ok(text) => text,
+            Err(error) => {
+                different.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let database = server.fresh_database("evalddl").unwrap();
+        // Their statements that a server does not take are left out by it; the catalogs tell.
+        let _failed = server.load(&database, &script).unwrap();
+        let found = differences(&by_server(server, &database).await, &text);
+        if found.is_empty() {
+            same += 1;
+        } else {
+            different.push(format!("{name}:\n  {}", found.join("\n  ")));
+        }
+    }
+    eprintln!("{same} of {} schemas give the same catalog", paths.len());
+    // The share only goes up; what differs is said below.
+    eprintln!("{}", different.join("\n"));
+    assert!(same * 10 >= paths.len() * 9, "{same} of {}", paths.len());
+}

@@ -1,0 +1,431 @@
+//! A catalog while its text is read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::cursor::{Cursor, Name};
+use crate::{
+    catalog::{
+        Catalog, CatalogError, ColumnDef, ForeignKey, OperatorDef, RelationDef, RelationKind,
+        RoutineDef, TypeClass, TypeDef, TypeKind, functions, functions::Kinds,
+    },
+    dialect::Dialect,
+};
+
+/// What is known so far.
+pub(super) struct Draft {
+    pub(super) dialect: Dialect,
+    pub(super) database: String,
+    /// Where the text's own names are looked up.
+    pub(super) path: Vec<String>,
+    /// Where a session's names will be.
+    pub(super) session_path: Option<Vec<String>>,
+    pub(super) relations: Vec<Table>,
+    pub(super) overloads: Vec<Overload>,
+    pub(super) types: Vec<TypeDef>,
+    pub(super) operators: Vec<OperatorDef>,
+    /// Collations of the database, and whether equal means the same bytes.
+    pub(super) collations: BTreeMap<(String, String), bool>,
+}
+
+/// A relation and what is settled at the end.
+#[derive(Clone)]
+pub(super) struct Table {
+    pub(super) def: RelationDef,
+    /// Foreign keys by their constraints' names, and the schemas of their tables.
+    pub(super) foreign_keys: Vec<(String, String, ForeignKey)>,
+    /// Partitions have the keys of what they are part of.
+    pub(super) is_partition: bool,
+}
+
+/// A function, procedure or aggregate.
+#[derive(Clone)]
+pub(super) struct Overload {
+    pub(super) schema: String,
+    pub(super) name: String,
+    pub(super) kinds: Kinds,
+    pub(super) extension: Option<String>,
+    pub(super) min_args: u8,
+    pub(super) max_args: Option<u8>,
+    pub(super) columns: Vec<Vec<String>>,
+    /// The row type it returns, whose columns are its own.
+    pub(super) returns: Option<Name>,
+}
+
+/// A type as a column has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Typed {
+    pub(super) name: String,
+    pub(super) class: TypeClass,
+}
+
+impl Typed {
+    pub(super) fn unknown() -> Self {
+        Self {
+            name: String::new(),
+            class: TypeClass::Other,
+        }
+    }
+}
+
+/// How deep domains are looked through.
+const MAX_DOMAINS: usize = 64;
+
+impl Draft {
+    pub(super) fn new(dialect: Dialect, database: &str) -> Self {
+        Self {
+            dialect,
+            database: database.to_owned(),
+            path: vec![match dialect {
+                Dialect::Mysql => database.to_owned(),
+                Dialect::Postgres | Dialect::Sqlite => dialect.default_schema().to_owned(),
+            }],
+            session_path: None,
+            relations: Vec::new(),
+            overloads: Vec::new(),
+            types: Vec::new(),
+            operators: Vec::new(),
+            collations: BTreeMap::new(),
+        }
+    }
+
+    /// Schema and name of something new.
+    pub(super) fn place(
+        &self,
+        name: &Name,
+        at: &Cursor<'_>,
+    ) -> Result<(String, String), super::DdlError> {
+        match name.schema.as_ref().or(self.path.first()) {
+            Some(schema) => Ok((schema.clone(), name.name.clone())),
+            None => Err(at.error(format!("`{}` is in no schema", name.name))),
+        }
+    }
+
+    fn schemas<'a>(&'a self, name: &'a Name) -> impl Iterator<Item = &'a String> {
+        let path = if name.schema.is_some() {
+            &[][..]
+        } else {
+            &self.path[..]
+        };
+        name.schema.iter().chain(path)
+    }
+
+    /// The position of the relation that `name` means.
+    pub(super) fn position(&self, name: &Name) -> Option<usize> {
+        self.schemas(name).find_map(|schema| {
+            self.relations
+                .iter()
+                .position(|t| t.def.schema == *schema && t.def.name == name.name)
+        })
+    }
+
+    pub(super) fn relation(&self, name: &Name) -> Option<&Table> {
+        self.relations.get(self.position(name)?)
+    }
+
+    pub(super) fn relation_mut(&mut self, name: &Name) -> Option<&mut Table> {
+        let position = self.position(name)?;
+        self.relations.get_mut(position)
+    }
+
+    /// The type of the database that `name` means.
+    pub(super) fn type_named(&self, name: &Name) -> Option<&TypeDef> {
+        self.schemas(name).find_map(|schema| {
+            self.types
+                .iter()
+                .find(|def| def.schema == *schema && def.name == name.name)
+        })
+    }
+
+    /// The class of values of a type of the database; `spelt` is how it is written.
+    pub(super) fn class(&self, def: &TypeDef) -> TypeClass {
+        let mut def = def;
+        for _ in 0..MAX_DOMAINS {
+            match &def.kind {
+                TypeKind::Enum => return TypeClass::Enum,
+                TypeKind::Composite(_) | TypeKind::Range | TypeKind::Base => {
+                    return TypeClass::Other;
+                }
+                TypeKind::Domain { base, check: _ } => {
+                    let found = self.types.iter().find(|other| {
+                        crate::ident::qualified([other.schema.as_str(), other.name.as_str()])
+                            == *base
+                    });
+                    match found {
+                        Some(next) => def = next,
+                        None => return TypeClass::of(self.dialect, base),
+                    }
+                }
+            }
+        }
+        TypeClass::Other
+    }
+
+    /// Puts a relation in, in place of one that `OR REPLACE` replaces.
+    pub(super) fn put(&mut self, table: Table) {
+        let name = Name {
+            schema: Some(table.def.schema.clone()),
+            name: table.def.name.clone(),
+        };
+        match self.relation_mut(&name) {
+            Some(old) => *old = table,
+            None => self.relations.push(table),
+        }
+    }
+
+    /// Takes a relation out.
+    pub(super) fn remove(&mut self, name: &Name) -> bool {
+        match self.position(name) {
+            Some(position) => {
+                self.relations.remove(position);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// After a statement that was not understood: the relation it is about becomes one that nobody can
+    /// read. Whether there is none, or it is found.
+    pub(super) fn spoil(&mut self, statement: Cursor<'_>) -> bool {
+        let mut cursor = statement;
+        let creates = cursor.eat("create");
+        if !creates && !cursor.eat("alter") {
+            // Not about a relation, except for what drops or renames some.
+            return !(cursor.sees("drop") || cursor.sees("rename") || cursor.sees("do"));
+        }
+        while !cursor.is_empty() && !cursor.sees("(") && !cursor.sees("as") {
+            if let Some(found) = cursor.eat_any(&["table", "view"]) {
+                cursor.eat_any(&["if not exists", "if exists"]);
+                cursor.eat("only");
+                let Ok(name) = cursor.name() else {
+                    return false;
+                };
+                let Ok((schema, name)) = self.place(&name, &cursor) else {
+                    return false;
+                };
+                let known = Name {
+                    schema: Some(schema.clone()),
+                    name: name.clone(),
+                };
+                let columns = self.relation(&known).map(|t| t.def.columns.clone());
+                let parents = self.relation(&known).map(|t| t.def.parents.clone());
+                let kind = match found {
+                    // What an ALTER leaves of a view is still no table.
+                    _ if columns.is_none() && !creates => return true,
+                    _ => RelationKind::View,
+                };
+                let columns = if creates { None } else { columns };
+                let mut def = RelationDef::new(schema, name, kind, columns.unwrap_or_default());
+                def.parents = parents.unwrap_or_default();
+                self.put(Table {
+                    def,
+                    foreign_keys: Vec::new(),
+                    is_partition: false,
+                });
+                return true;
+            }
+            cursor.bump();
+        }
+        // A rule can make a view of a table, a schema can hold tables.
+        !statement.sees("create rule")
+            && !statement.sees("create or replace rule")
+            && !statement.sees("create schema")
+    }
+
+    /// The columns of the row type or relation `name`.
+    pub(super) fn row(&self, name: &Name) -> Option<Vec<String>> {
+        if let Some(table) = self.relation(name) {
+            let names = table.def.columns.iter().map(|c| c.name.clone());
+            return Some(names.collect());
+        }
+        match &self.type_named(name)?.kind {
+            TypeKind::Composite(columns) => {
+                Some(columns.iter().map(|(name, _)| name.clone()).collect())
+            }
+            TypeKind::Enum | TypeKind::Domain { .. } | TypeKind::Range | TypeKind::Base => None,
+        }
+    }
+
+    /// What an extension brings with it.
+    pub(super) fn extension(&mut self, extension: &str, schema: &str, types: &[&str]) {
+        for def in functions::extension_functions(self.dialect, extension) {
+            self.overloads.push(Overload {
+                schema: schema.to_owned(),
+                name: def.name.clone(),
+                kinds: def.kinds,
+                extension: Some(extension.to_owned()),
+                min_args: def.min_args,
+                max_args: def.max_args,
+                columns: def.columns.clone(),
+                returns: None,
+            });
+        }
+        for name in types {
+            self.types.push(TypeDef {
+                schema: schema.to_owned(),
+                name: (*name).to_owned(),
+                kind: TypeKind::Base,
+                extension: Some(extension.to_owned()),
+            });
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Result<Catalog, CatalogError> {
+        self.settle_keys();
+        let routines = self.routines();
+        let mut builder = Catalog::builder(self.dialect)
+            .database(self.database)
+            .case_sensitive_relations(self.dialect == Dialect::Mysql);
+        if let Some(path) = self.session_path {
+            builder = builder.search_path(path);
+        }
+        self.relations
+            .sort_by(|a, b| (&a.def.schema, &a.def.name).cmp(&(&b.def.schema, &b.def.name)));
+        for table in self.relations {
+            builder = builder.relation(table.def);
+        }
+        for routine in routines {
+            builder = builder.routine(routine);
+        }
+        self.types
+            .sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
+        for def in self.types {
+            builder = builder.type_def(def);
+        }
+        self.operators.sort_by(|a, b| {
+            (&a.schema, &a.name, &a.function).cmp(&(&b.schema, &b.name, &b.function))
+        });
+        self.operators.dedup();
+        for operator in self.operators {
+            builder = builder.operator(operator);
+        }
+        builder.build()
+    }
+
+    /// Keys that partitions have from above, and the columns of references that name none.
+    fn settle_keys(&mut self) {
+        // Parents stand before their partitions, so one pass reaches every level.
+        for index in 0..self.relations.len() {
+            let Some(table) = self.relations.get(index) else {
+                continue;
+            };
+            if table.is_partition
+                && let Some((schema, name)) = table.def.parents.first().cloned()
+            {
+                let parent = Name {
+                    schema: Some(schema),
+                    name,
+                };
+                let Some(parent) = self.relation(&parent).cloned() else {
+                    continue;
+                };
+                let Some(table) = self.relations.get_mut(index) else {
+                    continue;
+                };
+                if table.def.primary_key.is_empty() {
+                    table.def.primary_key = parent.def.primary_key;
+                }
+                for key in parent.foreign_keys {
+                    if !table.foreign_keys.iter().any(|own| own.2 == key.2) {
+                        table.foreign_keys.push(key);
+                    }
+                }
+            }
+        }
+        let primary: BTreeMap<(String, String), Vec<String>> = self
+            .relations
+            .iter()
+            .map(|t| {
+                let place = (t.def.schema.clone(), t.def.name.clone());
+                (place, t.def.primary_key.clone())
+            })
+            .collect();
+        for table in &mut self.relations {
+            table.foreign_keys.sort_by(|a, b| a.0.cmp(&b.0));
+            table.def.foreign_keys = std::mem::take(&mut table.foreign_keys)
+                .into_iter()
+                .map(|(_, schema, mut key)| {
+                    if key.references.is_empty() {
+                        key.references = primary
+                            .get(&(schema, key.table.clone()))
+                            .cloned()
+                            .unwrap_or_default();
+                    }
+                    key
+                })
+                .collect();
+        }
+    }
+
+    /// One for each schema and name. A name counts as an extension's only if all of its overloads came
+    /// with that extension.
+    fn routines(&self) -> Vec<RoutineDef> {
+        let mut groups: BTreeMap<(&str, &str), RoutineDef> = BTreeMap::new();
+        for overload in &self.overloads {
+            let mut columns = overload.columns.clone();
+            if let Some(row) = overload.returns.as_ref().and_then(|name| self.row(name)) {
+                columns.push(row);
+            }
+            let key = (overload.schema.as_str(), overload.name.as_str());
+            let Some(group) = groups.get_mut(&key) else {
+                groups.insert(
+                    key,
+                    RoutineDef {
+                        schema: overload.schema.clone(),
+                        name: overload.name.clone(),
+                        kinds: overload.kinds,
+                        extension: overload.extension.clone(),
+                        min_args: overload.min_args,
+                        max_args: overload.max_args,
+                        columns,
+                    },
+                );
+                continue;
+            };
+            group.kinds = either(group.kinds, overload.kinds);
+            if group.extension != overload.extension {
+                group.extension = None;
+            }
+            group.min_args = group.min_args.min(overload.min_args);
+            group.max_args = match (group.max_args, overload.max_args) {
+                (Some(a), Some(b)) => Some(a.max(b)),
+                (Some(_), None) | (None, Some(_)) | (None, None) => None,
+            };
+            for list in columns {
+                if !group.columns.contains(&list) {
+                    group.columns.push(list);
+                }
+            }
+        }
+        groups.into_values().collect()
+    }
+}
+
+fn either(a: Kinds, b: Kinds) -> Kinds {
+    Kinds {
+        scalar: a.scalar | b.scalar,
+        niladic: a.niladic | b.niladic,
+        aggregate: a.aggregate | b.aggregate,
+        window: a.window | b.window,
+        table: a.table | b.table,
+        ordered: a.ordered | b.ordered,
+        procedure: a.procedure | b.procedure,
+    }
+}
+
+/// A column that can be NULL, of the engine's own collation.
+pub(super) fn column(name: impl Into<String>, typed: Typed) -> ColumnDef {
+    ColumnDef {
+        name: name.into(),
+        type_name: typed.name,
+        class: typed.class,
+        nullable: true,
+        collation: String::new(),
+        generated: None,
+    }
+}
+
+/// Columns of views may not be named alike.
+pub(super) fn are_unique(columns: &[ColumnDef], dialect: Dialect) -> bool {
+    let keys: BTreeSet<String> = columns.iter().map(|c| dialect.fold(&c.name)).collect();
+    keys.len() == columns.len()
+}

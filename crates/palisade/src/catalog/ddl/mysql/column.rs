@@ -1,0 +1,233 @@
+//! A column's declaration.
+
+use crate::{
+    catalog::{
+        ColumnDef, TypeClass,
+        ddl::{
+            DdlError,
+            cursor::Cursor,
+            draft::{Typed, column},
+            lex::Lexeme,
+        },
+    },
+    dialect::Dialect,
+};
+
+/// A column and what its declaration says of it besides.
+pub(super) struct Declared {
+    pub(super) column: ColumnDef,
+    pub(super) is_key: bool,
+    /// Left out by `*`.
+    pub(super) is_hidden: bool,
+    /// Whether the column has a character set of its own, so that the table's collation is not its.
+    pub(super) has_charset: bool,
+    /// What stands after the declaration: where the column goes.
+    pub(super) references: Option<(String, Vec<String>)>,
+}
+
+/// Takes name, type and attributes; leaves `FIRST` and `AFTER`.
+pub(super) fn declared(cursor: &mut Cursor<'_>) -> Result<Declared, DdlError> {
+    let name = cursor.ident()?;
+    let (typed, is_serial) = typed(cursor)?;
+    let mut found = Declared {
+        column: column(name, typed),
+        is_key: false,
+        is_hidden: false,
+        has_charset: false,
+        references: None,
+    };
+    found.column.nullable = !is_serial;
+    while !cursor.is_empty() && !cursor.sees("first") && !cursor.sees("after") {
+        attribute(cursor, &mut found)?;
+    }
+    Ok(found)
+}
+
+fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlError> {
+    if cursor.eat("not null") {
+        found.column.nullable = false;
+    } else if cursor.eat("character set") || cursor.eat("charset") {
+        cursor.eat("=");
+        cursor.bump();
+        found.has_charset = true;
+    } else if cursor.eat("collate") {
+        cursor.eat("=");
+        let name = cursor
+            .bump()
+            .map(|token| cursor.spelt(token))
+            .unwrap_or_default();
+        found.column.collation = name.trim_matches(['\'', '`', '"']).to_ascii_lowercase();
+    } else if cursor.eat("primary key") || cursor.eat("key") {
+        found.is_key = true;
+        found.column.nullable = false;
+    } else if cursor.eat("generated always as") || cursor.eat("as") {
+        found.column.generated = Some(cursor.group()?.written().to_owned());
+        cursor.eat_any(&["virtual", "stored", "persistent"]);
+    } else if cursor.eat("generated always") {
+        // MariaDB: `AS ROW START`, the time a row was written.
+        return Err(cursor.error("a column of this kind is not understood"));
+    } else if cursor.eat("references") {
+        let table = cursor.name()?.name;
+        let columns = if cursor.sees("(") {
+            cursor.group()?.idents()?
+        } else {
+            Vec::new()
+        };
+        actions(cursor);
+        found.references = Some((table, columns));
+    } else if cursor.eat("default") || cursor.eat("on update") {
+        value(cursor)?;
+    } else if cursor.eat("constraint") {
+        if !cursor.sees("check") {
+            cursor.ident()?;
+        }
+    } else if cursor.eat("check") {
+        cursor.group()?;
+        cursor.eat_any(&["not enforced", "enforced"]);
+    } else if cursor.eat("invisible") {
+        found.is_hidden = true;
+    } else if cursor
+        .eat_any(&[
+            "comment",
+            "column_format",
+            "storage",
+            "srid",
+            "engine_attribute",
+            "secondary_engine_attribute",
+        ])
+        .is_some()
+    {
+        cursor.eat("=");
+        cursor.bump();
+    } else if cursor
+        .eat_any(&[
+            "null",
+            "auto_increment",
+            "unique key",
+            "unique",
+            "visible",
+            "binary",
+            "ascii",
+            "unicode",
+            "byte",
+            "signed",
+            "without system versioning",
+            "with system versioning",
+            "compressed",
+        ])
+        .is_none()
+    {
+        return Err(cursor.expected("an attribute of the column"));
+    }
+    Ok(())
+}
+
+/// What a reference does when rows change.
+pub(super) fn actions(cursor: &mut Cursor<'_>) {
+    while cursor
+        .eat_any(&[
+            "match full",
+            "match partial",
+            "match simple",
+            "on delete",
+            "on update",
+            "no action",
+            "restrict",
+            "cascade",
+            "set null",
+            "set default",
+        ])
+        .is_some()
+    {}
+}
+
+/// Takes a value: a literal, a call, or an expression in parentheses.
+fn value(cursor: &mut Cursor<'_>) -> Result<(), DdlError> {
+    if cursor.sees("(") {
+        cursor.group()?;
+        return Ok(());
+    }
+    if cursor.eat("-") || cursor.eat("+") {
+        cursor.bump();
+        return Ok(());
+    }
+    cursor.bump();
+    if cursor.sees("(") {
+        cursor.group()?;
+    } else if cursor
+        .first()
+        .is_some_and(|token| token.lexeme == Lexeme::Text)
+    {
+        // `_utf8mb4'a'`
+        cursor.bump();
+    }
+    Ok(())
+}
+
+/// A type as `COLUMN_TYPE` spells it, and whether it is SERIAL, which says more.
+fn typed(cursor: &mut Cursor<'_>) -> Result<(Typed, bool), DdlError> {
+    let Some(word) = cursor.word() else {
+        return Err(cursor.expected("a type"));
+    };
+    cursor.bump();
+    let mut serial = false;
+    let name = match word.as_str() {
+        "integer" => "int",
+        "int1" => "tinyint",
+        "int2" => "smallint",
+        "int3" | "middleint" => "mediumint",
+        "int4" => "int",
+        "int8" => "bigint",
+        "dec" | "numeric" | "fixed" => "decimal",
+        "real" | "float8" => "double",
+        "float4" => "float",
+        "double" => {
+            cursor.eat("precision");
+            "double"
+        }
+        "bool" | "boolean" => {
+            let name = "tinyint(1)".to_owned();
+            let class = TypeClass::Integer;
+            return Ok((Typed { name, class }, false));
+        }
+        "serial" => {
+            serial = true;
+            "bigint unsigned"
+        }
+        "character" | "nchar" | "national" | "char" => {
+            if word == "national" {
+                cursor.eat_any(&["character", "char", "varchar"]);
+            }
+            if cursor.eat("varying") || word == "national" && cursor.sees("(") {
+                "varchar"
+            } else {
+                "char"
+            }
+        }
+        "varcharacter" | "nvarchar" => "varchar",
+        "long" => match cursor.eat_any(&["varchar", "varbinary"]) {
+            Some("varbinary") => "mediumblob",
+            Some(_) | None => "mediumtext",
+        },
+        other => other,
+    };
+    let mut name = name.to_owned();
+    if cursor.sees("(") {
+        let parts: Vec<&str> = cursor
+            .group()?
+            .parts()
+            .iter()
+            .map(Cursor::written)
+            .collect();
+        name = format!("{name}({})", parts.join(","));
+    } else if matches!(name.as_str(), "char" | "binary" | "bit") {
+        name.push_str("(1)");
+    }
+    while let Some(word) = cursor.eat_any(&["unsigned", "zerofill", "signed"]) {
+        if word != "signed" {
+            name = format!("{name} {word}");
+        }
+    }
+    let class = TypeClass::of(Dialect::Mysql, &name);
+    Ok((Typed { name, class }, serial))
+}

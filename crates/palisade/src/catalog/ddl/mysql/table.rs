@@ -1,0 +1,388 @@
+//! `CREATE TABLE` and `ALTER TABLE`.
+
+use crate::catalog::{
+    ForeignKey, RelationDef, RelationKind, TypeClass,
+    ddl::{
+        DdlError,
+        cursor::{Cursor, Name},
+        draft::{Draft, Table},
+        select, view,
+    },
+};
+
+use super::column::{self, Declared};
+
+pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+    let mut cursor = cursor;
+    let optional = cursor.eat("if not exists");
+    let name = cursor.name()?;
+    let (schema, table) = draft.place(&name, &cursor)?;
+    let known = Name {
+        schema: Some(schema.clone()),
+        name: table.clone(),
+    };
+    if draft.relation(&known).is_some() {
+        if optional {
+            return Ok(());
+        }
+        return Err(cursor.error(format!("table `{table}` is there already")));
+    }
+    let mut new = Table {
+        def: RelationDef::new(schema, table, RelationKind::Table, Vec::new()),
+        foreign_keys: Vec::new(),
+        is_partition: false,
+    };
+    if let Some(from) = like(cursor)? {
+        let Some(from) = draft.relation(&from) else {
+            return Err(cursor.error(format!("there is no table `{}`", from.name)));
+        };
+        new.def.columns.clone_from(&from.def.columns);
+        new.def.primary_key.clone_from(&from.def.primary_key);
+        new.def.kind = from.def.kind;
+        draft.put(new);
+        return Ok(());
+    }
+    let mut hidden = Vec::new();
+    let mut charset = Vec::new();
+    if cursor.sees("(") && !cursor.sees("( select") {
+        for mut part in cursor.group()?.parts() {
+            if key(part, &mut new)? {
+                continue;
+            }
+            let declared = column::declared(&mut part)?;
+            if !part.is_empty() {
+                return Err(part.expected("the end of the column"));
+            }
+            if declared.is_hidden {
+                hidden.push(declared.column.name.clone());
+            }
+            if declared.has_charset {
+                charset.push(declared.column.name.clone());
+            }
+            add(declared, &mut new);
+        }
+    }
+    options(cursor, &mut new, &charset);
+    // What comes out of a query stands after what is declared.
+    let mut query = cursor;
+    query.until(&["as select", "as with", "as (", "select", "( select"]);
+    if !query.is_empty() && !cursor.has("partition by") {
+        query.eat("as");
+        let Some(columns) = view::renamed(select::columns(query, draft), &[]) else {
+            return Err(query.error("it is not certain which columns the table has"));
+        };
+        for column in columns {
+            if !new
+                .def
+                .columns
+                .iter()
+                .any(|c| c.name.eq_ignore_ascii_case(&column.name))
+            {
+                new.def.columns.push(column);
+            }
+        }
+    }
+    new.def.columns.retain(|c| !hidden.contains(&c.name));
+    draft.put(new);
+    Ok(())
+}
+
+fn like(cursor: Cursor<'_>) -> Result<Option<Name>, DdlError> {
+    let mut cursor = cursor;
+    if cursor.sees("( like") {
+        cursor = cursor.group()?;
+    }
+    if cursor.eat("like") {
+        cursor.name().map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
+fn add(declared: Declared, table: &mut Table) {
+    let name = declared.column.name.clone();
+    if declared.is_key {
+        table.def.primary_key = vec![name.clone()];
+    }
+    if let Some((referenced, references)) = declared.references {
+        foreign_key(table, None, vec![name], referenced, references);
+    }
+    table.def.columns.push(declared.column);
+}
+
+/// As InnoDB names what has no name.
+fn foreign_key(
+    table: &mut Table,
+    named: Option<String>,
+    columns: Vec<String>,
+    referenced: String,
+    references: Vec<String>,
+) {
+    let number = table.foreign_keys.len() + 1;
+    let named = named.unwrap_or_else(|| format!("{}_ibfk_{number}", table.def.name));
+    let key = ForeignKey {
+        columns,
+        table: referenced,
+        references,
+    };
+    let schema = table.def.schema.clone();
+    table.foreign_keys.push((named, schema, key));
+}
+
+/// A key or a condition of the table as a whole; whether it is one.
+fn key(part: Cursor<'_>, table: &mut Table) -> Result<bool, DdlError> {
+    let mut part = part;
+    let mut named = None;
+    if part.eat("constraint") {
+        let kinds = ["primary key", "foreign key", "unique", "check"];
+        if !kinds.iter().any(|kind| part.sees(kind)) {
+            named = Some(part.ident()?);
+        }
+    }
+    if part.eat("primary key") {
+        part.until(&["("]);
+        let mut columns = Vec::new();
+        for mut column in part.group()?.parts() {
+            columns.push(column.ident()?);
+        }
+        for name in &columns {
+            let found = (table.def.columns.iter_mut()).find(|c| c.name.eq_ignore_ascii_case(name));
+            if let Some(column) = found {
+                column.nullable = false;
+            }
+        }
+        table.def.primary_key = columns;
+        return Ok(true);
+    }
+    if part.eat("foreign key") {
+        part.eat("if not exists");
+        part.until(&["("]);
+        let own = part.group()?.idents()?;
+        part.expect("references")?;
+        let referenced = part.name()?;
+        let references = part.group()?.idents()?;
+        foreign_key(table, named, own, referenced.name, references);
+        return Ok(true);
+    }
+    let others = [
+        "unique",
+        "key",
+        "index",
+        "fulltext",
+        "spatial",
+        "check",
+        "period for",
+        "vector",
+    ];
+    Ok(others.iter().any(|word| part.sees(word)))
+}
+
+/// Engines whose rows are not the table's own.
+const FOREIGN: &[&str] = &[
+    "connect",
+    "federated",
+    "spider",
+    "merge",
+    "mrg_myisam",
+    "federatedx",
+];
+
+fn options(cursor: Cursor<'_>, table: &mut Table, charset: &[String]) {
+    let mut rest = cursor;
+    while !rest.is_empty() {
+        if rest.eat("engine") {
+            rest.eat("=");
+            let engine = rest.word().unwrap_or_default();
+            if FOREIGN.contains(&engine.as_str()) {
+                table.def.kind = RelationKind::Virtual;
+            }
+        } else if rest.eat("collate") {
+            rest.eat("=");
+            let Some(name) = rest
+                .first()
+                .map(|token| rest.spelt(token).to_ascii_lowercase())
+            else {
+                return;
+            };
+            for column in &mut table.def.columns {
+                let text = matches!(column.class, TypeClass::Text | TypeClass::Enum);
+                if text && column.collation.is_empty() && !charset.contains(&column.name) {
+                    column.collation.clone_from(&name);
+                }
+            }
+        } else if rest.sees("partition by") || rest.sees("as") || rest.sees("select") {
+            return;
+        }
+        rest.bump();
+    }
+}
+
+pub(super) fn alter(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+    let mut cursor = cursor;
+    cursor.eat("if exists");
+    let name = cursor.name()?;
+    for part in cursor.parts() {
+        let Some(table) = draft.relation(&name) else {
+            return Err(part.error(format!("there is no table `{}`", name.name)));
+        };
+        let mut table = table.clone();
+        change(part, &mut table)?;
+        draft.put(table);
+    }
+    Ok(())
+}
+
+fn change(part: Cursor<'_>, table: &mut Table) -> Result<(), DdlError> {
+    let mut part = part;
+    if part.eat("add") {
+        if key(part, table)? {
+            return Ok(());
+        }
+        part.eat("column");
+        part.eat("if not exists");
+        if part.sees("(") {
+            for mut inner in part.group()?.parts() {
+                let declared = column::declared(&mut inner)?;
+                place(declared, None, &mut inner, table)?;
+            }
+            return Ok(());
+        }
+        let declared = column::declared(&mut part)?;
+        return place(declared, None, &mut part, table);
+    }
+    if part.eat("modify") {
+        part.eat("column");
+        part.eat("if exists");
+        let mut name = part;
+        let name = name.ident()?;
+        let declared = column::declared(&mut part)?;
+        return place(declared, Some(name), &mut part, table);
+    }
+    if part.eat("change") {
+        part.eat("column");
+        let old = part.ident()?;
+        let declared = column::declared(&mut part)?;
+        let new = declared.column.name.clone();
+        let named = table
+            .foreign_keys
+            .iter_mut()
+            .flat_map(|key| &mut key.2.columns);
+        for name in named.chain(&mut table.def.primary_key) {
+            if name.eq_ignore_ascii_case(&old) {
+                name.clone_from(&new);
+            }
+        }
+        return place(declared, Some(old), &mut part, table);
+    }
+    if part.eat("drop") {
+        if part.eat("primary key") {
+            table.def.primary_key.clear();
+            return Ok(());
+        }
+        if part.eat("foreign key") {
+            part.eat("if exists");
+            let name = part.ident()?;
+            table.foreign_keys.retain(|key| key.0 != name);
+            return Ok(());
+        }
+        if ["index", "key", "check", "constraint", "partition"]
+            .iter()
+            .any(|word| part.sees(word))
+        {
+            return Ok(());
+        }
+        part.eat("column");
+        part.eat("if exists");
+        let name = part.ident()?;
+        table
+            .def
+            .columns
+            .retain(|c| !c.name.eq_ignore_ascii_case(&name));
+        table
+            .def
+            .primary_key
+            .retain(|c| !c.eq_ignore_ascii_case(&name));
+        table
+            .foreign_keys
+            .retain(|key| !key.2.columns.iter().any(|c| c.eq_ignore_ascii_case(&name)));
+        return Ok(());
+    }
+    let harmless = [
+        "disable keys",
+        "enable keys",
+        "auto_increment",
+        "order by",
+        "comment",
+        "row_format",
+        "algorithm",
+        "lock",
+        "alter column",
+        "alter index",
+        "alter check",
+        "discard tablespace",
+        "import tablespace",
+        "force",
+        "default character set",
+        "character set",
+        "default charset",
+        "partition by",
+        "rename index",
+        "rename key",
+    ];
+    if part.sees("engine") {
+        options(part, table, &[]);
+        return Ok(());
+    }
+    if harmless.iter().any(|words| part.sees(words)) {
+        Ok(())
+    } else {
+        Err(part.expected("a change that is understood"))
+    }
+}
+
+/// Puts a column where `FIRST` or `AFTER` says, in place of `old` if that is given.
+fn place(
+    declared: Declared,
+    old: Option<String>,
+    rest: &mut Cursor<'_>,
+    table: &mut Table,
+) -> Result<(), DdlError> {
+    let position = |table: &Table, name: &str| {
+        (table.def.columns.iter()).position(|c| c.name.eq_ignore_ascii_case(name))
+    };
+    let mut at = table.def.columns.len();
+    if let Some(old) = old {
+        let Some(found) = position(table, &old) else {
+            return Err(rest.error(format!("there is no column `{old}`")));
+        };
+        table.def.columns.remove(found);
+        at = found;
+    }
+    if rest.eat("first") {
+        at = 0;
+    } else if rest.eat("after") {
+        let name = rest.ident()?;
+        let Some(found) = position(table, &name) else {
+            return Err(rest.error(format!("there is no column `{name}`")));
+        };
+        at = found + 1;
+    }
+    if !rest.is_empty() {
+        return Err(rest.expected("the end of the column"));
+    }
+    let in_key =
+        (table.def.primary_key.iter()).any(|name| name.eq_ignore_ascii_case(&declared.column.name));
+    let hidden = declared.is_hidden;
+    add(declared, table);
+    let Some(mut column) = table.def.columns.pop() else {
+        return Ok(());
+    };
+    column.nullable &= !in_key;
+    if !hidden {
+        table
+            .def
+            .columns
+            .insert(at.min(table.def.columns.len()), column);
+    }
+    Ok(())
+}

@@ -1,0 +1,411 @@
+//! `ALTER`: what changes a catalog is followed, what cannot is passed over, the rest is an error.
+
+use crate::catalog::{
+    RelationKind, TypeKind,
+    ddl::{
+        DdlError,
+        cursor::{Cursor, Name},
+        draft::{Draft, Table},
+    },
+};
+
+use super::{
+    table::{self, Kind},
+    types,
+};
+
+/// Of a table or view: rights, storage, triggers.
+const HARMLESS: &[&str] = &[
+    "owner to",
+    "enable",
+    "disable",
+    "force row level security",
+    "no force row level security",
+    "replica identity",
+    "cluster on",
+    "set without",
+    "set logged",
+    "set unlogged",
+    "set tablespace",
+    "set access method",
+    "set (",
+    "reset (",
+    "validate constraint",
+    "options",
+    "alter constraint",
+    "rename constraint",
+    "depends on",
+    "no depends on",
+];
+
+pub(super) fn statement(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+    let mut cursor = cursor;
+    if cursor
+        .eat_any(&["table", "foreign table", "view", "materialized view"])
+        .is_some()
+    {
+        return relation(cursor, draft);
+    }
+    if cursor.eat("database") {
+        cursor.ident()?;
+        if cursor.eat("set search_path") {
+            cursor.eat_any(&["to", "="]);
+            draft.session_path = Some(super::path(cursor)?);
+        }
+        return Ok(());
+    }
+    if cursor.eat("domain") {
+        let name = cursor.name()?;
+        if cursor.eat("add") {
+            let text = super::object::check(&mut cursor)?;
+            return match domain_check(draft, &name) {
+                Some(check) => {
+                    *check = [check.take(), text]
+                        .into_iter()
+                        .flatten()
+                        .reduce(|a, b| a + " " + &b);
+                    Ok(())
+                }
+                None => Err(cursor.error(format!("there is no domain `{}`", name.name))),
+            };
+        }
+        let harmless = [
+            "owner to",
+            "set default",
+            "drop default",
+            "set not null",
+            "drop not null",
+            "validate constraint",
+            "rename constraint",
+        ];
+        return unless(&cursor, &harmless);
+    }
+    if cursor
+        .eat_any(&[
+            "function",
+            "procedure",
+            "aggregate",
+            "routine",
+            "operator class",
+            "operator family",
+            "operator",
+            "type",
+            "schema",
+            "extension",
+            "collation",
+        ])
+        .is_some()
+    {
+        let moves = [
+            "rename",
+            "set schema",
+            "add attribute",
+            "drop attribute",
+            "alter attribute",
+        ];
+        return match moves.iter().find(|word| cursor.has(word)) {
+            Some(word) => {
+                Err(cursor.error(format!("`{}` is not understood here", word.to_uppercase())))
+            }
+            None => Ok(()),
+        };
+    }
+    let harmless = [
+        "sequence",
+        "index",
+        "default privileges",
+        "role",
+        "user",
+        "group",
+        "system",
+        "server",
+        "trigger",
+        "policy",
+        "rule",
+        "publication",
+        "subscription",
+        "language",
+        "event trigger",
+        "statistics",
+        "text search",
+        "large object",
+        "tablespace",
+        "foreign data wrapper",
+        "conversion",
+        "procedural language",
+    ];
+    unless(&cursor, &harmless)
+}
+
+fn unless(cursor: &Cursor<'_>, harmless: &[&str]) -> Result<(), DdlError> {
+    if harmless.iter().any(|words| cursor.sees(words)) {
+        Ok(())
+    } else {
+        Err(cursor.expected("a change that is understood"))
+    }
+}
+
+fn domain_check<'d>(draft: &'d mut Draft, name: &Name) -> Option<&'d mut Option<String>> {
+    let (schema, name) = draft
+        .type_named(name)
+        .map(|def| (def.schema.clone(), def.name.clone()))?;
+    draft
+        .types
+        .iter_mut()
+        .find(|def| def.schema == schema && def.name == name)
+        .and_then(|def| match &mut def.kind {
+            TypeKind::Domain { base: _, check } => Some(check),
+            TypeKind::Enum | TypeKind::Composite(_) | TypeKind::Range | TypeKind::Base => None,
+        })
+}
+
+fn relation(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+    let mut cursor = cursor;
+    let optional = cursor.eat("if exists");
+    let only = cursor.eat("only");
+    let name = cursor.name()?;
+    cursor.eat("*");
+    let Some(table) = draft.relation(&name) else {
+        // Dumps change sequences and indexes by these words too.
+        return if optional || cursor.parts().iter().all(|part| harmless(part)) {
+            Ok(())
+        } else {
+            Err(cursor.error(format!("there is no relation `{}`", name.name)))
+        };
+    };
+    let name = Name {
+        schema: Some(table.def.schema.clone()),
+        name: table.def.name.clone(),
+    };
+    for part in cursor.parts() {
+        if !harmless(&part) {
+            change(part, &name, only, draft)?;
+        }
+    }
+    Ok(())
+}
+
+fn harmless(part: &Cursor<'_>) -> bool {
+    HARMLESS.iter().any(|words| part.sees(words))
+}
+
+/// One change of a relation, and of those that inherit from it unless it is only for itself.
+fn change(part: Cursor<'_>, name: &Name, only: bool, draft: &mut Draft) -> Result<(), DdlError> {
+    let mut part = part;
+    if part.eat("attach partition") {
+        let child = part.name()?;
+        let place = name
+            .schema
+            .clone()
+            .map(|schema| (schema, name.name.clone()));
+        let Some(child) = draft.relation_mut(&child) else {
+            return Err(part.error(format!("there is no relation `{}`", child.name)));
+        };
+        child.def.parents.extend(place);
+        child.is_partition = true;
+        return Ok(());
+    }
+    if part.eat("detach partition") {
+        let child = part.name()?;
+        return orphan(draft, &child, name, &part);
+    }
+    if part.eat("inherit") {
+        let parent = part.name()?;
+        let place = draft
+            .relation(&parent)
+            .map(|t| (t.def.schema.clone(), t.def.name.clone()));
+        return match (place, draft.relation_mut(name)) {
+            (Some(place), Some(table)) => {
+                table.def.parents.push(place);
+                Ok(())
+            }
+            (None, _) | (_, None) => {
+                Err(part.error(format!("there is no relation `{}`", parent.name)))
+            }
+        };
+    }
+    if part.eat("no inherit") {
+        let parent = part.name()?;
+        let parent = draft.relation(&parent).map(|t| Name {
+            schema: Some(t.def.schema.clone()),
+            name: t.def.name.clone(),
+        });
+        return match parent {
+            Some(parent) => orphan(draft, name, &parent, &part),
+            None => Err(part.expected("a parent")),
+        };
+    }
+    if part.eat("rename to") || part.sees("set schema") {
+        return moved(part, name, draft);
+    }
+    let position = draft.position(name);
+    let Some(mut table) = draft.relation(name).cloned() else {
+        return Err(part.expected("a relation"));
+    };
+    apply(part, &mut table, draft)?;
+    if let Some(old) = position.and_then(|position| draft.relations.get_mut(position)) {
+        *old = table;
+    }
+    if !only && !part.sees("add constraint") {
+        for child in children(draft, name) {
+            change(part, &child, only, draft)?;
+        }
+    }
+    Ok(())
+}
+
+fn children(draft: &Draft, name: &Name) -> Vec<Name> {
+    draft
+        .relations
+        .iter()
+        .filter(|t| {
+            (t.def.parents.iter())
+                .any(|(schema, table)| name.schema.as_ref() == Some(schema) && name.name == *table)
+        })
+        .map(|t| Name {
+            schema: Some(t.def.schema.clone()),
+            name: t.def.name.clone(),
+        })
+        .collect()
+}
+
+fn orphan(draft: &mut Draft, child: &Name, parent: &Name, at: &Cursor<'_>) -> Result<(), DdlError> {
+    match draft.relation_mut(child) {
+        Some(table) => {
+            table.is_partition = false;
+            table.def.parents.retain(|(schema, name)| {
+                parent.schema.as_ref() != Some(schema) || parent.name != *name
+            });
+            Ok(())
+        }
+        None => Err(at.error(format!("there is no relation `{}`", child.name))),
+    }
+}
+
+/// A relation under another name, where nothing hangs on the one it has.
+fn moved(part: Cursor<'_>, name: &Name, draft: &mut Draft) -> Result<(), DdlError> {
+    let mut part = part;
+    let referenced = draft
+        .relations
+        .iter()
+        .any(|t| t.foreign_keys.iter().any(|k| k.2.table == name.name));
+    let has_views = draft.relations.iter().any(|t| t.def.definition.is_some());
+    if referenced || has_views || !children(draft, name).is_empty() {
+        return Err(part.error("a new name for what others name is not understood"));
+    }
+    let schema = part.eat("set schema");
+    let new = part.ident()?;
+    if let Some(table) = draft.relation_mut(name) {
+        if schema {
+            table.def.schema = new;
+        } else {
+            table.def.name = new;
+        }
+    }
+    Ok(())
+}
+
+/// A change of columns or keys.
+fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlError> {
+    let mut part = part;
+    if part.eat("add") {
+        if table::constraint(part, table, draft)? {
+            return Ok(());
+        }
+        part.eat("column");
+        if part.eat("if not exists") {
+            let mut name = part;
+            let name = name.ident()?;
+            if table.def.columns.iter().any(|c| c.name == name) {
+                return Ok(());
+            }
+        }
+        return table::element(part, table, draft, Kind::Own);
+    }
+    if part.eat("drop constraint") {
+        part.eat("if exists");
+        let constraint = part.ident()?;
+        table.foreign_keys.retain(|key| key.0 != constraint);
+        if constraint == format!("{}_pkey", table.def.name) {
+            table.def.primary_key.clear();
+        }
+        return Ok(());
+    }
+    if part.eat("drop") {
+        part.eat("column");
+        part.eat("if exists");
+        let column = part.ident()?;
+        table.def.columns.retain(|c| c.name != column);
+        table
+            .foreign_keys
+            .retain(|key| !key.2.columns.contains(&column));
+        if table.def.primary_key.contains(&column) {
+            table.def.primary_key.clear();
+        }
+        return Ok(());
+    }
+    if part.eat("rename") {
+        part.eat("column");
+        let old = part.ident()?;
+        part.expect("to")?;
+        let new = part.ident()?;
+        if table.def.kind != RelationKind::Table
+            || table.def.columns.iter().any(|c| c.generated.is_some())
+        {
+            return Err(part.error("a new name for a column that others name is not understood"));
+        }
+        let names = (table.def.columns.iter_mut().map(|c| &mut c.name))
+            .chain(&mut table.def.primary_key)
+            .chain(
+                table
+                    .foreign_keys
+                    .iter_mut()
+                    .flat_map(|key| &mut key.2.columns),
+            );
+        for name in names.filter(|name| **name == old) {
+            name.clone_from(&new);
+        }
+        return Ok(());
+    }
+    part.expect("alter")?;
+    part.eat("column");
+    let name = part.ident()?;
+    let Some(column) = table.def.columns.iter_mut().find(|c| c.name == name) else {
+        return Err(part.error(format!("there is no column `{name}`")));
+    };
+    if part.eat("set not null") || part.eat("add generated") {
+        column.nullable = false;
+    } else if part.eat("drop not null") {
+        column.nullable = true;
+    } else if part.eat("drop expression") {
+        column.generated = None;
+    } else if part.eat("set expression as") {
+        column.generated = Some(part.group()?.written().to_owned());
+    } else if part.eat("set data type") || part.eat("type") {
+        let typed = types::declared(&mut part, draft)?.typed;
+        (column.type_name, column.class) = (typed.name, typed.class);
+        column.collation = if part.eat("collate") {
+            table::collation(&part.name()?, draft)
+        } else {
+            String::new()
+        };
+    } else {
+        let harmless = [
+            "set default",
+            "drop default",
+            "set statistics",
+            "set storage",
+            "set compression",
+            "set (",
+            "reset (",
+            "drop identity",
+            "set generated",
+            "restart",
+            "set sequence",
+            "options",
+            "set",
+        ];
+        return unless(&part, &harmless);
+    }
+    Ok(())
+}
