@@ -1,0 +1,24 @@
+-- What the statements of queries.sql read.
+CREATE SCHEMA app;
+CREATE TYPE app.pair AS (a int, b text);
+CREATE TYPE app.mood AS ENUM ('sad', 'ok', 'happy');
+CREATE TABLE users (id int PRIMARY KEY, name text NOT NULL, email text, team int, born date, tags text[], doc jsonb, best app.pair, mood app.mood);
+CREATE TABLE vip (rank int) INHERITS (users);
+CREATE TABLE orders (id int PRIMARY KEY, user_id int REFERENCES users, total numeric, note text, placed timestamptz);
+CREATE TABLE items (order_id int, line int, sku text, price numeric, amount int, PRIMARY KEY (order_id, line));
+CREATE TABLE teams (team int PRIMARY KEY, name text, lead int);
+CREATE TABLE "Odd Table" ("Weird.Col" int, "select" text, id int);
+CREATE TABLE app.events (at date NOT NULL, what text, user_id int) PARTITION BY RANGE (at);
+CREATE TABLE app.events_2026 PARTITION OF app.events FOR VALUES FROM ('2026-01-01') TO ('2027-01-01');
+CREATE VIEW named AS SELECT id, name AS label, team FROM users WHERE email IS NOT NULL;
+CREATE VIEW spending AS SELECT u.id, u.name, sum(o.total) AS spent FROM users u JOIN orders o ON o.user_id = u.id GROUP BY u.id, u.name;
+CREATE VIEW spenders AS SELECT n.label, s.spent FROM named n JOIN spending s USING (id);
+CREATE MATERIALIZED VIEW cached AS SELECT team, count(*) AS n FROM users GROUP BY team;
+CREATE FUNCTION app.twice(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 2 * $1';
+CREATE FUNCTION app.twice(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT $1 || $1';
+CREATE FUNCTION app.upto(int) RETURNS SETOF int LANGUAGE sql IMMUTABLE AS 'SELECT generate_series(1, $1)';
+CREATE FUNCTION app.halves(n int, OUT a int, OUT b int) LANGUAGE sql IMMUTABLE AS 'SELECT n / 2, n - n / 2';
+CREATE FUNCTION app.label(users) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT ($1).name';
+CREATE AGGREGATE app.total(int) (SFUNC = int4pl, STYPE = int, INITCOND = '0');
+CREATE FUNCTION app.same(app.pair, app.pair) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT ($1).a = ($2).a';
+CREATE OPERATOR app.=== (FUNCTION = app.same, LEFTARG = app.pair, RIGHTARG = app.pair);
