@@ -70,8 +70,8 @@ impl Stand {
 
     /// What an agent gets: the envelope or the refusal, rows in a fixed order, for theirs is no part of
     /// the promise.
-    pub(crate) async fn answer(&self, sql: &str) -> serde_json::Value {
-        let mut answer = match self.guard.query(sql, &Params::None, &session()).await {
+    pub(crate) async fn answer(&self, sql: &str, params: &Params) -> serde_json::Value {
+        let mut answer = match self.guard.query(sql, params, &session()).await {
             Outcome::Rows(envelope) => serde_json::to_value(&envelope).unwrap(),
             Outcome::Rejected(refusal) => {
                 serde_json::to_value(refusal.rejection.for_agent()).unwrap()
@@ -84,13 +84,10 @@ impl Stand {
     }
 
     /// The text that would be run, or why none is.
-    pub(crate) fn rewritten(&self, sql: &str) -> Result<String, String> {
+    pub(crate) fn rewritten(&self, sql: &str, params: &Params) -> Result<String, String> {
         let firewall = self.guard.firewall();
-        match firewall.check(sql, &Params::None, &session()).unwrap() {
-            Decision::Allow(statement) => {
-                assert!(statement.params().is_empty());
-                Ok(statement.sql().to_owned())
-            }
+        match firewall.check(sql, params, &session()).unwrap() {
+            Decision::Allow(statement) => Ok(statement.sql().to_owned()),
             Decision::Reject(why) => Err(why.to_string()),
         }
     }
