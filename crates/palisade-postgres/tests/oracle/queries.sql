@@ -200,3 +200,15 @@ SELECT name FROM users WHERE ROW(id, team) < ROW(3, 4)
 SELECT overlay(name PLACING 'x' FROM 1), position('a' IN email), substring(name FROM 1 FOR 2), trim(BOTH 'x' FROM name) FROM users
 SELECT placed AT TIME ZONE 'UTC' FROM orders
 SELECT name FROM users WHERE born + interval '1 day' > now()
+-- Operators of the database behind syntax that shows none.
+SELECT best = best FROM users
+SELECT best NOT IN (best) FROM users
+SELECT best = ANY (ARRAY[best]) FROM users
+SELECT ROW(best, 1) = ROW(best, 1) FROM users
+SELECT (best, id) IN (SELECT best, id FROM users) FROM users
+SELECT name FROM users WHERE best = ALL (SELECT best FROM users)
+SELECT name FROM users WHERE mood = name
+SELECT o = o FROM odds
+SELECT COALESCE(best, id) FROM users
+SELECT id FROM users UNION ALL SELECT 1
+SELECT best FROM users UNION ALL SELECT id FROM users

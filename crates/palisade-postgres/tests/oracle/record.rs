@@ -29,7 +29,11 @@ fn policies(catalog: &Catalog) -> String {
         .collect();
     for uid in own {
         let uid = uid.escape_default();
-        writeln!(text, "permit(principal, action == Action::\"call\", resource == Function::\"{uid}\");").unwrap();
+        writeln!(
+            text,
+            "permit(principal, action == Action::\"call\", resource == Function::\"{uid}\");"
+        )
+        .unwrap();
     }
     text
 }
@@ -61,6 +65,15 @@ const RECORDED: &str = "
         JOIN pg_catalog.pg_proc p
             ON p.oid = CASE WHEN d.refclassid = 'pg_catalog.pg_proc'::regclass THEN d.refobjid ELSE o.oprcode END
         JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+        WHERE r.ev_class = 'palisade_oracle.v'::regclass
+    UNION
+    SELECT 'row type', n.nspname::text, c.relname::text, ''
+        FROM pg_catalog.pg_rewrite r
+        JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::regclass AND d.objid = r.oid
+        JOIN pg_catalog.pg_proc p ON d.refclassid = 'pg_catalog.pg_proc'::regclass AND d.refobjid = p.oid
+        JOIN pg_catalog.pg_type t ON t.oid = p.prorettype
+        JOIN pg_catalog.pg_class c ON c.oid = t.typrelid
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
         WHERE r.ev_class = 'palisade_oracle.v'::regclass";
 
 /// Schema and name.
@@ -72,18 +85,32 @@ pub(crate) struct Reads {
     pub(crate) relations: BTreeSet<Name>,
     pub(crate) columns: BTreeSet<(Name, String)>,
     pub(crate) functions: BTreeSet<Name>,
+    /// Relations whose row type a function gives: the record then has their columns, which nobody reads.
+    row_types: BTreeSet<Name>,
 }
 
 impl Reads {
-    /// What is here and not in `other`.
+    /// Relations and columns that are here and not in `other`.
     pub(crate) fn missing_in(&self, other: &Self) -> Vec<String> {
+        let is_type =
+            |name: &Name| self.row_types.contains(name) && !other.relations.contains(name);
         let relations = self.relations.difference(&other.relations);
         let columns = self.columns.difference(&other.columns);
+        relations
+            .filter(|name| !is_type(name))
+            .map(|name| format!("relation {name:?}"))
+            .chain(
+                columns
+                    .filter(|(name, _)| !is_type(name))
+                    .map(|column| format!("column {column:?}")),
+            )
+            .collect()
+    }
+
+    /// Functions that are here and not in `other`.
+    pub(crate) fn functions_missing_in(&self, other: &Self) -> Vec<String> {
         let functions = self.functions.difference(&other.functions);
-        let relations = relations.map(|name| format!("relation {name:?}"));
-        let columns = columns.map(|name| format!("column {name:?}"));
-        let functions = functions.map(|name| format!("function {name:?}"));
-        relations.chain(columns).chain(functions).collect()
+        functions.map(|name| format!("function {name:?}")).collect()
     }
 }
 
@@ -92,8 +119,10 @@ impl Reads {
 pub(crate) struct Tally {
     /// How many both said something about.
     pub(crate) compared: usize,
-    /// Statements with what we do not know of.
+    /// Statements with the relations and columns that we do not know of.
     pub(crate) missed: Vec<String>,
+    /// Statements with the functions that we do not know of.
+    pub(crate) missed_functions: Vec<String>,
     /// Columns the server recorded.
     recorded: usize,
     /// Columns of ours, those below views aside, and how many of them the server recorded.
@@ -112,13 +141,14 @@ impl Tally {
     pub(crate) fn print(&self, what: &str) {
         let percent = |part: usize, whole: usize| 100.0 * part as f64 / whole.max(1) as f64;
         println!(
-            "{what}: {} compared, recall {:.2} % of {} columns, precision {:.2} % of {}; {} statements miss something; outside: {:?}",
+            "{what}: {} compared, recall {:.2} % of {} columns, precision {:.2} % of {}; {} statements miss columns, {} functions; outside: {:?}",
             self.compared,
             percent(self.known, self.recorded),
             self.recorded,
             percent(self.shared, self.ours),
             self.ours,
             self.missed.len(),
+            self.missed_functions.len(),
             self.outside
         );
         if std::env::var_os(VERBOSE).is_some() {
@@ -147,7 +177,10 @@ impl Desk {
         let database = server.fresh_database(label).map_err(|e| e.to_string())?;
         let loaded = server.load(&database, script).map_err(|e| e.to_string())?;
         if let Some(first) = loaded.failures.first() {
-            println!("{label}: {} statements fail, first: {first}", loaded.failures.len());
+            println!(
+                "{label}: {} statements fail, first: {first}",
+                loaded.failures.len()
+            );
         }
         let client = palisade_postgres::connect(&server.url(&database))
             .await
@@ -179,13 +212,21 @@ impl Desk {
             Err(state) => return tally.outside(&state, sql),
         };
         tally.compared += 1;
-        tally.recorded += recorded.columns.len();
+        let read = |(name, _): &&(Name, String)| {
+            ours.relations.contains(name) || !recorded.row_types.contains(name)
+        };
+        tally.recorded += recorded.columns.iter().filter(read).count();
         tally.ours += direct.len();
         tally.shared += recorded.columns.intersection(&direct).count();
         tally.known += recorded.columns.intersection(&ours.columns).count();
         let missed = recorded.missing_in(&ours);
         if !missed.is_empty() {
             tally.missed.push(format!("{sql}\n  {}", missed.join(", ")));
+        }
+        let functions = recorded.functions_missing_in(&ours);
+        if !functions.is_empty() {
+            let line = format!("{sql}\n  {}", functions.join(", "));
+            tally.missed_functions.push(line);
         }
         let beyond: Vec<_> = direct.difference(&recorded.columns).collect();
         if !beyond.is_empty() {
@@ -206,7 +247,9 @@ impl Desk {
 
     async fn as_view(&self, sql: &str) -> Result<Reads, tokio_postgres::Error> {
         let client = &self.client;
-        client.batch_execute("BEGIN; CREATE SCHEMA palisade_oracle").await?;
+        client
+            .batch_execute("BEGIN; CREATE SCHEMA palisade_oracle")
+            .await?;
         let count = client.prepare(sql).await?.columns().len();
         // The names of outputs may repeat, which those of a view may not.
         let names: Vec<String> = (0..count).map(|n| format!("c{n}")).collect();
@@ -227,6 +270,7 @@ impl Desk {
             match kind.as_str() {
                 "relation" => drop(reads.relations.insert((schema, name))),
                 "column" => drop(reads.columns.insert(((schema, name), column))),
+                "row type" => drop(reads.row_types.insert((schema, name))),
                 "function" => drop(reads.functions.insert((schema, name))),
                 other => panic!("unknown kind {other}"),
             }
@@ -237,10 +281,7 @@ impl Desk {
     /// What we decide over, and the columns of it that are not only read below a view; or the code of the refusal.
     fn ours(&self, sql: &str) -> Result<(Reads, BTreeSet<(Name, String)>), String> {
         let session = Session::new(Principal::new("Agent", "oracle"));
-        let (decision, trace) = self
-            .firewall
-            .explain(sql, &Params::None, &session)
-            .unwrap();
+        let (decision, trace) = self.firewall.explain(sql, &Params::None, &session).unwrap();
         if let Decision::Reject(why) = decision {
             return Err(why.code().slug().to_owned());
         }

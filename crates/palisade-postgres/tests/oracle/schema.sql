@@ -22,3 +22,20 @@ CREATE FUNCTION app.label(users) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT 
 CREATE AGGREGATE app.total(int) (SFUNC = int4pl, STYPE = int, INITCOND = '0');
 CREATE FUNCTION app.same(app.pair, app.pair) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT ($1).a = ($2).a';
 CREATE OPERATOR app.=== (FUNCTION = app.same, LEFTARG = app.pair, RIGHTARG = app.pair);
+-- Operators that stand behind syntax without an operator.
+CREATE FUNCTION pair_eq(app.pair, app.pair) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT ($1).a = ($2).a';
+CREATE FUNCTION pair_ge(app.pair, app.pair) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT ($1).a >= ($2).a';
+CREATE FUNCTION pair_le(app.pair, app.pair) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT ($1).a <= ($2).a';
+CREATE FUNCTION pair_text(app.pair) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT ($1).b';
+CREATE OPERATOR = (FUNCTION = pair_eq, LEFTARG = app.pair, RIGHTARG = app.pair);
+CREATE OPERATOR >= (FUNCTION = pair_ge, LEFTARG = app.pair, RIGHTARG = app.pair);
+CREATE OPERATOR <= (FUNCTION = pair_le, LEFTARG = app.pair, RIGHTARG = app.pair);
+CREATE FUNCTION mood_eq(app.mood, text) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT $1::text = $2';
+CREATE OPERATOR = (FUNCTION = mood_eq, LEFTARG = app.mood, RIGHTARG = text);
+CREATE FUNCTION pair_of(int) RETURNS app.pair LANGUAGE sql IMMUTABLE AS 'SELECT ROW($1, ''x'')::app.pair';
+CREATE CAST (int AS app.pair) WITH FUNCTION pair_of(int) AS IMPLICIT;
+CREATE DOMAIN odd AS int[];
+CREATE FUNCTION odd_eq(odd, odd) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT $1[1] = $2[1]';
+CREATE OPERATOR = (FUNCTION = odd_eq, LEFTARG = odd, RIGHTARG = odd);
+CREATE FUNCTION odd_of(int, int) RETURNS odd LANGUAGE sql IMMUTABLE AS 'SELECT ARRAY[$1, $2]::odd';
+CREATE TABLE odds (id int, o odd, m app.mood);

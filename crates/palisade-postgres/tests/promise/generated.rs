@@ -79,7 +79,10 @@ async fn compare(label: &str, policies: &str, count: usize) -> Outcome {
     let seed = number("PALISADE_SEED").unwrap_or(7);
     let mut outcome = Outcome::default();
     for sql in Statements::new(seed).take(count) {
-        let (mut here, mut there) = tokio::join!(one.answer(&sql, &Params::None), other.answer(&sql, &Params::None));
+        let (mut here, mut there) = tokio::join!(
+            one.answer(&sql, &Params::None),
+            other.answer(&sql, &Params::None)
+        );
         outcome.ran += usize::from(ran(&here));
         outcome.failed += usize::from(here["code"] == "database.rejected");
         if let Some(code) = here["code"].as_str() {
@@ -101,7 +104,9 @@ async fn compare(label: &str, policies: &str, count: usize) -> Outcome {
                 outcome.open += 1;
                 continue;
             }
-            outcome.differences.push(format!("{sql}\n  {here}\n  {there}\n  {text:?}"));
+            outcome
+                .differences
+                .push(format!("{sql}\n  {here}\n  {there}\n  {text:?}"));
         }
     }
     outcome
@@ -121,7 +126,7 @@ fn number(name: &str) -> Option<u64> {
 
 #[tokio::test]
 async fn what_is_hidden_does_not_show() {
-    let cases = number("PALISADE_CASES").unwrap_or(2000);
+    let cases = number("PALISADE_CASES").unwrap_or(3000);
     let count = usize::try_from(cases).unwrap();
     let outcome = compare("hidden", RESTRICTED, count).await;
     println!(
@@ -132,7 +137,11 @@ async fn what_is_hidden_does_not_show() {
         outcome.open,
         outcome.refused
     );
-    assert!(outcome.differences.is_empty(), "{}", outcome.differences.join("\n"));
+    assert!(
+        outcome.differences.is_empty(),
+        "{}",
+        outcome.differences.join("\n")
+    );
     assert!(outcome.ran * 4 > count, "only {} ran", outcome.ran);
 }
 
@@ -140,5 +149,9 @@ async fn what_is_hidden_does_not_show() {
 #[tokio::test]
 async fn what_is_not_hidden_shows() {
     let outcome = compare("shown", EVERYTHING, 200).await;
-    assert!(outcome.differences.len() > 10, "{}", outcome.differences.len());
+    assert!(
+        outcome.differences.len() > 10,
+        "{}",
+        outcome.differences.len()
+    );
 }
