@@ -1,0 +1,45 @@
+//! The same over real queries, where the environment says where they are.
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use palisade::value::Params;
+
+use crate::record::{Desk, Tally};
+
+/// A folder as `cargo xtask eval` takes it.
+const FOLDER: &str = "PALISADE_EVAL";
+
+#[test]
+fn real_queries() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
+        println!("not run: {FOLDER} names no folder");
+        return;
+    };
+    let text = fs::read_to_string(folder.join("benign_queries.jsonl")).unwrap();
+    let mut schemas: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in text.lines() {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        if row["engine"] == "sqlite" {
+            let schema = row["schema_id"].as_str().unwrap().to_owned();
+            let sql = row["sql"].as_str().unwrap().to_owned();
+            schemas.entry(schema).or_default().push(sql);
+        }
+    }
+    let mut tally = Tally::default();
+    for (schema, queries) in &schemas {
+        let script = fs::read_to_string(folder.join("schemas").join(format!("{schema}.sql")));
+        let desk = match Desk::new(&script.unwrap()) {
+            Ok(desk) => desk,
+            Err(error) => {
+                tally.outside("schema", &format!("{schema}: {error}"));
+                continue;
+            }
+        };
+        for sql in queries {
+            desk.compare(sql, &Params::None, &mut tally);
+        }
+    }
+    tally.print("the folder");
+    assert!(tally.missed.is_empty(), "{}", tally.missed.join("\n"));
+    assert!(tally.compared > 0);
+}
