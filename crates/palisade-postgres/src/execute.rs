@@ -28,7 +28,7 @@ use crate::{
     cells::Reading,
     fault, params,
     pool::Session,
-    schema::{Look, Origin, Schema},
+    schema::{Look, Origin, Schema, is_system},
     settings,
 };
 
@@ -275,10 +275,6 @@ const SYSTEM_COLUMNS: [(i16, &str); 6] = [
     (-5, "cmax"),
     (-6, "tableoid"),
 ];
-
-fn is_system(uid: &str) -> bool {
-    uid.starts_with("pg_catalog.") || uid.starts_with("information_schema.")
-}
 
 /// What the server is capable of.
 #[derive(Debug, Clone, Copy)]

@@ -122,7 +122,8 @@ impl Schema {
     ) -> Result<(), BackendError> {
         let mut expected = vec![(Sort::Rest, &self.rest)];
         let (mut oids, mut names) = (Vec::new(), Vec::new());
-        for uid in relations {
+        // The server's own relations change with its version only.
+        for uid in relations.iter().filter(|uid| !is_system(uid)) {
             let Some(found) = self.relations.get(uid) else {
                 return Err(fault::second_lock(format!("`{uid}` is no relation")));
             };
@@ -202,4 +203,9 @@ fn marked(row: &Row) -> Result<(Sort, Marked), tokio_postgres::Error> {
             mark: row.try_get(4)?,
         },
     ))
+}
+
+/// Whether a uid is of a relation of the server's own.
+pub(crate) fn is_system(uid: &str) -> bool {
+    uid.starts_with("pg_catalog.") || uid.starts_with("information_schema.")
 }

@@ -1,8 +1,8 @@
 //! Expressions: every variant of the parser's enum is answered.
 
 use sqlparser::ast::{
-    Array, CaseWhen, CastKind, CeilFloorKind, DateTimeField, Expr, ExtractSyntax, Ident, Interval,
-    MemberOf, ObjectName, ObjectNamePart, TypedString,
+    Array, BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DateTimeField, Expr, ExtractSyntax,
+    Ident, Interval, MemberOf, ObjectName, ObjectNamePart, TypedString,
 };
 
 use super::{Resolver, query::Ctes, scope::Scope, unsupported};
@@ -91,7 +91,11 @@ impl<'a> Resolver<'a> {
             Expr::BinaryOp { left, op, right } => {
                 self.binary_operator(op)?;
                 self.walk(left, at, out)?;
-                self.walk(right, at, out)
+                self.walk(right, at, out)?;
+                if *op == BinaryOperator::Regexp {
+                    super::pattern::check(right)?;
+                }
+                Ok(())
             }
             Expr::Like {
                 negated: _,
@@ -285,7 +289,8 @@ impl<'a> Resolver<'a> {
                 regexp: _,
             } if dialect == Dialect::Mysql => {
                 self.walk(expr, at, out)?;
-                self.walk(pattern, at, out)
+                self.walk(pattern, at, out)?;
+                super::pattern::check(pattern)
             }
             Expr::AnyOp {
                 left,

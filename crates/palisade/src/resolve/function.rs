@@ -364,8 +364,17 @@ impl<'a> Resolver<'a> {
                 }) if dialect == Dialect::Postgres && matches!(**left, Expr::Identifier(_)) => {
                     self.walk(right, at, out)?;
                 }
+                // A unit or a kind of value, which no column can stand for.
+                FunctionArgExpr::Expr(Expr::Identifier(word))
+                    if dialect == Dialect::Mysql
+                        && position == 1
+                        && word.quote_style.is_none()
+                        && takes_word(called) => {}
                 FunctionArgExpr::Expr(expr) => {
                     self.walk(expr, at, out)?;
+                    if dialect == Dialect::Mysql && position == 2 && matches_regexp(called) {
+                        super::pattern::check(expr)?;
+                    }
                     if bound == Some(position) {
                         self.bound_size(expr, budget)?;
                     }
@@ -503,6 +512,25 @@ impl<'a> Resolver<'a> {
         };
         self.access.functions.insert(uid);
     }
+}
+
+/// Whether the first argument of a call is a keyword of MySQL's grammar.
+fn takes_word(called: &Called<'_>) -> bool {
+    called.candidates.iter().all(|def| {
+        def.schema.is_none()
+            && matches!(
+                def.name.as_str(),
+                "timestampadd" | "timestampdiff" | "get_format"
+            )
+    })
+}
+
+/// Whether the second argument of a call is a regular expression.
+fn matches_regexp(called: &Called<'_>) -> bool {
+    called
+        .candidates
+        .iter()
+        .any(|def| def.name.starts_with("regexp_"))
 }
 
 /// The size that a literal argument asks for.

@@ -81,7 +81,8 @@ impl<'a> Resolver<'a> {
         };
         let name = function.name.0.last().and_then(|part| part.as_ident());
         let always = name.is_some_and(|name| {
-            let mut named = self.catalog.functions_named(&self.key(name)).peekable();
+            let key = self.key(name);
+            let mut named = self.catalog.functions_named(&key).peekable();
             named.peek().is_some() && named.all(|def| def.kinds.aggregate && !def.kinds.scalar)
         });
         let (names, own) = self.named_in(expr, scope);

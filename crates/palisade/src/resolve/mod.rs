@@ -15,6 +15,7 @@ mod function;
 mod leakproof;
 mod literal;
 mod operator;
+mod pattern;
 mod query;
 mod scope;
 mod select;

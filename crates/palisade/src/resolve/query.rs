@@ -196,6 +196,15 @@ impl<'a> Resolver<'a> {
             names.push((self.key(&column.name), self.spelling(&column.name)));
             self.normalise(&mut column.name);
         }
+        if sees_itself
+            && self.catalog.dialect() == Dialect::Mysql
+            && never_ends(query, &self.table_key(name))
+        {
+            return Err(Rejection::new(
+                Code::LimitCost,
+                format!("the common table expression `{key}` has no condition that ends it"),
+            ));
+        }
         let mut entry = CteEntry {
             key,
             name: name.clone(),
@@ -562,6 +571,30 @@ fn recursive_seed(query: &Query) -> Option<Query> {
     seed.order_by = None;
     seed.limit_clause = None;
     (arms > 0).then_some(seed)
+}
+
+/// Whether a recursive query takes every row of its last round into the next: MySQL and MariaDB stop
+/// it after a number of rounds and answer with what there is.
+fn never_ends(query: &Query, key: &str) -> bool {
+    let SetExpr::SetOperation {
+        left: _,
+        op: SetOperator::Union,
+        set_quantifier: SetQuantifier::All,
+        right,
+    } = &*query.body
+    else {
+        return false;
+    };
+    let SetExpr::Select(arm) = &**right else {
+        return false;
+    };
+    let alone = match arm.from.as_slice() {
+        [table] => {
+            table.joins.is_empty() && table.relation.to_string().to_lowercase().contains(key)
+        }
+        _ => false,
+    };
+    alone && arm.selection.is_none() && arm.having.is_none() && query.limit_clause.is_none()
 }
 
 /// Whether `query` names `key` as a relation somewhere. Used only to refuse.

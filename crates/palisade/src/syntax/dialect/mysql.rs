@@ -67,6 +67,11 @@ impl ParserDialect for Mysql {
         false
     }
 
+    /// `EXTRACT(day_hour FROM …)`.
+    fn allow_extract_custom(&self) -> bool {
+        true
+    }
+
     /// The parser gives BINARY everything to its right.
     fn supports_binary_kw_as_cast(&self) -> bool {
         false
