@@ -9,7 +9,7 @@ use super::{Query, Shop};
 use crate::{MysqlBackend, MysqlConfig};
 
 const STATE: &str = "SELECT CONCAT_WS(' ', COALESCE(CAST(@a AS CHAR), 'none'), COALESCE(CAST(IS_USED_LOCK('l') AS CHAR), 'free'), @@session.sql_mode,
-    @@session.time_zone, @@session.autocommit, @@session.group_concat_max_len, DATABASE(), @@character_set_client,
+    @@session.time_zone, IF(@@session.autocommit, 1, 0), @@session.group_concat_max_len, DATABASE(), @@character_set_client,
     @@session.lock_wait_timeout, CONNECTION_ID()) AS s";
 
 async fn clean(shop: &Shop) {
