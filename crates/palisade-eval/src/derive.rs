@@ -41,7 +41,7 @@ impl Derived {
         // Where `add_relation` puts names without a schema.
         let mut builder = Catalog::builder(self.dialect)
             .database("eval")
-            .search_path([self.dialect.default_schema().to_owned()]);
+            .search_path([self.schema().to_owned()]);
         for guess in &self.relations {
             let columns = guess.columns.iter().map(|name| self.column(name)).collect();
             builder = builder.relation(RelationDef::new(
@@ -52,6 +52,15 @@ impl Derived {
             ));
         }
         builder.build()
+    }
+
+    /// Where names without a schema belong.
+    fn schema(&self) -> &'static str {
+        match self.dialect {
+            Dialect::Sqlite | Dialect::Postgres => self.dialect.default_schema(),
+            // The default would be one of the server's own.
+            Dialect::Mysql => "eval",
+        }
     }
 
     /// Adds what `rejection` says is missing; false if it says nothing of the kind, or all was tried.
@@ -69,7 +78,7 @@ impl Derived {
     fn add_relation(&mut self, shown: &str) -> bool {
         let parts = parts(shown);
         let (schema, name) = match parts.as_slice() {
-            [name] => (self.dialect.default_schema().to_owned(), name.clone()),
+            [name] => (self.schema().to_owned(), name.clone()),
             [.., schema, name] => (schema.clone(), name.clone()),
             [] => return false,
         };
