@@ -1,6 +1,6 @@
 //! MySQL, as MariaDB speaks it: one throw-away server, a database for each schema.
 
-use std::{cell::RefCell, time::Duration};
+use std::time::Duration;
 
 use mysql_async::{Conn, Row, consts::ColumnType, prelude::Queryable as _};
 use palisade::{
@@ -11,7 +11,7 @@ use palisade::{
 };
 use palisade_mysql::{MysqlBackend, MysqlConfig};
 use palisade_testkit::servers::MariaDbServer;
-use tokio::runtime::Runtime;
+use tokio::{runtime::Runtime, sync::Mutex};
 
 use crate::{
     answer::Answer,
@@ -60,7 +60,7 @@ impl Engine for Mysql {
         Ok(Box::new(MysqlDatabase {
             server,
             name,
-            conn: RefCell::new(conn),
+            conn: Mutex::new(conn),
             backend,
             runtime,
         }))
@@ -70,7 +70,7 @@ impl Engine for Mysql {
 struct MysqlDatabase {
     server: &'static MariaDbServer,
     name: String,
-    conn: RefCell<Conn>,
+    conn: Mutex<Conn>,
     backend: MysqlBackend,
     // Last: connections end in it.
     runtime: Runtime,
@@ -106,7 +106,7 @@ impl Database for MysqlDatabase {
 impl MysqlDatabase {
     fn bare(&self, sql: &str, timeout: Duration) -> Result<Answer, mysql_async::Error> {
         self.runtime.block_on(async {
-            let mut conn = self.conn.borrow_mut();
+            let mut conn = self.conn.lock().await;
             // A statement may have set variables.
             conn.reset().await?;
             conn.query_drop(format!(

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{Backend, BackendError, BackendErrorKind, RowSink},
+    guard::{Backend, BackendError, RowSink},
     rewrite::RewrittenStatement,
 };
 use tokio::{
@@ -17,7 +17,7 @@ use crate::{
     config::MysqlConfig,
     connect::{ConnectError, Connector},
     examine,
-    execute::{self, Ended, Facts, Task},
+    execute::{self, Ended, Facts, Task, Unopened},
     fault,
     introspect::{self, IntrospectError, Product},
     pool::{Lease, Pool, PoolError},
@@ -33,7 +33,7 @@ const GRACE: Duration = Duration::from_millis(200);
 /// A MySQL or MariaDB server as it was when its catalog was read.
 ///
 /// A value never changes: when the schema of what a statement reads does, [`execute`](Backend::execute)
-/// answers [`BackendErrorKind::Unavailable`] and [`refresh`](Self::refresh) makes a new value, to go with a new
+/// answers [`Unavailable`](palisade::guard::BackendErrorKind::Unavailable) and [`refresh`](Self::refresh) makes a new value, to go with a new
 /// firewall. So no statement that was checked against one catalog runs on another. Stored functions, which a policy
 /// permits by name, are not looked at again. Clones and refreshed values share their connections.
 #[derive(Clone)]
@@ -122,14 +122,12 @@ impl MysqlBackend {
                     return Ok(());
                 }
                 // The server closed an idle session, for it was restarted: nothing has run yet.
-                Err(Failed::Opening(error))
-                    if first && stale && error.kind == BackendErrorKind::Unavailable =>
-                {
+                Err(Failed::Lost(_)) if first && stale => {
                     drop(lease);
                     self.pool.forget_idle();
                     first = false;
                 }
-                Err(Failed::Opening(error) | Failed::Running(error)) => {
+                Err(Failed::Lost(error) | Failed::Running(error)) => {
                     lease.give_back().await;
                     return Err(error);
                 }
@@ -147,10 +145,13 @@ impl MysqlBackend {
             product: self.product,
             catalog: &self.catalog,
         };
-        let conn = lease.conn().map_err(Failed::Opening)?;
+        let conn = lease.conn().map_err(Failed::Running)?;
         execute::open(conn, facts, task)
             .await
-            .map_err(Failed::Opening)?;
+            .map_err(|error| match error {
+                Unopened::Lost(error) => Failed::Lost(error),
+                Unopened::Refused(error) => Failed::Running(error),
+            })?;
         execute::answer(conn, facts, task, sink)
             .await
             .map_err(Failed::Running)
@@ -182,8 +183,8 @@ impl fmt::Debug for MysqlBackend {
 
 /// A failure and how far the statement had come.
 enum Failed {
-    /// Nothing had run.
-    Opening(BackendError),
+    /// The session was gone before anything ran.
+    Lost(BackendError),
     Running(BackendError),
 }
 

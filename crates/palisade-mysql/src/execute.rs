@@ -10,7 +10,7 @@
 //!   read with `LOAD_FILE` and written with `INTO OUTFILE`: for these there is the function registry, the grammar of
 //!   the firewall, and an account without the privilege `FILE`, which we check at start;
 //! * the origin of each result column must be one that was decided; expressions have none, and MariaDB tells it
-//!   only where there is no derived table;
+//!   only where there is neither a derived table nor another name for a view;
 //! * time-outs of the server's, on MySQL of queries only, and a clock of our own, after which the session is ended
 //!   from another one;
 //! * a reset of the session after each statement: variables and advisory locks outlive transactions.
@@ -31,7 +31,7 @@ use palisade::{
     value::Value,
 };
 
-use crate::{cells::Reading, fault, introspect::Product, params, schema};
+use crate::{cells::Reading, fault, introspect::Product, params, schema, settings::identifier};
 
 /// Bytes of one row, all cells together.
 const MAX_ROW_BYTES: usize = 64 * 1024 * 1024;
@@ -79,11 +79,26 @@ pub(crate) async fn open(
     conn: &mut Conn,
     facts: Facts<'_>,
     task: &Task<'_>,
-) -> Result<(), BackendError> {
+) -> Result<(), Unopened> {
     let mut sql = begin(facts.product, task.limits);
-    sql.push_str(&schema::look(facts.catalog, task.relations)?);
-    let rows = ask(conn, sql).await.map_err(|e| fault::opening(&e))?;
-    schema::verify(facts.catalog, facts.product, task.relations, &rows)
+    sql.push_str(&schema::look(facts.catalog, task.relations).map_err(Unopened::Refused)?);
+    let rows = ask(conn, sql).await.map_err(|error| {
+        let fault = fault::opening(&error);
+        if fault::is_lost(&error) {
+            Unopened::Lost(fault)
+        } else {
+            Unopened::Refused(fault)
+        }
+    })?;
+    schema::verify(facts.catalog, facts.product, task.relations, &rows).map_err(Unopened::Refused)
+}
+
+/// Why a statement was not begun.
+pub(crate) enum Unopened {
+    /// The session was not there any more.
+    Lost(BackendError),
+    /// It cannot run, or not on this schema.
+    Refused(BackendError),
 }
 
 /// The rows of all statements of a text of ours.
@@ -227,16 +242,19 @@ fn check_origins(
         Product::MariaDb => !has_derived_tables(task.sql),
         Product::MySql => true,
     };
-    if !told {
-        return Ok(());
-    }
     for column in columns {
         let (schema, table, name) = (
             column.schema_str(),
             column.org_table_str(),
             column.org_name_str(),
         );
-        if !schema.is_empty()
+        let told = told
+            && match facts.product {
+                Product::MariaDb => !may_be_alias(task.sql, &table),
+                Product::MySql => true,
+            };
+        if told
+            && !schema.is_empty()
             && !table.is_empty()
             && !name.is_empty()
             && !is_decided(&schema, &table, &name, facts.catalog, task)
@@ -259,6 +277,13 @@ fn is_decided(schema: &str, table: &str, column: &str, catalog: &Catalog, task: 
         Dialect::Mysql.fold(column),
     );
     task.relations.contains(&relation.uid) && task.reads.contains(&pair)
+}
+
+/// Whether `sql` may call a relation `name` that has another name. Of a view, MariaDB reports the alias as its
+/// name. The printer always writes AS.
+fn may_be_alias(sql: &str, name: &str) -> bool {
+    let alias = format!("AS {}", identifier(name));
+    sql.contains(&alias) || sql.contains(&format!("AS {name}"))
 }
 
 /// Whether `sql` may have a derived table or a common table expression, whose columns MariaDB reports under

@@ -39,8 +39,8 @@ fn kind(error: &ServerError) -> BackendErrorKind {
         1037 | 1038 | 1041 | 1114 | 1119 | 1153 | 1301 | 1436 | 1104 | 3157 | 3636 | 1021
         | 1030 | 1931 | 4038 => Kind::Resource,
         // Too many connections, of all or of one account; shutting down; host blocked; deadlock; killed.
-        1040 | 1203 | 1226 | 1053 | 1129 | 1130 | 1213 | 1927 | 3169 | 2006 | 2013 | 1077
-        | 1080 => Kind::Unavailable,
+        1040 | 1203 | 1226 | 1053 | 1129 | 1130 | 1213 | 1927 | 3169 | 4031 | 2006 | 2013
+        | 1077 | 1080 => Kind::Unavailable,
         _ => Kind::Rejected,
     }
 }
@@ -55,6 +55,15 @@ pub(crate) fn opening(error: &Error) -> BackendError {
         Error::Server(_) | Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => {
             engine(error)
         }
+    }
+}
+
+/// Whether the session is gone, which a server that was restarted or closes idle sessions brings about.
+pub(crate) fn is_lost(error: &Error) -> bool {
+    match error {
+        // Shut down; killed; idle for too long (MySQL 8).
+        Error::Server(server) => matches!(server.code, 1053 | 1927 | 3169 | 4031),
+        Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => true,
     }
 }
 

@@ -26,7 +26,7 @@ const VIEW_CELLS: usize = 3;
 /// One pair of queries for each relation: with one name in its condition, MariaDB opens one table and not all.
 pub(crate) fn look(catalog: &Catalog, relations: &[String]) -> Result<String, BackendError> {
     let (mut locks, mut questions) = (String::new(), String::new());
-    for uid in relations {
+    for uid in relations.iter().filter(|uid| !is_system(uid)) {
         let relation = find(catalog, uid)?;
         let (schema, name) = (&relation.schema, &relation.name);
         locks.push_str(&format!(
@@ -56,7 +56,7 @@ pub(crate) fn verify(
     rows: &[Row],
 ) -> Result<(), BackendError> {
     let (columns, views) = sort(product, rows).map_err(|e| fault::unavailable(e.to_string()))?;
-    for uid in relations {
+    for uid in relations.iter().filter(|uid| !is_system(uid)) {
         let relation = find(catalog, uid)?;
         let name = (relation.schema.clone(), relation.name.clone());
         let found = columns.get(&name).map_or(&[][..], Vec::as_slice);
@@ -77,6 +77,11 @@ fn find<'c>(catalog: &'c Catalog, uid: &str) -> Result<&'c Relation, BackendErro
         .iter()
         .find(|relation| relation.uid == uid)
         .ok_or_else(|| fault::second_lock(format!("`{uid}` is no relation")))
+}
+
+/// Whether a uid is of a relation of the server's own, which changes with its version only.
+fn is_system(uid: &str) -> bool {
+    uid.starts_with("information_schema.")
 }
 
 type Sorted = (HashMap<Name, Vec<ColumnDef>>, HashMap<Name, Option<String>>);

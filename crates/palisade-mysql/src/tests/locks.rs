@@ -164,10 +164,13 @@ async fn origins(shop: &Shop, product_tells_all: bool) {
         .run()
         .await
         .unwrap();
-    shop.query("SELECT n.id, n.name FROM names AS n JOIN users AS u ON u.id = n.id")
-        .run()
-        .await
-        .unwrap();
+    for sql in [
+        "SELECT n.id, n.name, u.id FROM names AS n JOIN users AS u ON u.id = n.id",
+        "SELECT secrets.id FROM names AS secrets",
+    ] {
+        let rows = shop.query(sql).run().await;
+        assert!(rows.is_ok(), "{sql}: {rows:?}");
+    }
     let through = shop
         .query("SELECT d.x FROM (SELECT ssn AS x FROM users) AS d")
         .run()

@@ -8,8 +8,8 @@ use palisade_testkit::servers::{MariaDbServer, MySqlServer, Server};
 use super::{Query, Shop};
 use crate::{MysqlBackend, MysqlConfig};
 
-const STATE: &str = "SELECT CONCAT_WS(' ', COALESCE(@a, 'none'), COALESCE(IS_USED_LOCK('l'), 'free'), @@session.sql_mode,
-    @@session.time_zone, @@session.autocommit, @@session.group_concat_max_len, DATABASE(), @@character_set_client,
+const STATE: &str = "SELECT CONCAT_WS(' ', COALESCE(CAST(@a AS CHAR), 'none'), COALESCE(CAST(IS_USED_LOCK('l') AS CHAR), 'free'), @@session.sql_mode,
+    @@session.time_zone, IF(@@session.autocommit, 1, 0), @@session.group_concat_max_len, DATABASE(), @@character_set_client,
     @@session.lock_wait_timeout, CONNECTION_ID()) AS s";
 
 async fn clean(shop: &Shop) {
@@ -114,12 +114,19 @@ async fn sessions_that_the_server_closed_are_not_noticed() {
     // In the middle of a statement it is.
     let query = shop.query("SELECT SLEEP(30)").within_ms(20_000);
     let running = tokio::spawn(async move { query.run().await.map(|_| ()) });
-    tokio::time::sleep(Duration::from_millis(400)).await;
-    let id = shop.ask(&format!(
-        "SELECT id FROM information_schema.PROCESSLIST WHERE user = 'agent_{}' AND info LIKE 'SELECT SLEEP%'",
-        shop.database
-    ));
-    shop.ask(&format!("KILL {id}"));
+    let start = Instant::now();
+    loop {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let id = shop.ask(&format!(
+            "SELECT id FROM information_schema.PROCESSLIST WHERE user = 'agent_{}' AND info LIKE 'SELECT SLEEP%'",
+            shop.database
+        ));
+        if !id.is_empty() {
+            shop.ask(&format!("KILL {id}"));
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(10));
+    }
     let error = running.await.unwrap().unwrap_err();
     assert_eq!(error.kind, Kind::Unavailable, "{error}");
     shop.query("SELECT 1").run().await.unwrap();

@@ -106,6 +106,8 @@ impl Engine for MySqlKin {
             .arg("--no-defaults")
             .arg(option("datadir", &home.data()))
             .arg(option("socket", &home.path().join("s")))
+            // A server that starts deletes what it takes for leftovers of its kind in /tmp.
+            .arg(option("tmpdir", &home.data()))
             .arg(option("pid-file", &home.path().join("pid")))
             .arg(format!("--port={port}"))
             .args([

@@ -22,7 +22,7 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
 
 use crate::{
-    catalog::{Catalog, RelationId, RelationKind},
+    catalog::{Catalog, RelationId, RelationKind, system_relation},
     code::Code,
     dialect::Dialect,
     ident,
@@ -168,6 +168,7 @@ fn apply(
         whole_rows,
     };
     engine.ctes(&ctes);
+    engine.system(&access, catalog.dialect());
     let mut forms: Vec<(RelationId, Box<Query>)> = Vec::new();
     for reference in &references {
         engine.reference(reference, catalog, &access);
@@ -334,6 +335,18 @@ impl Engine {
     fn ctes<'n>(&mut self, names: impl IntoIterator<Item = &'n String>) {
         self.reads
             .extend(names.into_iter().map(|name| (name.clone(), String::new())));
+    }
+
+    /// The engine's own relations, whole: who reads them sees everything.
+    fn system(&mut self, access: &crate::access::AccessSet, dialect: Dialect) {
+        for (schema, name) in access.system_relations() {
+            let Some(known) = system_relation(dialect, schema, name) else {
+                continue;
+            };
+            let columns = known.columns.iter().cloned().chain([String::new()]);
+            self.reads
+                .extend(columns.map(|column| (name.to_owned(), column)));
+        }
     }
 
     /// A table function's columns are reported as read, and the call is not.
