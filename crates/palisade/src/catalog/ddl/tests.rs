@@ -347,3 +347,50 @@ fn tables_of_mysql_change() {
     // Names of relations differ in case.
     assert!(catalog.find("d", "T").is_none());
 }
+
+/// Whatever a text lacks, reading it ends, and a relation that is made is there or the text is refused.
+#[test]
+fn a_word_less_loses_no_relation() {
+    for (dialect, text) in [
+        (
+            Dialect::Postgres,
+            "CREATE TABLE r (a int DEFAULT (1 + 2) NOT NULL, b numeric(10,2)[] COLLATE \"C\", c text GENERATED ALWAYS AS (a || 'x') STORED, \
+             CONSTRAINT k PRIMARY KEY (a), FOREIGN KEY (b) REFERENCES s.t (x, y) ON DELETE SET NULL) PARTITION BY RANGE (a)",
+        ),
+        (
+            Dialect::Postgres,
+            "CREATE VIEW r (a, b) WITH (security_barrier) AS WITH w AS (SELECT 1 AS x) SELECT w.x, y.* FROM w JOIN (VALUES (1)) y (z) ON ((w.x = y.z)) WITH CHECK OPTION",
+        ),
+        (
+            Dialect::Mysql,
+            "CREATE TABLE r (`a` int unsigned NOT NULL DEFAULT '1' COMMENT 'x', b enum('p','q') CHARACTER SET latin1 COLLATE latin1_bin, \
+             PRIMARY KEY (`a`), CONSTRAINT f FOREIGN KEY (b) REFERENCES t (`c`) ON UPDATE CASCADE) ENGINE=InnoDB COMMENT='x' COLLATE=utf8mb4_bin",
+        ),
+        (
+            Dialect::Mysql,
+            "CREATE ALGORITHM=MERGE DEFINER=`x`@`y` SQL SECURITY INVOKER VIEW r AS SELECT 1 AS a, count(*) FROM (SELECT 2) s WITH LOCAL CHECK OPTION",
+        ),
+    ] {
+        let words: Vec<std::ops::Range<usize>> = {
+            let statement = Lexer::new(text, dialect).statement().unwrap().unwrap();
+            statement.tokens.iter().map(|t| t.start..t.end).collect()
+        };
+        let name = words.iter().position(|w| &text[w.clone()] == "r").unwrap();
+        let schema = match dialect {
+            Dialect::Mysql => "d",
+            Dialect::Postgres | Dialect::Sqlite => "public",
+        };
+        for (index, word) in words.iter().enumerate() {
+            let without = format!("{} {}", &text[..word.start], &text[word.end..]);
+            let cut = &text[..word.end];
+            for changed in [without.as_str(), cut] {
+                let Ok(read) = lenient(dialect, changed, "d") else {
+                    continue;
+                };
+                let found = read.catalog.find(schema, "r").is_some();
+                let is_named = index > name || index == name && changed == cut;
+                assert!(found || !is_named, "{changed}");
+            }
+        }
+    }
+}
