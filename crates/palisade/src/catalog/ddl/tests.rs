@@ -298,6 +298,49 @@ fn what_is_not_understood_is_an_error_with_its_line() {
     }
 }
 
+/// A view's names mean what they meant when it was made, or nobody can read it.
+#[test]
+fn names_in_views_mean_what_they_meant() {
+    let made = "CREATE SCHEMA app; CREATE TABLE app.t (a int); CREATE TABLE public.u (a int); SET search_path = app, public;\n";
+    for (text, is_error) in [
+        ("CREATE VIEW public.v AS SELECT a FROM app.t", false),
+        ("CREATE VIEW public.v AS SELECT a FROM t", true),
+        (
+            "CREATE VIEW public.v AS SELECT a FROM t; ALTER DATABASE d SET search_path = app",
+            false,
+        ),
+        ("CREATE VIEW public.v AS SELECT a FROM u", false),
+        // Another table of the name comes before it, later.
+        (
+            "CREATE VIEW public.v AS SELECT a FROM u; CREATE TABLE app.u (a int); ALTER DATABASE d SET search_path = app, public",
+            true,
+        ),
+        (
+            "CREATE FUNCTION app.f(int) RETURNS int LANGUAGE sql AS ''; CREATE VIEW public.v AS SELECT f(1) AS a FROM u",
+            true,
+        ),
+        (
+            "CREATE VIEW public.v AS SELECT a FROM t; CREATE OR REPLACE VIEW public.v AS SELECT a FROM app.t",
+            false,
+        ),
+    ] {
+        let text = format!("{made}{text};");
+        let read = postgres(&text, "d");
+        assert_eq!(
+            read.as_ref().err().map(DdlError::line),
+            is_error.then_some(2),
+            "{text}"
+        );
+        let Partial { catalog, problems } = lenient(Dialect::Postgres, &text, "d").unwrap();
+        assert_eq!(problems.len(), usize::from(is_error), "{text}");
+        assert_eq!(
+            find(&catalog, "public", "v").definition.is_none(),
+            is_error,
+            "{text}"
+        );
+    }
+}
+
 /// Going on loses no relation: what is not understood cannot be read.
 #[test]
 fn going_on_loses_no_relation() {
