@@ -191,6 +191,10 @@ impl Draft {
 
     /// Remembers what the names in the query of a view mean now.
     pub(super) fn bind(&mut self, def: &RelationDef, query: Cursor<'_>) {
+        // As in a dump: what has no schema is the engine's own, which comes first in every path, or no relation.
+        if self.path.is_empty() {
+            return;
+        }
         let meant = query
             .unqualified()
             .into_iter()
