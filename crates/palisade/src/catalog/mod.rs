@@ -1,6 +1,7 @@
 //! The catalog: an immutable snapshot of what a database holds, as facts without policy.
 //!
-//! A backend fills a [`CatalogBuilder`]; the rest of the firewall looks things up by the keys of
+//! A backend fills a [`CatalogBuilder`], or a catalog is read from a snapshot
+//! ([`Catalog::from_snapshot`]) or from the text of a schema ([`ddl`]); the rest of the firewall looks things up by the keys of
 //! [`Dialect::fold`]. Nothing here decides.
 
 mod builder;

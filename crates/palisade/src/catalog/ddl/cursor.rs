@@ -261,6 +261,28 @@ impl<'t> Cursor<'t> {
         !rest.is_empty()
     }
 
+    /// Every name that stands alone, with no dot before or after it; words of the grammar among them.
+    pub(super) fn unqualified(&self) -> Vec<String> {
+        let is_dot = |token: Option<&Token>| {
+            token.is_some_and(|t| t.lexeme == Lexeme::Symbol && self.spelt(t) == ".")
+        };
+        let mut names = Vec::new();
+        let mut rest = *self;
+        let mut before = None;
+        while let Some(token) = rest.first() {
+            let dotted = is_dot(before) || is_dot(self.tokens.get(self.len() - rest.len() + 1));
+            match rest.ident() {
+                Ok(name) if !dotted => names.push(name),
+                Ok(_) => {}
+                Err(_) => {
+                    rest.bump();
+                }
+            }
+            before = Some(token);
+        }
+        names
+    }
+
     /// Names between commas.
     pub(super) fn idents(&self) -> Result<Vec<String>, DdlError> {
         self.parts()

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cursor::{Cursor, Name};
+use super::{
+    DdlError,
+    cursor::{Cursor, Name},
+};
 use crate::{
     catalog::{
         Catalog, CatalogError, ColumnDef, ForeignKey, OperatorDef, RelationDef, RelationKind,
@@ -25,7 +28,23 @@ pub(super) struct Draft {
     pub(super) operators: Vec<OperatorDef>,
     /// Collations of the database, and whether equal means the same bytes.
     pub(super) collations: BTreeMap<(String, String), bool>,
+    /// What queries of views named when they were made.
+    bindings: Vec<Binding>,
 }
+
+/// Names without a schema in a view's query, and what they meant.
+///
+/// An engine settles that when the view is made; a catalog keeps the query's text, whose names are looked up in a
+/// session's search path. Where the two differ the text would be taken for another query than what runs.
+struct Binding {
+    /// The view.
+    view: (String, String),
+    line: usize,
+    meant: BTreeMap<String, Meant>,
+}
+
+/// Schemas of the relation, the routine and the type that a name means.
+type Meant = [Option<String>; 3];
 
 /// A relation and what is settled at the end.
 #[derive(Clone)]
@@ -85,15 +104,12 @@ impl Draft {
             types: Vec::new(),
             operators: Vec::new(),
             collations: BTreeMap::new(),
+            bindings: Vec::new(),
         }
     }
 
     /// Schema and name of something new.
-    pub(super) fn place(
-        &self,
-        name: &Name,
-        at: &Cursor<'_>,
-    ) -> Result<(String, String), super::DdlError> {
+    pub(super) fn place(&self, name: &Name, at: &Cursor<'_>) -> Result<(String, String), DdlError> {
         match name.schema.as_ref().or(self.path.first()) {
             Some(schema) => Ok((schema.clone(), name.name.clone())),
             None => Err(at.error(format!("`{}` is in no schema", name.name))),
@@ -160,12 +176,81 @@ impl Draft {
         TypeClass::Other
     }
 
+    fn meant(&self, name: &str, path: &[String]) -> Meant {
+        let first = |has: &dyn Fn(&String) -> bool| path.iter().find(|schema| has(schema)).cloned();
+        [
+            first(&|schema| {
+                (self.relations.iter()).any(|t| t.def.schema == **schema && t.def.name == name)
+            }),
+            first(&|schema| {
+                (self.overloads.iter()).any(|o| o.schema == **schema && o.name == name)
+            }),
+            first(&|schema| (self.types.iter()).any(|t| t.schema == **schema && t.name == name)),
+        ]
+    }
+
+    /// Remembers what the names in the query of a view mean now.
+    pub(super) fn bind(&mut self, def: &RelationDef, query: Cursor<'_>) {
+        // As in a dump: what has no schema is the engine's own, which comes first in every path, or no relation.
+        if self.path.is_empty() {
+            return;
+        }
+        let meant = query
+            .unqualified()
+            .into_iter()
+            .map(|name| {
+                let meant = self.meant(&name, &self.path);
+                (name, meant)
+            })
+            .collect();
+        self.bindings.push(Binding {
+            view: (def.schema.clone(), def.name.clone()),
+            line: query.line(),
+            meant,
+        });
+    }
+
+    /// Takes away the definitions of views whose names mean something else to a session, and says which.
+    pub(super) fn unbind(&mut self) -> Vec<DdlError> {
+        let path = self.session_path.clone().unwrap_or_else(|| {
+            vec![match self.dialect {
+                Dialect::Mysql => self.database.clone(),
+                Dialect::Postgres | Dialect::Sqlite => self.dialect.default_schema().to_owned(),
+            }]
+        });
+        let mut problems = Vec::new();
+        for binding in std::mem::take(&mut self.bindings) {
+            let changed = (binding.meant.iter())
+                .find(|(name, meant)| self.meant(name, &path) != **meant)
+                .map(|(name, _)| name.clone());
+            let (schema, view) = binding.view;
+            let name = Name {
+                schema: Some(schema),
+                name: view,
+            };
+            if let Some(changed) = changed
+                && let Some(table) = self.relation_mut(&name)
+                && table.def.definition.take().is_some()
+            {
+                problems.push(DdlError::new(
+                    binding.line,
+                    format!(
+                        "the view `{}` says `{changed}` without a schema, which means something else to a session",
+                        name.name
+                    ),
+                ));
+            }
+        }
+        problems
+    }
+
     /// Puts a relation in, in place of one that `OR REPLACE` replaces.
     pub(super) fn put(&mut self, table: Table) {
         let name = Name {
             schema: Some(table.def.schema.clone()),
             name: table.def.name.clone(),
         };
+        (self.bindings).retain(|b| b.view.0 != table.def.schema || b.view.1 != table.def.name);
         match self.relation_mut(&name) {
             Some(old) => *old = table,
             None => self.relations.push(table),

@@ -65,7 +65,8 @@ impl DdlError {
 pub struct Partial {
     /// What was understood. Relations that were not have no definition and cannot be read.
     pub catalog: Catalog,
-    /// What was not, in the order of the text.
+    /// What was not, in the order of the text, but for views whose names mean
+    /// something else to a session, which come last.
     pub problems: Vec<DdlError>,
 }
 
@@ -129,6 +130,12 @@ fn read(dialect: Dialect, text: &str, database: &str, unread: Unread) -> Result<
             }
             problems.push(error);
         }
+    }
+    for error in draft.unbind() {
+        if unread == Unread::Fails {
+            return Err(error);
+        }
+        problems.push(error);
     }
     let catalog = draft
         .finish()

@@ -298,6 +298,49 @@ fn what_is_not_understood_is_an_error_with_its_line() {
     }
 }
 
+/// A view's names mean what they meant when it was made, or nobody can read it.
+#[test]
+fn names_in_views_mean_what_they_meant() {
+    let made = "CREATE SCHEMA app; CREATE TABLE app.t (a int); CREATE TABLE public.u (a int); SET search_path = app, public;\n";
+    for (text, is_error) in [
+        ("CREATE VIEW public.v AS SELECT a FROM app.t", false),
+        ("CREATE VIEW public.v AS SELECT a FROM t", true),
+        (
+            "CREATE VIEW public.v AS SELECT a FROM t; ALTER DATABASE d SET search_path = app",
+            false,
+        ),
+        ("CREATE VIEW public.v AS SELECT a FROM u", false),
+        // Another table of the name comes before it, later.
+        (
+            "CREATE VIEW public.v AS SELECT a FROM u; CREATE TABLE app.u (a int); ALTER DATABASE d SET search_path = app, public",
+            true,
+        ),
+        (
+            "CREATE FUNCTION app.f(int) RETURNS int LANGUAGE sql AS ''; CREATE VIEW public.v AS SELECT f(1) AS a FROM u",
+            true,
+        ),
+        (
+            "CREATE VIEW public.v AS SELECT a FROM t; CREATE OR REPLACE VIEW public.v AS SELECT a FROM app.t",
+            false,
+        ),
+    ] {
+        let text = format!("{made}{text};");
+        let read = postgres(&text, "d");
+        assert_eq!(
+            read.as_ref().err().map(DdlError::line),
+            is_error.then_some(2),
+            "{text}"
+        );
+        let Partial { catalog, problems } = lenient(Dialect::Postgres, &text, "d").unwrap();
+        assert_eq!(problems.len(), usize::from(is_error), "{text}");
+        assert_eq!(
+            find(&catalog, "public", "v").definition.is_none(),
+            is_error,
+            "{text}"
+        );
+    }
+}
+
 /// Going on loses no relation: what is not understood cannot be read.
 #[test]
 fn going_on_loses_no_relation() {
@@ -346,4 +389,51 @@ fn tables_of_mysql_change() {
     assert!(catalog.functions()[0].kinds.procedure);
     // Names of relations differ in case.
     assert!(catalog.find("d", "T").is_none());
+}
+
+/// Whatever a text lacks, reading it ends, and a relation that is made is there or the text is refused.
+#[test]
+fn a_word_less_loses_no_relation() {
+    for (dialect, text) in [
+        (
+            Dialect::Postgres,
+            "CREATE TABLE r (a int DEFAULT (1 + 2) NOT NULL, b numeric(10,2)[] COLLATE \"C\", c text GENERATED ALWAYS AS (a || 'x') STORED, \
+             CONSTRAINT k PRIMARY KEY (a), FOREIGN KEY (b) REFERENCES s.t (x, y) ON DELETE SET NULL) PARTITION BY RANGE (a)",
+        ),
+        (
+            Dialect::Postgres,
+            "CREATE VIEW r (a, b) WITH (security_barrier) AS WITH w AS (SELECT 1 AS x) SELECT w.x, y.* FROM w JOIN (VALUES (1)) y (z) ON ((w.x = y.z)) WITH CHECK OPTION",
+        ),
+        (
+            Dialect::Mysql,
+            "CREATE TABLE r (`a` int unsigned NOT NULL DEFAULT '1' COMMENT 'x', b enum('p','q') CHARACTER SET latin1 COLLATE latin1_bin, \
+             PRIMARY KEY (`a`), CONSTRAINT f FOREIGN KEY (b) REFERENCES t (`c`) ON UPDATE CASCADE) ENGINE=InnoDB COMMENT='x' COLLATE=utf8mb4_bin",
+        ),
+        (
+            Dialect::Mysql,
+            "CREATE ALGORITHM=MERGE DEFINER=`x`@`y` SQL SECURITY INVOKER VIEW r AS SELECT 1 AS a, count(*) FROM (SELECT 2) s WITH LOCAL CHECK OPTION",
+        ),
+    ] {
+        let words: Vec<std::ops::Range<usize>> = {
+            let statement = Lexer::new(text, dialect).statement().unwrap().unwrap();
+            statement.tokens.iter().map(|t| t.start..t.end).collect()
+        };
+        let name = words.iter().position(|w| &text[w.clone()] == "r").unwrap();
+        let schema = match dialect {
+            Dialect::Mysql => "d",
+            Dialect::Postgres | Dialect::Sqlite => "public",
+        };
+        for (index, word) in words.iter().enumerate() {
+            let without = format!("{} {}", &text[..word.start], &text[word.end..]);
+            let cut = &text[..word.end];
+            for changed in [without.as_str(), cut] {
+                let Ok(read) = lenient(dialect, changed, "d") else {
+                    continue;
+                };
+                let found = read.catalog.find(schema, "r").is_some();
+                let is_named = index > name || index == name && changed == cut;
+                assert!(found || !is_named, "{changed}");
+            }
+        }
+    }
 }

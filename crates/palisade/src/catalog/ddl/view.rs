@@ -40,21 +40,25 @@ pub(super) fn put(
     };
     def.columns = columns;
     def.definition = Some(query.written().to_owned());
-    finish(def, draft)
+    finish(def, query, draft)
 }
 
-pub(super) fn finish(def: RelationDef, draft: &mut Draft) -> Result<(), DdlError> {
+/// Puts the view in; `query` is what its definition says.
+pub(super) fn finish(
+    def: RelationDef,
+    query: Cursor<'_>,
+    draft: &mut Draft,
+) -> Result<(), DdlError> {
     if !are_unique(&def.columns, draft.dialect) {
-        return Err(DdlError::new(
-            1,
-            format!("`{}` has two columns of one name", def.name),
-        ));
+        return Err(query.error(format!("`{}` has two columns of one name", def.name)));
     }
+    let bound = def.clone();
     draft.put(Table {
         def,
         foreign_keys: Vec::new(),
         is_partition: false,
     });
+    draft.bind(&bound, query);
     Ok(())
 }
 

@@ -69,7 +69,7 @@ pub(super) fn recursive(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), Ddl
         return Err(cursor.error("it is not certain which columns the view has"));
     };
     def.columns = columns;
-    finish(def, draft)
+    finish(def, cursor, draft)
 }
 
 /// `CREATE TABLE … AS`: rows that the query gave, and nothing to read them from again.
@@ -84,5 +84,5 @@ pub(super) fn table_as(cursor: Cursor<'_>, draft: &mut Draft, new: Table) -> Res
     };
     let mut def = new.def;
     def.columns = columns;
-    finish(def, draft)
+    finish(def, query, draft)
 }
