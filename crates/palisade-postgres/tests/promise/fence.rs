@@ -279,6 +279,11 @@ const OPEN: &[(&str, &str)] = &[
         "[]",
     ),
     // What USING and NATURAL compare is an expression, and equality carries a constant over to it.
+    // With that any question about a hidden row can be asked.
+    (
+        "SELECT 1 FROM (SELECT CASE WHEN memo = 'secret' THEN 1 / (level * 0) ELSE 1 END AS x FROM people) s JOIN (SELECT total AS x FROM orders) o USING (x) WHERE o.x = 3",
+        "[]",
+    ),
     (
         "SELECT o.id FROM (SELECT 10 / level AS x FROM people) s JOIN (SELECT id, total AS x FROM orders) o USING (x) WHERE o.x = 3",
         "[]",
