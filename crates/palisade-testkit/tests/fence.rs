@@ -11,9 +11,11 @@
 
 use palisade::{
     firewall::Decision,
+    guard::Guard,
     session::{Principal, Session},
     value::Params,
 };
+use palisade_sqlite::SqliteBackend;
 use palisade_testkit::fixture::{self, Policies, SCHEMA};
 use rusqlite::Connection;
 
@@ -45,12 +47,12 @@ enum Without {
 use Without::{Holds, Raises};
 
 const STATEMENTS: &[(Without, &str)] = &[
-    (Raises, "SELECT id FROM users WHERE json(name) = '1'"),
-    (Raises, "SELECT id FROM users WHERE json(name) > '0'"),
-    (Raises, "SELECT name FROM users WHERE json(name) > '0'"),
-    (Raises, "SELECT id FROM users WHERE name ->> '$' = 1"),
+    (Holds, "SELECT id FROM users WHERE json(name) = '1'"),
+    (Holds, "SELECT id FROM users WHERE json(name) > '0'"),
+    (Holds, "SELECT name FROM users WHERE json(name) > '0'"),
+    (Holds, "SELECT id FROM users WHERE name ->> '$' = 1"),
     (
-        Raises,
+        Holds,
         "SELECT id FROM users WHERE json_extract(name, '$.a') IS NULL",
     ),
     (
@@ -58,18 +60,15 @@ const STATEMENTS: &[(Without, &str)] = &[
         "SELECT id FROM users WHERE name > '' AND json(name) IS NOT NULL",
     ),
     (
-        Raises,
+        Holds,
         "SELECT id FROM users WHERE CASE WHEN name > '2' THEN json(name) ELSE '1' END = '1'",
     ),
+    (Holds, "SELECT id FROM users WHERE json(name) IN ('1', '2')"),
     (
-        Raises,
-        "SELECT id FROM users WHERE json(name) IN ('1', '2')",
-    ),
-    (
-        Raises,
+        Holds,
         "SELECT id FROM users WHERE json(name) BETWEEN '1' AND '2'",
     ),
-    (Raises, "SELECT id FROM users ORDER BY json(name)"),
+    (Holds, "SELECT id FROM users ORDER BY json(name)"),
     (
         Raises,
         "SELECT name FROM users GROUP BY name HAVING json(name) > '0'",
@@ -79,11 +78,11 @@ const STATEMENTS: &[(Without, &str)] = &[
         "SELECT name FROM users GROUP BY name HAVING count(*) > 0 AND json(name) > '0'",
     ),
     (
-        Raises,
+        Holds,
         "SELECT name FROM users GROUP BY name HAVING count(*) > json(name)",
     ),
     (
-        Raises,
+        Holds,
         "SELECT u.id FROM users u JOIN orders o ON json(u.name) = o.note",
     ),
     (
@@ -91,89 +90,126 @@ const STATEMENTS: &[(Without, &str)] = &[
         "SELECT o.id FROM orders o LEFT JOIN users u ON u.name > '' AND json(u.name) = o.note",
     ),
     (
-        Raises,
+        Holds,
         "SELECT o.id FROM orders o FULL JOIN users u ON json(u.name) = o.note",
     ),
     (
-        Raises,
+        Holds,
         "SELECT o.id FROM orders o WHERE EXISTS (SELECT 1 FROM users u WHERE json(u.name) = o.note)",
     ),
     (
-        Raises,
+        Holds,
         "SELECT o.id FROM orders o WHERE o.note IN (SELECT json(name) FROM users WHERE json(name) > '0')",
     ),
     (
-        Raises,
+        Holds,
         "SELECT o.id FROM orders o WHERE o.note IN (SELECT json(name) FROM users)",
     ),
     (
-        Raises,
+        Holds,
         "SELECT (SELECT max(u.id) FROM users u WHERE json(u.name) = o.note) FROM orders o",
     ),
     (
-        Raises,
+        Holds,
         "SELECT x FROM (SELECT json(name) AS x FROM users) s WHERE x > '0'",
     ),
     (
-        Raises,
+        Holds,
         "WITH s AS (SELECT json(name) AS x FROM users) SELECT x FROM s WHERE x > '0'",
     ),
     (
-        Raises,
+        Holds,
         "SELECT x FROM (SELECT json(name) AS x FROM users UNION ALL SELECT note FROM orders) s WHERE x > '0'",
     ),
-    (Raises, "SELECT id FROM directory WHERE json(n) > '0'"),
+    (Holds, "SELECT id FROM directory WHERE json(n) > '0'"),
     (
-        Raises,
+        Holds,
         "SELECT s.x FROM (SELECT json(name) AS x FROM users) s JOIN (SELECT note AS x FROM orders) o USING (x)",
     ),
     (
-        Raises,
+        Holds,
         "SELECT o.id FROM (SELECT json(name) AS x FROM users) s JOIN (SELECT id, note AS x FROM orders) o USING (x) WHERE o.x = '3'",
     ),
     (
-        Raises,
+        Holds,
         "SELECT o.id FROM orders o JOIN (SELECT id AS user_id, json(name) AS note FROM users) s USING (user_id, note)",
     ),
     (
-        Raises,
+        Holds,
         "SELECT o.id FROM orders o LEFT JOIN (SELECT id AS user_id, json(name) AS note FROM users) s USING (note, user_id)",
     ),
     (
-        Raises,
+        Holds,
         "SELECT o.id FROM (SELECT json(name) AS x FROM users) s NATURAL JOIN (SELECT id, note AS x FROM orders) o",
     ),
     (
-        Raises,
+        Holds,
         "SELECT o.id FROM (SELECT id, json(name) AS x FROM users) s NATURAL JOIN (SELECT id, note AS x FROM orders) o",
     ),
     (
-        Raises,
+        Holds,
         "SELECT (SELECT max(u.id) FROM users u GROUP BY u.name HAVING count(o.id) > json(u.name)) FROM orders o",
     ),
     (
-        Raises,
+        Holds,
         "SELECT (SELECT max(u.id) FROM users u GROUP BY u.name HAVING max(o.note) > json(u.name)) FROM orders o",
     ),
-    (Raises, "SELECT json(name) FROM users"),
-    (Raises, "SELECT json(name), count(*) FROM users GROUP BY 1"),
-    (Raises, "SELECT DISTINCT json(name) FROM users"),
-    (Raises, "SELECT max(json(name)) FROM users"),
+    (Holds, "SELECT json(name) FROM users"),
+    (Holds, "SELECT json(name), count(*) FROM users GROUP BY 1"),
+    (Holds, "SELECT DISTINCT json(name) FROM users"),
+    (Holds, "SELECT max(json(name)) FROM users"),
     (
-        Raises,
+        Holds,
         "SELECT count(*) FILTER (WHERE json(name) > '0') FROM users",
     ),
-    (Raises, "SELECT j.value FROM users u, json_each(u.name) j"),
+    (Holds, "SELECT j.value FROM users u, json_each(u.name) j"),
     (
-        Raises,
+        Holds,
         "SELECT count(*) FROM users u, json_each(u.name) j WHERE j.value > 0",
+    ),
+    (
+        Holds,
+        "SELECT o.id FROM orders o JOIN (SELECT json(name) AS note FROM users WHERE name > '') s USING (note)",
+    ),
+    (
+        Holds,
+        "SELECT o.id FROM orders o NATURAL JOIN (SELECT json(name) AS note FROM users WHERE name > '') s",
+    ),
+    (
+        Holds,
+        "SELECT (SELECT max(u.id) FROM users u WHERE u.name > '' GROUP BY u.name HAVING count(o.id) > json(u.name)) FROM orders o",
+    ),
+    (
+        Holds,
+        "SELECT (SELECT u.name FROM users u WHERE u.name > '' GROUP BY u.name HAVING count(o.id) > json(u.name)) FROM orders o",
     ),
 ];
 
+/// These leak today: what USING and NATURAL compare is an expression, and they are taken for leak-proof.
+const OPEN: &[&str] = &[
+    "SELECT o.id FROM orders o NATURAL LEFT JOIN (SELECT json(name) AS note FROM users WHERE name > '' OR name = '') s",
+    "SELECT o.id FROM orders o LEFT JOIN (SELECT json(name) AS note FROM users WHERE name > '' OR name = '') s USING (note)",
+    "SELECT o.id FROM orders o LEFT JOIN (SELECT json(name) AS note FROM users WHERE name IN ('3', '{broken')) s USING (note)",
+];
+
+/// What leaks today does so still: whoever mends one moves it up.
+#[test]
+fn open_leaks() {
+    let [harmless, harmful] = guards();
+    for sql in OPEN {
+        let one = as_bag(fixture::answer(&harmless, sql));
+        let other = as_bag(fixture::answer(&harmful, sql));
+        assert_ne!(one, other, "mended: {sql}");
+    }
+}
+
+fn guards() -> [Guard<SqliteBackend>; 2] {
+    [HARMLESS, HARMFUL].map(|rows| fixture::guard(Policies::Restricted, &format!("{ROWS}{rows}")))
+}
+
 #[test]
 fn hidden_rows_raise_nothing() {
-    let [harmless, harmful] = [HARMLESS, HARMFUL]
-        .map(|rows| fixture::guard(Policies::Restricted, &format!("{ROWS}{rows}")));
+    let [harmless, harmful] = guards();
     let mut problems = Vec::new();
     let mut ran = 0;
     for (_, sql) in STATEMENTS {

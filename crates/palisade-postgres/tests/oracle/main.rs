@@ -63,13 +63,25 @@ async fn what_the_server_records_is_what_we_decide_over() {
 #[tokio::test]
 async fn open_misses() {
     let desk = Desk::new("open", SCHEMA).await.unwrap();
+    // Where nothing names the functions of the database, they are called all the same.
+    let blanket = |_: &_| "permit(principal, action, resource);".to_owned();
+    let strict = Desk::with("strict", SCHEMA, blanket).await.unwrap();
+    let mut called = 0;
+    let refused = strict.ours("SELECT best = best FROM users");
+    assert_eq!(refused.unwrap_err(), "function.not-allowed");
     for sql in statements(OPEN) {
         let mut tally = Tally::default();
         desk.compare(sql, &mut tally).await;
         assert_eq!(tally.compared, 1, "{sql}");
         assert_eq!(tally.missed_functions.len(), 1, "mended: {sql}");
         assert!(tally.missed.is_empty(), "{sql}");
+        match strict.ours(sql) {
+            Ok(_) => called += 1,
+            // For another function of the database that they call in plain sight.
+            Err(code) => assert_eq!(code, "function.not-allowed", "{sql}"),
+        }
     }
+    assert_eq!(called, 14);
 }
 
 /// If ours were empty, it would show.

@@ -173,6 +173,15 @@ pub(crate) struct Desk {
 impl Desk {
     /// A new database that `script` fills, statements that fail tolerated where a folder's own are.
     pub(crate) async fn new(label: &str, script: &str) -> Result<Self, String> {
+        Self::with(label, script, policies).await
+    }
+
+    /// The same with other policies.
+    pub(crate) async fn with(
+        label: &str,
+        script: &str,
+        policies: impl FnOnce(&Catalog) -> String,
+    ) -> Result<Self, String> {
         let server: &Server = PostgresServer::shared().map_err(|e| e.to_string())?;
         let database = server.fresh_database(label).map_err(|e| e.to_string())?;
         let loaded = server.load(&database, script).map_err(|e| e.to_string())?;
@@ -279,7 +288,7 @@ impl Desk {
     }
 
     /// What we decide over, and the columns of it that are not only read below a view; or the code of the refusal.
-    fn ours(&self, sql: &str) -> Result<(Reads, BTreeSet<(Name, String)>), String> {
+    pub(crate) fn ours(&self, sql: &str) -> Result<(Reads, BTreeSet<(Name, String)>), String> {
         let session = Session::new(Principal::new("Agent", "oracle"));
         let (decision, trace) = self.firewall.explain(sql, &Params::None, &session).unwrap();
         if let Decision::Reject(why) = decision {

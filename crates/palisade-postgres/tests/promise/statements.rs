@@ -365,11 +365,11 @@ impl Statements {
                 || word.starts_with("WHERE g")
                 || word.starts_with("WHERE x")
                 || word.starts_with("WHERE s >");
-            if !lacks("u.", " u")
-                && !lacks("o.", " o")
-                && !lacks("total", "orders")
-                && !(is_short && source.len() < 20)
-            {
+            let misfits = lacks("u.", " u")
+                || lacks("o.", " o")
+                || lacks("total", "orders")
+                || (is_short && source.len() < 20);
+            if !misfits {
                 break;
             }
             word = self.one_of(words);
