@@ -225,16 +225,16 @@ async fn by_server(server: &palisade_testkit::servers::Server, database: &str) -
     palisade_postgres::catalog(&client).await.unwrap()
 }
 
-/// What `pg_dump` prints of a database, or none where there is no such program.
-fn dump(url: &str) -> Option<String> {
+/// What `pg_dump` prints of a database.
+fn dump(url: &str) -> String {
     let output = Command::new("pg_dump")
         .arg("--schema-only")
         .arg(url)
         .output()
-        .ok()?;
-    let text = String::from_utf8(output.stdout).unwrap();
-    // An older program refuses a newer server.
-    output.status.success().then_some(text)
+        .expect("pg_dump stands beside psql");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complaint}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[tokio::test]
@@ -248,10 +248,7 @@ async fn a_text_says_what_a_server_says() {
     assert!(found.is_empty(), "{}", found.join("\n"));
     assert!(live.relations().len() > 15 && live.functions().len() > 30);
 
-    let Some(dump) = dump(&server.url(&database)) else {
-        eprintln!("there is no pg_dump for this server: its text is not compared");
-        return;
-    };
+    let dump = dump(&server.url(&database));
     let text = ddl::postgres(&dump, &database).unwrap_or_else(|e| panic!("{e}\n{dump}"));
     // Beside the database that the dump makes: a column that a parent got later stands elsewhere in its children there.
     let restored = server.fresh_database("restored").unwrap();
@@ -274,11 +271,9 @@ async fn a_text_says_what_a_server_says() {
 
 /// Over the schemas of the folder that `PALISADE_EVAL` names: each is loaded, and its catalogs compared.
 #[tokio::test]
+#[ignore = "needs the folder of public schemas in PALISADE_EVAL"]
 async fn texts_of_the_evaluation() {
-    let Ok(folder) = std::env::var("PALISADE_EVAL") else {
-        eprintln!("PALISADE_EVAL names no folder: nothing was compared");
-        return;
-    };
+    let folder = std::env::var("PALISADE_EVAL").unwrap();
     let server = PostgresServer::shared().unwrap();
     let mut paths: Vec<PathBuf> = std::fs::read_dir(PathBuf::from(folder).join("schemas"))
         .unwrap()

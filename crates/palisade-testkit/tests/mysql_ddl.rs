@@ -214,11 +214,9 @@ fn a_text_says_what_mariadb_says() {
 
 /// Over the schemas of the folder that `PALISADE_EVAL` names: each is loaded, and the facts compared.
 #[test]
+#[ignore = "needs the folder of public schemas in PALISADE_EVAL"]
 fn texts_of_the_evaluation() {
-    let Ok(folder) = std::env::var("PALISADE_EVAL") else {
-        eprintln!("PALISADE_EVAL names no folder: nothing was compared");
-        return;
-    };
+    let folder = std::env::var("PALISADE_EVAL").unwrap();
     let server = MariaDbServer::shared().unwrap();
     let mut paths: Vec<PathBuf> = std::fs::read_dir(PathBuf::from(folder).join("schemas"))
         .unwrap()
