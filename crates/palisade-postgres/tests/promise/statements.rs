@@ -423,18 +423,6 @@ impl Iterator for Statements {
     }
 }
 
-/// Whether it is known to leak (`fence::OPEN`).
-pub(crate) fn leaks_today(sql: &str) -> bool {
-    [
-        "plain = u.posix",
-        "parts = u.parts",
-        "USING (x)",
-        "NATURAL LEFT JOIN",
-    ]
-    .iter()
-    .any(|part| sql.contains(part))
-}
-
 /// Whether the rows may depend on the order in which the engine meets them: a LIMIT or DISTINCT ON without
 /// a total order.
 pub(crate) fn depends_on_order(sql: &str) -> bool {

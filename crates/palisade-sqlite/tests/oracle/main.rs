@@ -32,7 +32,12 @@ fn corpus() -> Corpus {
 fn what_the_engine_asks_is_what_we_decide_over() {
     let corpus = corpus();
     let mut tally = Tally::default();
-    for (name, script) in &corpus.catalogs {
+    // A name with a suffix is of another dialect.
+    for (name, script) in corpus
+        .catalogs
+        .iter()
+        .filter(|(name, _)| !name.contains('.'))
+    {
         let desk = Desk::new(script).unwrap();
         for case in corpus.cases.iter().filter(|case| case.catalog == *name) {
             desk.compare(&case.sql, &case.params, &mut tally);

@@ -192,6 +192,13 @@ impl<'a> Resolver<'a> {
                 (TypeClass::Other, _) | (_, TypeClass::Other) => false,
                 (TypeClass::Integer, TypeClass::Decimal | TypeClass::Number)
                 | (TypeClass::Decimal | TypeClass::Number, TypeClass::Integer) => true,
+                // Two columns of text may have collations that do not go together, which the catalog does not
+                // always tell.
+                (TypeClass::Text | TypeClass::Padded, _)
+                    if self.catalog.dialect() == Dialect::Postgres =>
+                {
+                    one.uid == other.uid
+                }
                 (one_class, other_class) => {
                     one_class == other_class && one.collation == other.collation
                 }

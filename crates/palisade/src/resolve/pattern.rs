@@ -46,29 +46,25 @@ fn repeats_repetition(pattern: &str) -> bool {
             }
         }
         closed = false;
-        match c {
-            '\\' => {
-                chars.next();
-            }
-            '[' => {
-                // A bracket expression may begin with its own end.
-                chars.next_if_eq(&'^');
-                chars.next_if_eq(&']');
-                for inner in chars.by_ref() {
-                    if inner == ']' {
-                        break;
-                    }
+        if c == '\\' {
+            chars.next();
+        } else if c == '[' {
+            // A bracket expression may begin with its own end.
+            chars.next_if_eq(&'^');
+            chars.next_if_eq(&']');
+            for inner in chars.by_ref() {
+                if inner == ']' {
+                    break;
                 }
             }
-            '(' => groups.push(false),
-            ')' => {
-                let inner = groups.len() > 1 && groups.pop().unwrap_or(false);
-                closed = inner;
-                if let Some(group) = groups.last_mut() {
-                    *group |= inner;
-                }
+        } else if c == '(' {
+            groups.push(false);
+        } else if c == ')' {
+            let inner = groups.len() > 1 && groups.pop().unwrap_or(false);
+            closed = inner;
+            if let Some(group) = groups.last_mut() {
+                *group |= inner;
             }
-            _ => {}
         }
     }
     false
