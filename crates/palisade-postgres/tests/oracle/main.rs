@@ -81,7 +81,7 @@ async fn open_misses() {
             Err(code) => assert_eq!(code, "function.not-allowed", "{sql}"),
         }
     }
-    assert_eq!(called, 2);
+    assert_eq!(called, 1);
 }
 
 /// If ours were empty, it would show.
