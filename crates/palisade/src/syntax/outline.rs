@@ -123,8 +123,12 @@ impl Outline {
                     }
                     if let Some(level) = levels.last_mut() {
                         let keyword = word.quote_style.is_none().then_some(word.keyword);
-                        // An operator of our dialect that is no keyword of the parser's.
-                        if keyword.is_some() && word.value.eq_ignore_ascii_case("isnull") {
+                        // Operators of our dialects that are no keywords of the parser's.
+                        if keyword.is_some()
+                            && ["isnull", "variadic"]
+                                .iter()
+                                .any(|own| word.value.eq_ignore_ascii_case(own))
+                        {
                             level.operators += 1;
                         }
                         if let Some(done) = level.word(keyword, *span) {

@@ -281,6 +281,34 @@ mod tests {
         assert_eq!(code(&long), Some(Code::LimitQuerySize));
     }
 
+    /// A word that nests without parentheses and that nobody counts would abort the process (F3).
+    #[test]
+    fn no_keyword_nests_uncounted() {
+        use sqlparser::keywords::ALL_KEYWORDS;
+        let small = std::thread::Builder::new().stack_size(1024 * 1024);
+        let work = small.spawn(|| {
+            for dialect in Dialect::ALL {
+                for keyword in ALL_KEYWORDS
+                    .iter()
+                    .copied()
+                    .chain(["ISNULL", "!", "-", "@"])
+                {
+                    let many = format!("{keyword} ").repeat(1200);
+                    for text in [
+                        format!("SELECT {many}1"),
+                        format!("SELECT 1 {many}1"),
+                        format!("SELECT f({many}1)"),
+                        format!("SELECT * FROM {many}t"),
+                    ] {
+                        let _ = parse(&text, dialect, &Limits::default(), |_| Ok(()));
+                    }
+                }
+            }
+        });
+        let joined = work.map(std::thread::JoinHandle::join);
+        assert!(matches!(joined, Ok(Ok(()))));
+    }
+
     #[test]
     fn items_keep_their_text() {
         let text =
