@@ -269,6 +269,14 @@ fn check_origins(
 }
 
 fn is_decided(schema: &str, table: &str, column: &str, catalog: &Catalog, task: &Task<'_>) -> bool {
+    // The server's own relations are spelt in capitals by some versions, and have one name in any.
+    if schema.eq_ignore_ascii_case("information_schema") {
+        let table = table.to_lowercase();
+        return task
+            .relations
+            .contains(&format!("information_schema.{table}"))
+            && task.reads.contains(&(table, column.to_lowercase()));
+    }
     let Some(relation) = catalog.find(schema, table) else {
         return false;
     };
