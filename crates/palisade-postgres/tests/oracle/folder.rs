@@ -8,11 +8,9 @@ use crate::record::{Desk, Tally};
 const FOLDER: &str = "PALISADE_EVAL";
 
 #[tokio::test]
+#[ignore = "needs the folder of public statements in PALISADE_EVAL"]
 async fn real_queries() {
-    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
-        println!("not run: {FOLDER} names no folder");
-        return;
-    };
+    let folder = PathBuf::from(std::env::var_os(FOLDER).unwrap());
     let text = fs::read_to_string(folder.join("benign_queries.jsonl")).unwrap();
     let mut schemas: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in text.lines() {

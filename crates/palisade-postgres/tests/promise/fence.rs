@@ -287,6 +287,18 @@ const MENDED: &[(&str, &str)] = &[
         "SELECT (SELECT max(p.id) FROM people p GROUP BY p.level HAVING bool_and(o.id > 0) = (10 / p.level > 0) ORDER BY 1 LIMIT 1) FROM orders o",
         "[]",
     ),
+    (
+        "SELECT (SELECT max(p.id) FROM people p GROUP BY p.level HAVING count(o.*) > 10 / p.level ORDER BY 1 LIMIT 1) FROM orders o",
+        "[]",
+    ),
+    (
+        "SELECT (SELECT max(p.id) FROM people p GROUP BY p.level HAVING count(o) > 10 / p.level ORDER BY 1 LIMIT 1) FROM orders o",
+        "[]",
+    ),
+    (
+        "SELECT (SELECT max(p.id) FROM people p GROUP BY p.level HAVING max((SELECT level FROM (SELECT 1 AS level) s) + o.id) > 10 / p.level ORDER BY 1 LIMIT 1) FROM orders o",
+        "[]",
+    ),
     // What USING and NATURAL compare is an expression, and equality carries a constant over to it.
     (
         "SELECT o.id FROM people p CROSS JOIN LATERAL (SELECT 10 / p.level AS total) s JOIN orders o USING (total) WHERE o.total = 3",

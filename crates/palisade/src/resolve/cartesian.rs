@@ -49,8 +49,7 @@ impl<'a> Resolver<'a> {
                 self.tie(right, scope);
             }
             other => {
-                // Measuring only: what is missed makes the answer a refusal too many, not a leak.
-                let (_, named) = self.named_in(other, scope);
+                let named = self.named_in(other, scope);
                 if !named.is_empty() {
                     scope.links.tie(named);
                 }
@@ -58,10 +57,9 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// How many names of columns stand in `expr`, and the positions of this query's sources that they can
-    /// mean.
-    pub(super) fn named_in(&self, expr: &Expr, scope: &Scope<'a, '_>) -> (usize, BTreeSet<usize>) {
-        let mut names = 0;
+    /// The positions of this query's sources that names in `expr` can mean. Measuring only: what is missed
+    /// makes the answer a refusal too many, not a leak.
+    fn named_in(&self, expr: &Expr, scope: &Scope<'a, '_>) -> BTreeSet<usize> {
         let mut named = BTreeSet::new();
         let _ = visit_expressions(expr, |expr| {
             let (qualifier, name) = match expr {
@@ -72,12 +70,11 @@ impl<'a> Resolver<'a> {
                 },
                 _ => return ControlFlow::Continue(()),
             };
-            names += 1;
             let key = self.key(name);
             named.extend(scope.positions(qualifier.as_deref(), &key));
             ControlFlow::Continue(())
         });
-        (names, named)
+        named
     }
 
     /// Refuses more groups of untied sources than the limit.

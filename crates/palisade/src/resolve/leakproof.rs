@@ -4,7 +4,10 @@
 //! class, IN, BETWEEN, IS NULL, and AND, OR, NOT of these: none can fail or be seen to run.
 //! Everything else makes the rewriter fence the filtered tables.
 
-use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
+use sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, UnaryOperator, Value,
+};
 
 use super::{
     Resolver,
@@ -73,20 +76,60 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Whether a side is an aggregate over this query's groups. One whose columns are all of queries
-    /// around this one is over theirs, and a constant here.
+    /// Whether a side is an aggregate over this query's groups. One that may be over the groups of a query
+    /// around this one is a constant here, and the condition no condition over groups: so its arguments
+    /// must be made from columns of this query and constants, and from nothing else.
     fn is_aggregate(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
-        let Expr::Function(function) = expr else {
+        let Expr::Function(Function {
+            name,
+            uses_odbc_syntax: false,
+            parameters: FunctionArguments::None,
+            args:
+                FunctionArguments::List(FunctionArgumentList {
+                    duplicate_treatment: _,
+                    args,
+                    clauses,
+                }),
+            within_group,
+            filter: None,
+            null_treatment: None,
+            over: None,
+        }) = expr
+        else {
             return false;
         };
-        let name = function.name.0.last().and_then(|part| part.as_ident());
-        let always = name.is_some_and(|name| {
+        let is_own_argument = |arg: &FunctionArg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => true,
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.is_own(expr, scope),
+            _ => false,
+        };
+        if !(within_group.is_empty() && clauses.is_empty() && args.iter().all(is_own_argument)) {
+            return false;
+        }
+        let name = name.0.last().and_then(|part| part.as_ident());
+        name.is_some_and(|name| {
             let key = self.key(name);
             let mut named = self.catalog.functions_named(&key).peekable();
             named.peek().is_some() && named.all(|def| def.kinds.aggregate && !def.kinds.scalar)
-        });
-        let (names, own) = self.named_in(expr, scope);
-        always && (names == 0 || !own.is_empty())
+        })
+    }
+
+    /// Whether an expression is made from columns of this query's own tables and constants alone.
+    fn is_own(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
+        let own = |qualifier: Option<&str>, name| scope.has_column(qualifier, &self.key(name));
+        match expr {
+            Expr::Identifier(name) => own(None, name),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, name] => own(Some(&self.table_key(qualifier)), name),
+                _ => false,
+            },
+            Expr::Value(_) => true,
+            Expr::Nested(inner) | Expr::UnaryOp { op: _, expr: inner } => self.is_own(inner, scope),
+            Expr::BinaryOp { left, op: _, right } => {
+                self.is_own(left, scope) && self.is_own(right, scope)
+            }
+            _ => false,
+        }
     }
 
     /// Whether `column` is an unmasked column of a table.

@@ -8,15 +8,34 @@ use crate::{code::Code, dialect::Dialect, rejection::Rejection, syntax};
 impl Resolver<'_> {
     /// A binary operator; the functions behind it are counted as called.
     pub(super) fn binary_operator(&mut self, op: &BinaryOperator) -> Result<(), Rejection> {
-        match self.catalog.dialect() {
-            Dialect::Sqlite => {
-                if let Some(function) = sqlite(op)? {
-                    self.access.functions.insert(function.to_owned());
+        if let BinaryOperator::PGCustomBinaryOperator(parts) = op {
+            return match (self.catalog.dialect(), parts.as_slice()) {
+                (Dialect::Postgres, [schema, name]) if schema == "pg_catalog" => {
+                    self.user_operator(name)
                 }
+                (Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql, _) => Err(Rejection::new(
+                    Code::FunctionUnknown,
+                    "only operators of pg_catalog can be named by OPERATOR(…)",
+                )),
+            };
+        }
+        let dialect = self.catalog.dialect();
+        match meaning(op, dialect) {
+            Meaning::Own => self.user_operator(&op.to_string()),
+            Meaning::Function(function) => {
+                self.access.functions.insert(function.to_owned());
                 Ok(())
             }
-            Dialect::Postgres => self.postgres_operator(op),
-            Dialect::Mysql => mysql(op),
+            Meaning::Foreign => Err(unsupported("an operator of another engine")),
+            Meaning::NotModelled(name) => Err(unsupported(name)),
+            Meaning::UnknownFunction(function) => Err(Rejection::new(
+                Code::FunctionUnknown,
+                format!("there is no function `{function}`"),
+            )),
+            Meaning::Assignment => Err(Rejection::new(
+                Code::StatementNotAllowed,
+                "assignments to user variables are not permitted",
+            )),
         }
     }
 
@@ -51,86 +70,6 @@ impl Resolver<'_> {
             | UnaryOperator::BangNot
             | UnaryOperator::PGPostfixFactorial
             | UnaryOperator::PGPrefixFactorial => Err(unsupported("an operator of another engine")),
-        }
-    }
-
-    fn postgres_operator(&mut self, op: &BinaryOperator) -> Result<(), Rejection> {
-        match op {
-            BinaryOperator::PGCustomBinaryOperator(parts) => match parts.as_slice() {
-                [schema, name] if schema == "pg_catalog" => self.user_operator(name),
-                _ => Err(Rejection::new(
-                    Code::FunctionUnknown,
-                    "only operators of pg_catalog can be named by OPERATOR(…)",
-                )),
-            },
-            BinaryOperator::And | BinaryOperator::Or => Ok(()),
-            BinaryOperator::Plus
-            | BinaryOperator::Minus
-            | BinaryOperator::Multiply
-            | BinaryOperator::Divide
-            | BinaryOperator::Modulo
-            | BinaryOperator::StringConcat
-            | BinaryOperator::Gt
-            | BinaryOperator::Lt
-            | BinaryOperator::GtEq
-            | BinaryOperator::LtEq
-            | BinaryOperator::Eq
-            | BinaryOperator::NotEq
-            | BinaryOperator::BitwiseOr
-            | BinaryOperator::BitwiseAnd
-            | BinaryOperator::BitwiseXor
-            | BinaryOperator::PGBitwiseXor
-            | BinaryOperator::PGBitwiseShiftLeft
-            | BinaryOperator::PGBitwiseShiftRight
-            | BinaryOperator::PGExp
-            | BinaryOperator::PGOverlap
-            | BinaryOperator::PGRegexMatch
-            | BinaryOperator::PGRegexIMatch
-            | BinaryOperator::PGRegexNotMatch
-            | BinaryOperator::PGRegexNotIMatch
-            | BinaryOperator::PGLikeMatch
-            | BinaryOperator::PGILikeMatch
-            | BinaryOperator::PGNotLikeMatch
-            | BinaryOperator::PGNotILikeMatch
-            | BinaryOperator::PGStartsWith
-            | BinaryOperator::Arrow
-            | BinaryOperator::LongArrow
-            | BinaryOperator::HashArrow
-            | BinaryOperator::HashLongArrow
-            | BinaryOperator::AtAt
-            | BinaryOperator::AtArrow
-            | BinaryOperator::ArrowAt
-            | BinaryOperator::HashMinus
-            | BinaryOperator::AtQuestion
-            | BinaryOperator::Question
-            | BinaryOperator::QuestionAnd
-            | BinaryOperator::QuestionPipe
-            | BinaryOperator::Overlaps
-            | BinaryOperator::DoubleHash
-            | BinaryOperator::LtDashGt
-            | BinaryOperator::AndLt
-            | BinaryOperator::AndGt
-            | BinaryOperator::LtLtPipe
-            | BinaryOperator::PipeGtGt
-            | BinaryOperator::AndLtPipe
-            | BinaryOperator::PipeAndGt
-            | BinaryOperator::LtCaret
-            | BinaryOperator::GtCaret
-            | BinaryOperator::QuestionHash
-            | BinaryOperator::QuestionDash
-            | BinaryOperator::QuestionDashPipe
-            | BinaryOperator::QuestionDoublePipe
-            | BinaryOperator::At
-            | BinaryOperator::TildeEq
-            | BinaryOperator::Custom(_) => self.user_operator(&op.to_string()),
-            BinaryOperator::Spaceship
-            | BinaryOperator::Xor
-            | BinaryOperator::DuckIntegerDivide
-            | BinaryOperator::MyIntegerDivide
-            | BinaryOperator::Glob
-            | BinaryOperator::Match
-            | BinaryOperator::Regexp
-            | BinaryOperator::Assignment => Err(unsupported("an operator of another engine")),
         }
     }
 
@@ -169,14 +108,43 @@ impl Resolver<'_> {
     }
 }
 
-/// The function behind an operator of SQLite, if it is one to the engine.
-fn sqlite(op: &BinaryOperator) -> Result<Option<&'static str>, Rejection> {
+/// What an operator is to an engine.
+enum Meaning {
+    /// An operator of the engine's own; on PostgreSQL perhaps also of the database's.
+    Own,
+    /// A function of this name, which anybody may replace (SQLite).
+    Function(&'static str),
+    /// The engine has none.
+    Foreign,
+    /// The engine has it, the firewall does not model it.
+    NotModelled(&'static str),
+    /// A function that nobody has defined.
+    UnknownFunction(&'static str),
+    /// `@a := 1`
+    Assignment,
+}
+
+/// One arm for each operator, so that a parser upgrade that adds one does not compile until it is answered
+/// for every engine.
+fn meaning(op: &BinaryOperator, dialect: Dialect) -> Meaning {
+    let only = |engines: &[Dialect]| {
+        if engines.contains(&dialect) {
+            Meaning::Own
+        } else {
+            Meaning::Foreign
+        }
+    };
+    let sqlite_function = |name| match dialect {
+        Dialect::Sqlite => Meaning::Function(name),
+        Dialect::Postgres | Dialect::Mysql => Meaning::Own,
+    };
     match op {
         BinaryOperator::Plus
         | BinaryOperator::Minus
         | BinaryOperator::Multiply
         | BinaryOperator::Divide
         | BinaryOperator::Modulo
+        // On MySQL a logical OR, since its sessions are pinned without PIPES_AS_CONCAT.
         | BinaryOperator::StringConcat
         | BinaryOperator::Gt
         | BinaryOperator::Lt
@@ -189,24 +157,31 @@ fn sqlite(op: &BinaryOperator) -> Result<Option<&'static str>, Rejection> {
         | BinaryOperator::BitwiseOr
         | BinaryOperator::BitwiseAnd
         | BinaryOperator::PGBitwiseShiftLeft
-        | BinaryOperator::PGBitwiseShiftRight => Ok(None),
-        BinaryOperator::Arrow => Ok(Some("->")),
-        BinaryOperator::LongArrow => Ok(Some("->>")),
-        BinaryOperator::Glob => Ok(Some("glob")),
-        BinaryOperator::Match => Err(unsupported("MATCH")),
-        BinaryOperator::Regexp => Err(Rejection::new(
-            Code::FunctionUnknown,
-            "there is no function `regexp`",
-        )),
-        BinaryOperator::Spaceship
-        | BinaryOperator::Xor
-        | BinaryOperator::BitwiseXor
-        | BinaryOperator::DuckIntegerDivide
-        | BinaryOperator::MyIntegerDivide
-        | BinaryOperator::Custom(_)
-        | BinaryOperator::PGBitwiseXor
+        | BinaryOperator::PGBitwiseShiftRight => Meaning::Own,
+        BinaryOperator::Arrow => sqlite_function("->"),
+        BinaryOperator::LongArrow => sqlite_function("->>"),
+        BinaryOperator::Glob => match dialect {
+            Dialect::Sqlite => Meaning::Function("glob"),
+            Dialect::Postgres | Dialect::Mysql => Meaning::Foreign,
+        },
+        BinaryOperator::Regexp => match dialect {
+            Dialect::Sqlite => Meaning::UnknownFunction("regexp"),
+            Dialect::Postgres => Meaning::Foreign,
+            Dialect::Mysql => Meaning::Own,
+        },
+        BinaryOperator::Assignment => match dialect {
+            Dialect::Sqlite | Dialect::Postgres => Meaning::Foreign,
+            Dialect::Mysql => Meaning::Assignment,
+        },
+        // `&&` is a logical AND on MySQL.
+        BinaryOperator::BitwiseXor | BinaryOperator::PGOverlap => {
+            only(&[Dialect::Postgres, Dialect::Mysql])
+        }
+        BinaryOperator::Spaceship | BinaryOperator::Xor | BinaryOperator::MyIntegerDivide => {
+            only(&[Dialect::Mysql])
+        }
+        BinaryOperator::PGBitwiseXor
         | BinaryOperator::PGExp
-        | BinaryOperator::PGOverlap
         | BinaryOperator::PGRegexMatch
         | BinaryOperator::PGRegexIMatch
         | BinaryOperator::PGRegexNotMatch
@@ -226,7 +201,6 @@ fn sqlite(op: &BinaryOperator) -> Result<Option<&'static str>, Rejection> {
         | BinaryOperator::Question
         | BinaryOperator::QuestionAnd
         | BinaryOperator::QuestionPipe
-        | BinaryOperator::PGCustomBinaryOperator(_)
         | BinaryOperator::Overlaps
         | BinaryOperator::DoubleHash
         | BinaryOperator::LtDashGt
@@ -244,86 +218,13 @@ fn sqlite(op: &BinaryOperator) -> Result<Option<&'static str>, Rejection> {
         | BinaryOperator::QuestionDoublePipe
         | BinaryOperator::At
         | BinaryOperator::TildeEq
-        | BinaryOperator::Assignment => Err(unsupported("an operator of another engine")),
-    }
-}
-
-/// MySQL's operators; none is a function that anybody can define.
-fn mysql(op: &BinaryOperator) -> Result<(), Rejection> {
-    match op {
-        BinaryOperator::Plus
-        | BinaryOperator::Minus
-        | BinaryOperator::Multiply
-        | BinaryOperator::Divide
-        | BinaryOperator::Modulo
-        | BinaryOperator::MyIntegerDivide
-        // Logical OR and AND, since the sessions are pinned without PIPES_AS_CONCAT.
-        | BinaryOperator::StringConcat
-        | BinaryOperator::PGOverlap
-        | BinaryOperator::Gt
-        | BinaryOperator::Lt
-        | BinaryOperator::GtEq
-        | BinaryOperator::LtEq
-        | BinaryOperator::Spaceship
-        | BinaryOperator::Eq
-        | BinaryOperator::NotEq
-        | BinaryOperator::And
-        | BinaryOperator::Or
-        | BinaryOperator::Xor
-        | BinaryOperator::BitwiseOr
-        | BinaryOperator::BitwiseAnd
-        | BinaryOperator::BitwiseXor
-        | BinaryOperator::PGBitwiseShiftLeft
-        | BinaryOperator::PGBitwiseShiftRight
-        | BinaryOperator::Arrow
-        | BinaryOperator::LongArrow
-        | BinaryOperator::Regexp => Ok(()),
-        BinaryOperator::Assignment => Err(Rejection::new(
-            Code::StatementNotAllowed,
-            "assignments to user variables are not permitted",
-        )),
-        BinaryOperator::Glob
-        | BinaryOperator::Match
-        | BinaryOperator::DuckIntegerDivide
-        | BinaryOperator::Custom(_)
-        | BinaryOperator::PGBitwiseXor
-        | BinaryOperator::PGExp
-        | BinaryOperator::PGRegexMatch
-        | BinaryOperator::PGRegexIMatch
-        | BinaryOperator::PGRegexNotMatch
-        | BinaryOperator::PGRegexNotIMatch
-        | BinaryOperator::PGLikeMatch
-        | BinaryOperator::PGILikeMatch
-        | BinaryOperator::PGNotLikeMatch
-        | BinaryOperator::PGNotILikeMatch
-        | BinaryOperator::PGStartsWith
-        | BinaryOperator::HashArrow
-        | BinaryOperator::HashLongArrow
-        | BinaryOperator::AtAt
-        | BinaryOperator::AtArrow
-        | BinaryOperator::ArrowAt
-        | BinaryOperator::HashMinus
-        | BinaryOperator::AtQuestion
-        | BinaryOperator::Question
-        | BinaryOperator::QuestionAnd
-        | BinaryOperator::QuestionPipe
-        | BinaryOperator::PGCustomBinaryOperator(_)
-        | BinaryOperator::Overlaps
-        | BinaryOperator::DoubleHash
-        | BinaryOperator::LtDashGt
-        | BinaryOperator::AndLt
-        | BinaryOperator::AndGt
-        | BinaryOperator::LtLtPipe
-        | BinaryOperator::PipeGtGt
-        | BinaryOperator::AndLtPipe
-        | BinaryOperator::PipeAndGt
-        | BinaryOperator::LtCaret
-        | BinaryOperator::GtCaret
-        | BinaryOperator::QuestionHash
-        | BinaryOperator::QuestionDash
-        | BinaryOperator::QuestionDashPipe
-        | BinaryOperator::QuestionDoublePipe
-        | BinaryOperator::At
-        | BinaryOperator::TildeEq => Err(unsupported("an operator of another engine")),
+        | BinaryOperator::Custom(_) => only(&[Dialect::Postgres]),
+        BinaryOperator::Match => match dialect {
+            Dialect::Sqlite => Meaning::NotModelled("MATCH"),
+            Dialect::Postgres | Dialect::Mysql => Meaning::Foreign,
+        },
+        BinaryOperator::DuckIntegerDivide
+        // Answered before.
+        | BinaryOperator::PGCustomBinaryOperator(_) => Meaning::Foreign,
     }
 }

@@ -267,6 +267,21 @@ impl<'a, 's> Scope<'a, 's> {
         }
     }
 
+    /// Whether a name is a column of this query's own sources, without a look at those around it.
+    pub(super) fn has_column(&self, qualifier: Option<&str>, key: &str) -> bool {
+        match self.find_here(qualifier, key) {
+            Found::Column(_, _)
+            | Found::RowIdAlias {
+                lineage: _,
+                qualifier: _,
+                name: _,
+            }
+            | Found::RowId(_) => true,
+            // The rows of a source are looked for after the columns of every query around it.
+            Found::WholeRow(_, _) | Found::Alias(_) | Found::Ambiguous | Found::Nothing => false,
+        }
+    }
+
     fn find_here(&self, qualifier: Option<&str>, key: &str) -> Found {
         let mut found = Found::Nothing;
         for (index, source) in self.sources.iter().enumerate() {
