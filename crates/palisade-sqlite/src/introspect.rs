@@ -246,6 +246,7 @@ fn relation(
         foreign_keys,
         definition,
         parents: Vec::new(),
+        triggers: Vec::new(),
     })
 }
 
@@ -304,6 +305,8 @@ fn foreign_keys(conn: &Connection, relation: &str) -> rusqlite::Result<Vec<Forei
                 columns,
                 table,
                 references: references.into_iter().flatten().collect(),
+                on_delete: palisade::catalog::ReferenceAction::Refuse,
+                on_update: palisade::catalog::ReferenceAction::Refuse,
             }
         })
         .collect())

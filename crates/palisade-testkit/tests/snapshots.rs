@@ -78,6 +78,8 @@ fn relation() -> impl Strategy<Value = RelationDef> {
                     columns: own.clone(),
                     table,
                     references: own.clone(),
+                    on_delete: palisade::catalog::ReferenceAction::Refuse,
+                    on_update: palisade::catalog::ReferenceAction::Refuse,
                 }];
                 def.primary_key = own;
             }

@@ -50,6 +50,8 @@ pub(super) async fn read(
                 columns: vec![column],
                 table,
                 references: vec![referenced],
+                on_delete: palisade::catalog::ReferenceAction::Refuse,
+                on_update: palisade::catalog::ReferenceAction::Refuse,
             });
         }
         last = constraint;

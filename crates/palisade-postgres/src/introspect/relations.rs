@@ -99,6 +99,8 @@ async fn keys(
                 columns: own,
                 table,
                 references: columns.names(referenced, &row.try_get::<_, Vec<i16>>(3)?)?,
+                on_delete: palisade::catalog::ReferenceAction::Refuse,
+                on_update: palisade::catalog::ReferenceAction::Refuse,
             }),
         }
     }

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Catalog, Column, ForeignKey, OperatorDef, Relation, RelationId, RelationKind, TypeClass,
-    TypeDef,
+    Catalog, Column, ForeignKey, OperatorDef, Relation, RelationId, RelationKind, Trigger,
+    TypeClass, TypeDef,
     functions::{self, FunctionDef, Kinds, Safety},
 };
 use crate::{dialect::Dialect, digest::sha256_hex, ident};
@@ -51,6 +51,8 @@ pub struct RelationDef {
     pub definition: Option<String>,
     /// Schema and name of each relation whose rows include this one's.
     pub parents: Vec<(String, String)>,
+    /// What the database runs by itself when rows change.
+    pub triggers: Vec<Trigger>,
 }
 
 impl RelationDef {
@@ -74,6 +76,7 @@ impl RelationDef {
             foreign_keys: Vec::new(),
             definition: None,
             parents: Vec::new(),
+            triggers: Vec::new(),
         }
     }
 }
@@ -213,7 +216,7 @@ impl CatalogBuilder {
             case_sensitive_relations: self.case_sensitive_relations,
             relations: Vec::with_capacity(self.relations.len()),
             by_key: HashMap::new(),
-            functions: functions_of(dialect, &self.routines),
+            functions: functions_of(dialect, &self.routines, &self.relations),
             routines: self.routines,
             types: self.types,
             operators: self.operators,
@@ -256,8 +259,12 @@ impl CatalogBuilder {
 
 /// The functions a database adds: of the registry's class where they came with an extension it
 /// knows, else of none.
-fn functions_of(dialect: Dialect, routines: &[RoutineDef]) -> Vec<FunctionDef> {
-    routines
+fn functions_of(
+    dialect: Dialect,
+    routines: &[RoutineDef],
+    relations: &[RelationDef],
+) -> Vec<FunctionDef> {
+    let mut functions: Vec<FunctionDef> = routines
         .iter()
         .map(|routine| {
             let name = dialect.fold(&routine.name);
@@ -279,7 +286,27 @@ fn functions_of(dialect: Dialect, routines: &[RoutineDef]) -> Vec<FunctionDef> {
                 name,
             }
         })
-        .collect()
+        .collect();
+    // What no statement can call, and policies must be able to name.
+    for trigger in relations.iter().flat_map(|relation| &relation.triggers) {
+        let uid = trigger.uid(dialect);
+        if functions.iter().all(|def| def.uid != uid) {
+            functions.push(FunctionDef {
+                uid,
+                schema: Some(trigger.schema.clone()),
+                name: dialect.fold(&trigger.function),
+                kinds: Kinds::default(),
+                safety: Safety::Unknown,
+                min_args: 0,
+                max_args: Some(0),
+                columns: Vec::new(),
+                bound: None,
+                grows: false,
+                format: false,
+            });
+        }
+    }
+    functions
 }
 
 fn relation(
@@ -336,5 +363,6 @@ fn relation(
         foreign_keys: def.foreign_keys,
         definition: def.definition,
         parents: Vec::new(),
+        triggers: def.triggers,
     })
 }

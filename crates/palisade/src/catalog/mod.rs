@@ -5,6 +5,7 @@
 //! [`Dialect::fold`]. Nothing here decides.
 
 mod builder;
+mod change;
 pub mod ddl;
 pub mod functions;
 mod snapshot;
@@ -14,6 +15,7 @@ mod types;
 use std::collections::HashMap;
 
 pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineDef};
+pub use change::{Change, ReferenceAction, Trigger};
 pub use snapshot::SnapshotError;
 pub use system::{SystemClass, SystemRelation, system_relation};
 pub use types::{OperatorDef, TypeClass, TypeDef, TypeKind};
@@ -99,6 +101,8 @@ pub struct Relation {
     /// Relations whose rows include this one's: the parent of a partition, the parents of an inheriting
     /// table.
     pub parents: Vec<RelationId>,
+    /// What the database runs by itself when rows change.
+    pub triggers: Vec<Trigger>,
 }
 
 /// A foreign key.
@@ -110,6 +114,10 @@ pub struct ForeignKey {
     pub table: String,
     /// Names of the referenced columns.
     pub references: Vec<String>,
+    /// What becomes of rows here when the row they reference is deleted.
+    pub on_delete: ReferenceAction,
+    /// What becomes of rows here when the key they reference changes.
+    pub on_update: ReferenceAction,
 }
 
 /// A column.

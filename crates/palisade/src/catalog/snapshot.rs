@@ -4,18 +4,19 @@
 //! [`Catalog::version`](super::Catalog::version). Reading is strict: an unknown key, another version or a
 //! contradiction is an error.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Catalog, CatalogBuilder, CatalogError, ColumnDef, ForeignKey, OperatorDef, RelationDef,
-    RelationKind, RoutineDef, TypeClass, TypeDef, TypeKind, functions::Kinds,
+    Catalog, CatalogBuilder, CatalogError, Change, ColumnDef, ForeignKey, OperatorDef,
+    ReferenceAction, RelationDef, RelationKind, RoutineDef, Trigger, TypeClass, TypeDef, TypeKind,
+    functions::Kinds,
 };
 use crate::{dialect::Dialect, ident};
 
 /// The version that is written, and the only one that is read.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Why a text is no catalog.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +87,8 @@ struct RelationText {
     #[serde(default, skip_serializing_if = "is_default")]
     parents: Vec<(String, String)>,
     #[serde(default, skip_serializing_if = "is_default")]
+    triggers: Vec<TriggerText>,
+    #[serde(default, skip_serializing_if = "is_default")]
     definition: Option<String>,
 }
 
@@ -109,6 +112,18 @@ struct ForeignKeyText {
     columns: Vec<String>,
     table: String,
     references: Vec<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    on_delete: ReferenceAction,
+    #[serde(default, skip_serializing_if = "is_default")]
+    on_update: ReferenceAction,
+}
+
+#[derive(PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TriggerText {
+    schema: String,
+    function: String,
+    on: BTreeSet<Change>,
 }
 
 #[derive(PartialEq, Serialize, Deserialize)]
@@ -261,6 +276,17 @@ impl Catalog {
                     columns: key.columns.clone(),
                     table: key.table.clone(),
                     references: key.references.clone(),
+                    on_delete: key.on_delete,
+                    on_update: key.on_update,
+                })
+                .collect(),
+            triggers: relation
+                .triggers
+                .iter()
+                .map(|trigger| TriggerText {
+                    schema: trigger.schema.clone(),
+                    function: trigger.function.clone(),
+                    on: trigger.on.clone(),
                 })
                 .collect(),
             parents: relation
@@ -371,6 +397,15 @@ impl RelationText {
                     generated: column.generated,
                 })
                 .collect(),
+            triggers: self
+                .triggers
+                .into_iter()
+                .map(|trigger| Trigger {
+                    schema: trigger.schema,
+                    function: trigger.function,
+                    on: trigger.on,
+                })
+                .collect(),
             strict: self.strict,
             has_rowid: self.has_rowid,
             rowid_alias: self.rowid_alias,
@@ -382,6 +417,8 @@ impl RelationText {
                     columns: key.columns,
                     table: key.table,
                     references: key.references,
+                    on_delete: key.on_delete,
+                    on_update: key.on_update,
                 })
                 .collect(),
             definition: self.definition,

@@ -46,6 +46,7 @@ fn relation(name: &str, columns: Vec<ColumnDef>, definition: Option<&str>) -> Re
         foreign_keys: Vec::new(),
         definition: definition.map(str::to_owned),
         parents: Vec::new(),
+        triggers: Vec::new(),
         columns,
     }
 }

@@ -40,6 +40,7 @@ pub(super) fn table(name: &str, columns: &[&str]) -> RelationDef {
         foreign_keys: Vec::new(),
         definition: None,
         parents: Vec::new(),
+        triggers: Vec::new(),
     }
 }
 

@@ -124,6 +124,8 @@ fn foreign_key(
         columns,
         table: referenced,
         references,
+        on_delete: crate::catalog::ReferenceAction::Refuse,
+        on_update: crate::catalog::ReferenceAction::Refuse,
     };
     let schema = table.def.schema.clone();
     table.foreign_keys.push((named, schema, key));

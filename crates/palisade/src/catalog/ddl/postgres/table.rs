@@ -343,6 +343,8 @@ fn reference(
         columns: own,
         table: name.name,
         references,
+        on_delete: crate::catalog::ReferenceAction::Refuse,
+        on_update: crate::catalog::ReferenceAction::Refuse,
     };
     Ok((constraint, schema, key))
 }
