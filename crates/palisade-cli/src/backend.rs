@@ -3,7 +3,7 @@
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{Backend, BackendError, RowSink},
+    guard::{Backend, BackendError, Completion, RowSink},
     rewrite::RewrittenStatement,
 };
 use palisade_postgres::PostgresBackend;
@@ -39,7 +39,7 @@ impl Backend for AnyBackend {
         &self,
         statement: &RewrittenStatement,
         sink: &mut (dyn RowSink + Send),
-    ) -> Result<(), BackendError> {
+    ) -> Result<Completion, BackendError> {
         match self {
             Self::Sqlite(backend) => backend.execute(statement, sink).await,
             Self::Postgres(backend) => backend.execute(statement, sink).await,

@@ -52,6 +52,11 @@ impl Exit {
             | Code::ParameterMismatch
             | Code::PolicyNoPermit
             | Code::PolicyForbidden
+            | Code::WriteMaskedRead
+            | Code::WriteUnconditional
+            | Code::WriteRowNotAdmitted
+            | Code::LimitAffectedRows
+            | Code::DatabaseConstraint
             | Code::ObligationInapplicable
             | Code::LimitTime
             | Code::LimitResource

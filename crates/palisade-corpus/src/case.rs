@@ -141,7 +141,9 @@ pub fn arises_on_execution(code: Code) -> bool {
         Code::LimitTime
         | Code::LimitResource
         | Code::OutputBlocked
+        | Code::LimitAffectedRows
         | Code::DatabaseRejected
+        | Code::DatabaseConstraint
         | Code::DatabaseUnavailable => true,
         Code::RequestInvalid
         | Code::SyntaxEmpty
@@ -167,6 +169,9 @@ pub fn arises_on_execution(code: Code) -> bool {
         | Code::PolicyNoPermit
         | Code::PolicyForbidden
         | Code::PolicyEvaluationFailed
+        | Code::WriteMaskedRead
+        | Code::WriteUnconditional
+        | Code::WriteRowNotAdmitted
         | Code::ObligationInapplicable
         | Code::Internal => false,
     }

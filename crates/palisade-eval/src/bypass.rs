@@ -335,6 +335,9 @@ fn stopped(error: &BackendError) -> Option<String> {
         BackendErrorKind::Resource => Some("stopped by the limit on memory".to_owned()),
         BackendErrorKind::Rejected
         | BackendErrorKind::SecondLock
+        | BackendErrorKind::Constraint
+        | BackendErrorKind::AffectedRows
+        | BackendErrorKind::ReadOnly
         | BackendErrorKind::Unavailable => None,
     }
 }

@@ -101,7 +101,7 @@ impl Database for SqliteDatabase {
             poll_once(future)
         };
         match result {
-            Some(Ok(())) => Ok(answer),
+            Some(Ok(_)) => Ok(answer),
             Some(Err(error)) => Err(error),
             None => Err(BackendError {
                 kind: BackendErrorKind::Unavailable,

@@ -20,7 +20,7 @@ use palisade::{
     audit::{AuditRecord, AuditSink},
     dialect::Dialect,
     firewall::Firewall,
-    guard::{Backend, BackendError, Guard, RowSink},
+    guard::{Backend, BackendError, Completion, Guard, RowSink},
     host::Host,
     policy::{PolicyFile, PolicySources},
     rewrite::RewrittenStatement,
@@ -621,12 +621,12 @@ impl Backend for Broken {
         &self,
         _: &RewrittenStatement,
         _: &mut (dyn RowSink + Send),
-    ) -> Result<(), BackendError> {
+    ) -> Result<Completion, BackendError> {
         match self {
             Self::Panics => panic!("kaboom"),
             Self::Blocks => {
                 std::thread::sleep(BLOCKED);
-                Ok(())
+                Ok(Completion::default())
             }
         }
     }

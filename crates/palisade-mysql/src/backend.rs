@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{Backend, BackendError, RowSink},
+    guard::{Backend, BackendError, Completion, RowSink},
     rewrite::RewrittenStatement,
 };
 use tokio::{
@@ -167,8 +167,10 @@ impl Backend for MysqlBackend {
         &self,
         statement: &RewrittenStatement,
         sink: &mut (dyn RowSink + Send),
-    ) -> Result<(), BackendError> {
-        self.run(&Task::from(statement), sink).await
+    ) -> Result<Completion, BackendError> {
+        BackendError::unless_reading(statement)?;
+        self.run(&Task::from(statement), sink).await?;
+        Ok(Completion::default())
     }
 }
 

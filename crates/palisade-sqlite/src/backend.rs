@@ -9,7 +9,7 @@ use std::{
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{Backend, BackendError, BackendErrorKind, RowSink},
+    guard::{Backend, BackendError, BackendErrorKind, Completion, RowSink},
     rewrite::RewrittenStatement,
 };
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -188,8 +188,10 @@ impl Backend for SqliteBackend {
         &self,
         statement: &RewrittenStatement,
         sink: &mut (dyn RowSink + Send),
-    ) -> Result<(), BackendError> {
-        self.execute_now(&Task::from(statement), sink)
+    ) -> Result<Completion, BackendError> {
+        BackendError::unless_reading(statement)?;
+        self.execute_now(&Task::from(statement), sink)?;
+        Ok(Completion::default())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::catalog::{ColumnId, RelationId};
+use crate::catalog::{Change, ColumnId, RelationId};
 
 /// How a column is used. One column may be used in several ways by one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +19,8 @@ pub enum Usage {
     Order,
     /// It is read inside a view that the statement names.
     View,
+    /// It is assigned. Alone, it is not read.
+    Write,
 }
 
 impl Usage {
@@ -32,13 +34,29 @@ impl Usage {
             Self::Group => "group",
             Self::Order => "order",
             Self::View => "view",
+            Self::Write => "write",
         }
     }
 }
 
-/// Everything a reading statement touches, views and what stands below them included.
+/// A change of a relation's rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChangeAccess {
+    /// The relation.
+    pub relation: RelationId,
+    /// How it is changed.
+    pub change: Change,
+    /// Whether the engine makes the change by itself, for another that the statement makes: a foreign
+    /// key's `CASCADE`. The rows it reaches cannot be filtered.
+    pub cascaded: bool,
+    /// Whether a condition over the relation's columns chooses the rows.
+    pub conditioned: bool,
+}
+
+/// Everything a statement touches, views and what stands below them included.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AccessSet {
+    pub(crate) changes: BTreeSet<ChangeAccess>,
     pub(crate) relations: BTreeSet<RelationId>,
     pub(crate) columns: BTreeMap<ColumnId, BTreeSet<Usage>>,
     pub(crate) functions: BTreeSet<String>,
@@ -58,7 +76,12 @@ impl AccessSet {
             .map(|(schema, name)| (schema.as_str(), name.as_str()))
     }
 
-    /// The columns read, each with how.
+    /// The changes of rows, those the engine makes by itself included.
+    pub fn changes(&self) -> impl Iterator<Item = ChangeAccess> {
+        self.changes.iter().copied()
+    }
+
+    /// The columns read or assigned, each with how.
     pub fn columns(&self) -> impl Iterator<Item = (ColumnId, &BTreeSet<Usage>)> {
         self.columns.iter().map(|(id, usages)| (*id, usages))
     }
@@ -68,15 +91,39 @@ impl AccessSet {
         self.functions.iter().map(String::as_str)
     }
 
+    /// The columns whose values matter: all but those that are only assigned.
+    pub fn columns_read(&self) -> impl Iterator<Item = ColumnId> {
+        self.columns
+            .iter()
+            .filter(|(_, usages)| is_read(usages))
+            .map(|(id, _)| *id)
+    }
+
+    /// The columns assigned.
+    pub fn columns_written(&self) -> impl Iterator<Item = ColumnId> {
+        self.columns
+            .iter()
+            .filter(|(_, usages)| usages.contains(&Usage::Write))
+            .map(|(id, _)| *id)
+    }
+
     /// Whether everything in `self` is in `other` too, usages aside.
     #[must_use]
     pub fn within(&self, other: &Self) -> bool {
         self.relations.is_subset(&other.relations)
             && self.functions.is_subset(&other.functions)
             && self.system.is_subset(&other.system)
-            && self
-                .columns
-                .keys()
-                .all(|column| other.columns.contains_key(column))
+            && self.changes.is_subset(&other.changes)
+            && self.columns.iter().all(|(column, usages)| {
+                let theirs = other.columns.get(column);
+                theirs.is_some_and(|theirs| {
+                    (!is_read(usages) || is_read(theirs))
+                        && (!usages.contains(&Usage::Write) || theirs.contains(&Usage::Write))
+                })
+            })
     }
+}
+
+fn is_read(usages: &BTreeSet<Usage>) -> bool {
+    usages.iter().any(|usage| *usage != Usage::Write)
 }

@@ -28,10 +28,12 @@ pub struct AuditRecord {
     pub incident: Option<String>,
     /// Ids of the determining policies.
     pub policies: Vec<String>,
-    /// Uids of the relations read.
+    /// Uids of the relations read or changed.
     pub relations: Vec<String>,
     /// Rows that left.
     pub rows: u64,
+    /// Rows that were changed; none for a statement that reads.
+    pub affected: Option<u64>,
     /// Whether there were more.
     pub truncated: bool,
     /// Findings of the scan.

@@ -115,6 +115,18 @@ codes! {
     PolicyEvaluationFailed "policy.evaluation-failed" retry false,
         "A policy could not be evaluated, so nothing is permitted.",
         "Tell the operator the incident id; the statement may be correct.";
+    WriteMaskedRead "write.masked-column" retry false,
+        "A statement that changes data may read only columns that are not masked for the session.",
+        "Leave masked columns out of the statement: out of WHERE, SET, the values and RETURNING.";
+    WriteUnconditional "write.no-condition" retry false,
+        "An UPDATE or DELETE without a condition on the table's columns changes every row.",
+        "Add a WHERE clause that names the rows to change.";
+    WriteRowNotAdmitted "write.row-not-admitted" retry false,
+        "A row would be outside of what policy admits.",
+        "Write only rows that you would be permitted to add, as literals or parameters in the columns that policy looks at.";
+    LimitAffectedRows "limit.affected-rows" retry false,
+        "The statement would change more rows than the limit, so nothing was changed.",
+        "Narrow the condition and change the rows in several statements.";
     ObligationInapplicable "obligation.inapplicable" retry false,
         "A mask or filter that policy demands cannot be applied to this statement.",
         "Read the table directly instead of through the construct named in the message.";
@@ -130,6 +142,9 @@ codes! {
     DatabaseRejected "database.rejected" retry false,
         "The database refused the statement.",
         "Check types and values; the engine's own message is withheld because it can hold data.";
+    DatabaseConstraint "database.constraint" retry false,
+        "A constraint of the table refused the change, so nothing was changed.",
+        "Check keys, required columns and allowed values; the engine's own message is withheld because it can hold data.";
     DatabaseUnavailable "database.unavailable" retry true,
         "The database cannot be reached.",
         "Try again later; tell the operator the incident id if it stays so.";

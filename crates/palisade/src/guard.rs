@@ -10,7 +10,7 @@ use crate::{
     host::Host,
     limits::Limits,
     rejection::Rejection,
-    rewrite::RewrittenStatement,
+    rewrite::{Effect, RewrittenStatement},
     scan::{Action, Envelope, Marker, ScanSession},
     session::Session,
     value::Params,
@@ -29,7 +29,14 @@ pub trait Backend: Send + Sync {
         &self,
         statement: &RewrittenStatement,
         sink: &mut (dyn RowSink + Send),
-    ) -> impl Future<Output = Result<(), BackendError>> + Send;
+    ) -> impl Future<Output = Result<Completion, BackendError>> + Send;
+}
+
+/// What a statement has done besides giving rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Completion {
+    /// How many rows it changed; none for a statement that reads.
+    pub affected: Option<u64>,
 }
 
 /// Why a database did not answer. The detail is the operator's: an engine's message can hold data.
@@ -40,6 +47,22 @@ pub struct BackendError {
     pub kind: BackendErrorKind,
     /// The engine's message, for the operator's log only.
     pub detail: String,
+}
+
+impl BackendError {
+    /// Refuses a statement that changes anything: for a backend that only reads.
+    ///
+    /// # Errors
+    /// `ReadOnly`.
+    pub fn unless_reading(statement: &RewrittenStatement) -> Result<(), Self> {
+        match statement.effect() {
+            Effect::Read => Ok(()),
+            Effect::Write => Err(Self {
+                kind: BackendErrorKind::ReadOnly,
+                detail: "the backend was opened for reading only".to_owned(),
+            }),
+        }
+    }
 }
 
 /// The kinds of failure an agent can tell apart.
@@ -53,6 +76,12 @@ pub enum BackendErrorKind {
     Rejected,
     /// The engine's second lock refused what the firewall had permitted: an incident.
     SecondLock,
+    /// A constraint of a table refused a change, and nothing was changed.
+    Constraint,
+    /// The statement would have changed more rows than it may, and nothing was changed.
+    AffectedRows,
+    /// The backend was opened for reading only.
+    ReadOnly,
     /// No connection, or a broken database.
     Unavailable,
 }
@@ -142,7 +171,8 @@ impl<B: Backend> Guard<B> {
             .map_err(|rejection| self.refusal(rejection))
     }
 
-    /// Decides about `sql`, runs it if permitted, scans what comes back and records it.
+    /// Decides about `sql`, runs it if it reads and is permitted, scans what comes back and records it.
+    /// What would change anything is refused, whatever policy permits.
     pub async fn query(&self, sql: &str, params: &Params, session: &Session) -> Outcome {
         self.query_within(sql, params, session, self.firewall.limits())
             .await
@@ -158,11 +188,51 @@ impl<B: Backend> Guard<B> {
         session: &Session,
         limits: &Limits,
     ) -> (Outcome, Report) {
+        self.answer(sql, params, session, limits, Effect::Read)
+            .await
+    }
+
+    /// Decides about `sql` and runs it if permitted, whether it reads or changes data.
+    pub async fn execute(&self, sql: &str, params: &Params, session: &Session) -> Outcome {
+        self.execute_within(sql, params, session, self.firewall.limits())
+            .await
+            .0
+    }
+
+    /// Like [`execute`](Self::execute) with limits that may be lower than the firewall's own, and
+    /// with the operator's part of the answer.
+    pub async fn execute_within(
+        &self,
+        sql: &str,
+        params: &Params,
+        session: &Session,
+        limits: &Limits,
+    ) -> (Outcome, Report) {
+        self.answer(sql, params, session, limits, Effect::Write)
+            .await
+    }
+
+    async fn answer(
+        &self,
+        sql: &str,
+        params: &Params,
+        session: &Session,
+        limits: &Limits,
+        most: Effect,
+    ) -> (Outcome, Report) {
         let start = self.host.monotonic();
         let mut report = Report::default();
         let mut relations = Vec::new();
         let result = self
-            .run(sql, params, session, limits, &mut report, &mut relations)
+            .run(
+                sql,
+                params,
+                session,
+                limits,
+                most,
+                &mut report,
+                &mut relations,
+            )
             .await;
         report.duration = self.host.monotonic().saturating_sub(start);
         let outcome = match result {
@@ -186,12 +256,17 @@ impl<B: Backend> Guard<B> {
         (outcome, report)
     }
 
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what was asked, and what is told of it"
+    )]
     async fn run(
         &self,
         sql: &str,
         params: &Params,
         session: &Session,
         limits: &Limits,
+        most: Effect,
         report: &mut Report,
         relations: &mut Vec<String>,
     ) -> Result<Envelope, Rejection> {
@@ -208,16 +283,23 @@ impl<B: Backend> Guard<B> {
             }
             Err(error) => return Err(internal(&error.to_string())),
         };
+        if statement.effect() == Effect::Write && most == Effect::Read {
+            return Err(Rejection::new(
+                Code::StatementNotAllowed,
+                "the statement changes data, and only reading ones are run here",
+            ));
+        }
         report.rewritten = Some(statement.sql().to_owned());
         report.policies = statement.policies().to_vec();
         *relations = statement.relations().to_vec();
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
         let mut scan = ScanSession::new(statement.scan_plan(), self.on_finding, marker);
-        self.backend
+        let Completion { affected } = self
+            .backend
             .execute(&statement, &mut scan)
             .await
             .map_err(|error| refused(&error))?;
-        Ok(Envelope::new(scan.finish()?))
+        Ok(Envelope::new(scan.finish()?).with_affected_rows(affected))
     }
 
     /// Gives an incident id to refusals whose reason is not the agent's to know.
@@ -258,6 +340,7 @@ impl<B: Backend> Guard<B> {
             policies: report.policies.clone(),
             relations,
             rows: 0,
+            affected: None,
             truncated: false,
             findings: 0,
             duration_us: u64::try_from(report.duration.as_micros()).unwrap_or(u64::MAX),
@@ -266,6 +349,7 @@ impl<B: Backend> Guard<B> {
             Outcome::Rows(envelope) => {
                 let answer = envelope.answer();
                 record.rows = u64::try_from(answer.row_count()).unwrap_or(u64::MAX);
+                record.affected = envelope.affected_rows();
                 record.truncated = answer.truncation().is_some();
                 record.findings = u64::try_from(answer.findings().len()).unwrap_or(u64::MAX);
             }
@@ -297,6 +381,9 @@ fn refused(error: &BackendError) -> Rejection {
         BackendErrorKind::Resource => Code::LimitResource,
         BackendErrorKind::Rejected => Code::DatabaseRejected,
         BackendErrorKind::SecondLock => Code::Internal,
+        BackendErrorKind::Constraint => Code::DatabaseConstraint,
+        BackendErrorKind::AffectedRows => Code::LimitAffectedRows,
+        BackendErrorKind::ReadOnly => Code::StatementNotAllowed,
         BackendErrorKind::Unavailable => Code::DatabaseUnavailable,
     };
     Rejection::new(code, code.summary()).with_operator_detail(error.detail.clone())

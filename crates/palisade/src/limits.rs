@@ -28,6 +28,8 @@ pub struct Limits {
     pub max_result_bytes: usize,
     /// Bytes of one cell; the rest is cut off and a notice says so.
     pub max_cell_bytes: usize,
+    /// Rows that one statement may change; more, and nothing is changed.
+    pub max_affected_rows: u64,
     /// Milliseconds the engine may work on one statement.
     pub statement_timeout_ms: u64,
 }
@@ -44,6 +46,7 @@ impl Default for Limits {
             max_rows: 1000,
             max_result_bytes: 4 * 1024 * 1024,
             max_cell_bytes: 64 * 1024,
+            max_affected_rows: 1000,
             statement_timeout_ms: 5000,
         }
     }
@@ -69,6 +72,7 @@ impl Limits {
             max_rows: self.max_rows.min(other.max_rows),
             max_result_bytes: self.max_result_bytes.min(other.max_result_bytes),
             max_cell_bytes: self.max_cell_bytes.min(other.max_cell_bytes),
+            max_affected_rows: self.max_affected_rows.min(other.max_affected_rows),
             statement_timeout_ms: self.statement_timeout_ms.min(other.statement_timeout_ms),
         }
     }

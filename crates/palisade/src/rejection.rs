@@ -128,6 +128,11 @@ fn next_valid_actions(code: Code) -> &'static [&'static str] {
         | Code::StatementNotAllowed
         | Code::ParameterMismatch
         | Code::ObligationInapplicable
+        | Code::WriteMaskedRead
+        | Code::WriteUnconditional
+        | Code::WriteRowNotAdmitted
+        | Code::LimitAffectedRows
+        | Code::DatabaseConstraint
         | Code::LimitTime
         | Code::LimitResource
         | Code::OutputBlocked

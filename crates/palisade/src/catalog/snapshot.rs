@@ -575,7 +575,7 @@ mod tests {
         let again = Catalog::from_snapshot(&text).unwrap();
         assert_eq!(again.version(), small().version());
         assert_eq!(again.to_snapshot(), text);
-        assert!(text.starts_with("{\n  \"palisade_catalog\": 1,\n  \"dialect\": \"postgres\""));
+        assert!(text.starts_with("{\n  \"palisade_catalog\": 2,\n  \"dialect\": \"postgres\""));
         assert_eq!(
             format!("{:?}", again.relations()),
             format!("{:?}", small().relations())
@@ -588,13 +588,13 @@ mod tests {
         let text = small().to_snapshot();
         for (from, to, part) in [
             (
-                "\"palisade_catalog\": 1",
                 "\"palisade_catalog\": 2",
-                "is 2; this version reads 1",
+                "\"palisade_catalog\": 1",
+                "is 1; this version reads 2",
             ),
             ("\"database\"", "\"databse\"", "unknown field `databse`"),
             (
-                "\"palisade_catalog\": 1,\n",
+                "\"palisade_catalog\": 2,\n",
                 "",
                 "missing field `palisade_catalog`",
             ),

@@ -9,7 +9,7 @@ use crate::{
     catalog::{Catalog, ColumnId, RelationId, RelationKind},
     limits::Limits,
     policy::{
-        ColumnFlow,
+        ColumnFlow, WriteDecision,
         obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
     },
     rejection::Rejection,
@@ -69,6 +69,14 @@ impl Visible for Everything<'_> {
             policies: Vec::new(),
             message: None,
         }))
+    }
+
+    fn write(&self, _: RelationId) -> Result<Arc<WriteDecision>, Rejection> {
+        Ok(Arc::new(WriteDecision::nothing()))
+    }
+
+    fn may_write(&self) -> bool {
+        false
     }
 
     fn sees_everything(&self) -> Result<bool, Rejection> {

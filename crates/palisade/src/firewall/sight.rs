@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     catalog::RelationId,
-    policy::{SessionView, obligation::RelationDecision},
+    policy::{SessionView, WriteDecision, obligation::RelationDecision},
     rejection::Rejection,
     resolve::{ViewBody, Visible},
     session::Session,
@@ -65,6 +65,14 @@ impl<'f> Sight<'f> {
 impl Visible for Sight<'_> {
     fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection> {
         self.view.relation(id)
+    }
+
+    fn write(&self, id: RelationId) -> Result<Arc<WriteDecision>, Rejection> {
+        self.view.write(id)
+    }
+
+    fn may_write(&self) -> bool {
+        self.view.may_write()
     }
 
     fn sees_everything(&self) -> Result<bool, Rejection> {

@@ -189,7 +189,11 @@ fn what_is_hidden_does_not_exist() {
         ("SELECT * FROM secrets", Code::NameUnknownRelation),
         ("SELECT * FROM leak", Code::NameUnknownRelation),
         ("SELECT * FROM absent", Code::NameUnknownRelation),
-        ("DELETE FROM users", Code::StatementNotAllowed),
+        ("DELETE FROM users", Code::WriteUnconditional),
+        (
+            "DELETE FROM secrets WHERE id = 1",
+            Code::NameUnknownRelation,
+        ),
     ] {
         assert!(
             outcome(sql).starts_with(code.slug()),
@@ -250,5 +254,24 @@ fn materialised_views_stay_or_are_refused() {
     assert_eq!(
         statement.sql(),
         "SELECT id, total FROM (SELECT NULL AS \"id\", \"total\" FROM \"main\".\"totals_now\") AS \"totals_now\" LIMIT 1001"
+    );
+}
+
+#[test]
+fn changes_stay_within_the_rows_and_columns_of_the_session() {
+    let filter = "(((NOT (NOT ((\"tenant_id\" IS NOT NULL) AND (\"tenant_id\" = 1)))) AND (typeof(\"tenant_id\") IN ('integer', 'null'))))";
+    check(
+        "DELETE FROM users WHERE id = 3",
+        &format!("DELETE FROM \"main\".\"users\" WHERE {filter} AND (id = 3)"),
+    );
+    check(
+        "UPDATE users SET name = 'x' WHERE length(name) > 3",
+        &format!(
+            "UPDATE \"main\".\"users\" SET name = 'x' WHERE CASE WHEN {filter} THEN (length(name) > 3) ELSE false END"
+        ),
+    );
+    check(
+        "INSERT INTO orders VALUES (1, 2, 3), (4, 5, DEFAULT)",
+        "INSERT INTO \"main\".\"Orders\" (\"id\", \"user_id\", \"total\") VALUES (1, 2, 3), (4, 5, DEFAULT)",
     );
 }

@@ -166,13 +166,21 @@ fn parse_mask(value: &str) -> Option<Mask> {
 
 fn max_rows(policy: &Policy, value: &str) -> Result<u64, Refused> {
     let effective = match policy.effect() {
-        Effect::Permit => covers(policy, Action::Select) || covers(policy, Action::See),
+        Effect::Permit => [
+            Action::Select,
+            Action::See,
+            Action::Insert,
+            Action::Update,
+            Action::Delete,
+        ]
+        .into_iter()
+        .any(|action| covers(policy, action)),
         // A forbid of `select` lets nothing through that could be counted.
         Effect::Forbid => covers(policy, Action::See),
     };
     if !effective {
         return Err(Refused::new("`@max_rows` has no effect here")
-            .help("it belongs to a policy of `select` or `see` that lets rows through"));
+            .help("it belongs to a policy of `select` or `see` that lets rows through, or to a permit of `insert`, `update` or `delete`"));
     }
     value
         .trim()

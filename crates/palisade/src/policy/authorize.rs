@@ -6,10 +6,16 @@ use std::{
 };
 
 use super::{
-    obligation::{ColumnLevel, RelationDecision, Visibility},
+    obligation::{ColumnLevel, RelationDecision, RowFilter, Visibility},
     view::SessionView,
+    writes::{ActionDecision, WriteDecision},
 };
-use crate::{access::AccessSet, catalog::RelationId, code::Code, rejection::Rejection};
+use crate::{
+    access::{AccessSet, ChangeAccess},
+    catalog::{Change, ColumnId, RelationId},
+    code::Code,
+    rejection::Rejection,
+};
 
 /// Proof that a statement's whole access set is permitted, with the obligations of the permission.
 ///
@@ -27,14 +33,26 @@ use crate::{access::AccessSet, catalog::RelationId, code::Code, rejection::Rejec
 #[derive(Debug)]
 pub struct Permit {
     relations: BTreeMap<RelationId, Arc<RelationDecision>>,
+    writes: BTreeMap<RelationId, Arc<WriteDecision>>,
     policies: Vec<String>,
     max_rows: Option<u64>,
+    max_affected: Option<u64>,
 }
 
 impl Permit {
     /// The decision about each relation the statement touches.
     pub(crate) fn relations(&self) -> &BTreeMap<RelationId, Arc<RelationDecision>> {
         &self.relations
+    }
+
+    /// The decision about each relation the statement changes.
+    pub(crate) fn writes(&self) -> &BTreeMap<RelationId, Arc<WriteDecision>> {
+        &self.writes
+    }
+
+    /// The smallest cap on changed rows that policies demand.
+    pub(crate) fn max_affected(&self) -> Option<u64> {
+        self.max_affected
     }
 
     /// Ids of the policies that determined the permission, sorted, each once.
@@ -58,7 +76,7 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
     let mut policies = BTreeSet::new();
     let touched: BTreeSet<RelationId> = access
         .relations()
-        .chain(access.columns().map(|(id, _)| id.relation))
+        .chain(access.columns_read().map(|id| id.relation))
         .collect();
     for id in touched {
         let decision = view.relation(id)?;
@@ -66,11 +84,16 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
         policies.extend(decision.policies.iter().cloned());
         relations.insert(id, decision);
     }
-    for (id, _) in access.columns() {
+    let changes = access.changes().next().is_some();
+    for id in access.columns_read() {
         let column = relations
             .get(&id.relation)
             .and_then(|decision| decision.columns.get(usize::from(id.index)));
         match column.map(|column| (&column.level, &column.policies)) {
+            // What is masked for the reader would be the value itself, or would be lost.
+            Some((ColumnLevel::Masked(_), determining)) if changes => {
+                return Err(masked(view, id, determining));
+            }
             Some((ColumnLevel::Plain | ColumnLevel::Masked(_), determining)) => {
                 policies.extend(determining.iter().cloned());
             }
@@ -97,15 +120,135 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
         }
         policies.extend(decision.policies);
     }
+    let (writes, max_affected) = changed(view, access, &mut policies)?;
     let max_rows = relations
         .values()
         .filter_map(|decision| decision.max_rows)
         .min();
     Ok(Permit {
         relations,
+        writes,
         policies: policies.into_iter().collect(),
         max_rows,
+        max_affected,
     })
+}
+
+type Writes = BTreeMap<RelationId, Arc<WriteDecision>>;
+
+/// Checks every change, and gives the decisions with the smallest cap.
+fn changed(
+    view: &SessionView,
+    access: &AccessSet,
+    policies: &mut BTreeSet<String>,
+) -> Result<(Writes, Option<u64>), Rejection> {
+    let mut writes = Writes::new();
+    let mut cap: Option<u64> = None;
+    for ChangeAccess {
+        relation,
+        change,
+        cascaded,
+        conditioned,
+    } in access.changes()
+    {
+        let write = view.write(relation)?;
+        let action = write.action(change);
+        if !action.permitted {
+            return Err(unpermitted(view, relation, change, &action));
+        }
+        if !conditioned && !action.unconditional {
+            let message = format!(
+                "{} without a condition changes every row",
+                change.name().to_uppercase()
+            );
+            return Err(
+                Rejection::new(Code::WriteUnconditional, message).with_policies(action.policies)
+            );
+        }
+        let rows = match change {
+            Change::Insert => [&write.add, &RowFilter::Everything],
+            Change::Update => [&write.change, &write.add],
+            Change::Delete | Change::Truncate => [&write.change, &RowFilter::Everything],
+        };
+        if rows.contains(&&RowFilter::Nothing) {
+            return Err(refusal(Code::PolicyNoPermit, &action.policies));
+        }
+        // Nothing can stand between the engine and the rows it reaches by itself.
+        if cascaded || change == Change::Truncate {
+            let seen = view.relation(relation)?;
+            let whole = |rows: &RowFilter| *rows == RowFilter::Everything;
+            if !(rows.into_iter().all(whole) && whole(&seen.rows)) {
+                return Err(Rejection::new(
+                    Code::ObligationInapplicable,
+                    format!(
+                        "the {} would reach rows that policy keeps apart",
+                        change.name()
+                    ),
+                )
+                .with_policies(action.policies));
+            }
+        }
+        cap = cap.into_iter().chain(action.max_rows).min();
+        policies.extend(action.policies);
+        writes.insert(relation, write);
+    }
+    for id in access.columns_written() {
+        let write = view.write(id.relation)?;
+        let column = write.columns.get(usize::from(id.index));
+        let determining = column.map_or(&[][..], |column| column.policies.as_slice());
+        if !write.assigns(id.index) {
+            let name = view.catalog().column(id).map_or("", |c| c.name.as_str());
+            let exists = view
+                .relation(id.relation)?
+                .columns
+                .get(usize::from(id.index))
+                .is_some_and(|column| column.level != ColumnLevel::Hidden);
+            return Err(if exists {
+                let message = format!("no policy permits writing column `{name}`");
+                Rejection::new(Code::PolicyNoPermit, message).with_policies(determining.to_vec())
+            } else {
+                refusal(Code::NameUnknownColumn, determining)
+            });
+        }
+        policies.extend(determining.iter().cloned());
+    }
+    Ok((writes, cap))
+}
+
+/// The refusal of a change; what does not exist for the session is refused as unknown.
+fn unpermitted(
+    view: &SessionView,
+    relation: RelationId,
+    change: Change,
+    action: &ActionDecision,
+) -> Rejection {
+    let exists = view
+        .relation(relation)
+        .is_ok_and(|decision| decision.visibility != Visibility::Absent);
+    if !exists {
+        return refusal(Code::NameUnknownRelation, &action.policies);
+    }
+    let name = view
+        .catalog()
+        .relation(relation)
+        .map_or("", |relation| relation.name.as_str());
+    let message = match &action.message {
+        Some(message) => message.clone(),
+        None if action.policies.is_empty() => {
+            format!("no policy permits {} on `{name}`", change.name())
+        }
+        None => format!("a policy forbids {} on `{name}`", change.name()),
+    };
+    Rejection::new(action.code(), message).with_policies(action.policies.clone())
+}
+
+fn masked(view: &SessionView, id: ColumnId, policies: &[String]) -> Rejection {
+    let name = view.catalog().column(id).map_or("", |c| c.name.as_str());
+    Rejection::new(
+        Code::WriteMaskedRead,
+        format!("column `{name}` is masked, and a statement that changes data cannot read it"),
+    )
+    .with_policies(policies.to_vec())
 }
 
 fn selectable(decision: &RelationDecision) -> Result<(), Rejection> {
@@ -160,6 +303,7 @@ mod tests {
                 .collect(),
             functions: functions.iter().map(|name| (*name).to_owned()).collect(),
             system: BTreeSet::new(),
+            changes: BTreeSet::new(),
         }
     }
 

@@ -13,6 +13,7 @@ pub(super) struct Subject {
     pub(super) uid: EntityUid,
     pub(super) store: Store,
     pub(super) context: Context,
+    pub(super) transport: Transport,
 }
 
 /// Cedar's answer.
@@ -56,6 +57,23 @@ pub(super) fn context(transport: Transport) -> Result<Context, Failure> {
     Context::from_pairs([("transport".to_owned(), value)]).map_err(Failure::new)
 }
 
+/// The context of `update` and `delete`: whether the statement has a condition on the table's rows.
+pub(super) fn context_with_condition(
+    transport: Transport,
+    has_where: bool,
+) -> Result<Context, Failure> {
+    let transport = RestrictedExpression::new_string(transport.name().to_owned());
+    let has_where = RestrictedExpression::new_bool(has_where);
+    Context::from_pairs([
+        ("transport".to_owned(), transport),
+        (HAS_WHERE.to_owned(), has_where),
+    ])
+    .map_err(Failure::new)
+}
+
+/// The attribute of the context that says whether an `UPDATE` or `DELETE` has a condition.
+pub(super) const HAS_WHERE: &str = "has_where";
+
 /// Whether the subject may do `action` to `resource`.
 ///
 /// # Errors
@@ -66,10 +84,18 @@ pub(super) fn decide(
     action: Action,
     resource: EntityUid,
 ) -> Result<Verdict, Failure> {
-    decide_among(loaded, subject, action, resource, &subject.store.entities)
+    let context = subject.context.clone();
+    decide_among(
+        loaded,
+        subject,
+        action,
+        resource,
+        &subject.store.entities,
+        context,
+    )
 }
 
-/// As [`decide`], where `entities` exist.
+/// As [`decide`], where `entities` exist and `context` holds.
 ///
 /// # Errors
 /// As [`decide`].
@@ -79,6 +105,7 @@ pub(super) fn decide_among(
     action: Action,
     resource: EntityUid,
     entities: &Entities,
+    context: Context,
 ) -> Result<Verdict, Failure> {
     let policies = loaded
         .policies
@@ -88,7 +115,7 @@ pub(super) fn decide_among(
         subject.uid.clone(),
         action_uid(action)?,
         resource,
-        subject.context.clone(),
+        context,
         Some(&loaded.schema),
     )
     .map_err(Failure::new)?;

@@ -7,6 +7,7 @@ use cedar_policy::{Effect, EntityUid};
 
 use super::{
     decide::{Subject, context, decide},
+    filter::Untranslatable,
     load::{Loaded, Origins},
     obligation::{Mask, RowFilter},
     problem::{PolicyProblem, Source},
@@ -51,14 +52,18 @@ pub(super) fn check(
                     findings.unfit.entry(id).or_insert((mask, column));
                 }
             }
-            match rows(loaded, &subject, relation) {
+            for action in [Action::Change, Action::Add] {
+                let wanted = loaded.policies.permits(action) || loaded.policies.forbids(action);
+                if let Some(rows) = wanted
+                    .then(|| rows(loaded, &subject, relation, action).ok())
+                    .flatten()
+                {
+                    findings.untranslatable(rows.untranslatable, &relation.uid);
+                }
+            }
+            match rows(loaded, &subject, relation, Action::See) {
                 Ok(rows) => {
-                    for (id, effect, why) in rows.untranslatable {
-                        let finding = findings
-                            .untranslatable
-                            .entry((id, effect == Effect::Forbid));
-                        finding.or_insert((why.0, relation.uid.clone()));
-                    }
+                    findings.untranslatable(rows.untranslatable, &relation.uid);
                     let select = decide(loaded, &subject, Action::Select, table);
                     if let Some(select) = select.ok().filter(|select| select.permitted) {
                         let seen = rows.filter != RowFilter::Nothing;
@@ -94,6 +99,14 @@ struct Findings {
 }
 
 impl Findings {
+    fn untranslatable(&mut self, found: Vec<(String, Effect, Untranslatable)>, relation: &str) {
+        for (id, effect, why) in found {
+            self.untranslatable
+                .entry((id, effect == Effect::Forbid))
+                .or_insert((why.0, relation.to_owned()));
+        }
+    }
+
     fn report(
         self,
         origins: &Origins<'_>,
@@ -204,6 +217,7 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
                     uid: uid.clone(),
                     store: store.clone(),
                     context,
+                    transport: *transport,
                 });
             }
         }

@@ -14,6 +14,7 @@ use super::{
     ColumnFlow, PolicyErrors, PolicyProblem, PolicySources,
     annotation::{self, Annotations},
     classification::{self, Tags},
+    decide::HAS_WHERE,
     inherit::Inheritance,
     lint, literals,
     masks::{HashSecret, SECRET_BYTES},
@@ -37,6 +38,8 @@ pub(super) struct Loaded {
     pub(super) schema: Schema,
     pub(super) policies: Slices,
     pub(super) annotations: HashMap<String, Annotations>,
+    /// Permits that speak of statements without a condition, by policy id.
+    pub(super) unconditional: BTreeSet<String>,
     /// The resources that permits name by `resource == …`, by policy id.
     pub(super) named: HashMap<String, EntityUid>,
     pub(super) tags: Tags,
@@ -122,6 +125,7 @@ pub(super) fn load(
         schema,
         policies,
         annotations,
+        unconditional: unconditional(&located),
         named: named_resources(&located),
         tags,
         store,
@@ -331,6 +335,15 @@ fn named_resources(located: &[Located<'_>]) -> HashMap<String, EntityUid> {
             | ResourceConstraint::Is(_)
             | ResourceConstraint::IsIn(_, _) => None,
         })
+        .collect()
+}
+
+/// The policies whose conditions look at `context.has_where`.
+fn unconditional(located: &[Located<'_>]) -> BTreeSet<String> {
+    located
+        .iter()
+        .filter(|l| l.origin.text().contains(HAS_WHERE))
+        .map(|l| l.policy.id().to_string())
         .collect()
 }
 

@@ -28,6 +28,7 @@ mod slice;
 mod source;
 mod store;
 mod view;
+mod writes;
 
 use std::{
     collections::HashMap,
@@ -40,6 +41,7 @@ pub use masks::HashSecret;
 pub use problem::{PolicyErrors, PolicyProblem, SourceSpan};
 pub use schema::schema_text;
 pub use view::{FunctionDecision, SessionView};
+pub use writes::{ActionDecision, ColumnWrite, WriteDecision};
 
 pub(crate) use authorize::authorize;
 

@@ -265,6 +265,7 @@ fn subject(set: &PolicySet, session: &Session, relation: &Relation, rows: &[Vec<
         uid,
         store,
         context,
+        transport: session.transport(),
     }
 }
 

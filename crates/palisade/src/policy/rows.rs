@@ -1,4 +1,5 @@
-//! Which rows of a relation a principal sees: the row policies, evaluated with the row unknown.
+//! Which rows of a relation a principal sees, may change or may add: the row policies, evaluated with
+//! the row unknown.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +22,7 @@ pub(super) struct Rows {
     pub(super) unforbidden: RowFilter,
     /// Policies that forbid some row, sorted.
     pub(super) forbidding: BTreeSet<String>,
-    /// Policies of `see` that permit or forbid some row, sorted.
+    /// Policies of the action that permit or forbid some row, sorted.
     pub(super) policies: BTreeSet<String>,
     /// The smallest `@max_rows` among them.
     pub(super) max_rows: Option<u64>,
@@ -30,7 +31,7 @@ pub(super) struct Rows {
     pub(super) untranslatable: Vec<(String, Effect, Untranslatable)>,
 }
 
-/// The rows of `relation` that `subject` sees.
+/// The rows of `relation` to which `subject` may do `action`: `see`, `change` or `add`.
 ///
 /// A filter is always `And[Or[permits…], Not(forbid)…]`, with one element a policy and single
 /// elements kept, so that what a dialect adds to a policy's condition finds it.
@@ -41,17 +42,18 @@ pub(super) fn rows(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
+    action: Action,
 ) -> Result<Rows, Failure> {
     let policies = loaded
         .policies
-        .of(Action::See)
+        .of(action)
         .ok_or_else(|| Failure::new("no policies for the action"))?;
     let row_type: EntityTypeName = schema::row_type(&loaded.catalog, relation)
         .parse()
         .map_err(Failure::new)?;
     let request = PartialRequest::new(
         PartialEntityUid::from_concrete(subject.uid.clone()),
-        action_uid(Action::See)?,
+        action_uid(action)?,
         PartialEntityUid::new(row_type, None),
         Some(subject.context.clone()),
         &loaded.schema,

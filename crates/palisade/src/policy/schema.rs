@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
+use super::decide::HAS_WHERE;
 use crate::{
     catalog::{Catalog, Column, Relation, RelationKind, TypeClass},
     dialect::Dialect,
@@ -133,6 +134,13 @@ pub fn schema_text(catalog: &Catalog) -> String {
         .collect();
     let mut out = FIXED.to_owned();
     action(&mut out, TABLE_ACTIONS, "", "Table");
+    action_with(
+        &mut out,
+        CONDITIONED_ACTIONS,
+        "",
+        "Table",
+        &format!("transport: String, {HAS_WHERE}: Bool"),
+    );
     action(&mut out, &[Action::Call], "", "Function");
     action(&mut out, &[Action::Run], "", "Template");
     out.push_str("action \"read\";\n");
@@ -287,8 +295,6 @@ entity Template;
 const TABLE_ACTIONS: &[Action] = &[
     Action::Select,
     Action::Insert,
-    Action::Update,
-    Action::Delete,
     Action::Truncate,
     Action::Create,
     Action::Alter,
@@ -296,14 +302,21 @@ const TABLE_ACTIONS: &[Action] = &[
     Action::Discover,
 ];
 
+/// The actions that know whether the statement has a condition.
+const CONDITIONED_ACTIONS: &[Action] = &[Action::Update, Action::Delete];
+
 fn action(out: &mut String, actions: &[Action], group: &str, resource: &str) {
+    action_with(out, actions, group, resource, "transport: String");
+}
+
+fn action_with(out: &mut String, actions: &[Action], group: &str, resource: &str, context: &str) {
     let names: Vec<String> = actions
         .iter()
         .map(|a| format!("\"{}\"", a.name()))
         .collect();
     let _ = writeln!(
         out,
-        "action {}{group} appliesTo {{ principal: [Agent, User], resource: {resource}, context: {{ transport: String }} }};",
+        "action {}{group} appliesTo {{ principal: [Agent, User], resource: {resource}, context: {{ {context} }} }};",
         names.join(", ")
     );
 }

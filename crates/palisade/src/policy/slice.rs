@@ -35,6 +35,15 @@ impl Slices {
         self.0.get(&action)
     }
 
+    /// Whether a policy could permit `action`.
+    pub(super) fn permits(&self, action: Action) -> bool {
+        self.of(action).is_some_and(|policies| {
+            policies
+                .policies()
+                .any(|policy| policy.effect() == Effect::Permit)
+        })
+    }
+
     /// Whether a policy could forbid `action`.
     pub(super) fn forbids(&self, action: Action) -> bool {
         self.of(action).is_none_or(|policies| {

@@ -16,9 +16,12 @@ use super::{
     rows::rows,
     schema::{self, Action},
     store,
+    writes::{self, WriteDecision},
 };
 use crate::{
-    catalog::{Catalog, ColumnId, Relation, RelationId, RelationKind, functions::FunctionDef},
+    catalog::{
+        Catalog, Change, ColumnId, Relation, RelationId, RelationKind, functions::FunctionDef,
+    },
     code::Code,
     rejection::Rejection,
     session::Session,
@@ -31,6 +34,7 @@ pub struct SessionView {
     subject: Result<Subject, Rejection>,
     relations: Mutex<HashMap<RelationId, Result<Arc<RelationDecision>, Rejection>>>,
     functions: Mutex<HashMap<String, Result<FunctionDecision, Rejection>>>,
+    writes: Mutex<HashMap<RelationId, Result<Arc<WriteDecision>, Rejection>>>,
 }
 
 /// What was decided about a function.
@@ -50,6 +54,7 @@ impl SessionView {
             subject,
             relations: Mutex::default(),
             functions: Mutex::default(),
+            writes: Mutex::default(),
         }
     }
 
@@ -83,6 +88,34 @@ impl SessionView {
             .map(Arc::new)
             .map_err(Rejection::from);
         lock(&self.relations).insert(id, decision.clone());
+        decision
+    }
+
+    /// Whether any policy permits anybody to change anything.
+    #[must_use]
+    pub fn may_write(&self) -> bool {
+        Change::ALL
+            .into_iter()
+            .any(|change| self.loaded.policies.permits(writes::action(change)))
+    }
+
+    /// What may be changed of a relation. Nothing of one that is no table.
+    ///
+    /// # Errors
+    /// As [`relation`](Self::relation).
+    pub fn write(&self, id: RelationId) -> Result<Arc<WriteDecision>, Rejection> {
+        let subject = self.subject.as_ref().map_err(Clone::clone)?;
+        if let Some(known) = lock(&self.writes).get(&id) {
+            return known.clone();
+        }
+        let decision = match self.loaded.catalog.relation(id) {
+            Some(relation) if relation.kind == RelationKind::Table => {
+                writes::decision(&self.loaded, subject, relation)
+            }
+            Some(_) | None => Ok(WriteDecision::nothing()),
+        };
+        let decision = decision.map(Arc::new).map_err(Rejection::from);
+        lock(&self.writes).insert(id, decision.clone());
         decision
     }
 
@@ -166,6 +199,7 @@ fn subject(loaded: &Loaded, session: &Session) -> Result<Subject, Rejection> {
         uid,
         store,
         context: context(session.transport())?,
+        transport: session.transport(),
     })
 }
 
@@ -294,7 +328,7 @@ fn forbidden<'a>(
         }
     }
     if loaded.policies.forbids(Action::See) {
-        let rows = rows(loaded, subject, below)?;
+        let rows = rows(loaded, subject, below, Action::See)?;
         out.rows = rows.unforbidden;
         out.policies = rows.forbidding.into_iter().collect();
     }
@@ -348,7 +382,7 @@ fn own_decision(
     if !select.permitted {
         return unreadable(loaded, subject, relation, table, select);
     }
-    let rows = rows(loaded, subject, relation)?;
+    let rows = rows(loaded, subject, relation, Action::See)?;
     let max_rows = select
         .policies
         .iter()
@@ -580,7 +614,15 @@ fn function_decision(
     let entities = Entities::clone(known)
         .add_entities([entity], Some(&loaded.schema))
         .map_err(Failure::new)?;
-    let verdict = decide_among(loaded, subject, Action::Call, function.clone(), &entities)?;
+    let context = subject.context.clone();
+    let verdict = decide_among(
+        loaded,
+        subject,
+        Action::Call,
+        function.clone(),
+        &entities,
+        context,
+    )?;
     let named = || {
         verdict
             .policies
@@ -594,7 +636,7 @@ fn function_decision(
     })
 }
 
-fn resource(kind: &str, id: &str) -> Result<cedar_policy::EntityUid, Failure> {
+pub(super) fn resource(kind: &str, id: &str) -> Result<cedar_policy::EntityUid, Failure> {
     store::uid(kind, id).ok_or_else(|| Failure::new(format!("`{kind}` is not a type name")))
 }
 

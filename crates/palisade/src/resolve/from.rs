@@ -32,7 +32,7 @@ use crate::{
 const MARK: u64 = u64::MAX;
 
 /// `ident`, marked as the reference with this index.
-fn marked(mut ident: Ident, index: usize) -> Ident {
+pub(super) fn marked(mut ident: Ident, index: usize) -> Ident {
     let at = Location {
         line: MARK,
         column: u64::try_from(index).unwrap_or(MARK),
@@ -64,7 +64,7 @@ impl<'a> Resolver<'a> {
         Ok(scope)
     }
 
-    fn table_with_joins(
+    pub(super) fn table_with_joins(
         &mut self,
         table: &mut TableWithJoins,
         scope: &mut Scope<'a, '_>,
@@ -275,7 +275,10 @@ impl<'a> Resolver<'a> {
                         self.table_function(name, args, *with_ordinality, alias, scope, ctes)?
                     }
                     None if *with_ordinality => return Err(unsupported("WITH ORDINALITY")),
-                    None => self.table(name, alias, ctes)?,
+                    None => match self.claims(name, alias.as_ref()) {
+                        Some(awaited) => self.target_factor(name, alias, &awaited)?,
+                        None => self.table(name, alias, ctes)?,
+                    },
                 };
                 if let Some(sample) = sample {
                     self.sample(sample, &source, scope, ctes)?;
@@ -673,7 +676,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Takes the database off `database.schema.table` where it is the one at hand.
-    fn drop_database(&self, name: &mut ObjectName) {
+    pub(super) fn drop_database(&self, name: &mut ObjectName) {
         if self.catalog.dialect() == Dialect::Postgres
             && name.0.len() == 3
             && let Some(ObjectNamePart::Identifier(database)) = name.0.first()
@@ -690,7 +693,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Whether a name means a relation of the engine's own, whatever the catalog holds.
-    fn is_system_name(&self, schema: Option<&str>, key: &str) -> bool {
+    pub(super) fn is_system_name(&self, schema: Option<&str>, key: &str) -> bool {
         match self.catalog.dialect() {
             Dialect::Sqlite => key.starts_with("sqlite_") || key.starts_with("pragma_"),
             Dialect::Postgres => match schema {
@@ -724,7 +727,7 @@ impl<'a> Resolver<'a> {
                 return Err(Rejection::new(code, message).with_policies(decision.policies.clone()));
             }
         }
-        if let Mode::Rewritten { forms } = self.mode
+        if let Mode::Rewritten { forms, write: _ } = self.mode
             && forms.iter().any(|(id, _)| *id == relation.id)
         {
             return Err(Rejection::new(
@@ -756,6 +759,7 @@ impl<'a> Resolver<'a> {
             relation,
             decision,
             hidden_exist: matches!(self.mode, Mode::View { within: _ }),
+            bare: false,
         };
         self.aliased(
             alias,
@@ -767,7 +771,7 @@ impl<'a> Resolver<'a> {
 
     /// In our own output: the relation whose source form `query` is.
     fn source_form(&mut self, query: &Query) -> Result<Option<Columns<'a>>, Rejection> {
-        let Mode::Rewritten { forms } = self.mode else {
+        let Mode::Rewritten { forms, write: _ } = self.mode else {
             return Ok(None);
         };
         let Some((id, _)) = forms.iter().find(|(_, form)| **form == *query) else {
@@ -782,10 +786,11 @@ impl<'a> Resolver<'a> {
             relation,
             decision,
             hidden_exist: false,
+            bare: false,
         }))
     }
 
-    fn unknown_relation(&self, shown: &str) -> Rejection {
+    pub(super) fn unknown_relation(&self, shown: &str) -> Rejection {
         let names = self.visible.names();
         let message = match ident::closest(shown, names.iter().map(String::as_str)) {
             Some(name) => format!("there is no table or view `{shown}`; did you mean `{name}`?"),

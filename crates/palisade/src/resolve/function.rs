@@ -189,6 +189,9 @@ impl<'a> Resolver<'a> {
         if *uses_odbc_syntax {
             return Err(unsupported("{fn …}"));
         }
+        if self.proposed_value(name, args, at, out)? {
+            return Ok(());
+        }
         if !matches!(parameters, FunctionArguments::None) {
             return Err(unsupported("a parametric function"));
         }
@@ -449,7 +452,9 @@ impl<'a> Resolver<'a> {
                 operand: None,
                 conditions,
                 else_result: Some(_),
-            } if matches!(self.mode, Mode::Rewritten { forms: _ }) && conditions.len() == 1 => {
+            } if matches!(self.mode, Mode::Rewritten { forms: _, write: _ })
+                && conditions.len() == 1 =>
+            {
                 Ok(())
             }
             _ => Err(Rejection::new(

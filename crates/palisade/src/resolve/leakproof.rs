@@ -29,19 +29,19 @@ enum Side<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    /// Resolves a condition that the engine may run before our filter.
+    /// Resolves a condition that the engine may run before our filter, and gives the columns in it.
     pub(super) fn predicate(
         &mut self,
         expr: &mut Expr,
         scope: &Scope<'a, '_>,
         ctes: Ctes<'_>,
         usage: Usage,
-    ) -> Result<(), Rejection> {
-        self.expr(expr, scope, ctes, usage)?;
+    ) -> Result<Vec<ColumnId>, Rejection> {
+        let columns = self.expr(expr, scope, ctes, usage)?;
         if !self.needs_fence && !self.is_leakproof(expr, scope) {
             self.needs_fence = true;
         }
-        Ok(())
+        Ok(columns)
     }
 
     /// Resolves a condition over groups. SQLite moves its terms without aggregates into WHERE, where

@@ -9,9 +9,12 @@
 mod cartesian;
 mod cast;
 mod column;
+mod effect;
 mod expr;
 mod from;
 mod function;
+mod guard;
+mod insert;
 mod leakproof;
 mod literal;
 mod operator;
@@ -21,6 +24,7 @@ mod scope;
 mod select;
 mod table_function;
 mod view;
+mod write;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,8 +34,10 @@ use std::{
 use sqlparser::ast::{Ident, Query};
 
 pub(crate) use from::reference_index;
+pub(crate) use guard::{Admission, Guard};
 pub(crate) use scope::Output;
 pub(crate) use view::read as read_view;
+pub(crate) use write::{Conflict, Target, is_default};
 
 use crate::{
     access::{AccessSet, Usage},
@@ -39,7 +45,7 @@ use crate::{
     code::Code,
     dialect::Dialect,
     limits::Limits,
-    policy::obligation::RelationDecision,
+    policy::{WriteDecision, obligation::RelationDecision},
     rejection::Rejection,
     syntax::{self, Outline, ParsedQuery},
     value::Placeholder,
@@ -55,6 +61,15 @@ pub(crate) trait Visible {
     /// # Errors
     /// `policy.evaluation-failed`.
     fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection>;
+
+    /// What is decided about changing a relation.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed`.
+    fn write(&self, id: RelationId) -> Result<Arc<WriteDecision>, Rejection>;
+
+    /// Whether any policy permits anybody to change anything.
+    fn may_write(&self) -> bool;
 
     /// Whether nothing of the catalog is kept from the session.
     ///
@@ -93,6 +108,17 @@ pub(crate) struct ResolvedStatement {
     pub(crate) whole_rows: bool,
     /// Levels of the tree with the views in it, for the stack.
     pub(crate) levels: usize,
+    /// What it changes; none of a query.
+    pub(crate) target: Option<Target>,
+}
+
+/// What stands around a change's own condition and rows in our own output.
+#[derive(Debug, Default)]
+pub(crate) struct WriteForm {
+    /// Around the condition of the target, or of ON CONFLICT … DO UPDATE.
+    pub(crate) guard: Option<Guard>,
+    /// Around the rows of an INSERT.
+    pub(crate) admission: Option<Admission>,
 }
 
 /// A place where a relation of the catalog stands.
@@ -126,6 +152,8 @@ pub(crate) enum Mode<'a> {
     Rewritten {
         /// The source form of each such relation.
         forms: &'a [(RelationId, Box<Query>)],
+        /// For a statement that changes rows: what must stand around it.
+        write: Option<&'a WriteForm>,
     },
 }
 
@@ -163,6 +191,10 @@ pub(crate) fn resolve(
         view_levels: 0,
         renamed: 0,
         size_budget: MAX_SIZE,
+        outermost: false,
+        awaited: None,
+        proposed: None,
+        target: None,
     };
     let outputs = resolver.top(&mut query)?;
     resolver.number_names(&mut query)?;
@@ -174,6 +206,7 @@ pub(crate) fn resolve(
         ctes: resolver.ctes,
         whole_rows: resolver.whole_rows,
         levels: outline.levels + resolver.view_levels,
+        target: resolver.target,
         query,
         outputs,
     })
@@ -201,6 +234,12 @@ struct Resolver<'a> {
     renamed: usize,
     /// How many characters a call may ask for here: calls inside calls share the budget.
     size_budget: u64,
+    /// Whether the body that comes next is the statement's own, where a change may stand.
+    outermost: bool,
+    awaited: Option<write::Awaited>,
+    /// Where MySQL's `VALUES(column)` means a proposed row: of which relation.
+    proposed: Option<RelationId>,
+    target: Option<Target>,
 }
 
 impl Resolver<'_> {

@@ -7,7 +7,7 @@ use sqlparser::ast::{
 };
 
 use super::{
-    Resolver,
+    Mode, Resolver,
     scope::{Output, Scope},
     unsupported,
 };
@@ -52,6 +52,10 @@ impl<'c> Ctes<'c> {
 impl<'a> Resolver<'a> {
     /// The outermost query.
     pub(super) fn top(&mut self, query: &mut Query) -> Result<Vec<Output>, Rejection> {
+        self.outermost = match self.mode {
+            Mode::Statement | Mode::Rewritten { forms: _, write: _ } => true,
+            Mode::View { within: _ } => false,
+        };
         self.query(query, None, Ctes::NONE, true)
     }
 
@@ -75,6 +79,7 @@ impl<'a> Resolver<'a> {
             format_clause,
             pipe_operators,
         } = query;
+        let outermost = std::mem::take(&mut self.outermost);
         if let Some(Fetch {
             with_ties: _,
             percent,
@@ -108,7 +113,10 @@ impl<'a> Resolver<'a> {
             return Err(unsupported("a pipe operator"));
         }
         match with {
-            None => self.body(body, order_by, limit_clause, parent, ctes, named),
+            None => {
+                self.outermost = outermost;
+                self.body(body, order_by, limit_clause, parent, ctes, named)
+            }
             Some(With {
                 with_token: _,
                 recursive: _,
@@ -131,6 +139,7 @@ impl<'a> Resolver<'a> {
                 parent,
                 ctes,
                 &mut |resolver, ctes| {
+                    resolver.outermost = outermost;
                     resolver.body(body, order_by, limit_clause, parent, ctes, named)
                 },
             ),
@@ -282,6 +291,13 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
         named: bool,
     ) -> Result<Vec<Output>, Rejection> {
+        if std::mem::take(&mut self.outermost)
+            && order_by.is_none()
+            && limit.is_none()
+            && let Some(outputs) = self.write(body, ctes)?
+        {
+            return Ok(outputs);
+        }
         if let Some(limit) = limit {
             self.limit(limit, parent, ctes)?;
         }
@@ -646,7 +662,7 @@ pub(super) fn renamed(
         .collect())
 }
 
-fn not_reading(verb: &str) -> Rejection {
+pub(super) fn not_reading(verb: &str) -> Rejection {
     Rejection::new(
         Code::StatementNotAllowed,
         format!("{verb} statements are not permitted; only queries can be run"),

@@ -38,6 +38,9 @@ pub(super) enum Columns<'a> {
         decision: Arc<RelationDecision>,
         /// Below a view hidden columns exist (as NULL).
         hidden_exist: bool,
+        /// It stands as it is, whatever is decided: the target of a change. Its whole rows hold hidden
+        /// columns too.
+        bare: bool,
     },
     /// Those of a subquery, CTE or table function.
     Derived(Vec<Output>),
@@ -101,6 +104,7 @@ impl<'a> Columns<'a> {
                 relation,
                 decision,
                 hidden_exist,
+                bare: _,
             } => relation
                 .column_ids()
                 .zip(&decision.columns)
@@ -114,6 +118,29 @@ impl<'a> Columns<'a> {
         }
     }
 
+    /// The columns of a whole row.
+    fn whole(&self) -> Vec<ColumnId> {
+        match self {
+            Self::Relation {
+                relation,
+                decision: _,
+                hidden_exist: _,
+                bare: true,
+            } => relation.column_ids().map(|(id, _)| id).collect(),
+            Self::Relation {
+                relation: _,
+                decision: _,
+                hidden_exist: _,
+                bare: false,
+            }
+            | Self::Derived(_) => self
+                .list()
+                .into_iter()
+                .flat_map(|output| output.lineage.columns)
+                .collect(),
+        }
+    }
+
     /// Whether what stands in the relation's place is not the relation itself.
     pub(super) fn has_obligation(&self) -> bool {
         match self {
@@ -122,6 +149,7 @@ impl<'a> Columns<'a> {
                 relation: _,
                 decision,
                 hidden_exist: _,
+                bare: _,
             } => decision.has_obligation(),
         }
     }
@@ -137,6 +165,7 @@ impl<'a> Columns<'a> {
                 relation,
                 decision,
                 hidden_exist,
+                bare: _,
             } => {
                 let index = relation.position(key)?;
                 let column = relation.column(index)?;
@@ -161,6 +190,7 @@ impl<'a> Columns<'a> {
                 relation,
                 decision,
                 hidden_exist: _,
+                bare: _,
             } => match relation.rowid_alias {
                 Some(index) => {
                     let key = &relation.column(index)?.key;
@@ -184,6 +214,7 @@ impl<'a> Columns<'a> {
                 relation,
                 decision,
                 hidden_exist: _,
+                bare: _,
             } => (relation.kind == RelationKind::Table && !decision.has_obligation())
                 .then(|| Found::RowId(key.to_owned())),
         }
@@ -240,14 +271,7 @@ impl<'a, 's> Scope<'a, 's> {
             .iter()
             .find(|s| s.qualifier.as_deref() == Some(qualifier));
         match here {
-            Some(source) => Some(Lineage::computed(
-                source
-                    .columns
-                    .list()
-                    .into_iter()
-                    .flat_map(|output| output.lineage.columns)
-                    .collect(),
-            )),
+            Some(source) => Some(Lineage::computed(source.columns.whole())),
             None => self.parent?.whole_row(qualifier),
         }
     }

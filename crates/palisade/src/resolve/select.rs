@@ -194,7 +194,7 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    fn projection(
+    pub(super) fn projection(
         &mut self,
         items: &mut [SelectItem],
         scope: &Scope<'a, '_>,

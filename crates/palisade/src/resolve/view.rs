@@ -74,7 +74,7 @@ impl Resolver<'_> {
         };
         let above: &[RelationId] = match self.mode {
             Mode::View { within } => within,
-            Mode::Statement | Mode::Rewritten { forms: _ } => &[],
+            Mode::Statement | Mode::Rewritten { forms: _, write: _ } => &[],
         };
         if above.contains(&relation.id) {
             return Err(refuse(&Rejection::new(

@@ -5,6 +5,7 @@
 //! it computes on masked values. The result is printed, parsed and resolved again: it must be the
 //! same tree, and touch nothing that was not permitted.
 
+mod admit;
 mod compare;
 mod filter;
 mod hash;
@@ -16,20 +17,22 @@ mod source;
 mod sql;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
 use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
 
 use crate::{
-    catalog::{Catalog, RelationId, RelationKind, system_relation},
+    access::AccessSet,
+    catalog::{Catalog, Change, RelationId, RelationKind, system_relation},
     code::Code,
     dialect::Dialect,
     ident,
     limits::Limits,
     policy::{Permit, obligation::ColumnLevel},
     rejection::Rejection,
-    resolve::{self, Mode, Output, Reference, ResolvedStatement, Visible},
+    resolve::{self, Mode, Output, Reference, ResolvedStatement, Target, Visible},
     scan::{OutputColumn, ScanPlan},
     syntax::{self, Outline, ParsedQuery},
     value::{Params, Value},
@@ -56,13 +59,51 @@ pub struct RewrittenStatement {
     scan_plan: ScanPlan,
     engine_reads: BTreeSet<(String, String)>,
     engine_functions: BTreeSet<String>,
+    effect: Effect,
+    max_affected: u64,
+    engine_writes: BTreeSet<(Change, String, String)>,
+    engine_triggers: BTreeSet<String>,
     limits: Limits,
     policies: Vec<String>,
     sources: Vec<(String, String)>,
     relations: Vec<String>,
 }
 
+/// What a statement does to a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It reads.
+    Read,
+    /// It changes rows.
+    Write,
+}
+
 impl RewrittenStatement {
+    /// What it does to the database.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    /// The most rows it may change; more must be undone. 0 for one that reads.
+    #[must_use]
+    pub fn max_affected(&self) -> u64 {
+        self.max_affected
+    }
+
+    /// The (change, relation, column) triples, folded, that the engine may make while it runs this:
+    /// with an empty column for inserting and deleting.
+    #[must_use]
+    pub fn engine_writes(&self) -> &BTreeSet<(Change, String, String)> {
+        &self.engine_writes
+    }
+
+    /// The triggers, or functions of triggers, folded, that the engine may run with it.
+    #[must_use]
+    pub fn engine_triggers(&self) -> &BTreeSet<String> {
+        &self.engine_triggers
+    }
+
     /// Uids of every relation it reads, views and what stands below them included.
     #[must_use]
     pub fn relations(&self) -> &[String] {
@@ -147,8 +188,6 @@ fn apply(
     limits: &Limits,
 ) -> Result<RewrittenStatement, Rejection> {
     let (policies, permitted_rows) = (permit.policies().to_vec(), permit.max_rows());
-    // A permit is used once.
-    drop(permit);
     let ResolvedStatement {
         mut query,
         references,
@@ -159,6 +198,7 @@ fn apply(
         ctes,
         whole_rows,
         levels: _,
+        target,
     } = resolved;
     let max_rows = permitted_rows.unwrap_or(u64::MAX).min(limits.max_rows);
 
@@ -170,8 +210,11 @@ fn apply(
     engine.ctes(&ctes);
     engine.system(&access, catalog.dialect());
     let mut forms: Vec<(RelationId, Box<Query>)> = Vec::new();
-    for reference in &references {
+    for (index, reference) in references.iter().enumerate() {
         engine.reference(reference, catalog, &access);
+        if target.as_ref().and_then(|target| target.reference) == Some(index) {
+            continue;
+        }
         if needs_form(reference) && !forms.iter().any(|(id, _)| *id == reference.relation) {
             let form = source::form(
                 reference,
@@ -184,9 +227,38 @@ fn apply(
         }
     }
     engine.table_functions(catalog);
-    replace_references(&mut query, &references, &forms)?;
+    let form = match &target {
+        None => None,
+        Some(target) => {
+            let job = write::Job {
+                target,
+                permit: &permit,
+                catalog,
+                params,
+                placeholders: &placeholders,
+                needs_fence,
+                ctes: &ctes,
+                positions: parameters::positions(&query),
+            };
+            let (form, reads) = job.form(&query, &mut engine.functions)?;
+            engine.target(target, &reads, catalog);
+            engine.ctes([job.unused_name()].iter());
+            Some(form)
+        }
+    };
+    let permitted_changes = permit.max_affected();
+    // A permit is used once.
+    drop(permit);
+    let own = target.as_ref().and_then(|target| target.reference);
+    replace_references(&mut query, &references, &forms, own)?;
     let dialect = catalog.dialect();
-    let gone = limit::bound(&mut query, max_rows, params, dialect)?;
+    let gone = match &form {
+        None => limit::bound(&mut query, max_rows, params, dialect)?,
+        Some(form) => {
+            write::apply(&mut query, form)?;
+            None
+        }
+    };
     let bound = parameters::bind(&mut query, &placeholders, params, dialect, gone)?;
 
     let (sql, again) = syntax::print_stable(&query, dialect, limits)?;
@@ -201,7 +273,10 @@ fn apply(
         parsed,
         catalog,
         visible,
-        Mode::Rewritten { forms: &forms },
+        Mode::Rewritten {
+            forms: &forms,
+            write: form.as_ref(),
+        },
         limits,
     )
     .map_err(|inner| not_as_decided(&inner.to_string()))?;
@@ -224,13 +299,31 @@ fn apply(
             filtered,
         },
         engine_reads: engine.reads,
+        engine_writes: engine_writes(&access, catalog),
+        engine_triggers: engine_triggers(&access, catalog),
         engine_functions: engine.functions,
+        effect: match target {
+            None => Effect::Read,
+            Some(_) => Effect::Write,
+        },
+        max_affected: match target {
+            None => 0,
+            Some(_) => permitted_changes
+                .unwrap_or(u64::MAX)
+                .min(limits.max_affected_rows),
+        },
         limits: limits.clone(),
         policies,
         relations: access
             .relations()
             .filter_map(|id| catalog.relation(id))
             .map(|r| r.uid.clone())
+            .chain(
+                access
+                    .changes()
+                    .filter(|change| access.relations().all(|id| id != change.relation))
+                    .filter_map(|change| Some(catalog.relation(change.relation)?.uid.clone())),
+            )
             .chain(
                 access
                     .system_relations()
@@ -259,10 +352,12 @@ fn replace_references(
     query: &mut Query,
     references: &[Reference],
     forms: &[(RelationId, Box<Query>)],
+    target: Option<usize>,
 ) -> Result<(), Rejection> {
     let mut visitor = Replacing {
         references,
         forms,
+        target,
         seen: vec![0; references.len()],
     };
     let _ = VisitMut::visit(query, &mut visitor);
@@ -275,6 +370,8 @@ fn replace_references(
 struct Replacing<'r> {
     references: &'r [Reference],
     forms: &'r [(RelationId, Box<Query>)],
+    /// The reference that stays as it is: what the statement changes.
+    target: Option<usize>,
     seen: Vec<usize>,
 }
 
@@ -302,6 +399,9 @@ impl VisitorMut for Replacing<'_> {
         };
         if let Some(count) = self.seen.get_mut(index) {
             *count += 1;
+        }
+        if self.target == Some(index) {
+            return ControlFlow::Continue(());
         }
         let Some(reference) = self.references.get(index) else {
             return ControlFlow::Continue(());
@@ -338,7 +438,7 @@ impl Engine {
     }
 
     /// The engine's own relations, whole: who reads them sees everything.
-    fn system(&mut self, access: &crate::access::AccessSet, dialect: Dialect) {
+    fn system(&mut self, access: &AccessSet, dialect: Dialect) {
         for (schema, name) in access.system_relations() {
             let Some(known) = system_relation(dialect, schema, name) else {
                 continue;
@@ -365,12 +465,20 @@ impl Engine {
         }
     }
 
-    fn reference(
-        &mut self,
-        reference: &Reference,
-        catalog: &Catalog,
-        access: &crate::access::AccessSet,
-    ) {
+    /// What is read of a target for the policies' conditions.
+    fn target(&mut self, target: &Target, reads: &BTreeSet<u16>, catalog: &Catalog) {
+        let Some(relation) = catalog.relation(target.relation) else {
+            return;
+        };
+        let table = catalog.fold_relation(&relation.name);
+        for index in reads {
+            if let Some(column) = relation.column(*index) {
+                self.reads.insert((table.clone(), column.key.clone()));
+            }
+        }
+    }
+
+    fn reference(&mut self, reference: &Reference, catalog: &Catalog, access: &AccessSet) {
         let Some(relation) = catalog.relation(reference.relation) else {
             return;
         };
@@ -410,6 +518,42 @@ impl Engine {
             }
         }
     }
+}
+
+/// What the engine changes, by itself included.
+fn engine_writes(access: &AccessSet, catalog: &Catalog) -> BTreeSet<(Change, String, String)> {
+    let mut out = BTreeSet::new();
+    for access_change in access.changes() {
+        let Some(relation) = catalog.relation(access_change.relation) else {
+            continue;
+        };
+        let table = catalog.fold_relation(&relation.name);
+        match access_change.change {
+            Change::Insert | Change::Delete | Change::Truncate => {
+                out.insert((access_change.change, table, String::new()));
+            }
+            Change::Update => out.extend(
+                access
+                    .columns_written()
+                    .filter(|id| id.relation == relation.id)
+                    .filter_map(|id| relation.column(id.index))
+                    .map(|column| (Change::Update, table.clone(), column.key.clone())),
+            ),
+        }
+    }
+    out
+}
+
+/// The triggers that what a statement changes sets off.
+fn engine_triggers(access: &AccessSet, catalog: &Catalog) -> BTreeSet<String> {
+    let uids: BTreeSet<&str> = access.functions().collect();
+    access
+        .changes()
+        .filter_map(|change| catalog.relation(change.relation))
+        .flat_map(|relation| &relation.triggers)
+        .filter(|trigger| uids.contains(trigger.uid(catalog.dialect()).as_str()))
+        .map(|trigger| catalog.dialect().fold(&trigger.function))
+        .collect()
 }
 
 fn output_columns(

@@ -32,12 +32,14 @@ impl fmt::Display for Marker {
 ///
 /// As JSON it is an object with `columns` (`name`, `type`, `masked`), `rows` (objects with a key for
 /// each column, in order), `row_count`, `truncated`, `truncation_reason`, `total_seen` (rows looked
-/// at, a lower bound), `empty_reason`, `notices`, `findings`, and `duration_ms` if it was set.
+/// at, a lower bound), `empty_reason`, `notices`, `findings`, and, if they were set, `affected_rows` (rows
+/// that a statement changed) and `duration_ms`.
 /// Integers beyond ±(2^53 - 1) and numbers that are not finite are strings; bytes are lower-case
 /// hexadecimal after `\x`.
 #[derive(Debug)]
 pub struct Envelope {
     answer: ScannedRows,
+    affected_rows: Option<u64>,
     duration_ms: Option<u64>,
 }
 
@@ -47,6 +49,7 @@ impl Envelope {
     pub fn new(answer: ScannedRows) -> Self {
         Self {
             answer,
+            affected_rows: None,
             duration_ms: None,
         }
     }
@@ -57,6 +60,19 @@ impl Envelope {
     pub fn with_duration_ms(mut self, duration_ms: u64) -> Self {
         self.duration_ms = Some(duration_ms);
         self
+    }
+
+    /// Adds how many rows the statement changed; nothing for one that reads.
+    #[must_use]
+    pub fn with_affected_rows(mut self, affected_rows: Option<u64>) -> Self {
+        self.affected_rows = affected_rows;
+        self
+    }
+
+    /// How many rows the statement changed; none for one that reads.
+    #[must_use]
+    pub fn affected_rows(&self) -> Option<u64> {
+        self.affected_rows
     }
 
     /// The answer in it.
@@ -88,18 +104,24 @@ impl ScannedRows {
 
 impl Serialize for Envelope {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize(&self.answer, self.duration_ms, serializer)
+        serialize(
+            &self.answer,
+            self.affected_rows,
+            self.duration_ms,
+            serializer,
+        )
     }
 }
 
 impl Serialize for ScannedRows {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize(self, None, serializer)
+        serialize(self, None, None, serializer)
     }
 }
 
 fn serialize<S: Serializer>(
     answer: &ScannedRows,
+    affected_rows: Option<u64>,
     duration_ms: Option<u64>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
@@ -113,6 +135,9 @@ fn serialize<S: Serializer>(
     map.serialize_entry("empty_reason", &answer.empty)?;
     map.serialize_entry("notices", &answer.notices)?;
     map.serialize_entry("findings", &answer.findings)?;
+    if let Some(affected_rows) = affected_rows {
+        map.serialize_entry("affected_rows", &affected_rows)?;
+    }
     if let Some(duration_ms) = duration_ms {
         map.serialize_entry("duration_ms", &duration_ms)?;
     }

@@ -1,7 +1,7 @@
 //! From text to exactly one query.
 
 use sqlparser::{
-    ast::{Query, Statement},
+    ast::{Query, SetExpr, Statement},
     parser::{Parser, ParserError},
     tokenizer::{Token, TokenWithSpan, Tokenizer},
 };
@@ -94,6 +94,10 @@ pub(super) fn parse_tokens(
     let mut statements = parsed.map_err(|error| unparsed(&error, first.as_deref()))?;
     match (statements.pop(), statements.is_empty()) {
         (Some(Statement::Query(query)), true) => Ok(query),
+        // As the body of a query, where WITH may stand before it.
+        (Some(statement @ Statement::Insert(_)), true) => Ok(alone(SetExpr::Insert(statement))),
+        (Some(statement @ Statement::Update(_)), true) => Ok(alone(SetExpr::Update(statement))),
+        (Some(statement @ Statement::Delete(_)), true) => Ok(alone(SetExpr::Delete(statement))),
         (Some(other), true) => Err(not_allowed(kind::name(&other))),
         (Some(_), false) => Err(Rejection::new(
             Code::SyntaxMultiple,
@@ -104,6 +108,22 @@ pub(super) fn parse_tokens(
             "the text holds no statement",
         )),
     }
+}
+
+/// A query that is its body and nothing else.
+fn alone(body: SetExpr) -> Box<Query> {
+    Box::new(Query {
+        with: None,
+        body: Box::new(body),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    })
 }
 
 /// What the parser does not read may still say what it is by its first word.
@@ -257,7 +277,7 @@ mod tests {
             ("SELECT 1 FROM", Some(Code::SyntaxInvalid)),
             ("VACUUM INTO '/tmp/x'", Some(Code::StatementNotAllowed)),
             ("PRAGMA query_only = 0", Some(Code::StatementNotAllowed)),
-            ("DELETE FROM t", Some(Code::StatementNotAllowed)),
+            ("DELETE FROM t", None),
             ("WITH x AS (SELECT 1) DELETE FROM t", None),
             ("ATTACH 'x' AS y", Some(Code::StatementNotAllowed)),
         ] {

@@ -1,0 +1,137 @@
+//! What a change of rows sets off: triggers, rules, and the actions of foreign keys.
+
+use super::Resolver;
+use crate::{
+    access::{ChangeAccess, Usage},
+    catalog::{Change, ColumnId, ForeignKey, ReferenceAction, Relation, RelationId},
+};
+
+impl Resolver<'_> {
+    /// Notes a change with what the engine does by itself for it.
+    pub(super) fn change(&mut self, relation: &Relation, change: Change, conditioned: bool) {
+        let every: Vec<ColumnId> = match change {
+            Change::Update => relation.column_ids().map(|(id, _)| id).collect(),
+            Change::Insert | Change::Delete | Change::Truncate => Vec::new(),
+        };
+        self.change_columns(relation, change, conditioned, &every)
+    }
+
+    pub(super) fn change_columns(
+        &mut self,
+        relation: &Relation,
+        change: Change,
+        conditioned: bool,
+        updated: &[ColumnId],
+    ) {
+        self.access.changes.insert(ChangeAccess {
+            relation: relation.id,
+            change,
+            cascaded: false,
+            conditioned,
+        });
+        self.effects(relation, change, updated, &mut Vec::new())
+    }
+
+    /// Triggers, rules and foreign keys that a change sets off.
+    fn effects(
+        &mut self,
+        relation: &Relation,
+        change: Change,
+        updated: &[ColumnId],
+        done: &mut Vec<(RelationId, Change)>,
+    ) {
+        if done.contains(&(relation.id, change)) {
+            return;
+        }
+        done.push((relation.id, change));
+        let catalog = self.catalog;
+        let family = family(relation, catalog.relations());
+        // A row that moves to another partition is deleted and inserted.
+        let moves = family.len() > 1 && change == Change::Update;
+        for member in &family {
+            for trigger in &member.triggers {
+                if moves || trigger.on.contains(&change) {
+                    self.access.functions.insert(trigger.uid(catalog.dialect()));
+                }
+            }
+        }
+        for child in catalog.relations() {
+            for key in &child.foreign_keys {
+                let references = |parent: &Relation| {
+                    catalog.fold_relation(&parent.name) == catalog.fold_relation(&key.table)
+                };
+                if !family.iter().any(|parent| references(parent)) {
+                    continue;
+                }
+                let touches_key = updated.iter().any(|id| {
+                    relation.column(id.index).is_some_and(|column| {
+                        key.references
+                            .iter()
+                            .any(|name| self.fold(name) == column.key)
+                    })
+                });
+                let action = match change {
+                    Change::Delete => key.on_delete,
+                    Change::Update if touches_key || key.references.is_empty() => key.on_update,
+                    Change::Update | Change::Insert | Change::Truncate => continue,
+                };
+                self.reference_action(child, key, change, action, done);
+            }
+        }
+    }
+
+    fn reference_action(
+        &mut self,
+        child: &Relation,
+        key: &ForeignKey,
+        change: Change,
+        action: ReferenceAction,
+        done: &mut Vec<(RelationId, Change)>,
+    ) {
+        let theirs = match (action, change) {
+            (ReferenceAction::Refuse, _) => return,
+            (ReferenceAction::Cascade, Change::Delete) => Change::Delete,
+            (
+                ReferenceAction::Cascade | ReferenceAction::SetNull | ReferenceAction::SetDefault,
+                _,
+            ) => Change::Update,
+        };
+        let own: Vec<ColumnId> = key
+            .columns
+            .iter()
+            .filter_map(|name| child.position(&self.fold(name)))
+            .map(|index| ColumnId {
+                relation: child.id,
+                index,
+            })
+            .collect();
+        self.access.changes.insert(ChangeAccess {
+            relation: child.id,
+            change: theirs,
+            cascaded: true,
+            conditioned: true,
+        });
+        if theirs == Change::Update {
+            for id in &own {
+                self.touch(*id, Usage::Write);
+            }
+        }
+        self.effects(child, theirs, &own, done)
+    }
+}
+
+/// A relation with those whose rows it holds, and whose rows hold its own.
+fn family<'c>(relation: &'c Relation, all: &'c [Relation]) -> Vec<&'c Relation> {
+    let mut family = vec![relation];
+    let mut next = 0;
+    while let Some(member) = family.get(next).copied() {
+        next += 1;
+        for other in all {
+            let related = other.parents.contains(&member.id) || member.parents.contains(&other.id);
+            if related && family.iter().all(|known| known.id != other.id) {
+                family.push(other);
+            }
+        }
+    }
+    family
+}

@@ -1,0 +1,411 @@
+//! INSERT, REPLACE and upserts.
+
+use sqlparser::ast::{
+    ConflictTarget, DoUpdate, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, Insert, InsertAliases, ObjectName, ObjectNamePart, OnConflict,
+    OnConflictAction, OnInsert, Parens, Query, SetExpr, TableAliasWithoutColumns, TableObject,
+    Values,
+};
+
+use super::{
+    Mode, Resolver,
+    expr::Place,
+    query::Ctes,
+    scope::{Output, Scope},
+    unsupported,
+    write::{Conflict, Target},
+};
+use crate::{
+    access::Usage,
+    catalog::{Change, ColumnId, Relation},
+    code::Code,
+    dialect::Dialect,
+    policy::obligation::ColumnLevel,
+    rejection::Rejection,
+};
+
+impl<'a> Resolver<'a> {
+    pub(super) fn insert(
+        &mut self,
+        insert: &mut Insert,
+        ctes: Ctes<'_>,
+    ) -> Result<Vec<Output>, Rejection> {
+        let Insert {
+            insert_token: _,
+            optimizer_hints,
+            or,
+            ignore: _,
+            into,
+            table,
+            table_alias,
+            columns,
+            overwrite,
+            source,
+            assignments,
+            partitioned,
+            after_columns,
+            has_table_keyword,
+            on,
+            returning,
+            output,
+            replace_into,
+            priority,
+            insert_alias,
+            settings,
+            format_clause,
+            multi_table_insert_type,
+            multi_table_into_clauses,
+            multi_table_when_clauses,
+            multi_table_else_clause,
+        } = insert;
+        optimizer_hints.clear();
+        // It chooses when, and nothing else.
+        *priority = None;
+        *into = true;
+        for (present, what) in [
+            (*overwrite, "INSERT OVERWRITE"),
+            (partitioned.is_some(), "PARTITION in INSERT"),
+            (!after_columns.is_empty(), "columns after PARTITION"),
+            (*has_table_keyword, "INSERT INTO TABLE"),
+            (output.is_some(), "OUTPUT"),
+            (settings.is_some(), "SETTINGS"),
+            (format_clause.is_some(), "FORMAT"),
+            (
+                multi_table_insert_type.is_some(),
+                "INSERT into several tables",
+            ),
+            (
+                !multi_table_into_clauses.is_empty(),
+                "INSERT into several tables",
+            ),
+            (
+                !multi_table_when_clauses.is_empty(),
+                "INSERT into several tables",
+            ),
+            (
+                multi_table_else_clause.is_some(),
+                "INSERT into several tables",
+            ),
+        ] {
+            if present {
+                return Err(unsupported(what));
+            }
+        }
+        let replaces = *replace_into || self.conflict_clause(or.as_ref())?;
+        let name = match table {
+            TableObject::TableName(name) => name,
+            TableObject::TableFunction(_) => return Err(unsupported("INSERT into a function")),
+            TableObject::TableQuery(_) => return Err(unsupported("INSERT into a query")),
+        };
+        let relation = self.target_relation(name, Change::Insert)?;
+        let own = self.encode(&relation.name);
+        let alias = match table_alias {
+            Some(TableAliasWithoutColumns { explicit, alias }) => {
+                *explicit = true;
+                self.normalise_table(alias);
+                alias.clone()
+            }
+            None => own,
+        };
+        self.change(relation, Change::Insert, true);
+        if replaces {
+            self.change(relation, Change::Delete, true);
+        }
+
+        // Without a list the values are those of the columns in order.
+        let positional = columns.is_empty() && assignments.is_empty();
+        let mut assigned = Vec::new();
+        for column in columns.iter_mut() {
+            assigned.push(self.assigned(relation, column)?);
+        }
+        if positional {
+            assigned = self.assignable(relation)?;
+        }
+        let width = match source {
+            Some(source) => Some(self.inserted(source, relation, &assigned, positional, ctes)?),
+            None => None,
+        };
+        if positional && let Some(width) = width {
+            assigned.truncate(width);
+            *columns = assigned
+                .iter()
+                .filter_map(|id| relation.column(id.index))
+                .map(|column| ObjectName::from(self.encode(&column.name)))
+                .collect();
+        }
+        if source.is_some() {
+            for id in &assigned {
+                self.touch(*id, Usage::Write);
+            }
+        }
+        let nothing = Scope::inside(self.catalog.dialect(), None);
+        self.assignments(assignments, relation, &nothing, ctes)?;
+
+        let mut conflict = if replaces {
+            Conflict::Replaces
+        } else {
+            Conflict::Leaves
+        };
+        if let Some(on) = on
+            && self.on_conflict(on, relation, &alias, insert_alias.as_mut(), ctes)?
+        {
+            if conflict == Conflict::Replaces {
+                return Err(unsupported("ON CONFLICT after REPLACE"));
+            }
+            conflict = Conflict::Updates;
+        } else if insert_alias.is_some() {
+            return Err(unsupported("an alias for the inserted row"));
+        }
+        let outputs = self.returning(returning, relation, &alias, ctes)?;
+        self.target = Some(Target {
+            relation: relation.id,
+            reference: None,
+            qualifier: alias,
+            joined: false,
+            returns: returning.is_some(),
+            on_conflict: conflict,
+        });
+        Ok(outputs)
+    }
+
+    /// The rows of an INSERT: how many values each has.
+    fn inserted(
+        &mut self,
+        source: &mut Box<Query>,
+        relation: &'a Relation,
+        assigned: &[ColumnId],
+        positional: bool,
+        ctes: Ctes<'_>,
+    ) -> Result<usize, Rejection> {
+        let admission = match self.mode {
+            Mode::Rewritten { forms: _, write } => write.and_then(|write| write.admission.as_ref()),
+            Mode::Statement | Mode::View { within: _ } => None,
+        };
+        let source = match admission {
+            Some(admission) => admission
+                .inside(source)
+                .map_err(|_| self.not_as_decided("the rows are not those that were admitted"))?,
+            None => source,
+        };
+        let fits = |width: usize| {
+            if positional {
+                match self.catalog.dialect() {
+                    Dialect::Postgres => width <= assigned.len(),
+                    Dialect::Sqlite | Dialect::Mysql => width == assigned.len(),
+                }
+            } else {
+                width == assigned.len()
+            }
+        };
+        let wrong = |width: usize| {
+            let columns = assigned.len();
+            Rejection::new(
+                Code::SyntaxInvalid,
+                format!(
+                    "{width} values for {columns} columns of `{}`",
+                    relation.name
+                ),
+            )
+        };
+        let Some(rows) = plain_values(source) else {
+            let outputs = self.query(source, None, ctes, false)?;
+            if !fits(outputs.len()) {
+                return Err(wrong(outputs.len()));
+            }
+            return Ok(outputs.len());
+        };
+        let width = rows.first().map_or(0, |row| row.content.len());
+        // MySQL's `() VALUES ()`: every column by default.
+        let empty = width == 0 && positional && self.catalog.dialect() == Dialect::Mysql;
+        if !(fits(width) || empty) || rows.iter().any(|row| row.content.len() != width) {
+            return Err(wrong(width));
+        }
+        let scope = Scope::inside(self.catalog.dialect(), None);
+        for row in rows {
+            let Parens {
+                opening_token: _,
+                content,
+                closing_token: _,
+            } = row;
+            for value in content {
+                self.assigned_value(value, &scope, ctes)?;
+            }
+        }
+        Ok(width)
+    }
+
+    /// ON CONFLICT or ON DUPLICATE KEY; whether it updates.
+    fn on_conflict(
+        &mut self,
+        on: &mut OnInsert,
+        relation: &'a Relation,
+        alias: &Ident,
+        row_alias: Option<&mut InsertAliases>,
+        ctes: Ctes<'_>,
+    ) -> Result<bool, Rejection> {
+        let dialect = self.catalog.dialect();
+        match on {
+            OnInsert::OnConflict(OnConflict {
+                conflict_target,
+                action,
+            }) => {
+                match conflict_target {
+                    None => {}
+                    Some(ConflictTarget::Columns(columns)) => {
+                        for column in columns {
+                            let id = self.visible_column(relation, column)?;
+                            self.touch(id, Usage::Filter);
+                        }
+                    }
+                    Some(ConflictTarget::OnConstraint(name)) => match name.0.as_mut_slice() {
+                        [ObjectNamePart::Identifier(name)] => self.normalise(name),
+                        _ => return Err(unsupported("a constraint's name of this form")),
+                    },
+                }
+                let DoUpdate {
+                    assignments,
+                    selection,
+                } = match action {
+                    OnConflictAction::DoNothing => return Ok(false),
+                    OnConflictAction::DoUpdate(update) => update,
+                };
+                self.change(relation, Change::Update, true);
+                let mut excluded = Scope::inside(dialect, None);
+                let mut proposed = self.target_source(relation, None)?;
+                proposed.qualifier = Some("excluded".to_owned());
+                excluded.sources.push(proposed);
+                // The row that is there comes first; the proposed one by its name only.
+                let mut scope = Scope::inside(dialect, Some(&excluded));
+                scope
+                    .sources
+                    .push(self.target_source(relation, Some(alias))?);
+                self.assignments(assignments, relation, &scope, ctes)?;
+                self.guarded(selection, &scope, ctes)?;
+                Ok(true)
+            }
+            OnInsert::DuplicateKeyUpdate(assignments) => {
+                self.change(relation, Change::Update, true);
+                let mut proposed = Scope::inside(dialect, None);
+                if let Some(InsertAliases {
+                    row_alias,
+                    col_aliases,
+                }) = row_alias
+                {
+                    if col_aliases.is_some() {
+                        return Err(unsupported("column aliases for the inserted row"));
+                    }
+                    let [ObjectNamePart::Identifier(name)] = row_alias.0.as_mut_slice() else {
+                        return Err(unsupported("an alias of this form"));
+                    };
+                    self.normalise_table(name);
+                    let mut source = self.target_source(relation, None)?;
+                    source.qualifier = Some(self.table_key(name));
+                    proposed.sources.push(source);
+                }
+                let mut scope = Scope::inside(dialect, Some(&proposed));
+                scope
+                    .sources
+                    .push(self.target_source(relation, Some(alias))?);
+                self.proposed = Some(relation.id);
+                let done = self.assignments(assignments, relation, &scope, ctes);
+                self.proposed = None;
+                done?;
+                Ok(true)
+            }
+            // The parser's list is open.
+            _ => Err(unsupported("what an INSERT does on a conflict")),
+        }
+    }
+
+    /// MySQL's `VALUES(column)` in ON DUPLICATE KEY UPDATE: the value that was to be inserted. Whether
+    /// `name(args)` is one.
+    pub(super) fn proposed_value(
+        &mut self,
+        name: &ObjectName,
+        args: &mut FunctionArguments,
+        at: &Place<'a, '_, '_>,
+        out: &mut Vec<ColumnId>,
+    ) -> Result<bool, Rejection> {
+        let (Some(relation), [ObjectNamePart::Identifier(word)]) =
+            (self.proposed, name.0.as_slice())
+        else {
+            return Ok(false);
+        };
+        let is_values = word.quote_style.is_none() && word.value.eq_ignore_ascii_case("values");
+        let FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses,
+        }) = args
+        else {
+            return Ok(false);
+        };
+        if let (
+            true,
+            [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Identifier(column)))],
+            Some(relation),
+        ) = (
+            is_values,
+            args.as_mut_slice(),
+            self.catalog.relation(relation),
+        ) && clauses.is_empty()
+        {
+            let id = self.visible_column(relation, column)?;
+            self.touch(id, at.usage);
+            out.push(id);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// The columns that values without a list are for.
+    fn assignable(&self, relation: &'a Relation) -> Result<Vec<ColumnId>, Rejection> {
+        let decision = self.visible.relation(relation.id)?;
+        let write = self.visible.write(relation.id)?;
+        let dialect = self.catalog.dialect();
+        Ok(relation
+            .column_ids()
+            .filter(|(id, column)| {
+                let level = decision
+                    .columns
+                    .get(usize::from(id.index))
+                    .map(|c| &c.level);
+                let exists =
+                    write.assigns(id.index) || level.is_some_and(|l| *l != ColumnLevel::Hidden);
+                // SQLite has no place for a generated column's value, not even for DEFAULT.
+                exists && !(dialect == Dialect::Sqlite && column.generated.is_some())
+            })
+            .map(|(id, _)| id)
+            .collect())
+    }
+}
+
+/// The rows of `VALUES` that stand alone.
+fn plain_values(query: &mut Query) -> Option<&mut Vec<Parens<Vec<Expr>>>> {
+    let Query {
+        with: None,
+        body,
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks,
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators,
+    } = query
+    else {
+        return None;
+    };
+    match &mut **body {
+        SetExpr::Values(Values {
+            explicit_row: false,
+            value_keyword,
+            rows,
+        }) if locks.is_empty() && pipe_operators.is_empty() => {
+            *value_keyword = false;
+            Some(rows)
+        }
+        _ => None,
+    }
+}

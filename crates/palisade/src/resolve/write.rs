@@ -1,0 +1,692 @@
+//! Statements that change rows: INSERT, REPLACE, upserts, UPDATE, DELETE.
+//!
+//! What they read is read as in a query. Their target is no source: nothing can stand in its place, so
+//! that a column of it which is masked would be read as it is. `authorize` refuses every masked column
+//! in a statement that changes anything; row filters become a guard around the condition.
+
+use sqlparser::ast::{
+    Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, ObjectName, ObjectNamePart,
+    OrderByExpr, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SqliteOnConflict, Statement,
+    TableAlias, TableFactor, Update, UpdateTableFromKind,
+};
+
+use super::{
+    Mode, Reference, Resolver,
+    from::{marked, unknown_column},
+    query::{Ctes, not_reading},
+    scope::{Columns, Output, Scope, Source},
+    unsupported,
+};
+use crate::{
+    access::Usage,
+    catalog::{Change, ColumnId, Relation, RelationId, RelationKind},
+    code::Code,
+    dialect::Dialect,
+    policy::obligation::{ColumnLevel, Visibility},
+    rejection::Rejection,
+    syntax::decode,
+};
+
+/// What a statement changes.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) relation: RelationId,
+    /// Its index among the references; none for an INSERT, whose target is read by nobody.
+    pub(crate) reference: Option<usize>,
+    /// What its columns are qualified with, where other tables stand beside it.
+    pub(crate) qualifier: Ident,
+    /// Whether other tables stand beside it.
+    pub(crate) joined: bool,
+    /// Whether rows of the target are given back.
+    pub(crate) returns: bool,
+    /// Whether an INSERT changes or removes the row that is in its way.
+    pub(crate) on_conflict: Conflict,
+}
+
+/// What an INSERT does with the row that is in its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Conflict {
+    /// It fails, or does nothing.
+    Leaves,
+    /// It updates the row.
+    Updates,
+    /// It removes the row.
+    Replaces,
+}
+
+/// A target that is waited for in FROM, by its qualifier.
+pub(super) struct Awaited {
+    key: String,
+    change: Change,
+}
+
+impl<'a> Resolver<'a> {
+    /// The body of the outermost query, if it changes anything; the columns of what it returns.
+    pub(super) fn write(
+        &mut self,
+        body: &mut SetExpr,
+        ctes: Ctes<'_>,
+    ) -> Result<Option<Vec<Output>>, Rejection> {
+        let verb = match body {
+            SetExpr::Insert(_) => "INSERT",
+            SetExpr::Update(_) => "UPDATE",
+            SetExpr::Delete(_) => "DELETE",
+            SetExpr::Merge(_) => "MERGE",
+            SetExpr::Select(_)
+            | SetExpr::Query(_)
+            | SetExpr::SetOperation {
+                op: _,
+                set_quantifier: _,
+                left: _,
+                right: _,
+            }
+            | SetExpr::Values(_)
+            | SetExpr::Table(_) => return Ok(None),
+        };
+        // Where nobody is permitted to change anything, no statement is looked at further.
+        if !self.visible.may_write() {
+            return Err(not_reading(verb));
+        }
+        match body {
+            SetExpr::Insert(Statement::Insert(insert)) => self.insert(insert, ctes).map(Some),
+            SetExpr::Update(Statement::Update(update)) => self.update(update, ctes).map(Some),
+            SetExpr::Delete(Statement::Delete(delete)) => self.delete(delete, ctes).map(Some),
+            _ => Err(unsupported(verb)),
+        }
+    }
+
+    /// What SQLite's `OR …` asks for; whether it removes the rows in the way.
+    pub(super) fn conflict_clause(
+        &self,
+        clause: Option<&SqliteOnConflict>,
+    ) -> Result<bool, Rejection> {
+        match clause {
+            None
+            | Some(SqliteOnConflict::Abort | SqliteOnConflict::Fail | SqliteOnConflict::Ignore) => {
+                Ok(false)
+            }
+            Some(SqliteOnConflict::Replace) => Ok(true),
+            // It would end the transaction that the statement runs in.
+            Some(SqliteOnConflict::Rollback) => Err(unsupported("OR ROLLBACK")),
+        }
+    }
+
+    /// A value that a column gets, or `DEFAULT`.
+    pub(super) fn assigned_value(
+        &mut self,
+        value: &mut Expr,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<(), Rejection> {
+        if is_default(value) {
+            *value = Expr::Identifier(Ident::new("DEFAULT"));
+            return Ok(());
+        }
+        self.expr(value, scope, ctes, Usage::Output)?;
+        Ok(())
+    }
+
+    fn update(&mut self, update: &mut Update, ctes: Ctes<'_>) -> Result<Vec<Output>, Rejection> {
+        let Update {
+            update_token: _,
+            optimizer_hints,
+            table,
+            assignments,
+            from,
+            selection,
+            returning,
+            output,
+            or,
+            order_by,
+            limit,
+        } = update;
+        optimizer_hints.clear();
+        if output.is_some() {
+            return Err(unsupported("OUTPUT"));
+        }
+        if self.conflict_clause(or.as_ref())? {
+            return Err(unsupported("UPDATE OR REPLACE"));
+        }
+        let dialect = self.catalog.dialect();
+        if !table.joins.is_empty() && dialect != Dialect::Mysql {
+            return Err(unsupported("a join as the target of UPDATE"));
+        }
+        let key = if table.joins.is_empty() {
+            self.factor_key(&table.relation)
+        } else {
+            self.common_qualifier(assignments)
+        };
+        let mut scope = Scope::inside(dialect, None);
+        self.await_target(key, Change::Update);
+        self.table_with_joins(table, &mut scope, ctes)?;
+        let (relation, mut target) = self.claimed_target()?;
+        match from {
+            None => {}
+            Some(UpdateTableFromKind::AfterSet(tables)) if dialect != Dialect::Mysql => {
+                for table in tables {
+                    self.table_with_joins(table, &mut scope, ctes)?;
+                }
+            }
+            Some(UpdateTableFromKind::AfterSet(_) | UpdateTableFromKind::BeforeSet(_)) => {
+                return Err(unsupported("FROM in this place of UPDATE"));
+            }
+        }
+        target.joined = scope.sources.len() > 1;
+        let updated = self.assignments(assignments, relation, &scope, ctes)?;
+        let read = self.guarded(selection, &scope, ctes)?;
+        self.bound_product(&scope)?;
+        self.ordered(order_by, limit, &scope, ctes)?;
+        self.change_columns(
+            relation,
+            Change::Update,
+            read.iter().any(|id| id.relation == relation.id),
+            &updated,
+        );
+        target.returns = returning.is_some();
+        let outputs = self.returning_in(returning, relation, &scope, ctes)?;
+        self.target = Some(target);
+        Ok(outputs)
+    }
+
+    fn delete(&mut self, delete: &mut Delete, ctes: Ctes<'_>) -> Result<Vec<Output>, Rejection> {
+        let Delete {
+            delete_token: _,
+            optimizer_hints,
+            tables,
+            from,
+            using,
+            selection,
+            returning,
+            output,
+            order_by,
+            limit,
+        } = delete;
+        optimizer_hints.clear();
+        if output.is_some() {
+            return Err(unsupported("OUTPUT"));
+        }
+        let dialect = self.catalog.dialect();
+        let FromTable::WithFromKeyword(from) = from else {
+            return Err(unsupported("DELETE without FROM"));
+        };
+        let key = match (tables.as_mut_slice(), from.as_slice()) {
+            ([], [table]) if table.joins.is_empty() => self.factor_key(&table.relation),
+            // MySQL's `DELETE t FROM t JOIN u …`.
+            ([name], [_]) if dialect == Dialect::Mysql => match name.0.as_mut_slice() {
+                [ObjectNamePart::Identifier(name)] => {
+                    self.normalise_table(name);
+                    Some(self.table_key(name))
+                }
+                _ => return Err(unsupported("a target of this form in DELETE")),
+            },
+            _ => return Err(unsupported("DELETE from several tables")),
+        };
+        let mut scope = Scope::inside(dialect, None);
+        self.await_target(key, Change::Delete);
+        for table in from {
+            self.table_with_joins(table, &mut scope, ctes)?;
+        }
+        let (relation, mut target) = self.claimed_target()?;
+        if let Some(using) = using {
+            if dialect != Dialect::Postgres {
+                return Err(unsupported("USING in DELETE"));
+            }
+            for table in using {
+                self.table_with_joins(table, &mut scope, ctes)?;
+            }
+        }
+        target.joined = scope.sources.len() > 1;
+        let read = self.guarded(selection, &scope, ctes)?;
+        self.bound_product(&scope)?;
+        self.ordered(order_by, limit, &scope, ctes)?;
+        self.change(
+            relation,
+            Change::Delete,
+            read.iter().any(|id| id.relation == relation.id),
+        );
+        target.returns = returning.is_some();
+        let outputs = self.returning_in(returning, relation, &scope, ctes)?;
+        self.target = Some(target);
+        Ok(outputs)
+    }
+
+    /// The statement's own condition, inside of the guard where this is our own output.
+    pub(super) fn guarded(
+        &mut self,
+        selection: &mut Option<Expr>,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<Vec<ColumnId>, Rejection> {
+        let guard = match self.mode {
+            Mode::Rewritten { forms: _, write } => write.and_then(|write| write.guard.as_ref()),
+            Mode::Statement | Mode::View { within: _ } => None,
+        };
+        let own = match (guard, selection.as_mut()) {
+            (None, own) => own,
+            (Some(guard), Some(expr)) => guard
+                .inside(expr)
+                .map_err(|_| self.not_as_decided("the guard of the target is missing"))?,
+            (Some(_), None) => {
+                return Err(self.not_as_decided("the guard of the target is missing"));
+            }
+        };
+        match own {
+            Some(expr) => self.predicate(expr, scope, ctes, Usage::Filter),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// MySQL's ORDER BY and LIMIT of UPDATE and DELETE.
+    fn ordered(
+        &mut self,
+        order_by: &mut [OrderByExpr],
+        limit: &mut Option<Expr>,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<(), Rejection> {
+        if (!order_by.is_empty() || limit.is_some()) && self.catalog.dialect() != Dialect::Mysql {
+            return Err(unsupported("ORDER BY or LIMIT in UPDATE or DELETE"));
+        }
+        self.order_terms(order_by, scope, ctes)?;
+        if let Some(limit) = limit {
+            let nothing = Scope::inside(self.catalog.dialect(), None);
+            self.expr(limit, &nothing, ctes, Usage::Filter)?;
+        }
+        Ok(())
+    }
+
+    /// `column = value`, several of them; the columns that get values.
+    pub(super) fn assignments(
+        &mut self,
+        assignments: &mut [Assignment],
+        relation: &'a Relation,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<Vec<ColumnId>, Rejection> {
+        let mut all = Vec::new();
+        for Assignment { target, value } in assignments {
+            match target {
+                AssignmentTarget::ColumnName(name) => all.push(self.assigned(relation, name)?),
+                AssignmentTarget::Tuple(names) => {
+                    for name in names {
+                        all.push(self.assigned(relation, name)?);
+                    }
+                }
+            }
+            self.assigned_value(value, scope, ctes)?;
+        }
+        for id in &all {
+            self.touch(*id, Usage::Write);
+        }
+        Ok(all)
+    }
+
+    /// The column that an assignment names: one that may be read or written.
+    pub(super) fn assigned(
+        &mut self,
+        relation: &'a Relation,
+        name: &mut ObjectName,
+    ) -> Result<ColumnId, Rejection> {
+        let ident = match name.0.as_mut_slice() {
+            [ObjectNamePart::Identifier(ident)] => ident,
+            // On PostgreSQL this would be a field of a column.
+            [
+                ObjectNamePart::Identifier(qualifier),
+                ObjectNamePart::Identifier(ident),
+            ] if self.catalog.dialect() == Dialect::Mysql => {
+                self.normalise_table(qualifier);
+                ident
+            }
+            _ => return Err(unsupported("an assigned column of this form")),
+        };
+        let shown = decode(ident).into_owned();
+        let key = self.key(ident);
+        let decision = self.visible.relation(relation.id)?;
+        let write = self.visible.write(relation.id)?;
+        let exists = |index: u16| {
+            let level = decision.columns.get(usize::from(index)).map(|c| &c.level);
+            write.assigns(index) || level.is_some_and(|level| *level != ColumnLevel::Hidden)
+        };
+        let Some(index) = relation.position(&key).filter(|index| exists(*index)) else {
+            let names: Vec<String> = relation
+                .column_ids()
+                .filter(|(id, _)| exists(id.index))
+                .map(|(_, column)| column.name.clone())
+                .collect();
+            return Err(unknown_column(&shown, &names));
+        };
+        self.normalise(ident);
+        Ok(ColumnId {
+            relation: relation.id,
+            index,
+        })
+    }
+
+    /// A column of the target that may be read, by its name.
+    pub(super) fn visible_column(
+        &mut self,
+        relation: &'a Relation,
+        ident: &mut Ident,
+    ) -> Result<ColumnId, Rejection> {
+        let source = self.target_source(relation, None)?;
+        let key = self.key(ident);
+        let id = source
+            .columns
+            .find(&key)
+            .and_then(|(lineage, _)| lineage.identity);
+        let Some(id) = id else {
+            let names: Vec<String> = source.columns.list().into_iter().map(|o| o.name).collect();
+            return Err(unknown_column(&decode(ident), &names));
+        };
+        self.normalise(ident);
+        Ok(id)
+    }
+
+    pub(super) fn returning(
+        &mut self,
+        items: &mut Option<Vec<SelectItem>>,
+        relation: &'a Relation,
+        alias: &Ident,
+        ctes: Ctes<'_>,
+    ) -> Result<Vec<Output>, Rejection> {
+        if items.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut scope = Scope::inside(self.catalog.dialect(), None);
+        scope
+            .sources
+            .push(self.target_source(relation, Some(alias))?);
+        self.returning_in(items, relation, &scope, ctes)
+    }
+
+    fn returning_in(
+        &mut self,
+        items: &mut Option<Vec<SelectItem>>,
+        relation: &'a Relation,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<Vec<Output>, Rejection> {
+        let Some(items) = items else {
+            return Ok(Vec::new());
+        };
+        self.readable(relation)?;
+        self.access.relations.insert(relation.id);
+        self.spell_stars(items, scope);
+        self.projection(
+            items,
+            scope,
+            ctes,
+            true,
+            sqlparser::tokenizer::Location::empty(),
+        )
+    }
+
+    /// `*` over the target itself would give its hidden columns too.
+    pub(super) fn spell_stars(&self, items: &mut Vec<SelectItem>, scope: &Scope<'a, '_>) {
+        let mut out = Vec::with_capacity(items.len());
+        for item in std::mem::take(items) {
+            let qualifier = match &item {
+                SelectItem::Wildcard(_) => None,
+                SelectItem::QualifiedWildcard(
+                    SelectItemQualifiedWildcardKind::ObjectName(name),
+                    _,
+                ) => match name.0.as_slice() {
+                    [ObjectNamePart::Identifier(name)] => Some(self.table_key(name)),
+                    [] | [_, ..] => {
+                        out.push(item);
+                        continue;
+                    }
+                },
+                SelectItem::UnnamedExpr(_)
+                | SelectItem::ExprWithAlias { expr: _, alias: _ }
+                | SelectItem::ExprWithAliases {
+                    expr: _,
+                    aliases: _,
+                }
+                | SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(_), _) => {
+                    out.push(item);
+                    continue;
+                }
+            };
+            let mut found = false;
+            for source in &scope.sources {
+                let Some(key) = &source.qualifier else {
+                    continue;
+                };
+                if qualifier.as_ref().is_some_and(|wanted| wanted != key) {
+                    continue;
+                }
+                found = true;
+                out.extend(source.columns.list().into_iter().map(|output| {
+                    SelectItem::UnnamedExpr(Expr::CompoundIdentifier(vec![
+                        self.encode(key),
+                        self.encode(&output.name),
+                    ]))
+                }));
+            }
+            if !found {
+                out.push(item);
+            }
+        }
+        *items = out;
+    }
+
+    /// The target as a source of its own columns.
+    pub(super) fn target_source(
+        &self,
+        relation: &'a Relation,
+        alias: Option<&Ident>,
+    ) -> Result<Source<'a>, Rejection> {
+        Ok(Source {
+            qualifier: Some(match alias {
+                Some(alias) => self.table_key(alias),
+                None => self.catalog.fold_relation(&relation.name),
+            }),
+            schema: alias
+                .is_none()
+                .then(|| self.catalog.fold_relation(&relation.schema)),
+            columns: Columns::Relation {
+                relation,
+                decision: self.visible.relation(relation.id)?,
+                hidden_exist: false,
+                bare: true,
+            },
+        })
+    }
+
+    /// The relation that a statement changes, by its name, which is completed.
+    pub(super) fn target_relation(
+        &mut self,
+        name: &mut ObjectName,
+        change: Change,
+    ) -> Result<&'a Relation, Rejection> {
+        self.drop_database(name);
+        let (schema, last) = match name.0.as_slice() {
+            [ObjectNamePart::Identifier(last)] => (None, last),
+            [
+                ObjectNamePart::Identifier(schema),
+                ObjectNamePart::Identifier(last),
+            ] => (Some(self.table_key(schema)), last),
+            _ => return Err(unsupported("a relation name of this form")),
+        };
+        let shown = self.table_name(last);
+        let key = self.table_key(last);
+        let found = match &schema {
+            Some(schema) => self.catalog.find(schema, &key),
+            None => self.catalog.lookup(&key),
+        };
+        if self.is_system_name(schema.as_deref(), &key)
+            || found.is_some_and(|r| r.kind == RelationKind::System)
+        {
+            return Err(Rejection::new(
+                Code::NameSystemRelation,
+                format!("`{shown}` is a system relation"),
+            ));
+        }
+        let Some(relation) = found else {
+            return Err(self.unknown_relation(&shown));
+        };
+        let decision = self.visible.relation(relation.id)?;
+        let write = self.visible.write(relation.id)?;
+        if decision.visibility == Visibility::Absent && !write.is_target() {
+            return Err(self.unknown_relation(&shown));
+        }
+        match relation.kind {
+            RelationKind::Table => {}
+            RelationKind::View => {
+                return Err(unsupported(&format!("{} through a view", change.name())));
+            }
+            RelationKind::Materialized | RelationKind::Virtual | RelationKind::System => {
+                return Err(unsupported(&format!("{} on `{shown}`", change.name())));
+            }
+        }
+        self.count_relation(1)?;
+        *name = ObjectName(vec![
+            ObjectNamePart::Identifier(self.encode(&relation.schema)),
+            ObjectNamePart::Identifier(self.encode(&relation.name)),
+        ]);
+        Ok(relation)
+    }
+
+    /// A target whose rows are looked at must be readable.
+    fn readable(&self, relation: &Relation) -> Result<(), Rejection> {
+        let decision = self.visible.relation(relation.id)?;
+        match decision.visibility {
+            Visibility::Selectable => Ok(()),
+            Visibility::Absent => Err(self.unknown_relation(&relation.name)),
+            Visibility::Discoverable(code) => {
+                let message = decision
+                    .message
+                    .clone()
+                    .unwrap_or_else(|| format!("`{}` may not be read", relation.name));
+                Err(Rejection::new(code, message).with_policies(decision.policies.clone()))
+            }
+        }
+    }
+
+    /// The key that qualifies a table in FROM.
+    fn factor_key(&self, factor: &TableFactor) -> Option<String> {
+        let TableFactor::Table {
+            name,
+            alias,
+            args: _,
+            with_hints: _,
+            version: _,
+            with_ordinality: _,
+            partitions: _,
+            json_path: _,
+            sample: _,
+            index_hints: _,
+        } = factor
+        else {
+            return None;
+        };
+        self.name_key(name, alias.as_ref())
+    }
+
+    fn name_key(&self, name: &ObjectName, alias: Option<&TableAlias>) -> Option<String> {
+        match alias {
+            Some(alias) => Some(self.table_key(&alias.name)),
+            None => Some(self.table_key(name.0.last()?.as_ident()?)),
+        }
+    }
+
+    /// The qualifier that all assignments have.
+    fn common_qualifier(&self, assignments: &[Assignment]) -> Option<String> {
+        let qualifier = |assignment: &Assignment| match &assignment.target {
+            AssignmentTarget::ColumnName(name) => match name.0.as_slice() {
+                [ObjectNamePart::Identifier(qualifier), _] => Some(self.table_key(qualifier)),
+                _ => None,
+            },
+            AssignmentTarget::Tuple(_) => None,
+        };
+        let first = qualifier(assignments.first()?)?;
+        assignments
+            .iter()
+            .all(|a| qualifier(a).as_ref() == Some(&first))
+            .then_some(first)
+    }
+
+    fn await_target(&mut self, key: Option<String>, change: Change) {
+        self.awaited = key.map(|key| Awaited { key, change });
+    }
+
+    /// Whether the table that FROM names is the one that is waited for.
+    pub(super) fn claims(
+        &mut self,
+        name: &ObjectName,
+        alias: Option<&TableAlias>,
+    ) -> Option<Awaited> {
+        let key = self.name_key(name, alias)?;
+        self.awaited.take_if(|awaited| awaited.key == key)
+    }
+
+    /// The target where it stands in FROM.
+    pub(super) fn target_factor(
+        &mut self,
+        name: &mut ObjectName,
+        alias: &mut Option<TableAlias>,
+        awaited: &Awaited,
+    ) -> Result<Source<'a>, Rejection> {
+        let relation = self.target_relation(name, awaited.change)?;
+        self.readable(relation)?;
+        self.access.relations.insert(relation.id);
+        let index = self.references.len();
+        if let Some(ObjectNamePart::Identifier(schema)) = name.0.first_mut() {
+            *schema = marked(schema.clone(), index);
+        }
+        let decision = self.visible.relation(relation.id)?;
+        self.references.push(Reference {
+            relation: relation.id,
+            decision,
+            body: None,
+        });
+        let columns = self.target_source(relation, None)?.columns;
+        let source = self.aliased(
+            alias,
+            Some(self.catalog.fold_relation(&relation.name)),
+            Some(self.catalog.fold_relation(&relation.schema)),
+            columns,
+        )?;
+        if let Columns::Derived(_) = &source.columns {
+            return Err(unsupported("a column list on the target"));
+        }
+        let qualifier = match alias {
+            Some(alias) => alias.name.clone(),
+            None => self.encode(&relation.name),
+        };
+        self.target = Some(Target {
+            relation: relation.id,
+            reference: Some(index),
+            qualifier,
+            joined: false,
+            returns: false,
+            on_conflict: Conflict::Leaves,
+        });
+        Ok(source)
+    }
+
+    fn claimed_target(&mut self) -> Result<(&'a Relation, Target), Rejection> {
+        let target = self.target.take();
+        let relation = target
+            .as_ref()
+            .and_then(|target| self.catalog.relation(target.relation));
+        match (target, relation) {
+            (Some(target), Some(relation)) => Ok((relation, target)),
+            _ => Err(unsupported(
+                "a target that is no table, or columns without the table's name where several are joined",
+            )),
+        }
+    }
+
+    pub(super) fn not_as_decided(&self, detail: &str) -> Rejection {
+        Rejection::new(Code::Internal, "the rewritten statement is not as decided")
+            .with_operator_detail(detail)
+    }
+}
+
+/// The keyword where a value could stand.
+pub(crate) fn is_default(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(ident)
+        if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+}

@@ -1,0 +1,628 @@
+//! Obligations of statements that change rows: which rows they reach, and which rows they leave behind.
+//!
+//! A target cannot be replaced by a derived table. Its filter becomes a guard around the statement's own
+//! condition: beside it where that is leak-proof, else a `CASE` that tries it only on rows that the guard
+//! lets through. What rows must be like afterwards (`add`, SQL's WITH CHECK) is decided before anything
+//! runs where the values are literals or parameters; what depends on the row as it was becomes part of
+//! the guard; the rows of a query are filtered.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use sqlparser::{
+    ast::{
+        Assignment, AssignmentTarget, BinaryOperator, Cte, DataType, DoUpdate, Expr, Ident, Insert,
+        ObjectName, ObjectNamePart, OnConflict, OnConflictAction, OnInsert, Query, SelectItem,
+        SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, Update,
+        Value as SqlValue, Values, VisitMut, VisitorMut, With,
+        helpers::attached_token::AttachedToken,
+    },
+    tokenizer::Location,
+};
+
+use super::{
+    admit::{self, Constant, Folded, constant, declared_length, fold},
+    filter, not_as_decided, sql,
+};
+use crate::{
+    catalog::{Catalog, Column, Relation, TypeClass},
+    code::Code,
+    dialect::Dialect,
+    policy::{
+        Permit, WriteDecision,
+        obligation::{Predicate, RowFilter},
+    },
+    rejection::Rejection,
+    resolve::{Admission, Conflict, Guard, Target, WriteForm, is_default},
+    syntax::{encode, key},
+    value::{Params, Placeholder},
+};
+
+/// What the rewriting of a change looks at.
+pub(super) struct Job<'j> {
+    pub(super) target: &'j Target,
+    pub(super) permit: &'j Permit,
+    pub(super) catalog: &'j Catalog,
+    pub(super) params: &'j Params,
+    pub(super) placeholders: &'j BTreeMap<Placeholder, u32>,
+    pub(super) needs_fence: bool,
+    /// Names of the statement's common table expressions, folded.
+    pub(super) ctes: &'j BTreeSet<String>,
+    /// The number of each `?` by its place in the statement.
+    pub(super) positions: HashMap<Location, u32>,
+}
+
+/// The columns that the engine reads for what policy demands.
+pub(super) type Reads = BTreeSet<u16>;
+
+impl Job<'_> {
+    /// What must stand around the change in `query`, with the columns of the target that it reads.
+    ///
+    /// # Errors
+    /// `write.row-not-admitted` where a row would be outside of what policy admits, or nobody can tell;
+    /// `obligation.inapplicable` where a filter cannot be put around this form of statement.
+    pub(super) fn form(
+        &self,
+        query: &Query,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<(WriteForm, Reads), Rejection> {
+        let unknown = || not_as_decided("a change of another catalog");
+        let relation = self
+            .catalog
+            .relation(self.target.relation)
+            .ok_or_else(unknown)?;
+        let write = self.permit.writes().get(&relation.id).ok_or_else(unknown)?;
+        let seen = match self.permit.relations().get(&relation.id) {
+            Some(decision) => decision.rows.clone(),
+            // Nobody reads it.
+            None => RowFilter::Everything,
+        };
+        let mut reads = Reads::new();
+        let mut form = WriteForm::default();
+        match &*query.body {
+            SetExpr::Insert(Statement::Insert(insert)) => {
+                self.insert(
+                    insert, relation, write, &seen, &mut form, &mut reads, functions,
+                )?;
+            }
+            SetExpr::Update(Statement::Update(Update {
+                update_token: _,
+                optimizer_hints: _,
+                table: _,
+                assignments,
+                from: _,
+                selection: _,
+                returning: _,
+                output: _,
+                or: _,
+                order_by: _,
+                limit: _,
+            })) => {
+                let row = self.constants(assignments, relation);
+                let changed = self.after(&write.add, &row, relation)?;
+                let filters = [&seen, &write.change, &changed];
+                form.guard = self.guard(
+                    &filters,
+                    relation,
+                    self.target.joined,
+                    &mut reads,
+                    functions,
+                )?;
+            }
+            SetExpr::Delete(_) => {
+                let filters = [&seen, &write.change];
+                form.guard = self.guard(
+                    &filters,
+                    relation,
+                    self.target.joined,
+                    &mut reads,
+                    functions,
+                )?;
+            }
+            SetExpr::Insert(_)
+            | SetExpr::Update(_)
+            | SetExpr::Merge(_)
+            | SetExpr::Select(_)
+            | SetExpr::Query(_)
+            | SetExpr::SetOperation {
+                op: _,
+                set_quantifier: _,
+                left: _,
+                right: _,
+            }
+            | SetExpr::Values(_)
+            | SetExpr::Table(_) => return Err(not_as_decided("a change of another form")),
+        }
+        Ok((form, reads))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one statement")]
+    fn insert(
+        &self,
+        insert: &Insert,
+        relation: &Relation,
+        write: &WriteDecision,
+        seen: &RowFilter,
+        form: &mut WriteForm,
+        reads: &mut Reads,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<(), Rejection> {
+        // As PostgreSQL does: a row that is given back must be one that may be seen.
+        let mut admitted = vec![&write.add];
+        if self.target.returns {
+            admitted.push(seen);
+        }
+        for filter in admitted {
+            match filter {
+                RowFilter::Everything => {}
+                RowFilter::Nothing => return Err(not_admitted("no row may be added")),
+                RowFilter::Where(_) if insert.ignore => {
+                    return Err(Rejection::new(
+                        Code::ObligationInapplicable,
+                        "IGNORE changes values, so that nobody can tell which rows are added",
+                    ));
+                }
+                RowFilter::Where(predicate) => {
+                    self.admit(insert, relation, predicate, form, functions)?;
+                }
+            }
+        }
+        match self.target.on_conflict {
+            Conflict::Leaves => Ok(()),
+            Conflict::Replaces => {
+                if [seen, &write.change]
+                    .into_iter()
+                    .any(|rows| *rows != RowFilter::Everything)
+                {
+                    return Err(inapplicable("REPLACE", relation));
+                }
+                Ok(())
+            }
+            Conflict::Updates => {
+                let assignments = match &insert.on {
+                    Some(OnInsert::OnConflict(OnConflict {
+                        conflict_target: _,
+                        action:
+                            OnConflictAction::DoUpdate(DoUpdate {
+                                assignments,
+                                selection: _,
+                            }),
+                    })) => assignments,
+                    Some(OnInsert::DuplicateKeyUpdate(assignments)) => {
+                        let rows = [seen, &write.change, &write.add];
+                        if rows.into_iter().any(|rows| *rows != RowFilter::Everything) {
+                            return Err(inapplicable("ON DUPLICATE KEY UPDATE", relation));
+                        }
+                        assignments
+                    }
+                    _ => return Err(not_as_decided("a conflict of another form")),
+                };
+                let row = self.constants(assignments, relation);
+                let changed = self.after(&write.add, &row, relation)?;
+                let filters = [seen, &write.change, &changed];
+                form.guard = self.guard(&filters, relation, true, reads, functions)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// What each assigned column holds afterwards; nothing where only the engine knows.
+    fn constants(
+        &self,
+        assignments: &[Assignment],
+        relation: &Relation,
+    ) -> BTreeMap<u16, Option<Constant>> {
+        let mut row = BTreeMap::new();
+        for Assignment { target, value } in assignments {
+            match target {
+                AssignmentTarget::ColumnName(name) => {
+                    if let Some((index, column)) = self.column(relation, name) {
+                        row.insert(index, self.constant(value, column));
+                    }
+                }
+                AssignmentTarget::Tuple(names) => {
+                    for name in names {
+                        if let Some((index, _)) = self.column(relation, name) {
+                            row.insert(index, None);
+                        }
+                    }
+                }
+            }
+        }
+        row
+    }
+
+    /// `add` where the columns of `row` are assigned, as a filter of the rows as they were.
+    fn after(
+        &self,
+        add: &RowFilter,
+        row: &BTreeMap<u16, Option<Constant>>,
+        relation: &Relation,
+    ) -> Result<RowFilter, Rejection> {
+        let predicate = match add {
+            RowFilter::Everything => return Ok(RowFilter::Everything),
+            RowFilter::Nothing => return Err(not_admitted("no row may be left so")),
+            RowFilter::Where(predicate) => predicate,
+        };
+        let known = looked_at(predicate, row, relation)?;
+        match fold(predicate, &known).map_err(|admit::Undecided| undecided(relation, None))? {
+            Folded::Known(Some(true)) => Ok(RowFilter::Everything),
+            Folded::Known(Some(false) | None) => Err(not_admitted(
+                "the values assigned would put rows outside of what policy admits",
+            )),
+            Folded::Rest(rest) => Ok(RowFilter::Where(rest)),
+        }
+    }
+
+    /// Checks that the rows of an INSERT satisfy `predicate`, or makes them.
+    fn admit(
+        &self,
+        insert: &Insert,
+        relation: &Relation,
+        predicate: &Predicate,
+        form: &mut WriteForm,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<(), Rejection> {
+        let columns: Option<Vec<(u16, &Column)>> = insert
+            .columns
+            .iter()
+            .map(|name| self.column(relation, name))
+            .collect();
+        let columns = columns.ok_or_else(|| not_as_decided("a column of another relation"))?;
+        let mut looked = BTreeSet::new();
+        filter::columns(predicate, &mut looked);
+        let Some(source) = &insert.source else {
+            let row = self.constants(&insert.assignments, relation);
+            return self.admit_row(&row, relation, predicate, &looked);
+        };
+        if let SetExpr::Values(Values {
+            explicit_row: _,
+            value_keyword: _,
+            rows,
+        }) = &*source.body
+        {
+            for values in rows {
+                let row = columns
+                    .iter()
+                    .zip(&values.content)
+                    .map(|((index, column), value)| (*index, self.constant(value, column)))
+                    .collect();
+                self.admit_row(&row, relation, predicate, &looked)?;
+            }
+            return Ok(());
+        }
+        for index in &looked {
+            if columns.iter().all(|(known, _)| known != index) {
+                return Err(unassigned(relation, *index));
+            }
+        }
+        if form.admission.is_some() {
+            return Err(not_admitted(
+                "rows of a query that are added and given back need the same filter for both",
+            ));
+        }
+        form.admission = Some(self.frame(relation, &columns, predicate, &looked, functions)?);
+        Ok(())
+    }
+
+    fn admit_row(
+        &self,
+        row: &BTreeMap<u16, Option<Constant>>,
+        relation: &Relation,
+        predicate: &Predicate,
+        looked: &BTreeSet<u16>,
+    ) -> Result<(), Rejection> {
+        for index in looked {
+            if !row.contains_key(index) {
+                return Err(unassigned(relation, *index));
+            }
+        }
+        let known = looked_at(predicate, row, relation)?;
+        match fold(predicate, &known).map_err(|admit::Undecided| undecided(relation, None))? {
+            Folded::Known(Some(true)) => Ok(()),
+            Folded::Known(Some(false) | None) => {
+                Err(not_admitted("a row would be outside of what policy admits"))
+            }
+            Folded::Rest(_) => Err(undecided(relation, None)),
+        }
+    }
+
+    /// `WITH rows (columns) AS (…) SELECT columns FROM (SELECT … FROM rows) AS rows WHERE condition`: the
+    /// inner SELECT gives what policy looks at the type that the target's column has, so that what is
+    /// compared is what is stored.
+    fn frame(
+        &self,
+        relation: &Relation,
+        columns: &[(u16, &Column)],
+        predicate: &Predicate,
+        looked: &BTreeSet<u16>,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<Admission, Rejection> {
+        let dialect = self.catalog.dialect();
+        let name = self.unused_name();
+        let mut conditions = vec![filter::expression(predicate, relation, dialect, functions)?];
+        let mut inner = Vec::with_capacity(columns.len());
+        let mut outer = Vec::with_capacity(columns.len());
+        for (index, column) in columns {
+            let plain = sql::column(dialect, &column.name);
+            outer.push(SelectItem::UnnamedExpr(plain.clone()));
+            if !looked.contains(index) {
+                inner.push(SelectItem::UnnamedExpr(plain));
+                continue;
+            }
+            let typed = typed(plain.clone(), column, dialect)
+                .ok_or_else(|| undecided(relation, Some(column)))?;
+            inner.push(sql::item(dialect, typed, &column.name));
+            if column.class == TypeClass::Text
+                && dialect != Dialect::Sqlite
+                && let Some(most) = declared_length(&column.type_name)
+            {
+                // Longer ones are cut off where only blanks are lost.
+                functions.insert(match dialect {
+                    Dialect::Postgres => "pg_catalog.char_length".to_owned(),
+                    Dialect::Sqlite | Dialect::Mysql => "char_length".to_owned(),
+                });
+                conditions.push(sql::binary(
+                    sql::call(dialect, "char_length", vec![plain]),
+                    BinaryOperator::LtEq,
+                    sql::integer(i64::try_from(most).unwrap_or(0)),
+                ));
+            }
+        }
+        let rows = sql::select(inner, sql::table(dialect, &[&name]), None);
+        let derived = TableFactor::Derived {
+            lateral: false,
+            subquery: Box::new(rows),
+            alias: Some(sql::alias(encode(&name, dialect))),
+            sample: None,
+        };
+        let condition = sql::joined(conditions, &BinaryOperator::And, true);
+        let mut frame = sql::select(outer, derived, Some(condition));
+        frame.with = Some(With {
+            with_token: AttachedToken::empty(),
+            recursive: false,
+            cte_tables: vec![Cte {
+                alias: TableAlias {
+                    explicit: false,
+                    name: encode(&name, dialect),
+                    columns: columns
+                        .iter()
+                        .map(|(_, column)| TableAliasColumnDef {
+                            name: encode(&column.name, dialect),
+                            data_type: None,
+                        })
+                        .collect(),
+                    at: None,
+                },
+                query: Box::new(sql::query(SetExpr::Values(Values {
+                    explicit_row: false,
+                    value_keyword: false,
+                    rows: Vec::new(),
+                }))),
+                from: None,
+                materialized: None,
+                closing_paren_token: AttachedToken::empty(),
+            }],
+        });
+        Ok(Admission {
+            frame: Box::new(frame),
+        })
+    }
+
+    /// A name that neither a relation nor a common table expression of the statement has; folded.
+    pub(super) fn unused_name(&self) -> String {
+        let mut name = "admitted_rows".to_owned();
+        while self.catalog.lookup(&name).is_some() || self.ctes.contains(&name) {
+            name.push('_');
+        }
+        name
+    }
+
+    /// The guard of rows that pass all of `filters`; none where all pass everything.
+    fn guard(
+        &self,
+        filters: &[&RowFilter],
+        relation: &Relation,
+        qualified: bool,
+        reads: &mut Reads,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<Option<Guard>, Rejection> {
+        let mut conditions = Vec::new();
+        for filter in filters {
+            match filter {
+                RowFilter::Everything => {}
+                RowFilter::Nothing => conditions.push(sql::boolean(false)),
+                RowFilter::Where(predicate) => {
+                    filter::columns(predicate, reads);
+                    let condition =
+                        filter::expression(predicate, relation, self.catalog.dialect(), functions)?;
+                    if !conditions.contains(&condition) {
+                        conditions.push(condition);
+                    }
+                }
+            }
+        }
+        if conditions.is_empty() {
+            return Ok(None);
+        }
+        if self.target.joined && self.needs_fence {
+            return Err(Rejection::new(
+                Code::ObligationInapplicable,
+                format!(
+                    "`{}` has a row filter, and beside other tables only plain comparisons of columns can stand with it",
+                    relation.name
+                ),
+            ));
+        }
+        let mut condition = sql::joined(conditions, &BinaryOperator::And, true);
+        if qualified {
+            let _ = VisitMut::visit(
+                &mut condition,
+                &mut Qualifying {
+                    qualifier: &self.target.qualifier,
+                },
+            );
+        }
+        Ok(Some(Guard {
+            condition,
+            fenced: self.needs_fence || self.target.on_conflict == Conflict::Updates,
+        }))
+    }
+
+    fn column<'r>(&self, relation: &'r Relation, name: &ObjectName) -> Option<(u16, &'r Column)> {
+        let Some(ObjectNamePart::Identifier(ident)) = name.0.last() else {
+            return None;
+        };
+        let index = relation.position(&key(ident, self.catalog.dialect()))?;
+        Some((index, relation.column(index)?))
+    }
+
+    fn constant(&self, value: &Expr, column: &Column) -> Option<Constant> {
+        if is_default(value) {
+            return None;
+        }
+        let dialect = self.catalog.dialect();
+        constant(value, column, dialect, &|expr| {
+            let Expr::Value(value) = expr else {
+                return None;
+            };
+            let SqlValue::Placeholder(text) = &value.value else {
+                return None;
+            };
+            let number = match dialect {
+                Dialect::Sqlite | Dialect::Postgres => text.get(1..)?.parse().ok()?,
+                Dialect::Mysql => *self.positions.get(&value.span.start)?,
+            };
+            let mut known = self.placeholders.iter();
+            let placeholder = known.find(|(_, n)| **n == number)?.0;
+            self.params.lookup(placeholder).cloned()
+        })
+    }
+}
+
+/// Puts the form around the change in `query`.
+pub(super) fn apply(query: &mut Query, form: &WriteForm) -> Result<(), Rejection> {
+    let WriteForm { guard, admission } = form;
+    let misplaced = || not_as_decided("a change of another form");
+    match &mut *query.body {
+        SetExpr::Insert(Statement::Insert(insert)) => {
+            if let Some(admission) = admission {
+                let source = insert.source.take().ok_or_else(misplaced)?;
+                insert.source = Some(admission.around(source));
+            }
+            if let Some(guard) = guard {
+                let Some(OnInsert::OnConflict(OnConflict {
+                    conflict_target: _,
+                    action:
+                        OnConflictAction::DoUpdate(DoUpdate {
+                            assignments: _,
+                            selection,
+                        }),
+                })) = &mut insert.on
+                else {
+                    return Err(misplaced());
+                };
+                *selection = Some(guard.around(selection.take()));
+            }
+            Ok(())
+        }
+        SetExpr::Update(Statement::Update(update)) => {
+            if let Some(guard) = guard {
+                update.selection = Some(guard.around(update.selection.take()));
+            }
+            Ok(())
+        }
+        SetExpr::Delete(Statement::Delete(delete)) => {
+            if let Some(guard) = guard {
+                delete.selection = Some(guard.around(delete.selection.take()));
+            }
+            Ok(())
+        }
+        _ => Err(misplaced()),
+    }
+}
+
+/// The known values of the columns that `predicate` looks at.
+fn looked_at(
+    predicate: &Predicate,
+    row: &BTreeMap<u16, Option<Constant>>,
+    relation: &Relation,
+) -> Result<BTreeMap<u16, Constant>, Rejection> {
+    let mut looked = BTreeSet::new();
+    filter::columns(predicate, &mut looked);
+    let mut known = BTreeMap::new();
+    for index in looked {
+        match row.get(&index) {
+            Some(Some(value)) => {
+                known.insert(index, value.clone());
+            }
+            Some(None) => return Err(undecided(relation, relation.column(index))),
+            None => {}
+        }
+    }
+    Ok(known)
+}
+
+/// `expr` as the type that `column` stores, where a filter of its class compares it.
+fn typed(expr: Expr, column: &Column, dialect: Dialect) -> Option<Expr> {
+    let cast = |data_type| Some(sql::cast(expr.clone(), data_type));
+    match (column.class, dialect) {
+        // Its filters look at the storage class of each value.
+        (TypeClass::Integer | TypeClass::Boolean | TypeClass::Text, Dialect::Sqlite)
+        | (TypeClass::Text, Dialect::Mysql) => Some(expr),
+        (TypeClass::Integer, Dialect::Postgres) => cast(DataType::BigInt(None)),
+        (TypeClass::Integer | TypeClass::Boolean, Dialect::Mysql) => cast(DataType::Signed),
+        (TypeClass::Boolean, Dialect::Postgres) => cast(DataType::Boolean),
+        (TypeClass::Text, Dialect::Postgres) => cast(DataType::Text),
+        (TypeClass::Uuid, Dialect::Postgres) => cast(DataType::Uuid),
+        _ => None,
+    }
+}
+
+struct Qualifying<'q> {
+    qualifier: &'q Ident,
+}
+
+impl VisitorMut for Qualifying<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> std::ops::ControlFlow<()> {
+        if let Expr::Identifier(name) = expr {
+            *expr = Expr::CompoundIdentifier(vec![self.qualifier.clone(), name.clone()]);
+        }
+        std::ops::ControlFlow::Continue(())
+    }
+}
+
+fn not_admitted(message: &str) -> Rejection {
+    Rejection::new(Code::WriteRowNotAdmitted, message)
+}
+
+fn unassigned(relation: &Relation, index: u16) -> Rejection {
+    let name = relation.column(index).map_or("", |c| c.name.as_str());
+    not_admitted(&format!(
+        "policy looks at column `{name}` of new rows, and the statement gives it no value"
+    ))
+}
+
+fn undecided(relation: &Relation, column: Option<&Column>) -> Rejection {
+    match column {
+        Some(column) => not_admitted(&format!(
+            "policy looks at column `{}` of new rows: write it as a literal or parameter of the column's type",
+            column.name
+        )),
+        None => not_admitted(&format!(
+            "nobody can tell whether the new rows of `{}` are ones that policy admits",
+            relation.name
+        )),
+    }
+}
+
+fn inapplicable(what: &str, relation: &Relation) -> Rejection {
+    Rejection::new(
+        Code::ObligationInapplicable,
+        format!(
+            "{what} could reach rows of `{}` that policy keeps apart",
+            relation.name
+        ),
+    )
+}
