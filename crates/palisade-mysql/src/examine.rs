@@ -7,7 +7,7 @@ use mysql_async::Conn;
 
 use crate::{
     introspect::{IntrospectError, Product, product, query, text},
-    settings::literal,
+    settings::{identifier, literal},
 };
 
 /// The newest major versions that the tests have run against.
@@ -58,7 +58,11 @@ pub enum WeaknessKind {
 /// # Errors
 /// If the server does not answer, or not as its documentation says.
 pub async fn examine(conn: &mut Conn) -> Result<Vec<Weakness>, IntrospectError> {
-    let (account, grants) = grants(conn).await?;
+    let Account {
+        name: account,
+        grants,
+        ..
+    } = Account::read(conn).await?;
     let mut found: Vec<Weakness> = Vec::new();
     for grant in &grants {
         for privilege in &grant.privileges {
@@ -94,8 +98,9 @@ pub async fn examine(conn: &mut Conn) -> Result<Vec<Weakness>, IntrospectError> 
 
 /// The privileges beyond tables that the account holds, if any.
 pub(crate) async fn powerful(conn: &mut Conn) -> Result<Option<String>, IntrospectError> {
-    let (_, grants) = grants(conn).await?;
-    let held: Vec<&str> = grants
+    let account = Account::read(conn).await?;
+    let held: Vec<&str> = account
+        .grants
         .iter()
         .flat_map(|grant| grant.privileges.iter().map(move |p| (p, grant)))
         .filter(|(privilege, grant)| kind(privilege, grant) == Some(WeaknessKind::Powerful))
@@ -114,19 +119,54 @@ struct Grant {
     can_grant: bool,
 }
 
-/// The account, as the server spells it, and what it was granted.
-async fn grants(conn: &mut Conn) -> Result<(String, Vec<Grant>), IntrospectError> {
-    let odd = || IntrospectError::Inconsistent("the server does not tell who we are".to_owned());
-    let rows = query(conn, "SELECT CURRENT_USER()".to_owned()).await?;
-    let user = text(rows.first().ok_or_else(odd)?, 0)?;
-    // The last, for a name may hold one.
-    let (name, host) = user.rsplit_once('@').ok_or_else(odd)?;
-    let account = format!("{}@{}", literal(name), literal(host));
-    let mut grants = Vec::new();
-    for row in query(conn, "SHOW GRANTS".to_owned()).await? {
-        grants.extend(grant(&text(&row, 0)?));
+/// An account and what it was granted.
+pub(crate) struct Account {
+    /// As the server spells it.
+    name: String,
+    grants: Vec<Grant>,
+    /// Whether something is taken out of what is granted everywhere (MySQL's `partial_revokes`).
+    has_revokes: bool,
+}
+
+impl Account {
+    /// Reads that of the session.
+    pub(crate) async fn read(conn: &mut Conn) -> Result<Self, IntrospectError> {
+        let odd =
+            || IntrospectError::Inconsistent("the server does not tell who we are".to_owned());
+        let rows = query(conn, "SELECT CURRENT_USER()".to_owned()).await?;
+        let user = text(rows.first().ok_or_else(odd)?, 0)?;
+        // The last, for a name may hold one.
+        let (name, host) = user.rsplit_once('@').ok_or_else(odd)?;
+        let mut account = Self {
+            name: format!("{}@{}", literal(name), literal(host)),
+            grants: Vec::new(),
+            has_revokes: false,
+        };
+        for row in query(conn, "SHOW GRANTS".to_owned()).await? {
+            let line = text(&row, 0)?;
+            account.has_revokes |= line.starts_with("REVOKE ");
+            account.grants.extend(grant(&line));
+        }
+        Ok(account)
     }
-    Ok((account, grants))
+
+    /// Whether it certainly has `privilege` on a table: by a role or a pattern of names it may have it without.
+    pub(crate) fn may(&self, schema: &str, table: &str, privilege: &str) -> bool {
+        let database = identifier(schema);
+        let escaped = database.replace('_', "\\_").replace('%', "\\%");
+        let certain = [
+            format!("{database}.*"),
+            format!("{escaped}.*"),
+            format!("{database}.{}", identifier(table)),
+        ];
+        self.grants.iter().any(|grant| {
+            let on = grant.object.as_deref().is_some_and(|object| {
+                certain.iter().any(|name| name == object) || object == "*.*" && !self.has_revokes
+            });
+            let held = |held: &String| held == privilege || held == "ALL PRIVILEGES";
+            on && grant.privileges.iter().any(held)
+        })
+    }
 }
 
 /// Reads `GRANT privilege (columns), … ON object TO …` and `GRANT role, … TO …`.

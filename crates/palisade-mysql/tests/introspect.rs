@@ -9,7 +9,7 @@
 )]
 
 use palisade::{
-    catalog::{Catalog, Column, Relation, RelationKind, TypeClass},
+    catalog::{Catalog, Column, ReferenceAction, Relation, RelationKind, TypeClass},
     dialect::Dialect,
 };
 use palisade_testkit::servers::{MariaDbServer, MySqlServer, Server};
@@ -20,7 +20,10 @@ const SCRIPT: &str = "
         g int GENERATED ALWAYS AS (inv + 1) VIRTUAL, gs varchar(20) CHARACTER SET latin1 AS (concat('x''y', inv)) STORED,
         e enum('a','b') NOT NULL, vb varbinary(20), d decimal(10,2) NOT NULL, UNIQUE (e, d));
     CREATE TABLE c (b int, a int, t_id int, x enum('a','b'), y decimal(10,2), PRIMARY KEY (a, b),
-        FOREIGN KEY (t_id) REFERENCES t (id), FOREIGN KEY (x, y) REFERENCES t (e, d));
+        FOREIGN KEY (t_id) REFERENCES t (id) ON UPDATE CASCADE,
+        FOREIGN KEY (x, y) REFERENCES t (e, d) ON DELETE SET NULL);
+    CREATE TRIGGER Before_t BEFORE INSERT ON t FOR EACH ROW SET NEW.inv = 1;
+    CREATE TRIGGER after_t AFTER DELETE ON t FOR EACH ROW DELETE FROM c;
     CREATE TABLE `odd ``name` (`Weird.Col` int);
     CREATE VIEW v AS SELECT t.id AS n, c.b FROM t JOIN c ON c.t_id = t.id WHERE t.e = 'a\\\\b';
     CREATE FUNCTION f(x int, y int) RETURNS int DETERMINISTIC RETURN x + y;
@@ -51,8 +54,15 @@ fn names(relation: &Relation) -> Vec<&str> {
     relation.columns.iter().map(|c| c.name.as_str()).collect()
 }
 
+fn armed(relation: &Relation) -> Vec<(&str, &str, Vec<&str>)> {
+    let changes = |t: &palisade::catalog::Trigger| t.on.iter().map(|c| c.name()).collect();
+    (relation.triggers.iter())
+        .map(|t| (t.schema.as_str(), t.function.as_str(), changes(t)))
+        .collect()
+}
+
 /// Everything that the two products have in common.
-async fn check(server: &Server, generated: [&str; 2]) {
+async fn check(server: &Server, generated: [&str; 2], tells_triggers: bool) {
     let database = server.fresh_database("catalog").unwrap();
     let other = server.fresh_database("other").unwrap();
     server
@@ -106,12 +116,28 @@ async fn check(server: &Server, generated: [&str; 2]) {
                 k.columns.join(" "),
                 k.table.as_str(),
                 k.references.join(" "),
+                k.on_delete,
+                k.on_update,
             )
         })
         .collect();
     assert_eq!(keys.len(), 2);
-    assert!(keys.contains(&("t_id".to_owned(), "t", "id".to_owned())));
-    assert!(keys.contains(&("x y".to_owned(), "t", "e d".to_owned())));
+    let (refuse, cascade, null) = (
+        ReferenceAction::Refuse,
+        ReferenceAction::Cascade,
+        ReferenceAction::SetNull,
+    );
+    assert!(keys.contains(&("t_id".to_owned(), "t", "id".to_owned(), refuse, cascade)));
+    assert!(keys.contains(&("x y".to_owned(), "t", "e d".to_owned(), null, refuse)));
+    assert!(c.foreign_keys.iter().all(|k| k.schema == database));
+    assert_eq!(
+        armed(t),
+        [
+            (database.as_str(), "Before_t", vec!["insert"]),
+            (database.as_str(), "after_t", vec!["delete"])
+        ]
+    );
+    assert!(c.triggers.is_empty());
     assert_eq!(names(find(&catalog, "odd `name")), ["Weird.Col"]);
 
     let v = find(&catalog, "v");
@@ -128,6 +154,7 @@ async fn check(server: &Server, generated: [&str; 2]) {
         .functions()
         .iter()
         .filter(|f| f.schema.as_deref() == Some(database.as_str()))
+        .filter(|f| !f.name.ends_with("_t"))
         .map(|f| {
             (
                 f.name.as_str(),
@@ -163,6 +190,46 @@ async fn check(server: &Server, generated: [&str; 2]) {
     assert_eq!(find(&seen, "v").definition, None);
     assert!(seen.functions().is_empty());
     assert_ne!(seen.version(), catalog.version());
+
+    // One that may only read, and of one table a column.
+    for (label, grant) in [
+        ("selects", format!("SELECT ON `{database}`.*")),
+        ("peeps", format!("SELECT (t_id) ON `{database}`.c")),
+    ] {
+        let user = format!("{label}_{database}");
+        let script = format!("CREATE USER {user}@'127.0.0.1'; GRANT {grant} TO {user}@'127.0.0.1'");
+        server.load(&database, &script).unwrap().clean().unwrap();
+        let seen = read(server, &database, &user).await;
+        for key in &find(&seen, "c").foreign_keys {
+            let told = c.foreign_keys.iter().any(|k| k == key);
+            assert!(told || (key.on_delete, key.on_update) == (cascade, cascade));
+        }
+    }
+
+    // One that may write, and is told of triggers on one table only.
+    server
+        .load(
+            &database,
+            &format!(
+                "CREATE USER writer_{database}@'127.0.0.1'; GRANT SELECT, INSERT ON `{database}`.* TO writer_{database}@'127.0.0.1';
+                 GRANT TRIGGER ON `{database}`.c TO writer_{database}@'127.0.0.1'"
+            ),
+        )
+        .unwrap()
+        .clean()
+        .unwrap();
+    let seen = read(server, &database, &format!("writer_{database}")).await;
+    assert!(find(&seen, "c").triggers.is_empty());
+    assert_eq!(find(&seen, "c").foreign_keys, c.foreign_keys);
+    let all = vec!["insert", "update", "delete", "truncate"];
+    if tells_triggers {
+        assert_eq!(find(&seen, "t").triggers, t.triggers);
+    } else {
+        assert_eq!(
+            armed(find(&seen, "t")),
+            [(database.as_str(), "unseen_triggers", all)]
+        );
+    }
     let again = read(server, &database, server.superuser()).await;
     assert_eq!(find(&again, "v").definition, find(&catalog, "v").definition);
 }
@@ -170,14 +237,19 @@ async fn check(server: &Server, generated: [&str; 2]) {
 #[tokio::test]
 async fn a_catalog_of_mariadb() {
     let server = MariaDbServer::shared().unwrap();
-    check(server, ["`inv` + 1", "concat('x\\'y',`inv`)"]).await;
+    check(server, ["`inv` + 1", "concat('x\\'y',`inv`)"], true).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn a_catalog_of_mysql_9() {
     let server = MySqlServer::shared().unwrap();
-    check(server, ["(`inv` + 1)", "concat(_utf8mb4'x\\'y',`inv`)"]).await;
+    check(
+        server,
+        ["(`inv` + 1)", "concat(_utf8mb4'x\\'y',`inv`)"],
+        false,
+    )
+    .await;
 }
 
 #[tokio::test]

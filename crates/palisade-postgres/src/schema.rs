@@ -160,16 +160,24 @@ enum Sort {
 ///
 /// A row's `xmin` is the transaction that wrote it. Of `pg_class` it says nothing, since statistics,
 /// indexes and privileges are kept there too; of columns and of rules, which hold the queries of views,
-/// it does. Operators and casts cannot be replaced, only added, with higher oids.
+/// it does. So it does of triggers, by which the server also enforces foreign keys, on both tables: what happens to
+/// one changes the mark, for whatever is made anew has a later transaction than what it replaces, and what is
+/// only taken away changes the count. What enforces a foreign key cannot be changed. Operators and casts cannot be replaced, only added, with higher oids.
 fn marks(relations: &str, routines: &str) -> String {
     format!(
         "SELECT 'r', c.oid, n.nspname::text, c.relname::text, pg_catalog.concat_ws(' ', c.relkind::text, \
                 (SELECT pg_catalog.sum(a.xmin::text::int8) FROM pg_catalog.pg_attribute a \
                  WHERE a.attrelid = c.oid AND a.attnum > 0), \
-                (SELECT pg_catalog.sum(r.xmin::text::int8) FROM pg_catalog.pg_rewrite r \
-                 WHERE r.ev_class = c.oid), \
+                (SELECT pg_catalog.concat_ws(',', pg_catalog.count(*), pg_catalog.sum(r.xmin::text::int8)) \
+                 FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid), \
+                (SELECT pg_catalog.concat_ws(',', pg_catalog.count(*), pg_catalog.sum(t.xmin::text::int8), \
+                        pg_catalog.sum(p.xmin::text::int8)) \
+                 FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid \
+                 WHERE t.tgrelid = c.oid), \
                 (SELECT pg_catalog.sum(i.inhparent::int8) FROM pg_catalog.pg_inherits i \
-                 WHERE i.inhrelid = c.oid)) \
+                 WHERE i.inhrelid = c.oid), \
+                (SELECT pg_catalog.concat_ws(',', pg_catalog.count(*), pg_catalog.sum(i.inhrelid::int8)) \
+                 FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid)) \
          FROM pg_catalog.pg_class c \
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
          WHERE {relations} \

@@ -85,6 +85,27 @@ CREATE OPERATOR app.=== (leftarg = text, rightarg = text, function = app.same);
 CREATE OPERATOR app.!!! (rightarg = int, function = pg_catalog.int4up);
 CREATE FUNCTION public.levenshtein(uuid, uuid) RETURNS int LANGUAGE sql AS 'SELECT 1';
 CREATE FUNCTION "Odd"() RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE TABLE app.lines (a int REFERENCES app.users ON UPDATE CASCADE ON DELETE SET NULL, b int DEFAULT 1, c int, d date REFERENCES app.events ON DELETE CASCADE,
+    FOREIGN KEY (b, c) REFERENCES app.orders (a, b) MATCH FULL ON DELETE SET DEFAULT ON UPDATE NO ACTION NOT DEFERRABLE);
+ALTER TABLE app.lines ADD CONSTRAINT lines_odd FOREIGN KEY (b, c) REFERENCES "Odd Schema"."T ""1" (b, a) ON DELETE SET NULL (b) ON UPDATE RESTRICT;
+CREATE FUNCTION "Odd Schema"."Fires"() RETURNS pg_catalog.trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE TRIGGER a BEFORE INSERT OR UPDATE OF email, note ON app.users FOR EACH ROW WHEN (NEW.email <> 'a (on)') EXECUTE FUNCTION app.fires('execute function x');
+CREATE TRIGGER "B or" AFTER TRUNCATE OR DELETE ON app.users EXECUTE PROCEDURE "Odd Schema"."Fires"();
+CREATE CONSTRAINT TRIGGER c AFTER DELETE ON app.orders FROM app.users DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION app.fires();
+CREATE TRIGGER d INSTEAD OF INSERT ON app.checked FOR EACH ROW EXECUTE FUNCTION app.fires();
+CREATE TRIGGER e BEFORE UPDATE ON app.users FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger();
+CREATE TRIGGER each AFTER UPDATE ON app.events REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION app.fires();
+CREATE TRIGGER parts AFTER INSERT ON app.events FOR EACH ROW EXECUTE FUNCTION app.fires();
+CREATE TRIGGER off AFTER DELETE ON app.events FOR EACH ROW EXECUTE FUNCTION "Odd Schema"."Fires"();
+ALTER TABLE app.events DISABLE TRIGGER off; ALTER TABLE app.events_day ENABLE TRIGGER off;
+CREATE TABLE app.events_2028 PARTITION OF app.events FOR VALUES FROM ('2028-01-01') TO ('2029-01-01');
+CREATE TRIGGER gone AFTER DELETE ON app.orders EXECUTE FUNCTION app.fires(); DROP TRIGGER gone ON app.orders;
+CREATE TRIGGER replica AFTER UPDATE ON app.orders EXECUTE FUNCTION app.fires(); ALTER TABLE app.orders ENABLE REPLICA TRIGGER replica;
+CREATE OR REPLACE TRIGGER replica AFTER INSERT ON app.orders EXECUTE FUNCTION app.fires();
+CREATE RULE noted AS ON UPDATE TO app.orders WHERE NEW.x > 1 DO ALSO INSERT INTO app.bare DEFAULT VALUES;
+CREATE RULE "No" AS ON DELETE TO app.named DO INSTEAD NOTHING; ALTER RULE "No" ON app.named RENAME TO never;
+CREATE OR REPLACE VIEW app.named AS SELECT u.id, u.email AS label, u.note::varchar(3) AS short FROM app.users u;
+CREATE RULE off AS ON INSERT TO app.orders DO INSTEAD NOTHING; ALTER TABLE app.orders DISABLE RULE off;
 "#;
 
 /// Every difference between what a server says and what a text says, one line each. What is left out is what a text
@@ -121,12 +142,16 @@ fn differences(server: &Catalog, text: &Catalog) -> Vec<String> {
             )
         };
         let facts = |catalog: &Catalog, r: &Relation| {
+            // The server names the keys to partitions as it makes them.
+            let mut keys: Vec<String> = r.foreign_keys.iter().map(|k| format!("{k:?}")).collect();
+            keys.sort();
             format!(
-                "{:?} key {:?} parents {} foreign {:?} has definition {}",
+                "{:?} key {:?} parents {} foreign {:?} triggers {:?} has definition {}",
                 r.kind,
                 r.primary_key,
                 parents(catalog, r),
-                r.foreign_keys,
+                keys,
+                r.triggers,
                 r.definition.is_some()
             )
         };

@@ -1,10 +1,12 @@
 //! Just enough of SQLite's lexer to cut stored schema text where the engine offers no pragma: a
-//! view's query, a generated column's expression, the statements of a script.
+//! view's query, a generated column's expression, what sets a trigger off, the statements of a script.
 //!
 //! Follows `sqlite3GetToken`: quotes double to escape themselves, `[…]` ends at the first `]`,
 //! block comments do not nest, and one that is not closed runs to the end.
 
 use std::ops::Range;
+
+use palisade::catalog::Change;
 
 /// What a token is, as far as cutting needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +50,35 @@ pub(crate) fn view_query(sql: &str) -> Option<&str> {
     let start = at.word("as")?.end;
     let query = sql.get(start..)?.trim().trim_end_matches(';').trim_end();
     (!query.is_empty()).then_some(query)
+}
+
+/// What sets a trigger off, from the text that SQLite stores for it
+/// (`CREATE TRIGGER t AFTER UPDATE OF a ON …`); `None` if the text does not show it.
+pub(crate) fn trigger_event(sql: &str) -> Option<Change> {
+    let tokens = tokens(sql);
+    let mut at = Cursor {
+        sql,
+        tokens: &tokens,
+    };
+    at.word("create")?;
+    let _ = at.word("temp").or_else(|| at.word("temporary"));
+    at.word("trigger")?;
+    if at.word("if").is_some() {
+        at.word("not")?;
+        at.word("exists")?;
+    }
+    at.name()?;
+    if at.punctuation(b'.').is_some() {
+        at.name()?;
+    }
+    if at.word("instead").is_some() {
+        at.word("of")?;
+    } else {
+        let _ = at.word("before").or_else(|| at.word("after"));
+    }
+    [Change::Insert, Change::Update, Change::Delete]
+        .into_iter()
+        .find(|change| at.word(change.name()).is_some())
 }
 
 /// The expression of generated column `column`, without its parentheses, from the stored text of
@@ -346,6 +377,35 @@ mod tests {
         ] {
             assert_eq!(view_query(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_triggers_event_follows_its_name() {
+        let check =
+            |sql: &str, event: Option<Change>| assert_eq!(trigger_event(sql), event, "{sql}");
+        check(
+            "CREATE TRIGGER t AFTER INSERT ON x BEGIN DELETE FROM y; END",
+            Some(Change::Insert),
+        );
+        check(
+            "CREATE TRIGGER t UPDATE OF a, b ON x BEGIN SELECT 1; END",
+            Some(Change::Update),
+        );
+        check(
+            "CREATE TEMP TRIGGER IF NOT EXISTS main.\"after insert\" INSTEAD OF DELETE ON v BEGIN SELECT 1; END",
+            Some(Change::Delete),
+        );
+        check(
+            "create trigger insert /* update */ before delete on x begin select 1; end",
+            Some(Change::Delete),
+        );
+        check(
+            "CREATE TRIGGER if AFTER INSERT ON x BEGIN SELECT 1; END",
+            None,
+        );
+        check("CREATE TRIGGER t ON x", None);
+        check("CREATE TABLE t (a)", None);
+        check("", None);
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! From a database to a catalog of facts.
 //!
 //! Everything is asked of the engine by pragma (statements, not the table-valued functions, whose
-//! names a table could shadow); text is cut only for what no pragma tells: a view's query and a
-//! generated column's expression.
+//! names a table could shadow); text is cut only for what no pragma tells: a view's query, a
+//! generated column's expression and what sets a trigger off.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use palisade::{
-    catalog::{Catalog, CatalogError, ColumnDef, ForeignKey, RelationDef, RelationKind, TypeClass},
+    catalog::{
+        Catalog, CatalogError, Change, ColumnDef, ForeignKey, ReferenceAction, RelationDef,
+        RelationKind, Trigger, TypeClass,
+    },
     dialect::Dialect,
     ident,
 };
@@ -39,6 +42,14 @@ pub enum IntrospectError {
         /// The column.
         column: String,
     },
+    /// A foreign key does what no version of the engine is known to do.
+    #[error("cannot read the foreign key of `{relation}`: `{action}` is unknown")]
+    Action {
+        /// The table.
+        relation: String,
+        /// What the engine says.
+        action: String,
+    },
     /// What was read contradicts itself.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
@@ -54,6 +65,7 @@ pub enum IntrospectError {
 ///   (its module is not compiled in) are kept without columns.
 /// * View columns are nullable and of [`UNKNOWN_COLLATION`]; their names are those of the view,
 ///   which with `CREATE VIEW v(a, b)` differ from those of its query: match them by position.
+/// * A trigger goes by its own name. If its text does not show what sets it off, everything does.
 /// * A foreign key that names no columns gets those of the referenced table's primary key.
 ///
 /// Call it in a transaction if others write to the database.
@@ -62,10 +74,15 @@ pub enum IntrospectError {
 /// If the database cannot be read, or holds names that are not UTF-8.
 pub fn catalog(conn: &Connection, database: &str) -> Result<Catalog, IntrospectError> {
     let texts = stored_texts(conn)?;
+    let triggers = triggers(conn)?;
     let mut relations = table_list(conn)?
         .into_iter()
         .map(|listed| relation(conn, &texts, &listed))
         .collect::<Result<Vec<_>, _>>()?;
+    for def in &mut relations {
+        let found = triggers.get(&Dialect::Sqlite.fold(&def.name));
+        def.triggers = found.cloned().unwrap_or_default();
+    }
     relations.sort_by(|a, b| a.name.cmp(&b.name));
     complete_foreign_keys(&mut relations);
     let builder = Catalog::builder(Dialect::Sqlite).database(database);
@@ -137,6 +154,31 @@ fn stored_texts(conn: &Connection) -> rusqlite::Result<HashMap<String, String>> 
         Ok((Dialect::Sqlite.fold(&row.get::<_, String>(0)?), row.get(1)?))
     })?;
     texts.collect()
+}
+
+/// Triggers by the folded name of their table or view.
+fn triggers(conn: &Connection) -> rusqlite::Result<HashMap<String, Vec<Trigger>>> {
+    let mut statement =
+        conn.prepare("SELECT tbl_name, name, sql FROM main.sqlite_schema WHERE type = 'trigger'")?;
+    let mut rows = statement.query([])?;
+    let mut triggers: HashMap<String, Vec<Trigger>> = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let table: String = row.get(0)?;
+        let text: Option<String> = row.get(2)?;
+        let on = match text.as_deref().and_then(ddl::trigger_event) {
+            Some(change) => BTreeSet::from([change]),
+            None => Change::ALL.into(),
+        };
+        triggers
+            .entry(Dialect::Sqlite.fold(&table))
+            .or_default()
+            .push(Trigger {
+                schema: "main".to_owned(),
+                function: row.get(1)?,
+                on,
+            });
+    }
+    Ok(triggers)
 }
 
 /// A row of `PRAGMA table_xinfo`.
@@ -283,34 +325,44 @@ fn has_key_index(conn: &Connection, relation: &str) -> rusqlite::Result<bool> {
     Ok(false)
 }
 
-/// A foreign key's columns by position: its own, and the referenced one if the key names it.
-type KeyColumns = BTreeMap<i64, (String, Option<String>)>;
-
-fn foreign_keys(conn: &Connection, relation: &str) -> rusqlite::Result<Vec<ForeignKey>> {
+fn foreign_keys(conn: &Connection, relation: &str) -> Result<Vec<ForeignKey>, IntrospectError> {
+    let action = |text: String| {
+        ReferenceAction::from_sql(&text).ok_or_else(|| IntrospectError::Action {
+            relation: relation.to_owned(),
+            action: text,
+        })
+    };
     let mut statement = conn.prepare(&pragma("foreign_key_list", relation))?;
     let mut rows = statement.query([])?;
-    let mut keys: BTreeMap<i64, (String, KeyColumns)> = BTreeMap::new();
+    // By number; the columns of each by position: its own, and the referenced one if the key names it.
+    let mut keys: BTreeMap<i64, (ForeignKey, KeyColumns)> = BTreeMap::new();
     while let Some(row) = rows.next()? {
-        let key = keys
+        let key = ForeignKey {
+            columns: Vec::new(),
+            // A key never leaves its database file.
+            schema: "main".to_owned(),
+            table: row.get("table")?,
+            references: Vec::new(),
+            on_delete: action(row.get("on_delete")?)?,
+            on_update: action(row.get("on_update")?)?,
+        };
+        let (_, columns) = keys
             .entry(row.get("id")?)
-            .or_insert((row.get("table")?, KeyColumns::new()));
-        key.1
-            .insert(row.get("seq")?, (row.get("from")?, row.get("to")?));
+            .or_insert_with(|| (key, KeyColumns::new()));
+        columns.insert(row.get("seq")?, (row.get("from")?, row.get("to")?));
     }
     Ok(keys
         .into_values()
-        .map(|(table, pairs)| {
+        .map(|(mut key, pairs)| {
             let (columns, references): (Vec<_>, Vec<_>) = pairs.into_values().unzip();
-            ForeignKey {
-                columns,
-                table,
-                references: references.into_iter().flatten().collect(),
-                on_delete: palisade::catalog::ReferenceAction::Refuse,
-                on_update: palisade::catalog::ReferenceAction::Refuse,
-            }
+            key.columns = columns;
+            key.references = references.into_iter().flatten().collect();
+            key
         })
         .collect())
 }
+
+type KeyColumns = BTreeMap<i64, (String, Option<String>)>;
 
 /// Fills in what `REFERENCES parent` leaves out.
 fn complete_foreign_keys(relations: &mut [RelationDef]) {
@@ -517,6 +569,69 @@ mod tests {
                 "z -> Q(id)"
             ]
         );
+    }
+
+    #[test]
+    fn what_foreign_keys_do() {
+        let catalog = load(
+            "CREATE TABLE p (a PRIMARY KEY);
+             CREATE TABLE c (u REFERENCES p ON DELETE CASCADE ON UPDATE SET NULL, v REFERENCES p ON UPDATE SET DEFAULT ON DELETE RESTRICT,
+                 w REFERENCES p ON DELETE NO ACTION ON UPDATE CASCADE, x REFERENCES p, FOREIGN KEY (x) REFERENCES p ON DELETE SET NULL);",
+        );
+        let mut keys: Vec<_> = relation(&catalog, "c")
+            .foreign_keys
+            .iter()
+            .map(|k| {
+                assert_eq!(k.schema, "main");
+                format!("{} {:?} {:?}", k.columns[0], k.on_delete, k.on_update)
+            })
+            .collect();
+        keys.sort();
+        assert_eq!(
+            keys,
+            [
+                "u Cascade SetNull",
+                "v Refuse SetDefault",
+                "w Refuse Cascade",
+                "x Refuse Refuse",
+                "x SetNull Refuse"
+            ]
+        );
+    }
+
+    #[test]
+    fn triggers_and_what_sets_them_off() {
+        let catalog = load(
+            "CREATE TABLE T (a, b); CREATE TABLE u (a); CREATE VIEW v AS SELECT a FROM t;
+             CREATE TRIGGER \"After Insert\" BEFORE DELETE ON t BEGIN INSERT INTO u VALUES (1); END;
+             CREATE TRIGGER ins INSERT ON t WHEN NEW.a > 1 BEGIN DELETE FROM u; END;
+             CREATE TRIGGER upd AFTER UPDATE OF a, b ON t BEGIN SELECT 1; END;
+             CREATE TRIGGER instead INSTEAD OF UPDATE ON v BEGIN SELECT 1; END;
+             CREATE TRIGGER gone AFTER INSERT ON u BEGIN SELECT 1; END; DROP TRIGGER gone;
+             ALTER TABLE u RENAME TO w;
+             CREATE TRIGGER after_u AFTER INSERT ON w BEGIN SELECT 1; END; ALTER TABLE w RENAME TO x;",
+        );
+        let of = |name: &str| -> Vec<(&str, Vec<&str>)> {
+            relation(&catalog, name)
+                .triggers
+                .iter()
+                .map(|t| {
+                    assert_eq!(t.schema, "main");
+                    (t.function.as_str(), t.on.iter().map(|c| c.name()).collect())
+                })
+                .collect()
+        };
+        assert_eq!(
+            of("t"),
+            [
+                ("After Insert", vec!["delete"]),
+                ("ins", vec!["insert"]),
+                ("upd", vec!["update"])
+            ]
+        );
+        assert_eq!(of("v"), [("instead", vec!["update"])]);
+        assert_eq!(of("x"), [("after_u", vec!["insert"])]);
+        assert!(catalog.function("main.\"after insert\"").is_some());
     }
 
     #[test]

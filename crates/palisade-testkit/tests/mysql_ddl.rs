@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf};
 
-use palisade::catalog::{Catalog, RelationKind, ddl};
+use palisade::catalog::{Catalog, ReferenceAction, RelationKind, ddl};
 use palisade_testkit::servers::{MariaDbServer, Server};
 
 const SCRIPT: &str = r#"
@@ -21,6 +21,8 @@ CREATE TABLE users (id INTEGER UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR
     KEY names (name(10)), UNIQUE (born), FULLTEXT KEY (wide), CHECK (price > -2));
 CREATE TABLE orders (a INT, b INT, user_id INT UNSIGNED NOT NULL, PRIMARY KEY (b, a),
     CONSTRAINT of_user FOREIGN KEY (user_id) REFERENCES users (id) ON DELETE CASCADE);
+CREATE TABLE items (a INT, b INT, c INT UNSIGNED, d INT UNSIGNED, FOREIGN KEY (b, a) REFERENCES orders (b, a) ON UPDATE CASCADE ON DELETE SET NULL,
+    FOREIGN KEY (c) REFERENCES users (id) ON DELETE NO ACTION ON UPDATE RESTRICT, FOREIGN KEY (d) REFERENCES users (id));
 ALTER TABLE orders ADD COLUMN note TEXT AFTER a, ADD INDEX (note(5)), MODIFY user_id INT UNSIGNED;
 ALTER TABLE orders DROP COLUMN note;
 CREATE TABLE liked LIKE users;
@@ -34,6 +36,10 @@ DELIMITER //
 CREATE FUNCTION f(a INT, b ENUM('x','y')) RETURNS INT DETERMINISTIC BEGIN DECLARE x INT; SET x = 1; RETURN x; END //
 CREATE PROCEDURE p(IN a INT, OUT b VARCHAR(5)) BEGIN SELECT 1; SELECT 2; END //
 CREATE TRIGGER t BEFORE INSERT ON made FOR EACH ROW BEGIN SET NEW.id = 1; END //
+CREATE OR REPLACE DEFINER=CURRENT_USER TRIGGER `t on` AFTER UPDATE ON made FOR EACH ROW BEGIN DELETE FROM items; END //
+CREATE TRIGGER other AFTER DELETE ON users FOR EACH ROW SET @a = 1 //
+CREATE TRIGGER IF NOT EXISTS gone AFTER DELETE ON users FOR EACH ROW SET @a = 1 //
+DROP TRIGGER gone //
 DELIMITER ;
 "#;
 
@@ -84,16 +90,33 @@ fn of_server(server: &Server, database: &str) -> BTreeSet<String> {
     }
     for row in rows(
         "SELECT table_name, constraint_name = 'PRIMARY', ifnull(referenced_table_name, ''), group_concat(column_name ORDER BY ordinal_position), \
-                ifnull(group_concat(referenced_column_name ORDER BY ordinal_position), '') \
-         FROM information_schema.key_column_usage WHERE table_schema = database() \
-           AND (constraint_name = 'PRIMARY' OR referenced_table_name IS NOT NULL) \
+                ifnull(group_concat(referenced_column_name ORDER BY ordinal_position), ''), \
+                ifnull(referenced_table_schema, ''), ifnull(delete_rule, ''), ifnull(update_rule, '') \
+         FROM information_schema.key_column_usage k \
+         LEFT JOIN information_schema.referential_constraints r USING (constraint_schema, table_name, constraint_name, referenced_table_name) \
+         WHERE table_schema = database() AND (constraint_name = 'PRIMARY' OR referenced_table_name IS NOT NULL) \
          GROUP BY table_name, constraint_name, referenced_table_name",
     ) {
         let table = &row[0];
+        let action = |text: &str| ReferenceAction::from_sql(text).unwrap();
         facts.insert(match row[1].as_str() {
             "1" => format!("{table} key {}", row[3]),
-            _ => format!("{table} foreign {} {} {}", row[3], row[2], row[4]),
+            _ => format!(
+                "{table} foreign {} {}.{} {} {:?} {:?}",
+                row[3],
+                row[5],
+                row[2],
+                row[4],
+                action(&row[6]),
+                action(&row[7])
+            ),
         });
+    }
+    for row in rows(
+        "SELECT event_object_table, trigger_schema, trigger_name, lower(event_manipulation) FROM information_schema.triggers \
+         WHERE trigger_schema = database()",
+    ) {
+        facts.insert(format!("{} trigger {}", row[0], row[1..].join(" ")));
     }
     for row in rows(
         "SELECT r.routine_name, r.routine_type, count(p.ordinal_position) FROM information_schema.routines r \
@@ -139,14 +162,32 @@ fn of_text(catalog: &Catalog) -> BTreeSet<String> {
         }
         for key in &relation.foreign_keys {
             facts.insert(format!(
-                "{table} foreign {} {} {}",
+                "{table} foreign {} {}.{} {} {:?} {:?}",
                 key.columns.join(","),
+                key.schema,
                 key.table,
-                key.references.join(",")
+                key.references.join(","),
+                key.on_delete,
+                key.on_update
             ));
         }
+        for trigger in &relation.triggers {
+            for change in &trigger.on {
+                facts.insert(format!(
+                    "{table} trigger {} {} {}",
+                    trigger.schema,
+                    trigger.function,
+                    change.name()
+                ));
+            }
+        }
     }
-    for def in catalog.functions() {
+    let triggers: BTreeSet<String> = (catalog.relations().iter())
+        .flat_map(|relation| &relation.triggers)
+        .map(|trigger| trigger.uid(catalog.dialect()))
+        .collect();
+    let routines = (catalog.functions().iter()).filter(|def| !triggers.contains(&def.uid));
+    for def in routines {
         facts.insert(format!(
             "routine {} {} {}",
             def.name, def.kinds.procedure, def.min_args
@@ -163,8 +204,9 @@ fn differences(server: &BTreeSet<String>, text: &BTreeSet<String>) -> Vec<String
     theirs.chain(ours).collect()
 }
 
-/// What the server itself prints of its tables and views, in the order of their making.
-fn dump(server: &Server, database: &str, tables: &[&str]) -> String {
+/// What the server itself prints of its tables, views and triggers, in the order of their making; triggers in the
+/// shape of `mariadb-dump`.
+fn dump(server: &Server, database: &str, tables: &[&str], triggers: &[&str]) -> String {
     let mut text = String::new();
     for table in tables {
         let shown = server
@@ -177,6 +219,19 @@ fn dump(server: &Server, database: &str, tables: &[&str]) -> String {
             None => statement,
         };
         writeln!(text, "{statement};").unwrap();
+    }
+    for trigger in triggers {
+        let shown = server
+            .query(database, &format!("SHOW CREATE TRIGGER `{trigger}`"))
+            .unwrap();
+        let statement = shown.split('\t').nth(2).unwrap();
+        let (head, body) = statement.split_once(" TRIGGER ").unwrap();
+        let definer = head.strip_prefix("CREATE ").unwrap();
+        writeln!(
+            text,
+            "DELIMITER ;;\n/*!50003 CREATE*/ /*!50017 {definer}*/ /*!50003 TRIGGER {body} */;;\nDELIMITER ;"
+        )
+        .unwrap();
     }
     text
 }
@@ -201,8 +256,11 @@ fn a_text_says_what_mariadb_says() {
     let quoted = ddl::mysql(&quoted, &database).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(of_text(&quoted), of_text(&text));
 
-    let tables = ["users", "orders", "liked", "parts", "made", "v", "starred"];
-    let dump = dump(server, &database, &tables);
+    let tables = [
+        "users", "orders", "items", "liked", "parts", "made", "v", "starred",
+    ];
+    let triggers = ["t", "t on", "other"];
+    let dump = dump(server, &database, &tables, &triggers);
     let text = ddl::mysql(&dump, &database).unwrap_or_else(|e| panic!("{e}\n{dump}"));
     let live: BTreeSet<String> = live
         .into_iter()

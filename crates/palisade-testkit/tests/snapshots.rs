@@ -76,6 +76,7 @@ fn relation() -> impl Strategy<Value = RelationDef> {
                 def.rowid_alias = own.first().cloned();
                 def.foreign_keys = vec![ForeignKey {
                     columns: own.clone(),
+                    schema: def.schema.clone(),
                     table,
                     references: own.clone(),
                     on_delete: palisade::catalog::ReferenceAction::Refuse,

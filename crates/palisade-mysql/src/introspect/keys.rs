@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use mysql_async::Conn;
-use palisade::catalog::{ForeignKey, RelationDef};
+use palisade::catalog::{ForeignKey, ReferenceAction, RelationDef};
 
 use super::{
-    IntrospectError,
+    IntrospectError, Name,
     read::{of_users, optional, query, text},
 };
 
@@ -20,9 +20,10 @@ pub(super) async fn read(
         .enumerate()
         .map(|(index, def)| ((def.schema.clone(), def.name.clone()), index))
         .collect();
+    let actions = actions(conn).await?;
     let sql = format!(
         "SELECT k.TABLE_SCHEMA, k.TABLE_NAME, k.CONSTRAINT_NAME, k.COLUMN_NAME, \
-                k.REFERENCED_TABLE_NAME, k.REFERENCED_COLUMN_NAME \
+                k.REFERENCED_TABLE_NAME, k.REFERENCED_COLUMN_NAME, k.REFERENCED_TABLE_SCHEMA \
          FROM information_schema.KEY_COLUMN_USAGE k \
          WHERE (k.CONSTRAINT_NAME = 'PRIMARY' OR k.REFERENCED_TABLE_NAME IS NOT NULL) AND {} \
          ORDER BY k.TABLE_SCHEMA, k.TABLE_NAME, k.CONSTRAINT_NAME, k.ORDINAL_POSITION",
@@ -39,22 +40,48 @@ pub(super) async fn read(
             def.primary_key.push(column);
             continue;
         };
-        let constraint = Some((name, text(&row, 2)?));
-        if constraint == last
+        let constraint = (name, text(&row, 2)?);
+        if last.as_ref() == Some(&constraint)
             && let Some(key) = def.foreign_keys.last_mut()
         {
             key.columns.push(column);
             key.references.push(referenced);
         } else {
+            // MariaDB does not tell it to whoever may only read the table; the most that it can do is taken for it.
+            let most = (ReferenceAction::Cascade, ReferenceAction::Cascade);
+            let (on_delete, on_update) = actions.get(&constraint).copied().unwrap_or(most);
             def.foreign_keys.push(ForeignKey {
                 columns: vec![column],
+                schema: text(&row, 6)?,
                 table,
                 references: vec![referenced],
-                on_delete: palisade::catalog::ReferenceAction::Refuse,
-                on_update: palisade::catalog::ReferenceAction::Refuse,
+                on_delete,
+                on_update,
             });
         }
-        last = constraint;
+        last = Some(constraint);
     }
     Ok(())
+}
+
+/// What each foreign key does on deletes and updates, by its table and name.
+async fn actions(
+    conn: &mut Conn,
+) -> Result<HashMap<(Name, String), (ReferenceAction, ReferenceAction)>, IntrospectError> {
+    let sql = format!(
+        "SELECT r.CONSTRAINT_SCHEMA, r.TABLE_NAME, r.CONSTRAINT_NAME, r.DELETE_RULE, r.UPDATE_RULE \
+         FROM information_schema.REFERENTIAL_CONSTRAINTS r WHERE {}",
+        of_users("r.CONSTRAINT_SCHEMA")
+    );
+    let action = |text: String| {
+        ReferenceAction::from_sql(&text).ok_or_else(|| {
+            IntrospectError::Inconsistent(format!("a foreign key does the unknown `{text}`"))
+        })
+    };
+    let mut actions = HashMap::new();
+    for row in query(conn, sql).await? {
+        let key = ((text(&row, 0)?, text(&row, 1)?), text(&row, 2)?);
+        actions.insert(key, (action(text(&row, 3)?)?, action(text(&row, 4)?)?));
+    }
+    Ok(actions)
 }

@@ -4,6 +4,7 @@ mod columns;
 mod read;
 mod relations;
 mod routines;
+mod triggers;
 mod types;
 
 use palisade::{
@@ -62,6 +63,8 @@ pub(crate) fn chain(error: &tokio_postgres::Error) -> String {
 /// * Functions are grouped by schema and name. A group counts as an extension's only if all of its
 ///   overloads came with that extension: whoever adds one to it takes the others' class away. Functions
 ///   for triggers, which no query can call, are left out.
+/// * Triggers and rules count unless they are disabled, whatever the condition under which they run; a partition has
+///   its parent's row triggers.
 /// * The search path is the session's, without `pg_catalog`, which every session of ours searches first,
 ///   and without temporary schemas.
 ///

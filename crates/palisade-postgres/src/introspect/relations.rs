@@ -1,11 +1,11 @@
-//! Tables and views, their keys and parents.
+//! Tables and views, their keys, parents and triggers.
 
 use std::collections::HashMap;
 
-use palisade::catalog::{ColumnDef, ForeignKey, RelationDef, RelationKind};
+use palisade::catalog::{ColumnDef, ForeignKey, ReferenceAction, RelationDef, RelationKind};
 use tokio_postgres::Client;
 
-use super::{IntrospectError, columns::Columns, read::USER_SCHEMA, types::Types};
+use super::{IntrospectError, columns::Columns, read::USER_SCHEMA, triggers, types::Types};
 
 /// Every relation that can be read, in order of schema and name.
 pub(super) async fn read(
@@ -50,6 +50,7 @@ pub(super) async fn read(
     }
     keys(client, columns, &by_oid, &mut relations).await?;
     parents(client, &by_oid, &mut relations).await?;
+    triggers::read(client, &by_oid, &mut relations).await?;
     Ok(relations)
 }
 
@@ -76,11 +77,13 @@ async fn keys(
     relations: &mut [RelationDef],
 ) -> Result<(), IntrospectError> {
     let sql = format!(
-        "SELECT k.conrelid, k.conkey, k.confrelid, k.confkey, f.relname \
+        "SELECT k.conrelid, k.conkey, k.confrelid, k.confkey, f.relname, s.nspname, \
+                k.confdeltype::text, k.confupdtype::text \
          FROM pg_catalog.pg_constraint k \
          JOIN pg_catalog.pg_class c ON c.oid = k.conrelid \
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
          LEFT JOIN pg_catalog.pg_class f ON f.oid = k.confrelid \
+         LEFT JOIN pg_catalog.pg_namespace s ON s.oid = f.relnamespace \
          WHERE k.contype IN ('p', 'f') AND {USER_SCHEMA} \
          ORDER BY k.conrelid, k.conname"
     );
@@ -97,14 +100,28 @@ async fn keys(
             Some(_) if columns.of(referenced).is_empty() => {}
             Some(table) => def.foreign_keys.push(ForeignKey {
                 columns: own,
+                schema: row.try_get(5)?,
                 table,
                 references: columns.names(referenced, &row.try_get::<_, Vec<i16>>(3)?)?,
-                on_delete: palisade::catalog::ReferenceAction::Refuse,
-                on_update: palisade::catalog::ReferenceAction::Refuse,
+                on_delete: action(row.try_get(6)?)?,
+                on_update: action(row.try_get(7)?)?,
             }),
         }
     }
     Ok(())
+}
+
+/// As `pg_constraint` spells it (<https://www.postgresql.org/docs/current/catalog-pg-constraint.html>).
+fn action(letter: &str) -> Result<ReferenceAction, IntrospectError> {
+    match letter {
+        "a" | "r" => Ok(ReferenceAction::Refuse),
+        "c" => Ok(ReferenceAction::Cascade),
+        "n" => Ok(ReferenceAction::SetNull),
+        "d" => Ok(ReferenceAction::SetDefault),
+        other => Err(IntrospectError::Inconsistent(format!(
+            "a foreign key does the unknown `{other}`"
+        ))),
+    }
 }
 
 /// Notes of partitions and inheriting tables whose rows they are too.

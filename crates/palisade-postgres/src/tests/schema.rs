@@ -65,6 +65,25 @@ async fn a_schema_that_changed_stops_what_reads_it() {
         users,
     )
     .await;
+    check(
+        "ddl_trigger",
+        "CREATE FUNCTION app.fires() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; \
+         CREATE TRIGGER t AFTER DELETE ON app.users EXECUTE FUNCTION app.fires()",
+        users,
+    )
+    .await;
+    check(
+        "ddl_rule",
+        "CREATE RULE r AS ON DELETE TO app.users DO INSTEAD NOTHING",
+        users,
+    )
+    .await;
+    check(
+        "ddl_partition",
+        "CREATE TABLE app.child () INHERITS (app.users)",
+        users,
+    )
+    .await;
     check("ddl_cast", "CREATE CAST (int4 AS date) WITH INOUT", users).await;
     check(
         "ddl_domain",
@@ -86,6 +105,33 @@ async fn a_relation_that_is_gone_stops_what_reads_it() {
     );
     let refreshed = shop.backend.refresh().await.unwrap().unwrap();
     assert!(refreshed.catalog().find("app", "users").is_none());
+}
+
+/// What a change of rows sets off, in both directions, and on both tables of a foreign key.
+#[tokio::test]
+async fn triggers_and_foreign_keys_that_change_are_noticed() {
+    let mut shop = Shop::new("armed").await;
+    for ddl in [
+        "CREATE FUNCTION app.fires() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; \
+         CREATE TRIGGER t AFTER DELETE ON app.users FOR EACH ROW EXECUTE FUNCTION app.fires()",
+        "ALTER TABLE app.users DISABLE TRIGGER t",
+        "ALTER TABLE app.users ENABLE TRIGGER t",
+        "ALTER FUNCTION app.fires() RENAME TO fired",
+        "DROP TRIGGER t ON app.users; CREATE TRIGGER t BEFORE INSERT ON app.users FOR EACH ROW EXECUTE FUNCTION app.fired()",
+        "DROP TRIGGER t ON app.users",
+        "ALTER TABLE app.users ADD CONSTRAINT users_id_key UNIQUE (id); \
+         CREATE TABLE app.child (a int CONSTRAINT k REFERENCES app.users (id))",
+        "ALTER TABLE app.child DROP CONSTRAINT k, ADD CONSTRAINT k FOREIGN KEY (a) REFERENCES app.users (id) ON DELETE CASCADE",
+        "ALTER TABLE app.child DROP CONSTRAINT k, ADD CONSTRAINT k FOREIGN KEY (a) REFERENCES app.users (id) ON UPDATE SET NULL",
+        "DROP TABLE app.child",
+    ] {
+        let query = shop.query("SELECT id FROM app.users");
+        query.run().await.unwrap();
+        shop.ask(ddl);
+        let error = query.fails().await;
+        assert_eq!(error.detail, "the schema changed", "{ddl}");
+        shop.backend = shop.backend.refresh().await.unwrap().expect(ddl);
+    }
 }
 
 #[tokio::test]

@@ -345,6 +345,9 @@ fn relation(
             .position(|c| c.key == key)
             .and_then(|i| u16::try_from(i).ok())
     };
+    let mut triggers = def.triggers;
+    triggers.sort();
+    triggers.dedup();
     Ok(Relation {
         id,
         uid,
@@ -363,6 +366,6 @@ fn relation(
         foreign_keys: def.foreign_keys,
         definition: def.definition,
         parents: Vec::new(),
-        triggers: def.triggers,
+        triggers,
     })
 }

@@ -40,7 +40,7 @@ impl Change {
 ///
 /// Policies know it as a function of class `unknown`, so that a statement that sets it off needs a
 /// permit that names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Trigger {
     /// The schema of the function.
     pub schema: String,

@@ -94,14 +94,14 @@ pub struct Relation {
     pub has_rowid: bool,
     /// Positions of the primary key's columns, in key order.
     pub primary_key: Vec<u16>,
-    /// Foreign keys: own columns, referenced relation's uid, referenced columns' names.
+    /// Foreign keys.
     pub foreign_keys: Vec<ForeignKey>,
     /// The query of a view, as text in the catalog's dialect; `None` for a table, or when unknown.
     pub definition: Option<String>,
     /// Relations whose rows include this one's: the parent of a partition, the parents of an inheriting
     /// table.
     pub parents: Vec<RelationId>,
-    /// What the database runs by itself when rows change.
+    /// What the database runs by itself when rows change, each once, in their own order.
     pub triggers: Vec<Trigger>,
 }
 
@@ -110,6 +110,8 @@ pub struct Relation {
 pub struct ForeignKey {
     /// Names of the referencing columns.
     pub columns: Vec<String>,
+    /// The referenced table's schema, as declared.
+    pub schema: String,
     /// The referenced table's name, as declared.
     pub table: String,
     /// Names of the referenced columns.

@@ -110,6 +110,7 @@ struct ColumnText {
 #[serde(deny_unknown_fields)]
 struct ForeignKeyText {
     columns: Vec<String>,
+    schema: String,
     table: String,
     references: Vec<String>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -274,6 +275,7 @@ impl Catalog {
                 .iter()
                 .map(|key| ForeignKeyText {
                     columns: key.columns.clone(),
+                    schema: key.schema.clone(),
                     table: key.table.clone(),
                     references: key.references.clone(),
                     on_delete: key.on_delete,
@@ -415,6 +417,7 @@ impl RelationText {
                 .into_iter()
                 .map(|key| ForeignKey {
                     columns: key.columns,
+                    schema: key.schema,
                     table: key.table,
                     references: key.references,
                     on_delete: key.on_delete,

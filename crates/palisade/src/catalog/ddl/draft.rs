@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     DdlError,
     cursor::{Cursor, Name},
+    trigger::Armed,
 };
 use crate::{
     catalog::{
@@ -24,6 +25,8 @@ pub(super) struct Draft {
     pub(super) session_path: Option<Vec<String>>,
     pub(super) relations: Vec<Table>,
     pub(super) overloads: Vec<Overload>,
+    /// Schemas and names of functions that only triggers call.
+    pub(super) trigger_functions: Vec<(String, String)>,
     pub(super) types: Vec<TypeDef>,
     pub(super) operators: Vec<OperatorDef>,
     /// Collations of the database, and whether equal means the same bytes.
@@ -50,10 +53,22 @@ type Meant = [Option<String>; 3];
 #[derive(Clone)]
 pub(super) struct Table {
     pub(super) def: RelationDef,
-    /// Foreign keys by their constraints' names, and the schemas of their tables.
-    pub(super) foreign_keys: Vec<(String, String, ForeignKey)>,
+    /// Foreign keys by their constraints' names.
+    pub(super) foreign_keys: Vec<(String, ForeignKey)>,
     /// Partitions have the keys of what they are part of.
     pub(super) is_partition: bool,
+    pub(super) triggers: Vec<Armed>,
+}
+
+impl Table {
+    pub(super) fn new(def: RelationDef) -> Self {
+        Self {
+            def,
+            foreign_keys: Vec::new(),
+            is_partition: false,
+            triggers: Vec::new(),
+        }
+    }
 }
 
 /// A function, procedure or aggregate.
@@ -101,6 +116,7 @@ impl Draft {
             session_path: None,
             relations: Vec::new(),
             overloads: Vec::new(),
+            trigger_functions: Vec::new(),
             types: Vec::new(),
             operators: Vec::new(),
             collations: BTreeMap::new(),
@@ -244,15 +260,20 @@ impl Draft {
         problems
     }
 
-    /// Puts a relation in, in place of one that `OR REPLACE` replaces.
-    pub(super) fn put(&mut self, table: Table) {
+    /// Puts a relation in, in place of one that `OR REPLACE` replaces and whose triggers it keeps.
+    pub(super) fn put(&mut self, mut table: Table) {
         let name = Name {
             schema: Some(table.def.schema.clone()),
             name: table.def.name.clone(),
         };
         (self.bindings).retain(|b| b.view.0 != table.def.schema || b.view.1 != table.def.name);
         match self.relation_mut(&name) {
-            Some(old) => *old = table,
+            Some(old) => {
+                if table.triggers.is_empty() {
+                    table.triggers = std::mem::take(&mut old.triggers);
+                }
+                *old = table;
+            }
             None => self.relations.push(table),
         }
     }
@@ -272,13 +293,18 @@ impl Draft {
     /// read. Whether there is none, or it is found.
     pub(super) fn spoil(&mut self, statement: Cursor<'_>) -> bool {
         let mut cursor = statement;
+        let mut object = statement;
+        object.until(&["trigger", "function", "procedure", "table", "view", "("]);
+        if statement.sees("create") && object.sees("trigger") {
+            return self.hide_triggered(object);
+        }
         let creates = cursor.eat("create");
         if !creates && !cursor.eat("alter") {
             // Not about a relation, except for what drops or renames some.
             return !(cursor.sees("drop") || cursor.sees("rename") || cursor.sees("do"));
         }
         while !cursor.is_empty() && !cursor.sees("(") && !cursor.sees("as") {
-            if let Some(found) = cursor.eat_any(&["table", "view"]) {
+            if cursor.eat_any(&["table", "view"]).is_some() {
                 cursor.eat_any(&["if not exists", "if exists"]);
                 cursor.eat("only");
                 let Ok(name) = cursor.name() else {
@@ -291,21 +317,14 @@ impl Draft {
                     schema: Some(schema.clone()),
                     name: name.clone(),
                 };
-                let columns = self.relation(&known).map(|t| t.def.columns.clone());
                 let parents = self.relation(&known).map(|t| t.def.parents.clone());
-                let kind = match found {
-                    // What an ALTER leaves of a view is still no table.
-                    _ if columns.is_none() && !creates => return true,
-                    _ => RelationKind::View,
-                };
-                let columns = if creates { None } else { columns };
-                let mut def = RelationDef::new(schema, name, kind, columns.unwrap_or_default());
+                if !creates {
+                    self.hide(&known);
+                    return true;
+                }
+                let mut def = RelationDef::new(schema, name, RelationKind::View, Vec::new());
                 def.parents = parents.unwrap_or_default();
-                self.put(Table {
-                    def,
-                    foreign_keys: Vec::new(),
-                    is_partition: false,
-                });
+                self.put(Table::new(def));
                 return true;
             }
             cursor.bump();
@@ -314,6 +333,27 @@ impl Draft {
         !statement.sees("create rule")
             && !statement.sees("create or replace rule")
             && !statement.sees("create schema")
+    }
+
+    /// What an ALTER or a trigger that was not understood leaves of a relation, nobody can use; its keys are still
+    /// there.
+    fn hide(&mut self, name: &Name) {
+        if let Some(table) = self.relation_mut(name) {
+            table.def.kind = RelationKind::View;
+            table.def.definition = None;
+        }
+    }
+
+    /// Hides the relation that a trigger is on; whether its name could be read.
+    fn hide_triggered(&mut self, trigger: Cursor<'_>) -> bool {
+        let mut cursor = trigger;
+        cursor.until(&["on"]);
+        let name = match (cursor.eat("on"), cursor.name()) {
+            (true, Ok(name)) => name,
+            (true, Err(_)) | (false, _) => return false,
+        };
+        self.hide(&name);
+        true
     }
 
     /// The columns of the row type or relation `name`.
@@ -365,7 +405,10 @@ impl Draft {
         }
         self.relations
             .sort_by(|a, b| (&a.def.schema, &a.def.name).cmp(&(&b.def.schema, &b.def.name)));
-        for table in self.relations {
+        for mut table in self.relations {
+            table.def.triggers = (table.triggers.iter())
+                .filter_map(|armed| armed.trigger(&table.def.schema))
+                .collect();
             builder = builder.relation(table.def);
         }
         for routine in routines {
@@ -386,7 +429,8 @@ impl Draft {
         builder.build()
     }
 
-    /// Keys that partitions have from above, and the columns of references that name none.
+    /// Keys that partitions have from above, the columns of references that name none, and references to partitions of
+    /// what is referenced, which an engine makes too.
     fn settle_keys(&mut self) {
         // Parents stand before their partitions, so one pass reaches every level.
         for index in 0..self.relations.len() {
@@ -410,7 +454,7 @@ impl Draft {
                     table.def.primary_key = parent.def.primary_key;
                 }
                 for key in parent.foreign_keys {
-                    if !table.foreign_keys.iter().any(|own| own.2 == key.2) {
+                    if !table.foreign_keys.iter().any(|own| own.1 == key.1) {
                         table.foreign_keys.push(key);
                     }
                 }
@@ -424,20 +468,39 @@ impl Draft {
                 (place, t.def.primary_key.clone())
             })
             .collect();
-        for table in &mut self.relations {
-            table.foreign_keys.sort_by(|a, b| a.0.cmp(&b.0));
-            table.def.foreign_keys = std::mem::take(&mut table.foreign_keys)
-                .into_iter()
-                .map(|(_, schema, mut key)| {
-                    if key.references.is_empty() {
-                        key.references = primary
-                            .get(&(schema, key.table.clone()))
-                            .cloned()
-                            .unwrap_or_default();
-                    }
-                    key
-                })
-                .collect();
+        for index in 0..self.relations.len() {
+            let mut keys = match self.relations.get_mut(index) {
+                Some(table) => std::mem::take(&mut table.foreign_keys),
+                None => continue,
+            };
+            keys.sort_by(|a, b| a.0.cmp(&b.0));
+            let mut settled = Vec::with_capacity(keys.len());
+            for (_, mut key) in keys {
+                if key.references.is_empty() {
+                    key.references = primary
+                        .get(&(key.schema.clone(), key.table.clone()))
+                        .cloned()
+                        .unwrap_or_default();
+                }
+                let referenced = Name {
+                    schema: Some(key.schema.clone()),
+                    name: key.table.clone(),
+                };
+                let below = self.family(&referenced, true).into_iter().skip(1);
+                let partitions = below.filter_map(|index| self.relations.get(index));
+                let copies: Vec<ForeignKey> = partitions
+                    .map(|partition| ForeignKey {
+                        schema: partition.def.schema.clone(),
+                        table: partition.def.name.clone(),
+                        ..key.clone()
+                    })
+                    .collect();
+                settled.push(key);
+                settled.extend(copies);
+            }
+            if let Some(table) = self.relations.get_mut(index) {
+                table.def.foreign_keys = settled;
+            }
         }
     }
 

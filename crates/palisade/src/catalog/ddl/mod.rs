@@ -2,7 +2,7 @@
 //!
 //! The text is read word by word, not by the parser of statements: a catalog needs types, keys and
 //! definitions as they are written, and a dump is full of what no parser of queries knows. What does not change what a
-//! catalog says (rows, rights, owners, comments, indexes, sequences, triggers) is passed over. What does change it and
+//! catalog says (rows, rights, owners, comments, indexes, sequences) is passed over. What does change it and
 //! is not understood is an error with its line, or where the reader is told to go on, a problem in a list; the
 //! relation it is about is then kept without a definition, which nobody can read. No relation is lost.
 //!
@@ -13,6 +13,7 @@
 //! * A view's definition and the expressions of columns are as written; a server prints them anew.
 //! * Of an extension only the functions and types are known that the registry knows.
 //! * PostgreSQL's search path is `public` unless the text sets the database's own.
+//! * Of a trigger whose function has no schema, that is the first of the search path in which the text makes it.
 //! * Temporary tables belong to a session and are left out.
 
 mod cursor;
@@ -20,7 +21,9 @@ mod draft;
 mod lex;
 mod mysql;
 mod postgres;
+mod reference;
 mod select;
+mod trigger;
 mod view;
 
 use self::{

@@ -2,6 +2,7 @@
 
 mod column;
 mod table;
+mod trigger;
 
 use super::{
     DdlError,
@@ -124,6 +125,7 @@ fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
             };
             routine(cursor, draft, kinds)
         }
+        "trigger" => trigger::create(cursor, draft),
         "package" => Err(cursor.error("packages are not understood")),
         // Temporary tables are a session's, the rest is in no catalog.
         _ => Ok(()),
@@ -237,6 +239,10 @@ fn drop(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
             if used {
                 return Err(cursor.error("dropping what was read is not understood"));
             }
+            Ok(())
+        }
+        "trigger" => {
+            draft.disarm_anywhere(&cursor.name()?);
             Ok(())
         }
         "function" | "procedure" => {

@@ -8,7 +8,7 @@
 )]
 
 use super::*;
-use crate::catalog::{Relation, RelationKind, TypeClass};
+use crate::catalog::{ReferenceAction, Relation, RelationKind, TypeClass};
 
 fn columns(relation: &Relation) -> Vec<String> {
     relation
@@ -339,6 +339,100 @@ fn names_in_views_mean_what_they_meant() {
             "{text}"
         );
     }
+}
+
+fn armed(relation: &Relation) -> Vec<String> {
+    (relation.triggers.iter())
+        .map(|t| {
+            let on: Vec<&str> = t.on.iter().map(|c| c.name()).collect();
+            format!("{}.{} {}", t.schema, t.function, on.join(" "))
+        })
+        .collect()
+}
+
+/// In the shapes of `pg_dump`; beside a server: `palisade-postgres/tests/ddl.rs`.
+#[test]
+fn triggers_of_a_dump_of_postgres() {
+    let catalog = postgres(
+        "SELECT pg_catalog.set_config('search_path', '', false);\n\
+         CREATE FUNCTION app.fires() RETURNS trigger\n    LANGUAGE plpgsql\n    AS $$BEGIN INSERT INTO x VALUES (1); RETURN NULL; END$$;\n\
+         CREATE TABLE app.users (\n    id integer NOT NULL\n);\nCREATE TABLE app.\"on\" (\n    a integer\n);\n\
+         CREATE TRIGGER words BEFORE INSERT OR UPDATE OF id ON app.users FOR EACH ROW EXECUTE FUNCTION tsvector_update_trigger('x', 'pg_catalog.english', 'y');\n\
+         CREATE TRIGGER fires AFTER DELETE OR TRUNCATE ON app.users FOR EACH STATEMENT EXECUTE FUNCTION app.fires();\n\
+         CREATE CONSTRAINT TRIGGER late AFTER INSERT ON app.\"on\" DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION app.fires();\n\
+         ALTER TABLE app.\"on\" DISABLE TRIGGER late;\n\
+         CREATE RULE \"Noted\" AS\n    ON UPDATE TO app.\"on\" DO INSTEAD  INSERT INTO app.users (id)\n  VALUES (new.a);\n\
+         CREATE TRIGGER nowhere AFTER INSERT ON app.passing EXECUTE FUNCTION app.fires();\n",
+        "d",
+    )
+    .unwrap();
+    assert_eq!(
+        armed(find(&catalog, "app", "users")),
+        [
+            "app.fires delete truncate",
+            "pg_catalog.tsvector_update_trigger insert update"
+        ]
+    );
+    assert_eq!(armed(find(&catalog, "app", "on")), ["app.Noted update"]);
+    assert!(catalog.function("app.fires").is_some());
+    assert!(catalog.function("app.\"Noted\"").is_some());
+}
+
+/// In the shapes of `mysqldump`; beside a server: `palisade-testkit/tests/mysql_ddl.rs`.
+#[test]
+fn triggers_of_a_dump_of_mysql() {
+    let catalog = mysql(
+        "CREATE TABLE `t` (\n  `a` int DEFAULT NULL,\n  `up` int DEFAULT NULL,\n  KEY `up` (`up`),\n\
+           CONSTRAINT `k` FOREIGN KEY (`up`) REFERENCES `elsewhere`.`t` (`a`) ON DELETE SET NULL ON UPDATE CASCADE\n) ENGINE=InnoDB;\n\
+         /*!50003 SET @saved_sql_mode       = @@sql_mode */ ;\n\
+         /*!50003 SET sql_mode              = 'ANSI_QUOTES' */ ;\n\
+         DELIMITER ;;\n/*!50003 CREATE*/ /*!50017 DEFINER=`trigger`@`%`*/ /*!50003 TRIGGER \"on\" BEFORE UPDATE ON \"t\" FOR EACH ROW BEGIN\n\
+           IF NEW.a > 1 THEN SET NEW.a = 'x;'; END IF; /* ; */\nEND */;;\nDELIMITER ;\n\
+         /*!50003 SET sql_mode              = @saved_sql_mode */ ;\n\
+         CREATE TRIGGER `d`.`gone` AFTER INSERT ON `t` FOR EACH ROW DELETE FROM u;\n/*!50032 DROP TRIGGER IF EXISTS gone */;\n\
+         CREATE TRIGGER many AFTER INSERT OR DELETE ON t FOR EACH ROW FOLLOWS gone SET @a = 1;\n\
+         CREATE TRIGGER odd AFTER MERGE ON t FOR EACH ROW SET @a = 1;\n",
+        "d",
+    )
+    .unwrap();
+    let t = find(&catalog, "d", "t");
+    assert_eq!(
+        armed(t),
+        [
+            "d.many insert delete",
+            "d.odd insert update delete truncate",
+            "d.on update"
+        ]
+    );
+    let key = &t.foreign_keys[0];
+    assert_eq!(
+        (key.schema.as_str(), key.table.as_str()),
+        ("elsewhere", "t")
+    );
+    assert_eq!(
+        (key.on_delete, key.on_update),
+        (ReferenceAction::SetNull, ReferenceAction::Cascade)
+    );
+}
+
+/// Nobody uses a table on which something is set off that was not understood.
+#[test]
+fn a_trigger_that_is_not_understood_hides_its_table() {
+    let text = "CREATE TABLE t (a int, b int); CREATE TABLE u (a int);\n\
+                CREATE TRIGGER x AFTER INSERT ON t DO MAGIC;";
+    assert_eq!(postgres(text, "d").unwrap_err().line(), 2);
+    let Partial { catalog, problems } = lenient(Dialect::Postgres, text, "d").unwrap();
+    assert_eq!(problems.len(), 1);
+    let t = find(&catalog, "public", "t");
+    assert_eq!((t.kind, &t.definition), (RelationKind::View, &None));
+    assert_eq!(find(&catalog, "public", "u").kind, RelationKind::Table);
+    let unnamed = text.replace("ON t", "ON 5");
+    assert_eq!(
+        lenient(Dialect::Postgres, &unnamed, "d")
+            .unwrap_err()
+            .line(),
+        2
+    );
 }
 
 /// Going on loses no relation: what is not understood cannot be read.

@@ -53,11 +53,7 @@ pub(super) fn finish(
         return Err(query.error(format!("`{}` has two columns of one name", def.name)));
     }
     let bound = def.clone();
-    draft.put(Table {
-        def,
-        foreign_keys: Vec::new(),
-        is_partition: false,
-    });
+    draft.put(Table::new(def));
     draft.bind(&bound, query);
     Ok(())
 }

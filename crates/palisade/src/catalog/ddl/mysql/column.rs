@@ -5,9 +5,10 @@ use crate::{
         ColumnDef, TypeClass,
         ddl::{
             DdlError,
-            cursor::Cursor,
+            cursor::{Cursor, Name},
             draft::{Typed, column},
             lex::Lexeme,
+            reference::{Actions, actions},
         },
     },
     dialect::Dialect,
@@ -21,8 +22,29 @@ pub(super) struct Declared {
     pub(super) is_hidden: bool,
     /// Whether the column has a character set of its own, so that the table's collation is not its.
     pub(super) has_charset: bool,
-    /// What stands after the declaration: where the column goes.
-    pub(super) references: Option<(String, Vec<String>)>,
+    pub(super) references: Option<Reference>,
+}
+
+/// What stands after REFERENCES.
+pub(super) struct Reference {
+    pub(super) table: Name,
+    /// None for those of the primary key.
+    pub(super) columns: Vec<String>,
+    pub(super) actions: Actions,
+}
+
+impl Reference {
+    pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Self, DdlError> {
+        Ok(Self {
+            table: cursor.name()?,
+            columns: if cursor.sees("(") {
+                cursor.group()?.idents()?
+            } else {
+                Vec::new()
+            },
+            actions: actions(cursor)?,
+        })
+    }
 }
 
 /// Takes name, type and attributes; leaves `FIRST` and `AFTER`.
@@ -67,14 +89,7 @@ fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlErr
         // MariaDB: `AS ROW START`, the time a row was written.
         return Err(cursor.error("a column of this kind is not understood"));
     } else if cursor.eat("references") {
-        let table = cursor.name()?.name;
-        let columns = if cursor.sees("(") {
-            cursor.group()?.idents()?
-        } else {
-            Vec::new()
-        };
-        actions(cursor);
-        found.references = Some((table, columns));
+        found.references = Some(Reference::read(cursor)?);
     } else if cursor.eat("default") || cursor.eat("on update") {
         value(cursor)?;
     } else if cursor.eat("constraint") {
@@ -120,25 +135,6 @@ fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlErr
         return Err(cursor.expected("an attribute of the column"));
     }
     Ok(())
-}
-
-/// What a reference does when rows change.
-pub(super) fn actions(cursor: &mut Cursor<'_>) {
-    while cursor
-        .eat_any(&[
-            "match full",
-            "match partial",
-            "match simple",
-            "on delete",
-            "on update",
-            "no action",
-            "restrict",
-            "cascade",
-            "set null",
-            "set default",
-        ])
-        .is_some()
-    {}
 }
 
 /// Takes a value: a literal, a call, or an expression in parentheses.

@@ -10,7 +10,7 @@ use crate::catalog::{
     },
 };
 
-use super::column::{self, Declared};
+use super::column::{self, Declared, Reference};
 
 pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
     let mut cursor = cursor;
@@ -27,11 +27,12 @@ pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlErr
         }
         return Err(cursor.error(format!("table `{table}` is there already")));
     }
-    let mut new = Table {
-        def: RelationDef::new(schema, table, RelationKind::Table, Vec::new()),
-        foreign_keys: Vec::new(),
-        is_partition: false,
-    };
+    let mut new = Table::new(RelationDef::new(
+        schema,
+        table,
+        RelationKind::Table,
+        Vec::new(),
+    ));
     if let Some(from) = like(cursor)? {
         let Some(from) = draft.relation(&from) else {
             return Err(cursor.error(format!("there is no table `{}`", from.name)));
@@ -104,8 +105,8 @@ fn add(declared: Declared, table: &mut Table) {
     if declared.is_key {
         table.def.primary_key = vec![name.clone()];
     }
-    if let Some((referenced, references)) = declared.references {
-        foreign_key(table, None, vec![name], referenced, references);
+    if let Some(reference) = declared.references {
+        foreign_key(table, None, vec![name], reference);
     }
     table.def.columns.push(declared.column);
 }
@@ -115,20 +116,20 @@ fn foreign_key(
     table: &mut Table,
     named: Option<String>,
     columns: Vec<String>,
-    referenced: String,
-    references: Vec<String>,
+    reference: Reference,
 ) {
     let number = table.foreign_keys.len() + 1;
     let named = named.unwrap_or_else(|| format!("{}_ibfk_{number}", table.def.name));
     let key = ForeignKey {
         columns,
-        table: referenced,
-        references,
-        on_delete: crate::catalog::ReferenceAction::Refuse,
-        on_update: crate::catalog::ReferenceAction::Refuse,
+        // Beside this table, wherever the session is.
+        schema: (reference.table.schema).unwrap_or_else(|| table.def.schema.clone()),
+        table: reference.table.name,
+        references: reference.columns,
+        on_delete: reference.actions.on_delete,
+        on_update: reference.actions.on_update,
     };
-    let schema = table.def.schema.clone();
-    table.foreign_keys.push((named, schema, key));
+    table.foreign_keys.push((named, key));
 }
 
 /// A key or a condition of the table as a whole; whether it is one.
@@ -161,9 +162,7 @@ fn key(part: Cursor<'_>, table: &mut Table) -> Result<bool, DdlError> {
         part.until(&["("]);
         let own = part.group()?.idents()?;
         part.expect("references")?;
-        let referenced = part.name()?;
-        let references = part.group()?.idents()?;
-        foreign_key(table, named, own, referenced.name, references);
+        foreign_key(table, named, own, Reference::read(&mut part)?);
         return Ok(true);
     }
     let others = [
@@ -268,7 +267,7 @@ fn change(part: Cursor<'_>, table: &mut Table) -> Result<(), DdlError> {
         let named = table
             .foreign_keys
             .iter_mut()
-            .flat_map(|key| &mut key.2.columns);
+            .flat_map(|key| &mut key.1.columns);
         for name in named.chain(&mut table.def.primary_key) {
             if name.eq_ignore_ascii_case(&old) {
                 name.clone_from(&new);
@@ -306,7 +305,7 @@ fn change(part: Cursor<'_>, table: &mut Table) -> Result<(), DdlError> {
             .retain(|c| !c.eq_ignore_ascii_case(&name));
         table
             .foreign_keys
-            .retain(|key| !key.2.columns.iter().any(|c| c.eq_ignore_ascii_case(&name)));
+            .retain(|key| !key.1.columns.iter().any(|c| c.eq_ignore_ascii_case(&name)));
         return Ok(());
     }
     let harmless = [

@@ -11,10 +11,10 @@ use crate::catalog::{
 
 use super::{
     table::{self, Kind},
-    types,
+    trigger, types,
 };
 
-/// Of a table or view: rights, storage, triggers.
+/// Of a table or view: rights, storage, row security.
 const HARMLESS: &[&str] = &[
     "owner to",
     "enable",
@@ -45,6 +45,9 @@ pub(super) fn statement(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), Ddl
         .is_some()
     {
         return relation(cursor, draft);
+    }
+    if trigger::alter(cursor, draft)? {
+        return Ok(());
     }
     if cursor.eat("database") {
         cursor.ident()?;
@@ -119,9 +122,7 @@ pub(super) fn statement(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), Ddl
         "group",
         "system",
         "server",
-        "trigger",
         "policy",
-        "rule",
         "publication",
         "subscription",
         "language",
@@ -178,7 +179,7 @@ fn relation(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
         name: table.def.name.clone(),
     };
     for part in cursor.parts() {
-        if !harmless(&part) {
+        if !trigger::switch(part, &name, only, draft)? && !harmless(&part) {
             change(part, &name, only, draft)?;
         }
     }
@@ -193,16 +194,17 @@ fn harmless(part: &Cursor<'_>) -> bool {
 fn change(part: Cursor<'_>, name: &Name, only: bool, draft: &mut Draft) -> Result<(), DdlError> {
     let mut part = part;
     if part.eat("attach partition") {
-        let child = part.name()?;
+        let child_name = part.name()?;
         let place = name
             .schema
             .clone()
             .map(|schema| (schema, name.name.clone()));
-        let Some(child) = draft.relation_mut(&child) else {
-            return Err(part.error(format!("there is no relation `{}`", child.name)));
+        let Some(child) = draft.relation_mut(&child_name) else {
+            return Err(part.error(format!("there is no relation `{}`", child_name.name)));
         };
         child.def.parents.extend(place);
         child.is_partition = true;
+        draft.arm_partition(&child_name, name);
         return Ok(());
     }
     if part.eat("detach partition") {
@@ -288,7 +290,7 @@ fn moved(part: Cursor<'_>, name: &Name, draft: &mut Draft) -> Result<(), DdlErro
     let referenced = draft
         .relations
         .iter()
-        .any(|t| t.foreign_keys.iter().any(|k| k.2.table == name.name));
+        .any(|t| t.foreign_keys.iter().any(|k| k.1.table == name.name));
     let has_views = draft.relations.iter().any(|t| t.def.definition.is_some());
     if referenced || has_views || !children(draft, name).is_empty() {
         return Err(part.error("a new name for what others name is not understood"));
@@ -338,7 +340,7 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
         table.def.columns.retain(|c| c.name != column);
         table
             .foreign_keys
-            .retain(|key| !key.2.columns.contains(&column));
+            .retain(|key| !key.1.columns.contains(&column));
         if table.def.primary_key.contains(&column) {
             table.def.primary_key.clear();
         }
@@ -360,7 +362,7 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
                 table
                     .foreign_keys
                     .iter_mut()
-                    .flat_map(|key| &mut key.2.columns),
+                    .flat_map(|key| &mut key.1.columns),
             );
         for name in names.filter(|name| **name == old) {
             name.clone_from(&new);

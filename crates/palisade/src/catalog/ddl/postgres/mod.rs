@@ -4,6 +4,7 @@ mod alter;
 mod object;
 mod routine;
 mod table;
+mod trigger;
 pub(super) mod types;
 mod view;
 
@@ -178,9 +179,8 @@ fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
         "extension" => object::extension(cursor, draft),
         "collation" => object::collation(cursor, draft),
         "schema" => object::schema(cursor),
-        "rule" if cursor.has("on select") => {
-            Err(cursor.error("a rule that makes a view of a table is not understood"))
-        }
+        "trigger" | "constraint trigger" => trigger::trigger(cursor, draft),
+        "rule" => trigger::rule(cursor, draft),
         // None of these is in a catalog.
         _ => Ok(()),
     }
@@ -200,12 +200,13 @@ fn drop(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
         }
         return Ok(());
     }
+    if trigger::drop(cursor, draft)? {
+        return Ok(());
+    }
     let harmless = [
         "index",
         "sequence",
-        "trigger",
         "policy",
-        "rule",
         "publication",
         "role",
         "database",

@@ -51,12 +51,13 @@ pub(super) fn function(
     let mut returns = None;
     let mut is_set = false;
     if cursor.eat("returns") {
-        // What an event calls, no query can.
+        // What an event calls, no query can; what a trigger calls, a change of rows does.
         if cursor.sees("trigger")
             || cursor.sees("event_trigger")
             || cursor.sees("pg_catalog . trigger")
             || cursor.sees("pg_catalog . event_trigger")
         {
+            draft.trigger_functions.push((schema, name));
             return Ok(());
         }
         if cursor.eat("table") {

@@ -6,6 +6,7 @@ use crate::catalog::{
         DdlError,
         cursor::{Cursor, Name},
         draft::{Draft, Table, Typed, column},
+        reference::{Actions, actions},
     },
 };
 use crate::ident;
@@ -43,11 +44,12 @@ pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlErr
         }
         return Err(cursor.error(format!("relation `{table}` is there already")));
     }
-    let mut new = Table {
-        def: RelationDef::new(schema, table, RelationKind::Table, Vec::new()),
-        foreign_keys: Vec::new(),
-        is_partition: false,
-    };
+    let mut new = Table::new(RelationDef::new(
+        schema,
+        table,
+        RelationKind::Table,
+        Vec::new(),
+    ));
     if cursor.eat("partition of") {
         let parent = cursor.name()?;
         inherit(&mut new, &parent, draft, &cursor)?;
@@ -58,6 +60,7 @@ pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlErr
             }
         }
         draft.put(new);
+        draft.arm_partition(&known, &parent);
         return Ok(());
     }
     if cursor.eat("of") {
@@ -190,7 +193,8 @@ pub(super) fn element(
     Ok(())
 }
 
-type Key = (String, String, ForeignKey);
+/// A foreign key and the name of its constraint.
+type Key = (String, ForeignKey);
 
 fn column_constraints(
     cursor: Cursor<'_>,
@@ -308,29 +312,10 @@ fn reference(
     } else {
         Vec::new()
     };
-    loop {
-        if cursor
-            .eat_any(&["match full", "match partial", "match simple"])
-            .is_some()
-        {
-        } else if cursor.eat_any(&["on delete", "on update"]).is_some() {
-            let done = [
-                "no action",
-                "restrict",
-                "cascade",
-                "set null",
-                "set default",
-            ];
-            if cursor.eat_any(&done).is_none() {
-                return Err(cursor.expected("what a reference does"));
-            }
-            if cursor.sees("(") {
-                cursor.group()?;
-            }
-        } else {
-            break;
-        }
-    }
+    let Actions {
+        on_delete,
+        on_update,
+    } = actions(cursor)?;
     // As the server names what has no name.
     let constraint = named.unwrap_or_else(|| format!("{table}_{}_fkey", own.join("_")));
     let schema = match (&name.schema, draft.relation(&name)) {
@@ -341,12 +326,13 @@ fn reference(
     };
     let key = ForeignKey {
         columns: own,
+        schema,
         table: name.name,
         references,
-        on_delete: crate::catalog::ReferenceAction::Refuse,
-        on_update: crate::catalog::ReferenceAction::Refuse,
+        on_delete,
+        on_update,
     };
-    Ok((constraint, schema, key))
+    Ok((constraint, key))
 }
 
 /// A constraint of the table as a whole; whether it is one.

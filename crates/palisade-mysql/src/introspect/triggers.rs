@@ -1,0 +1,75 @@
+//! Triggers.
+
+use std::collections::{BTreeSet, HashMap};
+
+use mysql_async::Conn;
+use palisade::catalog::{Change, RelationDef, RelationKind, Trigger};
+
+use super::{
+    IntrospectError, Name, Product,
+    read::{of_users, query, text},
+};
+use crate::examine::Account;
+
+/// What stands for the triggers of a table of which MySQL does not tell them: they run all the same. MariaDB tells
+/// them to whoever may change the table.
+const UNSEEN: &str = "unseen_triggers";
+
+/// Puts the triggers where they belong.
+pub(super) async fn read(
+    conn: &mut Conn,
+    product: Product,
+    relations: &mut [RelationDef],
+) -> Result<(), IntrospectError> {
+    let account = Account::read(conn).await?;
+    let is_told = |def: &RelationDef| match product {
+        Product::MariaDb => true,
+        Product::MySql => account.may(&def.schema, &def.name, "TRIGGER"),
+    };
+    let mut triggers = by_table(conn, &of_users("t.EVENT_OBJECT_SCHEMA")).await?;
+    for def in relations {
+        let name = (def.schema.clone(), def.name.clone());
+        def.triggers = triggers.remove(&name).unwrap_or_default();
+        if def.kind == RelationKind::Table && !is_told(def) {
+            def.triggers.push(Trigger {
+                schema: def.schema.clone(),
+                function: UNSEEN.to_owned(),
+                on: Change::ALL.into(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The triggers for which `condition` holds, `t` being a trigger, by their tables.
+async fn by_table(
+    conn: &mut Conn,
+    condition: &str,
+) -> Result<HashMap<Name, Vec<Trigger>>, IntrospectError> {
+    let sql = format!(
+        "SELECT t.EVENT_OBJECT_SCHEMA, t.EVENT_OBJECT_TABLE, t.TRIGGER_SCHEMA, t.TRIGGER_NAME, \
+                t.EVENT_MANIPULATION \
+         FROM information_schema.TRIGGERS t WHERE {condition}"
+    );
+    let mut triggers: HashMap<Name, Vec<Trigger>> = HashMap::new();
+    for row in query(conn, sql).await? {
+        let event = text(&row, 4)?;
+        let on = match Change::ALL
+            .into_iter()
+            .find(|change| change.name().eq_ignore_ascii_case(&event))
+        {
+            Some(change) => BTreeSet::from([change]),
+            // Several at once, or one that is not known here.
+            None => Change::ALL.into(),
+        };
+        triggers
+            .entry((text(&row, 0)?, text(&row, 1)?))
+            .or_default()
+            .push(Trigger {
+                schema: text(&row, 2)?,
+                function: text(&row, 3)?,
+                on,
+            });
+    }
+    Ok(triggers)
+}

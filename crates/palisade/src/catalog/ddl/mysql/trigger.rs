@@ -1,0 +1,28 @@
+//! `CREATE TRIGGER`.
+
+use crate::catalog::ddl::{
+    DdlError,
+    cursor::Cursor,
+    draft::Draft,
+    trigger::{Armed, Runs, changes},
+};
+
+/// What stands after `CREATE … TRIGGER`.
+pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+    let mut cursor = cursor;
+    cursor.eat("if not exists");
+    let name = cursor.name()?.name;
+    let mut events = cursor.until(&["on"]);
+    events.eat_any(&["before", "after"]);
+    cursor.expect("on")?;
+    let table = cursor.name()?;
+    let armed = Armed {
+        name,
+        runs: Runs::Body,
+        on: changes(events),
+        each_row: true,
+        enabled: true,
+    };
+    draft.arm(&table, &armed);
+    Ok(())
+}
