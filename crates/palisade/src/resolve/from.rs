@@ -237,7 +237,7 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    fn table_factor(
+    pub(super) fn table_factor(
         &mut self,
         factor: &mut TableFactor,
         scope: &mut Scope<'a, '_>,

@@ -19,6 +19,7 @@ mod guard;
 mod insert;
 mod leakproof;
 mod literal;
+mod merge;
 mod operator;
 mod pattern;
 mod query;

@@ -67,6 +67,20 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
         named: bool,
     ) -> Result<Vec<Output>, Rejection> {
+        // The target of a change stands in the FROM of the change itself.
+        let awaited = self.awaited.take();
+        let outputs = self.whole_query(query, parent, ctes, named)?;
+        self.awaited = awaited;
+        Ok(outputs)
+    }
+
+    fn whole_query(
+        &mut self,
+        query: &mut Query,
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+        named: bool,
+    ) -> Result<Vec<Output>, Rejection> {
         let Query {
             with,
             body,
