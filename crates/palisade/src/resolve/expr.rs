@@ -389,8 +389,10 @@ impl<'a> Resolver<'a> {
             Expr::TypedString(TypedString {
                 data_type,
                 value,
-                uses_odbc_syntax: false,
-            }) if dialect != Dialect::Sqlite => {
+                uses_odbc_syntax,
+            }) if dialect == Dialect::Mysql
+                || (dialect == Dialect::Postgres && !*uses_odbc_syntax) =>
+            {
                 self.cast_type(data_type)?;
                 self.value(&mut value.value, value.span.start)
             }

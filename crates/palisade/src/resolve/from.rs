@@ -32,7 +32,7 @@ use crate::{
 const MARK: u64 = u64::MAX;
 
 /// `ident`, marked as the reference with this index.
-fn marked(mut ident: Ident, index: usize) -> Ident {
+pub(super) fn marked(mut ident: Ident, index: usize) -> Ident {
     let at = Location {
         line: MARK,
         column: u64::try_from(index).unwrap_or(MARK),
@@ -268,6 +268,9 @@ impl<'a> Resolver<'a> {
                     return Err(unsupported("a path after a table"));
                 }
                 let source = match args {
+                    Some(_) if self.is_only(name) && !*with_ordinality => {
+                        self.only(name, args, alias, ctes)?
+                    }
                     Some(TableFunctionArgs { args, settings }) => {
                         if settings.is_some() {
                             return Err(unsupported("SETTINGS"));
@@ -558,7 +561,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// A name in FROM: a CTE in scope, else a relation of the visible catalog.
-    fn table(
+    pub(super) fn table(
         &mut self,
         name: &mut ObjectName,
         alias: &mut Option<TableAlias>,

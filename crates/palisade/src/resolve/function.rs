@@ -288,7 +288,10 @@ impl<'a> Resolver<'a> {
                     self.walk(limit, at, out)?;
                 }
                 (FunctionArgumentClause::JsonNullClause(_), Dialect::Postgres) => {}
-                (FunctionArgumentClause::JsonReturningClause(clause), Dialect::Postgres) => {
+                (
+                    FunctionArgumentClause::JsonReturningClause(clause),
+                    Dialect::Postgres | Dialect::Mysql,
+                ) => {
                     self.cast_type(&clause.data_type)?;
                 }
                 (
@@ -370,6 +373,17 @@ impl<'a> Resolver<'a> {
                         && position == 1
                         && word.quote_style.is_none()
                         && takes_word(called) => {}
+                // `xmlforest(a AS n)`: an element's name.
+                FunctionArgExpr::Expr(Expr::Named { expr, name })
+                    if dialect == Dialect::Postgres && names_elements(called) =>
+                {
+                    self.walk(expr, at, out)?;
+                    self.normalise(name);
+                }
+                FunctionArgExpr::Expr(Expr::Identifier(word))
+                    if dialect == Dialect::Postgres
+                        && position == 2
+                        && is_normal_form(called, word) => {}
                 FunctionArgExpr::Expr(expr) => {
                     self.walk(expr, at, out)?;
                     if dialect == Dialect::Mysql && position == 2 && matches_regexp(called) {
@@ -472,7 +486,9 @@ impl<'a> Resolver<'a> {
             order_by,
             window_frame,
         } = spec;
-        if let Some(name) = window_name {
+        if let Some(name) = window_name
+            && !syntax::is_exclusion(name)
+        {
             self.normalise(name);
         }
         let mut columns = Vec::new();
@@ -523,6 +539,21 @@ fn takes_word(called: &Called<'_>) -> bool {
                 "timestampadd" | "timestampdiff" | "get_format"
             )
     })
+}
+
+/// Whether the arguments of a call may carry the names of elements or attributes.
+fn names_elements(called: &Called<'_>) -> bool {
+    called.candidates.iter().all(|def| {
+        def.schema.is_none() && matches!(def.name.as_str(), "xmlforest" | "xmlattributes")
+    })
+}
+
+/// Whether `word` is the keyword of PostgreSQL's grammar that says which form `normalize` gives.
+fn is_normal_form(called: &Called<'_>, word: &Ident) -> bool {
+    let named = |forms: &[&str]| forms.iter().any(|f| word.value.eq_ignore_ascii_case(f));
+    word.quote_style.is_none()
+        && named(&["nfc", "nfd", "nfkc", "nfkd"])
+        && called.candidates.iter().all(|def| def.name == "normalize")
 }
 
 /// Whether the second argument of a call is a regular expression.

@@ -14,6 +14,7 @@ mod from;
 mod function;
 mod leakproof;
 mod literal;
+mod only;
 mod operator;
 mod pattern;
 mod query;

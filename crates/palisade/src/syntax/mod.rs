@@ -3,6 +3,7 @@
 
 mod dialect;
 mod fingerprint;
+mod gaps;
 mod kind;
 mod names;
 pub(crate) mod naming;
@@ -11,6 +12,7 @@ mod parse;
 mod print;
 mod stack;
 
+pub(crate) use dialect::{ROWS_FROM, is_exclusion};
 pub use fingerprint::Fingerprint;
 pub(crate) use fingerprint::fingerprint;
 pub(crate) use fingerprint::words;

@@ -6,7 +6,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan, Tokenizer},
 };
 
-use super::{Outline, dialect, kind};
+use super::{Outline, dialect, gaps, kind};
 use crate::{code::Code, dialect::Dialect, limits::Limits, rejection::Rejection};
 
 /// A query as the parser read it, with what the tree forgets.
@@ -48,7 +48,8 @@ pub(crate) fn parse<T>(
     let tokens = tokenize(text, dialect)?;
     let outline = Outline::read(text, &tokens, dialect, limits)?;
     super::with_stack(outline.levels, move || {
-        let query = parse_tokens(tokens, dialect, limits)?;
+        let query = parse_tokens(tokens, dialect, limits)
+            .map_err(|refusal| gaps::named(refusal, text, dialect))?;
         with(ParsedQuery {
             text,
             query,

@@ -2,7 +2,7 @@
 
 use sqlparser::ast::Query;
 
-use super::parse;
+use super::{dialect, parse};
 use crate::{code::Code, dialect::Dialect, limits::Limits, rejection::Rejection};
 
 /// The text of `query` and the tree that text parses to, which is the same tree.
@@ -17,14 +17,18 @@ pub(crate) fn print_stable(
     dialect: Dialect,
     limits: &Limits,
 ) -> Result<(String, Box<Query>), Rejection> {
-    let text = query.to_string();
+    let mut text = query.to_string();
     let unstable = || {
         Rejection::new(
             Code::SyntaxNotStable,
             "the statement does not read back the same after printing",
         )
     };
-    let tokens = parse::tokenize(&text, dialect).map_err(|_| unstable())?;
+    let mut tokens = parse::tokenize(&text, dialect).map_err(|_| unstable())?;
+    if let Some(restored) = dialect::restored(&tokens, dialect) {
+        text = restored;
+        tokens = parse::tokenize(&text, dialect).map_err(|_| unstable())?;
+    }
     let again = parse::parse_tokens(tokens, dialect, limits).map_err(|_| unstable())?;
     if *again == *query {
         Ok((text, again))
