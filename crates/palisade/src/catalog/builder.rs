@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Catalog, Column, ForeignKey, OperatorDef, Relation, RelationId, RelationKind, TypeClass,
-    TypeDef,
+    CastDef, Catalog, Column, ForeignKey, OperatorDef, Relation, RelationId, RelationKind,
+    TypeClass, TypeDef,
     functions::{self, FunctionDef, Kinds, Safety},
 };
 use crate::{dialect::Dialect, digest::sha256_hex, ident};
@@ -126,6 +126,7 @@ pub struct CatalogBuilder {
     routines: Vec<RoutineDef>,
     types: Vec<TypeDef>,
     operators: Vec<OperatorDef>,
+    casts: Vec<CastDef>,
 }
 
 impl CatalogBuilder {
@@ -139,6 +140,7 @@ impl CatalogBuilder {
             routines: Vec::new(),
             types: Vec::new(),
             operators: Vec::new(),
+            casts: Vec::new(),
         }
     }
 
@@ -186,6 +188,13 @@ impl CatalogBuilder {
         self
     }
 
+    /// Adds a cast.
+    #[must_use]
+    pub fn cast(mut self, def: CastDef) -> Self {
+        self.casts.push(def);
+        self
+    }
+
     /// Adds a relation.
     #[must_use]
     pub fn relation(mut self, relation: RelationDef) -> Self {
@@ -217,6 +226,7 @@ impl CatalogBuilder {
             routines: self.routines,
             types: self.types,
             operators: self.operators,
+            casts: self.casts,
             version: String::new(),
         };
         let mut parents = Vec::new();

@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Catalog, CatalogBuilder, CatalogError, ColumnDef, ForeignKey, OperatorDef, RelationDef,
-    RelationKind, RoutineDef, TypeClass, TypeDef, TypeKind, functions::Kinds,
+    CastDef, Catalog, CatalogBuilder, CatalogError, ColumnDef, ForeignKey, OperatorDef,
+    RelationDef, RelationKind, RoutineDef, TypeClass, TypeDef, TypeKind, functions::Kinds,
 };
 use crate::{dialect::Dialect, ident};
 
@@ -59,6 +59,8 @@ struct Snapshot {
     types: Vec<TypeText>,
     #[serde(default, skip_serializing_if = "is_default")]
     operators: Vec<OperatorText>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    casts: Vec<CastText>,
 }
 
 /// The version alone, so that a text of another version is told from a wrong one.
@@ -179,6 +181,15 @@ struct OperatorText {
     function: String,
 }
 
+#[derive(PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CastText {
+    source: (String, String),
+    target: (String, String),
+    function: String,
+    implicit: bool,
+}
+
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -204,6 +215,16 @@ impl Catalog {
                     schema: def.schema.clone(),
                     name: def.name.clone(),
                     function: def.function.clone(),
+                })
+                .collect(),
+            casts: self
+                .casts
+                .iter()
+                .map(|def| CastText {
+                    source: def.source.clone(),
+                    target: def.target.clone(),
+                    function: def.function.clone(),
+                    implicit: def.implicit,
                 })
                 .collect(),
         };
@@ -307,6 +328,14 @@ fn builder(snapshot: Snapshot) -> Result<CatalogBuilder, SnapshotError> {
             schema: operator.schema,
             name: operator.name,
             function: operator.function,
+        });
+    }
+    for cast in snapshot.casts {
+        builder = builder.cast(CastDef {
+            source: cast.source,
+            target: cast.target,
+            function: cast.function,
+            implicit: cast.implicit,
         });
     }
     Ok(builder)

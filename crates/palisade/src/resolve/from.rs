@@ -231,6 +231,8 @@ impl<'a> Resolver<'a> {
         });
         self.needs_fence |= !safe;
         self.user_operator("=")?;
+        let operands: Vec<_> = lineages.iter().map(|l| l.columns.as_slice()).collect();
+        self.implicit_casts(&operands);
         for column in used {
             self.touch(column, Usage::Join);
         }

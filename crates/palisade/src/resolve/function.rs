@@ -6,10 +6,19 @@ use sqlparser::ast::{
     ObjectNamePart, Value, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
-use super::{MAX_SIZE, Mode, Resolver, expr::Place, query::Ctes, scope::Scope, unsupported};
+use super::{
+    MAX_SIZE, Mode, Resolver,
+    expr::{Place, parts},
+    query::Ctes,
+    scope::Scope,
+    unsupported,
+};
 use crate::{
     access::Usage,
-    catalog::{ColumnId, functions::FunctionDef},
+    catalog::{
+        ColumnId,
+        functions::{FunctionDef, Safety},
+    },
     code::Code,
     dialect::Dialect,
     rejection::Rejection,
@@ -86,6 +95,7 @@ impl<'a> Resolver<'a> {
         }
         for def in &candidates {
             self.access.functions.insert(def.uid.clone());
+            self.calls_own |= def.safety == Safety::Unknown;
         }
         if key == "nullif" {
             self.user_operator("=")?;
@@ -292,7 +302,7 @@ impl<'a> Resolver<'a> {
                     FunctionArgumentClause::JsonReturningClause(clause),
                     Dialect::Postgres | Dialect::Mysql,
                 ) => {
-                    self.cast_type(&clause.data_type)?;
+                    self.cast_type(&mut clause.data_type)?;
                 }
                 (
                     FunctionArgumentClause::IgnoreOrRespectNulls(_)
@@ -328,7 +338,9 @@ impl<'a> Resolver<'a> {
         }
         let mut star = false;
         let total = args.len();
+        let mut starts = Vec::with_capacity(total);
         for (position, arg) in (1u8..).zip(args.iter_mut()) {
+            starts.push(out.len());
             let value = match arg {
                 FunctionArg::Unnamed(value) => value,
                 FunctionArg::Named {
@@ -402,6 +414,7 @@ impl<'a> Resolver<'a> {
                 }
             }
         }
+        self.implicit_casts(&parts(out, &starts));
         self.size_budget = budget;
         let counts = called
             .candidates

@@ -212,7 +212,7 @@ impl<'a> Resolver<'a> {
             return Err(unsupported("AT in an alias"));
         };
         for column in columns.iter_mut() {
-            let Some(data_type) = &column.data_type else {
+            let Some(data_type) = &mut column.data_type else {
                 return Err(unsupported("a column of a function without a type"));
             };
             self.cast_type(data_type)?;
@@ -256,7 +256,7 @@ impl<'a> Resolver<'a> {
         for column in columns {
             let name = match column {
                 JsonTableColumn::Named(named) => {
-                    self.cast_type(&named.r#type)?;
+                    self.cast_type(&mut named.r#type)?;
                     self.literal_only(&mut named.path)?;
                     for handling in [&mut named.on_empty, &mut named.on_error]
                         .into_iter()

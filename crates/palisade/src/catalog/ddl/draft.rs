@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     catalog::{
-        Catalog, CatalogError, ColumnDef, ForeignKey, OperatorDef, RelationDef, RelationKind,
-        RoutineDef, TypeClass, TypeDef, TypeKind, functions, functions::Kinds,
+        CastDef, Catalog, CatalogError, ColumnDef, ForeignKey, OperatorDef, RelationDef,
+        RelationKind, RoutineDef, TypeClass, TypeDef, TypeKind, functions, functions::Kinds,
     },
     dialect::Dialect,
 };
@@ -26,6 +26,7 @@ pub(super) struct Draft {
     pub(super) overloads: Vec<Overload>,
     pub(super) types: Vec<TypeDef>,
     pub(super) operators: Vec<OperatorDef>,
+    pub(super) casts: Vec<CastDef>,
     /// Collations of the database, and whether equal means the same bytes.
     pub(super) collations: BTreeMap<(String, String), bool>,
     /// What queries of views named when they were made.
@@ -103,6 +104,7 @@ impl Draft {
             overloads: Vec::new(),
             types: Vec::new(),
             operators: Vec::new(),
+            casts: Vec::new(),
             collations: BTreeMap::new(),
             bindings: Vec::new(),
         }
@@ -382,6 +384,12 @@ impl Draft {
         self.operators.dedup();
         for operator in self.operators {
             builder = builder.operator(operator);
+        }
+        self.casts.sort_by(|a, b| {
+            (&a.source, &a.target, &a.function).cmp(&(&b.source, &b.target, &b.function))
+        });
+        for cast in self.casts {
+            builder = builder.cast(cast);
         }
         builder.build()
     }

@@ -23,6 +23,8 @@ mod postgres;
 mod select;
 mod view;
 
+pub(crate) use postgres::types::own_type;
+
 use self::{
     cursor::Cursor,
     draft::Draft,

@@ -79,7 +79,9 @@ impl ParserDialect for Postgres {
             "name" => name(parser),
             "xmlexists" => xml_exists(parser),
             "collation" => collation_for(parser),
-            _ => None,
+            // Words before the argument of XMLSERIALIZE.
+            "content" | "document" => None,
+            _ => typed_literal(parser),
         }
     }
 
@@ -132,17 +134,34 @@ fn name(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
                 value: Box::new(Expr::Identifier(ident)),
             }))
         }
-        (Token::SingleQuotedString(_), _) => {
-            parser.next_token();
-            Some(parser.parse_value().map(|value| Expr::Cast {
-                kind: CastKind::Cast,
-                expr: Box::new(Expr::Value(value)),
-                data_type: DataType::Custom(ObjectName::from(vec![Ident::new("name")]), Vec::new()),
-                format: None,
-            }))
-        }
-        _ => None,
+        _ => typed_literal(parser),
     }
+}
+
+/// `type 'literal'`, where the type is none that the parser knows: it takes the string for an alias.
+fn typed_literal(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    let Token::Word(word) = &parser.peek_token_ref().token else {
+        return None;
+    };
+    let is_type = word.keyword == Keyword::NoKeyword || word.keyword == Keyword::NAME;
+    if !is_type
+        || parser.get_current_token().token == Token::Period
+        || !matches!(
+            parser.peek_nth_token_ref(1).token,
+            Token::SingleQuotedString(_)
+        )
+    {
+        return None;
+    }
+    let mut name = Ident::new(word.value.clone());
+    name.quote_style = word.quote_style;
+    parser.next_token();
+    Some(parser.parse_value().map(|value| Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(Expr::Value(value)),
+        data_type: DataType::Custom(ObjectName::from(vec![name]), Vec::new()),
+        format: None,
+    }))
 }
 
 /// `XMLEXISTS (path PASSING [BY …] document [BY …])`: the grammar's way to write a call of two arguments
