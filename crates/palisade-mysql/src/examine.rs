@@ -6,7 +6,9 @@
 use mysql_async::Conn;
 
 use crate::{
-    introspect::{IntrospectError, Product, product, query, text},
+    account::current,
+    config::is_local,
+    introspect::{IntrospectError, Product, optional, product, query, text},
     settings::literal,
 };
 
@@ -116,17 +118,30 @@ struct Grant {
 
 /// The account, as the server spells it, and what it was granted.
 async fn grants(conn: &mut Conn) -> Result<(String, Vec<Grant>), IntrospectError> {
-    let odd = || IntrospectError::Inconsistent("the server does not tell who we are".to_owned());
-    let rows = query(conn, "SELECT CURRENT_USER()".to_owned()).await?;
-    let user = text(rows.first().ok_or_else(odd)?, 0)?;
-    // The last, for a name may hold one.
-    let (name, host) = user.rsplit_once('@').ok_or_else(odd)?;
-    let account = format!("{}@{}", literal(name), literal(host));
+    let (name, host) = current(conn).await?;
+    let account = format!("{}@{}", literal(&name), literal(&host));
     let mut grants = Vec::new();
-    for row in query(conn, "SHOW GRANTS".to_owned()).await? {
+    let show = show_grants(conn).await?;
+    for row in query(conn, show).await? {
         grants.extend(grant(&text(&row, 0)?));
     }
     Ok((account, grants))
+}
+
+/// What lists everything that is in force: MariaDB shows the role that is active by itself, MySQL those that
+/// are named.
+async fn show_grants(conn: &mut Conn) -> Result<String, IntrospectError> {
+    let rows = query(conn, "SELECT VERSION(), CURRENT_ROLE()".to_owned()).await?;
+    let Some(row) = rows.first() else {
+        return Ok("SHOW GRANTS".to_owned());
+    };
+    Ok(match (product(&text(row, 0)?), optional(row, 1)?) {
+        // The server quotes what it gives.
+        (Product::MySql, Some(roles)) if roles != "NONE" => {
+            format!("SHOW GRANTS FOR CURRENT_USER() USING {roles}")
+        }
+        (Product::MySql | Product::MariaDb, _) => "SHOW GRANTS".to_owned(),
+    })
 }
 
 /// Reads `GRANT privilege (columns), … ON object TO …` and `GRANT role, … TO …`.
@@ -195,7 +210,9 @@ fn kind(privilege: &str, grant: &Grant) -> Option<WeaknessKind> {
     };
     let everywhere = object == "*.*";
     match privilege {
-        "USAGE" | "SHOW VIEW" | "SHOW DATABASES" => None,
+        // `REFERENCES` alone lets an account see columns that it cannot read, and nothing else: what would refer
+        // to them, it cannot create.
+        "USAGE" | "SHOW VIEW" | "SHOW DATABASES" | "REFERENCES" => None,
         "SELECT" => {
             let object = object.replace('`', "").to_ascii_lowercase();
             let system = ["mysql.", "sys.", "performance_schema."];
@@ -216,7 +233,6 @@ fn kind(privilege: &str, grant: &Grant) -> Option<WeaknessKind> {
         | "ALTER ROUTINE"
         | "TRIGGER"
         | "EVENT"
-        | "REFERENCES"
         | "CREATE TEMPORARY TABLES"
         | "LOCK TABLES"
         | "CREATE TABLESPACE" => Some(Kind::CanCreate),
@@ -265,10 +281,7 @@ async fn session(
             });
         }
     }
-    let opts = conn.opts();
-    let local = opts.socket().is_some()
-        || opts.addr_is_loopback()
-        || opts.ip_or_hostname().eq_ignore_ascii_case("localhost");
+    let local = is_local(conn.opts());
     let rows = query(conn, "SHOW SESSION STATUS LIKE 'Ssl_cipher'".to_owned()).await?;
     let cipher = rows.first().map(|row| text(row, 1)).transpose()?;
     if !local && cipher.is_none_or(|cipher| cipher.is_empty()) {
@@ -276,7 +289,7 @@ async fn session(
             kind: WeaknessKind::Plaintext,
             description: "what is asked and answered goes over the network as it is".to_owned(),
             remedy: format!(
-                "ALTER USER {account} REQUIRE SSL; -- and `require_ssl=true` in the connection URL"
+                "ALTER USER {account} REQUIRE SSL; -- and `ssl-mode=VERIFY_IDENTITY` in the connection URL"
             ),
         });
     }

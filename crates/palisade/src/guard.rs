@@ -42,6 +42,40 @@ pub struct BackendError {
     pub detail: String,
 }
 
+impl BackendError {
+    /// A failure of this kind.
+    pub fn new(kind: BackendErrorKind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            detail: detail.into(),
+        }
+    }
+
+    /// The database, or what it says of the statement, contradicts what was decided.
+    pub fn second_lock(detail: impl Into<String>) -> Self {
+        Self::new(BackendErrorKind::SecondLock, detail)
+    }
+
+    /// There is no server, no connection, or not the database that was decided about.
+    pub fn unavailable(detail: impl Into<String>) -> Self {
+        Self::new(BackendErrorKind::Unavailable, detail)
+    }
+
+    /// The statement or its parameters are wrong.
+    pub fn rejected(detail: impl Into<String>) -> Self {
+        Self::new(BackendErrorKind::Rejected, detail)
+    }
+
+    /// Time is up by our own clock.
+    #[must_use]
+    pub fn out_of_time() -> Self {
+        Self::new(
+            BackendErrorKind::Timeout,
+            "the statement ran out of time by our clock",
+        )
+    }
+}
+
 /// The kinds of failure an agent can tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackendErrorKind {
