@@ -16,12 +16,12 @@ use crate::{
     args::{PolicyArguments, SecretArguments},
     audit::AuditFile,
     config::{Config, ConfigFile},
-    database::{Database, catalog_of_schema, no_mysql},
+    database::{Database, catalog_of_schema},
     exit::Failure,
     policies::Policies,
-    postgres::PostgresTarget,
     secret::Secret,
     source::{CatalogSource, Source},
+    target::Target,
 };
 
 /// Everything the operator has decided, the database aside.
@@ -144,14 +144,13 @@ fn reach(
             secret.unused("a file")?;
             Ok((defaults(), Database::Sqlite(path)))
         }
-        Source::Postgres(url) => {
-            let target = PostgresTarget::parse(&url, secret.named()).map_err(Failure::from)?;
+        Source::Server(engine, url) => {
+            let target = Target::parse(engine, &url, secret.named())?;
             if let Some(file) = file {
                 file.admit(&target)?;
             }
-            Ok((defaults(), Database::Postgres(target)))
+            Ok((defaults(), Database::Server(target)))
         }
-        Source::Mysql => Err(no_mysql()),
         Source::Connection(name) => {
             secret.unused("a connection of the configuration")?;
             let Some(file) = file else {
@@ -160,11 +159,7 @@ fn reach(
                 )));
             };
             let (config, database) = file.connection(&name)?;
-            let database = match database {
-                Database::Sqlite(path) => Database::Sqlite(path.clone()),
-                Database::Postgres(target) => Database::Postgres(target.clone()),
-            };
-            Ok((config.clone(), database))
+            Ok((config.clone(), database.clone()))
         }
     }
 }

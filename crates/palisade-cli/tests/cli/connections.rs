@@ -174,7 +174,7 @@ fn mistakes_in_connections_point_at_their_line() {
     check("[connections.a]\nurl = \"connection:b\"\n", &["c.toml:2:7"]);
     check(
         "[connections.a]\nurl = \"mysql://u@h/d\"\n",
-        &["c.toml:2:7", "does not read MySQL"],
+        &["c.toml:2:7", "`h:3306` is not granted"],
     );
     check(
         "[connections.a]\nurl = \"sqlite:demo.db\"\n[connections.a.limits]\nmax_row = 3\n",

@@ -13,6 +13,7 @@ mod connections;
 mod corpus;
 mod desk;
 mod input;
+mod mysql;
 mod policies;
 mod postgres;
 mod readme;
@@ -398,7 +399,7 @@ fn the_examples_of_the_help_run() {
         let examples = examples(&help);
         let lines: Vec<_> = examples
             .iter()
-            .filter(|line| !line.contains("postgres://") && !line.contains("connection:"))
+            .filter(|line| !line.contains("://") && !line.contains("connection:"))
             .collect();
         assert!(!lines.is_empty(), "{help}");
         for line in lines {
