@@ -34,7 +34,7 @@ pub(crate) enum Command {
     /// Decide about a statement and tell how
     #[command(after_help = EXPLAIN_HELP)]
     Explain(ExplainArguments),
-    /// Serve a database to an MCP client over standard input and output
+    /// Serve databases to an MCP client over standard input and output
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArguments),
     /// Look at what a database's account may do beyond reading
@@ -91,10 +91,15 @@ Examples (after `palisade demo`):
   palisade serve sqlite:demo.db < /dev/null
   palisade serve sqlite:demo.db --policies demo-policies \\
     --as 'Agent::\"support-bot\"' --audit audit.jsonl < /dev/null
+  palisade serve --in-memory < /dev/null
 
 Examples for PostgreSQL (`palisade setup-sql` prints the account):
   palisade serve postgres://palisade_reader@localhost:5432/sales \\
     --password-env SALES_PASSWORD < /dev/null
+
+Examples for several databases of a configuration (each call of a tool names one):
+  palisade serve --config palisade.toml < /dev/null
+  palisade serve connection:sales connection:hr --config palisade.toml
 
 Examples for MySQL and MariaDB:
   palisade serve mysql://palisade_reader@localhost:3306/sales \\
@@ -201,9 +206,16 @@ pub(crate) struct ExplainArguments {
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
     /// sqlite:FILE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, or
-    /// connection:NAME of the configuration
+    /// one or more connection:NAME of the configuration; all of its connections
+    /// if none is named
     #[arg(value_name = "DATABASE")]
-    pub(crate) source: String,
+    pub(crate) sources: Vec<String>,
+    /// Serve a SQLite database in memory, which is gone with the server
+    #[arg(long, conflicts_with = "sources")]
+    pub(crate) in_memory: bool,
+    /// The statements that fill it; empty if not given
+    #[arg(long, value_name = "FILE", requires = "in_memory")]
+    pub(crate) schema: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) secret: SecretArguments,
     #[command(flatten)]

@@ -171,6 +171,11 @@ impl ConfigFile {
         &self.defaults
     }
 
+    /// The names of its connections.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.connections.keys().map(String::as_str)
+    }
+
     /// The connection called `name`.
     pub(crate) fn connection(&self, name: &str) -> Result<(&Config, &Database), Failure> {
         if let Some((config, database)) = self.connections.get(name) {

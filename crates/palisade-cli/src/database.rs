@@ -16,6 +16,8 @@ use crate::{backend::AnyBackend, exit::Failure, host, source::stem, target::Targ
 pub(crate) enum Database {
     /// A file.
     Sqlite(PathBuf),
+    /// A database in memory, filled by the statements of a file or empty.
+    Memory(Option<PathBuf>),
     /// A server's.
     Server(Target),
 }
@@ -24,7 +26,7 @@ impl Database {
     /// The dialect it speaks.
     pub(crate) fn dialect(&self) -> Dialect {
         match self {
-            Self::Sqlite(_) => Dialect::Sqlite,
+            Self::Sqlite(_) | Self::Memory(_) => Dialect::Sqlite,
             Self::Server(target) => target.engine().dialect(),
         }
     }
@@ -32,7 +34,8 @@ impl Database {
     /// What it is called before agents and in policies: no path, no address.
     pub(crate) fn name(&self) -> String {
         match self {
-            Self::Sqlite(path) => stem(path),
+            Self::Sqlite(path) | Self::Memory(Some(path)) => stem(path),
+            Self::Memory(None) => "memory".to_owned(),
             Self::Server(target) => target.database().to_owned(),
         }
     }
@@ -41,6 +44,7 @@ impl Database {
     pub(crate) fn open(&self, runtime: &Runtime) -> Result<AnyBackend, Failure> {
         match self {
             Self::Sqlite(path) => open_file(path).map(AnyBackend::Sqlite),
+            Self::Memory(script) => memory(script.as_deref(), &self.name()).map(AnyBackend::Sqlite),
             Self::Server(target) => runtime.block_on(target.open()),
         }
     }
@@ -49,6 +53,7 @@ impl Database {
     pub(crate) fn catalog(&self) -> Result<Catalog, Failure> {
         match self {
             Self::Sqlite(path) => Ok(open_file(path)?.catalog().clone()),
+            Self::Memory(script) => Ok(memory(script.as_deref(), &self.name())?.catalog().clone()),
             Self::Server(target) => host::runtime()?.block_on(target.catalog()),
         }
     }
@@ -75,25 +80,47 @@ fn open_file(path: &Path) -> Result<SqliteBackend, Failure> {
     })
 }
 
+fn memory(script: Option<&Path>, name: &str) -> Result<SqliteBackend, Failure> {
+    let text = script.map(read).transpose()?.unwrap_or_default();
+    let shown = script.unwrap_or(Path::new("memory"));
+    SqliteBackend::in_memory(&text, name).map_err(|error| match error {
+        OpenError::Introspect(error) => not_loaded(shown, &error),
+        other => Failure::Unavailable(other.to_string()),
+    })
+}
+
 /// The catalog that a file of `CREATE` statements describes.
 pub(crate) fn catalog_of_schema(path: &Path, dialect: Dialect) -> Result<Catalog, Failure> {
-    let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::Usage(format!("cannot read the schema `{shown}`: {error}")))?;
-    let name = stem(path);
-    let fault = |why: String, printer: &str| {
-        Failure::Usage(format!(
-            "`{shown}`: {why}\n  help: give `CREATE` statements, as `{printer}` prints them"
-        ))
-    };
+    let (text, name) = (read(path)?, stem(path));
     match dialect {
-        Dialect::Sqlite => catalog_from_ddl(&text, &name).map_err(|error| match error {
-            IntrospectError::Load(why) => fault(why.to_string(), "sqlite3 FILE .schema"),
-            other => Failure::Usage(format!("`{shown}`: {other}")),
-        }),
+        Dialect::Sqlite => catalog_from_ddl(&text, &name).map_err(|error| not_loaded(path, &error)),
         Dialect::Postgres => ddl::postgres(&text, &name)
-            .map_err(|error| fault(error.to_string(), "pg_dump --schema-only")),
+            .map_err(|error| not_understood(path, &error, "pg_dump --schema-only")),
         Dialect::Mysql => ddl::mysql(&text, &name)
-            .map_err(|error| fault(error.to_string(), "mysqldump --no-data")),
+            .map_err(|error| not_understood(path, &error, "mysqldump --no-data")),
     }
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| {
+        Failure::Usage(format!(
+            "cannot read the schema `{}`: {error}",
+            path.display()
+        ))
+    })
+}
+
+/// That SQLite does not take the statements of a file.
+fn not_loaded(path: &Path, error: &IntrospectError) -> Failure {
+    match error {
+        IntrospectError::Load(why) => not_understood(path, why, "sqlite3 FILE .schema"),
+        other => Failure::Usage(format!("`{}`: {other}", path.display())),
+    }
+}
+
+fn not_understood(path: &Path, why: &dyn std::fmt::Display, printer: &str) -> Failure {
+    Failure::Usage(format!(
+        "`{}`: {why}\n  help: give `CREATE` statements, as `{printer}` prints them",
+        path.display()
+    ))
 }

@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
     let (setup, database) = Setup::over(source, &arguments.secret, &arguments.policies, None)?;
     let found = match &database {
         Database::Server(target) => look(&setup, target)?,
-        Database::Sqlite(_) => {
+        Database::Sqlite(_) | Database::Memory(_) => {
             // It opens, or this says why it does not.
             drop(database.open(&host::runtime()?)?);
             Finding {

@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &SetupSqlArguments) -> Result<Exit, Failure> {
     )?;
     let target = match &database {
         Database::Server(target) => target,
-        Database::Sqlite(_) => {
+        Database::Sqlite(_) | Database::Memory(_) => {
             return Err(Failure::Usage(
                 "a SQLite file has no accounts: it is opened for reading only\n  help: give `postgres://USER@HOST/DATABASE` or `mysql://USER@HOST/DATABASE`"
                     .to_owned(),

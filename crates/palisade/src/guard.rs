@@ -127,6 +127,7 @@ pub struct Guard<B> {
     host: Arc<dyn Host>,
     audit: Arc<dyn AuditSink>,
     on_finding: Action,
+    name: Option<String>,
 }
 
 impl<B> std::fmt::Debug for Guard<B> {
@@ -151,6 +152,16 @@ impl<B: Backend> Guard<B> {
             host,
             audit,
             on_finding: Action::default(),
+            name: None,
+        }
+    }
+
+    /// The operator's name of the database, for records.
+    #[must_use]
+    pub fn called(self, name: impl Into<String>) -> Self {
+        Self {
+            name: Some(name.into()),
+            ..self
         }
     }
 
@@ -283,6 +294,7 @@ impl<B: Backend> Guard<B> {
             time_ms: u64::try_from(self.host.unix_time().as_millis()).unwrap_or(u64::MAX),
             principal: session.principal().to_string(),
             transport: session.transport().name(),
+            connection: self.name.clone(),
             fingerprint: fingerprint.id,
             statement: fingerprint.normalized,
             decision: "allow",
