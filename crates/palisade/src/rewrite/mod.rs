@@ -12,14 +12,17 @@ mod limit;
 mod mask;
 mod null;
 mod parameters;
+mod plan;
 mod source;
 mod sql;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
+
+pub(crate) use plan::Plan;
 
 use crate::{
     catalog::{Catalog, RelationId, RelationKind, system_relation},
@@ -41,7 +44,7 @@ use crate::{
 /// ```compile_fail,E0451
 /// use palisade::rewrite::RewrittenStatement;
 /// fn forge(statement: RewrittenStatement) -> RewrittenStatement {
-///     RewrittenStatement { sql: "DROP TABLE t".to_owned(), ..statement }
+///     RewrittenStatement { params: Vec::new(), ..statement }
 /// }
 /// ```
 ///
@@ -51,28 +54,26 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct RewrittenStatement {
-    sql: String,
+    plan: Arc<Plan>,
     params: Vec<Value>,
-    scan_plan: ScanPlan,
-    engine_reads: BTreeSet<(String, String)>,
-    engine_functions: BTreeSet<String>,
-    limits: Limits,
-    policies: Vec<String>,
-    sources: Vec<(String, String)>,
-    relations: Vec<String>,
 }
 
 impl RewrittenStatement {
     /// Uids of every relation it reads, views and what stands below them included.
     #[must_use]
     pub fn relations(&self) -> &[String] {
-        &self.relations
+        &self.plan.relations
+    }
+
+    /// What it is made of beside the values of its parameters, if other values would not change that.
+    pub(crate) fn plan(&self) -> Option<&Arc<Plan>> {
+        (!self.plan.by_value).then_some(&self.plan)
     }
 
     /// The text to run, and nothing else.
     #[must_use]
     pub fn sql(&self) -> &str {
-        &self.sql
+        &self.plan.sql
     }
 
     /// The values to bind, the first to `?1`.
@@ -84,38 +85,38 @@ impl RewrittenStatement {
     /// How the answer must be scanned.
     #[must_use]
     pub fn scan_plan(&self) -> &ScanPlan {
-        &self.scan_plan
+        &self.plan.scan_plan
     }
 
     /// The (relation, column) pairs, folded, that the engine may read while it runs this: the second
     /// lock. A relation that is read without any column stands with an empty column name.
     #[must_use]
     pub fn engine_reads(&self) -> &BTreeSet<(String, String)> {
-        &self.engine_reads
+        &self.plan.engine_reads
     }
 
     /// The functions, folded, that the engine may call while it runs this.
     #[must_use]
     pub fn engine_functions(&self) -> &BTreeSet<String> {
-        &self.engine_functions
+        &self.plan.engine_functions
     }
 
     /// What it may cost.
     #[must_use]
     pub fn limits(&self) -> &Limits {
-        &self.limits
+        &self.plan.limits
     }
 
     /// Ids of the policies that determined the permit; the operator's.
     #[must_use]
     pub fn policies(&self) -> &[String] {
-        &self.policies
+        &self.plan.policies
     }
 
     /// For each relation with obligations, its uid and what stands in its place; the operator's.
     #[must_use]
     pub fn sources(&self) -> &[(String, String)] {
-        &self.sources
+        &self.plan.sources
     }
 }
 
@@ -133,9 +134,10 @@ pub(crate) fn rewrite(
     limits: &Limits,
 ) -> Result<RewrittenStatement, Rejection> {
     // Views deepen the tree.
-    syntax::with_stack(resolved.levels, || {
+    let plan = syntax::with_stack(resolved.levels, || {
         apply(resolved, permit, params, catalog, visible, limits)
-    })
+    })?;
+    Plan::bind(&Arc::new(plan), params)
 }
 
 fn apply(
@@ -145,7 +147,7 @@ fn apply(
     catalog: &Catalog,
     visible: &dyn Visible,
     limits: &Limits,
-) -> Result<RewrittenStatement, Rejection> {
+) -> Result<Plan, Rejection> {
     let (policies, permitted_rows) = (permit.policies().to_vec(), permit.max_rows());
     // A permit is used once.
     drop(permit);
@@ -186,12 +188,14 @@ fn apply(
     engine.table_functions(catalog);
     replace_references(&mut query, &references, &forms)?;
     let dialect = catalog.dialect();
-    let gone = limit::bound(&mut query, max_rows, params, dialect)?;
-    let bound = parameters::bind(&mut query, &placeholders, params, dialect, gone)?;
+    let bounded = limit::bound(&mut query, max_rows, params, dialect)?;
+    let bound = parameters::order(&mut query, &placeholders, dialect, bounded.gone)?;
 
     let (sql, again) = syntax::print_stable(&query, dialect, limits)?;
     let mut outline = Outline::default();
-    outline.positional.extend(parameters::positions(&again));
+    if !bound.is_empty() {
+        outline.positional.extend(parameters::positions(&again));
+    }
     let parsed = ParsedQuery {
         text: &sql,
         query: again,
@@ -214,8 +218,10 @@ fn apply(
     }
 
     let filtered = references.iter().any(source::is_filtered);
-    Ok(RewrittenStatement {
-        params: bound,
+    Ok(Plan {
+        used: placeholders.into_keys().collect(),
+        bound,
+        by_value: bounded.by_value,
         scan_plan: ScanPlan {
             columns: output_columns(&outputs, &references, catalog, visible)?,
             max_rows,

@@ -2,6 +2,7 @@
 
 mod mysql;
 mod postgres;
+mod simple;
 mod sqlite;
 mod table;
 

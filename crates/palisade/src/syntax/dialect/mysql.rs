@@ -10,7 +10,7 @@ use sqlparser::{
     tokenizer::Token,
 };
 
-use super::delegate;
+use super::{delegate, simple::simple};
 
 /// See the module.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl ParserDialect for Mysql {
                     format: None,
                 }))
             }
-            _ => None,
+            _ => simple(parser),
         }
     }
 }

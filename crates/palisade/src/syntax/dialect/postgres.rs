@@ -10,7 +10,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::delegate;
+use super::{delegate, simple::simple};
 
 /// See the module.
 #[derive(Debug)]
@@ -71,15 +71,18 @@ impl ParserDialect for Postgres {
     }
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
-        let word = match &parser.peek_token_ref().token {
-            Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
-            _ => return None,
+        let is = |text: &str| {
+            matches!(&parser.peek_token_ref().token, Token::Word(word)
+                if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(text))
         };
-        match word.as_str() {
-            "variadic" => variadic(parser),
-            "name" => name(parser),
-            _ => None,
-        }
+        let own = if is("variadic") {
+            variadic(parser)
+        } else if is("name") {
+            name(parser)
+        } else {
+            None
+        };
+        own.or_else(|| simple(parser))
     }
 }
 
