@@ -1,7 +1,8 @@
 //! SQLite behind Palisade: a driver with the engine's own locks, and no policy.
 //!
 //! [`SqliteBackend`] runs what the firewall printed, and nothing else: read-only file, read-only
-//! transaction, authorizer, defensive mode, limits, deadline. [`introspect`] reads a catalog from a
+//! transaction, authorizer, defensive mode, limits, deadline; to change rows, only where that is asked
+//! for, a connection and a transaction of their own. [`introspect`] reads a catalog from a
 //! database or from the text of its schema.
 
 mod backend;
@@ -12,6 +13,7 @@ mod load;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod write;
 
 pub use backend::{OpenError, SqliteBackend};
 pub use introspect::{IntrospectError, catalog, catalog_from_ddl};

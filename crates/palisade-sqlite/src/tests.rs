@@ -36,6 +36,8 @@ use crate::{
     schema::SchemaSnapshot,
 };
 
+mod write;
+
 const SHOP: &str = "
     CREATE TABLE Users (id INTEGER PRIMARY KEY, Name TEXT, ssn TEXT, doc TEXT, up AS (upper(Name)));
     CREATE TABLE bare (x, y);
