@@ -53,10 +53,59 @@ pub struct ChangeAccess {
     pub conditioned: bool,
 }
 
+/// A change of the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Definition {
+    /// Something new.
+    Create,
+    /// Something that is there becomes another.
+    Alter,
+    /// Something goes.
+    Drop,
+}
+
+impl Definition {
+    /// The SQL word, in small letters; the action's name in policies too.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Alter => "alter",
+            Self::Drop => "drop",
+        }
+    }
+}
+
+/// What a definition is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DefinedObject {
+    /// A relation of the catalog.
+    Relation(RelationId),
+    /// A relation that is to be.
+    New {
+        /// Its schema, folded.
+        schema: String,
+        /// Its name, folded.
+        name: String,
+        /// Whether it is a view.
+        view: bool,
+    },
+}
+
+/// A change of the schema, and of what.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DefinitionAccess {
+    /// The change.
+    pub definition: Definition,
+    /// Of what.
+    pub object: DefinedObject,
+}
+
 /// Everything a statement touches, views and what stands below them included.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AccessSet {
     pub(crate) changes: BTreeSet<ChangeAccess>,
+    pub(crate) definitions: BTreeSet<DefinitionAccess>,
     pub(crate) relations: BTreeSet<RelationId>,
     pub(crate) columns: BTreeMap<ColumnId, BTreeSet<Usage>>,
     pub(crate) functions: BTreeSet<String>,
@@ -79,6 +128,11 @@ impl AccessSet {
     /// The changes of rows, those the engine makes by itself included.
     pub fn changes(&self) -> impl Iterator<Item = ChangeAccess> {
         self.changes.iter().copied()
+    }
+
+    /// The changes of the schema.
+    pub fn definitions(&self) -> impl Iterator<Item = &DefinitionAccess> {
+        self.definitions.iter()
     }
 
     /// The columns read or assigned, each with how.
@@ -114,6 +168,7 @@ impl AccessSet {
             && self.functions.is_subset(&other.functions)
             && self.system.is_subset(&other.system)
             && self.changes.is_subset(&other.changes)
+            && self.definitions.is_subset(&other.definitions)
             && self.columns.iter().all(|(column, usages)| {
                 let theirs = other.columns.get(column);
                 theirs.is_some_and(|theirs| {

@@ -7,7 +7,7 @@ mod sight;
 mod tests;
 mod trace;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 pub use crate::syntax::Fingerprint;
 pub use catalogue::{VisibleColumn, VisibleForeignKey, VisibleRelation};
@@ -25,7 +25,7 @@ use crate::{
     resolve::{self, Mode},
     rewrite::{self, RewrittenStatement},
     session::Session,
-    syntax,
+    syntax::{self, Parsed},
     value::Params,
 };
 
@@ -177,19 +177,39 @@ impl Firewall {
     ) -> Result<RewrittenStatement, Rejection> {
         let limits = limits.lowered_by(&self.limits);
         let sight = self.sight(session);
-        syntax::parse(sql, self.catalog.dialect(), &limits, |parsed| {
-            let resolved =
-                resolve::resolve(parsed, &self.catalog, &sight, Mode::Statement, &limits)?;
-            let used = resolved.placeholders.keys().cloned().collect();
-            params
-                .check(&used)
-                .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
-            let permit = authorize(sight.view(), &resolved.access)?;
-            if let Some(trace) = trace {
-                trace.record(&resolved, &permit, &self.catalog);
-            }
-            rewrite::rewrite(resolved, permit, params, &self.catalog, &sight, &limits)
-        })
+        syntax::parse_any(
+            sql,
+            self.catalog.dialect(),
+            &limits,
+            |parsed| match parsed {
+                Parsed::Query(query) => {
+                    let resolved =
+                        resolve::resolve(query, &self.catalog, &sight, Mode::Statement, &limits)?;
+                    let used = resolved.placeholders.keys().cloned().collect();
+                    params
+                        .check(&used)
+                        .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
+                    let permit = authorize(sight.view(), &resolved.access)?;
+                    if let Some(trace) = trace {
+                        trace.record(&resolved, &permit, &self.catalog);
+                    }
+                    rewrite::rewrite(resolved, permit, params, &self.catalog, &sight, &limits)
+                }
+                Parsed::Definition(definition) => {
+                    // Where nobody may define anything, no definition is looked at further.
+                    if !sight.view().may_define() {
+                        return Err(definition.not_allowed());
+                    }
+                    let resolved =
+                        resolve::resolve_definition(definition, &self.catalog, &sight, &limits)?;
+                    params
+                        .check(&BTreeSet::new())
+                        .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
+                    let permit = authorize(sight.view(), &resolved.access)?;
+                    rewrite::define(resolved, permit, &self.catalog, &sight, &limits)
+                }
+            },
+        )
     }
 }
 

@@ -56,8 +56,8 @@ impl BackendError {
     /// `ReadOnly`.
     pub fn unless_reading(statement: &RewrittenStatement) -> Result<(), Self> {
         match statement.effect() {
-            Effect::Read => Ok(()),
-            Effect::Write => Err(Self {
+            Effect::Read | Effect::Explain => Ok(()),
+            Effect::Write | Effect::Define => Err(Self {
                 kind: BackendErrorKind::ReadOnly,
                 detail: "the backend was opened for reading only".to_owned(),
             }),
@@ -283,7 +283,11 @@ impl<B: Backend> Guard<B> {
             }
             Err(error) => return Err(internal(&error.to_string())),
         };
-        if statement.effect() == Effect::Write && most == Effect::Read {
+        let changes = match statement.effect() {
+            Effect::Read | Effect::Explain => false,
+            Effect::Write | Effect::Define => true,
+        };
+        if changes && most == Effect::Read {
             return Err(Rejection::new(
                 Code::StatementNotAllowed,
                 "the statement changes data, and only reading ones are run here",

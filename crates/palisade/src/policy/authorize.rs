@@ -11,7 +11,7 @@ use super::{
     writes::{ActionDecision, WriteDecision},
 };
 use crate::{
-    access::{AccessSet, ChangeAccess},
+    access::{AccessSet, ChangeAccess, DefinedObject, DefinitionAccess},
     catalog::{Change, ColumnId, RelationId},
     code::Code,
     rejection::Rejection,
@@ -84,7 +84,7 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
         policies.extend(decision.policies.iter().cloned());
         relations.insert(id, decision);
     }
-    let changes = access.changes().next().is_some();
+    let changes = access.changes().next().is_some() || access.definitions().next().is_some();
     for id in access.columns_read() {
         let column = relations
             .get(&id.relation)
@@ -119,6 +119,13 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
             return Err(refuse(decision.policies));
         }
         policies.extend(decision.policies);
+    }
+    for definition in access.definitions() {
+        let decided = view.define(definition)?;
+        if !decided.permitted {
+            return Err(undefined(view, definition, &decided));
+        }
+        policies.extend(decided.policies);
     }
     let (writes, max_affected) = changed(view, access, &mut policies)?;
     let max_rows = relations
@@ -242,6 +249,26 @@ fn unpermitted(
     Rejection::new(action.code(), message).with_policies(action.policies.clone())
 }
 
+/// The refusal of a definition.
+fn undefined(view: &SessionView, access: &DefinitionAccess, decided: &ActionDecision) -> Rejection {
+    let name = match &access.object {
+        DefinedObject::Relation(id) => view
+            .catalog()
+            .relation(*id)
+            .map_or_else(String::new, |relation| relation.name.clone()),
+        DefinedObject::New {
+            schema: _,
+            name,
+            view: _,
+        } => name.clone(),
+    };
+    let message = decided
+        .message
+        .clone()
+        .unwrap_or_else(|| format!("no policy permits {} of `{name}`", access.definition.name()));
+    Rejection::new(decided.code(), message).with_policies(decided.policies.clone())
+}
+
 fn masked(view: &SessionView, id: ColumnId, policies: &[String]) -> Rejection {
     let name = view.catalog().column(id).map_or("", |c| c.name.as_str());
     Rejection::new(
@@ -304,6 +331,7 @@ mod tests {
             functions: functions.iter().map(|name| (*name).to_owned()).collect(),
             system: BTreeSet::new(),
             changes: BTreeSet::new(),
+            definitions: BTreeSet::new(),
         }
     }
 

@@ -9,6 +9,7 @@ mod annotation;
 mod authorize;
 mod classification;
 mod decide;
+mod define;
 mod filter;
 #[cfg(test)]
 mod fixture;

@@ -173,6 +173,25 @@ pub(super) fn function_entity(
     )
 }
 
+/// A relation that is to be, in its schema.
+///
+/// # Errors
+/// As [`catalog_entities`].
+pub(super) fn new_table_entity(
+    catalog: &Catalog,
+    schema: &str,
+    uid: &str,
+    view: bool,
+) -> Result<Entity, Box<DetailedError>> {
+    let kind = if view { "view" } else { "table" };
+    let attributes = [
+        ("tags", set(std::iter::empty())),
+        ("kind", RestrictedExpression::new_string(kind.to_owned())),
+    ];
+    let schema = known("Schema", &schema::schema_id(catalog, schema))?;
+    entity(known("Table", uid)?, attributes, Some(schema))
+}
+
 /// The operator's entities, each checked against `schema`.
 pub(super) fn operator_entities(
     source: &Source<'_>,

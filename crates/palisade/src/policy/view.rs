@@ -9,16 +9,17 @@ use cedar_policy::Entities;
 
 use super::{
     decide::{Failure, Subject, Verdict, context, decide, decide_among},
-    inherit,
+    define, inherit,
     load::Loaded,
     masks,
     obligation::{ColumnDecision, ColumnLevel, Mask, RelationDecision, RowFilter, Visibility},
     rows::rows,
     schema::{self, Action},
     store,
-    writes::{self, WriteDecision},
+    writes::{self, ActionDecision, WriteDecision},
 };
 use crate::{
+    access::DefinitionAccess,
     catalog::{
         Catalog, Change, ColumnId, Relation, RelationId, RelationKind, functions::FunctionDef,
     },
@@ -97,6 +98,28 @@ impl SessionView {
         Change::ALL
             .into_iter()
             .any(|change| self.loaded.policies.permits(writes::action(change)))
+    }
+
+    /// Whether any policy permits anybody to change the schema or to empty tables.
+    #[must_use]
+    pub fn may_define(&self) -> bool {
+        [
+            Action::Create,
+            Action::Alter,
+            Action::Drop,
+            Action::Truncate,
+        ]
+        .into_iter()
+        .any(|action| self.loaded.policies.permits(action))
+    }
+
+    /// Whether the schema may be changed so.
+    ///
+    /// # Errors
+    /// As [`relation`](Self::relation).
+    pub fn define(&self, access: &DefinitionAccess) -> Result<ActionDecision, Rejection> {
+        let subject = self.subject.as_ref().map_err(Clone::clone)?;
+        define::decision(&self.loaded, subject, access).map_err(Rejection::from)
     }
 
     /// What may be changed of a relation. Nothing of one that is no table.

@@ -642,7 +642,7 @@ fn date_field(field: &DateTimeField) -> Result<(), Rejection> {
 }
 
 /// A name of a character set or collation: one plain word.
-fn plain_name(name: &ObjectName) -> Result<(), Rejection> {
+pub(super) fn plain_name(name: &ObjectName) -> Result<(), Rejection> {
     match name.0.as_slice() {
         [ObjectNamePart::Identifier(ident)]
             if decode(ident)

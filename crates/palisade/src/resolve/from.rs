@@ -561,7 +561,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// A name in FROM: a CTE in scope, else a relation of the visible catalog.
-    fn table(
+    pub(super) fn table(
         &mut self,
         name: &mut ObjectName,
         alias: &mut Option<TableAlias>,

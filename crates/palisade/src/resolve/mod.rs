@@ -9,6 +9,8 @@
 mod cartesian;
 mod cast;
 mod column;
+mod constraint;
+mod define;
 mod effect;
 mod expr;
 mod from;
@@ -33,6 +35,7 @@ use std::{
 
 use sqlparser::ast::{Ident, Query};
 
+pub(crate) use define::{ResolvedDefinition, resolve_definition};
 pub(crate) use from::reference_index;
 pub(crate) use guard::{Admission, Guard};
 pub(crate) use scope::Output;
@@ -47,7 +50,7 @@ use crate::{
     limits::Limits,
     policy::{WriteDecision, obligation::RelationDecision},
     rejection::Rejection,
-    syntax::{self, Outline, ParsedQuery},
+    syntax::{self, Explain, Outline, ParsedQuery},
     value::Placeholder,
 };
 
@@ -110,6 +113,8 @@ pub(crate) struct ResolvedStatement {
     pub(crate) levels: usize,
     /// What it changes; none of a query.
     pub(crate) target: Option<Target>,
+    /// Set if the plan is asked for, and not the answer.
+    pub(crate) explain: Option<Explain>,
 }
 
 /// What stands around a change's own condition and rows in our own output.
@@ -173,31 +178,14 @@ pub(crate) fn resolve(
         text,
         mut query,
         outline,
+        explain,
     } = parsed;
-    let mut resolver = Resolver {
-        catalog,
-        visible,
-        mode,
-        limits,
-        text,
-        outline: &outline,
-        references: Vec::new(),
-        relations: 0,
-        access: AccessSet::default(),
-        placeholders: BTreeMap::new(),
-        needs_fence: false,
-        ctes: BTreeSet::new(),
-        whole_rows: false,
-        view_levels: 0,
-        renamed: 0,
-        size_budget: MAX_SIZE,
-        outermost: false,
-        awaited: None,
-        proposed: None,
-        target: None,
-    };
+    let mut resolver = Resolver::new(catalog, visible, mode, limits, text, &outline);
     let outputs = resolver.top(&mut query)?;
     resolver.number_names(&mut query)?;
+    if explain.is_some() && resolver.target.is_some() {
+        return Err(unsupported("EXPLAIN of a statement that changes data"));
+    }
     Ok(ResolvedStatement {
         references: resolver.references,
         access: resolver.access,
@@ -207,6 +195,7 @@ pub(crate) fn resolve(
         whole_rows: resolver.whole_rows,
         levels: outline.levels + resolver.view_levels,
         target: resolver.target,
+        explain,
         query,
         outputs,
     })
@@ -242,7 +231,39 @@ struct Resolver<'a> {
     target: Option<Target>,
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
+    fn new(
+        catalog: &'a Catalog,
+        visible: &'a dyn Visible,
+        mode: Mode<'a>,
+        limits: &'a Limits,
+        text: &'a str,
+        outline: &'a Outline,
+    ) -> Self {
+        Self {
+            catalog,
+            visible,
+            mode,
+            limits,
+            text,
+            outline,
+            references: Vec::new(),
+            relations: 0,
+            access: AccessSet::default(),
+            placeholders: BTreeMap::new(),
+            needs_fence: false,
+            ctes: BTreeSet::new(),
+            whole_rows: false,
+            view_levels: 0,
+            renamed: 0,
+            size_budget: MAX_SIZE,
+            outermost: false,
+            awaited: None,
+            proposed: None,
+            target: None,
+        }
+    }
+
     fn touch(&mut self, column: ColumnId, usage: Usage) {
         self.access.columns.entry(column).or_default().insert(usage);
     }

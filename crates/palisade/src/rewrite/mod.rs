@@ -7,6 +7,7 @@
 
 mod admit;
 mod compare;
+mod define;
 mod filter;
 mod hash;
 mod limit;
@@ -18,6 +19,8 @@ mod sql;
 #[cfg(test)]
 mod tests;
 mod write;
+
+pub(crate) use define::define;
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
@@ -34,7 +37,7 @@ use crate::{
     rejection::Rejection,
     resolve::{self, Mode, Output, Reference, ResolvedStatement, Target, Visible},
     scan::{OutputColumn, ScanPlan},
-    syntax::{self, Outline, ParsedQuery},
+    syntax::{self, Explain, Outline, ParsedQuery},
     value::{Params, Value},
 };
 
@@ -74,8 +77,12 @@ pub struct RewrittenStatement {
 pub enum Effect {
     /// It reads.
     Read,
+    /// It asks how the engine would find an answer, without finding it.
+    Explain,
     /// It changes rows.
     Write,
+    /// It changes the schema, or empties tables.
+    Define,
 }
 
 impl RewrittenStatement {
@@ -199,7 +206,11 @@ fn apply(
         whole_rows,
         levels: _,
         target,
+        explain,
     } = resolved;
+    if explain.is_some() {
+        unobliged(&references, &access, catalog)?;
+    }
     let max_rows = permitted_rows.unwrap_or(u64::MAX).min(limits.max_rows);
 
     let mut engine = Engine {
@@ -268,6 +279,7 @@ fn apply(
         text: &sql,
         query: again,
         outline,
+        explain: None,
     };
     let check = resolve::resolve(
         parsed,
@@ -289,10 +301,25 @@ fn apply(
     }
 
     let filtered = references.iter().any(source::is_filtered);
+    let columns = match explain {
+        None => output_columns(&outputs, &references, catalog, visible)?,
+        Some(_) => Explain::columns(dialect)
+            .iter()
+            .map(|name| OutputColumn {
+                name: (*name).to_owned(),
+                type_name: String::new(),
+                masked: false,
+            })
+            .collect(),
+    };
+    let sql = match explain {
+        None => sql,
+        Some(explain) => explain.prefix(dialect) + &sql,
+    };
     Ok(RewrittenStatement {
         params: bound,
         scan_plan: ScanPlan {
-            columns: output_columns(&outputs, &references, catalog, visible)?,
+            columns,
             max_rows,
             max_result_bytes: limits.max_result_bytes,
             max_cell_bytes: limits.max_cell_bytes,
@@ -302,9 +329,10 @@ fn apply(
         engine_writes: engine_writes(&access, catalog),
         engine_triggers: engine_triggers(&access, catalog),
         engine_functions: engine.functions,
-        effect: match target {
-            None => Effect::Read,
-            Some(_) => Effect::Write,
+        effect: match (&target, explain) {
+            (None, None) => Effect::Read,
+            (None, Some(_)) => Effect::Explain,
+            (Some(_), _) => Effect::Write,
         },
         max_affected: match target {
             None => 0,
@@ -336,6 +364,33 @@ fn apply(
             .collect(),
         sql,
     })
+}
+
+/// A plan shows estimates, conditions and keys: of what is plain and whole to the reader, or of nothing.
+fn unobliged(
+    references: &[Reference],
+    access: &AccessSet,
+    catalog: &Catalog,
+) -> Result<(), Rejection> {
+    let obliged = references.iter().find(|reference| needs_form(reference));
+    match obliged {
+        None if access.system_relations().next().is_none() => Ok(()),
+        None => Err(Rejection::new(
+            Code::ObligationInapplicable,
+            "the plan of a statement over system relations is not shown",
+        )),
+        Some(reference) => {
+            let name = catalog
+                .relation(reference.relation)
+                .map_or("", |relation| relation.name.as_str());
+            Err(Rejection::new(
+                Code::ObligationInapplicable,
+                format!(
+                    "the plan of a statement over `{name}` would show what masks and filters hide"
+                ),
+            ))
+        }
+    }
 }
 
 /// Whether a reference must be replaced.

@@ -2,6 +2,7 @@
 //! the gate that compares what was printed with what was meant, and fingerprints.
 
 mod dialect;
+mod explain;
 mod fingerprint;
 mod kind;
 mod names;
@@ -11,11 +12,12 @@ mod parse;
 mod print;
 mod stack;
 
+pub(crate) use explain::Explain;
 pub use fingerprint::Fingerprint;
 pub(crate) use fingerprint::fingerprint;
 pub(crate) use fingerprint::words;
 pub(crate) use names::{decode, encode, key};
 pub(crate) use outline::{Outline, named};
-pub(crate) use parse::{ParsedQuery, data_type, parse};
-pub(crate) use print::print_stable;
+pub(crate) use parse::{Parsed, ParsedDefinition, ParsedQuery, data_type, parse, parse_any};
+pub(crate) use print::{print_definition, print_stable};
 pub(crate) use stack::with_stack;

@@ -6,7 +6,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan, Tokenizer},
 };
 
-use super::{Outline, dialect, kind};
+use super::{Outline, dialect, explain, explain::Explain, kind};
 use crate::{code::Code, dialect::Dialect, limits::Limits, rejection::Rejection};
 
 /// A query as the parser read it, with what the tree forgets.
@@ -15,19 +15,69 @@ pub(crate) struct ParsedQuery<'a> {
     pub(crate) text: &'a str,
     pub(crate) query: Box<Query>,
     pub(crate) outline: Outline,
+    /// Set if not its answer is asked for, but how the engine would find it.
+    pub(crate) explain: Option<Explain>,
 }
 
-/// Reads `text`, checks it and gives the one query in it to `with`, on a stack that has room for the
-/// tree and for dropping it.
+/// A statement that creates, alters, drops or empties relations, as the parser read it.
+#[derive(Debug)]
+pub(crate) struct ParsedDefinition<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) statement: Box<Statement>,
+    pub(crate) outline: Outline,
+}
+
+impl ParsedDefinition<'_> {
+    /// The refusal of a definition where none is permitted, by its name.
+    pub(crate) fn not_allowed(&self) -> Rejection {
+        not_allowed(kind::name(&self.statement))
+    }
+}
+
+/// The one statement of a text.
+#[derive(Debug)]
+pub(crate) enum Parsed<'a> {
+    /// What gives rows, or changes them.
+    Query(ParsedQuery<'a>),
+    /// What changes the schema, or empties tables.
+    Definition(ParsedDefinition<'a>),
+}
+
+/// A statement as it is resolved.
+#[derive(Debug)]
+pub(super) enum Tree {
+    Query(Box<Query>),
+    Explain(Box<Query>, Explain),
+    Definition(Box<Statement>),
+}
+
+/// Reads `text` like [`parse_any`], where it must be a query, or a change of rows.
 ///
 /// # Errors
-/// Every code of the stages `syntax` and `limit`, and `statement.not-allowed` for statements that
-/// are not queries.
+/// As `parse_any`, and `statement.not-allowed` for definitions.
 pub(crate) fn parse<T>(
     text: &str,
     dialect: Dialect,
     limits: &Limits,
     with: impl FnOnce(ParsedQuery<'_>) -> Result<T, Rejection>,
+) -> Result<T, Rejection> {
+    parse_any(text, dialect, limits, |parsed| match parsed {
+        Parsed::Query(query) => with(query),
+        Parsed::Definition(definition) => Err(not_allowed(kind::name(&definition.statement))),
+    })
+}
+
+/// Reads `text`, checks it and gives the one statement in it to `with`, on a stack that has room for
+/// the tree and for dropping it.
+///
+/// # Errors
+/// Every code of the stages `syntax` and `limit`, and `statement.not-allowed` for statements of other
+/// kinds.
+pub(crate) fn parse_any<T>(
+    text: &str,
+    dialect: Dialect,
+    limits: &Limits,
+    with: impl FnOnce(Parsed<'_>) -> Result<T, Rejection>,
 ) -> Result<T, Rejection> {
     if text.len() > limits.max_query_bytes {
         return Err(Rejection::new(
@@ -48,12 +98,23 @@ pub(crate) fn parse<T>(
     let tokens = tokenize(text, dialect)?;
     let outline = Outline::read(text, &tokens, dialect, limits)?;
     super::with_stack(outline.levels, move || {
-        let query = parse_tokens(tokens, dialect, limits)?;
-        with(ParsedQuery {
+        let (query, explain) = match parse_tokens(tokens, dialect, limits)? {
+            Tree::Query(query) => (query, None),
+            Tree::Explain(query, explain) => (query, Some(explain)),
+            Tree::Definition(statement) => {
+                return with(Parsed::Definition(ParsedDefinition {
+                    text,
+                    statement,
+                    outline,
+                }));
+            }
+        };
+        with(Parsed::Query(ParsedQuery {
             text,
             query,
             outline,
-        })
+            explain,
+        }))
     })
 }
 
@@ -78,7 +139,7 @@ pub(super) fn parse_tokens(
     tokens: Vec<TokenWithSpan>,
     dialect: Dialect,
     limits: &Limits,
-) -> Result<Box<Query>, Rejection> {
+) -> Result<Tree, Rejection> {
     let first = tokens.iter().find_map(|t| match &t.token {
         Token::Word(word) => Some(word.value.to_ascii_uppercase()),
         Token::Whitespace(_) | Token::SemiColon => None,
@@ -93,12 +154,7 @@ pub(super) fn parse_tokens(
         .parse_statements();
     let mut statements = parsed.map_err(|error| unparsed(&error, first.as_deref()))?;
     match (statements.pop(), statements.is_empty()) {
-        (Some(Statement::Query(query)), true) => Ok(query),
-        // As the body of a query, where WITH may stand before it.
-        (Some(statement @ Statement::Insert(_)), true) => Ok(alone(SetExpr::Insert(statement))),
-        (Some(statement @ Statement::Update(_)), true) => Ok(alone(SetExpr::Update(statement))),
-        (Some(statement @ Statement::Delete(_)), true) => Ok(alone(SetExpr::Delete(statement))),
-        (Some(other), true) => Err(not_allowed(kind::name(&other))),
+        (Some(statement), true) => tree(statement, dialect),
         (Some(_), false) => Err(Rejection::new(
             Code::SyntaxMultiple,
             "the text holds more than one statement",
@@ -108,6 +164,56 @@ pub(super) fn parse_tokens(
             "the text holds no statement",
         )),
     }
+}
+
+/// What is resolved of a statement; others are refused by name.
+fn tree(statement: Statement, dialect: Dialect) -> Result<Tree, Rejection> {
+    Ok(match statement {
+        Statement::Query(query) => Tree::Query(query),
+        // As the body of a query, where WITH may stand before it.
+        Statement::Insert(_) => Tree::Query(alone(SetExpr::Insert(statement))),
+        Statement::Update(_) => Tree::Query(alone(SetExpr::Update(statement))),
+        Statement::Delete(_) => Tree::Query(alone(SetExpr::Delete(statement))),
+        Statement::Merge(_) => Tree::Query(alone(SetExpr::Merge(statement))),
+        Statement::CreateTable(_)
+        | Statement::CreateView(_)
+        | Statement::CreateIndex(_)
+        | Statement::AlterTable(_)
+        | Statement::Drop {
+            object_type: _,
+            if_exists: _,
+            names: _,
+            cascade: _,
+            restrict: _,
+            purge: _,
+            temporary: _,
+            table: _,
+        }
+        | Statement::Truncate(_) => Tree::Definition(Box::new(statement)),
+        Statement::Explain {
+            describe_alias,
+            analyze,
+            verbose,
+            query_plan,
+            estimate,
+            statement,
+            format,
+            options,
+        } => {
+            let explain = Explain::read(
+                describe_alias,
+                (analyze, verbose, query_plan, estimate),
+                format.as_ref(),
+                &options.unwrap_or_default(),
+                dialect,
+            )?;
+            match *statement {
+                Statement::Query(query) => Tree::Explain(query, explain),
+                other => return Err(explain::no_query(&other)),
+            }
+        }
+        other => return Err(not_allowed(kind::name(&other))),
+    })
 }
 
 /// A query that is its body and nothing else.
@@ -133,9 +239,12 @@ fn unparsed(error: &ParserError, first: Option<&str>) -> Rejection {
             Rejection::new(Code::LimitDepth, "the statement is nested too deeply")
         }
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => match first {
-            Some("SELECT" | "WITH" | "VALUES" | "TABLE" | "(" | "") | None => {
-                Rejection::new(Code::SyntaxInvalid, message.clone())
-            }
+            // What is read where it can be read is refused as what it is.
+            Some(
+                "SELECT" | "WITH" | "VALUES" | "TABLE" | "(" | "" | "INSERT" | "UPDATE" | "DELETE"
+                | "MERGE" | "EXPLAIN",
+            )
+            | None => Rejection::new(Code::SyntaxInvalid, message.clone()),
             Some(word) if word.bytes().all(|b| b.is_ascii_alphabetic()) && is_verb(word) => {
                 not_allowed(word)
             }

@@ -1,0 +1,78 @@
+//! What a session may create, alter and drop.
+
+use cedar_policy::Entities;
+
+use super::{
+    decide::{Failure, Subject, decide, decide_among},
+    load::Loaded,
+    schema::{self, Action},
+    store,
+    view::resource,
+    writes::ActionDecision,
+};
+use crate::{
+    access::{DefinedObject, Definition, DefinitionAccess},
+    catalog::Relation,
+    ident,
+};
+
+pub(super) fn action(definition: Definition) -> Action {
+    match definition {
+        Definition::Create => Action::Create,
+        Definition::Alter => Action::Alter,
+        Definition::Drop => Action::Drop,
+    }
+}
+
+/// Whether `subject` may do what `access` says. A relation that is to be exists for policies as a table
+/// without tags in its schema.
+///
+/// # Errors
+/// If a policy that could matter fails to evaluate.
+pub(super) fn decision(
+    loaded: &Loaded,
+    subject: &Subject,
+    access: &DefinitionAccess,
+) -> Result<ActionDecision, Failure> {
+    let action = action(access.definition);
+    let verdict = match &access.object {
+        DefinedObject::Relation(id) => {
+            let relation = loaded
+                .catalog
+                .relation(*id)
+                .filter(|relation: &&Relation| schema::has_entity(relation));
+            let Some(relation) = relation else {
+                return Ok(ActionDecision::default());
+            };
+            decide(loaded, subject, action, resource("Table", &relation.uid)?)?
+        }
+        DefinedObject::New { schema, name, view } => {
+            let uid = ident::qualified([schema.as_str(), name.as_str()]);
+            let table = resource("Table", &uid)?;
+            // One that is there, seen or not, is what policies say of it.
+            if loaded.catalog.find(schema, name).is_some() {
+                decide(loaded, subject, action, table)?
+            } else {
+                let entity = store::new_table_entity(&loaded.catalog, schema, &uid, *view)
+                    .map_err(|error| Failure::new(error.message))?;
+                let entities = Entities::clone(&subject.store.entities)
+                    .add_entities([entity], Some(&loaded.schema))
+                    .map_err(Failure::new)?;
+                let context = subject.context.clone();
+                decide_among(loaded, subject, action, table, &entities, context)?
+            }
+        }
+    };
+    let annotations = |id: &String| loaded.annotations.get(id);
+    Ok(ActionDecision {
+        permitted: verdict.permitted,
+        unconditional: verdict.permitted,
+        max_rows: None,
+        message: verdict
+            .policies
+            .iter()
+            .filter(|_| !verdict.permitted)
+            .find_map(|id| annotations(id)?.message.clone()),
+        policies: verdict.policies,
+    })
+}

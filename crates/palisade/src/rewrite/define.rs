@@ -1,0 +1,86 @@
+//! Definitions: nothing is rewritten. What would have to be is refused, since no mask or filter would
+//! hold in what stays in the database.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Effect, RewrittenStatement, engine_triggers, engine_writes, needs_form, not_as_decided,
+};
+use crate::{
+    catalog::Catalog,
+    code::Code,
+    limits::Limits,
+    policy::Permit,
+    rejection::Rejection,
+    resolve::{self, ResolvedDefinition, Visible},
+    scan::ScanPlan,
+    syntax::{self, Outline, ParsedDefinition},
+};
+
+/// The statement that `resolved` is, once `permit` is there.
+///
+/// # Errors
+/// `obligation.inapplicable` where something in it is masked, hidden or filtered; `syntax.not-stable`;
+/// `internal` if what was printed is not what was decided.
+pub(crate) fn define(
+    resolved: ResolvedDefinition,
+    permit: Permit,
+    catalog: &Catalog,
+    visible: &dyn Visible,
+    limits: &Limits,
+) -> Result<RewrittenStatement, Rejection> {
+    let policies = permit.policies().to_vec();
+    // A permit is used once.
+    drop(permit);
+    let ResolvedDefinition {
+        statement,
+        references,
+        access,
+    } = resolved;
+    if let Some(reference) = references.iter().find(|reference| needs_form(reference)) {
+        let name = catalog
+            .relation(reference.relation)
+            .map_or("", |relation| relation.name.as_str());
+        return Err(Rejection::new(
+            Code::ObligationInapplicable,
+            format!("`{name}` has masks or filters, which would not hold in a definition"),
+        ));
+    }
+    let (sql, again) = syntax::print_definition(&statement, catalog.dialect(), limits)?;
+    let parsed = ParsedDefinition {
+        text: &sql,
+        statement: again,
+        outline: Outline::default(),
+    };
+    let check = resolve::resolve_definition(parsed, catalog, visible, limits)
+        .map_err(|inner| not_as_decided(&inner.to_string()))?;
+    if check.access != access {
+        return Err(not_as_decided(
+            "it touches something else than was permitted",
+        ));
+    }
+    Ok(RewrittenStatement {
+        params: Vec::new(),
+        scan_plan: ScanPlan {
+            columns: Vec::new(),
+            max_rows: limits.max_rows,
+            max_result_bytes: limits.max_result_bytes,
+            max_cell_bytes: limits.max_cell_bytes,
+            filtered: false,
+        },
+        engine_reads: BTreeSet::new(),
+        engine_functions: access.functions.clone(),
+        engine_writes: engine_writes(&access, catalog),
+        engine_triggers: engine_triggers(&access, catalog),
+        effect: Effect::Define,
+        max_affected: limits.max_affected_rows,
+        limits: limits.clone(),
+        policies,
+        relations: access
+            .relations()
+            .filter_map(|id| Some(catalog.relation(id)?.uid.clone()))
+            .collect(),
+        sources: Vec::new(),
+        sql,
+    })
+}

@@ -1,0 +1,149 @@
+//! EXPLAIN: which forms there are, and how the one that runs is spelled.
+
+use sqlparser::ast::{
+    AnalyzeFormat, AnalyzeFormatKind, DescribeAlias, Expr, Statement, UtilityOption, Value,
+};
+
+use super::kind;
+use crate::{code::Code, dialect::Dialect, rejection::Rejection};
+
+/// What a plan is asked to show. Nothing that runs the statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Explain {
+    json: bool,
+    verbose: bool,
+    without_costs: bool,
+}
+
+impl Explain {
+    /// Reads the words around the explained query.
+    ///
+    /// # Errors
+    /// `syntax.unsupported` with the option's name.
+    pub(super) fn read(
+        describe_alias: DescribeAlias,
+        (analyze, verbose, query_plan, estimate): (bool, bool, bool, bool),
+        format: Option<&AnalyzeFormatKind>,
+        options: &[UtilityOption],
+        dialect: Dialect,
+    ) -> Result<Self, Rejection> {
+        let mut out = Self {
+            json: false,
+            verbose,
+            without_costs: false,
+        };
+        match describe_alias {
+            DescribeAlias::Explain => {}
+            DescribeAlias::Describe | DescribeAlias::Desc if dialect == Dialect::Mysql => {}
+            DescribeAlias::Describe | DescribeAlias::Desc => return Err(refused("DESCRIBE")),
+        }
+        if analyze {
+            return Err(refused("EXPLAIN ANALYZE, which runs the statement,"));
+        }
+        if estimate {
+            return Err(refused("EXPLAIN ESTIMATE"));
+        }
+        if query_plan != (dialect == Dialect::Sqlite) {
+            return Err(refused(if query_plan {
+                "EXPLAIN QUERY PLAN"
+            } else {
+                "EXPLAIN without QUERY PLAN"
+            }));
+        }
+        if verbose && dialect != Dialect::Postgres {
+            return Err(refused("EXPLAIN VERBOSE"));
+        }
+        match format {
+            None => {}
+            Some(AnalyzeFormatKind::Keyword(format) | AnalyzeFormatKind::Assignment(format)) => {
+                out.format(*format)?;
+            }
+        }
+        for UtilityOption { name, arg } in options {
+            let option = name.value.to_ascii_lowercase();
+            match (option.as_str(), switch(arg.as_ref())) {
+                ("analyze", Some(false)) => {}
+                ("verbose", Some(on)) => out.verbose = on,
+                ("costs", Some(on)) => out.without_costs = !on,
+                ("format", _) if word(arg.as_ref()) == "text" => out.json = false,
+                ("format", _) if word(arg.as_ref()) == "json" => out.json = true,
+                ("analyze", _) => {
+                    return Err(refused("EXPLAIN ANALYZE, which runs the statement,"));
+                }
+                _ => return Err(refused(&format!("the option {option} of EXPLAIN"))),
+            }
+        }
+        Ok(out)
+    }
+
+    fn format(&mut self, format: AnalyzeFormat) -> Result<(), Rejection> {
+        self.json = match format {
+            AnalyzeFormat::JSON => true,
+            AnalyzeFormat::TEXT | AnalyzeFormat::TRADITIONAL => false,
+            AnalyzeFormat::GRAPHVIZ | AnalyzeFormat::TREE => {
+                return Err(refused("this format of EXPLAIN"));
+            }
+        };
+        Ok(())
+    }
+
+    /// What stands before the query that runs.
+    ///
+    /// MySQL and MariaDB give tables of different columns, and JSON in one column, so they are asked for
+    /// JSON.
+    pub(crate) fn prefix(self, dialect: Dialect) -> String {
+        match dialect {
+            Dialect::Sqlite => "EXPLAIN QUERY PLAN ".to_owned(),
+            Dialect::Mysql => "EXPLAIN FORMAT=JSON ".to_owned(),
+            Dialect::Postgres => {
+                let format = if self.json { "JSON" } else { "TEXT" };
+                let costs = if self.without_costs { "FALSE" } else { "TRUE" };
+                let verbose = if self.verbose { "TRUE" } else { "FALSE" };
+                format!("EXPLAIN (FORMAT {format}, COSTS {costs}, VERBOSE {verbose}) ")
+            }
+        }
+    }
+
+    /// The names of the answer's columns.
+    pub(crate) fn columns(dialect: Dialect) -> &'static [&'static str] {
+        match dialect {
+            Dialect::Sqlite => &["id", "parent", "notused", "detail"],
+            Dialect::Postgres => &["QUERY PLAN"],
+            Dialect::Mysql => &["EXPLAIN"],
+        }
+    }
+}
+
+/// The refusal of EXPLAIN before what is no query.
+pub(super) fn no_query(statement: &Statement) -> Rejection {
+    refused(&format!("EXPLAIN of {}", kind::name(statement)))
+}
+
+fn refused(what: &str) -> Rejection {
+    Rejection::new(Code::SyntaxUnsupported, format!("{what} is not supported"))
+}
+
+/// `on`, `true`, `1` or nothing; `off`, `false`, `0`.
+fn switch(arg: Option<&Expr>) -> Option<bool> {
+    if arg.is_none() {
+        return Some(true);
+    }
+    match word(arg).as_str() {
+        "on" | "true" | "1" => Some(true),
+        "off" | "false" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+fn word(arg: Option<&Expr>) -> String {
+    match arg {
+        Some(Expr::Identifier(ident)) => ident.value.to_ascii_lowercase(),
+        Some(Expr::Value(value)) => match &value.value {
+            Value::Boolean(value) => value.to_string(),
+            Value::Number(digits, _) => digits.clone(),
+            Value::SingleQuotedString(text) => text.to_ascii_lowercase(),
+            _ => String::new(),
+        },
+        _ => String::new(),
+    }
+}
