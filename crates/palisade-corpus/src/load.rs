@@ -110,10 +110,14 @@ impl Corpus {
             path: path.display().to_string(),
             message: error.to_string(),
         })?;
-        if !self.catalogs.contains_key(&topic.catalog) {
+        let catalogs = topic.catalog.names();
+        if let Some(unknown) = catalogs
+            .iter()
+            .find(|catalog| !self.catalogs.contains_key(**catalog))
+        {
             return Err(CorpusError::Format {
                 path: path.display().to_string(),
-                message: format!("there is no catalog `{}`", topic.catalog),
+                message: format!("there is no catalog `{unknown}`"),
             });
         }
         if !self.policies.contains_key(&topic.policies) {
@@ -122,14 +126,14 @@ impl Corpus {
                 message: format!("there are no policies `{}`", topic.policies),
             });
         }
-        topic
-            .case
+        let all = catalogs
             .iter()
-            .map(|written| {
-                case(suite, path, &topic, written)
-                    .map_err(|message| in_case(path, &written.name, &message))
-            })
-            .collect()
+            .flat_map(|catalog| topic.case.iter().map(move |written| (catalog, written)));
+        all.map(|(catalog, written)| {
+            case(suite, path, &topic, catalog, written)
+                .map_err(|message| in_case(path, &written.name, &message))
+        })
+        .collect()
     }
 
     /// The same corpus with `script` run after the catalog `name`: the same tables with other rows.
@@ -185,7 +189,7 @@ pub fn policy_sources(folder: &Path) -> Result<PolicySources, CorpusError> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Topic {
-    catalog: String,
+    catalog: Catalogs,
     policies: String,
     r#as: String,
     /// Added to that of every case.
@@ -193,6 +197,23 @@ struct Topic {
     never: Vec<String>,
     #[serde(default)]
     case: Vec<Written>,
+}
+
+/// The catalogs of a file: each case is one of each, under its name and then that with the dialect after it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Catalogs {
+    One(String),
+    Each(Vec<String>),
+}
+
+impl Catalogs {
+    fn names(&self) -> Vec<&str> {
+        match self {
+            Self::One(name) => vec![name],
+            Self::Each(names) => names.iter().map(String::as_str).collect(),
+        }
+    }
 }
 
 /// A case as it is written.
@@ -253,7 +274,13 @@ fn dialect(catalog: &str) -> Result<Dialect, String> {
     }
 }
 
-fn case(suite: Suite, path: &Path, topic: &Topic, written: &Written) -> Result<Case, String> {
+fn case(
+    suite: Suite,
+    path: &Path,
+    topic: &Topic,
+    catalog: &str,
+    written: &Written,
+) -> Result<Case, String> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if written.name.is_empty() || !written.name.chars().all(plain) {
         return Err("a name has lower-case letters, digits and dashes".to_owned());
@@ -261,15 +288,20 @@ fn case(suite: Suite, path: &Path, topic: &Topic, written: &Written) -> Result<C
     if written.why.trim().is_empty() {
         return Err("`why` is empty".to_owned());
     }
-    let dialect = dialect(&topic.catalog)?;
+    let dialect = dialect(catalog)?;
+    let is_first = topic.catalog.names().first() == Some(&catalog);
     let principal = written.r#as.as_ref().unwrap_or(&topic.r#as);
     Ok(Case {
         suite,
         topic: stem(path),
-        name: written.name.clone(),
+        name: if is_first {
+            written.name.clone()
+        } else {
+            format!("{}-{}", written.name, dialect.name())
+        },
         why: written.why.clone(),
         ids: written.ids.clone(),
-        catalog: topic.catalog.clone(),
+        catalog: catalog.to_owned(),
         dialect,
         policies: topic.policies.clone(),
         principal: Principal::parse(principal).map_err(|error| error.to_string())?,

@@ -38,6 +38,14 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "raised by tools for their arguments, before there is a statement",
     ),
     (
+        Code::LimitAffectedRows,
+        "needs a database that is changed; tested with the backends",
+    ),
+    (
+        Code::DatabaseConstraint,
+        "needs a database that is changed; tested with the backends",
+    ),
+    (
         Code::DatabaseUnavailable,
         "needs a database that goes away; tested with the backend",
     ),

@@ -59,6 +59,8 @@ impl Resolver<'_> {
             for key in &child.foreign_keys {
                 let references = |parent: &Relation| {
                     catalog.fold_relation(&parent.name) == catalog.fold_relation(&key.table)
+                        && catalog.fold_relation(&parent.schema)
+                            == catalog.fold_relation(&key.schema)
                 };
                 if !family.iter().any(|parent| references(parent)) {
                     continue;

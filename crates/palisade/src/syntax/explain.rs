@@ -38,7 +38,7 @@ impl Explain {
             DescribeAlias::Describe | DescribeAlias::Desc => return Err(refused("DESCRIBE")),
         }
         if analyze {
-            return Err(refused("EXPLAIN ANALYZE, which runs the statement,"));
+            return Err(runs("EXPLAIN ANALYZE"));
         }
         if estimate {
             return Err(refused("EXPLAIN ESTIMATE"));
@@ -68,7 +68,7 @@ impl Explain {
                 ("format", _) if word(arg.as_ref()) == "text" => out.json = false,
                 ("format", _) if word(arg.as_ref()) == "json" => out.json = true,
                 ("analyze", _) => {
-                    return Err(refused("EXPLAIN ANALYZE, which runs the statement,"));
+                    return Err(runs("EXPLAIN ANALYZE"));
                 }
                 _ => return Err(refused(&format!("the option {option} of EXPLAIN"))),
             }
@@ -116,7 +116,21 @@ impl Explain {
 
 /// The refusal of EXPLAIN before what is no query.
 pub(super) fn no_query(statement: &Statement) -> Rejection {
-    refused(&format!("EXPLAIN of {}", kind::name(statement)))
+    Rejection::new(
+        Code::StatementNotAllowed,
+        format!(
+            "EXPLAIN of {} is not permitted; only queries are explained",
+            kind::name(statement)
+        ),
+    )
+}
+
+/// The refusal of what runs the statement that it explains.
+fn runs(what: &str) -> Rejection {
+    Rejection::new(
+        Code::StatementNotAllowed,
+        format!("{what} runs the statement and is not permitted; leave ANALYZE out"),
+    )
 }
 
 fn refused(what: &str) -> Rejection {

@@ -1,0 +1,61 @@
+-- A ledger that agents write to: tenants, masked and hidden columns, a cascade, a trigger, a table that is
+-- only written and one that is only read.
+
+CREATE TABLE accounts (
+    id INTEGER PRIMARY KEY,
+    tenant_id INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    iban TEXT,
+    balance INTEGER NOT NULL,
+    note TEXT,
+    state TEXT
+);
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY,
+    account_id INTEGER NOT NULL,
+    tenant_id INTEGER NOT NULL,
+    amount INTEGER NOT NULL,
+    memo TEXT,
+    FOREIGN KEY (account_id) REFERENCES accounts (id) ON DELETE CASCADE
+);
+-- Written by everybody, read by nobody but the officer.
+CREATE TABLE journal (
+    id INTEGER PRIMARY KEY,
+    what TEXT NOT NULL,
+    secret TEXT
+);
+-- Read by everybody, written by nobody.
+CREATE TABLE rates (
+    code TEXT PRIMARY KEY,
+    rate INTEGER NOT NULL
+);
+CREATE TABLE drafts (
+    id INTEGER PRIMARY KEY,
+    parent_id INTEGER,
+    title TEXT,
+    FOREIGN KEY (parent_id) REFERENCES drafts (id) ON DELETE SET NULL
+);
+CREATE TABLE watched (
+    id INTEGER PRIMARY KEY,
+    v INTEGER
+);
+CREATE TABLE payroll (
+    id INTEGER PRIMARY KEY,
+    salary INTEGER
+);
+
+INSERT INTO accounts (id, tenant_id, name, iban, balance, note, state) VALUES
+    (1, 1, 'Ada',   'GB11-1111', 100, 'HIDDEN-NOTE', 'open'),
+    (2, 1, 'Boris', 'GB22-2222', 50,  NULL,          'open'),
+    (3, 1, 'Chloe', NULL,        0,   NULL,          'closed'),
+    (4, 2, 'Eve',   'GB44-4444', 900, 'HIDDEN-NOTE', 'open');
+INSERT INTO entries (id, account_id, tenant_id, amount, memo) VALUES
+    (10, 1, 1, 100, 'salary'), (11, 2, 1, 50, 'gift'), (12, 4, 2, 900, 'HIDDEN-MEMO');
+INSERT INTO rates (code, rate) VALUES ('EUR', 100), ('USD', 110);
+INSERT INTO drafts (id, parent_id, title) VALUES (1, NULL, 'one'), (2, 1, 'two');
+INSERT INTO watched (id, v) VALUES (1, 1);
+INSERT INTO payroll (id, salary) VALUES (1, 424242);
+
+CREATE TRIGGER watched_touch AFTER UPDATE ON watched BEGIN INSERT INTO journal (what) VALUES ('touched'); END;
+
+CREATE VIEW open_accounts AS SELECT id, name FROM accounts WHERE state = 'open';
