@@ -24,6 +24,7 @@ use crate::{
     pool::{Lease, Pool, PoolError},
     schema::Schema,
     wire::MAX_MESSAGE_BYTES,
+    write::{self, Facts, Work},
 };
 
 /// How long reading the catalog may take.
@@ -105,9 +106,14 @@ impl PostgresBackend {
         &self,
         task: &Task<'_>,
         sink: &mut (dyn RowSink + Send),
-    ) -> Result<(), BackendError> {
+    ) -> Result<Completion, BackendError> {
         let deadline = Instant::now() + task.limits.statement_timeout() + GRACE;
-        let opening = execute::opening(self.catalog.search_path(), task.limits, self.features);
+        let opening = execute::opening(
+            self.catalog.search_path(),
+            task.limits,
+            self.features,
+            task.work,
+        );
         let mut first = true;
         loop {
             let lease = timeout_at(deadline, self.pool.lease())
@@ -118,11 +124,16 @@ impl PostgresBackend {
                 lease.abandon().await;
                 return Err(fault::timeout());
             };
-            let result = result.map_err(|failed| failed.unless_too_large(&lease));
+            let mut result = result.map_err(|failed| failed.unless_too_large(&lease));
+            if result.is_ok() && task.work.changes() {
+                // Beyond the deadline: whoever gives up here does not know what has become of the change.
+                let kept = write::commit(&lease).await;
+                result = result.and_then(|done| kept.map(|()| done).map_err(Failed::Running));
+            }
             let stale = lease.reused;
             lease.give_back().await;
             match result {
-                Ok(()) => return Ok(()),
+                Ok(completion) => return Ok(completion),
                 // The server closed an idle session, for it was restarted: nothing has run yet.
                 Err(Failed::Opening(error))
                     if first && stale && error.kind == BackendErrorKind::Unavailable =>
@@ -141,14 +152,27 @@ impl PostgresBackend {
         opening: &str,
         task: &Task<'_>,
         sink: &mut (dyn RowSink + Send),
-    ) -> Result<(), Failed> {
+    ) -> Result<Completion, Failed> {
         let session = lease.session().map_err(Failed::Opening)?;
         let opened = execute::open(session, opening, task)
             .await
             .map_err(Failed::Opening)?;
-        execute::answer(&session.client, &self.schema, opened, task, sink)
-            .await
-            .map_err(Failed::Running)
+        let facts = Facts {
+            client: &session.client,
+            schema: &self.schema,
+            catalog: &self.catalog,
+        };
+        match task.work {
+            Work::Read => execute::answer(&session.client, &self.schema, opened, task, sink)
+                .await
+                .map(|()| Completion::default()),
+            Work::Explain => write::explain(facts, opened, task, sink)
+                .await
+                .map(|()| Completion::default()),
+            Work::Change(changes) => write::change(facts, opened, task, changes, sink).await,
+            Work::Define => write::define(facts, opened, task).await,
+        }
+        .map_err(Failed::Running)
     }
 }
 
@@ -162,9 +186,10 @@ impl Backend for PostgresBackend {
         statement: &RewrittenStatement,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
-        BackendError::unless_reading(statement)?;
-        self.run(&Task::from(statement), sink).await?;
-        Ok(Completion::default())
+        if !self.config.is_writable {
+            BackendError::unless_reading(statement)?;
+        }
+        self.run(&Task::from(statement), sink).await
     }
 }
 

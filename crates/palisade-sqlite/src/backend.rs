@@ -15,6 +15,7 @@ use palisade::{
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::{
+    define,
     execute::{self, Task},
     introspect::{self, IntrospectError},
     load,
@@ -212,6 +213,24 @@ impl SqliteBackend {
             affected: Some(affected),
         })
     }
+
+    /// Runs `task`, which changes the schema, blocking.
+    pub(crate) fn define_now(
+        &self,
+        task: &Task<'_>,
+        changes: &Changes<'_>,
+        relations: &[String],
+    ) -> Result<(), BackendError> {
+        let facts = Facts {
+            schema: &self.schema,
+            catalog: &self.catalog,
+        };
+        self.source
+            .with(Access::Write, |conn| {
+                define::execute(conn, &facts, task, changes, relations)
+            })
+            .map_err(|error| unopened(&error))?
+    }
 }
 
 /// The future does all its work, blocking, when it is first polled: this crate brings no runtime. On
@@ -226,18 +245,16 @@ impl Backend for SqliteBackend {
         statement: &RewrittenStatement,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
-        let task = Task::from(statement);
-        match statement.effect() {
-            Effect::Read => self
-                .execute_now(&task, sink)
-                .map(|()| Completion::default()),
-            Effect::Write if self.writable => {
-                self.write_now(&task, &Changes::from(statement), sink)
-            }
-            Effect::Write => {
-                BackendError::unless_reading(statement).map(|()| Completion::default())
-            }
+        if !self.writable {
+            BackendError::unless_reading(statement)?;
         }
+        let (task, changes) = (Task::from(statement), Changes::from(statement));
+        match statement.effect() {
+            Effect::Read | Effect::Explain => self.execute_now(&task, sink)?,
+            Effect::Write => return self.write_now(&task, &changes, sink),
+            Effect::Define => self.define_now(&task, &changes, statement.relations())?,
+        }
+        Ok(Completion::default())
     }
 }
 

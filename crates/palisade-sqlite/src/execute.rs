@@ -33,7 +33,7 @@ use palisade::{
     dialect::Dialect,
     guard::{BackendError, BackendErrorKind, RowSink},
     limits::Limits,
-    rewrite::RewrittenStatement,
+    rewrite::{Effect, RewrittenStatement},
     value::Value,
 };
 use rusqlite::{
@@ -81,6 +81,9 @@ const QUADRATIC_VALUE_BYTES: usize = 64 * 1024;
 /// bounds what runs between two looks.
 const MAX_INSTRUCTIONS: i32 = 100_000;
 
+/// What `sqlite3_stmt_isexplain` says of EXPLAIN QUERY PLAN.
+const QUERY_PLAN: i32 = 2;
+
 /// Virtual machine instructions between two looks at the clock.
 const INSTRUCTIONS: i32 = 100;
 
@@ -91,6 +94,8 @@ pub(crate) struct Task<'a> {
     pub(crate) reads: &'a BTreeSet<(String, String)>,
     pub(crate) functions: &'a BTreeSet<String>,
     pub(crate) limits: &'a Limits,
+    /// Whether it asks for a plan.
+    pub(crate) is_explain: bool,
 }
 
 impl<'a> From<&'a RewrittenStatement> for Task<'a> {
@@ -101,6 +106,7 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
             reads: statement.engine_reads(),
             functions: statement.engine_functions(),
             limits: statement.limits(),
+            is_explain: statement.effect() == Effect::Explain,
         }
     }
 }
@@ -184,8 +190,11 @@ fn run(
     {
         return Ok(());
     }
-    // EXPLAIN passes the authorizer and is read-only, and shows what the planner knows.
-    if !statement.readonly() || statement.is_explain() != 0 || statement.column_count() == 0 {
+    // EXPLAIN passes the authorizer and is read-only, and shows what the planner knows; the form with instructions
+    // is never asked for.
+    let explains = if task.is_explain { QUERY_PLAN } else { 0 };
+    if !statement.readonly() || statement.is_explain() != explains || statement.column_count() == 0
+    {
         return Err(second_lock("the statement is not a query".to_owned()));
     }
     bind(&mut statement, task.params)?;

@@ -7,6 +7,7 @@
 
 mod backend;
 mod ddl;
+mod define;
 mod execute;
 pub mod introspect;
 mod load;

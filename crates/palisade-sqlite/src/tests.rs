@@ -122,6 +122,7 @@ impl Query<'_> {
             reads: &self.reads,
             functions: &self.functions,
             limits: &self.limits,
+            is_explain: false,
         };
         self.backend.execute_now(&task, rows)
     }
@@ -329,6 +330,7 @@ fn the_query_only_lock_holds_on_a_writable_connection() {
         reads: &pairs(&[("users", "id"), ("users", "")]),
         functions: &BTreeSet::new(),
         limits: &Limits::default(),
+        is_explain: false,
     };
     for _ in 0..2 {
         let mut rows = Rows {

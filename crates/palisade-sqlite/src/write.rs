@@ -86,15 +86,7 @@ fn in_transaction(
     changes: &Changes<'_>,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<u64, BackendError> {
-    conn.execute_batch("PRAGMA query_only=OFF")
-        .map_err(unavailable)?;
-    // The lock for writing at once: one that is taken later cannot be waited for.
-    conn.execute_batch("BEGIN IMMEDIATE")
-        .map_err(|e| engine(&e))?;
-    execute::check_schema(conn, facts.schema)?;
-    execute::limit(conn, task).map_err(unavailable)?;
-    conn.set_limit(Limit::SQLITE_LIMIT_TRIGGER_DEPTH, MAX_DEPTH)
-        .map_err(unavailable)?;
+    begin(conn, facts, task)?;
     let own = Permitted::own(facts.catalog, task, changes);
     set_effects(conn, false).map_err(unavailable)?;
     guarded(conn, own, |conn, _| {
@@ -115,8 +107,26 @@ fn in_transaction(
     Ok(affected)
 }
 
+/// Begins a transaction that can write, if the schema is still the one that was decided about.
+pub(crate) fn begin(
+    conn: &Connection,
+    facts: &Facts<'_>,
+    task: &Task<'_>,
+) -> Result<(), BackendError> {
+    conn.execute_batch("PRAGMA query_only=OFF")
+        .map_err(unavailable)?;
+    // The lock for writing at once: one that is taken later cannot be waited for.
+    conn.execute_batch("BEGIN IMMEDIATE")
+        .map_err(|e| engine(&e))?;
+    execute::check_schema(conn, facts.schema)?;
+    execute::limit(conn, task).map_err(unavailable)?;
+    conn.set_limit(Limit::SQLITE_LIMIT_TRIGGER_DEPTH, MAX_DEPTH)
+        .map(drop)
+        .map_err(unavailable)
+}
+
 /// Switches triggers and foreign keys, which no pragma does in a transaction.
-fn set_effects(conn: &Connection, on: bool) -> rusqlite::Result<()> {
+pub(crate) fn set_effects(conn: &Connection, on: bool) -> rusqlite::Result<()> {
     for config in [
         DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER,
         DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY,

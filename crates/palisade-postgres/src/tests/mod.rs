@@ -14,17 +14,23 @@ mod pool;
 mod schema;
 mod tls;
 mod values;
+mod write;
 
 use std::{collections::BTreeSet, ops::ControlFlow, sync::OnceLock};
 
 use palisade::{
+    catalog::Change,
     guard::{BackendError, RowSink},
     limits::Limits,
     value::Value,
 };
 use palisade_testkit::servers::{PostgresServer, Server};
 
-use crate::{PostgresBackend, PostgresConfig, execute::Task};
+use crate::{
+    PostgresBackend, PostgresConfig,
+    execute::Task,
+    write::{Changes, Work},
+};
 
 const SHOP: &str = "
     CREATE SCHEMA app; CREATE SCHEMA hr;
@@ -143,6 +149,7 @@ impl Shop {
                 .to_vec(),
             functions: BTreeSet::new(),
             limits: Limits::default(),
+            kind: Kind::Read,
         }
     }
 
@@ -165,9 +172,40 @@ struct Query {
     relations: Vec<String>,
     functions: BTreeSet<String>,
     limits: Limits,
+    kind: Kind,
+}
+
+/// What a statement is decided to be.
+#[derive(Clone)]
+enum Kind {
+    Read,
+    Explain,
+    Change {
+        writes: BTreeSet<(Change, String, String)>,
+        triggers: BTreeSet<String>,
+        max_affected: u64,
+    },
+    Define,
 }
 
 impl Query {
+    fn work(&self) -> Work<'_> {
+        match &self.kind {
+            Kind::Read => Work::Read,
+            Kind::Explain => Work::Explain,
+            Kind::Change {
+                writes,
+                triggers,
+                max_affected,
+            } => Work::Change(Changes {
+                writes,
+                triggers,
+                max_affected: *max_affected,
+            }),
+            Kind::Define => Work::Define,
+        }
+    }
+
     fn params(mut self, params: impl IntoIterator<Item = Value>) -> Self {
         self.params = params.into_iter().collect();
         self
@@ -195,8 +233,10 @@ impl Query {
             relations: &self.relations,
             functions: &self.functions,
             limits: &self.limits,
+            work: self.work(),
         };
-        self.backend.run(&task, rows).await
+        rows.affected = self.backend.run(&task, rows).await?.affected;
+        Ok(())
     }
 
     async fn fails(&self) -> BackendError {
@@ -219,6 +259,7 @@ struct Rows {
     names: Vec<String>,
     rows: Vec<Vec<Value>>,
     stop_after: usize,
+    affected: Option<u64>,
 }
 
 impl RowSink for Rows {

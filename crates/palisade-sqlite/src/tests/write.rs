@@ -114,6 +114,7 @@ impl Writing<'_> {
             reads: &self.reads,
             functions: &self.functions,
             limits: &self.limits,
+            is_explain: false,
         };
         let changes = Changes {
             writes: &self.writes,
@@ -198,6 +199,7 @@ fn what_is_decided_happens_and_is_counted() {
         reads: &pairs(&[("p", "k")]),
         functions: &BTreeSet::new(),
         limits: &Limits::default(),
+        is_explain: false,
     };
     ledger.backend.execute_now(&task, &mut query).unwrap();
     assert_eq!(query.rows.len(), 5);
@@ -478,6 +480,7 @@ fn whoever_dies_half_way_leaves_nothing_behind() {
             reads: &BTreeSet::new(),
             functions: &BTreeSet::new(),
             limits: &Limits::default(),
+            is_explain: false,
         };
         let error = ledger
             .backend
@@ -579,4 +582,115 @@ fn what_the_engine_reports_of_changes() {
         "WITH nested(x) AS (SELECT secret FROM p) INSERT INTO quiet SELECT x FROM nested",
         &["- insert quiet", "nested read p.secret"],
     );
+}
+
+#[test]
+fn plans_are_shown_where_they_are_asked_for() {
+    let ledger = Ledger::new();
+    let run = |sql: &str, is_explain: bool| {
+        let mut rows = Rows {
+            stop_after: usize::MAX,
+            ..Rows::default()
+        };
+        let task = Task {
+            sql,
+            params: &[],
+            reads: &pairs(&[("p", "k"), ("p", "id")]),
+            functions: &BTreeSet::new(),
+            limits: &Limits::default(),
+            is_explain,
+        };
+        ledger.backend.execute_now(&task, &mut rows).map(|()| rows)
+    };
+    let rows = run("EXPLAIN QUERY PLAN SELECT k FROM main.p WHERE id = 1", true).unwrap();
+    assert_eq!(rows.names, ["id", "parent", "notused", "detail"]);
+    assert!(!rows.rows.is_empty());
+    for (sql, is_explain) in [
+        ("EXPLAIN QUERY PLAN SELECT k FROM main.p", false),
+        ("EXPLAIN SELECT k FROM main.p", true),
+        ("EXPLAIN QUERY PLAN SELECT secret FROM main.p", true),
+        ("EXPLAIN QUERY PLAN DELETE FROM main.p", true),
+        ("SELECT k FROM main.p", true),
+    ] {
+        assert_eq!(
+            run(sql, is_explain).unwrap_err().kind,
+            Kind::SecondLock,
+            "{sql}"
+        );
+    }
+}
+
+#[test]
+fn definitions_are_kept_whole_or_not_at_all() {
+    let mut ledger = Ledger::new();
+    let schema = |ledger: &Ledger| {
+        ledger.ask("SELECT name FROM sqlite_schema WHERE name LIKE '%made%' ORDER BY name")
+    };
+    let define = |ledger: &Ledger, sql: &str, writes: &[(Change, &str, &str)]| {
+        let change = ledger.change(sql, writes);
+        let task = Task {
+            sql,
+            params: &[],
+            reads: &BTreeSet::new(),
+            functions: &change.functions,
+            limits: &Limits::default(),
+            is_explain: false,
+        };
+        let changes = Changes {
+            writes: &change.writes,
+            triggers: &change.triggers,
+            max_affected: 0,
+        };
+        let relations = ["main.quiet", "main.made"].map(str::to_owned);
+        ledger.backend.define_now(&task, &changes, &relations)
+    };
+    for sql in [
+        "CREATE TABLE main.made (a INTEGER PRIMARY KEY AUTOINCREMENT, b TEXT CHECK (abs(b) > 1), UNIQUE (b))",
+        "CREATE INDEX main.made_a ON made (abs(b)) WHERE b > 'a'",
+        "CREATE VIEW main.made_v AS SELECT a FROM main.made",
+        "CREATE TABLE main.made_of AS SELECT n FROM main.quiet",
+        "ALTER TABLE main.made ADD COLUMN c INT NOT NULL DEFAULT 3 CHECK (c > 2)",
+        "ALTER TABLE main.made DROP COLUMN c",
+        "DROP VIEW main.made_v",
+        "DROP INDEX main.made_a",
+        "DROP TABLE main.made",
+        "DROP TABLE main.made_of",
+    ] {
+        define(&ledger, sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e}"));
+        // Whoever decided about the schema before has to look again.
+        assert_eq!(
+            define(&ledger, "DROP TABLE main.quiet", &[])
+                .unwrap_err()
+                .kind,
+            Kind::Unavailable
+        );
+        ledger.backend = ledger.backend.refresh().unwrap().expect(sql);
+        assert!(schema(&ledger).len() < 6);
+    }
+    assert!(schema(&ledger).is_empty());
+    let before = ledger.all();
+    for sql in [
+        "CREATE TABLE main.made AS SELECT secret FROM main.p",
+        "CREATE INDEX main.made ON p (upper(secret))",
+        "CREATE TRIGGER main.made AFTER INSERT ON p BEGIN SELECT 1; END",
+        "CREATE VIRTUAL TABLE main.made USING fts5(a)",
+        "CREATE TEMP TABLE made (a)",
+        "CREATE TEMP VIEW made AS SELECT 1",
+        "DROP TRIGGER main.noted; DROP TABLE main.p",
+        // It would take rows of another table with it.
+        "DROP TABLE main.p",
+        "INSERT INTO main.quiet VALUES (1)",
+        "DELETE FROM main.quiet",
+        "SELECT n FROM main.quiet",
+        "PRAGMA foreign_keys = OFF",
+        "COMMIT",
+    ] {
+        assert_eq!(
+            define(&ledger, sql, &[]).unwrap_err().kind,
+            Kind::SecondLock,
+            "{sql}"
+        );
+    }
+    assert_eq!(ledger.all(), before);
+    assert!(schema(&ledger).is_empty());
 }
