@@ -68,7 +68,10 @@ fn kind(code: &str) -> BackendErrorKind {
 /// few kinds.
 pub(crate) fn plan(error: &tokio_postgres::Error) -> BackendError {
     match error.as_db_error() {
-        Some(db) if db.code().code() == "42601" => second_lock(detail(db)),
+        // The second is a change in WITH, which is nobody's part of another statement.
+        Some(db) if db.code().code() == "42601" || db.routine() == Some("analyzeCTE") => {
+            second_lock(detail(db))
+        }
         Some(_) | None => engine(error),
     }
 }

@@ -124,16 +124,16 @@ pub(crate) async fn explain(
         return Err(fault::second_lock("the statement shows no plan"));
     }
     let bound = params::bind(statement.params(), task.params)?;
+    // Preparing has locked the relations.
+    facts
+        .schema
+        .verify(facts.client, look, task.relations, task.functions)
+        .await?;
     let stream = facts
         .client
         .query_typed_raw(task.sql, references(&bound))
         .await
         .map_err(|e| fault::engine(&e))?;
-    // Planning has locked the relations.
-    facts
-        .schema
-        .verify(facts.client, look, task.relations, task.functions)
-        .await?;
     // A plan is text, whatever its form.
     let (_, _took) = feed(stream, &names, &[Reading::Text], sink).await?;
     Ok(())
