@@ -79,6 +79,8 @@ CREATE FUNCTION national_ids() RETURNS TABLE (id integer, ident text) LANGUAGE s
     AS $$ SELECT id, national_id FROM customers; $$;
 CREATE FUNCTION same_text(a text, b text) RETURNS boolean LANGUAGE sql AS $$ SELECT a = b $$;
 CREATE OPERATOR === (LEFTARG = text, RIGHTARG = text, FUNCTION = same_text);
+CREATE FUNCTION mood_rank(of mood) RETURNS integer LANGUAGE sql AS $$ SELECT length(of::text) $$;
+CREATE CAST (mood AS integer) WITH FUNCTION mood_rank(mood);
 
 COPY customers (id, tenant_id, name) FROM stdin;
 1	1	Ada; CREATE TABLE not_there (a int);

@@ -34,7 +34,7 @@ pub(crate) enum Command {
     /// Decide about a statement and tell how
     #[command(after_help = EXPLAIN_HELP)]
     Explain(ExplainArguments),
-    /// Serve a database to an MCP client over standard input and output
+    /// Serve databases to an MCP client over standard input and output
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArguments),
     /// Look at what a database's account may do beyond reading
@@ -61,7 +61,11 @@ Examples for PostgreSQL (`palisade setup-sql` prints the account):
   palisade query postgres://palisade_reader@localhost:5432/sales \\
     --password-env SALES_PASSWORD \"SELECT 1\"
   palisade query postgres://palisade_reader@localhost:5432/sales \\
-    --password-file sales.password --params '[1]' 'SELECT $1::int'";
+    --password-file sales.password --params '[1]' 'SELECT $1::int'
+
+Examples for MySQL and MariaDB:
+  palisade query mysql://palisade_reader@localhost:3306/sales \\
+    --password-env SALES_PASSWORD \"SELECT 1\"";
 
 const CHECK_HELP: &str = "\
 Examples (after `palisade demo`):
@@ -70,8 +74,8 @@ Examples (after `palisade demo`):
     --policies demo-policies --as 'Agent::\"support-bot\"' \\
     --format json \"DELETE FROM tickets\"
 
-`--catalog` also takes postgres://USER@HOST/DATABASE, and a file of SQLite's
-CREATE statements.";
+`--catalog` also takes postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE,
+and a file of CREATE statements, SQLite's if no --dialect says otherwise.";
 
 const EXPLAIN_HELP: &str = "\
 Examples (after `palisade demo`):
@@ -79,17 +83,26 @@ Examples (after `palisade demo`):
   palisade explain --catalog sqlite:demo.db --policies demo-policies \\
     --as 'Agent::\"support-bot\"' \"SELECT count(*) FROM tickets\"
 
-`--catalog` also takes postgres://USER@HOST/DATABASE, and a file of SQLite's
-CREATE statements.";
+`--catalog` also takes postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE,
+and a file of CREATE statements, SQLite's if no --dialect says otherwise.";
 
 const SERVE_HELP: &str = "\
 Examples (after `palisade demo`):
   palisade serve sqlite:demo.db < /dev/null
   palisade serve sqlite:demo.db --policies demo-policies \\
     --as 'Agent::\"support-bot\"' --audit audit.jsonl < /dev/null
+  palisade serve --in-memory < /dev/null
 
 Examples for PostgreSQL (`palisade setup-sql` prints the account):
   palisade serve postgres://palisade_reader@localhost:5432/sales \\
+    --password-env SALES_PASSWORD < /dev/null
+
+Examples for several databases of a configuration (each call of a tool names one):
+  palisade serve --config palisade.toml < /dev/null
+  palisade serve connection:sales connection:hr --config palisade.toml
+
+Examples for MySQL and MariaDB:
+  palisade serve mysql://palisade_reader@localhost:3306/sales \\
     --password-env SALES_PASSWORD < /dev/null";
 
 const DOCTOR_HELP: &str = "\
@@ -97,6 +110,10 @@ Examples for PostgreSQL:
   palisade doctor postgres://palisade_reader@localhost:5432/sales \\
     --password-env SALES_PASSWORD
   palisade doctor postgres://palisade_reader@localhost:5432/sales --format json
+
+Examples for MySQL and MariaDB:
+  palisade doctor mysql://palisade_reader@localhost:3306/sales \\
+    --password-env SALES_PASSWORD
 
 With --policies it also says what they let somebody see that the account cannot
 read. Exit code 1: something is weak. 4: the database cannot be reached.";
@@ -107,7 +124,12 @@ Examples for PostgreSQL (nothing is changed; the account that looks may be any):
   palisade setup-sql postgres://postgres@localhost:5432/sales \\
     --role sales_reader > account.sql
 
-Then, as a superuser: psql -d sales -f account.sql";
+Then, as a superuser: psql -d sales -f account.sql
+
+Examples for MySQL and MariaDB:
+  palisade setup-sql mysql://root@localhost:3306/sales > account.sql
+
+Then, as one who may create accounts: mysql < account.sql";
 
 /// `palisade demo`
 #[derive(Debug, Args)]
@@ -120,8 +142,8 @@ pub(crate) struct DemoArguments {
 /// `palisade query`
 #[derive(Debug, Args)]
 pub(crate) struct QueryArguments {
-    /// sqlite:FILE, postgres://USER@HOST/DATABASE, or connection:NAME of the
-    /// configuration
+    /// sqlite:FILE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, or
+    /// connection:NAME of the configuration
     #[arg(value_name = "DATABASE")]
     pub(crate) source: String,
     #[command(flatten)]
@@ -144,7 +166,7 @@ pub(crate) struct CheckArguments {
     /// The SQL dialect, where the schema does not say it
     #[arg(long, value_parser = dialect)]
     pub(crate) dialect: Option<Dialect>,
-    /// The schema: a database, or a file of SQLite's CREATE statements
+    /// The schema: a database, or a file of CREATE statements
     #[arg(long, value_name = "SCHEMA")]
     pub(crate) catalog: String,
     #[command(flatten)]
@@ -169,7 +191,7 @@ pub(crate) struct ExplainArguments {
     /// The SQL dialect, where the schema does not say it
     #[arg(long, value_parser = dialect)]
     pub(crate) dialect: Option<Dialect>,
-    /// The schema: a database, or a file of SQLite's CREATE statements
+    /// The schema: a database, or a file of CREATE statements
     #[arg(long, value_name = "SCHEMA")]
     pub(crate) catalog: Option<String>,
     #[command(flatten)]
@@ -183,10 +205,17 @@ pub(crate) struct ExplainArguments {
 /// `palisade serve`
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
-    /// sqlite:FILE, postgres://USER@HOST/DATABASE, or connection:NAME of the
-    /// configuration
+    /// sqlite:FILE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, or
+    /// one or more connection:NAME of the configuration; all of its connections
+    /// if none is named
     #[arg(value_name = "DATABASE")]
-    pub(crate) source: String,
+    pub(crate) sources: Vec<String>,
+    /// Serve a SQLite database in memory, which is gone with the server
+    #[arg(long, conflicts_with = "sources")]
+    pub(crate) in_memory: bool,
+    /// The statements that fill it; empty if not given
+    #[arg(long, value_name = "FILE", requires = "in_memory")]
+    pub(crate) schema: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) secret: SecretArguments,
     #[command(flatten)]
@@ -199,7 +228,8 @@ pub(crate) struct ServeArguments {
 /// `palisade doctor`
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArguments {
-    /// postgres://USER@HOST/DATABASE, or connection:NAME of the configuration
+    /// postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, or
+    /// connection:NAME of the configuration
     #[arg(value_name = "DATABASE")]
     pub(crate) source: String,
     #[command(flatten)]
@@ -214,12 +244,14 @@ pub(crate) struct DoctorArguments {
 /// `palisade setup-sql`
 #[derive(Debug, Args)]
 pub(crate) struct SetupSqlArguments {
-    /// postgres://USER@HOST/DATABASE, or connection:NAME of the configuration
+    /// postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, or
+    /// connection:NAME of the configuration
     #[arg(value_name = "DATABASE")]
     pub(crate) source: String,
     #[command(flatten)]
     pub(crate) secret: SecretArguments,
-    /// What the account is called
+    /// What the account is called; of MySQL NAME@HOST, from which it may log in,
+    /// or from where this command does
     #[arg(long, value_name = "NAME", default_value = "palisade_reader")]
     pub(crate) role: String,
     #[command(flatten)]
@@ -312,7 +344,7 @@ pub(crate) struct PolicyFolderArguments {
     /// The SQL dialect, where the schema does not say it
     #[arg(long, value_parser = dialect)]
     pub(crate) dialect: Option<Dialect>,
-    /// The schema: a database, or a file of SQLite's CREATE statements
+    /// The schema: a database, or a file of CREATE statements
     #[arg(long, value_name = "SCHEMA")]
     pub(crate) catalog: String,
     #[command(flatten)]
@@ -335,8 +367,9 @@ pub(crate) enum Format {
 }
 
 fn dialect(name: &str) -> Result<Dialect, String> {
-    Dialect::from_name(name)
-        .ok_or_else(|| format!("`{name}` is not a dialect; there are `sqlite` and `postgres`"))
+    Dialect::from_name(name).ok_or_else(|| {
+        format!("`{name}` is not a dialect; there are `sqlite`, `postgres` and `mysql`")
+    })
 }
 
 #[cfg(test)]

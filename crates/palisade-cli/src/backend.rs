@@ -6,6 +6,7 @@ use palisade::{
     guard::{Backend, BackendError, Completion, RowSink},
     rewrite::RewrittenStatement,
 };
+use palisade_mysql::MysqlBackend;
 use palisade_postgres::PostgresBackend;
 use palisade_sqlite::SqliteBackend;
 
@@ -13,8 +14,10 @@ use palisade_sqlite::SqliteBackend;
 pub(crate) enum AnyBackend {
     /// A file.
     Sqlite(SqliteBackend),
-    /// A server.
+    /// A server's.
     Postgres(PostgresBackend),
+    /// A server's.
+    Mysql(MysqlBackend),
 }
 
 impl AnyBackend {
@@ -23,6 +26,7 @@ impl AnyBackend {
         match self {
             Self::Sqlite(backend) => backend.catalog(),
             Self::Postgres(backend) => backend.catalog(),
+            Self::Mysql(backend) => backend.catalog(),
         }
     }
 }
@@ -32,6 +36,7 @@ impl Backend for AnyBackend {
         match self {
             Self::Sqlite(backend) => backend.dialect(),
             Self::Postgres(backend) => backend.dialect(),
+            Self::Mysql(backend) => backend.dialect(),
         }
     }
 
@@ -43,6 +48,7 @@ impl Backend for AnyBackend {
         match self {
             Self::Sqlite(backend) => backend.execute(statement, sink).await,
             Self::Postgres(backend) => backend.execute(statement, sink).await,
+            Self::Mysql(backend) => backend.execute(statement, sink).await,
         }
     }
 }

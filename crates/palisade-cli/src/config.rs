@@ -11,12 +11,12 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::{
-    database::{Database, NO_MYSQL},
+    database::Database,
     exit::Failure,
-    postgres::{Acknowledged, PostgresTarget},
     secret::Secret,
     snippet::{Note, render},
     source::Source,
+    target::{Acknowledged, Target},
 };
 
 /// What a configuration decides, for a connection or for whatever the command line names.
@@ -62,7 +62,7 @@ struct File {
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Grants {
-    /// `HOST:PORT`, or `FOLDER:PORT` of a socket.
+    /// `HOST:PORT`; of a socket of PostgreSQL `FOLDER:PORT`, of MySQL its path.
     #[serde(default)]
     hosts: Vec<Spanned<String>>,
     /// Names in the environment.
@@ -171,6 +171,11 @@ impl ConfigFile {
         &self.defaults
     }
 
+    /// The names of its connections.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.connections.keys().map(String::as_str)
+    }
+
     /// The connection called `name`.
     pub(crate) fn connection(&self, name: &str) -> Result<(&Config, &Database), Failure> {
         if let Some((config, database)) = self.connections.get(name) {
@@ -198,7 +203,7 @@ impl ConfigFile {
     }
 
     /// Refuses what `[grants]` does not name, of a database that the command line names.
-    pub(crate) fn admit(&self, target: &PostgresTarget) -> Result<(), Failure> {
+    pub(crate) fn admit(&self, target: &Target) -> Result<(), Failure> {
         match self.grants.refusal(target) {
             None => Ok(()),
             Some((message, help)) => Err(Failure::Configuration(format!(
@@ -211,7 +216,7 @@ impl ConfigFile {
 
 impl Grants {
     /// What `target` would reach that is not granted, and what grants it.
-    fn refusal(&self, target: &PostgresTarget) -> Option<(String, String)> {
+    fn refusal(&self, target: &Target) -> Option<(String, String)> {
         for endpoint in target.endpoints() {
             if !self
                 .hosts
@@ -279,13 +284,15 @@ impl Reader<'_> {
             connections,
         } = file;
         for host in &grants.hosts {
-            if !host.get_ref().rsplit_once(':').is_some_and(|(name, port)| {
-                !name.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
-            }) {
+            let is_place = host.get_ref().starts_with('/')
+                || host.get_ref().rsplit_once(':').is_some_and(|(name, port)| {
+                    !name.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
+                });
+            if !is_place {
                 return Err(self.fault(
                     &format!("`{}` is no host with its port", host.get_ref()),
                     Some(host.span()),
-                    "write `HOST:PORT`, for example `127.0.0.1:5432`; of a socket `FOLDER:PORT`",
+                    "write `HOST:PORT`, for example `127.0.0.1:5432`; of a socket of PostgreSQL `FOLDER:PORT`, of MySQL its path",
                 ));
             }
         }
@@ -362,8 +369,8 @@ impl Reader<'_> {
                 }
                 Database::Sqlite(self.folder.join(path))
             }
-            Ok(Source::Postgres(text)) => {
-                let target = PostgresTarget::parse(&text, secret)
+            Ok(Source::Server(engine, text)) => {
+                let target = Target::parse(engine, &text, secret)
                     .map_err(|problem| self.hidden(&problem.message, url.span(), &problem.help))?;
                 if let Some(path) = target.tls().relative() {
                     return Err(at_url(
@@ -374,13 +381,10 @@ impl Reader<'_> {
                 if let Some((message, help)) = grants.refusal(&target) {
                     return Err(at_url(&message, &help));
                 }
-                Database::Postgres(target.acknowledging(Acknowledged {
+                Database::Server(target.acknowledging(Acknowledged {
                     superuser: acknowledge_superuser,
                     write: acknowledge_write,
                 }))
-            }
-            Ok(Source::Mysql) => {
-                return Err(self.hidden(NO_MYSQL, url.span(), "leave the connection out"));
             }
             Ok(Source::Connection(_)) => {
                 return Err(at_url(

@@ -2,34 +2,41 @@
 
 use std::path::{Path, PathBuf};
 
-use palisade::{catalog::Catalog, dialect::Dialect};
+use palisade::{
+    catalog::{Catalog, ddl},
+    dialect::Dialect,
+};
 use palisade_sqlite::{IntrospectError, OpenError, SqliteBackend, catalog_from_ddl};
 use tokio::runtime::Runtime;
 
-use crate::{backend::AnyBackend, exit::Failure, host, postgres::PostgresTarget, source::stem};
+use crate::{backend::AnyBackend, exit::Failure, host, source::stem, target::Target};
 
 /// A database with everything that opening it needs.
+#[derive(Clone)]
 pub(crate) enum Database {
     /// A file.
     Sqlite(PathBuf),
+    /// A database in memory, filled by the statements of a file or empty.
+    Memory(Option<PathBuf>),
     /// A server's.
-    Postgres(PostgresTarget),
+    Server(Target),
 }
 
 impl Database {
     /// The dialect it speaks.
     pub(crate) fn dialect(&self) -> Dialect {
         match self {
-            Self::Sqlite(_) => Dialect::Sqlite,
-            Self::Postgres(_) => Dialect::Postgres,
+            Self::Sqlite(_) | Self::Memory(_) => Dialect::Sqlite,
+            Self::Server(target) => target.engine().dialect(),
         }
     }
 
     /// What it is called before agents and in policies: no path, no address.
     pub(crate) fn name(&self) -> String {
         match self {
-            Self::Sqlite(path) => stem(path),
-            Self::Postgres(target) => target.database().to_owned(),
+            Self::Sqlite(path) | Self::Memory(Some(path)) => stem(path),
+            Self::Memory(None) => "memory".to_owned(),
+            Self::Server(target) => target.database().to_owned(),
         }
     }
 
@@ -37,7 +44,8 @@ impl Database {
     pub(crate) fn open(&self, runtime: &Runtime) -> Result<AnyBackend, Failure> {
         match self {
             Self::Sqlite(path) => open_file(path).map(AnyBackend::Sqlite),
-            Self::Postgres(target) => runtime.block_on(target.open()).map(AnyBackend::Postgres),
+            Self::Memory(script) => memory(script.as_deref(), &self.name()).map(AnyBackend::Sqlite),
+            Self::Server(target) => runtime.block_on(target.open()),
         }
     }
 
@@ -45,7 +53,8 @@ impl Database {
     pub(crate) fn catalog(&self) -> Result<Catalog, Failure> {
         match self {
             Self::Sqlite(path) => Ok(open_file(path)?.catalog().clone()),
-            Self::Postgres(target) => host::runtime()?.block_on(target.catalog()),
+            Self::Memory(script) => Ok(memory(script.as_deref(), &self.name())?.catalog().clone()),
+            Self::Server(target) => host::runtime()?.block_on(target.catalog()),
         }
     }
 }
@@ -71,33 +80,47 @@ fn open_file(path: &Path) -> Result<SqliteBackend, Failure> {
     })
 }
 
-/// The catalog that a file of `CREATE` statements describes.
-pub(crate) fn catalog_of_schema(path: &Path, dialect: Dialect) -> Result<Catalog, Failure> {
-    let shown = path.display();
-    match dialect {
-        Dialect::Sqlite => {}
-        Dialect::Postgres => {
-            return Err(Failure::Usage(format!(
-                "a schema of PostgreSQL is read from a database, not from text like `{shown}`\n  \
-                 help: load it into an empty database, and give `--catalog postgres://USER@HOST/DATABASE`"
-            )));
-        }
-        Dialect::Mysql => return Err(no_mysql()),
-    }
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::Usage(format!("cannot read the schema `{shown}`: {error}")))?;
-    catalog_from_ddl(&text, &stem(path)).map_err(|error| match error {
-        IntrospectError::Load(why) => Failure::Usage(format!(
-            "`{shown}`: {why}\n  help: give `CREATE` statements, as `sqlite3 FILE .schema` prints them"
-        )),
-        other => Failure::Usage(format!("`{shown}`: {other}")),
+fn memory(script: Option<&Path>, name: &str) -> Result<SqliteBackend, Failure> {
+    let text = script.map(read).transpose()?.unwrap_or_default();
+    let shown = script.unwrap_or(Path::new("memory"));
+    SqliteBackend::in_memory(&text, name).map_err(|error| match error {
+        OpenError::Introspect(error) => not_loaded(shown, &error),
+        other => Failure::Unavailable(other.to_string()),
     })
 }
 
-/// The answer to whoever names a database of MySQL's.
-pub(crate) fn no_mysql() -> Failure {
-    Failure::Usage(NO_MYSQL.to_owned())
+/// The catalog that a file of `CREATE` statements describes.
+pub(crate) fn catalog_of_schema(path: &Path, dialect: Dialect) -> Result<Catalog, Failure> {
+    let (text, name) = (read(path)?, stem(path));
+    match dialect {
+        Dialect::Sqlite => catalog_from_ddl(&text, &name).map_err(|error| not_loaded(path, &error)),
+        Dialect::Postgres => ddl::postgres(&text, &name)
+            .map_err(|error| not_understood(path, &error, "pg_dump --schema-only")),
+        Dialect::Mysql => ddl::mysql(&text, &name)
+            .map_err(|error| not_understood(path, &error, "mysqldump --no-data")),
+    }
 }
 
-/// What is said of MySQL, wherever it is named.
-pub(crate) const NO_MYSQL: &str = "this version does not read MySQL or MariaDB; it reads `sqlite:FILE` and `postgres://USER@HOST/DATABASE`";
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| {
+        Failure::Usage(format!(
+            "cannot read the schema `{}`: {error}",
+            path.display()
+        ))
+    })
+}
+
+/// That SQLite does not take the statements of a file.
+fn not_loaded(path: &Path, error: &IntrospectError) -> Failure {
+    match error {
+        IntrospectError::Load(why) => not_understood(path, why, "sqlite3 FILE .schema"),
+        other => Failure::Usage(format!("`{}`: {other}", path.display())),
+    }
+}
+
+fn not_understood(path: &Path, why: &dyn std::fmt::Display, printer: &str) -> Failure {
+    Failure::Usage(format!(
+        "`{}`: {why}\n  help: give `CREATE` statements, as `{printer}` prints them",
+        path.display()
+    ))
+}

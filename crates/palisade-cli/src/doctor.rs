@@ -1,29 +1,19 @@
 //! `palisade doctor`: what a database's account may do beyond reading, and what mends it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
-};
+use std::fmt::Write as _;
 
-use palisade::ident;
-use palisade_postgres::{Weakness, WeaknessKind, examine};
 use serde::Serialize;
-use tokio_postgres::{
-    Client,
-    types::{ToSql, Type},
-};
 
 use crate::{
+    account::{self, Account},
     args::{DoctorArguments, Format},
     database::Database,
     exit::{Exit, Failure},
-    host,
-    needs::{Needs, principals},
-    output,
-    postgres::PostgresTarget,
+    host, output,
     setup::Setup,
-    setup_sql::{grant, of_database},
     source::Source,
+    target::{Engine, Target},
+    weakness::Weak,
 };
 
 /// Runs the command. Something weak is exit code 1, as a refusal is.
@@ -31,8 +21,8 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
     let source = Source::argument(&arguments.source)?;
     let (setup, database) = Setup::over(source, &arguments.secret, &arguments.policies, None)?;
     let found = match &database {
-        Database::Postgres(target) => host::runtime()?.block_on(look(&setup, target))?,
-        Database::Sqlite(_) => {
+        Database::Server(target) => look(&setup, target)?,
+        Database::Sqlite(_) | Database::Memory(_) => {
             // It opens, or this says why it does not.
             drop(database.open(&host::runtime()?)?);
             Finding {
@@ -40,6 +30,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
                 dialect: database.dialect().name(),
                 user: None,
                 endpoints: &[],
+                product: None,
                 server_version: None,
                 weaknesses: Vec::new(),
             }
@@ -67,123 +58,40 @@ struct Finding<'a> {
     dialect: &'static str,
     user: Option<&'a str>,
     endpoints: &'a [String],
+    #[serde(skip)]
+    product: Option<&'static str>,
     server_version: Option<String>,
     weaknesses: Vec<Weak>,
 }
 
-/// A [`Weakness`] as it is printed.
-#[derive(Serialize)]
-struct Weak {
-    kind: &'static str,
-    description: String,
-    remedy: String,
-}
-
-impl From<Weakness> for Weak {
-    fn from(weakness: Weakness) -> Self {
-        Self {
-            kind: name(weakness.kind),
-            description: weakness.description,
-            remedy: weakness.remedy,
-        }
-    }
-}
-
-async fn look<'a>(setup: &Setup, target: &'a PostgresTarget) -> Result<Finding<'a>, Failure> {
-    let client = target.client().await?;
-    let fault = |error: tokio_postgres::Error| {
-        Failure::Unavailable(format!("cannot look at the account: {error}"))
+fn look<'a>(setup: &Setup, target: &'a Target) -> Result<Finding<'a>, Failure> {
+    let runtime = host::runtime()?;
+    let Account {
+        product,
+        version,
+        weaknesses,
+    } = match target.engine() {
+        Engine::Postgres => runtime.block_on(account::postgres::look(setup, target))?,
+        Engine::Mysql => runtime.block_on(account::mysql::look(setup, target))?,
     };
-    let rows = client
-        .query_typed("SELECT pg_catalog.current_setting('server_version')", &[])
-        .await
-        .map_err(fault)?;
-    let version: Option<String> = rows
-        .first()
-        .map(|row| row.try_get(0))
-        .transpose()
-        .map_err(fault)?;
-    let weaknesses = examine(&client).await.map_err(fault)?;
-    let mut weaknesses: Vec<Weak> = weaknesses.into_iter().map(Weak::from).collect();
-    // The built-in policies speak of every table; that an account reads fewer is no fault.
-    if !setup.is_starter {
-        let needs = of_database(setup, target, &client, &principals(setup)).await?;
-        weaknesses.extend(
-            missing(&client, target.user(), &needs)
-                .await
-                .map_err(fault)?,
-        );
-    }
     Ok(Finding {
         database: target.database().to_owned(),
-        dialect: "postgres",
+        dialect: target.engine().dialect().name(),
         user: Some(target.user()),
         endpoints: target.endpoints(),
+        product: Some(product),
         server_version: version,
         weaknesses,
     })
 }
 
-/// What the policies let somebody see and the account cannot read: statements about it fail.
-async fn missing(
-    client: &Client,
-    user: &str,
-    needs: &Needs,
-) -> Result<Vec<Weak>, tokio_postgres::Error> {
-    let (mut schemas, mut names, mut columns) = (Vec::new(), Vec::new(), Vec::new());
-    for ((schema, name), wanted) in &needs.relations {
-        for column in wanted {
-            schemas.push(schema.as_str());
-            names.push(name.as_str());
-            columns.push(column.as_str());
-        }
-    }
-    let sql = "SELECT w.s, w.n, w.c FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3)) AS w (s, n, c) \
-               JOIN pg_catalog.pg_namespace n ON n.nspname = w.s \
-               JOIN pg_catalog.pg_class r ON r.relnamespace = n.oid AND r.relname = w.n \
-               JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid AND a.attname = w.c \
-               WHERE NOT (pg_catalog.has_schema_privilege(n.oid, 'USAGE') \
-                          AND pg_catalog.has_column_privilege(r.oid, a.attnum, 'SELECT'))";
-    let texts = Type::TEXT_ARRAY;
-    let parameters: [(&(dyn ToSql + Sync), Type); 3] = [
-        (&schemas, texts.clone()),
-        (&names, texts.clone()),
-        (&columns, texts),
-    ];
-    let mut lacking: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
-    for row in client.query_typed(sql, &parameters).await? {
-        let key = (row.try_get(0)?, row.try_get(1)?);
-        lacking.entry(key).or_default().insert(row.try_get(2)?);
-    }
-    let role = ident::quoted(user);
-    Ok(lacking
-        .iter()
-        .map(|((schema, name), columns)| Weak {
-            kind: "missing-grant",
-            description: format!(
-                "{user} cannot read {} of {}, which the policies show to somebody",
-                columns
-                    .iter()
-                    .map(String::as_str)
-                    .collect::<Vec<_>>()
-                    .join(", "),
-                ident::qualified([schema.as_str(), name.as_str()])
-            ),
-            remedy: format!(
-                "GRANT USAGE ON SCHEMA {} TO {role}; {}",
-                ident::quoted(schema),
-                grant(schema, name, columns, &role)
-            ),
-        })
-        .collect())
-}
-
 fn human(found: &Finding<'_>) -> String {
     let mut out = match (found.user, &found.server_version) {
         (Some(user), version) => format!(
-            "{} at {} as {user}: PostgreSQL {}\n",
+            "{} at {} as {user}: {} {}\n",
             found.database,
             found.endpoints.join(", "),
+            found.product.unwrap_or("a server"),
             version.as_deref().unwrap_or("of an unknown version")
         ),
         (None, _) => format!(
@@ -213,23 +121,4 @@ fn human(found: &Finding<'_>) -> String {
         );
     }
     out
-}
-
-/// The word for a kind; stable.
-fn name(kind: WeaknessKind) -> &'static str {
-    match kind {
-        WeaknessKind::Superuser => "superuser",
-        WeaknessKind::RoleAttribute => "role-attribute",
-        WeaknessKind::PredefinedRole => "predefined-role",
-        WeaknessKind::ServerFunction => "server-function",
-        WeaknessKind::Owner => "owner",
-        WeaknessKind::CanWrite => "can-write",
-        WeaknessKind::CanCreate => "can-create",
-        WeaknessKind::SecurityDefiner => "security-definer",
-        WeaknessKind::Plaintext => "plaintext",
-        WeaknessKind::NotReadOnly => "not-read-only",
-        WeaknessKind::NoTimeout => "no-timeout",
-        WeaknessKind::NoConnectionLimit => "no-connection-limit",
-        WeaknessKind::UntestedVersion => "untested-version",
-    }
 }

@@ -46,6 +46,7 @@ impl Exit {
             | Code::NameUnknownType
             | Code::NameAmbiguous
             | Code::NameSystemRelation
+            | Code::NameVariable
             | Code::FunctionUnknown
             | Code::FunctionNotAllowed
             | Code::StatementNotAllowed

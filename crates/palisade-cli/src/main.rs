@@ -1,5 +1,6 @@
 //! `palisade`: a SQL firewall for AI agents, on the command line. Exit codes: [`exit::Exit`].
 
+mod account;
 mod answer;
 mod args;
 mod audit;
@@ -15,6 +16,7 @@ mod explain;
 mod host;
 mod human;
 mod json;
+mod mysql;
 mod needs;
 mod output;
 mod policies;
@@ -28,6 +30,8 @@ mod setup_sql;
 mod snippet;
 mod source;
 mod statements;
+mod target;
+mod weakness;
 
 use std::{io::Write as _, process::ExitCode};
 

@@ -20,6 +20,8 @@ use crate::{exit::Failure, setup::Setup};
 pub(crate) struct Needs {
     /// What to read.
     pub(crate) relations: BTreeMap<(String, String), BTreeSet<String>>,
+    /// Views that some principal may read, in whatever form.
+    pub(crate) views: BTreeSet<(String, String)>,
     /// What some principal may know of and cannot read, and why.
     pub(crate) notes: Vec<String>,
 }
@@ -155,6 +157,10 @@ impl Needs {
             RelationKind::View | RelationKind::Materialized => true,
             RelationKind::Table | RelationKind::Virtual | RelationKind::System => false,
         };
+        if is_view {
+            let key = (relation.schema.clone(), relation.name.clone());
+            self.views.insert(key);
+        }
         if is_view && !replaced {
             self.grant(relation, probed.columns.iter().map(|c| c.name.clone()));
             if !invoker.contains(&relation.uid) {
@@ -187,8 +193,8 @@ impl Needs {
         self.relations.entry(key).or_default().extend(columns);
     }
 
-    /// Gives relations of which no column is read one all the same: PostgreSQL counts no rows for whom it
-    /// lets read no column.
+    /// Gives relations of which no column is read one all the same: servers count no rows for whom they let
+    /// read no column.
     fn complete(&mut self, catalog: &Catalog) {
         for ((schema, name), columns) in &mut self.relations {
             if columns.is_empty()

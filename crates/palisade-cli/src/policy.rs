@@ -33,7 +33,7 @@ fn print_starter(dir: Option<&Path>) -> Result<String, Failure> {
                 out,
                 "Wrote the starter policies to {0}. Edit them, then try\n  \
                  palisade policy check --catalog DATABASE --policies {0}\n\
-                 where DATABASE is sqlite:FILE or postgres://USER@HOST/NAME.",
+                 where DATABASE is sqlite:FILE, postgres://USER@HOST/NAME or\n                 mysql://USER@HOST/NAME.",
                 dir.display()
             );
         }

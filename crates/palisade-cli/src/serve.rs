@@ -3,7 +3,9 @@
 
 use std::{io::IsTerminal as _, sync::Arc};
 
-use palisade_mcp::{ServeOptions, serve_stdio};
+use palisade::guard::Guard;
+use palisade_mcp::{PalisadeServer, ServeOptions, serve_stdio};
+use tokio::runtime::Runtime;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
     Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
@@ -11,44 +13,122 @@ use tracing_subscriber::{
 
 use crate::{
     args::ServeArguments,
+    backend::AnyBackend,
+    database::Database,
     exit::{Exit, Failure},
     host,
     query::guard,
-    setup::Setup,
+    setup::{Named, Setup},
     source::Source,
 };
 
 /// Runs the command until the client goes away.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     log();
-    let (setup, database) = Setup::over(
-        Source::argument(&arguments.source)?,
-        &arguments.secret,
-        &arguments.policies,
-        arguments.audit.as_deref(),
-    )?;
+    let named = named(arguments)?;
     let runtime = host::runtime()?;
-    let guard = guard(&setup, &database, &runtime)?;
-    if setup.is_starter {
-        tracing::info!(
-            "no policies are named; the built-in starter policies decide (`palisade policy print-starter`)"
-        );
-    }
-    for warning in guard.firewall().policies().warnings() {
-        tracing::warn!("{warning}");
-    }
-    let name = database.name();
-    tracing::info!(principal = %setup.principal, database = name, "serving over standard input and output");
-    let options = ServeOptions {
-        principal: setup.principal,
-        connection: name,
-    };
-    let result = runtime.block_on(serve_stdio(Arc::new(guard), options));
+    let gates = named
+        .into_iter()
+        .map(|named| gate(named, &runtime))
+        .collect::<Result<Vec<_>, _>>()?;
+    let server = server(gates)?;
+    let result = runtime.block_on(serve_stdio(server));
     // A statement that still runs has nobody to answer.
     runtime.shutdown_background();
     match result {
         Ok(()) => Ok(Exit::Permitted),
         Err(error) => Err(Failure::Internal(error.to_string())),
+    }
+}
+
+/// What the command line asks for.
+fn named(arguments: &ServeArguments) -> Result<Vec<Named>, Failure> {
+    let ServeArguments {
+        sources,
+        in_memory,
+        schema,
+        secret,
+        policies,
+        audit,
+    } = arguments;
+    let audit = audit.as_deref();
+    if *in_memory {
+        return Setup::in_memory(schema.as_deref(), secret, policies, audit).map(alone);
+    }
+    let mut sources = sources
+        .iter()
+        .map(|source| Source::argument(source))
+        .collect::<Result<Vec<_>, _>>()?;
+    let names: Vec<String> = sources
+        .iter()
+        .filter_map(|source| match source {
+            Source::Connection(name) => Some(name.clone()),
+            Source::Sqlite(_) | Source::Server(_, _) => None,
+        })
+        .collect();
+    if sources.is_empty() && policies.config.is_none() {
+        return Err(Failure::Usage(
+            "there is no database to serve\n  help: name a `<DATABASE>`, for example `sqlite:demo.db`, or `--config FILE` with connections, or `--in-memory`"
+                .to_owned(),
+        ));
+    }
+    if names.len() == sources.len() {
+        return Setup::connections(&names, secret, policies, audit);
+    }
+    match (sources.pop(), sources.is_empty()) {
+        (Some(source), true) => Setup::over(source, secret, policies, audit).map(alone),
+        (_, _) => Err(Failure::Usage(
+            "several databases are connections of a configuration, which says what holds for each\n  help: `palisade serve connection:NAME connection:NAME --config FILE`"
+                .to_owned(),
+        )),
+    }
+}
+
+/// A database that the command line names itself.
+fn alone((setup, database): (Setup, Database)) -> Vec<Named> {
+    vec![Named {
+        name: database.name(),
+        setup,
+        database,
+    }]
+}
+
+/// A gate, open, and what the server needs to know of it.
+type Gate = (Arc<Guard<AnyBackend>>, ServeOptions);
+
+fn gate(named: Named, runtime: &Runtime) -> Result<Gate, Failure> {
+    let Named {
+        name,
+        setup,
+        database,
+    } = named;
+    let guard = guard(&setup, &database, runtime)?.called(&name);
+    if setup.is_starter {
+        tracing::info!(
+            connection = name,
+            "no policies are named; the built-in starter policies decide (`palisade policy print-starter`)"
+        );
+    }
+    for warning in guard.firewall().policies().warnings() {
+        tracing::warn!(connection = name, "{warning}");
+    }
+    tracing::info!(principal = %setup.principal, database = name, "serving over standard input and output");
+    let options = ServeOptions {
+        principal: setup.principal,
+        connection: name,
+    };
+    Ok((Arc::new(guard), options))
+}
+
+/// One database has no need of a name that can be chosen.
+fn server(mut gates: Vec<Gate>) -> Result<PalisadeServer<AnyBackend>, Failure> {
+    match (gates.pop(), gates.is_empty()) {
+        (Some((guard, options)), true) => Ok(PalisadeServer::new(guard, options)),
+        (last, _) => PalisadeServer::over(gates.into_iter().chain(last)).map_err(|error| {
+            Failure::Configuration(format!(
+                "error: {error}\n  help: `[connections.NAME]` in the configuration names each once"
+            ))
+        }),
     }
 }
 

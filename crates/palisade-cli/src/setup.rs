@@ -16,13 +16,23 @@ use crate::{
     args::{PolicyArguments, SecretArguments},
     audit::AuditFile,
     config::{Config, ConfigFile},
-    database::{Database, catalog_of_schema, no_mysql},
+    database::{Database, catalog_of_schema},
     exit::Failure,
     policies::Policies,
-    postgres::PostgresTarget,
     secret::Secret,
     source::{CatalogSource, Source},
+    target::Target,
 };
+
+/// A database, what the operator has decided about it, and what it is called before agents.
+pub(crate) struct Named {
+    /// The connection's name in the configuration, or the database's own.
+    pub(crate) name: String,
+    /// What was decided.
+    pub(crate) setup: Setup,
+    /// The database.
+    pub(crate) database: Database,
+}
 
 /// Everything the operator has decided, the database aside.
 pub(crate) struct Setup {
@@ -52,6 +62,60 @@ impl Setup {
         let file = configuration(arguments)?;
         let (config, database) = reach(source, secret, file.as_ref())?;
         Ok((Self::new(&config, arguments, audit)?, database))
+    }
+
+    /// As [`over`](Self::over), for a database in memory that the statements of `schema` fill.
+    pub(crate) fn in_memory(
+        schema: Option<&Path>,
+        secret: &SecretArguments,
+        arguments: &PolicyArguments,
+        audit: Option<&Path>,
+    ) -> Result<(Self, Database), Failure> {
+        secret.unused("a database in memory")?;
+        let file = configuration(arguments)?;
+        let config = file.map(|file| file.defaults().clone()).unwrap_or_default();
+        let database = Database::Memory(schema.map(Path::to_owned));
+        Ok((Self::new(&config, arguments, audit)?, database))
+    }
+
+    /// What the configuration says about those of its connections that are called `names`, or about all if
+    /// there are none. What the command line says of one database has no meaning for several.
+    pub(crate) fn connections(
+        names: &[String],
+        secret: &SecretArguments,
+        arguments: &PolicyArguments,
+        audit: Option<&Path>,
+    ) -> Result<Vec<Named>, Failure> {
+        secret.unused("a connection of the configuration")?;
+        let file = configuration(arguments)?.ok_or_else(no_configuration)?;
+        let names: Vec<&str> = if names.is_empty() {
+            file.names().collect()
+        } else {
+            names.iter().map(String::as_str).collect()
+        };
+        let given = [
+            ("--policies", arguments.policies.is_some()),
+            ("--as", arguments.principal.is_some()),
+            ("--audit", audit.is_some()),
+        ];
+        if let ([_, _, ..], Some((option, _))) =
+            (names.as_slice(), given.iter().find(|(_, given)| *given))
+        {
+            return Err(Failure::Usage(format!(
+                "`{option}` is for one database, and several are served\n  help: write it at each connection of the configuration"
+            )));
+        }
+        names
+            .into_iter()
+            .map(|name| {
+                let (config, database) = file.connection(name)?;
+                Ok(Named {
+                    name: name.to_owned(),
+                    setup: Self::new(config, arguments, audit)?,
+                    database: database.clone(),
+                })
+            })
+            .collect()
     }
 
     /// As [`over`](Self::over), for what needs only the catalog. A `dialect` must be the source's own.
@@ -123,6 +187,13 @@ impl Setup {
     }
 }
 
+fn no_configuration() -> Failure {
+    Failure::Usage(
+        "connections are those of a configuration\n  help: name the file, `--config palisade.toml`"
+            .to_owned(),
+    )
+}
+
 fn configuration(arguments: &PolicyArguments) -> Result<Option<ConfigFile>, Failure> {
     arguments
         .config
@@ -144,27 +215,17 @@ fn reach(
             secret.unused("a file")?;
             Ok((defaults(), Database::Sqlite(path)))
         }
-        Source::Postgres(url) => {
-            let target = PostgresTarget::parse(&url, secret.named()).map_err(Failure::from)?;
+        Source::Server(engine, url) => {
+            let target = Target::parse(engine, &url, secret.named())?;
             if let Some(file) = file {
                 file.admit(&target)?;
             }
-            Ok((defaults(), Database::Postgres(target)))
+            Ok((defaults(), Database::Server(target)))
         }
-        Source::Mysql => Err(no_mysql()),
         Source::Connection(name) => {
             secret.unused("a connection of the configuration")?;
-            let Some(file) = file else {
-                return Err(Failure::Usage(format!(
-                    "`connection:{name}` is in no configuration\n  help: name the file, `--config palisade.toml`"
-                )));
-            };
-            let (config, database) = file.connection(&name)?;
-            let database = match database {
-                Database::Sqlite(path) => Database::Sqlite(path.clone()),
-                Database::Postgres(target) => Database::Postgres(target.clone()),
-            };
-            Ok((config.clone(), database))
+            let (config, database) = file.ok_or_else(no_configuration)?.connection(&name)?;
+            Ok((config.clone(), database.clone()))
         }
     }
 }

@@ -2,23 +2,29 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::exit::Failure;
+use crate::{exit::Failure, target::Engine};
 
 /// A database as the operator names it. Nothing has been looked at yet.
 pub(crate) enum Source {
     /// `sqlite:FILE`
     Sqlite(PathBuf),
-    /// `postgres://USER@HOST:PORT/DATABASE`; whoever wrote a password into it has to be told, not quoted.
-    Postgres(String),
-    /// `mysql://…` or `mariadb://…`
-    Mysql,
+    /// `postgres://USER@HOST:PORT/DATABASE`, `mysql://…` or `mariadb://…`; whoever wrote a password into it has to
+    /// be told, not quoted.
+    Server(Engine, String),
     /// `connection:NAME`, one of the configuration's.
     Connection(String),
 }
 
 /// The ways to write one.
-const FORMS: &str =
-    "`sqlite:FILE`, `postgres://USER@HOST/DATABASE`, or `connection:NAME` with `--config FILE`";
+const FORMS: &str = "`sqlite:FILE`, `postgres://USER@HOST/DATABASE`, `mysql://USER@HOST/DATABASE`, or `connection:NAME` with `--config FILE`";
+
+/// How the URLs of servers begin.
+const SCHEMES: &[(&str, Engine)] = &[
+    ("postgres://", Engine::Postgres),
+    ("postgresql://", Engine::Postgres),
+    ("mysql://", Engine::Mysql),
+    ("mariadb://", Engine::Mysql),
+];
 
 impl Source {
     /// Reads what the command line or the configuration says.
@@ -26,17 +32,8 @@ impl Source {
     /// The text is not quoted in errors where it can hold a password.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let lower = text.to_ascii_lowercase();
-        if ["postgres://", "postgresql://"]
-            .iter()
-            .any(|scheme| lower.starts_with(scheme))
-        {
-            return Ok(Self::Postgres(text.to_owned()));
-        }
-        if ["mysql:", "mariadb:"]
-            .iter()
-            .any(|scheme| lower.starts_with(scheme))
-        {
-            return Ok(Self::Mysql);
+        if let Some((_, engine)) = SCHEMES.iter().find(|(scheme, _)| lower.starts_with(scheme)) {
+            return Ok(Self::Server(*engine, text.to_owned()));
         }
         if let Some(file) = text.strip_prefix("sqlite:")
             && !file.is_empty()
@@ -75,7 +72,7 @@ pub(crate) enum CatalogSource {
 impl CatalogSource {
     /// Reads what the command line says: whatever does not begin as a database does is a file.
     pub(crate) fn argument(text: &str) -> Result<Self, Failure> {
-        let begins = ["sqlite:", "connection:", "mysql:", "mariadb:"]
+        let begins = ["sqlite:", "connection:"]
             .iter()
             .any(|scheme| text.starts_with(scheme));
         if begins || text.contains("://") {
@@ -107,17 +104,22 @@ mod tests {
         );
         assert!(matches!(
             Source::parse("postgres://u@h/d"),
-            Ok(Source::Postgres(_))
+            Ok(Source::Server(Engine::Postgres, _))
         ));
         assert!(matches!(
             Source::parse("PostgreSQL://u@h/d"),
-            Ok(Source::Postgres(_))
+            Ok(Source::Server(Engine::Postgres, _))
         ));
-        assert!(matches!(Source::parse("mysql://u@h/d"), Ok(Source::Mysql)));
+        for url in ["mysql://u@h/d", "MariaDB://u@h/d"] {
+            assert!(matches!(
+                Source::parse(url),
+                Ok(Source::Server(Engine::Mysql, _))
+            ));
+        }
         assert!(
             matches!(Source::parse("connection:sales"), Ok(Source::Connection(name)) if name == "sales")
         );
-        for bad in ["a.db", "sqlite:", "connection:", "redis://x", ""] {
+        for bad in ["a.db", "sqlite:", "connection:", "redis://x", "mysql:x", ""] {
             assert!(Source::parse(bad).is_err(), "{bad}");
         }
     }

@@ -162,6 +162,7 @@ pub fn arises_on_execution(code: Code) -> bool {
         | Code::NameUnknownType
         | Code::NameAmbiguous
         | Code::NameSystemRelation
+        | Code::NameVariable
         | Code::FunctionUnknown
         | Code::FunctionNotAllowed
         | Code::StatementNotAllowed

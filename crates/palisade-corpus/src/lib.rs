@@ -33,11 +33,13 @@
 
 mod case;
 mod compare;
+mod coverage;
 mod host;
 mod load;
 mod run;
 
 pub use case::{Case, Expectation, Suite, Verdict, arises_on_execution};
 pub use compare::Difference;
+pub use coverage::Coverage;
 pub use load::{Corpus, CorpusError, policy_sources};
 pub use run::{Answer, RunError, Runner};

@@ -20,7 +20,7 @@ use palisade::{
     policy::{PolicyFile, PolicySources},
     session::Principal,
 };
-use palisade_mcp::{ServeOptions, serve_stdio};
+use palisade_mcp::{PalisadeServer, ServeOptions, serve_stdio};
 use palisade_sqlite::SqliteBackend;
 
 const POLICIES: &str = r#"
@@ -70,7 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?
-        .block_on(serve_stdio(Arc::new(guard), options))?;
+        .block_on(serve_stdio(PalisadeServer::new(Arc::new(guard), options)))?;
     Ok(())
 }
 

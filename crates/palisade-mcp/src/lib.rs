@@ -1,4 +1,4 @@
-//! Palisade as an MCP server: read-only tools over one [`Guard`](palisade::guard::Guard).
+//! Palisade as an MCP server: read-only tools over one [`Guard`](palisade::guard::Guard) or several.
 //!
 //! [`serve_stdio`] is the whole server over standard input and output. [`serve`] is the same over any
 //! pair of streams. [`PalisadeServer`] is the `rmcp` handler, for servers with a transport of their own.
@@ -8,6 +8,9 @@
 //! | `list_tables` | names the tables and views that exist for the principal |
 //! | `describe_table` | columns, keys and masks of one of them |
 //! | `query` | runs one reading statement with parameters |
+//!
+//! Over several databases, every tool takes `connection`, one of their names; each has its own gate, policies, principal
+//! and room, and a call reaches one of them. Over a single one there is no such argument.
 //!
 //! Every tool reaches the database through the guard and in no other way; there is no tool that
 //! writes. The principal is fixed when the server starts: nothing a client sends changes it.
@@ -25,10 +28,12 @@
 
 mod answer;
 mod arguments;
+mod connections;
 mod declare;
 mod metadata;
 mod serve;
 mod server;
 
+pub use connections::ConnectionsError;
 pub use serve::{ServeError, serve, serve_stdio};
 pub use server::{PalisadeServer, ServeOptions};

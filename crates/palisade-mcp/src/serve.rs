@@ -1,15 +1,13 @@
 //! A server over two streams, until the client goes away.
 
-use std::sync::Arc;
-
-use palisade::guard::{Backend, Guard};
+use palisade::guard::Backend;
 use rmcp::{
     service::{QuitReason, ServerInitializeError, serve_server},
     transport::io::stdio_pipes,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::server::{PalisadeServer, ServeOptions};
+use crate::server::PalisadeServer;
 
 /// Why a server stopped that should not have.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +21,7 @@ pub enum ServeError {
     Stopped(String),
 }
 
-/// Serves `guard` over standard input and output until the client closes its end.
+/// Runs `server` over standard input and output until the client closes its end.
 ///
 /// It must be polled on a Tokio runtime with IO and time enabled; one of a single thread is enough.
 /// Statements run on the runtime's blocking threads.
@@ -31,30 +29,23 @@ pub enum ServeError {
 /// # Errors
 /// If the client does not speak MCP, or the loop breaks. A client that goes away is no error.
 pub async fn serve_stdio<B: Backend + 'static>(
-    guard: Arc<Guard<B>>,
-    options: ServeOptions,
+    server: PalisadeServer<B>,
 ) -> Result<(), ServeError> {
     let (read, write) = stdio_pipes();
-    serve(guard, options, read, write).await
+    serve(server, read, write).await
 }
 
-/// Serves `guard` to the client that writes to `read` and reads from `write`, one JSON-RPC message a
+/// Runs `server` for the client that writes to `read` and reads from `write`, one JSON-RPC message a
 /// line, until the client closes its end.
 ///
 /// # Errors
 /// As [`serve_stdio`].
-pub async fn serve<B, R, W>(
-    guard: Arc<Guard<B>>,
-    options: ServeOptions,
-    read: R,
-    write: W,
-) -> Result<(), ServeError>
+pub async fn serve<B, R, W>(server: PalisadeServer<B>, read: R, write: W) -> Result<(), ServeError>
 where
     B: Backend + 'static,
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let server = PalisadeServer::new(guard, options);
     let running = match serve_server(server, (read, write)).await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),

@@ -2,33 +2,26 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use mysql_async::Conn;
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
     guard::{Backend, BackendError, Completion, RowSink},
     rewrite::RewrittenStatement,
 };
-use tokio::{
-    runtime::Handle,
-    time::{Instant, timeout, timeout_at},
-};
+use palisade_pool::{Ended, Failed, Pool, Statement};
+use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
     config::MysqlConfig,
     connect::{ConnectError, Connector},
     examine,
-    execute::{self, Ended, Facts, Task, Unopened},
-    fault,
+    execute::{self, Facts, Task},
     introspect::{self, IntrospectError, Product},
-    pool::{Lease, Pool, PoolError},
 };
 
 /// How long reading the catalog may take.
 const CATALOG_TIME: Duration = Duration::from_secs(60);
-
-/// What a statement gets beyond its time, for the server to end it by its own clock: then the session can
-/// be used again.
-const GRACE: Duration = Duration::from_millis(200);
 
 /// A MySQL or MariaDB server as it was when its catalog was read.
 ///
@@ -38,7 +31,7 @@ const GRACE: Duration = Duration::from_millis(200);
 /// permits by name, are not looked at again. Clones and refreshed values share their connections.
 #[derive(Clone)]
 pub struct MysqlBackend {
-    pool: Pool,
+    pool: Pool<Connector>,
     config: Arc<MysqlConfig>,
     product: Product,
     catalog: Arc<Catalog>,
@@ -52,14 +45,15 @@ impl MysqlBackend {
     /// If the database cannot be reached, the account has privileges that
     /// [`accept_powerful`](MysqlConfig::accept_powerful) does not admit, or the catalog cannot be read.
     pub async fn connect(config: MysqlConfig) -> Result<Self, ConnectError> {
-        let pool = Pool::new(Connector::new(&config), config.size, Handle::current());
-        let mut lease = lease(&pool).await?;
+        let pool = Pool::new(Connector::new(&config)?, config.size, Handle::current());
+        let mut lease = pool.lease().await?;
+        let conn = lease.session()?;
         if !config.accepts_powerful
-            && let Some(privileges) = examine::powerful(conn(&mut lease)?).await?
+            && let Some(privileges) = examine::powerful(conn).await?
         {
             return Err(ConnectError::Powerful(privileges));
         }
-        let (catalog, product) = read(&mut lease).await?;
+        let (catalog, product) = read(conn).await?;
         lease.give_back().await;
         Ok(Self {
             pool,
@@ -80,8 +74,8 @@ impl MysqlBackend {
     /// # Errors
     /// If the catalog cannot be read any more.
     pub async fn refresh(&self) -> Result<Option<Self>, ConnectError> {
-        let mut lease = lease(&self.pool).await?;
-        let (catalog, product) = read(&mut lease).await?;
+        let mut lease = self.pool.lease().await?;
+        let (catalog, product) = read(lease.session()?).await?;
         lease.give_back().await;
         if catalog.version() == self.catalog.version() {
             return Ok(None);
@@ -99,60 +93,26 @@ impl MysqlBackend {
         task: &Task<'_>,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<(), BackendError> {
-        let deadline = Instant::now() + task.limits.statement_timeout() + GRACE;
-        let mut first = true;
-        loop {
-            let mut lease = timeout_at(deadline, self.pool.lease())
-                .await
-                .map_err(|_| fault::unavailable("no connection was free in time"))??;
-            let running = self.attempt(&mut lease, task, sink);
-            let Ok(result) = timeout_at(deadline, running).await else {
-                lease.abandon().await;
-                return Err(fault::timeout());
-            };
-            let stale = lease.reused;
-            match result {
-                Ok(Ended::Clean) => {
-                    lease.give_back().await;
-                    return Ok(());
-                }
-                Ok(Ended::Overrun) => {
-                    // Nobody waits for it.
-                    drop(lease);
-                    return Ok(());
-                }
-                // The server closed an idle session, for it was restarted: nothing has run yet.
-                Err(Failed::Lost(_)) if first && stale => {
-                    drop(lease);
-                    self.pool.forget_idle();
-                    first = false;
-                }
-                Err(Failed::Lost(error) | Failed::Running(error)) => {
-                    lease.give_back().await;
-                    return Err(error);
-                }
-            }
-        }
-    }
-
-    async fn attempt(
-        &self,
-        lease: &mut Lease,
-        task: &Task<'_>,
-        sink: &mut (dyn RowSink + Send),
-    ) -> Result<Ended, Failed> {
+        let time = task.limits.statement_timeout();
         let facts = Facts {
             product: self.product,
             catalog: &self.catalog,
         };
-        let conn = lease.conn().map_err(Failed::Running)?;
-        execute::open(conn, facts, task)
-            .await
-            .map_err(|error| match error {
-                Unopened::Lost(error) => Failed::Lost(error),
-                Unopened::Refused(error) => Failed::Running(error),
-            })?;
-        execute::answer(conn, facts, task, sink)
+        self.pool.run(time, &mut Run { facts, task, sink }).await
+    }
+}
+
+/// A statement on its way to the sink.
+struct Run<'a> {
+    facts: Facts<'a>,
+    task: &'a Task<'a>,
+    sink: &'a mut (dyn RowSink + Send),
+}
+
+impl Statement<Conn> for Run<'_> {
+    async fn attempt(&mut self, conn: &mut Conn) -> Result<Ended, Failed> {
+        execute::open(conn, self.facts, self.task).await?;
+        execute::answer(conn, self.facts, self.task, self.sink)
             .await
             .map_err(Failed::Running)
     }
@@ -183,30 +143,8 @@ impl fmt::Debug for MysqlBackend {
     }
 }
 
-/// A failure and how far the statement had come.
-enum Failed {
-    /// The session was gone before anything ran.
-    Lost(BackendError),
-    Running(BackendError),
-}
-
-async fn lease(pool: &Pool) -> Result<Lease, ConnectError> {
-    pool.lease().await.map_err(|error| match error {
-        PoolError::Connect(error) => error,
-        PoolError::Full | PoolError::Closed => {
-            ConnectError::Refused(BackendError::from(error).detail)
-        }
-    })
-}
-
-fn conn(lease: &mut Lease) -> Result<&mut mysql_async::Conn, ConnectError> {
-    lease
-        .conn()
-        .map_err(|error| ConnectError::Refused(error.detail))
-}
-
-async fn read(lease: &mut Lease) -> Result<(Catalog, Product), ConnectError> {
-    Ok(timeout(CATALOG_TIME, introspect::snapshot(conn(lease)?))
+async fn read(conn: &mut Conn) -> Result<(Catalog, Product), ConnectError> {
+    Ok(timeout(CATALOG_TIME, introspect::snapshot(conn))
         .await
         .map_err(|_| IntrospectError::Inconsistent("no answer within a minute".to_owned()))??)
 }

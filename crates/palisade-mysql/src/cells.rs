@@ -3,8 +3,6 @@
 use mysql_async::{Column, Value as Cell, consts::ColumnType};
 use palisade::{guard::BackendError, value::Value};
 
-use crate::fault;
-
 /// The collation of bytes
 /// (<https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_character_set.html>).
 const BINARY: u16 = 63;
@@ -69,7 +67,8 @@ impl Reading {
 
     /// The value of a cell.
     pub(crate) fn value(self, cell: Cell) -> Result<Value, BackendError> {
-        let odd = || fault::unavailable(format!("the server sent another type than {self:?}"));
+        let odd =
+            || BackendError::unavailable(format!("the server sent another type than {self:?}"));
         Ok(match cell {
             Cell::NULL => Value::Null,
             Cell::Int(n) => Value::Integer(n),

@@ -1,51 +1,106 @@
 //! How to reach a server, and how much of it to use.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use mysql_async::{Opts, OptsBuilder};
+use palisade_pool::PoolSize;
+use percent_encoding::percent_decode_str;
 
-use crate::{pool::PoolSize, settings};
-
-/// Connections at a time, if nobody says otherwise.
-const CONNECTIONS: usize = 8;
-
-/// Statements waiting for a connection, if nobody says otherwise.
-const WAITING: usize = 64;
+use crate::{
+    settings,
+    tls::{SslMode, TlsOptions},
+};
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A configuration that cannot be used.
+/// A configuration that cannot be used. No text of it repeats the URL, which can hold a password.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The text is no connection URL. The reason does not repeat it: it can hold a password.
+    /// The text is no connection URL.
     #[error("the connection URL cannot be read: {0}")]
     Url(String),
+    /// An option does not exist, or has no such value.
+    #[error("the connection URL's option `{option}` cannot be used: {reason}")]
+    Option {
+        /// Its name.
+        option: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// A file of certificates or keys cannot be used.
+    #[error("cannot use `{path}`: {reason}")]
+    File {
+        /// The path given.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// There is no TLS to be had.
+    #[error("cannot set up TLS: {0}")]
+    Tls(String),
+}
+
+impl ConfigError {
+    pub(crate) fn option(option: &str, reason: &'static str) -> Self {
+        Self::Option {
+            option: option.to_owned(),
+            reason,
+        }
+    }
+
+    pub(crate) fn file(path: &Path, reason: &str) -> Self {
+        Self::File {
+            path: path.display().to_string(),
+            reason: reason.to_owned(),
+        }
+    }
 }
 
 /// How to reach a server, and how much of it to use.
 #[derive(Clone)]
 pub struct MysqlConfig {
-    pub(crate) server: Opts,
+    server: Opts,
+    tls: TlsOptions,
     pub(crate) size: PoolSize,
     pub(crate) connect_timeout: Duration,
     pub(crate) accepts_powerful: bool,
 }
 
 impl MysqlConfig {
-    /// The database at `url`, `mysql://user:password@host:port/database?option=value`
-    /// (<https://docs.rs/mysql_async/latest/mysql_async/#tls-support> names the options for TLS). It must name a
-    /// database. `LOAD DATA LOCAL` has no handler, so the server gets no file of ours.
+    /// The database at `url`, `mysql://user:password@host:port/database?option=value` or `mariadb://…`. It must
+    /// name a database. `LOAD DATA LOCAL` has no handler, so the server gets no file of ours.
+    ///
+    /// The options are `socket` (the file to connect to in place of the host), and for TLS `ssl-mode`
+    /// ([`SslMode`]), `ssl-ca` (a file, or `system` for the authorities that the machine trusts, which are taken
+    /// if none are named), `ssl-cert` and `ssl-key`. Files are read when a connection is made.
+    ///
+    /// Without `ssl-mode` the server's name is verified, except where the connection does not leave the
+    /// machine: there it is plain. The mode `PREFERRED`, which gives way, does not exist.
     ///
     /// # Errors
     /// If `url` is no such URL, or has options that are not understood.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
-        let opts = Opts::from_url(url).map_err(|error| ConfigError::Url(error.to_string()))?;
-        let database = opts.db_name().is_some_and(|name| !name.is_empty());
-        if !database {
+        let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        let given = Given::read(query)?;
+        let base = match base.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("mariadb") => {
+                format!("mysql://{rest}")
+            }
+            Some(_) | None => base.to_owned(),
+        };
+        let server = Opts::from_url(&base).map_err(|error| ConfigError::Url(error.to_string()))?;
+        if server.db_name().is_none_or(str::is_empty) {
             return Err(ConfigError::Url("it names no database".to_owned()));
         }
-        let server = OptsBuilder::from_opts(opts)
+        let tls = given.tls(is_local(&server), given.socket.is_some())?;
+        let server = OptsBuilder::from_opts(server)
+            .socket(given.socket)
             // Otherwise the driver leaves the address it was given where the server has a socket.
             .prefer_socket(false)
             .init(Vec::<String>::new())
@@ -54,10 +109,8 @@ impl MysqlConfig {
             .into();
         Ok(Self {
             server,
-            size: PoolSize {
-                connections: CONNECTIONS,
-                waiting: WAITING,
-            },
+            tls,
+            size: PoolSize::default(),
             connect_timeout: CONNECT_TIMEOUT,
             accepts_powerful: false,
         })
@@ -88,17 +141,188 @@ impl MysqlConfig {
         self.accepts_powerful = true;
         self
     }
+
+    /// Logs in with this password, whatever the URL says.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.server = OptsBuilder::from_opts(self.server)
+            .pass(Some(password))
+            .into();
+        self
+    }
+
+    /// Whether there is a password.
+    #[must_use]
+    pub fn has_password(&self) -> bool {
+        self.server.pass().is_some()
+    }
+
+    /// The account's name, if the URL says one.
+    #[must_use]
+    pub fn user(&self) -> Option<&str> {
+        self.server.user()
+    }
+
+    /// The database's name.
+    #[must_use]
+    pub fn database(&self) -> &str {
+        self.server.db_name().unwrap_or_default()
+    }
+
+    /// Where connections go: `host:port`, or the path of a socket.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        if let Some(socket) = self.server.socket() {
+            return socket.to_owned();
+        }
+        let (host, port) = (host(&self.server), self.server.tcp_port());
+        match host.parse::<IpAddr>() {
+            Ok(address) => SocketAddr::new(address, port).to_string(),
+            Err(_) => format!("{}:{port}", host.to_ascii_lowercase()),
+        }
+    }
+
+    /// What must be true of connections.
+    #[must_use]
+    pub fn ssl_mode(&self) -> SslMode {
+        self.tls.mode
+    }
+
+    /// The files of certificates, of authorities and our own, that connections read.
+    pub fn certificates(&self) -> impl Iterator<Item = &Path> {
+        let own = self.tls.identity.iter().map(|(certificate, _)| certificate);
+        self.tls.ca.iter().chain(own).map(PathBuf::as_path)
+    }
+
+    /// The file of our own certificate's key.
+    #[must_use]
+    pub fn key(&self) -> Option<&Path> {
+        self.tls.identity.as_ref().map(|(_, key)| key.as_path())
+    }
+
+    /// What the driver is told, with the contents of files.
+    pub(crate) fn opts(&self) -> Result<Opts, ConfigError> {
+        Ok(OptsBuilder::from_opts(self.server.clone())
+            .ssl_opts(self.tls.load()?)
+            .into())
+    }
 }
 
 impl fmt::Debug for MysqlConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MysqlConfig")
-            .field("host", &self.server.ip_or_hostname())
-            .field("port", &self.server.tcp_port())
-            .field("database", &self.server.db_name())
-            .field("user", &self.server.user())
+            .field("endpoint", &self.endpoint())
+            .field("database", &self.database())
+            .field("user", &self.user())
+            .field("ssl_mode", &self.tls.mode)
             .field("size", &self.size)
             .finish_non_exhaustive()
+    }
+}
+
+/// The host of a URL, an address of IPv6 without its brackets.
+fn host(server: &Opts) -> &str {
+    let host = server.ip_or_hostname();
+    let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+    bare.unwrap_or(host)
+}
+
+/// Whether connections stay on this machine: loopback addresses, and `localhost`, which no resolver may send
+/// elsewhere (RFC 6761), or a socket of the file system.
+pub(crate) fn is_local(server: &Opts) -> bool {
+    let host = host(server);
+    server.socket().is_some()
+        || host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// The options of a URL. The driver's own are none of ours: some of them weaken what holds by default.
+#[derive(Default)]
+struct Given {
+    socket: Option<String>,
+    mode: Option<SslMode>,
+    ca: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+}
+
+impl Given {
+    fn read(query: &str) -> Result<Self, ConfigError> {
+        let mut given = Self::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let decoded = |text| {
+                percent_decode_str(text)
+                    .decode_utf8()
+                    .map(std::borrow::Cow::into_owned)
+                    .map_err(|_| ConfigError::Url("an option is not UTF-8".to_owned()))
+            };
+            let (name, value) = (decoded(name)?, decoded(value)?);
+            match name.as_str() {
+                "socket" if Path::new(&value).is_absolute() => given.socket = Some(value),
+                "socket" => {
+                    return Err(ConfigError::option(
+                        "socket",
+                        "it must be a path from the root",
+                    ));
+                }
+                "ssl-mode" => given.mode = Some(SslMode::from_name(&value)?),
+                "ssl-ca" => given.ca = Some(value.into()),
+                "ssl-cert" => given.certificate = Some(value.into()),
+                "ssl-key" => given.key = Some(value.into()),
+                _ => {
+                    return Err(ConfigError::option(
+                        &name,
+                        "there are `ssl-mode`, `ssl-ca`, `ssl-cert`, `ssl-key` and `socket`",
+                    ));
+                }
+            }
+        }
+        Ok(given)
+    }
+
+    /// With what holds where nothing is said. `local` connections do not leave the machine; over a socket there
+    /// is no TLS.
+    fn tls(&self, local: bool, socket: bool) -> Result<TlsOptions, ConfigError> {
+        let names_files = self.ca.is_some() || self.certificate.is_some() || self.key.is_some();
+        let mode = match self.mode {
+            Some(mode) => mode,
+            None if (local || socket) && !names_files => SslMode::Disabled,
+            None => SslMode::VerifyIdentity,
+        };
+        if mode == SslMode::Disabled && names_files {
+            return Err(ConfigError::option(
+                "ssl-mode",
+                "certificates are named, and `DISABLED` would not use them",
+            ));
+        }
+        if mode != SslMode::Disabled && socket {
+            return Err(ConfigError::option(
+                "ssl-mode",
+                "a socket does not leave the machine and has no TLS",
+            ));
+        }
+        if mode == SslMode::Required && self.ca.is_some() {
+            return Err(ConfigError::option(
+                "ssl-ca",
+                "`REQUIRED` looks at nobody's signature; write `VERIFY_IDENTITY`",
+            ));
+        }
+        let identity = match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
+            (None, None) => None,
+            (Some(_), None) | (None, Some(_)) => {
+                return Err(ConfigError::option(
+                    "ssl-cert",
+                    "`ssl-cert` and `ssl-key` go together",
+                ));
+            }
+        };
+        Ok(TlsOptions {
+            mode,
+            ca: self.ca.clone().filter(|path| path != Path::new("system")),
+            identity,
+        })
     }
 }
 
@@ -107,16 +331,103 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_does_not_show_its_password() {
-        let config = MysqlConfig::from_url("mysql://u:geheim@127.0.0.1:1/d").unwrap();
-        assert!(!format!("{config:?}").contains("geheim"));
-        for url in [
-            "mysql://u:geheim@127.0.0.1:1",
-            "postgres://u:geheim@h/d",
-            "x",
+    fn what_is_not_said_is_safe() {
+        for (url, mode, endpoint) in [
+            ("mysql://u@127.0.0.1/d", SslMode::Disabled, "127.0.0.1:3306"),
+            (
+                "mariadb://u@LocalHost:1/d",
+                SslMode::Disabled,
+                "localhost:1",
+            ),
+            ("mysql://u@[::1]:1/d", SslMode::Disabled, "[::1]:1"),
+            (
+                "mysql://u@db.example/d?socket=%2Frun%2Fs",
+                SslMode::Disabled,
+                "/run/s",
+            ),
+            (
+                "mysql://u@db.example/d",
+                SslMode::VerifyIdentity,
+                "db.example:3306",
+            ),
+            (
+                "mysql://u@10.0.0.1/d",
+                SslMode::VerifyIdentity,
+                "10.0.0.1:3306",
+            ),
+            (
+                "mysql://u@127.0.0.1/d?ssl-mode=verify_identity",
+                SslMode::VerifyIdentity,
+                "127.0.0.1:3306",
+            ),
+            (
+                "mysql://u@localhost/d?ssl-ca=ca.pem",
+                SslMode::VerifyIdentity,
+                "localhost:3306",
+            ),
+            (
+                "mysql://u@db.example/d?ssl-mode=DISABLED",
+                SslMode::Disabled,
+                "db.example:3306",
+            ),
+            (
+                "mysql://u@db.example/d?ssl-mode=REQUIRED",
+                SslMode::Required,
+                "db.example:3306",
+            ),
+        ] {
+            let config = MysqlConfig::from_url(url).unwrap();
+            assert_eq!(
+                (config.ssl_mode(), config.endpoint().as_str()),
+                (mode, endpoint),
+                "{url}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_without_the_password() {
+        for (url, expected) in [
+            ("mysql://u:geheim@127.0.0.1:1", "names no database"),
+            ("postgres://u:geheim@h/d", "cannot be read"),
+            ("x", "cannot be read"),
+            ("mysql://u:geheim@h/d?require_ssl=false", "`require_ssl`"),
+            (
+                "mysql://u:geheim@h/d?enable_cleartext_plugin=true",
+                "`ssl-mode`",
+            ),
+            ("mysql://u:geheim@h/d?ssl-mode=PREFERRED", "gives way"),
+            ("mysql://u:geheim@h/d?ssl%2Dmode=preferred", "gives way"),
+            ("mysql://u:geheim@h/d?ssl-mode=", "`ssl-mode`"),
+            ("mysql://u:geheim@h/d?ssl-mode=VERIFY_CA", "VERIFY_IDENTITY"),
+            (
+                "mysql://u:geheim@h/d?ssl-mode=REQUIRED&ssl-ca=x",
+                "`ssl-ca`",
+            ),
+            ("mysql://u:geheim@h/d?ssl-cert=x", "go together"),
+            (
+                "mysql://u:geheim@h/d?ssl-mode=DISABLED&ssl-ca=x",
+                "would not use them",
+            ),
+            (
+                "mysql://u:geheim@h/d?socket=/s&ssl-mode=REQUIRED",
+                "has no TLS",
+            ),
+            ("mysql://u:geheim@h/d?socket=s", "from the root"),
         ] {
             let error = MysqlConfig::from_url(url).unwrap_err().to_string();
+            assert!(error.contains(expected), "{url}: {error}");
             assert!(!error.contains("geheim"), "{error}");
         }
+        let config = MysqlConfig::from_url("mysql://u:geheim@127.0.0.1:1/d").unwrap();
+        assert!(config.has_password());
+        assert!(!format!("{config:?}").contains("geheim"));
+    }
+
+    #[test]
+    fn files_are_read_when_a_connection_is_made() {
+        let config = MysqlConfig::from_url("mysql://u@h/d?ssl-ca=/no/such/file").unwrap();
+        let error = config.opts().unwrap_err().to_string();
+        assert!(error.contains("cannot use `/no/such/file`"), "{error}");
     }
 }

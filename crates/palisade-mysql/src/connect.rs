@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use mysql_async::{Conn, Opts, OptsBuilder, prelude::Queryable as _};
-use tokio::time::timeout;
+use mysql_async::{Conn, DriverError, Error, IoError, Opts, OptsBuilder, prelude::Queryable as _};
+use palisade::guard::BackendError;
+use palisade_pool::{PATIENCE, PoolError};
+use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
     config::{ConfigError, MysqlConfig},
     introspect::IntrospectError,
-    pool::Session,
 };
 
 /// Why there is no connection, or no backend over it.
@@ -37,14 +38,85 @@ pub enum ConnectError {
     Refused(String),
 }
 
-/// A read-only connection to the database at `url` (see [`MysqlConfig::from_url`]), with the settings under which
-/// the firewall reads text. Runs on the caller's runtime.
+/// What stands in the way of a connection, as far as it can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The password, or that there is none; or where the account may log in from.
+    Login,
+    /// The account is locked.
+    Locked,
+    /// There is no such database, or the account may use nothing in it.
+    Database,
+    /// The server does not encrypt.
+    NoTls,
+    /// The server's certificate or ours.
+    Certificate,
+    /// The server refuses for another reason.
+    Server,
+    /// There is nobody, or nobody who answers.
+    Silence,
+}
+
+impl ConnectError {
+    /// What stands in the way, if it is the connection itself.
+    #[must_use]
+    pub fn obstacle(&self) -> Option<Obstacle> {
+        match self {
+            Self::Engine(error) => Some(obstacle(error)),
+            Self::Late(_) => Some(Obstacle::Silence),
+            Self::Config(_) | Self::Introspect(_) | Self::Powerful(_) | Self::Refused(_) => None,
+        }
+    }
+}
+
+/// By the server's number (`ER_ACCESS_DENIED_ERROR` and its kin) or by what the driver says.
+fn obstacle(error: &mysql_async::Error) -> Obstacle {
+    match error {
+        Error::Server(server) => match server.code {
+            1045 | 1698 | 1130 | 1862 => Obstacle::Login,
+            3118 | 4151 => Obstacle::Locked,
+            1044 | 1049 => Obstacle::Database,
+            _ => Obstacle::Server,
+        },
+        Error::Driver(DriverError::NoClientSslFlagFromServer) => Obstacle::NoTls,
+        Error::Io(IoError::Tls(_)) => Obstacle::Certificate,
+        Error::Io(IoError::Io(error)) => {
+            let text = error.to_string().to_ascii_lowercase();
+            if ["certificate", "tls", "handshake"]
+                .iter()
+                .any(|word| text.contains(word))
+            {
+                Obstacle::Certificate
+            } else {
+                Obstacle::Silence
+            }
+        }
+        Error::Driver(_) | Error::Other(_) | Error::Url(_) => Obstacle::Server,
+    }
+}
+
+impl From<PoolError<Self>> for ConnectError {
+    fn from(error: PoolError<Self>) -> Self {
+        match error {
+            PoolError::Connect(error) => error,
+            full => BackendError::from(full).into(),
+        }
+    }
+}
+
+impl From<BackendError> for ConnectError {
+    fn from(error: BackendError) -> Self {
+        Self::Refused(error.detail)
+    }
+}
+
+/// A read-only connection to a database, with the settings under which the firewall reads text. Runs on the
+/// caller's runtime.
 ///
 /// # Errors
-/// If `url` is no connection URL, or the server does not let us in.
-pub async fn connect(url: &str) -> Result<Conn, ConnectError> {
-    let connector = Connector::new(&MysqlConfig::from_url(url)?);
-    Ok(connector.connect().await?.conn)
+/// If a file that `config` names cannot be used, or the server does not let us in.
+pub async fn connect(config: &MysqlConfig) -> Result<Conn, ConnectError> {
+    Connector::new(config)?.open().await
 }
 
 /// Makes sessions.
@@ -56,28 +128,59 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    pub(crate) fn new(config: &MysqlConfig) -> Self {
-        let bare = OptsBuilder::from_opts(config.server.clone()).setup(Vec::<String>::new());
-        Self {
-            server: config.server.clone(),
+    pub(crate) fn new(config: &MysqlConfig) -> Result<Self, ConfigError> {
+        let server = config.opts()?;
+        let bare = OptsBuilder::from_opts(server.clone()).setup(Vec::<String>::new());
+        Ok(Self {
+            server,
             bare: bare.into(),
             time: config.connect_timeout,
-        }
+        })
     }
 
     /// A new session.
-    pub(crate) async fn connect(&self) -> Result<Session, ConnectError> {
-        let conn = timeout(self.time, Conn::new(self.server.clone()))
+    async fn open(&self) -> Result<Conn, ConnectError> {
+        Ok(timeout(self.time, Conn::new(self.server.clone()))
             .await
-            .map_err(|_| ConnectError::Late(self.time))??;
-        Ok(Session::new(conn))
+            .map_err(|_| ConnectError::Late(self.time))??)
     }
 
     /// Ends the session with this id on the server, whatever it is doing. Ids are not used again, so that this
     /// hits nobody else if it comes late.
-    pub(crate) async fn kill(&self, id: u32) -> Result<(), mysql_async::Error> {
+    async fn kill(&self, id: u32) -> Result<(), mysql_async::Error> {
         let mut conn = Conn::new(self.bare.clone()).await?;
         conn.query_drop(format!("KILL CONNECTION {id}")).await?;
         conn.disconnect().await
+    }
+}
+
+impl palisade_pool::Connector for Connector {
+    type Session = Conn;
+    type Error = ConnectError;
+
+    async fn connect(&self, _: &Handle) -> Result<Conn, ConnectError> {
+        self.open().await
+    }
+
+    fn is_usable(&self, conn: &Conn) -> bool {
+        !conn.is_disconnected()
+    }
+
+    /// The reset rolls back, frees locks, prepared statements, temporary tables and variables, and then our
+    /// settings are made anew.
+    async fn clean(&self, conn: &mut Conn) -> bool {
+        matches!(conn.reset().await, Ok(true))
+    }
+
+    async fn end(&self, conn: Conn) {
+        // Closing the socket alone would not do: the server looks at it when it has something to send, and
+        // the driver would read what is still on its way.
+        let _ = timeout(PATIENCE, self.kill(conn.id())).await;
+        drop(conn);
+    }
+
+    fn close(&self, conn: Conn) {
+        // The driver says goodbye in a task of its own.
+        drop(conn);
     }
 }

@@ -6,7 +6,9 @@
 use mysql_async::Conn;
 
 use crate::{
-    introspect::{IntrospectError, Product, product, query, text},
+    account::current,
+    config::is_local,
+    introspect::{IntrospectError, Product, optional, product, query, text},
     settings::{identifier, literal},
 };
 
@@ -131,18 +133,14 @@ pub(crate) struct Account {
 impl Account {
     /// Reads that of the session.
     pub(crate) async fn read(conn: &mut Conn) -> Result<Self, IntrospectError> {
-        let odd =
-            || IntrospectError::Inconsistent("the server does not tell who we are".to_owned());
-        let rows = query(conn, "SELECT CURRENT_USER()".to_owned()).await?;
-        let user = text(rows.first().ok_or_else(odd)?, 0)?;
-        // The last, for a name may hold one.
-        let (name, host) = user.rsplit_once('@').ok_or_else(odd)?;
+        let (name, host) = current(conn).await?;
         let mut account = Self {
-            name: format!("{}@{}", literal(name), literal(host)),
+            name: format!("{}@{}", literal(&name), literal(&host)),
             grants: Vec::new(),
             has_revokes: false,
         };
-        for row in query(conn, "SHOW GRANTS".to_owned()).await? {
+        let show = show_grants(conn).await?;
+        for row in query(conn, show).await? {
             let line = text(&row, 0)?;
             account.has_revokes |= line.starts_with("REVOKE ");
             account.grants.extend(grant(&line));
@@ -167,6 +165,22 @@ impl Account {
             on && grant.privileges.iter().any(held)
         })
     }
+}
+
+/// What lists everything that is in force: MariaDB shows the role that is active by itself, MySQL those that
+/// are named.
+async fn show_grants(conn: &mut Conn) -> Result<String, IntrospectError> {
+    let rows = query(conn, "SELECT VERSION(), CURRENT_ROLE()".to_owned()).await?;
+    let Some(row) = rows.first() else {
+        return Ok("SHOW GRANTS".to_owned());
+    };
+    Ok(match (product(&text(row, 0)?), optional(row, 1)?) {
+        // The server quotes what it gives.
+        (Product::MySql, Some(roles)) if roles != "NONE" => {
+            format!("SHOW GRANTS FOR CURRENT_USER() USING {roles}")
+        }
+        (Product::MySql | Product::MariaDb, _) => "SHOW GRANTS".to_owned(),
+    })
 }
 
 /// Reads `GRANT privilege (columns), … ON object TO …` and `GRANT role, … TO …`.
@@ -235,7 +249,9 @@ fn kind(privilege: &str, grant: &Grant) -> Option<WeaknessKind> {
     };
     let everywhere = object == "*.*";
     match privilege {
-        "USAGE" | "SHOW VIEW" | "SHOW DATABASES" => None,
+        // `REFERENCES` alone lets an account see columns that it cannot read, and nothing else: what would refer
+        // to them, it cannot create.
+        "USAGE" | "SHOW VIEW" | "SHOW DATABASES" | "REFERENCES" => None,
         "SELECT" => {
             let object = object.replace('`', "").to_ascii_lowercase();
             let system = ["mysql.", "sys.", "performance_schema."];
@@ -256,7 +272,6 @@ fn kind(privilege: &str, grant: &Grant) -> Option<WeaknessKind> {
         | "ALTER ROUTINE"
         | "TRIGGER"
         | "EVENT"
-        | "REFERENCES"
         | "CREATE TEMPORARY TABLES"
         | "LOCK TABLES"
         | "CREATE TABLESPACE" => Some(Kind::CanCreate),
@@ -305,10 +320,7 @@ async fn session(
             });
         }
     }
-    let opts = conn.opts();
-    let local = opts.socket().is_some()
-        || opts.addr_is_loopback()
-        || opts.ip_or_hostname().eq_ignore_ascii_case("localhost");
+    let local = is_local(conn.opts());
     let rows = query(conn, "SHOW SESSION STATUS LIKE 'Ssl_cipher'".to_owned()).await?;
     let cipher = rows.first().map(|row| text(row, 1)).transpose()?;
     if !local && cipher.is_none_or(|cipher| cipher.is_empty()) {
@@ -316,7 +328,7 @@ async fn session(
             kind: WeaknessKind::Plaintext,
             description: "what is asked and answered goes over the network as it is".to_owned(),
             remedy: format!(
-                "ALTER USER {account} REQUIRE SSL; -- and `require_ssl=true` in the connection URL"
+                "ALTER USER {account} REQUIRE SSL; -- and `ssl-mode=VERIFY_IDENTITY` in the connection URL"
             ),
         });
     }

@@ -30,6 +30,7 @@ use palisade::{
     rewrite::RewrittenStatement,
     value::Value,
 };
+use palisade_pool::{Ended, Failed};
 
 use crate::{cells::Reading, fault, introspect::Product, params, schema, settings::identifier};
 
@@ -64,41 +65,20 @@ pub(crate) struct Facts<'a> {
     pub(crate) catalog: &'a Catalog,
 }
 
-/// Whether the session has anything left to send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// It has not.
-    Clean,
-    /// Rows that nobody wants.
-    Overrun,
-}
-
 /// Begins a transaction and looks whether the relations are still those that were decided about, in one round
 /// trip.
-pub(crate) async fn open(
-    conn: &mut Conn,
-    facts: Facts<'_>,
-    task: &Task<'_>,
-) -> Result<(), Unopened> {
+pub(crate) async fn open(conn: &mut Conn, facts: Facts<'_>, task: &Task<'_>) -> Result<(), Failed> {
     let mut sql = begin(facts.product, task.limits);
-    sql.push_str(&schema::look(facts.catalog, task.relations).map_err(Unopened::Refused)?);
+    sql.push_str(&schema::look(facts.catalog, task.relations).map_err(Failed::Running)?);
     let rows = ask(conn, sql).await.map_err(|error| {
         let fault = fault::opening(&error);
         if fault::is_lost(&error) {
-            Unopened::Lost(fault)
+            Failed::Lost(fault)
         } else {
-            Unopened::Refused(fault)
+            Failed::Running(fault)
         }
     })?;
-    schema::verify(facts.catalog, facts.product, task.relations, &rows).map_err(Unopened::Refused)
-}
-
-/// Why a statement was not begun.
-pub(crate) enum Unopened {
-    /// The session was not there any more.
-    Lost(BackendError),
-    /// It cannot run, or not on this schema.
-    Refused(BackendError),
+    schema::verify(facts.catalog, facts.product, task.relations, &rows).map_err(Failed::Running)
 }
 
 /// The rows of all statements of a text of ours.
@@ -139,7 +119,7 @@ pub(crate) async fn answer(
     let statement = conn.prep(task.sql).await.map_err(|e| fault::engine(&e))?;
     let columns = statement.columns();
     if columns.is_empty() {
-        return Err(fault::second_lock("the statement gives no columns"));
+        return Err(BackendError::second_lock("the statement gives no columns"));
     }
     check_origins(&columns, facts, task)?;
     let params = params::bind(statement.num_params(), task.params)?;
@@ -165,12 +145,12 @@ async fn fetch(
         .await
         .map_err(|e| fault::engine(&e))?;
     let Some(stream) = stream else {
-        return Err(fault::second_lock("the statement gave no rows"));
+        return Err(BackendError::second_lock("the statement gave no rows"));
     };
     // The server may know more of a column now than when it was prepared, where that depends on parameters.
     let readings: Vec<Reading> = stream.columns_ref().iter().map(Reading::of).collect();
     if readings.len() != width {
-        return Err(fault::second_lock(
+        return Err(BackendError::second_lock(
             "the rows have other columns than were described",
         ));
     }
@@ -193,7 +173,7 @@ async fn fetch(
 /// The cells of a row.
 fn cells(row: Row, readings: &[Reading]) -> Result<Vec<Value>, BackendError> {
     if row.len() != readings.len() {
-        return Err(fault::second_lock(
+        return Err(BackendError::second_lock(
             "a row has other columns than were described",
         ));
     }
@@ -207,10 +187,10 @@ fn cells(row: Row, readings: &[Reading]) -> Result<Vec<Value>, BackendError> {
                 bytes = bytes.saturating_add(cell.len());
             }
             if bytes > MAX_ROW_BYTES {
-                return Err(BackendError {
-                    kind: BackendErrorKind::Resource,
-                    detail: "a row is too large".to_owned(),
-                });
+                return Err(BackendError::new(
+                    BackendErrorKind::Resource,
+                    "a row is too large",
+                ));
             }
             reading.value(cell)
         })
@@ -224,7 +204,7 @@ fn cells(row: Row, readings: &[Reading]) -> Result<Vec<Value>, BackendError> {
 fn check_text(sql: &str) -> Result<(), BackendError> {
     match ParsedNamedParams::parse(sql.as_bytes()) {
         Ok(parsed) if parsed.query() == sql.as_bytes() && parsed.params().is_empty() => Ok(()),
-        Ok(_) | Err(_) => Err(fault::rejected(
+        Ok(_) | Err(_) => Err(BackendError::rejected(
             "the driver would not send the text as it stands",
         )),
     }
@@ -259,7 +239,7 @@ fn check_origins(
             && !name.is_empty()
             && !is_decided(&schema, &table, &name, facts.catalog, task)
         {
-            return Err(fault::second_lock(format!(
+            return Err(BackendError::second_lock(format!(
                 "column `{}` comes from `{schema}.{table}.{name}`, which was not decided",
                 column.name_str()
             )));

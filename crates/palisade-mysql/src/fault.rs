@@ -15,10 +15,7 @@ pub(crate) fn engine(error: &Error) -> BackendError {
             BackendErrorKind::Unavailable
         }
     };
-    BackendError {
-        kind,
-        detail: error.to_string(),
-    }
+    BackendError::new(kind, error.to_string())
 }
 
 /// The kind of an error by its number
@@ -50,7 +47,7 @@ pub(crate) fn opening(error: &Error) -> BackendError {
     match error {
         // Unknown database or table; a view whose tables changed; no privilege any more, or less than that.
         Error::Server(server) if matches!(server.code, 1049 | 1146 | 1356 | 1044 | 1142 | 1143) => {
-            unavailable(format!("the schema changed: {error}"))
+            BackendError::unavailable(format!("the schema changed: {error}"))
         }
         Error::Server(_) | Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => {
             engine(error)
@@ -64,38 +61,6 @@ pub(crate) fn is_lost(error: &Error) -> bool {
         // Shut down; killed; idle for too long (MySQL 8).
         Error::Server(server) => matches!(server.code, 1053 | 1927 | 3169 | 4031),
         Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => true,
-    }
-}
-
-/// The server, or what it says of the statement, contradicts what was decided.
-pub(crate) fn second_lock(detail: impl Into<String>) -> BackendError {
-    BackendError {
-        kind: BackendErrorKind::SecondLock,
-        detail: detail.into(),
-    }
-}
-
-/// There is no server, no connection, or not the database that was decided about.
-pub(crate) fn unavailable(detail: impl Into<String>) -> BackendError {
-    BackendError {
-        kind: BackendErrorKind::Unavailable,
-        detail: detail.into(),
-    }
-}
-
-/// The statement or its parameters are wrong.
-pub(crate) fn rejected(detail: impl Into<String>) -> BackendError {
-    BackendError {
-        kind: BackendErrorKind::Rejected,
-        detail: detail.into(),
-    }
-}
-
-/// Time is up by our own clock.
-pub(crate) fn timeout() -> BackendError {
-    BackendError {
-        kind: BackendErrorKind::Timeout,
-        detail: "the statement ran out of time by our clock".to_owned(),
     }
 }
 

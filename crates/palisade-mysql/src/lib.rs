@@ -5,6 +5,7 @@
 //! connections. [`introspect`] reads a catalog from a server, [`examine()`] looks at what its account may do
 //! beyond reading.
 
+pub mod account;
 mod backend;
 mod cells;
 mod config;
@@ -14,14 +15,16 @@ mod execute;
 mod fault;
 pub mod introspect;
 mod params;
-mod pool;
 mod schema;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub use backend::MysqlBackend;
 pub use config::{ConfigError, MysqlConfig};
-pub use connect::{ConnectError, connect};
+pub use connect::{ConnectError, Obstacle, connect};
 pub use examine::{Weakness, WeaknessKind, examine};
 pub use introspect::{IntrospectError, catalog};
+pub use mysql_async::Conn;
+pub use tls::SslMode;

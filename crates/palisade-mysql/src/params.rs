@@ -3,12 +3,10 @@
 use mysql_async::{Params, Value as Sent};
 use palisade::{guard::BackendError, value::Value};
 
-use crate::fault;
-
 /// `values` for the `wanted` parameters that the server says the statement has, in the order of its text.
 pub(crate) fn bind(wanted: u16, values: &[Value]) -> Result<Params, BackendError> {
     if usize::from(wanted) != values.len() {
-        return Err(fault::second_lock(format!(
+        return Err(BackendError::second_lock(format!(
             "the statement has {wanted} parameters and {} are bound",
             values.len()
         )));
@@ -30,7 +28,9 @@ fn sent(value: &Value, number: usize) -> Result<Sent, BackendError> {
         Value::Integer(n) => Sent::Int(*n),
         Value::Real(n) if n.is_finite() => Sent::Double(*n),
         Value::Real(_) => {
-            return Err(fault::rejected(format!("parameter {number} is no number")));
+            return Err(BackendError::rejected(format!(
+                "parameter {number} is no number"
+            )));
         }
         Value::Text(bytes) | Value::Blob(bytes) => Sent::Bytes(bytes.clone()),
     })

@@ -13,7 +13,6 @@ use palisade::{
 };
 
 use crate::{
-    fault,
     introspect::{IntrospectError, Name, Product, column, columns_sql, optional, text},
     settings::{identifier, literal},
 };
@@ -55,7 +54,8 @@ pub(crate) fn verify(
     relations: &[String],
     rows: &[Row],
 ) -> Result<(), BackendError> {
-    let (columns, views) = sort(product, rows).map_err(|e| fault::unavailable(e.to_string()))?;
+    let (columns, views) =
+        sort(product, rows).map_err(|e| BackendError::unavailable(e.to_string()))?;
     for uid in relations.iter().filter(|uid| !is_system(uid)) {
         let relation = find(catalog, uid)?;
         let name = (relation.schema.clone(), relation.name.clone());
@@ -65,7 +65,7 @@ pub(crate) fn verify(
             // Of a view that the server does not explain, the definition is empty.
             || (relation.definition.is_none() && views.get(&name) == Some(&None));
         if !same_view || !same_columns(relation, found) {
-            return Err(fault::unavailable("the schema changed"));
+            return Err(BackendError::unavailable("the schema changed"));
         }
     }
     Ok(())
@@ -76,7 +76,7 @@ fn find<'c>(catalog: &'c Catalog, uid: &str) -> Result<&'c Relation, BackendErro
         .relations()
         .iter()
         .find(|relation| relation.uid == uid)
-        .ok_or_else(|| fault::second_lock(format!("`{uid}` is no relation")))
+        .ok_or_else(|| BackendError::second_lock(format!("`{uid}` is no relation")))
 }
 
 /// Whether a uid is of a relation of the server's own, which changes with its version only.

@@ -12,6 +12,7 @@ use palisade::{
     catalog::{Catalog, Column, ReferenceAction, Relation, RelationKind, TypeClass},
     dialect::Dialect,
 };
+use palisade_mysql::MysqlConfig;
 use palisade_testkit::servers::{MariaDbServer, MySqlServer, Server};
 
 /// What both products understand.
@@ -32,9 +33,10 @@ const SCRIPT: &str = "
 ";
 
 async fn read(server: &Server, database: &str, user: &str) -> Catalog {
-    let mut conn = palisade_mysql::connect(&server.url_as(user, database))
-        .await
-        .unwrap();
+    let mut conn =
+        palisade_mysql::connect(&MysqlConfig::from_url(&server.url_as(user, database)).unwrap())
+            .await
+            .unwrap();
     let catalog = palisade_mysql::catalog(&mut conn).await.unwrap();
     conn.disconnect().await.unwrap();
     catalog
@@ -287,10 +289,10 @@ async fn what_only_mariadb_has() {
     );
 }
 
-#[tokio::test]
-async fn without_a_database_there_is_no_catalog() {
+#[test]
+fn without_a_database_there_is_no_catalog() {
     let server = MariaDbServer::shared().unwrap();
     let url = server.url("");
-    let error = palisade_mysql::connect(&url).await.unwrap_err();
+    let error = MysqlConfig::from_url(&url).unwrap_err();
     assert!(error.to_string().contains("names no database"), "{error}");
 }

@@ -8,20 +8,16 @@ use palisade::{
     guard::{Backend, BackendError, BackendErrorKind, Completion, RowSink},
     rewrite::RewrittenStatement,
 };
-use tokio::{
-    runtime::Handle,
-    time::{Instant, timeout, timeout_at},
-};
+use palisade_pool::{Ended, Failed, Pool, Statement};
+use tokio::{runtime::Handle, time::timeout};
 use tokio_postgres::Client;
 
 use crate::{
     config::PostgresConfig,
-    connect::{ConnectError, Connector},
+    connect::{ConnectError, Connector, Session},
     examine,
     execute::{self, Features, Task},
-    fault,
     introspect::{self, IntrospectError},
-    pool::{Lease, Pool, PoolError},
     schema::Schema,
     wire::MAX_MESSAGE_BYTES,
     write::{self, Facts, Work},
@@ -29,10 +25,6 @@ use crate::{
 
 /// How long reading the catalog may take.
 const CATALOG_TIME: Duration = Duration::from_secs(60);
-
-/// What a statement gets beyond its time, for the server to end it by its own clock: then the session can
-/// be used again.
-const GRACE: Duration = Duration::from_millis(200);
 
 /// A PostgreSQL database as it was when its catalog was read.
 ///
@@ -42,7 +34,7 @@ const GRACE: Duration = Duration::from_millis(200);
 /// share their connections.
 #[derive(Clone)]
 pub struct PostgresBackend {
-    pool: Pool,
+    pool: Pool<Connector>,
     config: Arc<PostgresConfig>,
     features: Features,
     schema: Arc<Schema>,
@@ -58,8 +50,8 @@ impl PostgresBackend {
     /// [`accept_superuser`](PostgresConfig::accept_superuser) does not admit, or the catalog cannot be read.
     pub async fn connect(config: PostgresConfig) -> Result<Self, ConnectError> {
         let pool = Pool::new(Connector::new(&config), config.size, Handle::current());
-        let lease = lease(&pool).await?;
-        let client = client(&lease)?;
+        let mut lease = pool.lease().await?;
+        let client = &lease.session()?.client;
         if !config.accepts_superuser
             && let Some(role) = examine::superuser(client).await?
         {
@@ -88,8 +80,8 @@ impl PostgresBackend {
     /// # Errors
     /// If the catalog cannot be read any more.
     pub async fn refresh(&self) -> Result<Option<Self>, ConnectError> {
-        let lease = lease(&self.pool).await?;
-        let (catalog, schema) = read(client(&lease)?).await?;
+        let mut lease = self.pool.lease().await?;
+        let (catalog, schema) = read(&lease.session()?.client).await?;
         lease.give_back().await;
         if schema == *self.schema && catalog.version() == self.catalog.version() {
             return Ok(None);
@@ -107,72 +99,85 @@ impl PostgresBackend {
         task: &Task<'_>,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
-        let deadline = Instant::now() + task.limits.statement_timeout() + GRACE;
-        let opening = execute::opening(
-            self.catalog.search_path(),
-            task.limits,
-            self.features,
-            task.work,
-        );
-        let mut first = true;
-        loop {
-            let lease = timeout_at(deadline, self.pool.lease())
-                .await
-                .map_err(|_| fault::unavailable("no connection was free in time"))??;
-            let running = self.attempt(&lease, &opening, task, sink);
-            let Ok(result) = timeout_at(deadline, running).await else {
-                lease.abandon().await;
-                return Err(fault::timeout());
-            };
-            let mut result = result.map_err(|failed| failed.unless_too_large(&lease));
-            if result.is_ok() && task.work.changes() {
-                // Beyond the deadline: whoever gives up here does not know what has become of the change.
-                let kept = write::commit(&lease).await;
-                result = result.and_then(|done| kept.map(|()| done).map_err(Failed::Running));
-            }
-            let stale = lease.reused;
-            lease.give_back().await;
-            match result {
-                Ok(completion) => return Ok(completion),
-                // The server closed an idle session, for it was restarted: nothing has run yet.
-                Err(Failed::Opening(error))
-                    if first && stale && error.kind == BackendErrorKind::Unavailable =>
-                {
-                    self.pool.forget_idle();
-                    first = false;
-                }
-                Err(Failed::Opening(error) | Failed::Running(error)) => return Err(error),
-            }
-        }
+        let mut run = Run {
+            opening: execute::opening(
+                self.catalog.search_path(),
+                task.limits,
+                self.features,
+                task.work,
+            ),
+            backend: self,
+            task,
+            sink,
+            completion: Completion::default(),
+        };
+        let time = task.limits.statement_timeout();
+        self.pool.run(time, &mut run).await?;
+        Ok(run.completion)
     }
+}
 
-    async fn attempt(
-        &self,
-        lease: &Lease,
-        opening: &str,
-        task: &Task<'_>,
-        sink: &mut (dyn RowSink + Send),
-    ) -> Result<Completion, Failed> {
-        let session = lease.session().map_err(Failed::Opening)?;
-        let opened = execute::open(session, opening, task)
+/// A statement on its way to the sink.
+struct Run<'a> {
+    opening: String,
+    backend: &'a PostgresBackend,
+    task: &'a Task<'a>,
+    sink: &'a mut (dyn RowSink + Send),
+    completion: Completion,
+}
+
+impl Run<'_> {
+    async fn steps(&mut self, session: &Session) -> Result<(), Failed> {
+        let opened = execute::open(session, &self.opening, self.task)
             .await
-            .map_err(Failed::Opening)?;
+            .map_err(|error| match error.kind {
+                BackendErrorKind::Unavailable => Failed::Lost(error),
+                BackendErrorKind::Timeout
+                | BackendErrorKind::Resource
+                | BackendErrorKind::Rejected
+                | BackendErrorKind::SecondLock
+                | BackendErrorKind::Constraint
+                | BackendErrorKind::AffectedRows
+                | BackendErrorKind::ReadOnly => Failed::Running(error),
+            })?;
         let facts = Facts {
             client: &session.client,
-            schema: &self.schema,
-            catalog: &self.catalog,
+            schema: &self.backend.schema,
+            catalog: &self.backend.catalog,
         };
+        let (task, sink) = (self.task, &mut *self.sink);
         match task.work {
-            Work::Read => execute::answer(&session.client, &self.schema, opened, task, sink)
+            Work::Read => execute::answer(facts.client, facts.schema, opened, task, sink).await,
+            Work::Explain => write::explain(facts, opened, task, sink).await,
+            Work::Change(changes) => write::change(facts, opened, task, changes, sink)
                 .await
-                .map(|()| Completion::default()),
-            Work::Explain => write::explain(facts, opened, task, sink)
-                .await
-                .map(|()| Completion::default()),
-            Work::Change(changes) => write::change(facts, opened, task, changes, sink).await,
+                .map(|completion| self.completion = completion),
             Work::Define => write::define(facts, opened, task).await,
         }
         .map_err(Failed::Running)
+    }
+}
+
+impl Statement<Session> for Run<'_> {
+    async fn attempt(&mut self, session: &mut Session) -> Result<Ended, Failed> {
+        let result = self.steps(session).await;
+        if result.is_err() && session.excess.happened() {
+            // The connection broke because we would not read what came.
+            return Err(Failed::Running(BackendError::new(
+                BackendErrorKind::Resource,
+                format!("a row is larger than {MAX_MESSAGE_BYTES} bytes"),
+            )));
+        }
+        // What is still on its way is little: the cursor gave a batch.
+        result.map(|()| Ended::Clean)
+    }
+
+    async fn keep(&mut self, session: &mut Session) -> Result<(), BackendError> {
+        if self.task.work.changes() {
+            write::keep(&session.client).await
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -200,42 +205,6 @@ impl fmt::Debug for PostgresBackend {
             .field("catalog", &self.catalog.version())
             .finish_non_exhaustive()
     }
-}
-
-/// A failure and how far the statement had come.
-enum Failed {
-    /// Nothing had run.
-    Opening(BackendError),
-    Running(BackendError),
-}
-
-impl Failed {
-    /// Says so if the connection broke because we would not read what came.
-    fn unless_too_large(self, lease: &Lease) -> Self {
-        match lease.session() {
-            Ok(session) if session.excess.happened() => Self::Running(BackendError {
-                kind: BackendErrorKind::Resource,
-                detail: format!("a row is larger than {MAX_MESSAGE_BYTES} bytes"),
-            }),
-            Ok(_) | Err(_) => self,
-        }
-    }
-}
-
-async fn lease(pool: &Pool) -> Result<Lease, ConnectError> {
-    pool.lease().await.map_err(|error| match error {
-        PoolError::Connect(error) => error,
-        PoolError::Full | PoolError::Closed => {
-            ConnectError::Refused(BackendError::from(error).detail)
-        }
-    })
-}
-
-fn client(lease: &Lease) -> Result<&Client, ConnectError> {
-    lease
-        .session()
-        .map(|session| &session.client)
-        .map_err(|error| ConnectError::Refused(error.detail))
 }
 
 async fn read(client: &Client) -> Result<(Catalog, Schema), ConnectError> {

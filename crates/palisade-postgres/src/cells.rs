@@ -3,8 +3,6 @@
 use palisade::{guard::BackendError, value::Value};
 use tokio_postgres::types::Type;
 
-use crate::fault;
-
 /// How the text of a column becomes a value. The server sends a domain's values as its base type's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
@@ -31,7 +29,7 @@ impl Reading {
         let Some(text) = text else {
             return Ok(Value::Null);
         };
-        let odd = || fault::unavailable(format!("the server printed no {self:?}"));
+        let odd = || BackendError::unavailable(format!("the server printed no {self:?}"));
         match self {
             Self::Boolean => match text {
                 "t" => Ok(Value::Bool(true)),

@@ -8,19 +8,11 @@ use std::{
     time::Duration,
 };
 
+use palisade_pool::PoolSize;
 use percent_encoding::percent_decode_str;
 use tokio_postgres::config::{Host, LoadBalanceHosts, TargetSessionAttrs};
 
-use crate::{
-    pool::PoolSize,
-    tls::{SslMode, Tls, TlsOptions},
-};
-
-/// Connections at a time, if nobody says otherwise.
-const CONNECTIONS: usize = 8;
-
-/// Statements waiting for a connection, if nobody says otherwise.
-const WAITING: usize = 64;
+use crate::tls::{SslMode, Tls, TlsOptions};
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -123,10 +115,7 @@ impl PostgresConfig {
             server,
             mode: tls.mode,
             tls: tls.load()?,
-            size: PoolSize {
-                connections: CONNECTIONS,
-                waiting: WAITING,
-            },
+            size: PoolSize::default(),
             connect_timeout: CONNECT_TIMEOUT,
             accepts_superuser: false,
             is_writable: false,

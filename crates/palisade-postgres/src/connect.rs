@@ -1,15 +1,17 @@
 //! Connecting.
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
-use tokio::{runtime::Handle, time::timeout};
+use palisade::guard::BackendError;
+use palisade_pool::{PATIENCE, PoolError};
+use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
 use tokio_postgres::{Client, NoTls, tls::MakeTlsConnect};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
     config::{ConfigError, PostgresConfig},
     introspect::{IntrospectError, chain},
-    pool::Session,
+    schema::Look,
     tls::Tls,
     wire::{Excess, Limited, LimitedConnect, Place, Wire},
 };
@@ -43,6 +45,21 @@ pub enum ConnectError {
     Refused(String),
 }
 
+impl From<PoolError<Self>> for ConnectError {
+    fn from(error: PoolError<Self>) -> Self {
+        match error {
+            PoolError::Connect(error) => error,
+            full => BackendError::from(full).into(),
+        }
+    }
+}
+
+impl From<BackendError> for ConnectError {
+    fn from(error: BackendError) -> Self {
+        Self::Refused(error.detail)
+    }
+}
+
 /// A connection to the database at `url` (see [`PostgresConfig::from_url`]), which ends when the client is
 /// dropped. Runs on the caller's runtime.
 ///
@@ -50,7 +67,23 @@ pub enum ConnectError {
 /// If `url` is no connection URL, or the server does not let us in.
 pub async fn connect(url: &str) -> Result<Client, ConnectError> {
     let connector = Connector::new(&PostgresConfig::from_url(url)?);
-    Ok(connector.connect(&Handle::current()).await?.client)
+    Ok(connector.open(&Handle::current()).await?.client)
+}
+
+/// Leaves nothing of a statement behind, whatever it did. The transaction first, which reverts settings and
+/// roles; then what survives transactions: session-level locks above all.
+const CLEAN: &str = "ROLLBACK; CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *; \
+     SELECT pg_catalog.pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES";
+
+/// A connection and the task that drives it.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    driver: JoinHandle<()>,
+    place: Place,
+    /// Whether it ended for the size of a message.
+    pub(crate) excess: Excess,
+    /// Prepared with the first statement.
+    pub(crate) look: OnceLock<Look>,
 }
 
 /// Makes sessions.
@@ -72,7 +105,7 @@ impl Connector {
     }
 
     /// A new session, driven by a task on `runtime`.
-    pub(crate) async fn connect(&self, runtime: &Handle) -> Result<Session, ConnectError> {
+    async fn open(&self, runtime: &Handle) -> Result<Session, ConnectError> {
         // Over all: a server can take the connection and then say nothing.
         timeout(self.time, self.first(runtime))
             .await
@@ -110,11 +143,17 @@ impl Connector {
                 (client, runtime.spawn(drive(connection)))
             }
         };
-        Ok(Session::new(client, driver, place.clone(), excess))
+        Ok(Session {
+            client,
+            driver,
+            place: place.clone(),
+            excess,
+            look: OnceLock::new(),
+        })
     }
 
-    /// Asks the server to stop what `session` is doing.
-    pub(crate) async fn cancel(&self, client: &Client, place: &Place) -> Result<(), ConnectError> {
+    /// Asks the server to stop what `client` is doing.
+    async fn cancel(&self, client: &Client, place: &Place) -> Result<(), ConnectError> {
         let wire = place.open().await.map_err(ConnectError::Network)?;
         let token = client.cancel_token();
         match &self.tls {
@@ -122,6 +161,43 @@ impl Connector {
             Tls::Encrypted(tls) => token.cancel_query_raw(wire, tls_to(tls, place)).await?,
         }
         Ok(())
+    }
+}
+
+impl palisade_pool::Connector for Connector {
+    type Session = Session;
+    type Error = ConnectError;
+
+    async fn connect(&self, runtime: &Handle) -> Result<Session, ConnectError> {
+        self.open(runtime).await
+    }
+
+    fn is_usable(&self, session: &Session) -> bool {
+        !session.client.is_closed()
+    }
+
+    async fn clean(&self, session: &mut Session) -> bool {
+        session.client.batch_execute(CLEAN).await.is_ok()
+    }
+
+    async fn end(&self, session: Session) {
+        let Session {
+            client,
+            mut driver,
+            place,
+            excess: _,
+            look: _,
+        } = session;
+        // Closing the socket alone would not do: the server looks at it when it has something to send.
+        let _ = timeout(PATIENCE, self.cancel(&client, &place)).await;
+        drop(client);
+        if timeout(PATIENCE, &mut driver).await.is_err() {
+            driver.abort();
+        }
+    }
+
+    fn close(&self, session: Session) {
+        session.driver.abort();
     }
 }
 

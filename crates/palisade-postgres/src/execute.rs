@@ -26,8 +26,8 @@ use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow, Statement};
 
 use crate::{
     cells::Reading,
+    connect::Session,
     fault, params,
-    pool::Session,
     schema::{Look, Origin, Schema, is_system},
     settings,
     write::Work,
@@ -162,7 +162,11 @@ async fn fetch(
                 }
                 SimpleQueryMessage::RowDescription(_) | SimpleQueryMessage::CommandComplete(_) => {}
                 // Foreign and open-ended.
-                _ => return Err(fault::unavailable("the server sent an unknown message")),
+                _ => {
+                    return Err(BackendError::unavailable(
+                        "the server sent an unknown message",
+                    ));
+                }
             }
         }
         if rows < wanted {
@@ -184,7 +188,7 @@ fn next_batch(rows: u32, bytes: usize) -> u32 {
 /// The cells of a row and their bytes.
 fn cells(row: &SimpleQueryRow, readings: &[Reading]) -> Result<(Vec<Value>, usize), BackendError> {
     if row.len() != readings.len() {
-        return Err(fault::second_lock(
+        return Err(BackendError::second_lock(
             "a row has other columns than were described",
         ));
     }
@@ -227,7 +231,7 @@ fn origins(statement: &Statement, schema: &Schema, task: &Task<'_>) -> Result<()
             if oid < FIRST_OWN_OID && task.relations.iter().any(|uid| is_system(uid)) {
                 continue;
             }
-            return Err(fault::second_lock(format!(
+            return Err(BackendError::second_lock(format!(
                 "column `{}` comes from relation {oid}, which the catalog has not",
                 column.name()
             )));
@@ -239,7 +243,7 @@ fn origins(statement: &Statement, schema: &Schema, task: &Task<'_>) -> Result<()
         };
         for number in numbers {
             if !is_decided(origin, number, task) {
-                return Err(fault::second_lock(format!(
+                return Err(BackendError::second_lock(format!(
                     "column `{}` comes from column {number} of `{}`, which was not decided",
                     column.name(),
                     origin.uid

@@ -8,16 +8,10 @@ use crate::introspect::chain;
 /// The kind of an error, and its text for the operator.
 pub(crate) fn engine(error: &tokio_postgres::Error) -> BackendError {
     match error.as_db_error() {
-        Some(db) => BackendError {
-            kind: kind(db.code().code()),
-            detail: detail(db),
-        },
+        Some(db) => BackendError::new(kind(db.code().code()), detail(db)),
         // A broken connection, or an answer that is not as the protocol says: either way nothing
         // more is to be had from this session.
-        None => BackendError {
-            kind: BackendErrorKind::Unavailable,
-            detail: chain(error),
-        },
+        None => BackendError::new(BackendErrorKind::Unavailable, chain(error)),
     }
 }
 
@@ -35,7 +29,7 @@ pub(crate) fn cursor(error: &tokio_postgres::Error) -> BackendError {
             Some("transformDeclareCursorStmt" | "PerformCursorOpen")
         );
     if is_no_query {
-        second_lock(detail(db))
+        BackendError::second_lock(detail(db))
     } else {
         engine(error)
     }
@@ -70,7 +64,7 @@ pub(crate) fn plan(error: &tokio_postgres::Error) -> BackendError {
     match error.as_db_error() {
         // The second is a change in WITH, which is nobody's part of another statement.
         Some(db) if db.code().code() == "42601" || db.routine() == Some("analyzeCTE") => {
-            second_lock(detail(db))
+            BackendError::second_lock(detail(db))
         }
         Some(_) | None => engine(error),
     }
@@ -95,7 +89,9 @@ pub(crate) fn change(error: &tokio_postgres::Error) -> BackendError {
 pub(crate) fn prepare(error: &tokio_postgres::Error) -> BackendError {
     match error.as_db_error() {
         // `exec_parse_message` in src/backend/tcop/postgres.c: several statements in one text.
-        Some(db) if db.routine() == Some("exec_parse_message") => second_lock(detail(db)),
+        Some(db) if db.routine() == Some("exec_parse_message") => {
+            BackendError::second_lock(detail(db))
+        }
         Some(_) | None => engine(error),
     }
 }
@@ -103,38 +99,6 @@ pub(crate) fn prepare(error: &tokio_postgres::Error) -> BackendError {
 /// What the server said, for the operator.
 fn detail(error: &DbError) -> String {
     format!("{} {}", error.code().code(), error.message())
-}
-
-/// The server, or what it says of the statement, contradicts what was decided.
-pub(crate) fn second_lock(detail: impl Into<String>) -> BackendError {
-    BackendError {
-        kind: BackendErrorKind::SecondLock,
-        detail: detail.into(),
-    }
-}
-
-/// There is no server, no connection, or not the database that was decided about.
-pub(crate) fn unavailable(detail: impl Into<String>) -> BackendError {
-    BackendError {
-        kind: BackendErrorKind::Unavailable,
-        detail: detail.into(),
-    }
-}
-
-/// The statement or its parameters are wrong.
-pub(crate) fn rejected(detail: impl Into<String>) -> BackendError {
-    BackendError {
-        kind: BackendErrorKind::Rejected,
-        detail: detail.into(),
-    }
-}
-
-/// Time is up by our own clock.
-pub(crate) fn timeout() -> BackendError {
-    BackendError {
-        kind: BackendErrorKind::Timeout,
-        detail: "the statement ran out of time by our clock".to_owned(),
-    }
 }
 
 #[cfg(test)]

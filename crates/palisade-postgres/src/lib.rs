@@ -14,7 +14,6 @@ mod execute;
 mod fault;
 pub mod introspect;
 mod params;
-mod pool;
 mod schema;
 mod settings;
 #[cfg(test)]

@@ -6,8 +6,6 @@ use bytes::BytesMut;
 use palisade::{guard::BackendError, value::Value};
 use tokio_postgres::types::{Format, IsNull, Kind, ToSql, Type, to_sql_checked};
 
-use crate::fault;
-
 /// A parameter in the text form of its type, or NULL.
 #[derive(Debug)]
 pub(crate) struct TextParam(Option<String>);
@@ -40,7 +38,7 @@ pub(crate) fn bind(
     values: &[Value],
 ) -> Result<Vec<(TextParam, Type)>, BackendError> {
     if types.len() != values.len() {
-        return Err(fault::second_lock(format!(
+        return Err(BackendError::second_lock(format!(
             "the statement has {} parameters and {} are bound",
             types.len(),
             values.len()
@@ -50,7 +48,7 @@ pub(crate) fn bind(
         .zip(types.iter().zip(values))
         .map(|(number, (ty, value))| match text(value, ty) {
             Some(param) => Ok((param, ty.clone())),
-            None => Err(fault::rejected(format!(
+            None => Err(BackendError::rejected(format!(
                 "parameter {number} is not a value of type `{}`",
                 ty.name()
             ))),

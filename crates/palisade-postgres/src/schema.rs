@@ -125,7 +125,7 @@ impl Schema {
         // The server's own relations change with its version only.
         for uid in relations.iter().filter(|uid| !is_system(uid)) {
             let Some(found) = self.relations.get(uid) else {
-                return Err(fault::second_lock(format!("`{uid}` is no relation")));
+                return Err(BackendError::second_lock(format!("`{uid}` is no relation")));
             };
             oids.push(found.oid);
             expected.push((Sort::Relation, found));
@@ -144,7 +144,7 @@ impl Schema {
         if expected.iter().all(is_found) {
             Ok(())
         } else {
-            Err(fault::unavailable("the schema changed"))
+            Err(BackendError::unavailable("the schema changed"))
         }
     }
 }

@@ -33,7 +33,6 @@ use crate::{
     cells::Reading,
     execute::{self, Opened, Task},
     fault, params,
-    pool::Lease,
     schema::Schema,
 };
 
@@ -121,7 +120,7 @@ pub(crate) async fn explain(
     let Opened { statement, look } = &opened;
     let names = names(statement);
     if names != [PLAN] {
-        return Err(fault::second_lock("the statement shows no plan"));
+        return Err(BackendError::second_lock("the statement shows no plan"));
     }
     let bound = params::bind(statement.params(), task.params)?;
     // Preparing has locked the relations.
@@ -169,7 +168,7 @@ pub(crate) async fn change(
     for row in &plans {
         let Printed(text) = row.try_get(0).map_err(|e| fault::engine(&e))?;
         let plan = serde_json::from_str(text)
-            .map_err(|e| fault::second_lock(format!("the plan is no JSON: {e}")))?;
+            .map_err(|e| BackendError::second_lock(format!("the plan is no JSON: {e}")))?;
         changed(&plan, &mut found)?;
     }
     check_plan(facts.catalog, &found, task, changes)?;
@@ -207,13 +206,15 @@ pub(crate) async fn define(
     facts: Facts<'_>,
     opened: Opened,
     task: &Task<'_>,
-) -> Result<Completion, BackendError> {
+) -> Result<(), BackendError> {
     let Opened { statement, look } = &opened;
     if !DEFINITIONS.iter().any(|words| task.sql.starts_with(words)) {
-        return Err(fault::second_lock("the statement is no definition"));
+        return Err(BackendError::second_lock("the statement is no definition"));
     }
     if !statement.columns().is_empty() || !statement.params().is_empty() {
-        return Err(fault::second_lock("the definition gives or takes values"));
+        return Err(BackendError::second_lock(
+            "the definition gives or takes values",
+        ));
     }
     facts
         .schema
@@ -223,18 +224,17 @@ pub(crate) async fn define(
         .client
         .execute(statement, &[])
         .await
-        .map_err(|e| fault::change(&e))?;
-    Ok(Completion::default())
+        .map(drop)
+        .map_err(|e| fault::change(&e))
 }
 
 /// Keeps what was changed.
-pub(crate) async fn commit(lease: &Lease) -> Result<(), BackendError> {
-    let client = &lease.session()?.client;
+pub(crate) async fn keep(client: &Client) -> Result<(), BackendError> {
     match timeout(COMMIT_TIME, client.batch_execute("COMMIT")).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) if error.as_db_error().is_some() => Err(fault::change(&error)),
         // To try again could do it twice: an incident, which somebody looks at.
-        Ok(Err(_)) | Err(_) => Err(fault::second_lock(
+        Ok(Err(_)) | Err(_) => Err(BackendError::second_lock(
             "the server did not say whether it kept the change",
         )),
     }
@@ -317,7 +317,8 @@ fn changed(plan: &Json, found: &mut Vec<Found>) -> Result<(), BackendError> {
         Json::Array(parts) => parts.iter().try_for_each(|part| changed(part, found)),
         Json::Object(node) => {
             let text = |key: &str| node.get(key).and_then(Json::as_str);
-            let odd = |what: &str| fault::second_lock(format!("the plan has an unknown {what}"));
+            let odd =
+                |what: &str| BackendError::second_lock(format!("the plan has an unknown {what}"));
             let operations: &[&'static [Change]] = match text("Operation") {
                 None | Some("Select") if text("Node Type") == Some("ModifyTable") => {
                     return Err(odd("change"));
@@ -365,7 +366,7 @@ fn check_plan(
     changes: Changes<'_>,
 ) -> Result<(), BackendError> {
     if found.is_empty() && changes.triggers.is_empty() {
-        return Err(fault::second_lock("the statement changes nothing"));
+        return Err(BackendError::second_lock("the statement changes nothing"));
     }
     for Found {
         changes: any_of,
@@ -384,7 +385,7 @@ fn check_plan(
             .find(schema, name)
             .is_some_and(|relation| family(catalog, relation).into_iter().any(decided));
         if !is_decided && changes.triggers.is_empty() {
-            return Err(fault::second_lock(format!(
+            return Err(BackendError::second_lock(format!(
                 "the plan has {any_of:?} on `{schema}.{name}`, which was not decided"
             )));
         }

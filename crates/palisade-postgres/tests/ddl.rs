@@ -235,6 +235,13 @@ fn differences(server: &Catalog, text: &Catalog) -> Vec<String> {
     let (theirs, ours) = (operators(server), operators(text));
     let ours: BTreeSet<_> = ours.difference(&theirs).collect();
     compare("operators".to_owned(), "{}".to_owned(), format!("{ours:?}"));
+    let casts = |catalog: &Catalog| -> BTreeSet<String> {
+        let casts = catalog.casts().iter().map(|cast| format!("{cast:?}"));
+        casts.collect()
+    };
+    let (theirs, ours) = (casts(server), casts(text));
+    let ours: BTreeSet<_> = ours.difference(&theirs).collect();
+    compare("casts".to_owned(), "{}".to_owned(), format!("{ours:?}"));
     compare(
         "search path".to_owned(),
         format!("{:?}", server.search_path()),

@@ -10,7 +10,6 @@
 
 use std::{
     collections::BTreeSet,
-    ops::ControlFlow,
     path::PathBuf,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -19,10 +18,11 @@ use std::{
 use palisade::{
     catalog::functions,
     dialect::Dialect,
-    guard::{BackendError, BackendErrorKind, RowSink},
+    guard::{BackendError, BackendErrorKind},
     limits::Limits,
     value::Value,
 };
+use palisade_testkit::rows::Rows;
 use rusqlite::{
     Connection,
     hooks::{AuthAction, AuthContext, Authorization},
@@ -107,10 +107,7 @@ struct Query<'a> {
 
 impl Query<'_> {
     fn run(&self) -> Result<Rows, BackendError> {
-        let mut rows = Rows {
-            stop_after: usize::MAX,
-            ..Rows::default()
-        };
+        let mut rows = Rows::all();
         self.run_into(&mut rows)?;
         Ok(rows)
     }
@@ -129,33 +126,6 @@ impl Query<'_> {
 
     fn fails(&self) -> BackendError {
         self.run().expect_err(&self.sql)
-    }
-}
-
-#[derive(Default, Debug)]
-struct Rows {
-    names: Vec<String>,
-    rows: Vec<Vec<Value>>,
-    stop_after: usize,
-}
-
-impl RowSink for Rows {
-    fn columns(&mut self, names: &[&str]) -> ControlFlow<()> {
-        self.names = names.iter().map(|n| (*n).to_owned()).collect();
-        if self.stop_after == 0 {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    }
-
-    fn row(&mut self, cells: Vec<Value>) -> ControlFlow<()> {
-        self.rows.push(cells);
-        if self.rows.len() >= self.stop_after {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
     }
 }
 
@@ -186,15 +156,12 @@ fn rows_come_as_they_are() {
         .run()
         .unwrap();
     assert_eq!(broken.rows, [[Value::Text(vec![0xff, b'A'])]]);
-    let mut one = Rows {
-        stop_after: 1,
-        ..Rows::default()
-    };
+    let mut one = Rows::until(1);
     shop.query("SELECT id FROM main.users")
         .run_into(&mut one)
         .unwrap();
     assert_eq!(one.rows.len(), 1);
-    let mut none = Rows::default();
+    let mut none = Rows::until(0);
     shop.query("SELECT id FROM main.users")
         .run_into(&mut none)
         .unwrap();
@@ -333,10 +300,7 @@ fn the_query_only_lock_holds_on_a_writable_connection() {
         is_explain: false,
     };
     for _ in 0..2 {
-        let mut rows = Rows {
-            stop_after: usize::MAX,
-            ..Rows::default()
-        };
+        let mut rows = Rows::all();
         execute(&mut conn, &schema, &task, &mut rows).unwrap();
         assert_eq!(rows.rows.len(), 2);
     }

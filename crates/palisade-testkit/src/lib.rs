@@ -2,4 +2,5 @@
 
 pub mod fixture;
 pub mod properties;
+pub mod rows;
 pub mod servers;

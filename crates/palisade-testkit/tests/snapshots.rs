@@ -4,8 +4,8 @@
 
 use palisade::{
     catalog::{
-        Catalog, ColumnDef, ForeignKey, OperatorDef, RelationDef, RelationKind, RoutineDef,
-        TypeClass, TypeDef, TypeKind, functions::Kinds,
+        CastDef, Catalog, ColumnDef, ForeignKey, OperatorDef, RelationDef, RelationKind,
+        RoutineDef, TypeClass, TypeDef, TypeKind, functions::Kinds,
     },
     dialect::Dialect,
 };
@@ -147,7 +147,10 @@ fn catalog() -> impl Strategy<Value = Catalog> {
         vec(type_def(), 0..4),
     );
     let operators = vec((name(), name(), name()), 0..2);
-    (settings, held, operators).prop_filter_map("names twice", |(settings, held, operators)| {
+    let end = || (name(), name());
+    let casts = vec((end(), end(), name(), any::<bool>()), 0..2);
+    let held = (held, operators, casts);
+    (settings, held).prop_filter_map("names twice", |(settings, (held, operators, casts))| {
         let (dialect, database, path, sensitive) = settings;
         let (mut relations, routines, types) = held;
         let first = relations
@@ -176,6 +179,14 @@ fn catalog() -> impl Strategy<Value = Catalog> {
                 function,
             });
         }
+        for (source, target, function, implicit) in casts {
+            builder = builder.cast(CastDef {
+                source,
+                target,
+                function,
+                implicit,
+            });
+        }
         builder.build().ok()
     })
 }
@@ -199,6 +210,7 @@ proptest! {
         prop_assert_eq!(again.functions(), catalog.functions());
         prop_assert_eq!(again.types(), catalog.types());
         prop_assert_eq!(again.operators(), catalog.operators());
+        prop_assert_eq!(again.casts(), catalog.casts());
         prop_assert_eq!(again.search_path(), catalog.search_path());
         prop_assert_eq!(again.fold_relation("A"), catalog.fold_relation("A"));
         prop_assert_eq!(again.database(), catalog.database());

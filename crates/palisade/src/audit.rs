@@ -14,6 +14,8 @@ pub struct AuditRecord {
     pub principal: String,
     /// How it came.
     pub transport: &'static str,
+    /// What the operator calls the database, where it has a name.
+    pub connection: Option<String>,
     /// The statement's fingerprint.
     pub fingerprint: String,
     /// The statement without literals.

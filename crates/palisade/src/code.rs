@@ -94,6 +94,9 @@ codes! {
     NameSystemRelation "name.system-relation" retry false,
         "System relations of the engine cannot be read.",
         "Use list_tables and describe_table instead.";
+    NameVariable "name.variable" retry false,
+        "Variables of the session or the server cannot be read.",
+        "Write a literal or a parameter in the variable's place.";
     FunctionUnknown "function.unknown" retry false,
         "There is no such function for you.",
         "Use the engine's standard functions.";

@@ -63,6 +63,37 @@ impl BackendError {
             }),
         }
     }
+    /// A failure of this kind.
+    pub fn new(kind: BackendErrorKind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            detail: detail.into(),
+        }
+    }
+
+    /// The database, or what it says of the statement, contradicts what was decided.
+    pub fn second_lock(detail: impl Into<String>) -> Self {
+        Self::new(BackendErrorKind::SecondLock, detail)
+    }
+
+    /// There is no server, no connection, or not the database that was decided about.
+    pub fn unavailable(detail: impl Into<String>) -> Self {
+        Self::new(BackendErrorKind::Unavailable, detail)
+    }
+
+    /// The statement or its parameters are wrong.
+    pub fn rejected(detail: impl Into<String>) -> Self {
+        Self::new(BackendErrorKind::Rejected, detail)
+    }
+
+    /// Time is up by our own clock.
+    #[must_use]
+    pub fn out_of_time() -> Self {
+        Self::new(
+            BackendErrorKind::Timeout,
+            "the statement ran out of time by our clock",
+        )
+    }
 }
 
 /// The kinds of failure an agent can tell apart.
@@ -122,6 +153,7 @@ pub struct Guard<B> {
     host: Arc<dyn Host>,
     audit: Arc<dyn AuditSink>,
     on_finding: Action,
+    name: Option<String>,
 }
 
 impl<B> std::fmt::Debug for Guard<B> {
@@ -146,6 +178,16 @@ impl<B: Backend> Guard<B> {
             host,
             audit,
             on_finding: Action::default(),
+            name: None,
+        }
+    }
+
+    /// The operator's name of the database, for records.
+    #[must_use]
+    pub fn called(self, name: impl Into<String>) -> Self {
+        Self {
+            name: Some(name.into()),
+            ..self
         }
     }
 
@@ -335,6 +377,7 @@ impl<B: Backend> Guard<B> {
             time_ms: u64::try_from(self.host.unix_time().as_millis()).unwrap_or(u64::MAX),
             principal: session.principal().to_string(),
             transport: session.transport().name(),
+            connection: self.name.clone(),
             fingerprint: fingerprint.id,
             statement: fingerprint.normalized,
             decision: "allow",

@@ -123,6 +123,7 @@ fn next_valid_actions(code: Code) -> &'static [&'static str] {
         | Code::LimitRelations
         | Code::LimitCost
         | Code::NameUnknownType
+        | Code::NameVariable
         | Code::FunctionUnknown
         | Code::FunctionNotAllowed
         | Code::StatementNotAllowed

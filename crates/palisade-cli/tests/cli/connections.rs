@@ -1,9 +1,10 @@
 //! Named connections of a configuration.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     desk::Desk,
+    serve::Client,
     shop::{BOT, Shop},
 };
 
@@ -104,6 +105,166 @@ acknowledge_superuser = true
     }
 }
 
+/// One server over a database of each engine, each with policies of its own.
+#[test]
+fn one_server_serves_several_and_no_way_leads_from_one_to_another() {
+    let (shop, other) = (Shop::new("several"), Shop::mariadb("several"));
+    let desk = &shop.desk;
+    desk.run(&["demo"]).expect_exit(0);
+    desk.write(
+        "palisade.toml",
+        format!(
+            r#"
+audit = "audit.jsonl"
+[grants]
+hosts = ["127.0.0.1:{}", "127.0.0.1:{}"]
+[connections.sales]
+url = "{}"
+policies = "p"
+principal = '{BOT}'
+[connections.support]
+url = "{}"
+policies = "{}"
+principal = '{BOT}'
+[connections.support.limits]
+max_rows = 1
+[connections.desk]
+url = "sqlite:demo.db"
+"#,
+            shop.server.port(),
+            other.server.port(),
+            shop.url(),
+            other.url(),
+            other.desk.path("p").display(),
+        ),
+    );
+    let mut client = Client::new(desk, &["--config", "palisade.toml"]);
+    let tools = client.ask("tools/list", &json!({}));
+    for tool in tools["tools"].as_array().unwrap() {
+        let connection = &tool["inputSchema"]["properties"]["connection"];
+        assert_eq!(connection["enum"], json!(["desk", "sales", "support"]));
+        assert!(
+            connection["description"]
+                .as_str()
+                .unwrap()
+                .contains("support (mysql)")
+        );
+    }
+    let mut query = |connection: &str, sql: &str| -> Value {
+        let arguments = json!({"connection": connection, "sql": sql});
+        client.call("query", &arguments)["structuredContent"].clone()
+    };
+    // The same statement under three policies, two of them with one row's limit.
+    let sql = "SELECT subject FROM tickets ORDER BY id";
+    assert_eq!(query("sales", sql)["row_count"], 2);
+    assert_eq!(query("support", sql)["row_count"], 1);
+    assert_eq!(query("desk", sql)["row_count"], 11);
+    // What one knows, the others do not.
+    for (connection, sql) in [
+        ("support", "SELECT amount FROM hr.salaries".to_owned()),
+        ("desk", format!("SELECT * FROM {}.tickets", other.database)),
+        ("sales", format!("SELECT * FROM {}.tickets", other.database)),
+        ("sales", "SELECT * FROM staff".to_owned()),
+    ] {
+        let answer = query(connection, &sql);
+        assert_eq!(answer["code"], "name.unknown-relation", "{sql}: {answer}");
+        assert_eq!(answer["context"]["connection"], connection);
+    }
+    assert_eq!(query("sale", "SELECT 1")["code"], "request.invalid");
+    let told = client.end();
+    assert_eq!(told.matches("serving").count(), 3, "{told}");
+    let log = std::fs::read_to_string(desk.path("audit.jsonl")).unwrap();
+    let connections: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["connection"].clone())
+        .collect();
+    assert_eq!(
+        connections,
+        [
+            "sales", "support", "desk", "support", "desk", "sales", "sales"
+        ]
+    );
+
+    // Some of them, or one: then nobody is asked which.
+    let serve = |arguments: &[&str]| {
+        let mut client = Client::new(desk, &[arguments, &["--config", "palisade.toml"]].concat());
+        let tools = client.ask("tools/list", &json!({}));
+        client.end();
+        tools["tools"][0]["inputSchema"]["properties"]["connection"]["enum"].clone()
+    };
+    assert_eq!(
+        serve(&["connection:sales", "connection:desk"]),
+        json!(["desk", "sales"])
+    );
+    assert_eq!(serve(&["connection:support"]), Value::Null);
+    let fails = |arguments: &[&str], exit, told: &[&str]| {
+        let mut all = vec!["serve"];
+        all.extend(arguments);
+        desk.run(&all).fails(exit, told);
+    };
+    let config = ["--config", "palisade.toml"];
+    for option in [["--policies", "p"], ["--as", BOT], ["--audit", "a.jsonl"]] {
+        fails(
+            &[config, option].concat(),
+            2,
+            &[option[0], "for one database"],
+        );
+    }
+    fails(
+        &["connection:sales", "connection:sales", config[0], config[1]],
+        3,
+        &["two connections are called `sales`"],
+    );
+    fails(
+        &["sqlite:demo.db", "connection:sales", config[0], config[1]],
+        2,
+        &["connections of a configuration"],
+    );
+    fails(
+        &["connection:sales", "connection:hr", config[0], config[1]],
+        2,
+        &["no connection `hr`"],
+    );
+    fails(&["connection:sales", "connection:desk"], 2, &["--config"]);
+    fails(&[], 2, &["no database to serve"]);
+    desk.write("empty.toml", "");
+    fails(&["--config", "empty.toml"], 3, &["no connection to serve"]);
+}
+
+#[test]
+fn a_database_in_memory_is_served() {
+    let desk = Desk::empty();
+    let mut client = Client::new(&desk, &["--in-memory"]);
+    let listed = client.call("list_tables", &json!({}));
+    assert_eq!(listed["structuredContent"]["table_count"], 0);
+    let answer = client.query("SELECT 1 + 1 AS two");
+    assert_eq!(answer["structuredContent"]["rows"], json!([{"two": 2}]));
+    let answer = client.query("CREATE TABLE t (a)");
+    assert_eq!(answer["structuredContent"]["code"], "statement.not-allowed");
+    client.end();
+    desk.write(
+        "shop.sql",
+        "CREATE TABLE t (a, password); INSERT INTO t VALUES (7, 'geheim');",
+    );
+    let mut client = Client::new(&desk, &["--in-memory", "--schema", "shop.sql"]);
+    let answer = client.query("SELECT * FROM t");
+    assert_eq!(answer["structuredContent"]["rows"], json!([{"a": 7}]));
+    let answer = client.query("SELECT b FROM t");
+    assert_eq!(answer["structuredContent"]["context"]["connection"], "shop");
+    client.end();
+    let fails = |arguments: &[&str], told: &[&str]| {
+        let mut all = vec!["serve"];
+        all.extend(arguments);
+        desk.run(&all).fails(2, told);
+    };
+    fails(&["--in-memory", "sqlite:a.db"], &["--in-memory"]);
+    fails(&["--schema", "shop.sql"], &["--in-memory"]);
+    fails(&["--in-memory", "--schema", "nope.sql"], &["nope.sql"]);
+    desk.write("evil.sql", "ATTACH 'x.db' AS x;");
+    fails(&["--in-memory", "--schema", "evil.sql"], &["ATTACH"]);
+    assert!(!desk.path("x.db").exists());
+}
+
 #[test]
 fn an_account_that_can_write_starts_when_that_is_acknowledged() {
     let shop = Shop::new("writer");
@@ -174,7 +335,7 @@ fn mistakes_in_connections_point_at_their_line() {
     check("[connections.a]\nurl = \"connection:b\"\n", &["c.toml:2:7"]);
     check(
         "[connections.a]\nurl = \"mysql://u@h/d\"\n",
-        &["c.toml:2:7", "does not read MySQL"],
+        &["c.toml:2:7", "`h:3306` is not granted"],
     );
     check(
         "[connections.a]\nurl = \"sqlite:demo.db\"\n[connections.a.limits]\nmax_row = 3\n",

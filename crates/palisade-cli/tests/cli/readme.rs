@@ -1,4 +1,4 @@
-//! What the README shows of PostgreSQL runs as it stands there.
+//! What the README shows of servers runs as it stands there.
 
 use crate::{
     desk::{Answer, Desk},
@@ -10,9 +10,9 @@ const README: &str = include_str!("../../../../README.md");
 /// Where the README's database is.
 const HOST: &str = "localhost:5432/sales";
 
-/// The README's blocks in `language` below `## PostgreSQL`.
-fn blocks(language: &str) -> Vec<&'static str> {
-    let (_, section) = README.split_once("\n## PostgreSQL\n").unwrap();
+/// The README's blocks in `language` below `## TITLE`.
+fn blocks(title: &str, language: &str) -> Vec<&'static str> {
+    let (_, section) = README.split_once(&format!("\n## {title}\n")).unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
     section
         .split("```")
@@ -24,7 +24,7 @@ fn blocks(language: &str) -> Vec<&'static str> {
 
 /// Runs a line in a shell that finds the binary and the server's own client.
 fn shell(shop: &Shop, line: &str) -> Answer {
-    let client = shop.server.client("postgres", &shop.database);
+    let client = shop.server.client(shop.server.superuser(), &shop.database);
     let mut path = vec![std::path::PathBuf::from(env!("CARGO_BIN_EXE_palisade"))];
     path.push(client.get_program().into());
     let mut path: Vec<_> = path
@@ -54,7 +54,7 @@ fn the_quick_start_runs() {
         text.replace(HOST, &format!("{host}:{port}/{}", shop.database))
             .replace("localhost:5432", &format!("{host}:{port}"))
     };
-    let scripts = blocks("sh");
+    let scripts = blocks("PostgreSQL", "sh");
     let (first, second) = (scripts[0], scripts[1]);
     let mut answers = Vec::new();
     for line in first.lines() {
@@ -70,7 +70,7 @@ fn the_quick_start_runs() {
     assert!(!answers[3].out.contains("900-11"), "{}", answers[3].out);
     assert!(answers[4].err.contains("serving"), "{}", answers[4].err);
 
-    let config = blocks("toml");
+    let config = blocks("PostgreSQL", "toml");
     shop.desk.write("palisade.toml", here(config[0]));
     std::fs::rename(shop.desk.path("p"), shop.desk.path("policies")).unwrap();
     let answer = shell(&shop, second.trim()).expect_exit(0);
@@ -83,9 +83,43 @@ fn the_quick_start_runs() {
 }
 
 #[test]
+fn the_quick_start_with_mariadb_runs() {
+    let shop = Shop::mariadb("readme");
+    let (host, port) = (shop.server.host(), shop.server.port());
+    let here = |text: &str| {
+        text.replace(
+            "localhost:3306/sales",
+            &format!("{host}:{port}/{}", shop.database),
+        )
+        .replace(
+            "--host=localhost --port=3306",
+            &format!("--host={host} --port={port}"),
+        )
+    };
+    let mut answers = Vec::new();
+    for line in blocks("MySQL and MariaDB", "sh")[0].lines() {
+        answers.push(shell(&shop, &here(line)).expect_exit(0));
+        if line.starts_with("mariadb ") {
+            shop.ask(&format!(
+                "ALTER USER palisade_reader@'{host}' IDENTIFIED BY 'x' ACCOUNT UNLOCK"
+            ));
+        }
+    }
+    assert_eq!(answers.len(), 5);
+    assert!(
+        answers[2].out.contains("Nothing is weak"),
+        "{}",
+        answers[2].out
+    );
+    assert!(answers[3].out.contains("****4821"), "{}", answers[3].out);
+    assert!(!answers[3].out.contains("900-11"), "{}", answers[3].out);
+    assert!(answers[4].err.contains("serving"), "{}", answers[4].err);
+}
+
+#[test]
 fn the_configuration_of_the_readme_is_read_without_a_server() {
     let desk = Desk::empty();
-    desk.write("palisade.toml", blocks("toml")[0]);
+    desk.write("palisade.toml", blocks("PostgreSQL", "toml")[0]);
     // What it names is not there; all of it is understood.
     desk.run(&["serve", "connection:sales", "--config", "palisade.toml"])
         .fails(3, &["policies"]);

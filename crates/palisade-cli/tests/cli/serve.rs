@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A client of the protocol, message by message.
-struct Client {
+pub(crate) struct Client {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -21,7 +21,7 @@ struct Client {
 }
 
 impl Client {
-    fn new(desk: &Desk, arguments: &[&str]) -> Self {
+    pub(crate) fn new(desk: &Desk, arguments: &[&str]) -> Self {
         let mut child = desk
             .command(env!("CARGO_BIN_EXE_palisade"))
             .arg("serve")
@@ -49,7 +49,7 @@ impl Client {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    fn ask(&mut self, method: &str, params: &Value) -> Value {
+    pub(crate) fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.number += 1;
         self.send(
             &json!({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params}),
@@ -71,16 +71,22 @@ impl Client {
         answer["result"].clone()
     }
 
-    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
-    fn query(&mut self, sql: &str) -> Value {
+    pub(crate) fn query(&mut self, sql: &str) -> Value {
         self.call("query", &json!({"sql": sql}))
     }
 
+    /// What `ps` shows of the server.
+    pub(crate) fn command_line(&self) -> String {
+        let path = format!("/proc/{}/cmdline", self.child.id());
+        String::from_utf8(std::fs::read(path).unwrap()).unwrap()
+    }
+
     /// Ends the server by closing its input; what it logged.
-    fn end(mut self) -> String {
+    pub(crate) fn end(mut self) -> String {
         drop(self.input.take());
         let mut told = String::new();
         self.child

@@ -1,8 +1,8 @@
-//! A desk beside a database of a real PostgreSQL server.
+//! A desk beside a database of a real server.
 
 use std::fs;
 
-use palisade_testkit::servers::{PostgresServer, Server};
+use palisade_testkit::servers::{MariaDbServer, PostgresServer, Server};
 
 use crate::desk::{Answer, Desk};
 
@@ -18,6 +18,19 @@ const SCHEMA: &str = "
     INSERT INTO credentials VALUES (1, 1, 'key-geheim');
     INSERT INTO tickets VALUES (1, 1, 'printer', 'n1'), (2, 1, 'screen', 'n2'), (3, 2, 'desk', 'n3');
     INSERT INTO hr.salaries VALUES (1, 4200.00);
+";
+
+const MYSQL_SCHEMA: &str = "
+    CREATE TABLE customers (id int PRIMARY KEY, tenant_id int NOT NULL, name varchar(40) NOT NULL, email varchar(80), national_id varchar(20));
+    CREATE TABLE credentials (id int PRIMARY KEY, customer_id int REFERENCES customers (id), api_key varchar(40));
+    CREATE TABLE tickets (id int PRIMARY KEY, tenant_id int NOT NULL, subject varchar(40), note varchar(40));
+    CREATE VIEW directory AS SELECT id, name, email FROM customers;
+    CREATE TABLE `{hr}`.salaries (id int PRIMARY KEY, amount decimal(10, 2));
+    INSERT INTO customers VALUES (1, 1, 'Ada Brandt', 'ada@acme.example', '900-11-4821'),
+                                 (2, 2, 'Elif Yilmaz', 'elif@globex.example', '900-22-7734');
+    INSERT INTO credentials VALUES (1, 1, 'key-geheim');
+    INSERT INTO tickets VALUES (1, 1, 'printer', 'n1'), (2, 1, 'screen', 'n2'), (3, 2, 'desk', 'n3');
+    INSERT INTO `{hr}`.salaries VALUES (1, 4200.00);
 ";
 
 const BASE: &str = r#"
@@ -67,8 +80,35 @@ impl Shop {
              GRANT SELECT ON ALL TABLES IN SCHEMA public, hr TO {reader};"
         );
         server.load(&database, &script).unwrap().clean().unwrap();
+        Self::over(server, database, reader, BASE)
+    }
+
+    /// As [`new`](Self::new), of MariaDB; the schema `public` is the database, and `hr` another.
+    pub(crate) fn mariadb(label: &str) -> Self {
+        Self::mysql(MariaDbServer::shared().unwrap(), label)
+    }
+
+    /// As [`mariadb`](Self::mariadb), of any server of its kin.
+    pub(crate) fn mysql(server: &'static Server, label: &str) -> Self {
+        let database = server.fresh_database(label).unwrap();
+        let hr = server.fresh_database("hr").unwrap();
+        let reader = format!("reader_{database}");
+        let script = format!(
+            "{} CREATE USER {reader}@'127.0.0.1' WITH MAX_USER_CONNECTIONS 20;
+             GRANT SELECT, SHOW VIEW ON `{database}`.* TO {reader}@'127.0.0.1';
+             GRANT SELECT ON `{hr}`.* TO {reader}@'127.0.0.1';",
+            MYSQL_SCHEMA.replace("{hr}", &hr)
+        );
+        server.load(&database, &script).unwrap().clean().unwrap();
+        let base = BASE
+            .replace("::public::", &format!("::{database}::"))
+            .replace("\"public", &format!("\"{database}"));
+        Self::over(server, database, reader, &base)
+    }
+
+    fn over(server: &'static Server, database: String, reader: String, base: &str) -> Self {
         let desk = Desk::empty();
-        desk.write("p/base.cedar", BASE);
+        desk.write("p/base.cedar", base);
         desk.write("p/principals.cedarschema", PRINCIPALS);
         desk.write("p/entities.json", ENTITIES);
         Self {

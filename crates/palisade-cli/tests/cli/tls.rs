@@ -8,12 +8,20 @@ use serde_json::json;
 
 use crate::desk::Desk;
 
-type Authority = CertifiedIssuer<'static, KeyPair>;
+pub(crate) type Authority = CertifiedIssuer<'static, KeyPair>;
 
-fn authority() -> Authority {
+pub(crate) fn authority() -> Authority {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// A certificate for `name` and its key.
+pub(crate) fn signed(authority: &Authority, name: &str) -> (String, String) {
+    let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.signed_by(&key, authority).unwrap();
+    (certificate.pem(), key.serialize_pem())
 }
 
 /// Has the server write a file into its data folder, for nobody else to read.
@@ -45,11 +53,9 @@ fn connections_are_encrypted_as_the_url_says() {
     ] {
         ask(options).fails(4, &["TLS", "sslmode=disable"]);
     }
-    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let certificate = params.signed_by(&key, &ours).unwrap();
-    write(&server, "server.crt", &certificate.pem());
-    write(&server, "server.key", &key.serialize_pem());
+    let (certificate, key) = signed(&ours, "127.0.0.1");
+    write(&server, "server.crt", &certificate);
+    write(&server, "server.key", &key);
     write(
         &server,
         "pg_hba.conf",

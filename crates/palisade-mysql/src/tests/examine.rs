@@ -6,7 +6,7 @@ use super::Shop;
 use crate::{ConnectError, MysqlBackend, MysqlConfig, WeaknessKind as Kind, examine};
 
 async fn kinds(server: &Server, user: &str, database: &str) -> Vec<Kind> {
-    let mut conn = crate::connect(&server.url_as(user, database))
+    let mut conn = crate::connect(&MysqlConfig::from_url(&server.url_as(user, database)).unwrap())
         .await
         .unwrap();
     let mut kinds: Vec<_> = examine(&mut conn)

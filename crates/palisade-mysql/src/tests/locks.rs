@@ -4,9 +4,12 @@ use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable as _;
 use palisade::{guard::BackendErrorKind as Kind, value::Value};
-use palisade_testkit::servers::{MySqlServer, Server};
+use palisade_testkit::{
+    rows::Rows,
+    servers::{MySqlServer, Server},
+};
 
-use super::{Rows, Shop};
+use super::Shop;
 
 /// Statements that write. Both products stop each of them in a read-only session, whoever asks.
 const WRITES: &[&str] = &[
@@ -73,7 +76,9 @@ async fn writes(shop: &Shop) {
     // The session's access mode alone, on the text protocol and with all privileges.
     let url = shop.server.url(&shop.database);
     for sql in WRITES {
-        let mut conn = crate::connect(&url).await.unwrap();
+        let mut conn = crate::connect(&crate::MysqlConfig::from_url(&url).unwrap())
+            .await
+            .unwrap();
         match conn.query_drop(*sql).await {
             Err(mysql_async::Error::Server(error)) if error.code == 1792 => {}
             // MariaDB knows the role, MySQL an account of that name.
@@ -245,10 +250,7 @@ async fn rows_that_nobody_wants_are_not_sent() {
     let sql = "SELECT seq + 0 AS n, REPEAT('x', 1000) AS x FROM seq_1_to_100000000";
     let start = Instant::now();
     for _ in 0..3 {
-        let mut rows = Rows {
-            stop_after: 10,
-            ..Rows::default()
-        };
+        let mut rows = Rows::until(10);
         shop.query(sql)
             .within_ms(20_000)
             .run_into(&mut rows)
@@ -261,10 +263,7 @@ async fn rows_that_nobody_wants_are_not_sent() {
     assert_eq!(shop.busy(), "");
     // Whoever has enough with the last row keeps the session.
     let id = shop.query("SELECT CONNECTION_ID()").cell().await;
-    let mut rows = Rows {
-        stop_after: 2,
-        ..Rows::default()
-    };
+    let mut rows = Rows::until(2);
     shop.query("SELECT id FROM users")
         .run_into(&mut rows)
         .await

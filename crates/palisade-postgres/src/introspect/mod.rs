@@ -116,6 +116,9 @@ async fn in_transaction(client: &Client) -> Result<(Catalog, Schema), Introspect
     for operator in routines::operators(client).await? {
         builder = builder.operator(operator);
     }
+    for cast in routines::casts(client).await? {
+        builder = builder.cast(cast);
+    }
     let schema = Schema::read(client, &columns).await?;
     Ok((builder.build()?, schema))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use palisade::{
-    catalog::{OperatorDef, RoutineDef, functions::Kinds},
+    catalog::{CastDef, OperatorDef, RoutineDef, functions::Kinds},
     ident,
 };
 use tokio_postgres::{Client, Row};
@@ -217,4 +217,38 @@ pub(super) async fn operators(client: &Client) -> Result<Vec<OperatorDef>, Intro
         });
     }
     Ok(operators)
+}
+
+/// Every cast that people made and that calls a function.
+pub(super) async fn casts(client: &Client) -> Result<Vec<CastDef>, IntrospectError> {
+    // Objects of the system have ids below 16384 (`FirstNormalObjectId`).
+    let sql = "SELECT sn.nspname, s.typname, pg_catalog.format_type(s.oid, NULL), \
+                tn.nspname, t.typname, pg_catalog.format_type(t.oid, NULL), \
+                pn.nspname, p.proname, k.castcontext = 'i' \
+         FROM pg_catalog.pg_cast k \
+         JOIN pg_catalog.pg_proc p ON p.oid = k.castfunc \
+         JOIN pg_catalog.pg_namespace pn ON pn.oid = p.pronamespace \
+         JOIN pg_catalog.pg_type s ON s.oid = k.castsource \
+         JOIN pg_catalog.pg_namespace sn ON sn.oid = s.typnamespace \
+         JOIN pg_catalog.pg_type t ON t.oid = k.casttarget \
+         JOIN pg_catalog.pg_namespace tn ON tn.oid = t.typnamespace \
+         WHERE k.castmethod = 'f' AND k.oid >= 16384 \
+         ORDER BY 1, 2, 3, 4";
+    let end = |schema: String, name: String, spelt: String| {
+        let name = if schema == "pg_catalog" { spelt } else { name };
+        (schema, name)
+    };
+    let mut casts = Vec::new();
+    for row in client.query_typed(sql, &[]).await? {
+        casts.push(CastDef {
+            source: end(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?),
+            target: end(row.try_get(3)?, row.try_get(4)?, row.try_get(5)?),
+            function: ident::qualified([row.try_get(6)?, row.try_get(7)?]),
+            implicit: row.try_get(8)?,
+        });
+    }
+    casts.sort_by(|a, b| {
+        (&a.source, &a.target, &a.function).cmp(&(&b.source, &b.target, &b.function))
+    });
+    Ok(casts)
 }

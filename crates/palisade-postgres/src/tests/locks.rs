@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use palisade::{guard::BackendErrorKind as Kind, value::Value};
+use palisade_testkit::rows::Rows;
 
-use super::{Rows, Shop};
+use super::Shop;
 
 /// Statements that are not queries, or that write. No lock needs the account's privileges for these.
 const WRITES: &[&str] = &[
@@ -277,10 +278,7 @@ async fn a_sink_that_has_enough_stops_the_statement() {
     let query = shop.query("SELECT generate_series(1, 10000000), repeat('x', 1000)");
     for stop_after in [0, 1, 3000] {
         let start = Instant::now();
-        let mut rows = Rows {
-            stop_after,
-            ..Rows::default()
-        };
+        let mut rows = Rows::until(stop_after);
         query.run_into(&mut rows).await.unwrap();
         assert_eq!(rows.rows.len(), stop_after);
         assert!(

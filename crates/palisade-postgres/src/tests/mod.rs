@@ -16,15 +16,13 @@ mod tls;
 mod values;
 mod write;
 
-use std::{collections::BTreeSet, ops::ControlFlow, sync::OnceLock};
+use std::{collections::BTreeSet, sync::OnceLock};
 
-use palisade::{
-    catalog::Change,
-    guard::{BackendError, RowSink},
-    limits::Limits,
-    value::Value,
+use palisade::{catalog::Change, guard::BackendError, limits::Limits, value::Value};
+use palisade_testkit::{
+    rows::Rows,
+    servers::{PostgresServer, Server},
 };
-use palisade_testkit::servers::{PostgresServer, Server};
 
 use crate::{
     PostgresBackend, PostgresConfig,
@@ -217,10 +215,7 @@ impl Query {
     }
 
     async fn run(&self) -> Result<Rows, BackendError> {
-        let mut rows = Rows {
-            stop_after: usize::MAX,
-            ..Rows::default()
-        };
+        let mut rows = Rows::all();
         self.run_into(&mut rows).await?;
         Ok(rows)
     }
@@ -249,35 +244,6 @@ impl Query {
             .run()
             .await
             .unwrap_or_else(|e| panic!("{}: {e}", self.sql));
-        assert_eq!(rows.rows.len(), 1, "{}", self.sql);
-        rows.rows[0][0].clone()
-    }
-}
-
-#[derive(Default, Debug)]
-struct Rows {
-    names: Vec<String>,
-    rows: Vec<Vec<Value>>,
-    stop_after: usize,
-    affected: Option<u64>,
-}
-
-impl RowSink for Rows {
-    fn columns(&mut self, names: &[&str]) -> ControlFlow<()> {
-        self.names = names.iter().map(|n| (*n).to_owned()).collect();
-        if self.stop_after == 0 {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    }
-
-    fn row(&mut self, cells: Vec<Value>) -> ControlFlow<()> {
-        self.rows.push(cells);
-        if self.rows.len() >= self.stop_after {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        rows.cell().expect(&self.sql).clone()
     }
 }

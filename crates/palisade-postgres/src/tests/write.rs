@@ -273,10 +273,7 @@ async fn too_many_rows_and_rows_not_taken_change_nothing() {
     let before = shop.ask(ALL);
     let mut update = change(&shop, "UPDATE app.p SET v = v + 50 RETURNING id", &[V]);
     for stop_after in [0, 1, 2] {
-        let mut rows = Rows {
-            stop_after,
-            ..Rows::default()
-        };
+        let mut rows = Rows::until(stop_after);
         let error = update.run_into(&mut rows).await.unwrap_err();
         assert_eq!(error.kind, BackendErrorKind::Resource);
     }

@@ -37,7 +37,6 @@ async fn real_queries() {
         }
     }
     tally.print("the folder");
-    // The kinds of `open.sql`.
     println!("{}", tally.missed_functions.join("\n"));
     assert!(tally.missed.is_empty(), "{}", tally.missed.join("\n"));
     assert!(tally.compared > 0);

@@ -228,3 +228,31 @@ SELECT CASE o WHEN o THEN 1 END FROM odds
 SELECT CASE odd_of(1, 2) WHEN ARRAY[2, 4]::odd THEN 'wrong' END
 SELECT o IN (o) FROM odds
 SELECT CASE odd_of(1, 2) WHEN o THEN 1 END FROM odds
+-- Casts of the database.
+SELECT id::app.pair FROM users
+SELECT best = id FROM users
+SELECT (id + 1)::app.pair FROM users
+SELECT CAST(team AS app.pair) FROM users
+SELECT best IN (id, team) FROM users
+SELECT mood::int FROM users
+SELECT CAST(mood AS int) + 1 FROM users
+SELECT best FROM users WHERE best = ANY (ARRAY[1, 2]::app.pair[])
+-- Syntax of dialects of ours.
+SELECT sum(team) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW) FROM users
+SELECT sum(team) OVER w FROM users WINDOW w AS (PARTITION BY name ORDER BY id GROUPS 2 PRECEDING EXCLUDE TIES)
+SELECT a, b FROM users, ROWS FROM (generate_series(1, users.team), app.upto(users.id)) AS x (a, b)
+SELECT h.a, n FROM users, ROWS FROM (app.halves(team), unnest(tags)) WITH ORDINALITY AS h (a, b, t, n)
+SELECT name FROM ONLY users WHERE email ISNULL
+SELECT name FROM ONLY (users) AS u WHERE u.team NOTNULL
+SELECT name FROM users * WHERE id = 1
+SELECT (u).* FROM users u
+SELECT (v).rank, (v).email FROM vip v
+SELECT name FROM users WHERE name LIKE ANY (tags)
+SELECT name FROM users WHERE email NOT ILIKE ALL (ARRAY[name, 'x'])
+SELECT name FROM users WHERE name LIKE SOME (SELECT note FROM orders)
+SELECT id FROM users WHERE name ^@ ANY (tags)
+SELECT id FROM users WHERE xmlexists('//a' PASSING BY VALUE (name::xml))
+SELECT xmlforest(name AS n, email) FROM users
+SELECT normalize(name, NFC) FROM users
+SELECT a FROM users, json_to_record(doc::json) AS (a int, b text)
+SELECT name FROM users ORDER BY id LIMIT (SELECT max(team) FROM teams)

@@ -39,3 +39,5 @@ CREATE FUNCTION odd_eq(odd, odd) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT 
 CREATE OPERATOR = (FUNCTION = odd_eq, LEFTARG = odd, RIGHTARG = odd);
 CREATE FUNCTION odd_of(int, int) RETURNS odd LANGUAGE sql IMMUTABLE AS 'SELECT ARRAY[$1, $2]::odd';
 CREATE TABLE odds (id int, o odd, m app.mood);
+CREATE FUNCTION mood_rank(app.mood) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT length($1::text)';
+CREATE CAST (app.mood AS int) WITH FUNCTION mood_rank(app.mood);

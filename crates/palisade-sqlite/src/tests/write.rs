@@ -1,8 +1,10 @@
 //! Statements that change rows: what is decided happens, and nothing else.
 
+use std::ops::ControlFlow;
+
 use palisade::{
     catalog::Change,
-    guard::{BackendErrorKind as Kind, Completion},
+    guard::{BackendErrorKind as Kind, Completion, RowSink},
 };
 
 use super::*;
@@ -125,10 +127,7 @@ impl Writing<'_> {
     }
 
     fn run(&self) -> Result<(u64, Rows), BackendError> {
-        let mut rows = Rows {
-            stop_after: usize::MAX,
-            ..Rows::default()
-        };
+        let mut rows = Rows::all();
         let done = self.run_into(&mut rows)?;
         Ok((done.affected.unwrap(), rows))
     }
@@ -189,10 +188,7 @@ fn what_is_decided_happens_and_is_counted() {
         ["1a1", "2b2", "3c63", "4d14", "40e5"].map(|row| format!("Text({row:?})"))
     );
     // A view of the backend's own, after all of it.
-    let mut query = Rows {
-        stop_after: usize::MAX,
-        ..Rows::default()
-    };
+    let mut query = Rows::all();
     let task = Task {
         sql: "SELECT k FROM main.p",
         params: &[],
@@ -348,10 +344,7 @@ fn rows_that_are_not_taken_undo_the_change() {
     let before = ledger.all();
     let update = ledger.change("UPDATE main.p SET v = 50 RETURNING id", &[V]);
     for stop_after in [0, 1, 2] {
-        let mut rows = Rows {
-            stop_after,
-            ..Rows::default()
-        };
+        let mut rows = Rows::until(stop_after);
         let error = update.run_into(&mut rows).unwrap_err();
         assert_eq!(error.kind, Kind::Resource);
         assert_eq!(ledger.all(), before);
@@ -484,7 +477,7 @@ fn whoever_dies_half_way_leaves_nothing_behind() {
         };
         let error = ledger
             .backend
-            .execute_now(&task, &mut Rows::default())
+            .execute_now(&task, &mut Rows::until(0))
             .unwrap_err();
         assert_eq!(error.kind, Kind::SecondLock);
     }
@@ -588,10 +581,7 @@ fn what_the_engine_reports_of_changes() {
 fn plans_are_shown_where_they_are_asked_for() {
     let ledger = Ledger::new();
     let run = |sql: &str, is_explain: bool| {
-        let mut rows = Rows {
-            stop_after: usize::MAX,
-            ..Rows::default()
-        };
+        let mut rows = Rows::all();
         let task = Task {
             sql,
             params: &[],

@@ -121,7 +121,15 @@ impl MariaDbServer {
     /// # Errors
     /// If MariaDB is not installed or does not start.
     pub fn start() -> Result<Self, ServerError> {
-        Server::start(mysql::mariadb()?).map(Self)
+        Self::start_with(&[])
+    }
+
+    /// Starts a server of its own with more options, such as `--ssl-cert=FILE`.
+    ///
+    /// # Errors
+    /// As [`MariaDbServer::start`]; an option that the server does not know is among the reasons.
+    pub fn start_with(options: &[&str]) -> Result<Self, ServerError> {
+        Server::start(mysql::mariadb(options)?).map(Self)
     }
 
     /// The server that all tests of this binary share; it ends with the process.

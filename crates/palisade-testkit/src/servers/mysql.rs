@@ -9,19 +9,23 @@ use super::{
     server::{Engine, Home, OnError},
 };
 
-/// The MariaDB of this machine or, where it has none, the one that xtask unpacked.
-pub(super) fn mariadb() -> Result<Box<dyn Engine>, ServerError> {
-    engine(Kind::MariaDb, Product::MariaDb)
+/// The MariaDB of this machine or, where it has none, the one that xtask unpacked; with more `options`.
+pub(super) fn mariadb(options: &[&str]) -> Result<Box<dyn Engine>, ServerError> {
+    engine(Kind::MariaDb, Product::MariaDb, options)
 }
 
 /// The MySQL that xtask unpacked.
 pub(super) fn mysql() -> Result<Box<dyn Engine>, ServerError> {
-    engine(Kind::MySql, Product::MySql)
+    engine(Kind::MySql, Product::MySql, &[])
 }
 
-fn engine(kind: Kind, product: Product) -> Result<Box<dyn Engine>, ServerError> {
+fn engine(kind: Kind, product: Product, options: &[&str]) -> Result<Box<dyn Engine>, ServerError> {
     match kind.find() {
-        Some(programs) => Ok(Box::new(MySqlKin { programs, product })),
+        Some(programs) => Ok(Box::new(MySqlKin {
+            programs,
+            product,
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
+        })),
         None => Err(ServerError::Missing {
             name: kind.name(),
             command: kind.command(),
@@ -39,6 +43,8 @@ enum Product {
 struct MySqlKin {
     programs: Programs,
     product: Product,
+    /// Of the server, after all others.
+    options: Vec<String>,
 }
 
 impl MySqlKin {
@@ -129,6 +135,7 @@ impl Engine for MySqlKin {
             }
         }
         self.share(&mut command);
+        command.args(&self.options);
         command
     }
 

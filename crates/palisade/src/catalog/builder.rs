@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Catalog, Column, ForeignKey, OperatorDef, Relation, RelationId, RelationKind, Trigger,
+    CastDef, Catalog, Column, ForeignKey, OperatorDef, Relation, RelationId, RelationKind, Trigger,
     TypeClass, TypeDef,
     functions::{self, FunctionDef, Kinds, Safety},
 };
@@ -129,6 +129,7 @@ pub struct CatalogBuilder {
     routines: Vec<RoutineDef>,
     types: Vec<TypeDef>,
     operators: Vec<OperatorDef>,
+    casts: Vec<CastDef>,
 }
 
 impl CatalogBuilder {
@@ -142,6 +143,7 @@ impl CatalogBuilder {
             routines: Vec::new(),
             types: Vec::new(),
             operators: Vec::new(),
+            casts: Vec::new(),
         }
     }
 
@@ -189,6 +191,13 @@ impl CatalogBuilder {
         self
     }
 
+    /// Adds a cast.
+    #[must_use]
+    pub fn cast(mut self, def: CastDef) -> Self {
+        self.casts.push(def);
+        self
+    }
+
     /// Adds a relation.
     #[must_use]
     pub fn relation(mut self, relation: RelationDef) -> Self {
@@ -220,6 +229,7 @@ impl CatalogBuilder {
             routines: self.routines,
             types: self.types,
             operators: self.operators,
+            casts: self.casts,
             version: String::new(),
         };
         let mut parents = Vec::new();

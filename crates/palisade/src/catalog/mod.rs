@@ -18,7 +18,7 @@ pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineD
 pub use change::{Change, ReferenceAction, Trigger};
 pub use snapshot::SnapshotError;
 pub use system::{SystemClass, SystemRelation, system_relation};
-pub use types::{OperatorDef, TypeClass, TypeDef, TypeKind};
+pub use types::{CastDef, OperatorDef, TypeClass, TypeDef, TypeKind};
 
 use self::functions::{FunctionDef, registry};
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,7 @@ pub struct Catalog {
     routines: Vec<RoutineDef>,
     types: Vec<TypeDef>,
     operators: Vec<OperatorDef>,
+    casts: Vec<CastDef>,
     version: String,
 }
 
@@ -242,6 +243,12 @@ impl Catalog {
     #[must_use]
     pub fn operators(&self) -> &[OperatorDef] {
         &self.operators
+    }
+
+    /// Casts of the database that call functions.
+    #[must_use]
+    pub fn casts(&self) -> &[CastDef] {
+        &self.casts
     }
 
     /// A digest of everything in the catalog, as [`to_snapshot`](Self::to_snapshot) writes it: equal

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Catalog, CatalogBuilder, CatalogError, Change, ColumnDef, ForeignKey, OperatorDef,
+    CastDef, Catalog, CatalogBuilder, CatalogError, Change, ColumnDef, ForeignKey, OperatorDef,
     ReferenceAction, RelationDef, RelationKind, RoutineDef, Trigger, TypeClass, TypeDef, TypeKind,
     functions::Kinds,
 };
@@ -60,6 +60,8 @@ struct Snapshot {
     types: Vec<TypeText>,
     #[serde(default, skip_serializing_if = "is_default")]
     operators: Vec<OperatorText>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    casts: Vec<CastText>,
 }
 
 /// The version alone, so that a text of another version is told from a wrong one.
@@ -195,6 +197,15 @@ struct OperatorText {
     function: String,
 }
 
+#[derive(PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CastText {
+    source: (String, String),
+    target: (String, String),
+    function: String,
+    implicit: bool,
+}
+
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -220,6 +231,16 @@ impl Catalog {
                     schema: def.schema.clone(),
                     name: def.name.clone(),
                     function: def.function.clone(),
+                })
+                .collect(),
+            casts: self
+                .casts
+                .iter()
+                .map(|def| CastText {
+                    source: def.source.clone(),
+                    target: def.target.clone(),
+                    function: def.function.clone(),
+                    implicit: def.implicit,
                 })
                 .collect(),
         };
@@ -335,6 +356,14 @@ fn builder(snapshot: Snapshot) -> Result<CatalogBuilder, SnapshotError> {
             schema: operator.schema,
             name: operator.name,
             function: operator.function,
+        });
+    }
+    for cast in snapshot.casts {
+        builder = builder.cast(CastDef {
+            source: cast.source,
+            target: cast.target,
+            function: cast.function,
+            implicit: cast.implicit,
         });
     }
     Ok(builder)

@@ -192,6 +192,20 @@ pub struct OperatorDef {
     pub function: String,
 }
 
+/// A cast that a database adds and that calls a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CastDef {
+    /// The schema and name of the type that is cast. One of PostgreSQL's own is in `pg_catalog`, called as
+    /// `format_type` spells it.
+    pub source: (String, String),
+    /// The schema and name of the type that it becomes.
+    pub target: (String, String),
+    /// The id of the function behind it, `schema.name`.
+    pub function: String,
+    /// Whether it is applied where nothing is written too.
+    pub implicit: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

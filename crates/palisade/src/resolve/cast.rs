@@ -1,9 +1,15 @@
 //! Types in casts: the engine's own, and those of the database whose input does no harm.
 
-use sqlparser::ast::{ArrayElemTypeDef, DataType, Ident, ObjectName};
+use sqlparser::ast::{ArrayElemTypeDef, DataType, Ident, ObjectName, ObjectNamePart};
 
 use super::{Resolver, unsupported};
-use crate::{catalog::TypeKind, code::Code, dialect::Dialect, rejection::Rejection, syntax};
+use crate::{
+    catalog::{Relation, TypeKind},
+    code::Code,
+    dialect::Dialect,
+    rejection::Rejection,
+    syntax,
+};
 
 /// PostgreSQL's own types that the parser has no node for, whose input depends on the text alone.
 const POSTGRES: &[&str] = &[
@@ -89,12 +95,16 @@ const POSTGRES_CATALOG: &[(&str, &str)] = &[
     ("aclitem", "pg_catalog.aclitemin"),
 ];
 
-impl Resolver<'_> {
-    /// A type that a value is made into.
-    pub(super) fn cast_type(&mut self, data_type: &DataType) -> Result<(), Rejection> {
+impl<'a> Resolver<'a> {
+    /// A type that a value is made into; its schema and name if it is one of the database's, whose schema
+    /// is then written.
+    pub(super) fn cast_type(
+        &mut self,
+        data_type: &mut DataType,
+    ) -> Result<Option<(String, String)>, Rejection> {
         match self.catalog.dialect() {
             // A type's name only chooses an affinity, so nothing runs for it.
-            Dialect::Sqlite | Dialect::Mysql => plain(data_type),
+            Dialect::Sqlite | Dialect::Mysql => plain(data_type).map(|()| None),
             Dialect::Postgres => match data_type {
                 DataType::Custom(name, modifiers) => {
                     if modifiers
@@ -105,7 +115,10 @@ impl Resolver<'_> {
                     }
                     self.named_type(name)
                 }
-                DataType::Regclass => self.catalog_type("regclass"),
+                DataType::Regclass => {
+                    self.catalog_type("regclass");
+                    Ok(None)
+                }
                 DataType::Array(
                     ArrayElemTypeDef::SquareBracket(element, _)
                     | ArrayElemTypeDef::Qualified(element, _),
@@ -115,16 +128,21 @@ impl Resolver<'_> {
                     // What the parser has a node for may be a type of another engine, and here of anybody's.
                     match word(other) {
                         Some(name) if !is_own_name(&name) => {
-                            self.named_type(&ObjectName::from(vec![Ident::new(name)]))
+                            let mut name = ObjectName::from(vec![Ident::new(name)]);
+                            let own = self.named_type(&mut name)?;
+                            if !other.to_string().contains('(') {
+                                *other = DataType::Custom(name, Vec::new());
+                            }
+                            Ok(own)
                         }
-                        Some(_) | None => Ok(()),
+                        Some(_) | None => Ok(None),
                     }
                 }
             },
         }
     }
 
-    fn named_type(&mut self, name: &ObjectName) -> Result<(), Rejection> {
+    fn named_type(&mut self, name: &mut ObjectName) -> Result<Option<(String, String)>, Rejection> {
         let parts: Vec<String> = name
             .0
             .iter()
@@ -140,10 +158,11 @@ impl Resolver<'_> {
             // `_int4` is `int4[]`.
             let element = key.strip_prefix('_').unwrap_or(key);
             if POSTGRES.binary_search(&element).is_ok() {
-                return Ok(());
+                return Ok(None);
             }
             if POSTGRES_CATALOG.iter().any(|(name, _)| *name == element) {
-                return self.catalog_type(element);
+                self.catalog_type(element);
+                return Ok(None);
             }
         }
         let path = self.catalog.search_path();
@@ -151,11 +170,38 @@ impl Resolver<'_> {
             def.name == *key
                 && schema.map_or_else(|| path.contains(&def.schema), |s| def.schema == *s)
         });
-        match found.map(|def| (&def.kind, &def.extension)) {
-            Some((TypeKind::Enum | TypeKind::Range | TypeKind::Composite(_), _))
-            | Some((TypeKind::Base | TypeKind::Domain { base: _, check: _ }, Some(_))) => Ok(()),
+        let own = match found {
+            Some(def) => {
+                self.type_input(&def.kind, def.extension.is_some())?;
+                (def.schema.clone(), def.name.clone())
+            }
+            // The row type of a table: its columns' names are the table's.
+            None => {
+                let seen = self.row_type(schema.map(String::as_str), key)?.is_some();
+                match self.relation_named(schema.map(String::as_str), key) {
+                    Some(row) if seen => (row.schema.clone(), row.name.clone()),
+                    Some(_) | None => {
+                        return Err(Rejection::new(
+                            Code::NameUnknownType,
+                            format!("there is no type `{key}`"),
+                        ));
+                    }
+                }
+            }
+        };
+        name.0 = [&own.0, &own.1]
+            .map(|part| ObjectNamePart::Identifier(self.encode(part)))
+            .to_vec();
+        Ok(Some(own))
+    }
+
+    /// What a text that becomes a value of a type of the database calls.
+    fn type_input(&mut self, kind: &TypeKind, of_extension: bool) -> Result<(), Rejection> {
+        match kind {
+            TypeKind::Enum | TypeKind::Range | TypeKind::Composite(_) => Ok(()),
+            TypeKind::Base | TypeKind::Domain { base: _, check: _ } if of_extension => Ok(()),
             // Its condition may call anything.
-            Some((TypeKind::Domain { base: _, check }, None)) => {
+            TypeKind::Domain { base: _, check } => {
                 let words = check
                     .as_deref()
                     .map(|text| syntax::words(text, Dialect::Postgres))
@@ -171,19 +217,11 @@ impl Resolver<'_> {
                 Ok(())
             }
             // So may its input function.
-            Some((TypeKind::Base, None)) => {
-                Err(unsupported("a cast to a base type of the database"))
-            }
-            // The row type of a table: its columns' names are the table's.
-            None if self.row_type(schema.map(String::as_str), key)?.is_some() => Ok(()),
-            None => Err(Rejection::new(
-                Code::NameUnknownType,
-                format!("there is no type `{key}`"),
-            )),
+            TypeKind::Base => Err(unsupported("a cast to a base type of the database")),
         }
     }
 
-    fn catalog_type(&mut self, name: &str) -> Result<(), Rejection> {
+    fn catalog_type(&mut self, name: &str) {
         let function = POSTGRES_CATALOG
             .iter()
             .find(|(known, _)| *known == name)
@@ -192,7 +230,14 @@ impl Resolver<'_> {
         if let Some(function) = function {
             self.access.functions.insert(function.to_owned());
         }
-        Ok(())
+    }
+
+    /// The relation that a type's name can mean.
+    fn relation_named(&self, schema: Option<&str>, key: &str) -> Option<&'a Relation> {
+        match schema {
+            Some(schema) => self.catalog.find(schema, key),
+            None => self.catalog.lookup(key),
+        }
     }
 
     /// Names of the columns of a composite type, or of a visible relation's rows.
@@ -210,11 +255,7 @@ impl Resolver<'_> {
                 return Ok(Some(columns.iter().map(|(name, _)| name.clone()).collect()));
             }
         }
-        let relation = match schema {
-            Some(schema) => self.catalog.find(schema, key),
-            None => self.catalog.lookup(key),
-        };
-        let Some(relation) = relation else {
+        let Some(relation) = self.relation_named(schema, key) else {
             return Ok(None);
         };
         let decision = self.visible.relation(relation.id)?;

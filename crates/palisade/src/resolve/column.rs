@@ -53,6 +53,7 @@ impl<'a> Resolver<'a> {
         if self.niladic(expr) {
             return Ok(());
         }
+        self.no_variable(expr)?;
         let (qualifier, ident) = match expr {
             Expr::Identifier(ident) => (None, ident),
             Expr::CompoundIdentifier(parts) => {
@@ -150,6 +151,33 @@ impl<'a> Resolver<'a> {
             self.access.functions.insert(key);
         }
         reserved
+    }
+
+    /// Refuses `@name` and `@@name`, which the parser takes for names of columns on MySQL.
+    fn no_variable(&self, expr: &Expr) -> Result<(), Rejection> {
+        let first = match expr {
+            Expr::Identifier(ident) => Some(ident),
+            Expr::CompoundIdentifier(parts) => parts.first(),
+            _ => None,
+        };
+        match first {
+            Some(ident)
+                if self.catalog.dialect() == Dialect::Mysql
+                    && ident.quote_style.is_none()
+                    && ident.value.starts_with('@') =>
+            {
+                let kind = if ident.value.starts_with("@@") {
+                    "a variable of the server"
+                } else {
+                    "a variable of the session"
+                };
+                Err(Rejection::new(
+                    Code::NameVariable,
+                    format!("{kind} cannot be read"),
+                ))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Takes the schema off `schema.table.column`: the table's qualifier says which it is, and a derived

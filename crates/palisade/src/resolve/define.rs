@@ -264,8 +264,16 @@ impl<'a> Resolver<'a> {
             self.expr(predicate, &scope, Ctes::NONE, Usage::Filter)?;
         }
         if let Some(name) = name {
-            let [ObjectNamePart::Identifier(own)] = name.0.as_mut_slice() else {
-                return Err(unsupported("an index name of this form"));
+            let is_own = |schema: &Ident| {
+                self.table_key(schema) == self.catalog.fold_relation(&relation.schema)
+            };
+            let own = match name.0.as_mut_slice() {
+                [ObjectNamePart::Identifier(own)] => own,
+                [
+                    ObjectNamePart::Identifier(schema),
+                    ObjectNamePart::Identifier(own),
+                ] if self.catalog.dialect() == Dialect::Sqlite && is_own(schema) => own,
+                _ => return Err(unsupported("an index name of this form")),
             };
             self.normalise(own);
             if self.catalog.dialect() == Dialect::Sqlite {

@@ -52,8 +52,7 @@ impl<'a> Resolver<'a> {
             | Expr::IsNotNull(inner) => self.walk(inner, at, out),
             Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
                 self.user_operator("=")?;
-                self.walk(left, at, out)?;
-                self.walk(right, at, out)
+                self.together([&mut **left, &mut **right], at, out)
             }
             Expr::InList {
                 expr,
@@ -62,8 +61,7 @@ impl<'a> Resolver<'a> {
             } => {
                 self.user_operator("=")?;
                 self.user_operator("<>")?;
-                self.walk(expr, at, out)?;
-                self.walk_all(list, at, out)
+                self.together(std::iter::once(&mut **expr).chain(list), at, out)
             }
             Expr::InSubquery {
                 expr,
@@ -72,8 +70,12 @@ impl<'a> Resolver<'a> {
             } => {
                 self.user_operator("=")?;
                 self.user_operator("<>")?;
+                let start = out.len();
                 self.walk(expr, at, out)?;
-                self.subquery(subquery, at, out)
+                let middle = out.len();
+                self.subquery(subquery, at, out)?;
+                self.implicit_casts(&parts(out, &[start, middle]));
+                Ok(())
             }
             Expr::Between {
                 expr,
@@ -84,14 +86,17 @@ impl<'a> Resolver<'a> {
                 for symbol in ["<", "<=", ">=", ">"] {
                     self.user_operator(symbol)?;
                 }
-                self.walk(expr, at, out)?;
-                self.walk(low, at, out)?;
-                self.walk(high, at, out)
+                self.together([&mut **expr, &mut **low, &mut **high], at, out)
             }
             Expr::BinaryOp { left, op, right } => {
                 self.binary_operator(op)?;
-                self.walk(left, at, out)?;
-                self.walk(right, at, out)?;
+                let truths = [BinaryOperator::And, BinaryOperator::Or, BinaryOperator::Xor];
+                if truths.contains(op) {
+                    self.walk(left, at, out)?;
+                    self.walk(right, at, out)?;
+                } else {
+                    self.together([&mut **left, &mut **right], at, out)?;
+                }
                 if *op == BinaryOperator::Regexp {
                     super::pattern::check(right)?;
                 }
@@ -148,8 +153,11 @@ impl<'a> Resolver<'a> {
                 if format.is_some() {
                     return Err(unsupported("FORMAT in a cast"));
                 }
-                self.cast_type(data_type)?;
-                self.walk(expr, at, out)
+                let own = self.cast_type(data_type)?;
+                let start = out.len();
+                self.walk(expr, at, out)?;
+                self.explicit_cast(data_type, own, out.get(start..).unwrap_or_default());
+                Ok(())
             }
             Expr::Collate { expr, collation } => {
                 self.collation(collation)?;
@@ -162,18 +170,24 @@ impl<'a> Resolver<'a> {
                 conditions,
                 else_result,
             } => {
-                if let Some(operand) = operand {
-                    self.user_operator("=")?;
-                    self.walk(operand, at, out)?;
+                let (whens, results): (Vec<_>, Vec<_>) = conditions
+                    .iter_mut()
+                    .map(|CaseWhen { condition, result }| (condition, result))
+                    .unzip();
+                match operand {
+                    Some(operand) => {
+                        self.user_operator("=")?;
+                        let operands = std::iter::once(&mut **operand).chain(whens);
+                        self.together(operands, at, out)?;
+                    }
+                    None => {
+                        for when in whens {
+                            self.walk(when, at, out)?;
+                        }
+                    }
                 }
-                for CaseWhen { condition, result } in conditions {
-                    self.walk(condition, at, out)?;
-                    self.walk(result, at, out)?;
-                }
-                match else_result {
-                    Some(result) => self.walk(result, at, out),
-                    None => Ok(()),
-                }
+                let otherwise = else_result.as_deref_mut();
+                self.together(results.into_iter().chain(otherwise), at, out)
             }
             Expr::Exists {
                 subquery,
@@ -304,8 +318,7 @@ impl<'a> Resolver<'a> {
                 right,
             } if dialect != Dialect::Sqlite => {
                 self.binary_operator(compare_op)?;
-                self.walk(left, at, out)?;
-                self.walk(right, at, out)
+                self.together([&mut **left, &mut **right], at, out)
             }
             Expr::Convert {
                 is_try: false,
@@ -389,8 +402,10 @@ impl<'a> Resolver<'a> {
             Expr::TypedString(TypedString {
                 data_type,
                 value,
-                uses_odbc_syntax: false,
-            }) if dialect != Dialect::Sqlite => {
+                uses_odbc_syntax,
+            }) if dialect == Dialect::Mysql
+                || (dialect == Dialect::Postgres && !*uses_odbc_syntax) =>
+            {
                 self.cast_type(data_type)?;
                 self.value(&mut value.value, value.span.start)
             }
@@ -401,7 +416,7 @@ impl<'a> Resolver<'a> {
                     .try_for_each(|exprs| self.walk_all(exprs, at, out))
             }
             Expr::Array(Array { elem, named: _ }) if dialect == Dialect::Postgres => {
-                self.walk_all(elem, at, out)
+                self.together(elem, at, out)
             }
             Expr::Interval(Interval {
                 value,
@@ -591,6 +606,22 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// Expressions that an operator or the like brings together.
+    fn together<'e>(
+        &mut self,
+        exprs: impl IntoIterator<Item = &'e mut Expr>,
+        at: &Place<'a, '_, '_>,
+        out: &mut Vec<ColumnId>,
+    ) -> Result<(), Rejection> {
+        let mut starts = Vec::new();
+        for expr in exprs {
+            starts.push(out.len());
+            self.walk(expr, at, out)?;
+        }
+        self.implicit_casts(&parts(out, &starts));
+        Ok(())
+    }
+
     fn walk_all(
         &mut self,
         exprs: &mut [Expr],
@@ -617,6 +648,16 @@ impl<'a> Resolver<'a> {
         }
         Ok(())
     }
+}
+
+/// The columns from each start to the next.
+pub(super) fn parts<'c>(columns: &'c [ColumnId], starts: &[usize]) -> Vec<&'c [ColumnId]> {
+    let ends = starts.iter().skip(1).copied().chain([columns.len()]);
+    starts
+        .iter()
+        .zip(ends)
+        .filter_map(|(start, end)| columns.get(*start..end))
+        .collect()
 }
 
 fn no_field(field: &CeilFloorKind) -> Result<(), Rejection> {

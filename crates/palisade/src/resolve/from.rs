@@ -231,13 +231,15 @@ impl<'a> Resolver<'a> {
         });
         self.needs_fence |= !safe;
         self.user_operator("=")?;
+        let operands: Vec<_> = lineages.iter().map(|l| l.columns.as_slice()).collect();
+        self.implicit_casts(&operands);
         for column in used {
             self.touch(column, Usage::Join);
         }
         Ok(())
     }
 
-    fn table_factor(
+    pub(super) fn table_factor(
         &mut self,
         factor: &mut TableFactor,
         scope: &mut Scope<'a, '_>,
@@ -268,6 +270,9 @@ impl<'a> Resolver<'a> {
                     return Err(unsupported("a path after a table"));
                 }
                 let source = match args {
+                    Some(_) if self.is_only(name) && !*with_ordinality => {
+                        self.only(name, args, alias, ctes)?
+                    }
                     Some(TableFunctionArgs { args, settings }) => {
                         if settings.is_some() {
                             return Err(unsupported("SETTINGS"));

@@ -6,10 +6,19 @@ use sqlparser::ast::{
     ObjectNamePart, Value, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
-use super::{MAX_SIZE, Mode, Resolver, expr::Place, query::Ctes, scope::Scope, unsupported};
+use super::{
+    MAX_SIZE, Mode, Resolver,
+    expr::{Place, parts},
+    query::Ctes,
+    scope::Scope,
+    unsupported,
+};
 use crate::{
     access::Usage,
-    catalog::{ColumnId, functions::FunctionDef},
+    catalog::{
+        ColumnId,
+        functions::{FunctionDef, Safety},
+    },
     code::Code,
     dialect::Dialect,
     rejection::Rejection,
@@ -86,6 +95,7 @@ impl<'a> Resolver<'a> {
         }
         for def in &candidates {
             self.access.functions.insert(def.uid.clone());
+            self.calls_own |= def.safety == Safety::Unknown;
         }
         if key == "nullif" {
             self.user_operator("=")?;
@@ -291,8 +301,11 @@ impl<'a> Resolver<'a> {
                     self.walk(limit, at, out)?;
                 }
                 (FunctionArgumentClause::JsonNullClause(_), Dialect::Postgres) => {}
-                (FunctionArgumentClause::JsonReturningClause(clause), Dialect::Postgres) => {
-                    self.cast_type(&clause.data_type)?;
+                (
+                    FunctionArgumentClause::JsonReturningClause(clause),
+                    Dialect::Postgres | Dialect::Mysql,
+                ) => {
+                    self.cast_type(&mut clause.data_type)?;
                 }
                 (
                     FunctionArgumentClause::IgnoreOrRespectNulls(_)
@@ -328,7 +341,9 @@ impl<'a> Resolver<'a> {
         }
         let mut star = false;
         let total = args.len();
+        let mut starts = Vec::with_capacity(total);
         for (position, arg) in (1u8..).zip(args.iter_mut()) {
+            starts.push(out.len());
             let value = match arg {
                 FunctionArg::Unnamed(value) => value,
                 FunctionArg::Named {
@@ -373,6 +388,17 @@ impl<'a> Resolver<'a> {
                         && position == 1
                         && word.quote_style.is_none()
                         && takes_word(called) => {}
+                // `xmlforest(a AS n)`: an element's name.
+                FunctionArgExpr::Expr(Expr::Named { expr, name })
+                    if dialect == Dialect::Postgres && names_elements(called) =>
+                {
+                    self.walk(expr, at, out)?;
+                    self.normalise(name);
+                }
+                FunctionArgExpr::Expr(Expr::Identifier(word))
+                    if dialect == Dialect::Postgres
+                        && position == 2
+                        && is_normal_form(called, word) => {}
                 FunctionArgExpr::Expr(expr) => {
                     self.walk(expr, at, out)?;
                     if dialect == Dialect::Mysql && position == 2 && matches_regexp(called) {
@@ -391,6 +417,7 @@ impl<'a> Resolver<'a> {
                 }
             }
         }
+        self.implicit_casts(&parts(out, &starts));
         self.size_budget = budget;
         let counts = called
             .candidates
@@ -477,7 +504,9 @@ impl<'a> Resolver<'a> {
             order_by,
             window_frame,
         } = spec;
-        if let Some(name) = window_name {
+        if let Some(name) = window_name
+            && !syntax::is_exclusion(name)
+        {
             self.normalise(name);
         }
         let mut columns = Vec::new();
@@ -528,6 +557,21 @@ fn takes_word(called: &Called<'_>) -> bool {
                 "timestampadd" | "timestampdiff" | "get_format"
             )
     })
+}
+
+/// Whether the arguments of a call may carry the names of elements or attributes.
+fn names_elements(called: &Called<'_>) -> bool {
+    called.candidates.iter().all(|def| {
+        def.schema.is_none() && matches!(def.name.as_str(), "xmlforest" | "xmlattributes")
+    })
+}
+
+/// Whether `word` is the keyword of PostgreSQL's grammar that says which form `normalize` gives.
+fn is_normal_form(called: &Called<'_>, word: &Ident) -> bool {
+    let named = |forms: &[&str]| forms.iter().any(|f| word.value.eq_ignore_ascii_case(f));
+    word.quote_style.is_none()
+        && named(&["nfc", "nfd", "nfkc", "nfkd"])
+        && called.candidates.iter().all(|def| def.name == "normalize")
 }
 
 /// Whether the second argument of a call is a regular expression.

@@ -127,11 +127,7 @@ impl<'a> Resolver<'a> {
         };
         if positional && let Some(width) = width {
             assigned.truncate(width);
-            *columns = assigned
-                .iter()
-                .filter_map(|id| relation.column(id.index))
-                .map(|column| ObjectName::from(self.encode(&column.name)))
-                .collect();
+            *columns = self.column_names(relation, &assigned);
         }
         if source.is_some() {
             for id in &assigned {
@@ -358,8 +354,16 @@ impl<'a> Resolver<'a> {
         Ok(false)
     }
 
+    /// The list of these columns.
+    pub(super) fn column_names(&self, relation: &Relation, ids: &[ColumnId]) -> Vec<ObjectName> {
+        ids.iter()
+            .filter_map(|id| relation.column(id.index))
+            .map(|column| ObjectName::from(self.encode(&column.name)))
+            .collect()
+    }
+
     /// The columns that values without a list are for.
-    fn assignable(&self, relation: &'a Relation) -> Result<Vec<ColumnId>, Rejection> {
+    pub(super) fn assignable(&self, relation: &'a Relation) -> Result<Vec<ColumnId>, Rejection> {
         let decision = self.visible.relation(relation.id)?;
         let write = self.visible.write(relation.id)?;
         let dialect = self.catalog.dialect();

@@ -8,6 +8,7 @@
 
 mod cartesian;
 mod cast;
+mod coercion;
 mod column;
 mod constraint;
 mod define;
@@ -19,6 +20,8 @@ mod guard;
 mod insert;
 mod leakproof;
 mod literal;
+mod merge;
+mod only;
 mod operator;
 mod pattern;
 mod query;
@@ -219,6 +222,10 @@ struct Resolver<'a> {
     ctes: BTreeSet<String>,
     whole_rows: bool,
     view_levels: usize,
+    /// Types of the database that something was cast to so far.
+    cast_to: BTreeSet<(String, String)>,
+    /// Whether a function of the database was called, whose result may be of any type.
+    calls_own: bool,
     /// CTEs renamed so far.
     renamed: usize,
     /// How many characters a call may ask for here: calls inside calls share the budget.
@@ -255,6 +262,8 @@ impl<'a> Resolver<'a> {
             ctes: BTreeSet::new(),
             whole_rows: false,
             view_levels: 0,
+            cast_to: BTreeSet::new(),
+            calls_own: false,
             renamed: 0,
             size_budget: MAX_SIZE,
             outermost: false,

@@ -67,6 +67,20 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
         named: bool,
     ) -> Result<Vec<Output>, Rejection> {
+        // The target of a change stands in the FROM of the change itself.
+        let awaited = self.awaited.take();
+        let outputs = self.whole_query(query, parent, ctes, named)?;
+        self.awaited = awaited;
+        Ok(outputs)
+    }
+
+    fn whole_query(
+        &mut self,
+        query: &mut Query,
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+        named: bool,
+    ) -> Result<Vec<Output>, Rejection> {
         let Query {
             with,
             body,
@@ -347,6 +361,9 @@ impl<'a> Resolver<'a> {
                         "the arms of a set operation have different numbers of columns",
                     ));
                 }
+                for (l, r) in left.iter().zip(&right) {
+                    self.implicit_casts(&[&l.lineage.columns, &r.lineage.columns]);
+                }
                 Ok(left
                     .into_iter()
                     .zip(&right)
@@ -395,7 +412,10 @@ impl<'a> Resolver<'a> {
             for (index, expr) in content.iter_mut().enumerate() {
                 let lineage = Lineage::computed(self.expr(expr, &scope, ctes, Usage::Output)?);
                 match outputs.get_mut(index) {
-                    Some(output) => output.lineage = output.lineage.clone().either(&lineage),
+                    Some(output) => {
+                        self.implicit_casts(&[&output.lineage.columns, &lineage.columns]);
+                        output.lineage = output.lineage.clone().either(&lineage);
+                    }
                     None if number == 0 => {
                         let name = match self.catalog.dialect() {
                             Dialect::Sqlite | Dialect::Postgres => {

@@ -292,7 +292,11 @@ impl<'a> Resolver<'a> {
                         }
                     };
                     let Some(columns) = scope.star(Some(&qualifier)) else {
-                        return Err(unknown_qualifier(&qualifier));
+                        return Err(if scope.has_column(None, &qualifier) {
+                            unsupported("`.*` after a column")
+                        } else {
+                            unknown_qualifier(&qualifier)
+                        });
                     };
                     self.star(&mut outputs, columns);
                 }

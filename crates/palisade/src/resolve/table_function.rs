@@ -1,14 +1,16 @@
 //! Functions that stand in FROM, and what the grammar puts there like them.
 
 use sqlparser::ast::{
-    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentList, Ident,
-    JsonTableColumn, JsonTableColumnErrorHandling, ObjectName, ObjectNamePart, TableAlias,
-    TypedString, Value, ValueWithSpan, XmlTableColumn, XmlTableColumnOption,
+    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, JsonTableColumn, JsonTableColumnErrorHandling, ObjectName,
+    ObjectNamePart, TableAlias, TypedString, Value, ValueWithSpan, XmlTableColumn,
+    XmlTableColumnOption,
 };
 
 use super::{
     Resolver,
     expr::Place,
+    from::plain_alias,
     query::Ctes,
     scope::{Columns, Output, Scope, Source},
     unsupported,
@@ -20,6 +22,7 @@ use crate::{
     dialect::Dialect,
     lineage::Lineage,
     rejection::Rejection,
+    syntax,
 };
 
 impl<'a> Resolver<'a> {
@@ -44,6 +47,9 @@ impl<'a> Resolver<'a> {
                 ));
             }
         }
+        if dialect == Dialect::Postgres && is_rows_from(name) {
+            return self.rows_from(name, args, with_ordinality, alias, scope, ctes);
+        }
         let called = self.called(name, Some(args.len()))?;
         let stands = match dialect {
             Dialect::Sqlite => called.candidates.iter().all(|def| def.kinds.table),
@@ -51,10 +57,7 @@ impl<'a> Resolver<'a> {
             Dialect::Mysql => false,
         };
         if !stands {
-            return Err(Rejection::new(
-                Code::FunctionUnknown,
-                format!("there is no table function `{name}`"),
-            ));
+            return Err(unknown_function(name));
         }
         let called_name = called.candidates.first().map(|def| def.name.clone());
         let names = columns(&called.candidates);
@@ -85,6 +88,56 @@ impl<'a> Resolver<'a> {
         // Its rows come from its arguments, which may be columns of a filtered table.
         self.needs_fence |= dialect == Dialect::Sqlite || !from.is_empty();
         self.function_source(called_name, names, from, with_ordinality, alias)
+    }
+
+    /// `ROWS FROM (f(…), g(…))`: the columns of one function after those of the other.
+    fn rows_from(
+        &mut self,
+        name: &ObjectName,
+        args: &mut [FunctionArg],
+        with_ordinality: bool,
+        alias: &mut Option<TableAlias>,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<Source<'a>, Rejection> {
+        // The alias of one function is its column's name too.
+        let mut only = match args.len() {
+            1 => alias.as_ref().map(|alias| plain_alias(alias.name.clone())),
+            _ => None,
+        };
+        let mut qualifier = None;
+        let mut outputs = Vec::new();
+        for arg in args {
+            let FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(Function {
+                name: called,
+                uses_odbc_syntax: false,
+                parameters: FunctionArguments::None,
+                args:
+                    FunctionArguments::List(FunctionArgumentList {
+                        duplicate_treatment: None,
+                        args,
+                        clauses,
+                    }),
+                within_group,
+                filter: None,
+                null_treatment: None,
+                over: None,
+            }))) = arg
+            else {
+                return Err(unsupported("anything but plain calls in ROWS FROM"));
+            };
+            if !clauses.is_empty() || !within_group.is_empty() || is_rows_from(called) {
+                return Err(unsupported("anything but plain calls in ROWS FROM"));
+            }
+            let source = self.table_function(called, args, false, &mut only, scope, ctes)?;
+            qualifier = qualifier.or(source.qualifier);
+            outputs.extend(source.columns.list());
+        }
+        if outputs.is_empty() {
+            return Err(unknown_function(name));
+        }
+        outputs.extend(with_ordinality.then(ordinality));
+        self.aliased(alias, qualifier, None, Columns::Derived(outputs))
     }
 
     /// `UNNEST(a, b)`: a column for each array.
@@ -136,11 +189,7 @@ impl<'a> Resolver<'a> {
             (None, None) => called.iter().cloned().collect(),
         };
         let lineage = Lineage::computed(from);
-        let ordinality = with_ordinality.then(|| Output {
-            name: "ordinality".to_owned(),
-            key: "ordinality".to_owned(),
-            lineage: Lineage::default(),
-        });
+        let ordinality = with_ordinality.then(ordinality);
         let outputs = names
             .into_iter()
             .map(|name| Output {
@@ -163,7 +212,7 @@ impl<'a> Resolver<'a> {
             return Err(unsupported("AT in an alias"));
         };
         for column in columns.iter_mut() {
-            let Some(data_type) = &column.data_type else {
+            let Some(data_type) = &mut column.data_type else {
                 return Err(unsupported("a column of a function without a type"));
             };
             self.cast_type(data_type)?;
@@ -207,7 +256,7 @@ impl<'a> Resolver<'a> {
         for column in columns {
             let name = match column {
                 JsonTableColumn::Named(named) => {
-                    self.cast_type(&named.r#type)?;
+                    self.cast_type(&mut named.r#type)?;
                     self.literal_only(&mut named.path)?;
                     for handling in [&mut named.on_empty, &mut named.on_error]
                         .into_iter()
@@ -289,6 +338,28 @@ impl<'a> Resolver<'a> {
             None,
             Columns::Derived(outputs),
         )
+    }
+}
+
+/// Whether a call in FROM is `ROWS FROM` around calls.
+fn is_rows_from(name: &ObjectName) -> bool {
+    matches!(name.0.as_slice(), [ObjectNamePart::Identifier(ident)]
+        if ident.quote_style.is_none() && ident.value == syntax::ROWS_FROM)
+}
+
+fn unknown_function(name: &ObjectName) -> Rejection {
+    Rejection::new(
+        Code::FunctionUnknown,
+        format!("there is no table function `{name}`"),
+    )
+}
+
+/// The column that WITH ORDINALITY adds.
+fn ordinality() -> Output {
+    Output {
+        name: "ordinality".to_owned(),
+        key: "ordinality".to_owned(),
+        lineage: Lineage::default(),
     }
 }
 

@@ -91,6 +91,7 @@ impl<'a> Resolver<'a> {
             SetExpr::Insert(Statement::Insert(insert)) => self.insert(insert, ctes).map(Some),
             SetExpr::Update(Statement::Update(update)) => self.update(update, ctes).map(Some),
             SetExpr::Delete(Statement::Delete(delete)) => self.delete(delete, ctes).map(Some),
+            SetExpr::Merge(Statement::Merge(merge)) => self.merge_into(merge, ctes).map(Some),
             _ => Err(unsupported(verb)),
         }
     }
@@ -565,7 +566,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The key that qualifies a table in FROM.
-    fn factor_key(&self, factor: &TableFactor) -> Option<String> {
+    pub(super) fn factor_key(&self, factor: &TableFactor) -> Option<String> {
         let TableFactor::Table {
             name,
             alias,
@@ -607,7 +608,7 @@ impl<'a> Resolver<'a> {
             .then_some(first)
     }
 
-    fn await_target(&mut self, key: Option<String>, change: Change) {
+    pub(super) fn await_target(&mut self, key: Option<String>, change: Change) {
         self.awaited = key.map(|key| Awaited { key, change });
     }
 
@@ -666,7 +667,7 @@ impl<'a> Resolver<'a> {
         Ok(source)
     }
 
-    fn claimed_target(&mut self) -> Result<(&'a Relation, Target), Rejection> {
+    pub(super) fn claimed_target(&mut self) -> Result<(&'a Relation, Target), Rejection> {
         let target = self.target.take();
         let relation = target
             .as_ref()

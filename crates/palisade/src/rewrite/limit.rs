@@ -1,8 +1,8 @@
 //! LIMIT: the outermost query gives at most one row more than the cap, to know of truncation.
 
 use sqlparser::ast::{
-    Expr, Fetch, Ident, LimitClause, Offset, Query, SelectItem, SetExpr, TableFactor,
-    UnaryOperator, Value as SqlValue, helpers::attached_token::AttachedToken,
+    BinaryOperator, Expr, Fetch, Ident, LimitClause, Offset, Query, SelectItem, SetExpr,
+    TableFactor, UnaryOperator, Value as SqlValue, helpers::attached_token::AttachedToken,
 };
 
 use super::{parameters, sql};
@@ -20,6 +20,8 @@ use crate::{
 ///   replaced; so is a negative one (no limit to SQLite) and, on PostgreSQL, NULL (no limit there);
 /// * a parameter is looked at;
 /// * `FETCH … WITH TIES`, which gives more rows than it says, gets a LIMIT around it;
+/// * a limit that is computed gets one around it on PostgreSQL, and is replaced on SQLite where it is beyond
+///   the cap;
 /// * VALUES gets one around it on SQLite, which takes none after it.
 ///
 /// Gives the position, from 1, of a `?` that is gone with the limit it stood in, on MySQL, which knows
@@ -73,12 +75,40 @@ pub(super) fn bound(
     };
     // The limit stands last in the text, its offset aside.
     let position = total.saturating_sub(after);
-    if own.admits(limit, position)? {
-        return Ok(None);
+    match own.judge(limit, position)? {
+        Limit::Within => return Ok(None),
+        Limit::Beyond => {}
+        // A derived table has no two columns of one name on SQLite.
+        Limit::Computed if dialect == Dialect::Sqlite => {
+            let computed = std::mem::replace(limit, sql::null());
+            *limit = own.at_most(computed);
+            return Ok(None);
+        }
+        Limit::Computed => {
+            wrap(query, Some("bounded"));
+            query.limit_clause = Some(own.clause(None));
+            return Ok(None);
+        }
     }
     let gone = parameters::count(limit) > 0 && dialect == Dialect::Mysql;
     *limit = sql::integer(own.most);
     Ok(gone.then_some(position))
+}
+
+/// A limit of the agent's own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    /// It gives no more than the cap.
+    Within,
+    /// It gives more, or every row.
+    Beyond,
+    /// It is known only when the statement runs.
+    Computed,
+}
+
+/// Whether a limit is an expression and not a value.
+fn computes(limit: &Expr) -> bool {
+    !matches!(limit, Expr::Value(_))
 }
 
 struct Cap<'p> {
@@ -95,6 +125,37 @@ impl Cap<'_> {
             offset,
             limit_by: Vec::new(),
         }
+    }
+
+    /// `(SELECT CASE WHEN n BETWEEN 0 AND cap OR n IS NULL THEN n ELSE cap END FROM (SELECT computed AS n …))`:
+    /// computed once, whatever calls stand in it.
+    fn at_most(&self, computed: Expr) -> Expr {
+        let n = || sql::column(self.dialect, "n");
+        let stays = Expr::Between {
+            expr: Box::new(n()),
+            negated: false,
+            low: Box::new(sql::integer(0)),
+            high: Box::new(sql::integer(self.most)),
+        };
+        let nothing = Expr::IsNull(Box::new(n()));
+        let value = sql::case(
+            vec![(sql::binary(stays, BinaryOperator::Or, nothing), n())],
+            Some(sql::integer(self.most)),
+        );
+        let mut once = sql::select(
+            vec![sql::item(self.dialect, computed, "n")],
+            None::<TableFactor>,
+            None,
+        );
+        once.limit_clause = Some(super::source::barrier(self.dialect));
+        let computed = TableFactor::Derived {
+            lateral: false,
+            subquery: Box::new(once),
+            alias: None,
+            sample: None,
+        };
+        let query = sql::select(vec![SelectItem::UnnamedExpr(value)], computed, None);
+        Expr::Subquery(Box::new(query))
     }
 
     /// `FETCH FIRST n ROWS ONLY | WITH TIES`, already taken out of the query.
@@ -126,21 +187,25 @@ impl Cap<'_> {
         if *percent {
             return Err(unsupported("FETCH … PERCENT"));
         }
-        let admitted = match quantity {
+        let limit = match quantity {
             // One row.
-            None => true,
-            Some(quantity) => self.admits(quantity, 0)?,
+            None => Limit::Within,
+            Some(quantity) => self.judge(quantity, 0)?,
         };
-        if *with_ties || admitted {
-            let with_ties = *with_ties;
+        let around = match limit {
+            Limit::Within | Limit::Beyond if *with_ties => Some("ties"),
+            Limit::Computed => Some("bounded"),
+            Limit::Within | Limit::Beyond => None,
+        };
+        if around.is_some() || limit == Limit::Within {
             query.limit_clause = offset.map(|offset| LimitClause::LimitOffset {
                 limit: None,
                 offset: Some(offset),
                 limit_by: Vec::new(),
             });
             query.fetch = Some(fetch);
-            if with_ties {
-                wrap(query, Some("ties"));
+            if around.is_some() {
+                wrap(query, around);
                 query.limit_clause = Some(self.clause(None));
             }
         } else {
@@ -149,24 +214,30 @@ impl Cap<'_> {
         Ok(())
     }
 
-    /// Whether a limit is a number of rows within the cap. `position` is that of a `?`, on MySQL.
-    fn admits(&self, limit: &Expr, position: usize) -> Result<bool, Rejection> {
-        let within = |value: i64| (0..self.most).contains(&value);
+    /// What a limit is to the cap. `position` is that of a `?`, on MySQL.
+    fn judge(&self, limit: &Expr, position: usize) -> Result<Limit, Rejection> {
+        let within = |value: i64| {
+            if (0..self.most).contains(&value) {
+                Limit::Within
+            } else {
+                Limit::Beyond
+            }
+        };
         match limit {
-            Expr::Nested(inner) => self.admits(inner, position),
+            Expr::Nested(inner) => self.judge(inner, position),
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,
                 expr,
-            } if matches!(**expr, Expr::Value(_)) => Ok(false),
+            } if matches!(**expr, Expr::Value(_)) => Ok(Limit::Beyond),
             Expr::Value(value) => match &value.value {
                 // A number too large for 64 bits is larger than any cap.
                 SqlValue::Number(text, _) if text.bytes().all(|b| b.is_ascii_digit()) => {
-                    Ok(text.parse().is_ok_and(within))
+                    Ok(text.parse().map_or(Limit::Beyond, within))
                 }
-                SqlValue::Null if self.dialect == Dialect::Postgres => Ok(false),
+                SqlValue::Null if self.dialect == Dialect::Postgres => Ok(Limit::Beyond),
                 SqlValue::Placeholder(text) => match self.value(text, position) {
                     Some(Value::Integer(value)) => Ok(within(*value)),
-                    Some(Value::Null) if self.dialect == Dialect::Postgres => Ok(false),
+                    Some(Value::Null) if self.dialect == Dialect::Postgres => Ok(Limit::Beyond),
                     _ => Err(Rejection::new(
                         Code::ParameterMismatch,
                         "the parameter of LIMIT must be an integer",
@@ -174,6 +245,8 @@ impl Cap<'_> {
                 },
                 _ => Err(not_a_number()),
             },
+            // MySQL takes nothing else.
+            computed if computes(computed) && self.dialect != Dialect::Mysql => Ok(Limit::Computed),
             _ => Err(not_a_number()),
         }
     }
@@ -356,12 +429,30 @@ mod tests {
                 "SELECT * FROM (SELECT a FROM t ORDER BY a OFFSET 2 FETCH FIRST 1 ROWS WITH TIES) AS ties LIMIT 11",
                 &[],
             ),
+            (
+                "SELECT $2 LIMIT $1 + 1 OFFSET 2 * 3",
+                &[50, 7],
+                "SELECT * FROM (SELECT $2 LIMIT $1 + 1 OFFSET 2 * 3) AS bounded LIMIT 11",
+                &[50, 7],
+            ),
         ] {
             check(Dialect::Postgres, sql, params, expect, bound);
         }
         assert_eq!(
             bounded(Dialect::Postgres, "SELECT 1 LIMIT $1", &[Value::Null]),
             Ok(("SELECT 1 LIMIT 11".to_owned(), vec![]))
+        );
+    }
+
+    #[test]
+    fn computed_limits_of_sqlite() {
+        check(
+            Dialect::Sqlite,
+            "SELECT 1, 1 LIMIT ?1 + 1 OFFSET 2",
+            &[50],
+            "SELECT 1, 1 LIMIT (SELECT CASE WHEN \"n\" BETWEEN 0 AND 11 OR \"n\" IS NULL THEN \"n\" ELSE 11 END \
+             FROM (SELECT ?1 + 1 AS \"n\" LIMIT -1 OFFSET 0)) OFFSET 2",
+            &[50],
         );
     }
 
@@ -406,7 +497,7 @@ mod tests {
     fn what_is_no_number_is_refused() {
         for (dialect, sql, params, code) in [
             (
-                Dialect::Postgres,
+                Dialect::Mysql,
                 "SELECT 1 LIMIT 2 + 3",
                 &[][..],
                 "syntax.unsupported",

@@ -198,7 +198,7 @@ pub(super) fn unused_name(catalog: &Catalog, view: RelationId) -> String {
 ///
 /// SQLite neither flattens a subquery that has a LIMIT into a query with a WHERE clause or a join,
 /// nor pushes conditions into it (<https://www.sqlite.org/optoverview.html#subquery_flattening>).
-fn barrier(dialect: Dialect) -> LimitClause {
+pub(super) fn barrier(dialect: Dialect) -> LimitClause {
     match dialect {
         Dialect::Sqlite => LimitClause::LimitOffset {
             limit: Some(Expr::UnaryOp {

@@ -254,10 +254,10 @@ pub(super) fn table(dialect: Dialect, parts: &[&str]) -> TableFactor {
     }
 }
 
-/// `SELECT projection FROM relation [WHERE selection]`.
+/// `SELECT projection [FROM relation] [WHERE selection]`.
 pub(super) fn select(
     projection: Vec<SelectItem>,
-    relation: TableFactor,
+    relation: impl Into<Option<TableFactor>>,
     selection: Option<Expr>,
 ) -> Query {
     query(SetExpr::Select(Box::new(Select {
@@ -270,10 +270,14 @@ pub(super) fn select(
         projection,
         exclude: None,
         into: None,
-        from: vec![TableWithJoins {
-            relation,
-            joins: Vec::new(),
-        }],
+        from: relation
+            .into()
+            .into_iter()
+            .map(|relation| TableWithJoins {
+                relation,
+                joins: Vec::new(),
+            })
+            .collect(),
         lateral_views: Vec::new(),
         prewhere: None,
         selection,

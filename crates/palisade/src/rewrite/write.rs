@@ -118,6 +118,13 @@ impl Job<'_> {
                     functions,
                 )?;
             }
+            // Its condition decides over every row of the target, and what does not match is inserted.
+            SetExpr::Merge(Statement::Merge(_)) => {
+                let rows = [&seen, &write.change, &write.add];
+                if rows.into_iter().any(|rows| *rows != RowFilter::Everything) {
+                    return Err(inapplicable("MERGE", relation));
+                }
+            }
             SetExpr::Insert(_)
             | SetExpr::Update(_)
             | SetExpr::Merge(_)
@@ -537,6 +544,7 @@ pub(super) fn apply(query: &mut Query, form: &WriteForm) -> Result<(), Rejection
             }
             Ok(())
         }
+        SetExpr::Merge(_) if guard.is_none() && admission.is_none() => Ok(()),
         _ => Err(misplaced()),
     }
 }

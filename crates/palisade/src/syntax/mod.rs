@@ -4,6 +4,7 @@
 mod dialect;
 mod explain;
 mod fingerprint;
+mod gaps;
 mod kind;
 mod names;
 pub(crate) mod naming;
@@ -12,6 +13,7 @@ mod parse;
 mod print;
 mod stack;
 
+pub(crate) use dialect::{ROWS_FROM, is_exclusion};
 pub(crate) use explain::Explain;
 pub use fingerprint::Fingerprint;
 pub(crate) use fingerprint::fingerprint;

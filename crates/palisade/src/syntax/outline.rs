@@ -8,6 +8,7 @@ use sqlparser::{
     tokenizer::{Location, Span, Token, TokenWithSpan, Whitespace},
 };
 
+use super::dialect::is_word;
 use crate::{
     code::Code, dialect::Dialect, limits::Limits, rejection::Rejection, value::Placeholder,
 };
@@ -124,11 +125,7 @@ impl Outline {
                     if let Some(level) = levels.last_mut() {
                         let keyword = word.quote_style.is_none().then_some(word.keyword);
                         // Operators of our dialects that are no keywords of the parser's.
-                        if keyword.is_some()
-                            && ["isnull", "variadic"]
-                                .iter()
-                                .any(|own| word.value.eq_ignore_ascii_case(own))
-                        {
+                        if keyword.is_some() && is_word(token, &["isnull", "variadic", "sounds"]) {
                             level.operators += 1;
                         }
                         if let Some(done) = level.word(keyword, *span) {
@@ -303,19 +300,32 @@ fn check_drift(tokens: &[TokenWithSpan], dialect: Dialect) -> Result<(), Rejecti
     if dialect != Dialect::Postgres {
         return Ok(());
     }
+    let refuse = |what: &str| {
+        Err(Rejection::new(
+            Code::SyntaxUnsupported,
+            format!("{what} is not supported"),
+        ))
+    };
+    // With blanks between them they are a column, an operator and another column.
+    for three in tokens.windows(3) {
+        if let [unicode, sign, name] = three
+            && is_word(&unicode.token, &["u"])
+            && sign.token == Token::Ampersand
+            && matches!(&name.token, Token::Word(word) if word.quote_style.is_some())
+        {
+            return refuse("a name with Unicode escapes (U&\"…\")");
+        }
+    }
     let solid: Vec<&Token> = tokens
         .iter()
         .map(|t| &t.token)
         .filter(|token| !matches!(token, Token::Whitespace(_)))
         .collect();
     for pair in solid.windows(2) {
-        let refuse = |what: &str| {
-            Err(Rejection::new(
-                Code::SyntaxUnsupported,
-                format!("{what} is not supported"),
-            ))
-        };
         match pair {
+            [Token::UnicodeStringLiteral(_), _] | [_, Token::UnicodeStringLiteral(_)] => {
+                return refuse("a string with Unicode escapes (U&'…')");
+            }
             // One string over two lines, or a string and its alias: the parser takes the second.
             [
                 Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_),

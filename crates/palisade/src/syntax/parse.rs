@@ -6,7 +6,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan, Tokenizer},
 };
 
-use super::{Outline, dialect, explain, explain::Explain, kind};
+use super::{Outline, dialect, explain, explain::Explain, gaps, kind};
 use crate::{code::Code, dialect::Dialect, limits::Limits, rejection::Rejection};
 
 /// A query as the parser read it, with what the tree forgets.
@@ -98,7 +98,9 @@ pub(crate) fn parse_any<T>(
     let tokens = tokenize(text, dialect)?;
     let outline = Outline::read(text, &tokens, dialect, limits)?;
     super::with_stack(outline.levels, move || {
-        let (query, explain) = match parse_tokens(tokens, dialect, limits)? {
+        let tree = parse_tokens(tokens, dialect, limits)
+            .map_err(|refusal| gaps::named(refusal, text, dialect))?;
+        let (query, explain) = match tree {
             Tree::Query(query) => (query, None),
             Tree::Explain(query, explain) => (query, Some(explain)),
             Tree::Definition(statement) => {

@@ -2,7 +2,10 @@
 
 use sqlparser::ast::{Query, Statement};
 
-use super::parse::{self, Tree};
+use super::{
+    dialect,
+    parse::{self, Tree},
+};
 use crate::{code::Code, dialect::Dialect, limits::Limits, rejection::Rejection};
 
 /// The text of `query` and the tree that text parses to, which is the same tree.
@@ -17,8 +20,8 @@ pub(crate) fn print_stable(
     dialect: Dialect,
     limits: &Limits,
 ) -> Result<(String, Box<Query>), Rejection> {
-    let text = query.to_string();
-    match read_back(&text, dialect, limits)? {
+    let (text, again) = read_back(query.to_string(), dialect, limits)?;
+    match again {
         Tree::Query(again) if *again == *query => Ok((text, again)),
         Tree::Query(_) | Tree::Explain(_, _) | Tree::Definition(_) => Err(unstable()),
     }
@@ -33,16 +36,25 @@ pub(crate) fn print_definition(
     dialect: Dialect,
     limits: &Limits,
 ) -> Result<(String, Box<Statement>), Rejection> {
-    let text = statement.to_string();
-    match read_back(&text, dialect, limits)? {
+    let (text, again) = read_back(statement.to_string(), dialect, limits)?;
+    match again {
         Tree::Definition(again) if *again == *statement => Ok((text, again)),
         Tree::Query(_) | Tree::Explain(_, _) | Tree::Definition(_) => Err(unstable()),
     }
 }
 
-fn read_back(text: &str, dialect: Dialect, limits: &Limits) -> Result<Tree, Rejection> {
-    let tokens = parse::tokenize(text, dialect).map_err(|_| unstable())?;
-    parse::parse_tokens(tokens, dialect, limits).map_err(|_| unstable())
+fn read_back(
+    mut text: String,
+    dialect: Dialect,
+    limits: &Limits,
+) -> Result<(String, Tree), Rejection> {
+    let mut tokens = parse::tokenize(&text, dialect).map_err(|_| unstable())?;
+    if let Some(restored) = dialect::restored(&tokens, dialect) {
+        text = restored;
+        tokens = parse::tokenize(&text, dialect).map_err(|_| unstable())?;
+    }
+    let again = parse::parse_tokens(tokens, dialect, limits).map_err(|_| unstable())?;
+    Ok((text, again))
 }
 
 fn unstable() -> Rejection {

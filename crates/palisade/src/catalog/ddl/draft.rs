@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     catalog::{
-        Catalog, CatalogError, ColumnDef, ForeignKey, OperatorDef, RelationDef, RelationKind,
-        RoutineDef, TypeClass, TypeDef, TypeKind, functions, functions::Kinds,
+        CastDef, Catalog, CatalogError, ColumnDef, ForeignKey, OperatorDef, RelationDef,
+        RelationKind, RoutineDef, TypeClass, TypeDef, TypeKind, functions, functions::Kinds,
     },
     dialect::Dialect,
 };
@@ -29,6 +29,7 @@ pub(super) struct Draft {
     pub(super) trigger_functions: Vec<(String, String)>,
     pub(super) types: Vec<TypeDef>,
     pub(super) operators: Vec<OperatorDef>,
+    pub(super) casts: Vec<CastDef>,
     /// Collations of the database, and whether equal means the same bytes.
     pub(super) collations: BTreeMap<(String, String), bool>,
     /// What queries of views named when they were made.
@@ -119,6 +120,7 @@ impl Draft {
             trigger_functions: Vec::new(),
             types: Vec::new(),
             operators: Vec::new(),
+            casts: Vec::new(),
             collations: BTreeMap::new(),
             bindings: Vec::new(),
         }
@@ -425,6 +427,12 @@ impl Draft {
         self.operators.dedup();
         for operator in self.operators {
             builder = builder.operator(operator);
+        }
+        self.casts.sort_by(|a, b| {
+            (&a.source, &a.target, &a.function).cmp(&(&b.source, &b.target, &b.function))
+        });
+        for cast in self.casts {
+            builder = builder.cast(cast);
         }
         builder.build()
     }

@@ -26,6 +26,8 @@ mod select;
 mod trigger;
 mod view;
 
+pub(crate) use postgres::types::own_type;
+
 use self::{
     cursor::Cursor,
     draft::Draft,

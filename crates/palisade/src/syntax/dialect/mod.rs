@@ -1,15 +1,29 @@
 //! Our dialects to the parser's.
 
+mod exclude;
+mod from;
+mod membership;
 mod mysql;
 mod postgres;
+mod quantified;
+mod solid;
 mod sqlite;
 mod table;
 
 use sqlparser::{
-    dialect::Dialect as ParserDialect, parser::ParserOptions, tokenizer::TokenWithSpan,
+    ast::{
+        Expr, Function, FunctionArg, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
+    },
+    dialect::Dialect as ParserDialect,
+    parser::ParserOptions,
+    tokenizer::TokenWithSpan,
 };
 
 use crate::dialect::Dialect;
+
+pub(crate) use exclude::is_exclusion;
+pub(crate) use from::ROWS_FROM;
+pub(super) use solid::{Solid, is_word};
 
 /// Passes the parser's questions on to the dialect that a dialect of ours stands on.
 macro_rules! delegate {
@@ -35,12 +49,46 @@ pub(super) fn options() -> ParserOptions {
     ParserOptions::new().with_unescape(false)
 }
 
+/// A call of the function with this name; without parentheses if there are no arguments.
+fn call(name: Vec<Ident>, args: Option<Vec<FunctionArg>>) -> Expr {
+    let args = match args {
+        None => FunctionArguments::None,
+        Some(args) => FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses: Vec::new(),
+        }),
+    };
+    Expr::Function(Function {
+        name: ObjectName::from(name),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args,
+        within_group: Vec::new(),
+        filter: None,
+        null_treatment: None,
+        over: None,
+    })
+}
+
 /// Tokens as the parser can read them: what it does not know in this dialect is spelt in a way that it
 /// does, or taken away where it changes no result.
 pub(super) fn prepared(tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<TokenWithSpan> {
     match dialect {
-        Dialect::Sqlite => sqlite::without_hints(tokens),
-        Dialect::Postgres => postgres::bounded_frames(table::spelt_out(tokens)),
-        Dialect::Mysql => table::spelt_out(tokens),
+        Dialect::Sqlite => exclude::moved_in(membership::spelt_out(sqlite::without_hints(tokens))),
+        Dialect::Postgres => {
+            let tokens = from::spelt_out(table::spelt_out(tokens));
+            exclude::moved_in(postgres::bounded_frames(tokens))
+        }
+        Dialect::Mysql => mysql::spelt_out(table::spelt_out(tokens)),
+    }
+}
+
+/// Printed text, read as `tokens`, as the engine can read it: what [`prepared`] moved where the parser has
+/// a place for it goes back. None if there is nothing of the kind.
+pub(super) fn restored(tokens: &[TokenWithSpan], dialect: Dialect) -> Option<String> {
+    match dialect {
+        Dialect::Sqlite | Dialect::Postgres => exclude::moved_out(tokens),
+        Dialect::Mysql => None,
     }
 }

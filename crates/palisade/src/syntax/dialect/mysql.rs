@@ -3,20 +3,27 @@
 use std::any::TypeId;
 
 use sqlparser::{
-    ast::{CastKind, DataType, Expr, Statement, UnaryOperator},
-    dialect::{Dialect as ParserDialect, MySqlDialect},
+    ast::{
+        BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Statement,
+        UnaryOperator,
+    },
+    dialect::{Dialect as ParserDialect, MySqlDialect, Precedence},
     keywords::Keyword,
     parser::{Parser, ParserError},
-    tokenizer::Token,
+    tokenizer::{Token, TokenWithSpan},
 };
 
-use super::delegate;
+use super::{call, delegate, solid::is_word};
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Mysql(MySqlDialect);
 
 pub(super) const MYSQL: Mysql = Mysql(MySqlDialect {});
+
+/// Reserved words that are calls without parentheses, besides those that the parser knows
+/// (<https://dev.mysql.com/doc/refman/8.4/en/keywords.html>).
+const CALLED_BARE: &[&str] = &["current_user", "utc_date", "utc_time", "utc_timestamp"];
 
 /// Binds tighter than every operator between two values.
 const PREFIX: u8 = 45;
@@ -36,7 +43,6 @@ impl ParserDialect for Mysql {
         ignores_wildcard_escapes() -> bool;
         supports_numeric_prefix() -> bool;
         supports_bitwise_shift_operators() -> bool;
-        parse_infix(parser: &mut Parser, expr: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>>;
         parse_statement(parser: &mut Parser) -> Option<Result<Statement, ParserError>>;
         require_interval_qualifier() -> bool;
         supports_limit_comma() -> bool;
@@ -77,6 +83,29 @@ impl ParserDialect for Mysql {
         false
     }
 
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        let token = |n: usize| &parser.peek_nth_token_ref(n).token;
+        if is_word(token(0), &["mod"]) {
+            Some(Ok(self.prec_value(Precedence::MulDivModOp)))
+        } else if is_word(token(0), &["sounds"]) && is_word(token(1), &["like"]) {
+            Some(Ok(self.prec_value(Precedence::Like)))
+        } else {
+            None
+        }
+    }
+
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        left: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        let own = [remainder, sounds_like]
+            .into_iter()
+            .find_map(|parse| parse(parser, left, precedence).transpose());
+        own.or_else(|| self.0.parse_infix(parser, left, precedence))
+    }
+
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         match &parser.peek_token_ref().token {
             Token::ExclamationMark => {
@@ -98,7 +127,72 @@ impl ParserDialect for Mysql {
                     format: None,
                 }))
             }
+            token if is_word(token, CALLED_BARE) => match parser.peek_nth_token_ref(1).token {
+                Token::LParen | Token::Period => None,
+                _ => {
+                    let name = Ident::new(parser.next_token().token.to_string());
+                    Some(Ok(call(vec![name], None)))
+                }
+            },
             _ => None,
         }
     }
+}
+
+/// `a MOD b`, which is `a % b`.
+fn remainder(
+    parser: &mut Parser,
+    left: &Expr,
+    precedence: u8,
+) -> Result<Option<Expr>, ParserError> {
+    if !is_word(&parser.peek_token_ref().token, &["mod"]) {
+        return Ok(None);
+    }
+    parser.next_token();
+    Ok(Some(Expr::BinaryOp {
+        left: Box::new(left.clone()),
+        op: BinaryOperator::Modulo,
+        right: Box::new(parser.parse_subexpr(precedence)?),
+    }))
+}
+
+/// `a SOUNDS LIKE b`, which is `SOUNDEX(a) = SOUNDEX(b)`
+/// (<https://dev.mysql.com/doc/refman/8.4/en/string-functions.html#operator_sounds-like>).
+fn sounds_like(
+    parser: &mut Parser,
+    left: &Expr,
+    precedence: u8,
+) -> Result<Option<Expr>, ParserError> {
+    if !is_word(&parser.peek_token_ref().token, &["sounds"])
+        || !is_word(&parser.peek_nth_token_ref(1).token, &["like"])
+    {
+        return Ok(None);
+    }
+    parser.next_token();
+    parser.next_token();
+    let soundex = |value| {
+        let args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(value))];
+        Box::new(call(vec![Ident::new("soundex")], Some(args)))
+    };
+    let right = parser.parse_subexpr(precedence)?;
+    Ok(Some(Expr::Nested(Box::new(Expr::BinaryOp {
+        left: soundex(left.clone()),
+        op: BinaryOperator::Eq,
+        right: soundex(right),
+    }))))
+}
+
+/// Spells `0b101` as `b'101'`: the parser takes it for a name.
+pub(super) fn spelt_out(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    for token in &mut tokens {
+        if let Token::Word(word) = &token.token
+            && word.quote_style.is_none()
+            && let Some(digits) = word.value.strip_prefix("0b")
+            && !digits.is_empty()
+            && digits.bytes().all(|b| matches!(b, b'0' | b'1'))
+        {
+            token.token = Token::SingleQuotedByteStringLiteral(digits.to_owned());
+        }
+    }
+    tokens
 }

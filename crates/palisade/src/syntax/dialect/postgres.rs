@@ -3,14 +3,14 @@
 use std::any::TypeId;
 
 use sqlparser::{
-    ast::{CastKind, DataType, Expr, Ident, ObjectName},
+    ast::{CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName},
     dialect::{Dialect as ParserDialect, PostgreSqlDialect, Precedence},
     keywords::Keyword,
     parser::{Parser, ParserError},
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::delegate;
+use super::{call, delegate, quantified, solid::is_word};
 
 /// See the module.
 #[derive(Debug)]
@@ -32,7 +32,6 @@ impl ParserDialect for Postgres {
         is_reserved_for_identifier(keyword: Keyword) -> bool;
         is_table_alias(keyword: &Keyword, parser: &mut Parser) -> bool;
         is_custom_operator_part(ch: char) -> bool;
-        get_next_precedence(parser: &Parser) -> Option<Result<u8, ParserError>>;
         supports_filter_during_aggregation() -> bool;
         supports_group_by_expr() -> bool;
         supports_alter_user_as_alter_role() -> bool;
@@ -78,8 +77,33 @@ impl ParserDialect for Postgres {
         match word.as_str() {
             "variadic" => variadic(parser),
             "name" => name(parser),
-            _ => None,
+            "xmlexists" => xml_exists(parser),
+            "collation" => collation_for(parser),
+            // Words before the argument of XMLSERIALIZE.
+            "content" | "document" => None,
+            _ => typed_literal(parser),
         }
+    }
+
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        left: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        if is_word(&parser.peek_token_ref().token, &["isnull"]) {
+            parser.next_token();
+            return Some(Ok(Expr::IsNull(Box::new(left.clone()))));
+        }
+        let own = quantified::parse(parser, left).transpose();
+        own.or_else(|| self.0.parse_infix(parser, left, precedence))
+    }
+
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        if is_word(&parser.peek_token_ref().token, &["isnull"]) {
+            return Some(Ok(self.prec_value(Precedence::Is)));
+        }
+        self.0.get_next_precedence(parser)
     }
 }
 
@@ -110,17 +134,94 @@ fn name(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
                 value: Box::new(Expr::Identifier(ident)),
             }))
         }
-        (Token::SingleQuotedString(_), _) => {
-            parser.next_token();
-            Some(parser.parse_value().map(|value| Expr::Cast {
-                kind: CastKind::Cast,
-                expr: Box::new(Expr::Value(value)),
-                data_type: DataType::Custom(ObjectName::from(vec![Ident::new("name")]), Vec::new()),
-                format: None,
-            }))
-        }
-        _ => None,
+        _ => typed_literal(parser),
     }
+}
+
+/// `type 'literal'`, where the type is none that the parser knows: it takes the string for an alias.
+fn typed_literal(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    let Token::Word(word) = &parser.peek_token_ref().token else {
+        return None;
+    };
+    let is_type = word.keyword == Keyword::NoKeyword || word.keyword == Keyword::NAME;
+    if !is_type
+        || parser.get_current_token().token == Token::Period
+        || !matches!(
+            parser.peek_nth_token_ref(1).token,
+            Token::SingleQuotedString(_)
+        )
+    {
+        return None;
+    }
+    let mut name = Ident::new(word.value.clone());
+    name.quote_style = word.quote_style;
+    parser.next_token();
+    Some(parser.parse_value().map(|value| Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(Expr::Value(value)),
+        data_type: DataType::Custom(ObjectName::from(vec![name]), Vec::new()),
+        format: None,
+    }))
+}
+
+/// `XMLEXISTS (path PASSING [BY …] document [BY …])`: the grammar's way to write a call of two arguments
+/// (<https://www.postgresql.org/docs/current/functions-xml.html#XML-EXISTS>).
+fn xml_exists(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    let by = |parser: &mut Parser| {
+        if parser.parse_keyword(Keyword::BY) {
+            // It changes nothing: PostgreSQL passes by value.
+            let how = parser.next_token();
+            if !is_word(&how.token, &["ref", "value"]) {
+                return parser.expected("REF or VALUE", how);
+            }
+        }
+        Ok(())
+    };
+    // With its schema it is a call like any other.
+    if parser.peek_nth_token_ref(1).token != Token::LParen
+        || parser.get_current_token().token == Token::Period
+    {
+        return None;
+    }
+    let mut call = || {
+        parser.next_token();
+        parser.expect_token(&Token::LParen)?;
+        let path = parser.parse_expr()?;
+        parser.expect_keyword_is(Keyword::PASSING)?;
+        by(parser)?;
+        let document = parser.parse_expr()?;
+        by(parser)?;
+        parser.expect_token(&Token::RParen)?;
+        Ok(own_call("xmlexists", vec![path, document]))
+    };
+    Some(call())
+}
+
+/// `COLLATION FOR (value)`.
+fn collation_for(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    if !is_word(&parser.peek_nth_token_ref(1).token, &["for"])
+        || parser.peek_nth_token_ref(2).token != Token::LParen
+    {
+        return None;
+    }
+    let mut call = || {
+        parser.next_token();
+        parser.next_token();
+        parser.expect_token(&Token::LParen)?;
+        let value = parser.parse_expr()?;
+        parser.expect_token(&Token::RParen)?;
+        Ok(own_call("pg_collation_for", vec![value]))
+    };
+    Some(call())
+}
+
+/// A call of one of PostgreSQL's own functions.
+fn own_call(name: &str, args: Vec<Expr>) -> Expr {
+    let args = args
+        .into_iter()
+        .map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)))
+        .collect();
+    call(vec![Ident::new("pg_catalog"), Ident::new(name)], Some(args))
 }
 
 /// Puts parentheses around a literal that bounds a window's frame: the parser takes it for an interval

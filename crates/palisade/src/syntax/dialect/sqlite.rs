@@ -40,6 +40,10 @@ impl ParserDialect for Sqlite {
         supports_numeric_literal_underscores() -> bool;
     }
 
+    fn supports_cross_join_constraint(&self) -> bool {
+        true
+    }
+
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
         let word = |n: usize| match &parser.peek_nth_token_ref(n).token {
             Token::Word(word) if word.quote_style.is_none() => {

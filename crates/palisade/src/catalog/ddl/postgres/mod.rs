@@ -176,6 +176,7 @@ fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
         "procedure" => routine::function(cursor, draft, routine::Callable::Procedure),
         "aggregate" => routine::aggregate(cursor, draft),
         "operator" => object::operator(cursor, draft),
+        "cast" => object::cast(cursor, draft),
         "extension" => object::extension(cursor, draft),
         "collation" => object::collation(cursor, draft),
         "schema" => object::schema(cursor),
@@ -211,7 +212,6 @@ fn drop(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
         "role",
         "database",
         "statistics",
-        "cast",
         "text search",
         "subscription",
         "event trigger",
@@ -230,6 +230,7 @@ fn drop(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
         "aggregate",
         "routine",
         "operator",
+        "cast",
         "extension",
         "collation",
         "server",
@@ -259,6 +260,7 @@ fn drop(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
                 .any(|o| o.extension.as_ref() == Some(&name))
         }
         "operator" => !draft.operators.is_empty(),
+        "cast" => !draft.casts.is_empty(),
         "collation" => !draft.collations.is_empty(),
         _ => {
             let Name { schema, name } = cursor.name()?;

@@ -1,7 +1,7 @@
 //! Types, domains, operators, extensions, collations, schemas.
 
 use crate::catalog::{
-    OperatorDef, TypeDef, TypeKind,
+    CastDef, OperatorDef, TypeDef, TypeKind,
     ddl::{
         DdlError,
         cursor::{Cursor, Name},
@@ -193,7 +193,58 @@ pub(super) fn operator(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlE
     else {
         return Err(cursor.error("an operator without a function"));
     };
-    let function = function.name()?;
+    let function = function_id(&function.name()?, draft);
+    draft.operators.push(OperatorDef {
+        schema,
+        name,
+        function,
+    });
+    Ok(())
+}
+
+/// `CREATE CAST (source AS target) WITH FUNCTION f …`; one without a function calls none.
+pub(super) fn cast(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+    let mut cursor = cursor;
+    let mut types = cursor.group()?;
+    let source = cast_type(&mut types, draft)?;
+    types.expect("as")?;
+    let target = cast_type(&mut types, draft)?;
+    if !cursor.eat("with function") {
+        return Ok(());
+    }
+    let function = function_id(&cursor.name()?, draft);
+    if cursor.sees("(") {
+        cursor.group()?;
+    }
+    draft.casts.push(CastDef {
+        source,
+        target,
+        function,
+        implicit: cursor.eat("as implicit"),
+    });
+    Ok(())
+}
+
+/// The schema and name of a type, as [`CastDef`] has them.
+fn cast_type(cursor: &mut Cursor<'_>, draft: &Draft) -> Result<(String, String), DdlError> {
+    let declared = types::declared(cursor, draft)?;
+    let own = || ("pg_catalog".to_owned(), types::bare(&declared.typed.name));
+    let Some(name) = &declared.named else {
+        return Ok(own());
+    };
+    if let Some(def) = draft.type_named(name) {
+        return Ok((def.schema.clone(), def.name.clone()));
+    }
+    // A row type goes by its table's name.
+    let row = draft.relation(name).map(|table| &table.def.schema);
+    Ok(match row.or(name.schema.as_ref()) {
+        Some(schema) => (schema.clone(), name.name.clone()),
+        None => own(),
+    })
+}
+
+/// The id of the function that an operator or a cast names.
+fn function_id(function: &Name, draft: &Draft) -> String {
     let in_schema = match &function.schema {
         Some(schema) => schema.clone(),
         None => {
@@ -209,12 +260,7 @@ pub(super) fn operator(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlE
             }
         }
     };
-    draft.operators.push(OperatorDef {
-        schema,
-        name,
-        function: ident::qualified([in_schema.as_str(), function.name.as_str()]),
-    });
-    Ok(())
+    ident::qualified([in_schema.as_str(), function.name.as_str()])
 }
 
 pub(super) fn extension(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {

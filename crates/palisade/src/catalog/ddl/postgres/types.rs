@@ -7,6 +7,7 @@ use crate::{
             DdlError,
             cursor::{Cursor, Name},
             draft::{Draft, Typed},
+            lex::Lexer,
         },
     },
     dialect::Dialect,
@@ -63,6 +64,30 @@ pub(in crate::catalog::ddl) fn declared(
         typed,
         is_serial: serial,
         named,
+    })
+}
+
+/// A type's name without its modifier.
+pub(in crate::catalog::ddl) fn bare(name: &str) -> String {
+    match name.split_once('(') {
+        Some((head, tail)) => {
+            let after = tail.split_once(')').map_or("", |(_, after)| after);
+            format!("{}{after}", head.trim_end())
+        }
+        None => name.to_owned(),
+    }
+}
+
+/// What PostgreSQL calls its own type that is written so, modifiers and dimensions aside.
+pub(crate) fn own_type(written: &str) -> Option<String> {
+    let statement = Lexer::new(written, Dialect::Postgres).statement().ok()??;
+    let mut cursor = Cursor::new(written, &statement.tokens, Dialect::Postgres);
+    let draft = Draft::new(Dialect::Postgres, "");
+    let declared = declared(&mut cursor, &draft).ok()?;
+    let name = bare(declared.typed.name.trim_end_matches("[]"));
+    Some(match name.strip_prefix("pg_catalog.") {
+        Some(name) => name.to_owned(),
+        None => name,
     })
 }
 
@@ -317,7 +342,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::catalog::ddl::lex::Lexer;
 
     #[test]
     fn types_are_spelt_as_the_server_spells_them() {
@@ -355,6 +379,14 @@ mod tests {
             assert_eq!(found.typed.name, spelt, "{written}");
             assert!(cursor.is_empty(), "{written}");
             assert_eq!(found.is_serial, written.contains("serial"));
+        }
+        for (written, own) in [
+            ("TIMESTAMP(3) WITH TIME ZONE", "timestamp with time zone"),
+            ("VARCHAR(3)[]", "character varying"),
+            ("pg_catalog.text", "text"),
+            ("INT4", "integer"),
+        ] {
+            assert_eq!(own_type(written).as_deref(), Some(own), "{written}");
         }
     }
 }

@@ -8,6 +8,8 @@
     reason = "tests"
 )]
 
+mod connections;
+
 use std::{
     sync::{
         Arc, Mutex,
@@ -26,7 +28,7 @@ use palisade::{
     rewrite::RewrittenStatement,
     session::Principal,
 };
-use palisade_mcp::{ServeError, ServeOptions, serve};
+use palisade_mcp::{PalisadeServer, ServeError, ServeOptions, serve};
 use palisade_sqlite::SqliteBackend;
 use serde_json::{Value, json};
 use tokio::{
@@ -477,9 +479,13 @@ impl Client {
             principal: Principal::new("Agent", "default"),
             connection: "test".to_owned(),
         };
+        Self::of(PalisadeServer::new(Arc::new(guard), options))
+    }
+
+    fn of<B: Backend + 'static>(server: PalisadeServer<B>) -> Self {
         let (ours, theirs) = duplex(64 * 1024);
         let (read, write) = split(theirs);
-        let server = tokio::spawn(serve(Arc::new(guard), options, read, write));
+        let server = tokio::spawn(serve(server, read, write));
         let (read, write) = split(ours);
         Self {
             write,

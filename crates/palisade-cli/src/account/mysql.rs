@@ -1,0 +1,248 @@
+//! The account of a MySQL or MariaDB server.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
+
+use palisade::{
+    catalog::{Catalog, RelationKind},
+    ident,
+    policy::PolicySources,
+    session::Principal,
+};
+use palisade_mysql::{
+    Conn,
+    account::{client_host, current, invoker_views, unreadable, version},
+    examine,
+};
+
+use super::{Account, Plan, comment};
+use crate::{
+    exit::Failure,
+    mysql::{self, silent},
+    needs::{Needs, needs, principals},
+    setup::Setup,
+    target::Target,
+    weakness::{Weak, missing},
+};
+
+/// Looks at the account that `target` logs in as.
+pub(crate) async fn look(setup: &Setup, target: &Target) -> Result<Account, Failure> {
+    let mut conn = mysql::connection(target).await?;
+    let (product, version) = version(&mut conn).await.map_err(silent(target))?;
+    let weaknesses = examine(&mut conn).await.map_err(silent(target))?;
+    let mut weaknesses: Vec<Weak> = weaknesses.into_iter().map(Weak::from).collect();
+    // The built-in policies speak of every table; that an account reads fewer is no fault.
+    if !setup.is_starter {
+        let (_, needs) = of_server(setup, target, &mut conn, &principals(setup)).await?;
+        let unreadable = unreadable(&mut conn).await.map_err(silent(target))?;
+        let (name, host) = current(&mut conn).await.map_err(silent(target))?;
+        weaknesses.extend(lacking(&account(&name, &host), &needs, &unreadable));
+    }
+    Ok(Account {
+        product,
+        version: Some(version),
+        weaknesses,
+    })
+}
+
+/// SQL that makes an account with no more than the policies in force need. `role` is `NAME` or `NAME@HOST`.
+pub(crate) async fn sql(setup: &Setup, target: &Target, role: &str) -> Result<String, Failure> {
+    let mut conn = mysql::connection(target).await?;
+    let principals = principals(setup);
+    let (catalog, needs) = of_server(setup, target, &mut conn, &principals).await?;
+    let account = match role.rsplit_once('@') {
+        Some((name, host)) => (name.to_owned(), host.to_owned()),
+        None => {
+            let host = client_host(&mut conn).await.map_err(silent(target))?;
+            (role.to_owned(), host)
+        }
+    };
+    let scope = databases(&setup.policies.sources, &catalog, target.database());
+    let plan = Plan::new(role, &principals, &needs);
+    Ok(script(&account, &catalog, &scope, &plan))
+}
+
+/// What the server holds for the account of `conn`, and what the policies let `principals` read of it.
+async fn of_server(
+    setup: &Setup,
+    target: &Target,
+    conn: &mut Conn,
+    principals: &BTreeSet<Principal>,
+) -> Result<(Catalog, Needs), Failure> {
+    let catalog = mysql::catalog(target, conn).await?;
+    let invoker = invoker_views(conn).await.map_err(silent(target))?;
+    let firewall = setup.firewall(catalog.clone())?;
+    Ok((catalog, needs(&firewall, principals, &invoker)?))
+}
+
+/// What the policies let somebody see and the account cannot read.
+fn lacking(
+    account: &str,
+    needs: &Needs,
+    unreadable: &BTreeSet<(String, String, String)>,
+) -> Vec<Weak> {
+    let mut found: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
+    for ((schema, name), columns) in &needs.relations {
+        for column in columns {
+            if unreadable.contains(&(schema.clone(), name.clone(), column.clone())) {
+                let lacking = found.entry((schema, name)).or_default();
+                lacking.insert(column.clone());
+            }
+        }
+    }
+    found
+        .iter()
+        .map(|((schema, name), columns)| {
+            missing(
+                account,
+                &ident::qualified([*schema, *name]),
+                columns.iter().map(String::as_str),
+                format!(
+                    "GRANT {} ON {} TO {};",
+                    select(columns),
+                    relation(schema, name),
+                    account
+                ),
+            )
+        })
+        .collect()
+}
+
+/// The databases that a new account is for: the URL's, and those that the policies name.
+fn databases(sources: &PolicySources, catalog: &Catalog, own: &str) -> BTreeSet<String> {
+    let texts: Vec<&str> = sources
+        .policies
+        .iter()
+        .map(|file| file.text.as_str())
+        .chain(sources.classification.as_deref())
+        .collect();
+    let is_named = |schema: &str| {
+        let forms = [
+            format!("\"{schema}\""),
+            format!("\"{schema}."),
+            format!("::{schema}::"),
+        ];
+        texts
+            .iter()
+            .any(|text| forms.iter().any(|form| text.contains(form)))
+    };
+    catalog
+        .relations()
+        .iter()
+        .map(|relation| &relation.schema)
+        .filter(|schema| *schema == own || is_named(schema))
+        .cloned()
+        .collect()
+}
+
+fn script(
+    (name, host): &(String, String),
+    catalog: &Catalog,
+    scope: &BTreeSet<String>,
+    plan: &Plan<'_>,
+) -> String {
+    let account = account(name, host);
+    let shown = comment(&account);
+    let databases: Vec<String> = scope
+        .iter()
+        .map(|name| comment(&identifier(name)))
+        .collect();
+    let mut out = String::new();
+    let _ = write!(
+        out,
+        "-- The account that palisade logs in as, with no more than the policies need.\n\
+         -- For {}, in {}.\n\
+         -- Run it as one who may create accounts, and again after `DROP USER {shown};`\n\
+         -- when policies or tables have changed.\n\
+         CREATE USER {account} WITH MAX_USER_CONNECTIONS 10 ACCOUNT LOCK;\n\
+         -- REFERENCES lets it see that a column is there, which policies may name, and not what is in it.\n",
+        plan.who,
+        databases.join(", "),
+    );
+    for found in catalog.relations() {
+        if !scope.contains(&found.schema) {
+            continue;
+        }
+        let key = (found.schema.clone(), found.name.clone());
+        let is_view = match found.kind {
+            RelationKind::View | RelationKind::Materialized => true,
+            RelationKind::System => continue,
+            RelationKind::Table | RelationKind::Virtual => false,
+        };
+        let privileges = match plan.needs.relations.get(&key) {
+            // The server tells a view's definition only to who may read all of it.
+            _ if is_view && plan.needs.views.contains(&key) => "SELECT, SHOW VIEW".to_owned(),
+            Some(columns) => format!("{}, REFERENCES", select(columns)),
+            None => "REFERENCES".to_owned(),
+        };
+        let _ = writeln!(
+            out,
+            "GRANT {privileges} ON {} TO {account};",
+            relation(&found.schema, &found.name)
+        );
+    }
+    out.push_str(&plan.notes());
+    let _ = write!(
+        out,
+        "-- Functions of your own that policies permit: GRANT EXECUTE ON FUNCTION … TO {shown};\n\
+         -- The account is locked as long as it has no password. To give it one and unlock it:\n\
+         -- ALTER USER {shown} IDENTIFIED BY '…' ACCOUNT UNLOCK;\n"
+    );
+    out
+}
+
+/// The privilege to read these columns.
+fn select(columns: &BTreeSet<String>) -> String {
+    let columns: Vec<String> = columns.iter().map(|column| identifier(column)).collect();
+    format!("SELECT ({})", columns.join(", "))
+}
+
+/// An account; its halves are written like identifiers.
+fn account(name: &str, host: &str) -> String {
+    format!("{}@{}", identifier(name), identifier(host))
+}
+
+fn relation(schema: &str, name: &str) -> String {
+    format!("{}.{}", identifier(schema), identifier(name))
+}
+
+/// `name` as an identifier, under every mode of the server's.
+fn identifier(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+#[cfg(test)]
+mod tests {
+    use palisade::catalog::ddl;
+
+    use super::*;
+
+    #[test]
+    fn names_stay_names() {
+        let catalog = ddl::mysql(
+            "CREATE TABLE `t``; DROP` (`x)` int, `y` int); CREATE TABLE u (a int);",
+            "d",
+        )
+        .unwrap();
+        let mut needs = Needs::default();
+        needs.relations.insert(
+            ("d".to_owned(), "t`; DROP".to_owned()),
+            BTreeSet::from(["x)".to_owned()]),
+        );
+        let principals = BTreeSet::from([Principal::new("Agent", "x\n")]);
+        let plan = Plan::new("r", &principals, &needs);
+        let account = ("r` SUPER".to_owned(), "%".to_owned());
+        let scope = databases(&PolicySources::default(), &catalog, "d");
+        let text = script(&account, &catalog, &scope, &plan);
+        for line in [
+            "CREATE USER `r`` SUPER`@`%` WITH",
+            "GRANT SELECT (`x)`), REFERENCES ON `d`.`t``; DROP` TO `r`` SUPER`@`%`;",
+            "GRANT REFERENCES ON `d`.`u` TO",
+            "-- For Agent::\"x \", in `d`.",
+        ] {
+            assert!(text.contains(line), "`{line}` is not in\n{text}");
+        }
+    }
+}

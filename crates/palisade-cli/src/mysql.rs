@@ -1,0 +1,140 @@
+//! A MySQL or MariaDB database: how its URL is read, its account let in.
+
+use std::{path::Path, time::Duration};
+
+use palisade::catalog::Catalog;
+use palisade_mysql::{
+    ConfigError, Conn, ConnectError, IntrospectError, MysqlBackend, MysqlConfig, Obstacle, examine,
+};
+use tokio::time::timeout;
+
+use crate::{
+    exit::Failure,
+    target::{LOOK_WHETHER_IT_RUNS, Parts, Problem, Target, TlsFiles},
+    weakness::Weak,
+};
+
+/// How long reading a catalog may take.
+const CATALOG_TIME: Duration = Duration::from_secs(60);
+
+const FORM: &str = "write `mysql://USER@HOST:PORT/DATABASE`";
+
+/// What a URL can say of encryption.
+const TLS_MODES: &str = "without `ssl-mode`, connections that leave this machine are encrypted and the server's name is \
+     verified; `ssl-ca=FILE` names the authority, `ssl-cert` and `ssl-key` our own certificate; weaker are \
+     `ssl-mode=REQUIRED` and `ssl-mode=DISABLED`";
+
+/// Reads a URL as the driver will.
+pub(crate) fn parse(url: &str) -> Result<Parts, Problem> {
+    let config = MysqlConfig::from_url(url).map_err(|error| {
+        let help = match &error {
+            ConfigError::Url(_) => {
+                format!("{FORM}; what has a meaning in URLs is written as `%` and two digits")
+            }
+            ConfigError::Option { .. } | ConfigError::File { .. } | ConfigError::Tls(_) => {
+                TLS_MODES.to_owned()
+            }
+        };
+        Problem::new(error.to_string(), help)
+    })?;
+    if config.has_password() {
+        return Err(Problem::password());
+    }
+    let Some(user) = config.user() else {
+        return Err(Problem::new("the connection URL names no user", FORM));
+    };
+    Ok(Parts {
+        user: user.to_owned(),
+        database: config.database().to_owned(),
+        endpoints: vec![config.endpoint()],
+        tls: TlsFiles {
+            certificates: config.certificates().map(Path::to_owned).collect(),
+            keys: config.key().map(Path::to_owned).into_iter().collect(),
+        },
+    })
+}
+
+/// A backend, if the account can do no more than is acknowledged.
+pub(crate) async fn open(target: &Target) -> Result<MysqlBackend, Failure> {
+    let mut config = config(target)?;
+    let mut conn = connected(target, &config).await?;
+    let found = examine(&mut conn)
+        .await
+        .map_err(|error| unavailable(target, &error.into()))?;
+    drop(conn);
+    let found: Vec<Weak> = found.into_iter().map(Weak::from).collect();
+    target.admit(&found)?;
+    if target.acknowledged().superuser {
+        config = config.accept_powerful();
+    }
+    MysqlBackend::connect(config)
+        .await
+        .map_err(|error| unavailable(target, &error))
+}
+
+/// What the server holds, as far as the account sees it.
+pub(crate) async fn catalog(target: &Target, conn: &mut Conn) -> Result<Catalog, Failure> {
+    timeout(CATALOG_TIME, palisade_mysql::catalog(conn))
+        .await
+        .map_err(|_| unavailable(target, &ConnectError::Late(CATALOG_TIME)))?
+        .map_err(|error| unavailable(target, &error.into()))
+}
+
+/// A connection for what the operator asks about the database itself.
+pub(crate) async fn connection(target: &Target) -> Result<Conn, Failure> {
+    connected(target, &config(target)?).await
+}
+
+/// That the server did not tell what it was asked.
+pub(crate) fn silent(target: &Target) -> impl Fn(IntrospectError) -> Failure {
+    |error| unavailable(target, &error.into())
+}
+
+async fn connected(target: &Target, config: &MysqlConfig) -> Result<Conn, Failure> {
+    palisade_mysql::connect(config)
+        .await
+        .map_err(|error| unavailable(target, &error))
+}
+
+/// With the password, for the driver only.
+fn config(target: &Target) -> Result<MysqlConfig, Failure> {
+    let config =
+        MysqlConfig::from_url(target.url()).map_err(|error| unavailable(target, &error.into()))?;
+    Ok(match target.password()? {
+        None => config,
+        Some(password) => config.password(password.reveal()),
+    })
+}
+
+fn unavailable(target: &Target, error: &ConnectError) -> Failure {
+    if let ConnectError::Config(error) = error {
+        return Failure::Configuration(format!("error: {error}\n  help: {TLS_MODES}"));
+    }
+    let help = match (error.obstacle(), error) {
+        (Some(Obstacle::Login), _) => Some(format!(
+            "{}, or it may not log in from here",
+            target.another_password()
+        )),
+        (Some(Obstacle::Locked), _) => Some(format!(
+            "the account is locked; `ALTER USER … IDENTIFIED BY '…' ACCOUNT UNLOCK` gives `{}` a password and \
+             unlocks it",
+            target.user()
+        )),
+        (Some(Obstacle::Database), _) => Some(format!(
+            "there is no database `{}` there, or `{}` may use nothing in it",
+            target.database(),
+            target.user()
+        )),
+        (Some(Obstacle::NoTls), _) => Some(
+            "give the server a certificate (`ssl_cert` and `ssl_key` in its configuration), or write \
+             `ssl-mode=DISABLED` where the network itself is trusted"
+                .to_owned(),
+        ),
+        (Some(Obstacle::Certificate), _) => Some(TLS_MODES.to_owned()),
+        (Some(Obstacle::Server), _) => Some("the server's log says more".to_owned()),
+        (Some(Obstacle::Silence), _) => Some(LOOK_WHETHER_IT_RUNS.to_owned()),
+        (None, ConnectError::Powerful(_)) => Some(target.another_account()),
+        (None, _) => None,
+    };
+    target.unavailable(error, help.as_deref())
+}

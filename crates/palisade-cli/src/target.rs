@@ -1,0 +1,290 @@
+//! A database of a server: what its URL says, the password it goes without, and the account that is let in.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use palisade::{catalog::Catalog, dialect::Dialect};
+
+use crate::{
+    backend::AnyBackend,
+    exit::Failure,
+    mysql, postgres,
+    secret::{Password, Secret},
+    weakness::{Excess, Weak},
+};
+
+/// Servers that are spoken with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Engine {
+    /// PostgreSQL.
+    Postgres,
+    /// MySQL and MariaDB.
+    Mysql,
+}
+
+impl Engine {
+    /// The dialect it speaks.
+    pub(crate) fn dialect(self) -> Dialect {
+        match self {
+            Self::Postgres => Dialect::Postgres,
+            Self::Mysql => Dialect::Mysql,
+        }
+    }
+}
+
+/// A database of a server, and as whom to log in.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    engine: Engine,
+    /// Without a password.
+    url: String,
+    user: String,
+    database: String,
+    endpoints: Vec<String>,
+    tls: TlsFiles,
+    secret: Option<Secret>,
+    acknowledged: Acknowledged,
+}
+
+/// What the reading of a URL gives.
+pub(crate) struct Parts {
+    /// The account.
+    pub(crate) user: String,
+    /// The database's name.
+    pub(crate) database: String,
+    /// Every place that the driver may try: `host:port`, or what a socket is called.
+    pub(crate) endpoints: Vec<String>,
+    /// Files that the URL names.
+    pub(crate) tls: TlsFiles,
+}
+
+/// What the operator has said to know of the account.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Acknowledged {
+    /// That it administers the server.
+    pub(crate) superuser: bool,
+    /// That it can do more than read.
+    pub(crate) write: bool,
+}
+
+/// The files that a URL names for TLS.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TlsFiles {
+    /// Certificates, which are nobody's secret.
+    pub(crate) certificates: Vec<PathBuf>,
+    /// The key of our own.
+    pub(crate) keys: Vec<PathBuf>,
+}
+
+impl TlsFiles {
+    /// Whether none is named.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.certificates.is_empty() && self.keys.is_empty()
+    }
+
+    /// One that means another file in another folder.
+    pub(crate) fn relative(&self) -> Option<&Path> {
+        self.certificates
+            .iter()
+            .chain(&self.keys)
+            .map(PathBuf::as_path)
+            .find(|path| !path.is_absolute() && *path != Path::new("system"))
+    }
+}
+
+/// Why a URL cannot be used, and what to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// What is wrong; without the URL, which can hold a password.
+    pub(crate) message: String,
+    /// What to do.
+    pub(crate) help: String,
+}
+
+impl Problem {
+    pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            help: help.into(),
+        }
+    }
+
+    /// A URL with a password in it.
+    pub(crate) fn password() -> Self {
+        Self::new(
+            "the connection URL holds a password, which every process on this machine could read",
+            "leave it out, change it, and name where it is: `--password-env NAME` or `--password-file FILE`; in the configuration `password_env` or `password_file`",
+        )
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self::Usage(format!("{}\n  help: {}", problem.message, problem.help))
+    }
+}
+
+/// What to do about a server that wants a password.
+pub(crate) const NAME_THE_PASSWORD: &str =
+    "name where the password is: `--password-env NAME` or `--password-file FILE`";
+
+/// What to do about a server that does not answer.
+pub(crate) const LOOK_WHETHER_IT_RUNS: &str = "look whether the server runs, and listens there";
+
+impl Target {
+    /// Reads a URL as the driver will. Files that it names are not opened yet.
+    pub(crate) fn parse(
+        engine: Engine,
+        url: &str,
+        secret: Option<Secret>,
+    ) -> Result<Self, Problem> {
+        let Parts {
+            user,
+            database,
+            endpoints,
+            tls,
+        } = match engine {
+            Engine::Postgres => postgres::parse(url)?,
+            Engine::Mysql => mysql::parse(url)?,
+        };
+        Ok(Self {
+            engine,
+            url: url.to_owned(),
+            user,
+            database,
+            endpoints,
+            tls,
+            secret,
+            acknowledged: Acknowledged::default(),
+        })
+    }
+
+    /// Starts on an account that can do what is `acknowledged`.
+    pub(crate) fn acknowledging(self, acknowledged: Acknowledged) -> Self {
+        Self {
+            acknowledged,
+            ..self
+        }
+    }
+
+    /// What it is a database of.
+    pub(crate) fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    /// The URL, which holds no password.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The account.
+    pub(crate) fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// The database's name.
+    pub(crate) fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// Every place that the driver may try.
+    pub(crate) fn endpoints(&self) -> &[String] {
+        &self.endpoints
+    }
+
+    /// Files that the URL names.
+    pub(crate) fn tls(&self) -> &TlsFiles {
+        &self.tls
+    }
+
+    /// Where the password is.
+    pub(crate) fn secret(&self) -> Option<&Secret> {
+        self.secret.as_ref()
+    }
+
+    /// What the operator has said to know of the account.
+    pub(crate) fn acknowledged(&self) -> Acknowledged {
+        self.acknowledged
+    }
+
+    /// The password, if one is named.
+    pub(crate) fn password(&self) -> Result<Option<Password>, Failure> {
+        self.secret.as_ref().map(Secret::read).transpose()
+    }
+
+    /// A backend, if the account can do no more than is acknowledged.
+    pub(crate) async fn open(&self) -> Result<AnyBackend, Failure> {
+        match self.engine {
+            Engine::Postgres => postgres::open(self).await.map(AnyBackend::Postgres),
+            Engine::Mysql => mysql::open(self).await.map(AnyBackend::Mysql),
+        }
+    }
+
+    /// What the database holds, whoever the account is: no statement of anybody's is run.
+    pub(crate) async fn catalog(&self) -> Result<Catalog, Failure> {
+        match self.engine {
+            Engine::Postgres => {
+                let client = postgres::client(self).await?;
+                postgres::catalog(self, &client).await
+            }
+            Engine::Mysql => {
+                let mut conn = mysql::connection(self).await?;
+                mysql::catalog(self, &mut conn).await
+            }
+        }
+    }
+
+    /// Refuses an account that can do more than the operator has said to know.
+    pub(crate) fn admit(&self, found: &[Weak]) -> Result<(), Failure> {
+        let of = |wanted: Excess| {
+            found
+                .iter()
+                .filter(move |weak| weak.excess == wanted)
+                .map(|weak| weak.description.as_str())
+                .collect::<Vec<_>>()
+        };
+        let superuser = of(Excess::Superuser);
+        let write = of(Excess::Write);
+        let (told, key) = match (superuser.is_empty(), write.is_empty()) {
+            (false, _) if !self.acknowledged.superuser => (superuser, "acknowledge_superuser"),
+            // Who knows that it administers the server knows that it can write.
+            (true, false) if !self.acknowledged.write => (write, "acknowledge_write"),
+            (false | true, _) => return Ok(()),
+        };
+        Err(Failure::Configuration(format!(
+            "error: the account can do more than read, which its privileges should rule out:\n  - {}\n  \
+             help: `palisade setup-sql {}` prints an account that can only read;\n        \
+             `{key} = true` at the connection in the configuration starts with this one",
+            told.join("\n  - "),
+            self.url
+        )))
+    }
+
+    /// What can be done about an account that administers the server.
+    pub(crate) fn another_account(&self) -> String {
+        format!(
+            "`palisade setup-sql {}` prints an account that can only read",
+            self.url
+        )
+    }
+
+    /// What can be done about a password that is not taken.
+    pub(crate) fn another_password(&self) -> String {
+        match &self.secret {
+            None => NAME_THE_PASSWORD.to_owned(),
+            Some(secret) => format!("what {secret} holds is not the password of `{}`", self.user),
+        }
+    }
+
+    /// That the database does not answer, and what to do.
+    pub(crate) fn unavailable(&self, error: &dyn fmt::Display, help: Option<&str>) -> Failure {
+        let help = help.map_or_else(String::new, |help| format!("\n  help: {help}"));
+        Failure::Unavailable(format!(
+            "{} as `{}`: {error}{help}",
+            self.endpoints.join(", "),
+            self.user
+        ))
+    }
+}

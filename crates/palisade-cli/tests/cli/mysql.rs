@@ -1,0 +1,551 @@
+//! Commands over real servers of MariaDB and MySQL.
+
+use palisade_testkit::servers::{MariaDbServer, MySqlServer};
+use serde_json::{Value, json};
+
+use crate::{
+    desk::{Answer, Desk},
+    examples,
+    serve::Client,
+    shop::{BOT, Shop},
+};
+
+fn statements(shop: &Shop) {
+    let answer = shop.json("query", "SELECT name, national_id, email FROM customers");
+    assert_eq!(
+        answer["rows"],
+        json!([{"name": "Ada Brandt", "national_id": "****4821", "email": null}])
+    );
+    for (sql, code) in [
+        ("SELECT api_key FROM credentials", "policy.forbidden"),
+        ("SELECT * FROM mysql.user", "name.system-relation"),
+        ("SELECT note FROM tickets", "name.unknown-column"),
+        ("DELETE FROM tickets", "statement.not-allowed"),
+        (
+            "SELECT 1; DELETE FROM tickets",
+            "syntax.multiple-statements",
+        ),
+        ("SELECT load_file('/etc/passwd')", "function.not-allowed"),
+        ("SELECT /*!50000 1 */", "syntax.executable-comment"),
+    ] {
+        let answer = shop.json("query", sql);
+        assert_eq!(answer["code"], code, "{sql}: {answer}");
+    }
+    assert_eq!(shop.ask("SELECT count(*) FROM tickets"), "3");
+    // What the server itself says stays with the server.
+    let answer = shop.json(
+        "query",
+        "SELECT (SELECT name FROM directory UNION SELECT 'x') AS a",
+    );
+    assert_eq!(answer["code"], "database.rejected", "{answer}");
+    assert!(!answer.to_string().contains("Ada"), "{answer}");
+    let url = shop.url();
+    let answer = shop.desk.run(&[
+        "query",
+        &url,
+        "--policies",
+        "p",
+        "--as",
+        BOT,
+        "--format",
+        "json",
+        "--params",
+        "[2]",
+        "SELECT subject FROM tickets WHERE id = ?",
+    ]);
+    assert_eq!(
+        answer.expect_exit(0).json()["rows"],
+        json!([{"subject": "screen"}])
+    );
+    // Decisions need only the catalog, and of that any account's.
+    for user in [shop.reader.as_str(), "root"] {
+        let url = shop.url_as(user);
+        for arguments in [
+            &["check", "--catalog", &url][..],
+            &["explain", "--catalog", &url],
+        ] {
+            let mut all = arguments.to_vec();
+            all.extend(["--policies", "p", "--as", BOT, "--format", "json"]);
+            all.push("SELECT national_id FROM customers");
+            let answer = shop.desk.run(&all).expect_exit(0).json();
+            assert_eq!(answer["decision"], "allow");
+            assert!(answer["rewritten"].to_string().contains("tenant_id"));
+        }
+        let folder = ["--catalog", &url, "--policies", "p"];
+        let told = shop
+            .desk
+            .run(&[&["policy", "schema"], &folder[..]].concat());
+        assert!(
+            told.expect_exit(0)
+                .out
+                .contains("entity customers in [Table]"),
+            "{url}"
+        );
+        let told = shop.desk.run(&[&["policy", "check"], &folder[..]].concat());
+        assert!(told.expect_exit(0).out.contains("The policies load"));
+    }
+}
+
+#[test]
+fn a_statement_is_masked_filtered_and_refused() {
+    statements(&Shop::mariadb("query"));
+}
+
+#[test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+fn a_statement_is_masked_filtered_and_refused_on_mysql_9() {
+    statements(&Shop::mysql(MySqlServer::shared().unwrap(), "query"));
+}
+
+#[test]
+fn a_schema_as_text_is_enough_to_decide() {
+    let desk = Desk::empty();
+    desk.write(
+        "shop.sql",
+        "CREATE TABLE t (a int, `b c` text) ENGINE=InnoDB;",
+    );
+    let check = |sql: &str| {
+        let run = [
+            "check",
+            "--dialect",
+            "mysql",
+            "--catalog",
+            "shop.sql",
+            "--format",
+            "json",
+            sql,
+        ];
+        desk.run(&run).json()
+    };
+    assert_eq!(check("SELECT `b c` FROM shop.t")["decision"], "allow");
+    assert_eq!(check("SELECT c FROM t")["code"], "name.unknown-column");
+}
+
+#[test]
+fn a_client_sees_what_policy_shows() {
+    let shop = Shop::mariadb("serve");
+    let url = shop.url();
+    let mut client = Client::new(
+        &shop.desk,
+        &[&url, "--policies", "p", "--as", BOT, "--audit", "log.jsonl"],
+    );
+    let listed = client.call("list_tables", &json!({}));
+    let tables: Vec<_> = listed["structuredContent"]["tables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|table| format!("{} {}", table["name"].as_str().unwrap(), table["readable"]))
+        .collect();
+    assert_eq!(
+        tables,
+        [
+            "credentials false",
+            "customers true",
+            "directory true",
+            "tickets true"
+        ]
+    );
+    let described = client.call("describe_table", &json!({"table": "tickets"}));
+    assert!(!described.to_string().contains("note"), "{described}");
+    let answer = client.call(
+        "query",
+        &json!({"sql": "SELECT subject FROM tickets WHERE id > ? ORDER BY id", "params": [1]}),
+    );
+    assert_eq!(
+        answer["structuredContent"]["rows"],
+        json!([{"subject": "screen"}])
+    );
+    let answer = client.query("SELECT SLEEP(1)");
+    assert_eq!(
+        answer["structuredContent"]["code"], "function.not-allowed",
+        "{answer}"
+    );
+    // The server closed our sessions; the next statement gets a new one.
+    shop.ask(&format!(
+        "SELECT CONCAT('KILL ', id, ';') FROM information_schema.PROCESSLIST WHERE user = '{}'",
+        shop.reader
+    ))
+    .lines()
+    .for_each(|kill| drop(shop.ask(kill)));
+    let answer = client.query("SELECT count(*) AS n FROM tickets");
+    assert_eq!(
+        answer["structuredContent"]["rows"],
+        json!([{"n": 2}]),
+        "{answer}"
+    );
+    let told = client.end();
+    assert!(
+        told.contains("serving") && !told.contains("printer"),
+        "{told}"
+    );
+    let log = std::fs::read_to_string(shop.desk.path("log.jsonl")).unwrap();
+    assert_eq!(log.lines().count(), 3, "{log}");
+}
+
+/// Makes the account that the policies need, gives it a password, and says what it is called.
+fn made(shop: &Shop) -> String {
+    let role = format!("least_{}", shop.database);
+    let url = shop.url_as("root");
+    let run = ["setup-sql", &url, "--role", &role, "--policies", "p"];
+    let script = shop.desk.run(&run).expect_exit(0).out;
+    shop.server
+        .load(&shop.database, &script)
+        .unwrap()
+        .clean()
+        .unwrap();
+    role
+}
+
+fn least(shop: &Shop) {
+    shop.ask(
+        "CREATE TABLE kinds (id int, label varchar(10)); INSERT INTO kinds VALUES (1, 'odd');
+         CREATE VIEW labels AS SELECT label FROM kinds;
+         CREATE SQL SECURITY INVOKER VIEW mine AS SELECT id FROM kinds",
+    );
+    let see = |name: &str| {
+        format!(
+            "permit (principal, action == Action::\"see\", resource is row::{}::{name});\n",
+            shop.database
+        )
+    };
+    let text: String = ["kinds", "labels", "mine"].map(see).concat();
+    shop.desk.write("p/kinds.cedar", text);
+    let role = made(shop);
+    let url = shop.url_as(&role);
+    let run = |sql: &str| {
+        let run = [
+            "query",
+            &url,
+            "--policies",
+            "p",
+            "--as",
+            BOT,
+            "--format",
+            "json",
+            "--password-env",
+            "SALES",
+            sql,
+        ];
+        let mut command = shop.desk.command(env!("CARGO_BIN_EXE_palisade"));
+        Answer::of(command.env("SALES", "geheim").args(run), b"")
+    };
+    // Without a password nobody logs in as it.
+    shop.desk
+        .run(&["query", &url, "SELECT 1"])
+        .fails(4, &["ACCOUNT UNLOCK"]);
+    shop.ask(&format!(
+        "ALTER USER {role}@'127.0.0.1' IDENTIFIED BY 'geheim' ACCOUNT UNLOCK"
+    ));
+    let query = |sql: &str| run(sql).expect_exit(0).json()["rows"].clone();
+    // The e-mail address, whose mask is a constant, it cannot read and need not.
+    assert_eq!(
+        query("SELECT * FROM customers WHERE email IS NULL"),
+        json!([{"id": 1, "tenant_id": 1, "name": "Ada Brandt", "email": null, "national_id": "****4821"}])
+    );
+    assert_eq!(
+        query("SELECT count(*) AS n FROM tickets"),
+        json!([{"n": 2}])
+    );
+    assert_eq!(
+        query("SELECT name, email FROM directory"),
+        json!([{"name": "Ada Brandt", "email": null}])
+    );
+    assert_eq!(
+        query("SELECT label, id FROM labels, mine"),
+        json!([{"label": "odd", "id": 1}])
+    );
+    // The server holds to it, too.
+    shop.ask(&format!("ALTER USER {role}@'127.0.0.1' IDENTIFIED BY ''"));
+    for sql in [
+        "SELECT email FROM customers",
+        "SELECT * FROM credentials",
+        "SELECT note FROM tickets",
+        "INSERT INTO tickets VALUES (9, 9, '', '')",
+        "CREATE TABLE made (a int)",
+        "SELECT 1 FROM mysql.user",
+    ] {
+        let refused = shop.server.query_as(&role, &shop.database, sql);
+        let told = refused.unwrap_err().to_string();
+        assert!(told.contains("denied"), "{told}");
+    }
+    // And the doctor finds nothing to mend.
+    let doctor = |exit| {
+        let run = ["doctor", &url, "--policies", "p", "--format", "json"];
+        let found = shop.desk.run(&run).expect_exit(exit).json();
+        assert_eq!(found["dialect"], "mysql");
+        found["weaknesses"].as_array().unwrap().clone()
+    };
+    assert_eq!(doctor(0), [] as [Value; 0]);
+    let told = shop.desk.run(&["doctor", &url]).expect_exit(0).out;
+    assert!(told.contains("Nothing is weak."), "{told}");
+    assert!(
+        told.contains(": MariaDB 1") || told.contains(": MySQL 9"),
+        "{told}"
+    );
+    // What policies show and the account cannot read.
+    shop.ask(&format!(
+        "REVOKE SELECT (subject) ON `{}`.tickets FROM {role}@'127.0.0.1'",
+        shop.database
+    ));
+    let weak = doctor(1).pop().unwrap();
+    assert_eq!(weak["kind"], "missing-grant");
+    assert!(
+        weak["description"].as_str().unwrap().contains("subject of"),
+        "{weak}"
+    );
+    shop.ask(weak["remedy"].as_str().unwrap());
+    assert_eq!(doctor(0), [] as [Value; 0]);
+}
+
+#[test]
+fn the_account_may_read_what_principals_may_see_and_no_more() {
+    least(&Shop::mariadb("least"));
+}
+
+#[test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+fn the_account_may_read_what_principals_may_see_and_no_more_on_mysql_9() {
+    least(&Shop::mysql(MySqlServer::shared().unwrap(), "least"));
+}
+
+fn powers(shop: &Shop) {
+    let account = |name: &str, grants: &str| {
+        let name = format!("{name}_{}", shop.database);
+        let account = format!("{name}@'127.0.0.1'");
+        shop.ask(&format!(
+            "CREATE USER {account} WITH MAX_USER_CONNECTIONS 20; GRANT SELECT ON `{}`.* TO {account}; {}",
+            shop.database,
+            grants.replace('@', &account)
+        ));
+        shop.url_as(&name)
+    };
+    let file = account("f", "GRANT FILE ON *.* TO @");
+    let writer = account(
+        "w",
+        &format!("GRANT INSERT ON `{}`.tickets TO @", shop.database),
+    );
+    let role = format!("writers_{}", shop.database);
+    let through_role = account(
+        "r",
+        &format!(
+            "CREATE ROLE {role}; GRANT DELETE ON `{}`.tickets TO {role}; GRANT {role} TO @; SET DEFAULT ROLE {role} {} @",
+            shop.database,
+            if shop.server.version().contains("MariaDB") {
+                "FOR"
+            } else {
+                "TO"
+            },
+        ),
+    );
+    for (url, told, key) in [
+        (shop.url_as("root"), "", "acknowledge_superuser"),
+        (file, "FILE", "acknowledge_superuser"),
+        (writer, "INSERT", "acknowledge_write"),
+        (through_role, "DELETE", "acknowledge_write"),
+    ] {
+        let query = ["query", &url, "SELECT 1"];
+        shop.desk.run(&query).fails(
+            3,
+            &[
+                told,
+                "palisade setup-sql mysql://",
+                &format!("{key} = true"),
+            ],
+        );
+        shop.desk.run(&["serve", &url]).fails(3, &[told]);
+        let found = shop
+            .desk
+            .run(&["doctor", &url, "--format", "json"])
+            .expect_exit(1)
+            .json();
+        let kind = if key == "acknowledge_write" {
+            "can-write"
+        } else {
+            "superuser"
+        };
+        assert!(found["weaknesses"].to_string().contains(kind), "{found}");
+        let config = |line: &str| {
+            let text = format!(
+                "[grants]\nhosts = [\"127.0.0.1:{}\"]\n[connections.a]\nurl = \"{url}\"\n{line}\n",
+                shop.server.port(),
+            );
+            shop.desk.write("c.toml", text);
+            let sql = "SELECT count(*) AS n FROM tickets";
+            let run = ["query", "connection:a", "--config", "c.toml", sql];
+            shop.desk.run(&run)
+        };
+        config("").fails(3, &[key]);
+        config(&format!("{key} = true")).expect_exit(0);
+    }
+}
+
+#[test]
+fn an_account_that_can_do_more_than_read_does_not_start() {
+    powers(&Shop::mariadb("powers"));
+}
+
+#[test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+fn an_account_that_can_do_more_than_read_does_not_start_on_mysql_9() {
+    powers(&Shop::mysql(MySqlServer::shared().unwrap(), "powers"));
+}
+
+#[test]
+fn urls_are_looked_at_before_anything_is_reached() {
+    let desk = Desk::empty();
+    let refused = |url: &str, told: &[&str]| {
+        for arguments in [
+            vec!["query", url, "SELECT 1"],
+            vec!["serve", url],
+            vec!["check", "--catalog", url, "SELECT 1"],
+            vec!["explain", url, "SELECT 1"],
+            vec!["doctor", url],
+            vec!["setup-sql", url],
+        ] {
+            let answer = desk.run(&arguments);
+            assert!(!answer.err.contains("geheim"), "{}", answer.err);
+            answer.fails(2, told);
+        }
+    };
+    let password = &["holds a password", "--password-env", "--password-file"];
+    refused("mysql://ann:geheim@127.0.0.1/sales", password);
+    refused("mariadb://ann:geheim@127.0.0.1/sales", password);
+    refused("mysql://127.0.0.1/sales", &["names no user"]);
+    refused("mysql://ann@127.0.0.1", &["names no database"]);
+    refused("mysql://ann@127.0.0.1/sales?colour=red", &["`colour`"]);
+    refused(
+        "mysql://ann@127.0.0.1/sales?password=geheim",
+        &["`password`"],
+    );
+    // There is no mode that gives way to plain text.
+    refused(
+        "mysql://ann@db.invalid/sales?ssl-mode=PREFERRED",
+        &["gives way", "`ssl-mode=REQUIRED`"],
+    );
+    desk.run(&[
+        "query",
+        "mysql://ann@db.invalid/sales?ssl-mode=DISABLED",
+        "SELECT 1",
+    ])
+    .fails(
+        4,
+        &["db.invalid:3306 as `ann`", "look whether the server runs"],
+    );
+}
+
+#[test]
+fn passwords_come_by_name_and_go_nowhere_else() {
+    let shop = Shop::mariadb("passwords");
+    let right = "p@ss:w/rd?&%=# geheim";
+    shop.ask(&format!(
+        "ALTER USER {}@'127.0.0.1' IDENTIFIED BY '{right}'",
+        shop.reader
+    ));
+    let url = shop.url();
+    let query = |options: &[&str], variable: Option<&str>| {
+        let mut command = shop.desk.command(env!("CARGO_BIN_EXE_palisade"));
+        command.env_remove("SALES");
+        if let Some(text) = variable {
+            command.env("SALES", text);
+        }
+        let sql = "SELECT count(*) AS n FROM tickets";
+        command.args(["query", &url, "--format", "json", sql]);
+        let answer = Answer::of(command.args(options), b"");
+        let told = format!("{}{}", answer.out, answer.err);
+        assert!(!told.contains("geheim"), "{told}");
+        answer
+    };
+    query(&[], None).fails(4, &["--password-env"]);
+    let answer = query(&["--password-env", "SALES"], Some(right)).expect_exit(0);
+    assert_eq!(answer.json()["rows"], json!([{"n": 3}]));
+    query(&["--password-env", "SALES"], Some("wrong geheim"))
+        .fails(4, &["what `SALES` holds is not the password"]);
+    shop.secret("secret", &format!("{right}\n"));
+    query(&["--password-file", "secret"], None).expect_exit(0);
+    // A server that is asked for long shows it neither to `ps` nor in its log.
+    let mut client = Client::new(&shop.desk, &[&url, "--password-file", "secret"]);
+    let shown = client.command_line();
+    assert!(
+        shown.contains("secret") && !shown.contains("geheim"),
+        "{shown}"
+    );
+    assert_eq!(client.query("SELECT 1 AS a")["isError"], false);
+    let told = client.end();
+    assert!(!told.contains("geheim"), "{told}");
+}
+
+#[test]
+fn connections_are_encrypted_as_the_url_says() {
+    let desk = Desk::empty();
+    let (ours, theirs) = (crate::tls::authority(), crate::tls::authority());
+    let (certificate, key) = crate::tls::signed(&ours, "127.0.0.1");
+    desk.write("ours.crt", ours.pem());
+    desk.write("theirs.crt", theirs.pem());
+    // The server is another account, and temporary folders are their owner's.
+    let folder = tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .tempdir()
+        .unwrap();
+    let path = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let server = MariaDbServer::start_with(&[
+        &format!("--ssl-cert={}", path("server.crt", &certificate)),
+        &format!("--ssl-key={}", path("server.key", &key)),
+    ])
+    .unwrap();
+    let bare = MariaDbServer::shared().unwrap();
+    let accounts =
+        "CREATE USER tls_ann@'127.0.0.1'; GRANT SELECT ON mysql.db TO tls_ann@'127.0.0.1'";
+    server.query("mysql", accounts).unwrap();
+    server
+        .query("mysql", "ALTER USER tls_ann@'127.0.0.1' REQUIRE SSL")
+        .unwrap();
+    bare.query("mysql", accounts).unwrap();
+    let ask_at = |url: &str, options: &str| {
+        let url = format!("{url}?{options}");
+        desk.run(&["query", &url, "--format", "json", "SELECT 1 AS one"])
+    };
+    // A server that cannot encrypt is not talked to in the clear.
+    for options in ["ssl-mode=REQUIRED", "ssl-ca=ours.crt"] {
+        ask_at(&bare.url_as("tls_ann", "mysql"), options).fails(4, &["ssl-mode=DISABLED"]);
+    }
+    let ask = |options: &str| ask_at(&server.url_as("tls_ann", "mysql"), options);
+    for options in [
+        "ssl-mode=REQUIRED",
+        "ssl-ca=ours.crt",
+        "ssl-mode=verify_identity&ssl-ca=ours.crt",
+    ] {
+        let answer = ask(options).expect_exit(0);
+        assert_eq!(answer.json()["rows"], json!([{"one": 1}]), "{options}");
+    }
+    ask("ssl-ca=theirs.crt").fails(4, &["certificate", "`ssl-ca=FILE`"]);
+    ask("ssl-mode=DISABLED").fails(4, &["tls_ann"]);
+    ask("ssl-ca=nowhere.crt").fails(3, &["nowhere.crt"]);
+}
+
+#[test]
+fn the_examples_of_the_help_run_on_a_server() {
+    let shop = Shop::mariadb("examples");
+    shop.secret("sales.password", "x\n");
+    shop.ask(&format!(
+        "ALTER USER {}@'127.0.0.1' IDENTIFIED BY 'x'",
+        shop.reader
+    ));
+    for command in ["query", "serve", "doctor", "setup-sql"] {
+        let help = shop.desk.run(&[command, "--help"]).expect_exit(0).out;
+        let examples = examples(&help);
+        let mut run = 0;
+        for line in examples.iter().filter(|line| line.contains("mysql://")) {
+            let line = line
+                .replace("mysql://palisade_reader@localhost:3306/sales", &shop.url())
+                .replace("mysql://root@localhost:3306/sales", &shop.url_as("root"));
+            let script = format!("export SALES_PASSWORD=x; {line}");
+            shop.desk.shell(&script, 0, b"").expect_exit(0);
+            run += 1;
+        }
+        assert!(run > 0, "{help}");
+    }
+}

@@ -1,0 +1,84 @@
+//! What whoever sets an account up asks the server: who it is, what it reads.
+
+use std::collections::BTreeSet;
+
+use mysql_async::Conn;
+use palisade::ident;
+
+use crate::introspect::{IntrospectError, Product, product, query, text};
+
+/// The product's name and the server's version, in the server's own words.
+///
+/// # Errors
+/// If the server does not answer.
+pub async fn version(conn: &mut Conn) -> Result<(&'static str, String), IntrospectError> {
+    let version = cell(conn, "SELECT VERSION()").await?;
+    let name = match product(&version) {
+        Product::MariaDb => "MariaDB",
+        Product::MySql => "MySQL",
+    };
+    Ok((name, version))
+}
+
+/// Where the server sees `conn` come from: an account for that host is one that may log in from here.
+///
+/// # Errors
+/// If the server does not answer, or not as its documentation says.
+pub async fn client_host(conn: &mut Conn) -> Result<String, IntrospectError> {
+    Ok(account(&cell(conn, "SELECT USER()").await?)?.1)
+}
+
+/// The account whose rights `conn` has: its name, and the host that it is for.
+///
+/// # Errors
+/// If the server does not answer, or not as its documentation says.
+pub async fn current(conn: &mut Conn) -> Result<(String, String), IntrospectError> {
+    account(&cell(conn, "SELECT CURRENT_USER()").await?)
+}
+
+fn account(text: &str) -> Result<(String, String), IntrospectError> {
+    // The last, for a name may hold one.
+    let (name, host) = text.rsplit_once('@').ok_or_else(|| {
+        IntrospectError::Inconsistent("the server does not tell who we are".to_owned())
+    })?;
+    Ok((name.to_owned(), host.to_owned()))
+}
+
+/// The views that read with the rights of whoever asks, as the catalog calls them.
+///
+/// # Errors
+/// If the server does not answer.
+pub async fn invoker_views(conn: &mut Conn) -> Result<BTreeSet<String>, IntrospectError> {
+    let sql = "SELECT v.TABLE_SCHEMA, v.TABLE_NAME FROM information_schema.VIEWS v \
+               WHERE v.SECURITY_TYPE = 'INVOKER'";
+    let rows = query(conn, sql.to_owned()).await?;
+    rows.iter()
+        .map(|row| {
+            let (schema, name) = (text(row, 0)?, text(row, 1)?);
+            Ok(ident::qualified([schema.as_str(), name.as_str()]))
+        })
+        .collect()
+}
+
+/// The columns that the account sees and may not read: database, relation, column.
+///
+/// # Errors
+/// If the server does not answer.
+pub async fn unreadable(
+    conn: &mut Conn,
+) -> Result<BTreeSet<(String, String, String)>, IntrospectError> {
+    let sql = "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, c.COLUMN_NAME FROM information_schema.COLUMNS c \
+               WHERE FIND_IN_SET('select', LOWER(c.PRIVILEGES)) = 0";
+    let rows = query(conn, sql.to_owned()).await?;
+    rows.iter()
+        .map(|row| Ok((text(row, 0)?, text(row, 1)?, text(row, 2)?)))
+        .collect()
+}
+
+async fn cell(conn: &mut Conn, sql: &str) -> Result<String, IntrospectError> {
+    let rows = query(conn, sql.to_owned()).await?;
+    let row = rows.first().ok_or_else(|| {
+        IntrospectError::Inconsistent("the server does not say what it is".to_owned())
+    })?;
+    text(row, 0)
+}

@@ -1,0 +1,288 @@
+//! Who has a session, and who waits for one.
+
+use std::{
+    fmt,
+    future::Future,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use palisade::guard::BackendError;
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinHandle,
+    time::timeout,
+};
+
+/// How long a session is used before another takes its place: settings and privileges of accounts come into
+/// force in new sessions only, and the server's memory for one grows.
+const MAX_AGE: Duration = Duration::from_secs(30 * 60);
+
+/// How long cleaning a session may take, and each step of ending it.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Sessions at a time, if nobody says otherwise.
+const CONNECTIONS: usize = 8;
+
+/// Statements waiting for a session, if nobody says otherwise.
+const WAITING: usize = 64;
+
+/// Makes sessions with a server, and ends them.
+pub trait Connector: Send + Sync + 'static {
+    /// A connection and what is kept beside it.
+    type Session: Send + 'static;
+    /// Why there is no session.
+    type Error: fmt::Display + Send;
+
+    /// A new session. Tasks that drive it run on `runtime`.
+    fn connect(
+        &self,
+        runtime: &Handle,
+    ) -> impl Future<Output = Result<Self::Session, Self::Error>> + Send;
+
+    /// Whether the connection stands, as far as can be told without asking the server.
+    fn is_usable(&self, session: &Self::Session) -> bool;
+
+    /// Has the server take back whatever a statement left in the session; whether it confirmed that.
+    fn clean(&self, session: &mut Self::Session) -> impl Future<Output = bool> + Send;
+
+    /// Ends what runs in the session, and closes it. Each step takes [`PATIENCE`] at most.
+    fn end(&self, session: Self::Session) -> impl Future<Output = ()> + Send;
+
+    /// Closes a session in which nothing runs, within the runtime and without waiting.
+    fn close(&self, session: Self::Session);
+}
+
+/// How many sessions there may be: 8, and 64 who wait, if nobody says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolSize {
+    /// Sessions at a time; at least one.
+    pub connections: usize,
+    /// Statements that may wait for one.
+    pub waiting: usize,
+}
+
+impl Default for PoolSize {
+    fn default() -> Self {
+        Self {
+            connections: CONNECTIONS,
+            waiting: WAITING,
+        }
+    }
+}
+
+/// Sessions, shared by all clones.
+pub struct Pool<C: Connector> {
+    shared: Arc<Shared<C>>,
+}
+
+impl<C: Connector> Clone for Pool<C> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<C: Connector> fmt::Debug for Pool<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("free", &self.shared.slots.available_permits())
+            .finish_non_exhaustive()
+    }
+}
+
+struct Shared<C: Connector> {
+    connector: C,
+    idle: Mutex<Vec<Aged<C::Session>>>,
+    /// One for each session that may be.
+    slots: Arc<Semaphore>,
+    /// One for each statement that may run or wait.
+    places: Arc<Semaphore>,
+    runtime: Handle,
+}
+
+/// A session and when it began.
+struct Aged<S> {
+    session: S,
+    born: Instant,
+}
+
+/// A session in use. Dropped instead of [given back](Self::give_back), it is ended and closed.
+pub struct Lease<C: Connector> {
+    held: Option<(Aged<C::Session>, Permits)>,
+    shared: Arc<Shared<C>>,
+    reused: bool,
+}
+
+impl<C: Connector> fmt::Debug for Lease<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("reused", &self.reused)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Held as long as the session is.
+struct Permits {
+    _slot: OwnedSemaphorePermit,
+    _place: OwnedSemaphorePermit,
+}
+
+impl<C: Connector> Pool<C> {
+    /// An empty pool. Its tasks run on `runtime`, which must drive input, output and time.
+    pub fn new(connector: C, size: PoolSize, runtime: Handle) -> Self {
+        let connections = size.connections.clamp(1, Semaphore::MAX_PERMITS / 2);
+        let waiting = size.waiting.min(Semaphore::MAX_PERMITS / 2);
+        Self {
+            shared: Arc::new(Shared {
+                connector,
+                idle: Mutex::new(Vec::new()),
+                slots: Arc::new(Semaphore::new(connections)),
+                places: Arc::new(Semaphore::new(connections.saturating_add(waiting))),
+                runtime,
+            }),
+        }
+    }
+
+    /// A session, after a wait if all are in use.
+    ///
+    /// # Errors
+    /// If as many wait already as may, or there is no connection.
+    pub async fn lease(&self) -> Result<Lease<C>, PoolError<C::Error>> {
+        let shared = &self.shared;
+        let closed = |_| PoolError::Closed;
+        let place = Arc::clone(&shared.places)
+            .try_acquire_owned()
+            .map_err(|_| PoolError::Full)?;
+        let slot = Arc::clone(&shared.slots)
+            .acquire_owned()
+            .await
+            .map_err(closed)?;
+        let permits = Permits {
+            _slot: slot,
+            _place: place,
+        };
+        let (session, reused) = match shared.usable() {
+            Some(session) => (session, true),
+            None => (shared.fresh().await?, false),
+        };
+        Ok(Lease {
+            held: Some((session, permits)),
+            shared: Arc::clone(shared),
+            reused,
+        })
+    }
+
+    /// Closes the sessions that are not in use: they may be of a server that is no more.
+    pub fn forget_idle(&self) {
+        let idle = std::mem::take(&mut *self.shared.lock());
+        let _guard = self.shared.runtime.enter();
+        for aged in idle {
+            self.shared.connector.close(aged.session);
+        }
+    }
+}
+
+impl<C: Connector> Shared<C> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Aged<C::Session>>> {
+        // Whoever panicked left a vector of sessions.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session used last, if there is one that can be used.
+    fn usable(&self) -> Option<Aged<C::Session>> {
+        let mut idle = self.lock();
+        idle.retain(|aged| {
+            aged.born.elapsed() < MAX_AGE && self.connector.is_usable(&aged.session)
+        });
+        idle.pop()
+    }
+
+    async fn fresh(&self) -> Result<Aged<C::Session>, PoolError<C::Error>> {
+        let session = self.connector.connect(&self.runtime).await;
+        Ok(Aged {
+            session: session.map_err(PoolError::Connect)?,
+            born: Instant::now(),
+        })
+    }
+}
+
+impl<C: Connector> Lease<C> {
+    /// The session.
+    ///
+    /// # Errors
+    /// None as long as the lease is there.
+    pub fn session(&mut self) -> Result<&mut C::Session, BackendError> {
+        match &mut self.held {
+            Some((aged, _)) => Ok(&mut aged.session),
+            None => Err(BackendError::unavailable("the session was given back")),
+        }
+    }
+
+    /// Whether it has been used before, so that the server may have closed it unnoticed.
+    #[must_use]
+    pub fn is_reused(&self) -> bool {
+        self.reused
+    }
+
+    /// Puts the session back for others to use, if the server confirms that nothing is left in it; else
+    /// abandons it.
+    pub async fn give_back(mut self) {
+        let Some((aged, _)) = &mut self.held else {
+            return;
+        };
+        let cleaning = self.shared.connector.clean(&mut aged.session);
+        if !matches!(timeout(PATIENCE, cleaning).await, Ok(true)) {
+            return self.abandon().await;
+        }
+        if let Some((aged, permits)) = self.held.take() {
+            self.shared.lock().push(aged);
+            drop(permits);
+        }
+    }
+
+    /// Ends what runs, closes the session, and waits for that a little.
+    pub async fn abandon(mut self) {
+        if let Some(task) = self.end() {
+            let _ = timeout(PATIENCE, task).await;
+        }
+    }
+
+    fn end(&mut self) -> Option<JoinHandle<()>> {
+        let (aged, permits) = self.held.take()?;
+        let shared = Arc::clone(&self.shared);
+        Some(self.shared.runtime.spawn(async move {
+            shared.connector.end(aged.session).await;
+            drop(permits);
+        }))
+    }
+}
+
+impl<C: Connector> Drop for Lease<C> {
+    fn drop(&mut self) {
+        drop(self.end());
+    }
+}
+
+/// Why there is no session.
+#[derive(Debug)]
+pub enum PoolError<E> {
+    /// As many wait already as may.
+    Full,
+    /// The pool is gone.
+    Closed,
+    /// There is no connection.
+    Connect(E),
+}
+
+impl<E: fmt::Display> From<PoolError<E>> for BackendError {
+    fn from(error: PoolError<E>) -> Self {
+        Self::unavailable(match error {
+            PoolError::Full => "too many statements wait for a connection".to_owned(),
+            PoolError::Closed => "there is no pool of connections".to_owned(),
+            PoolError::Connect(error) => error.to_string(),
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! One statement in a session, within its time.
+
+use std::{future::Future, time::Duration};
+
+use palisade::guard::BackendError;
+use tokio::time::{Instant, timeout_at};
+
+use crate::pool::{Connector, Pool};
+
+/// What a statement gets beyond its time, for the server to end it by its own clock: then the session can
+/// be used again.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// What is to be run in a session, and run again from the beginning if the session was gone.
+pub trait Statement<S>: Send {
+    /// Runs in `session`.
+    fn attempt(&mut self, session: &mut S) -> impl Future<Output = Result<Ended, Failed>> + Send;
+
+    /// Keeps what [`attempt`](Self::attempt) changed, once it has gone well and clean. By a clock of its own: whoever
+    /// gave up on the statement's would not know what has become of the change.
+    fn keep(&mut self, _session: &mut S) -> impl Future<Output = Result<(), BackendError>> + Send {
+        async { Ok(()) }
+    }
+}
+
+/// Whether the session has anything left to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It has not.
+    Clean,
+    /// Rows that nobody wants.
+    Overrun,
+}
+
+/// A failure and how far the statement had come.
+#[derive(Debug)]
+pub enum Failed {
+    /// The session was not there any more; nothing had run.
+    Lost(BackendError),
+    /// Anything else.
+    Running(BackendError),
+}
+
+impl<C: Connector> Pool<C> {
+    /// Runs `statement`, the wait for a session included, within `time` and a little more. What exceeds that
+    /// is ended on the server.
+    ///
+    /// # Errors
+    /// What the statement answers, that there is no session, or that time is up.
+    pub async fn run(
+        &self,
+        time: Duration,
+        statement: &mut impl Statement<C::Session>,
+    ) -> Result<(), BackendError> {
+        let deadline = Instant::now() + time + GRACE;
+        let mut first = true;
+        loop {
+            let mut lease = timeout_at(deadline, self.lease())
+                .await
+                .map_err(|_| BackendError::unavailable("no connection was free in time"))??;
+            let running = statement.attempt(lease.session()?);
+            let Ok(result) = timeout_at(deadline, running).await else {
+                lease.abandon().await;
+                return Err(BackendError::out_of_time());
+            };
+            match result {
+                Ok(Ended::Clean) => {
+                    let kept = statement.keep(lease.session()?).await;
+                    lease.give_back().await;
+                    return kept;
+                }
+                Ok(Ended::Overrun) => {
+                    // Nobody waits for it.
+                    drop(lease);
+                    return Ok(());
+                }
+                // The server closed an idle session, for it was restarted: nothing has run yet.
+                Err(Failed::Lost(_)) if first && lease.is_reused() => {
+                    drop(lease);
+                    self.forget_idle();
+                    first = false;
+                }
+                Err(Failed::Lost(error) | Failed::Running(error)) => {
+                    lease.give_back().await;
+                    return Err(error);
+                }
+            }
+        }
+    }
+}

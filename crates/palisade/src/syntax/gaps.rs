@@ -1,0 +1,248 @@
+//! What an engine reads and the parser does not, so that it is refused by name and not as a mistake.
+//!
+//! Looked at only after the parser has failed: nothing is decided here but which refusal it is.
+
+use sqlparser::tokenizer::Token;
+
+use super::{dialect::Solid, parse};
+use crate::{
+    code::Code::{self, NameVariable, StatementNotAllowed, SyntaxUnsupported},
+    dialect::Dialect::{self, Mysql, Postgres, Sqlite},
+    rejection::Rejection,
+};
+
+/// A construct that the parser does not read.
+pub(crate) struct Gap {
+    /// The engines that have it.
+    pub(crate) engines: &'static [Dialect],
+    /// Words and signs that stand next to each other in it: `a|b` is one of two, `()` is what parentheses
+    /// hold, `…` is anything before the next.
+    signs: &'static str,
+    /// How it is refused.
+    pub(crate) code: Code,
+    /// What it is called.
+    pub(crate) name: &'static str,
+}
+
+const fn gap(
+    engines: &'static [Dialect],
+    signs: &'static str,
+    code: Code,
+    name: &'static str,
+) -> Gap {
+    Gap {
+        engines,
+        signs,
+        code,
+        name,
+    }
+}
+
+/// The gaps, those that write first.
+pub(crate) const GAPS: &[Gap] = &[
+    gap(
+        &[Mysql],
+        "into outfile|dumpfile",
+        StatementNotAllowed,
+        "SELECT … INTO a file",
+    ),
+    gap(
+        &[Mysql],
+        "into @",
+        StatementNotAllowed,
+        "SELECT … INTO a variable",
+    ),
+    gap(
+        &[Mysql],
+        "lock in share mode",
+        StatementNotAllowed,
+        "LOCK IN SHARE MODE",
+    ),
+    gap(
+        &[Mysql],
+        "procedure analyse",
+        StatementNotAllowed,
+        "PROCEDURE ANALYSE",
+    ),
+    gap(
+        &[Postgres],
+        ") search depth|breadth first",
+        SyntaxUnsupported,
+        "SEARCH after a recursive query",
+    ),
+    gap(
+        &[Postgres, Mysql],
+        ") cycle",
+        SyntaxUnsupported,
+        "CYCLE after a recursive query",
+    ),
+    gap(
+        &[Postgres],
+        "using () as",
+        SyntaxUnsupported,
+        "an alias on USING",
+    ),
+    gap(
+        &[Postgres, Sqlite],
+        "exclude current|group|ties|no",
+        SyntaxUnsupported,
+        "EXCLUDE in a window that continues another",
+    ),
+    gap(
+        &[Postgres],
+        "operator () any|all|some",
+        SyntaxUnsupported,
+        "OPERATOR(…) before ANY or ALL",
+    ),
+    gap(&[Postgres], "at local", SyntaxUnsupported, "AT LOCAL"),
+    gap(
+        &[Postgres],
+        "group by distinct",
+        SyntaxUnsupported,
+        "GROUP BY DISTINCT",
+    ),
+    gap(&[Postgres], "is document", SyntaxUnsupported, "IS DOCUMENT"),
+    gap(
+        &[Postgres],
+        "is not document",
+        SyntaxUnsupported,
+        "IS DOCUMENT",
+    ),
+    gap(
+        &[Postgres],
+        "xmlserialize (",
+        SyntaxUnsupported,
+        "XMLSERIALIZE",
+    ),
+    gap(&[Postgres], "xmlroot (", SyntaxUnsupported, "XMLROOT"),
+    gap(
+        &[Postgres],
+        "substring ( … similar",
+        SyntaxUnsupported,
+        "SUBSTRING … SIMILAR",
+    ),
+    gap(
+        &[Postgres],
+        "json_query|json_value|json_exists|json_object|json_objectagg|json_array|json_arrayagg (",
+        SyntaxUnsupported,
+        "a clause of this form in an SQL/JSON function",
+    ),
+    gap(
+        &[Postgres],
+        "json_table (",
+        SyntaxUnsupported,
+        "a clause of this form in JSON_TABLE",
+    ),
+    gap(
+        &[Postgres],
+        "fetch first|next (",
+        SyntaxUnsupported,
+        "FETCH of a computed number",
+    ),
+    gap(&[Postgres], "uescape", SyntaxUnsupported, "UESCAPE"),
+    gap(
+        &[Postgres],
+        ") . *",
+        SyntaxUnsupported,
+        "`.*` after an expression",
+    ),
+    gap(
+        &[Mysql],
+        "char ( … using",
+        SyntaxUnsupported,
+        "CHAR(… USING …)",
+    ),
+    gap(
+        &[Mysql],
+        "interval (",
+        SyntaxUnsupported,
+        "the function INTERVAL",
+    ),
+    gap(
+        &[Mysql],
+        "for system_time",
+        SyntaxUnsupported,
+        "FOR SYSTEM_TIME",
+    ),
+    gap(
+        &[Mysql],
+        "rows examined",
+        SyntaxUnsupported,
+        "ROWS EXAMINED",
+    ),
+    gap(
+        &[Mysql],
+        "json_value ( … on empty|error",
+        SyntaxUnsupported,
+        "ON EMPTY or ON ERROR in JSON_VALUE",
+    ),
+    gap(
+        &[Mysql],
+        "weight_string ( … as",
+        SyntaxUnsupported,
+        "WEIGHT_STRING(… AS …)",
+    ),
+    gap(
+        &[Mysql],
+        "against (",
+        SyntaxUnsupported,
+        "AGAINST with anything but a literal or parameter",
+    ),
+    gap(&[Mysql], "@", NameVariable, "a variable of the session"),
+];
+
+/// `refusal`, or one that names what the parser does not read in `text`.
+pub(super) fn named(refusal: Rejection, text: &str, dialect: Dialect) -> Rejection {
+    if refusal.code() != Code::SyntaxInvalid {
+        return refusal;
+    }
+    let Ok(tokens) = parse::tokenize(text, dialect) else {
+        return refusal;
+    };
+    let solid = Solid::of(&tokens);
+    let found = GAPS
+        .iter()
+        .filter(|gap| gap.engines.contains(&dialect))
+        .find(|gap| {
+            let signs: Vec<&str> = gap.signs.split(' ').collect();
+            (0..solid.len()).any(|n| begins(&solid, n, &signs))
+        });
+    match found {
+        None => refusal,
+        Some(gap) => {
+            let why = match gap.code {
+                StatementNotAllowed => "is not permitted",
+                NameVariable => "cannot be read",
+                _ => "is not supported",
+            };
+            Rejection::new(gap.code, format!("{} {why}", gap.name))
+        }
+    }
+}
+
+fn begins(solid: &Solid<'_>, n: usize, signs: &[&str]) -> bool {
+    let Some((sign, rest)) = signs.split_first() else {
+        return true;
+    };
+    match *sign {
+        "()" => solid
+            .closing(n)
+            .is_some_and(|close| begins(solid, close + 1, rest)),
+        "…" => (n..solid.len()).any(|n| begins(solid, n, rest)),
+        "(" => solid.is(n, &Token::LParen) && begins(solid, n + 1, rest),
+        ")" => solid.is(n, &Token::RParen) && begins(solid, n + 1, rest),
+        "." => solid.is(n, &Token::Period) && begins(solid, n + 1, rest),
+        "*" => solid.is(n, &Token::Mul) && begins(solid, n + 1, rest),
+        "@" => {
+            let variable = solid.token(n).is_some_and(|t| match &t.token {
+                Token::Word(word) => word.quote_style.is_none() && word.value.starts_with('@'),
+                token => *token == Token::AtSign,
+            });
+            variable && begins(solid, n + 1, rest)
+        }
+        words => {
+            let words: Vec<&str> = words.split('|').collect();
+            solid.is_word(n, &words) && begins(solid, n + 1, rest)
+        }
+    }
+}
