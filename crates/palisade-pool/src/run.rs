@@ -15,6 +15,12 @@ const GRACE: Duration = Duration::from_millis(200);
 pub trait Statement<S>: Send {
     /// Runs in `session`.
     fn attempt(&mut self, session: &mut S) -> impl Future<Output = Result<Ended, Failed>> + Send;
+
+    /// Keeps what [`attempt`](Self::attempt) changed, once it has gone well and clean. By a clock of its own: whoever
+    /// gave up on the statement's would not know what has become of the change.
+    fn keep(&mut self, _session: &mut S) -> impl Future<Output = Result<(), BackendError>> + Send {
+        async { Ok(()) }
+    }
 }
 
 /// Whether the session has anything left to send.
@@ -59,8 +65,9 @@ impl<C: Connector> Pool<C> {
             };
             match result {
                 Ok(Ended::Clean) => {
+                    let kept = statement.keep(lease.session()?).await;
                     lease.give_back().await;
-                    return Ok(());
+                    return kept;
                 }
                 Ok(Ended::Overrun) => {
                     // Nobody waits for it.

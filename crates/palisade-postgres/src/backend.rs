@@ -20,6 +20,7 @@ use crate::{
     introspect::{self, IntrospectError},
     schema::Schema,
     wire::MAX_MESSAGE_BYTES,
+    write::{self, Facts, Work},
 };
 
 /// How long reading the catalog may take.
@@ -97,24 +98,32 @@ impl PostgresBackend {
         &self,
         task: &Task<'_>,
         sink: &mut (dyn RowSink + Send),
-    ) -> Result<(), BackendError> {
+    ) -> Result<Completion, BackendError> {
         let mut run = Run {
-            opening: execute::opening(self.catalog.search_path(), task.limits, self.features),
-            schema: &self.schema,
+            opening: execute::opening(
+                self.catalog.search_path(),
+                task.limits,
+                self.features,
+                task.work,
+            ),
+            backend: self,
             task,
             sink,
+            completion: Completion::default(),
         };
         let time = task.limits.statement_timeout();
-        self.pool.run(time, &mut run).await
+        self.pool.run(time, &mut run).await?;
+        Ok(run.completion)
     }
 }
 
 /// A statement on its way to the sink.
 struct Run<'a> {
     opening: String,
-    schema: &'a Schema,
+    backend: &'a PostgresBackend,
     task: &'a Task<'a>,
     sink: &'a mut (dyn RowSink + Send),
+    completion: Completion,
 }
 
 impl Run<'_> {
@@ -131,9 +140,21 @@ impl Run<'_> {
                 | BackendErrorKind::AffectedRows
                 | BackendErrorKind::ReadOnly => Failed::Running(error),
             })?;
-        execute::answer(&session.client, self.schema, opened, self.task, self.sink)
-            .await
-            .map_err(Failed::Running)
+        let facts = Facts {
+            client: &session.client,
+            schema: &self.backend.schema,
+            catalog: &self.backend.catalog,
+        };
+        let (task, sink) = (self.task, &mut *self.sink);
+        match task.work {
+            Work::Read => execute::answer(facts.client, facts.schema, opened, task, sink).await,
+            Work::Explain => write::explain(facts, opened, task, sink).await,
+            Work::Change(changes) => write::change(facts, opened, task, changes, sink)
+                .await
+                .map(|completion| self.completion = completion),
+            Work::Define => write::define(facts, opened, task).await,
+        }
+        .map_err(Failed::Running)
     }
 }
 
@@ -150,6 +171,14 @@ impl Statement<Session> for Run<'_> {
         // What is still on its way is little: the cursor gave a batch.
         result.map(|()| Ended::Clean)
     }
+
+    async fn keep(&mut self, session: &mut Session) -> Result<(), BackendError> {
+        if self.task.work.changes() {
+            write::keep(&session.client).await
+        } else {
+            Ok(())
+        }
+    }
 }
 
 impl Backend for PostgresBackend {
@@ -162,9 +191,10 @@ impl Backend for PostgresBackend {
         statement: &RewrittenStatement,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
-        BackendError::unless_reading(statement)?;
-        self.run(&Task::from(statement), sink).await?;
-        Ok(Completion::default())
+        if !self.config.is_writable {
+            BackendError::unless_reading(statement)?;
+        }
+        self.run(&Task::from(statement), sink).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! One statement under every lock the engine has.
+//! One query under every lock the engine has; `write` has the other statements.
 //!
 //! What each lock stops, and what it lets through, so that none is taken for more than it is (PostgreSQL 15 and
 //! 18; `tests.rs` shows it):
@@ -30,6 +30,7 @@ use crate::{
     fault, params,
     schema::{Look, Origin, Schema, is_system},
     settings,
+    write::Work,
 };
 
 /// Rows of the first batch, before their size is known.
@@ -52,6 +53,7 @@ pub(crate) struct Task<'a> {
     pub(crate) relations: &'a [String],
     pub(crate) functions: &'a BTreeSet<String>,
     pub(crate) limits: &'a Limits,
+    pub(crate) work: Work<'a>,
 }
 
 impl<'a> From<&'a RewrittenStatement> for Task<'a> {
@@ -63,14 +65,15 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
             relations: statement.relations(),
             functions: statement.engine_functions(),
             limits: statement.limits(),
+            work: Work::of(statement),
         }
     }
 }
 
 /// A statement that the server understood; nothing has run yet.
 pub(crate) struct Opened {
-    statement: Statement,
-    look: Look,
+    pub(crate) statement: Statement,
+    pub(crate) look: Look,
 }
 
 /// Begins a transaction and prepares the statement in it, in one round trip.
@@ -105,23 +108,9 @@ pub(crate) async fn answer(
     sink: &mut (dyn RowSink + Send),
 ) -> Result<(), BackendError> {
     let Opened { statement, look } = &opened;
-    if let Err(error) = check_origins(statement, schema, task) {
-        // What looks like an escape is none if a relation has become another meanwhile.
-        schema
-            .verify(client, look, task.relations, task.functions)
-            .await?;
-        return Err(error);
-    }
+    check_origins(client, schema, &opened, task).await?;
     let bound = params::bind(statement.params(), task.params)?;
-    let bound: Vec<_> = bound
-        .iter()
-        .map(|(param, ty)| {
-            (
-                param as &(dyn tokio_postgres::types::ToSql + Sync),
-                ty.clone(),
-            )
-        })
-        .collect();
+    let bound = params::typed(&bound);
     let declare = format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {}", task.sql);
     // In this order: declaring locks the relations, and then they are looked at.
     tokio::try_join!(
@@ -214,13 +203,25 @@ fn cells(row: &SimpleQueryRow, readings: &[Reading]) -> Result<(Vec<Value>, usiz
 }
 
 /// Checks that what the server says of where each result column comes from was decided.
-///
-/// One way only: expressions, UNION and aggregates come from nowhere.
-fn check_origins(
-    statement: &Statement,
+pub(crate) async fn check_origins(
+    client: &Client,
     schema: &Schema,
+    opened: &Opened,
     task: &Task<'_>,
 ) -> Result<(), BackendError> {
+    let Opened { statement, look } = opened;
+    let Err(error) = origins(statement, schema, task) else {
+        return Ok(());
+    };
+    // What looks like an escape is none if a relation has become another meanwhile.
+    schema
+        .verify(client, look, task.relations, task.functions)
+        .await?;
+    Err(error)
+}
+
+/// One way only: expressions, UNION and aggregates come from nowhere.
+fn origins(statement: &Statement, schema: &Schema, task: &Task<'_>) -> Result<(), BackendError> {
     for column in statement.columns() {
         let Some(oid) = column.table_oid() else {
             continue;
@@ -290,15 +291,21 @@ pub(crate) struct Features {
 }
 
 /// The simple query that begins a transaction for a statement: constants and numbers of our own.
-pub(crate) fn opening(search_path: &[String], limits: &Limits, features: Features) -> String {
+pub(crate) fn opening(
+    search_path: &[String],
+    limits: &Limits,
+    features: Features,
+    work: Work<'_>,
+) -> String {
     let time = limits.statement_timeout();
     // 0 would mean for ever.
     let ms = |time: Duration| time.as_millis().clamp(1, i32::MAX.unsigned_abs().into());
     let (whole, lock) = (ms(time), ms(time.min(LOCK_TIMEOUT)));
     let mut sql = format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; {}; \
+        "BEGIN ISOLATION LEVEL READ COMMITTED {}; {}; \
          SET LOCAL statement_timeout = {whole}; SET LOCAL lock_timeout = {lock}; \
          SET LOCAL idle_in_transaction_session_timeout = {whole}",
+        work.access_mode(),
         settings::set_local(search_path)
     );
     if features.checks_connection {
@@ -343,7 +350,7 @@ mod tests {
             version: 17_00_00,
             checks_connection: true,
         };
-        let sql = opening(&[], &limits, features);
+        let sql = opening(&[], &limits, features, Work::Read);
         assert!(!sql.contains("_timeout = 0"), "{sql}");
         assert!(sql.contains("SET LOCAL statement_timeout = 1;"), "{sql}");
         assert!(

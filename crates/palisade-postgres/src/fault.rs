@@ -58,6 +58,33 @@ fn kind(code: &str) -> BackendErrorKind {
     }
 }
 
+/// As [`engine`], for the moment when a statement that was prepared is planned, which the grammar of `EXPLAIN` allows to
+/// few kinds.
+pub(crate) fn plan(error: &tokio_postgres::Error) -> BackendError {
+    match error.as_db_error() {
+        // The second is a change in WITH, which is nobody's part of another statement.
+        Some(db) if db.code().code() == "42601" || db.routine() == Some("analyzeCTE") => {
+            BackendError::second_lock(detail(db))
+        }
+        Some(_) | None => engine(error),
+    }
+}
+
+/// As [`engine`], for what changes rows: violated constraints have a kind of their own.
+pub(crate) fn change(error: &tokio_postgres::Error) -> BackendError {
+    let class = error.as_db_error().and_then(|db| db.code().code().get(..2));
+    let kind = match class {
+        // Integrity constraints; a view's WITH CHECK OPTION.
+        Some("23" | "44") => Some(BackendErrorKind::Constraint),
+        Some(_) | None => None,
+    };
+    let error = engine(error);
+    BackendError {
+        kind: kind.unwrap_or(error.kind),
+        ..error
+    }
+}
+
 /// As [`engine`], for a text that is being prepared.
 pub(crate) fn prepare(error: &tokio_postgres::Error) -> BackendError {
     match error.as_db_error() {

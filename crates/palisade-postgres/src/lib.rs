@@ -1,7 +1,7 @@
 //! PostgreSQL behind Palisade: a driver with the engine's own locks, and no policy.
 //!
-//! [`PostgresBackend`] runs what the firewall printed, and nothing else: one statement, as a cursor of a read-only
-//! transaction that is always rolled back, within time-outs of the server's and of our own, over a bounded
+//! [`PostgresBackend`] runs what the firewall printed, and nothing else: one query, as a cursor of a read-only
+//! transaction that is always rolled back, or where that is asked for one change in a transaction of its own, within time-outs of the server's and of our own, over a bounded
 //! number of connections. [`introspect`] reads a catalog from a database, [`examine()`] looks at what its account
 //! may do beyond reading.
 
@@ -20,6 +20,7 @@ mod settings;
 mod tests;
 mod tls;
 mod wire;
+mod write;
 
 pub use backend::PostgresBackend;
 pub use config::{ConfigError, PostgresConfig};

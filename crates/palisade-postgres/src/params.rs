@@ -56,6 +56,14 @@ pub(crate) fn bind(
         .collect()
 }
 
+/// Parameters as the driver takes them.
+pub(crate) fn typed(bound: &[(TextParam, Type)]) -> Vec<(&(dyn ToSql + Sync), Type)> {
+    bound
+        .iter()
+        .map(|(param, ty)| (param as &(dyn ToSql + Sync), ty.clone()))
+        .collect()
+}
+
 /// `value` as text that the type's input function reads; `None` if it is of another kind.
 ///
 /// A string goes to every type, as a literal would: strings are how clients spell dates, large numbers and

@@ -10,15 +10,17 @@ use palisade::{
     catalog::Catalog,
     dialect::Dialect,
     guard::{Backend, BackendError, BackendErrorKind, Completion, RowSink},
-    rewrite::RewrittenStatement,
+    rewrite::{Effect, RewrittenStatement},
 };
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::{
+    define,
     execute::{self, Task},
     introspect::{self, IntrospectError},
     load,
     schema::{self, SchemaSnapshot},
+    write::{self, Changes, Facts},
 };
 
 /// Why a database was not opened.
@@ -73,6 +75,7 @@ pub enum OpenError {
 #[derive(Clone)]
 pub struct SqliteBackend {
     source: Source,
+    writable: bool,
     schema: Arc<SchemaSnapshot>,
     catalog: Arc<Catalog>,
 }
@@ -86,8 +89,8 @@ enum Source {
 }
 
 impl SqliteBackend {
-    /// The database file at `path`, to be called `database` in policies. It is only ever opened for
-    /// reading.
+    /// The database file at `path`, to be called `database` in policies. It is opened for reading only,
+    /// unless it is made [`writable`](Self::writable).
     ///
     /// `path` is a path: URIs (`file:…`) and SQLite's special names (`:memory:`) are looked for as files.
     ///
@@ -121,6 +124,15 @@ impl SqliteBackend {
         Self::new(Source::Memory(Arc::new(Mutex::new(conn))), database)
     }
 
+    /// Runs statements that change rows too, over connections that read and write.
+    #[must_use]
+    pub fn writable(self) -> Self {
+        Self {
+            writable: true,
+            ..self
+        }
+    }
+
     /// What the database held when it was opened.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
@@ -133,8 +145,9 @@ impl SqliteBackend {
     /// # Errors
     /// If the database cannot be read any more.
     pub fn schema_version(&self) -> Result<i64, OpenError> {
-        self.source
-            .with(|conn| schema::version(conn).map_err(|e| self.source.error(&e)))?
+        self.source.with(Access::Read, |conn| {
+            schema::version(conn).map_err(|e| self.source.error(&e))
+        })?
     }
 
     /// The database as it is now, if its schema differs from the one this value was made with.
@@ -143,11 +156,14 @@ impl SqliteBackend {
     /// If the database cannot be read any more.
     pub fn refresh(&self) -> Result<Option<Self>, OpenError> {
         let now = Self::new(self.source.clone(), self.catalog.database())?;
-        Ok((now.schema != self.schema).then_some(now))
+        Ok((now.schema != self.schema).then_some(Self {
+            writable: self.writable,
+            ..now
+        }))
     }
 
     fn new(source: Source, database: &str) -> Result<Self, OpenError> {
-        let (schema, catalog) = source.with(|conn| {
+        let (schema, catalog) = source.with(Access::Read, |conn| {
             // One transaction, so that the catalog is of the schema it is stored with.
             let transaction = conn.unchecked_transaction().map_err(|e| source.error(&e))?;
             let schema = SchemaSnapshot::read(&transaction).map_err(|e| source.error(&e))?;
@@ -157,6 +173,7 @@ impl SqliteBackend {
         })??;
         Ok(Self {
             source,
+            writable: false,
             schema: Arc::new(schema),
             catalog: Arc::new(catalog),
         })
@@ -169,11 +186,50 @@ impl SqliteBackend {
         sink: &mut (dyn RowSink + Send),
     ) -> Result<(), BackendError> {
         self.source
-            .with(|conn| execute::execute(conn, &self.schema, task, sink))
-            .map_err(|error| BackendError {
-                kind: BackendErrorKind::Unavailable,
-                detail: error.to_string(),
-            })?
+            .with(Access::Read, |conn| {
+                execute::execute(conn, &self.schema, task, sink)
+            })
+            .map_err(|error| unopened(&error))?
+    }
+
+    /// Runs `task`, which changes rows, blocking.
+    pub(crate) fn write_now(
+        &self,
+        task: &Task<'_>,
+        changes: &Changes<'_>,
+        sink: &mut (dyn RowSink + Send),
+    ) -> Result<Completion, BackendError> {
+        let facts = Facts {
+            schema: &self.schema,
+            catalog: &self.catalog,
+        };
+        let affected = self
+            .source
+            .with(Access::Write, |conn| {
+                write::execute(conn, &facts, task, changes, sink)
+            })
+            .map_err(|error| unopened(&error))??;
+        Ok(Completion {
+            affected: Some(affected),
+        })
+    }
+
+    /// Runs `task`, which changes the schema, blocking.
+    pub(crate) fn define_now(
+        &self,
+        task: &Task<'_>,
+        changes: &Changes<'_>,
+        relations: &[String],
+    ) -> Result<(), BackendError> {
+        let facts = Facts {
+            schema: &self.schema,
+            catalog: &self.catalog,
+        };
+        self.source
+            .with(Access::Write, |conn| {
+                define::execute(conn, &facts, task, changes, relations)
+            })
+            .map_err(|error| unopened(&error))?
     }
 }
 
@@ -189,8 +245,15 @@ impl Backend for SqliteBackend {
         statement: &RewrittenStatement,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
-        BackendError::unless_reading(statement)?;
-        self.execute_now(&Task::from(statement), sink)?;
+        if !self.writable {
+            BackendError::unless_reading(statement)?;
+        }
+        let (task, changes) = (Task::from(statement), Changes::from(statement));
+        match statement.effect() {
+            Effect::Read | Effect::Explain => self.execute_now(&task, sink)?,
+            Effect::Write => return self.write_now(&task, &changes, sink),
+            Effect::Define => self.define_now(&task, &changes, statement.relations())?,
+        }
         Ok(Completion::default())
     }
 }
@@ -204,6 +267,20 @@ impl fmt::Debug for SqliteBackend {
     }
 }
 
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
+fn unopened(error: &OpenError) -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::Unavailable,
+        detail: error.to_string(),
+    }
+}
+
 impl Source {
     fn name(&self) -> String {
         match self {
@@ -213,20 +290,29 @@ impl Source {
     }
 
     /// Calls `work` with a connection: a new one to a file, the only one to memory.
-    fn with<T>(&self, work: impl FnOnce(&mut Connection) -> T) -> Result<T, OpenError> {
+    fn with<T>(
+        &self,
+        access: Access,
+        work: impl FnOnce(&mut Connection) -> T,
+    ) -> Result<T, OpenError> {
         match self {
             Self::File(path) => {
-                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+                let mode = match access {
+                    Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
+                    Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
+                };
+                let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
                 let mut conn =
                     Connection::open_with_flags(path, flags).map_err(|e| self.error(&e))?;
                 execute::restrict(&conn).map_err(|e| self.error(&e))?;
                 Ok(work(&mut conn))
             }
             Self::Memory(conn) => {
-                // A request that panicked may have left its authorizer behind; the next sets its own.
-                Ok(work(
-                    &mut conn.lock().unwrap_or_else(PoisonError::into_inner),
-                ))
+                let mut conn = conn.lock().unwrap_or_else(PoisonError::into_inner);
+                // A request that wrote, or panicked, has left the connection otherwise.
+                execute::reset(&mut conn).map_err(|e| self.error(&e))?;
+                execute::restrict(&conn).map_err(|e| self.error(&e))?;
+                Ok(work(&mut conn))
             }
         }
     }

@@ -33,7 +33,7 @@ use palisade::{
     dialect::Dialect,
     guard::{BackendError, BackendErrorKind, RowSink},
     limits::Limits,
-    rewrite::RewrittenStatement,
+    rewrite::{Effect, RewrittenStatement},
     value::Value,
 };
 use rusqlite::{
@@ -81,6 +81,9 @@ const QUADRATIC_VALUE_BYTES: usize = 64 * 1024;
 /// bounds what runs between two looks.
 const MAX_INSTRUCTIONS: i32 = 100_000;
 
+/// What `sqlite3_stmt_isexplain` says of EXPLAIN QUERY PLAN.
+const QUERY_PLAN: i32 = 2;
+
 /// Virtual machine instructions between two looks at the clock.
 const INSTRUCTIONS: i32 = 100;
 
@@ -91,6 +94,8 @@ pub(crate) struct Task<'a> {
     pub(crate) reads: &'a BTreeSet<(String, String)>,
     pub(crate) functions: &'a BTreeSet<String>,
     pub(crate) limits: &'a Limits,
+    /// Whether it asks for a plan.
+    pub(crate) is_explain: bool,
 }
 
 impl<'a> From<&'a RewrittenStatement> for Task<'a> {
@@ -101,6 +106,7 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
             reads: statement.engine_reads(),
             functions: statement.engine_functions(),
             limits: statement.limits(),
+            is_explain: statement.effect() == Effect::Explain,
         }
     }
 }
@@ -114,18 +120,22 @@ pub(crate) fn execute(
     task: &Task<'_>,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<(), BackendError> {
-    // Before as well: a sink that panicked may have left a shared connection in the middle.
-    reset(conn).map_err(unavailable)?;
-    let deadline = Deadline::after(task.limits.statement_timeout());
-    conn.busy_timeout(deadline.left()).map_err(unavailable)?;
-    conn.progress_handler(INSTRUCTIONS, Some(move || deadline.passed()))
-        .map_err(unavailable)?;
+    start_clock(conn, task).map_err(unavailable)?;
     let result = in_transaction(conn, schema, task, sink);
     result.and(reset(conn).map_err(unavailable))
 }
 
+/// From now on `task`'s time runs, for waiting and for working.
+pub(crate) fn start_clock(conn: &mut Connection, task: &Task<'_>) -> rusqlite::Result<()> {
+    // Before as well: a sink that panicked may have left a shared connection in the middle.
+    reset(conn)?;
+    let deadline = Deadline::after(task.limits.statement_timeout());
+    conn.busy_timeout(deadline.left())?;
+    conn.progress_handler(INSTRUCTIONS, Some(move || deadline.passed()))
+}
+
 /// Takes off what a statement put on.
-fn reset(conn: &mut Connection) -> rusqlite::Result<()> {
+pub(crate) fn reset(conn: &mut Connection) -> rusqlite::Result<()> {
     conn.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
     conn.progress_handler(0, None::<fn() -> bool>)?;
     if conn.is_autocommit() {
@@ -142,12 +152,7 @@ fn in_transaction(
     sink: &mut (dyn RowSink + Send),
 ) -> Result<(), BackendError> {
     conn.execute_batch("BEGIN").map_err(|e| engine(&e))?;
-    if SchemaSnapshot::read(conn).map_err(|e| engine(&e))? != *schema {
-        return Err(BackendError {
-            kind: BackendErrorKind::Unavailable,
-            detail: "the schema changed".to_owned(),
-        });
-    }
+    check_schema(conn, schema)?;
     limit(conn, task).map_err(unavailable)?;
     let denied = Arc::new(Mutex::new(None));
     authorize(conn, task, Arc::clone(&denied)).map_err(unavailable)?;
@@ -156,6 +161,18 @@ fn in_transaction(
     match denied.lock().unwrap_or_else(PoisonError::into_inner).take() {
         Some(detail) => Err(second_lock(detail)),
         None => result,
+    }
+}
+
+/// Checks that the schema is still the one that was decided about.
+pub(crate) fn check_schema(conn: &Connection, schema: &SchemaSnapshot) -> Result<(), BackendError> {
+    if SchemaSnapshot::read(conn).map_err(|e| engine(&e))? == *schema {
+        Ok(())
+    } else {
+        Err(BackendError {
+            kind: BackendErrorKind::Unavailable,
+            detail: "the schema changed".to_owned(),
+        })
     }
 }
 
@@ -173,16 +190,27 @@ fn run(
     {
         return Ok(());
     }
-    // EXPLAIN passes the authorizer and is read-only, and shows what the planner knows.
-    if !statement.readonly() || statement.is_explain() != 0 || statement.column_count() == 0 {
+    // EXPLAIN passes the authorizer and is read-only, and shows what the planner knows; the form with instructions
+    // is never asked for.
+    let explains = if task.is_explain { QUERY_PLAN } else { 0 };
+    if !statement.readonly() || statement.is_explain() != explains || statement.column_count() == 0
+    {
         return Err(second_lock("the statement is not a query".to_owned()));
     }
     bind(&mut statement, task.params)?;
+    feed(&mut statement, sink).map(|_| ())
+}
+
+/// Runs a statement and feeds its rows to `sink`; whether the sink took them all.
+pub(crate) fn feed(
+    statement: &mut Statement<'_>,
+    sink: &mut (dyn RowSink + Send),
+) -> Result<ControlFlow<()>, BackendError> {
     let count = {
         let names = statement.column_names();
         let names: Vec<&str> = names.collect();
         if sink.columns(&names).is_break() {
-            return Ok(());
+            return Ok(ControlFlow::Break(()));
         }
         names.len()
     };
@@ -206,13 +234,13 @@ fn run(
         }
         match sink.row(cells) {
             ControlFlow::Continue(()) => {}
-            ControlFlow::Break(()) => break,
+            ControlFlow::Break(()) => return Ok(ControlFlow::Break(())),
         }
     }
-    Ok(())
+    Ok(ControlFlow::Continue(()))
 }
 
-fn bind(statement: &mut Statement<'_>, params: &[Value]) -> Result<(), BackendError> {
+pub(crate) fn bind(statement: &mut Statement<'_>, params: &[Value]) -> Result<(), BackendError> {
     if statement.parameter_count() != params.len() {
         return Err(second_lock(format!(
             "the statement has {} parameters and {} are bound",
@@ -272,7 +300,7 @@ pub(crate) fn restrict(conn: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Lowers the engine's limits. After the schema is parsed, since they hold for its texts too.
-fn limit(conn: &Connection, task: &Task<'_>) -> rusqlite::Result<()> {
+pub(crate) fn limit(conn: &Connection, task: &Task<'_>) -> rusqlite::Result<()> {
     let value_bytes = if QUADRATIC.iter().any(|name| task.functions.contains(*name)) {
         QUADRATIC_VALUE_BYTES
     } else {
@@ -363,14 +391,14 @@ impl Deadline {
     }
 }
 
-fn second_lock(detail: String) -> BackendError {
+pub(crate) fn second_lock(detail: String) -> BackendError {
     BackendError {
         kind: BackendErrorKind::SecondLock,
         detail,
     }
 }
 
-fn unavailable(error: rusqlite::Error) -> BackendError {
+pub(crate) fn unavailable(error: rusqlite::Error) -> BackendError {
     BackendError {
         kind: BackendErrorKind::Unavailable,
         detail: error.to_string(),
@@ -387,6 +415,7 @@ pub(crate) fn engine(error: &rusqlite::Error) -> BackendError {
             ErrorCode::OperationInterrupted => Kind::Timeout,
             ErrorCode::TooBig | ErrorCode::OutOfMemory | ErrorCode::DiskFull => Kind::Resource,
             ErrorCode::AuthorizationForStatementDenied => Kind::SecondLock,
+            ErrorCode::ConstraintViolation => Kind::Constraint,
             // The plain code is a write to a read-only database; the extended ones are a database
             // that cannot even be read as it is (a hot journal, a write-ahead log without its index).
             ErrorCode::ReadOnly => match error.sqlite_extended_error_code() {
@@ -406,7 +435,6 @@ pub(crate) fn engine(error: &rusqlite::Error) -> BackendError {
             | ErrorCode::InternalMalfunction => Kind::Unavailable,
             ErrorCode::OperationAborted
             | ErrorCode::NotFound
-            | ErrorCode::ConstraintViolation
             | ErrorCode::TypeMismatch
             | ErrorCode::ApiMisuse
             | ErrorCode::ParameterOutOfRange

@@ -1,17 +1,20 @@
 //! SQLite behind Palisade: a driver with the engine's own locks, and no policy.
 //!
 //! [`SqliteBackend`] runs what the firewall printed, and nothing else: read-only file, read-only
-//! transaction, authorizer, defensive mode, limits, deadline. [`introspect`] reads a catalog from a
+//! transaction, authorizer, defensive mode, limits, deadline; to change rows, only where that is asked
+//! for, a connection and a transaction of their own. [`introspect`] reads a catalog from a
 //! database or from the text of its schema.
 
 mod backend;
 mod ddl;
+mod define;
 mod execute;
 pub mod introspect;
 mod load;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod write;
 
 pub use backend::{OpenError, SqliteBackend};
 pub use introspect::{IntrospectError, catalog, catalog_from_ddl};

@@ -36,6 +36,8 @@ use crate::{
     schema::SchemaSnapshot,
 };
 
+mod write;
+
 const SHOP: &str = "
     CREATE TABLE Users (id INTEGER PRIMARY KEY, Name TEXT, ssn TEXT, doc TEXT, up AS (upper(Name)));
     CREATE TABLE bare (x, y);
@@ -117,6 +119,7 @@ impl Query<'_> {
             reads: &self.reads,
             functions: &self.functions,
             limits: &self.limits,
+            is_explain: false,
         };
         self.backend.execute_now(&task, rows)
     }
@@ -294,6 +297,7 @@ fn the_query_only_lock_holds_on_a_writable_connection() {
         reads: &pairs(&[("users", "id"), ("users", "")]),
         functions: &BTreeSet::new(),
         limits: &Limits::default(),
+        is_explain: false,
     };
     for _ in 0..2 {
         let mut rows = Rows::all();

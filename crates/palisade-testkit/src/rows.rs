@@ -11,6 +11,8 @@ pub struct Rows {
     pub names: Vec<String>,
     /// Their cells.
     pub rows: Vec<Vec<Value>>,
+    /// How many rows the backend says that it changed, for whoever notes it here.
+    pub affected: Option<u64>,
     stop_after: usize,
 }
 
@@ -27,6 +29,7 @@ impl Rows {
         Self {
             names: Vec::new(),
             rows: Vec::new(),
+            affected: None,
             stop_after,
         }
     }

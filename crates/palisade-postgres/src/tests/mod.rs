@@ -14,16 +14,21 @@ mod pool;
 mod schema;
 mod tls;
 mod values;
+mod write;
 
 use std::{collections::BTreeSet, sync::OnceLock};
 
-use palisade::{guard::BackendError, limits::Limits, value::Value};
+use palisade::{catalog::Change, guard::BackendError, limits::Limits, value::Value};
 use palisade_testkit::{
     rows::Rows,
     servers::{PostgresServer, Server},
 };
 
-use crate::{PostgresBackend, PostgresConfig, execute::Task};
+use crate::{
+    PostgresBackend, PostgresConfig,
+    execute::Task,
+    write::{Changes, Work},
+};
 
 const SHOP: &str = "
     CREATE SCHEMA app; CREATE SCHEMA hr;
@@ -142,6 +147,7 @@ impl Shop {
                 .to_vec(),
             functions: BTreeSet::new(),
             limits: Limits::default(),
+            kind: Kind::Read,
         }
     }
 
@@ -164,9 +170,40 @@ struct Query {
     relations: Vec<String>,
     functions: BTreeSet<String>,
     limits: Limits,
+    kind: Kind,
+}
+
+/// What a statement is decided to be.
+#[derive(Clone)]
+enum Kind {
+    Read,
+    Explain,
+    Change {
+        writes: BTreeSet<(Change, String, String)>,
+        triggers: BTreeSet<String>,
+        max_affected: u64,
+    },
+    Define,
 }
 
 impl Query {
+    fn work(&self) -> Work<'_> {
+        match &self.kind {
+            Kind::Read => Work::Read,
+            Kind::Explain => Work::Explain,
+            Kind::Change {
+                writes,
+                triggers,
+                max_affected,
+            } => Work::Change(Changes {
+                writes,
+                triggers,
+                max_affected: *max_affected,
+            }),
+            Kind::Define => Work::Define,
+        }
+    }
+
     fn params(mut self, params: impl IntoIterator<Item = Value>) -> Self {
         self.params = params.into_iter().collect();
         self
@@ -191,8 +228,10 @@ impl Query {
             relations: &self.relations,
             functions: &self.functions,
             limits: &self.limits,
+            work: self.work(),
         };
-        self.backend.run(&task, rows).await
+        rows.affected = self.backend.run(&task, rows).await?.affected;
+        Ok(())
     }
 
     async fn fails(&self) -> BackendError {

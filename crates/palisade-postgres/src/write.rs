@@ -1,0 +1,409 @@
+//! Statements that are no queries, each under the locks that its kind leaves.
+//!
+//! A change of rows cannot be under a cursor, and its transaction can write. What there is instead:
+//!
+//! * the extended protocol takes one statement, and `EXPLAIN` before it takes none that is not planned: no COMMIT, no
+//!   SET, no COPY, no DO, no CALL. It runs nothing;
+//! * the server's plan names each relation that rows go into or out of, rules expanded and WITH looked through. Each
+//!   has to be one that was decided, for that change. What triggers and foreign keys do, a plan does not show: for
+//!   these the marks of the schema are compared, under the locks that planning took;
+//! * rows are counted, and everything is rolled back unless they are within their bound and the answer was taken.
+//!
+//! Rows that a change gives come as they do from a cursor, as the server prints them: its text stands in a WITH then,
+//! before a query of our own that prints each column.
+//!
+//! A definition is no planned statement: there is the protocol's lock, and its first words.
+
+use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin, time::Duration};
+
+use futures_core::Stream as _;
+use palisade::{
+    catalog::{Catalog, Change, Relation},
+    guard::{BackendError, BackendErrorKind, Completion, RowSink},
+    rewrite::{Effect, RewrittenStatement},
+};
+use serde_json::Value as Json;
+use tokio::time::timeout;
+use tokio_postgres::{
+    Client, RowStream, Statement,
+    types::{FromSql, ToSql, Type},
+};
+
+use crate::{
+    cells::Reading,
+    execute::{self, Opened, Task},
+    fault, params,
+    schema::Schema,
+};
+
+/// How long the server may take to say that a change is kept.
+const COMMIT_TIME: Duration = Duration::from_secs(10);
+
+/// With what the printed text of a definition begins.
+const DEFINITIONS: &[&str] = &[
+    "ALTER TABLE ",
+    "CREATE INDEX ",
+    "CREATE OR REPLACE VIEW ",
+    "CREATE TABLE ",
+    "CREATE UNIQUE INDEX ",
+    "CREATE VIEW ",
+    "DROP INDEX ",
+    "DROP TABLE ",
+    "DROP VIEW ",
+    "TRUNCATE ",
+];
+
+/// What a statement does, as far as running it differs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Work<'a> {
+    Read,
+    Explain,
+    Change(Changes<'a>),
+    Define,
+}
+
+/// What a statement may change.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Changes<'a> {
+    pub(crate) writes: &'a BTreeSet<(Change, String, String)>,
+    pub(crate) triggers: &'a BTreeSet<String>,
+    pub(crate) max_affected: u64,
+}
+
+impl<'a> Work<'a> {
+    pub(crate) fn of(statement: &'a RewrittenStatement) -> Self {
+        match statement.effect() {
+            Effect::Read => Self::Read,
+            Effect::Explain => Self::Explain,
+            Effect::Write => Self::Change(Changes {
+                writes: statement.engine_writes(),
+                triggers: statement.engine_triggers(),
+                max_affected: statement.max_affected(),
+            }),
+            Effect::Define => Self::Define,
+        }
+    }
+
+    /// Whether anything is to be kept.
+    pub(crate) fn changes(self) -> bool {
+        match self {
+            Self::Read | Self::Explain => false,
+            Self::Change(_) | Self::Define => true,
+        }
+    }
+
+    /// The access mode of its transaction.
+    pub(crate) fn access_mode(self) -> &'static str {
+        if self.changes() {
+            "READ WRITE"
+        } else {
+            "READ ONLY"
+        }
+    }
+}
+
+/// A session, and what the database held when its catalog was read.
+#[derive(Clone, Copy)]
+pub(crate) struct Facts<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) schema: &'a Schema,
+    pub(crate) catalog: &'a Catalog,
+}
+
+/// Shows the plan of a query. Nothing runs.
+pub(crate) async fn explain(
+    facts: Facts<'_>,
+    opened: Opened,
+    task: &Task<'_>,
+    sink: &mut (dyn RowSink + Send),
+) -> Result<(), BackendError> {
+    let Opened { statement, look } = &opened;
+    let names = names(statement);
+    if names != [PLAN] {
+        return Err(BackendError::second_lock("the statement shows no plan"));
+    }
+    let bound = params::bind(statement.params(), task.params)?;
+    // Preparing has locked the relations.
+    facts
+        .schema
+        .verify(facts.client, look, task.relations, task.functions)
+        .await?;
+    let stream = facts
+        .client
+        .query_typed_raw(task.sql, references(&bound))
+        .await
+        .map_err(|e| fault::engine(&e))?;
+    // A plan is text, whatever its form.
+    let (_, _took) = feed(stream, &names, &[Reading::Text], sink).await?;
+    Ok(())
+}
+
+/// The only column of a plan.
+const PLAN: &str = "QUERY PLAN";
+
+/// Changes rows, and says how many. Nothing is kept yet.
+pub(crate) async fn change(
+    facts: Facts<'_>,
+    opened: Opened,
+    task: &Task<'_>,
+    changes: Changes<'_>,
+    sink: &mut (dyn RowSink + Send),
+) -> Result<Completion, BackendError> {
+    execute::check_origins(facts.client, facts.schema, &opened, task).await?;
+    let Opened { statement, look } = &opened;
+    let bound = params::bind(statement.params(), task.params)?;
+    let sql = printing(task.sql, statement);
+    let explain = format!("EXPLAIN (FORMAT JSON, VERBOSE, COSTS FALSE) {sql}");
+    let plans = facts
+        .client
+        .query_typed(&explain, &params::typed(&bound))
+        .await
+        .map_err(|e| fault::plan(&e))?;
+    // Planning has locked what is changed against other definitions.
+    facts
+        .schema
+        .verify(facts.client, look, task.relations, task.functions)
+        .await?;
+    let mut found = Vec::new();
+    for row in &plans {
+        let Printed(text) = row.try_get(0).map_err(|e| fault::engine(&e))?;
+        let plan = serde_json::from_str(text)
+            .map_err(|e| BackendError::second_lock(format!("the plan is no JSON: {e}")))?;
+        changed(&plan, &mut found)?;
+    }
+    check_plan(facts.catalog, &found, task, changes)?;
+    let names = names(statement);
+    let readings: Vec<Reading> = statement
+        .columns()
+        .iter()
+        .map(|c| Reading::of(c.type_()))
+        .collect();
+    let stream = facts
+        .client
+        .query_typed_raw(&sql, references(&bound))
+        .await
+        .map_err(|e| fault::change(&e))?;
+    let (affected, took) = feed(stream, &names, &readings, sink).await?;
+    if affected > changes.max_affected {
+        return Err(BackendError {
+            kind: BackendErrorKind::AffectedRows,
+            detail: format!("{affected} rows, and at most {}", changes.max_affected),
+        });
+    }
+    match took {
+        ControlFlow::Continue(()) => Ok(Completion {
+            affected: Some(affected),
+        }),
+        ControlFlow::Break(()) => Err(BackendError {
+            kind: BackendErrorKind::Resource,
+            detail: "not every row that the change gives could be sent".to_owned(),
+        }),
+    }
+}
+
+/// Changes the schema, or empties a table. Nothing is kept yet.
+pub(crate) async fn define(
+    facts: Facts<'_>,
+    opened: Opened,
+    task: &Task<'_>,
+) -> Result<(), BackendError> {
+    let Opened { statement, look } = &opened;
+    if !DEFINITIONS.iter().any(|words| task.sql.starts_with(words)) {
+        return Err(BackendError::second_lock("the statement is no definition"));
+    }
+    if !statement.columns().is_empty() || !statement.params().is_empty() {
+        return Err(BackendError::second_lock(
+            "the definition gives or takes values",
+        ));
+    }
+    facts
+        .schema
+        .verify(facts.client, look, task.relations, task.functions)
+        .await?;
+    facts
+        .client
+        .execute(statement, &[])
+        .await
+        .map(drop)
+        .map_err(|e| fault::change(&e))
+}
+
+/// Keeps what was changed.
+pub(crate) async fn keep(client: &Client) -> Result<(), BackendError> {
+    match timeout(COMMIT_TIME, client.batch_execute("COMMIT")).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) if error.as_db_error().is_some() => Err(fault::change(&error)),
+        // To try again could do it twice: an incident, which somebody looks at.
+        Ok(Err(_)) | Err(_) => Err(BackendError::second_lock(
+            "the server did not say whether it kept the change",
+        )),
+    }
+}
+
+fn names(statement: &Statement) -> Vec<&str> {
+    statement.columns().iter().map(|c| c.name()).collect()
+}
+
+fn references(
+    bound: &[(params::TextParam, Type)],
+) -> impl ExactSizeIterator<Item = (&(dyn ToSql + Sync), Type)> {
+    params::typed(bound).into_iter()
+}
+
+/// The text of a change whose rows come printed. `concat` prints by a type's own function, as a cursor does.
+fn printing(sql: &str, statement: &Statement) -> String {
+    let count = statement.columns().len();
+    if count == 0 {
+        return sql.to_owned();
+    }
+    let list =
+        |each: &dyn Fn(usize) -> String| (1..=count).map(each).collect::<Vec<_>>().join(", ");
+    format!(
+        "WITH palisade_changed ({}) AS ({sql}) SELECT {} FROM palisade_changed",
+        list(&|n| format!("c{n}")),
+        list(&|n| format!("CASE WHEN c{n} IS DISTINCT FROM NULL THEN pg_catalog.concat(c{n}) END"))
+    )
+}
+
+/// Feeds rows of text to `sink` until it breaks, and the rest to nobody: a change is done when the last has come.
+async fn feed(
+    stream: RowStream,
+    names: &[&str],
+    readings: &[Reading],
+    sink: &mut (dyn RowSink + Send),
+) -> Result<(u64, ControlFlow<()>), BackendError> {
+    let mut stream = pin!(stream);
+    let mut took = sink.columns(names);
+    while let Some(row) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
+        let row = row.map_err(|e| fault::change(&e))?;
+        if took.is_break() {
+            continue;
+        }
+        let mut cells = Vec::with_capacity(readings.len());
+        for (index, reading) in readings.iter().enumerate() {
+            let cell: Option<Printed<'_>> = row.try_get(index).map_err(|e| fault::engine(&e))?;
+            cells.push(reading.value(cell.map(|Printed(text)| text))?);
+        }
+        took = sink.row(cells);
+    }
+    Ok((stream.rows_affected().unwrap_or_default(), took))
+}
+
+/// Text of any type whose binary form is its text.
+struct Printed<'a>(&'a str);
+
+impl<'a> FromSql<'a> for Printed<'a> {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Self(std::str::from_utf8(raw)?))
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        [Type::TEXT, Type::JSON].contains(ty)
+    }
+}
+
+/// A change of a relation, as a plan names it.
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    /// One of these.
+    changes: &'static [Change],
+    schema: String,
+    name: String,
+}
+
+/// Collects from a plan what it changes.
+fn changed(plan: &Json, found: &mut Vec<Found>) -> Result<(), BackendError> {
+    match plan {
+        Json::Array(parts) => parts.iter().try_for_each(|part| changed(part, found)),
+        Json::Object(node) => {
+            let text = |key: &str| node.get(key).and_then(Json::as_str);
+            let odd =
+                |what: &str| BackendError::second_lock(format!("the plan has an unknown {what}"));
+            let operations: &[&'static [Change]] = match text("Operation") {
+                None | Some("Select") if text("Node Type") == Some("ModifyTable") => {
+                    return Err(odd("change"));
+                }
+                None | Some("Select") => &[],
+                Some("Insert") if text("Conflict Resolution") == Some("UPDATE") => {
+                    &[&[Change::Insert], &[Change::Update]]
+                }
+                Some("Insert") => &[&[Change::Insert]],
+                Some("Update") => &[&[Change::Update]],
+                Some("Delete") => &[&[Change::Delete]],
+                // Which of its changes it makes, a plan does not say.
+                Some("Merge") => &[&[Change::Insert, Change::Update, Change::Delete]],
+                Some(_) => return Err(odd("change")),
+            };
+            for changes in operations {
+                let several = node.get("Target Tables").and_then(Json::as_array);
+                let targets = several.map_or_else(|| vec![plan], |all| all.iter().collect());
+                for target in targets {
+                    let part = |key: &str| target.get(key).and_then(Json::as_str);
+                    let (Some(schema), Some(name)) = (part("Schema"), part("Relation Name")) else {
+                        return Err(odd("target"));
+                    };
+                    found.push(Found {
+                        changes,
+                        schema: schema.to_owned(),
+                        name: name.to_owned(),
+                    });
+                }
+            }
+            node.values()
+                .filter(|value| value.is_array() || value.is_object())
+                .try_for_each(|value| changed(value, found))
+        }
+        // A rule's NOTIFY stands as text among the plans; lists of expressions do in them.
+        Json::String(_) | Json::Null | Json::Bool(_) | Json::Number(_) => Ok(()),
+    }
+}
+
+/// Checks that a plan changes something, and nothing that was not decided. What a rule that was decided does, is.
+fn check_plan(
+    catalog: &Catalog,
+    found: &[Found],
+    task: &Task<'_>,
+    changes: Changes<'_>,
+) -> Result<(), BackendError> {
+    if found.is_empty() && changes.triggers.is_empty() {
+        return Err(BackendError::second_lock("the statement changes nothing"));
+    }
+    for Found {
+        changes: any_of,
+        schema,
+        name,
+    } in found
+    {
+        let decided = |relation: &Relation| {
+            let writes = changes.writes.iter();
+            task.relations.contains(&relation.uid)
+                && writes
+                    .filter(|(_, table, _)| *table == relation.name)
+                    .any(|(change, ..)| any_of.contains(change))
+        };
+        let is_decided = catalog
+            .find(schema, name)
+            .is_some_and(|relation| family(catalog, relation).into_iter().any(decided));
+        if !is_decided && changes.triggers.is_empty() {
+            return Err(BackendError::second_lock(format!(
+                "the plan has {any_of:?} on `{schema}.{name}`, which was not decided"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A relation and those whose rows include its own.
+fn family<'c>(catalog: &'c Catalog, relation: &'c Relation) -> Vec<&'c Relation> {
+    let mut family = vec![relation];
+    let mut next = 0;
+    while let Some(member) = family.get(next).copied() {
+        next += 1;
+        for parent in member.parents.iter().filter_map(|id| catalog.relation(*id)) {
+            if family.iter().all(|known| known.id != parent.id) {
+                family.push(parent);
+            }
+        }
+    }
+    family
+}

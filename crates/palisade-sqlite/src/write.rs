@@ -1,0 +1,337 @@
+//! One statement that changes rows, under every lock the engine has.
+//!
+//! The authorizer sees what a statement does and what the engine does for it in one stream, and tells them apart
+//! only by the accessor: the name of a trigger for what its body does, nothing for what a foreign key does
+//! (`what_the_engine_reports_of_changes` keeps it true). A common table expression can bear a trigger's name. So the
+//! statement is compiled twice: first with triggers and foreign keys switched off, when everything that is
+//! reported is its own and has to be decided; then as it will run, when in addition
+//!
+//! * the body of a trigger that was decided may do what it likes, and what that sets off may too;
+//! * the key columns of foreign keys may be read.
+//!
+//! What foreign keys change, and which triggers a statement sets off, has to be decided as well.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    ops::ControlFlow,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use palisade::{
+    catalog::{Catalog, Change, ReferenceAction},
+    dialect::Dialect,
+    guard::{BackendError, BackendErrorKind, RowSink},
+    rewrite::RewrittenStatement,
+};
+use rusqlite::{
+    Connection,
+    config::DbConfig,
+    hooks::{AuthAction, AuthContext, Authorization},
+    limits::Limit,
+};
+
+use crate::{
+    execute::{self, Task, bind, engine, second_lock, unavailable},
+    schema::SchemaSnapshot,
+};
+
+/// How deep triggers and foreign keys may set off each other.
+const MAX_DEPTH: i32 = 32;
+
+/// What a statement may change, beside a [`Task`].
+pub(crate) struct Changes<'a> {
+    pub(crate) writes: &'a BTreeSet<(Change, String, String)>,
+    pub(crate) triggers: &'a BTreeSet<String>,
+    pub(crate) max_affected: u64,
+}
+
+impl<'a> From<&'a RewrittenStatement> for Changes<'a> {
+    fn from(statement: &'a RewrittenStatement) -> Self {
+        Self {
+            writes: statement.engine_writes(),
+            triggers: statement.engine_triggers(),
+            max_affected: statement.max_affected(),
+        }
+    }
+}
+
+/// What a statement runs on.
+pub(crate) struct Facts<'a> {
+    pub(crate) schema: &'a SchemaSnapshot,
+    pub(crate) catalog: &'a Arc<Catalog>,
+}
+
+/// Runs `task` on `conn`, which can write, in a transaction of its own, and says how many rows it changed. Nothing
+/// stays of a statement that fails, that changes too many rows, or whose rows `sink` does not take.
+///
+/// `conn` must be [`restrict`](execute::restrict)ed, and is not any more.
+pub(crate) fn execute(
+    conn: &mut Connection,
+    facts: &Facts<'_>,
+    task: &Task<'_>,
+    changes: &Changes<'_>,
+    sink: &mut (dyn RowSink + Send),
+) -> Result<u64, BackendError> {
+    execute::start_clock(conn, task).map_err(unavailable)?;
+    let result = in_transaction(conn, facts, task, changes, sink);
+    // What is committed stays. If this fails, the connection's end or its next use takes the rest back.
+    let _ = execute::reset(conn);
+    result
+}
+
+fn in_transaction(
+    conn: &mut Connection,
+    facts: &Facts<'_>,
+    task: &Task<'_>,
+    changes: &Changes<'_>,
+    sink: &mut (dyn RowSink + Send),
+) -> Result<u64, BackendError> {
+    begin(conn, facts, task)?;
+    let own = Permitted::own(facts.catalog, task, changes);
+    set_effects(conn, false).map_err(unavailable)?;
+    guarded(conn, own, |conn, _| {
+        conn.prepare(task.sql).map(drop).map_err(|e| engine(&e))
+    })?;
+    set_effects(conn, true).map_err(unavailable)?;
+    let effects = Permitted::with_effects(facts.catalog, task, changes);
+    guarded(conn, effects, |conn, denied| run(conn, task, sink, denied))?;
+    let affected = conn.changes();
+    if affected > changes.max_affected {
+        return Err(BackendError {
+            kind: BackendErrorKind::AffectedRows,
+            detail: format!("{affected} rows, and at most {}", changes.max_affected),
+        });
+    }
+    // Foreign keys that are deferred are checked now.
+    conn.execute_batch("COMMIT").map_err(|e| engine(&e))?;
+    Ok(affected)
+}
+
+/// Begins a transaction that can write, if the schema is still the one that was decided about.
+pub(crate) fn begin(
+    conn: &Connection,
+    facts: &Facts<'_>,
+    task: &Task<'_>,
+) -> Result<(), BackendError> {
+    conn.execute_batch("PRAGMA query_only=OFF")
+        .map_err(unavailable)?;
+    // The lock for writing at once: one that is taken later cannot be waited for.
+    conn.execute_batch("BEGIN IMMEDIATE")
+        .map_err(|e| engine(&e))?;
+    execute::check_schema(conn, facts.schema)?;
+    execute::limit(conn, task).map_err(unavailable)?;
+    conn.set_limit(Limit::SQLITE_LIMIT_TRIGGER_DEPTH, MAX_DEPTH)
+        .map(drop)
+        .map_err(unavailable)
+}
+
+/// Switches triggers and foreign keys, which no pragma does in a transaction.
+pub(crate) fn set_effects(conn: &Connection, on: bool) -> rusqlite::Result<()> {
+    for config in [
+        DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER,
+        DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY,
+    ] {
+        if conn.set_db_config(config, on)? != on {
+            return Err(rusqlite::Error::InvalidParameterName(format!("{config:?}")));
+        }
+    }
+    Ok(())
+}
+
+/// What the authorizer denied first.
+type Denied = Arc<Mutex<Option<String>>>;
+
+/// Calls `work` while the authorizer admits what is `permitted`. A denial comes before every other error.
+fn guarded<T>(
+    conn: &mut Connection,
+    mut permitted: Permitted,
+    work: impl FnOnce(&Connection, &Denied) -> Result<T, BackendError>,
+) -> Result<T, BackendError> {
+    let denied = Denied::default();
+    let first = Arc::clone(&denied);
+    conn.authorizer(Some(move |context: AuthContext<'_>| {
+        if permitted.admits(&context) {
+            Authorization::Allow
+        } else {
+            first
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get_or_insert_with(|| format!("{:?}", context.action));
+            Authorization::Deny
+        }
+    }))
+    .map_err(unavailable)?;
+    let result = work(conn, &denied);
+    conn.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)
+        .map_err(unavailable)?;
+    match taken(&denied) {
+        Some(detail) => Err(second_lock(detail)),
+        None => result,
+    }
+}
+
+fn taken(denied: &Denied) -> Option<String> {
+    denied
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
+}
+
+fn run(
+    conn: &Connection,
+    task: &Task<'_>,
+    sink: &mut (dyn RowSink + Send),
+    denied: &Denied,
+) -> Result<(), BackendError> {
+    let mut statement = conn.prepare(task.sql).map_err(|e| engine(&e))?;
+    if taken(denied).is_some() {
+        return Ok(());
+    }
+    if statement.readonly() || statement.is_explain() != 0 {
+        return Err(second_lock("the statement changes nothing".to_owned()));
+    }
+    bind(&mut statement, task.params)?;
+    match execute::feed(&mut statement, sink)? {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(BackendError {
+            kind: BackendErrorKind::Resource,
+            detail: "not every row that the change gives could be sent".to_owned(),
+        }),
+    }
+}
+
+/// What the engine may do.
+struct Permitted {
+    catalog: Arc<Catalog>,
+    reads: HashSet<(String, String)>,
+    functions: HashSet<String>,
+    writes: HashSet<(Change, String, String)>,
+    /// Folded names of triggers whose bodies may do what they like.
+    triggers: HashSet<String>,
+    /// Tables of which triggers and foreign keys may do what they like.
+    reached: HashSet<String>,
+}
+
+impl Permitted {
+    /// What the statement itself may do.
+    fn own(catalog: &Arc<Catalog>, task: &Task<'_>, changes: &Changes<'_>) -> Self {
+        Self {
+            catalog: Arc::clone(catalog),
+            reads: task.reads.iter().cloned().collect(),
+            functions: task.functions.iter().cloned().collect(),
+            writes: changes.writes.iter().cloned().collect(),
+            triggers: HashSet::new(),
+            reached: HashSet::new(),
+        }
+    }
+
+    /// That, and what follows from it.
+    fn with_effects(catalog: &Arc<Catalog>, task: &Task<'_>, changes: &Changes<'_>) -> Self {
+        let mut permitted = Self::own(catalog, task, changes);
+        permitted.triggers = changes.triggers.iter().cloned().collect();
+        for (_, table, _) in changes.writes {
+            permitted.keys_of(table);
+        }
+        permitted
+    }
+
+    fn admits(&mut self, context: &AuthContext<'_>) -> bool {
+        let in_trigger = (context.accessor)
+            .is_some_and(|name| self.triggers.contains(Dialect::Sqlite.fold(name).as_str()));
+        let in_main = context.database_name == Some("main");
+        match context.action {
+            AuthAction::Select | AuthAction::Recursive => true,
+            AuthAction::Read {
+                table_name,
+                column_name,
+            } => {
+                let pair = (fold(table_name), fold(column_name));
+                (in_main || context.database_name.is_none())
+                    && (in_trigger || self.reads.contains(&pair))
+            }
+            // Of those that reach outside, none works on a connection of ours.
+            AuthAction::Function { function_name } => {
+                in_trigger || self.functions.contains(fold(function_name).as_str())
+            }
+            AuthAction::Insert { table_name } => {
+                in_main && self.changes(Change::Insert, table_name, "", in_trigger)
+            }
+            AuthAction::Delete { table_name } => {
+                in_main && self.changes(Change::Delete, table_name, "", in_trigger)
+            }
+            AuthAction::Update {
+                table_name,
+                column_name,
+            } => in_main && self.changes(Change::Update, table_name, column_name, in_trigger),
+            // Everything else attaches, defines, or changes the connection; so may what a new version adds.
+            _ => false,
+        }
+    }
+
+    fn changes(&mut self, change: Change, table: &str, column: &str, in_trigger: bool) -> bool {
+        let table = fold(table);
+        if in_trigger {
+            self.reach(&table);
+            return true;
+        }
+        let mut column = fold(column);
+        if column == "rowid"
+            && let Some(relation) = self.catalog.find("main", &table)
+            && let Some(alias) = relation.rowid_alias.and_then(|i| relation.column(i))
+        {
+            column.clone_from(&alias.key);
+        }
+        self.writes.contains(&(change, table, column))
+    }
+
+    /// The columns that foreign keys from and to `table` compare.
+    fn keys_of(&mut self, table: &str) {
+        let catalog = Arc::clone(&self.catalog);
+        for relation in catalog.relations() {
+            let name = fold(&relation.name);
+            for key in &relation.foreign_keys {
+                let parent = fold(&key.table);
+                if name != table && parent != table {
+                    continue;
+                }
+                for (own, referenced) in key.columns.iter().zip(&key.references) {
+                    self.reads.insert((name.clone(), fold(own)));
+                    self.reads.insert((parent.clone(), fold(referenced)));
+                }
+            }
+        }
+    }
+
+    /// What changes of `table` in the body of a trigger set off.
+    fn reach(&mut self, table: &str) {
+        if !self.reached.insert(table.to_owned()) {
+            return;
+        }
+        self.keys_of(table);
+        let catalog = Arc::clone(&self.catalog);
+        if let Some(relation) = catalog.find("main", table) {
+            let names = relation.triggers.iter().map(|t| fold(&t.function));
+            self.triggers.extend(names);
+        }
+        for child in catalog.relations() {
+            for key in &child.foreign_keys {
+                let refuse = ReferenceAction::Refuse;
+                let acts = key.on_delete != refuse || key.on_update != refuse;
+                if fold(&key.table) != table || !acts {
+                    continue;
+                }
+                let name = fold(&child.name);
+                self.writes
+                    .insert((Change::Delete, name.clone(), String::new()));
+                let columns = key.columns.iter().map(|column| fold(column));
+                self.writes
+                    .extend(columns.map(|column| (Change::Update, name.clone(), column)));
+                self.reach(&name);
+            }
+        }
+    }
+}
+
+fn fold(name: &str) -> String {
+    Dialect::Sqlite.fold(name)
+}
