@@ -10,7 +10,7 @@
     reason = "a bench stops at the first surprise"
 )]
 
-use std::{hint::black_box, path::Path, time::Instant};
+use std::{hint::black_box, path::Path};
 
 use criterion::{Criterion, Throughput};
 use palisade::{
@@ -18,13 +18,16 @@ use palisade::{
     session::Session,
     value::Params,
 };
+use palisade_benches::time::medians;
 use palisade_corpus::{Corpus, Runner};
 use sqlparser::{dialect::SQLiteDialect, parser::Parser};
 
 fn main() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus");
     let corpus = Corpus::load(folder).unwrap_or_else(|error| panic!("{error}"));
-    let runner = Runner::new(&corpus).unwrap_or_else(|error| panic!("{error}"));
+    // A plan that is known costs nothing like a check; `decide` measures it.
+    let runner = Runner::configured(&corpus, |builder| builder.plan_bytes(0))
+        .unwrap_or_else(|error| panic!("{error}"));
     let cases: Vec<_> = corpus.cases.iter().filter(|case| case.bench).collect();
     assert!(
         !cases.is_empty(),
@@ -56,7 +59,12 @@ fn main() {
         ratios.push((
             case.name.clone(),
             case.sql.len(),
-            paired(firewall, &case.sql, &session),
+            medians(
+                20,
+                [&mut || parse(&case.sql), &mut || {
+                    check(firewall, &case.sql, &session);
+                }],
+            ),
         ));
     }
     criterion.final_summary();
@@ -65,7 +73,7 @@ fn main() {
         "\n{:<44} {:>6} {:>9} {:>9} {:>6}",
         "statement", "bytes", "parse µs", "check µs", "ratio"
     );
-    for (name, bytes, (parse, check)) in &ratios {
+    for (name, bytes, [parse, check]) in &ratios {
         println!(
             "{name:<44} {bytes:>6} {parse:>9.1} {check:>9.1} {:>6.2}",
             check / parse
@@ -73,7 +81,7 @@ fn main() {
     }
     let worst = ratios
         .iter()
-        .map(|(_, _, (parse, check))| check / parse)
+        .map(|(_, _, [parse, check])| check / parse)
         .fold(0.0, f64::max);
     println!("worst ratio {worst:.2}");
 }
@@ -88,26 +96,4 @@ fn check(firewall: &Firewall, sql: &str, session: &Session) {
             .check(sql, &Params::None, session)
             .expect("no fault"),
     );
-}
-
-/// Median microseconds of a parse and of a check, taken in turn, so that a machine whose speed drifts
-/// does not show in the ratio.
-fn paired(firewall: &Firewall, sql: &str, session: &Session) -> (f64, f64) {
-    let time = |work: &dyn Fn()| {
-        let start = Instant::now();
-        for _ in 0..20 {
-            work();
-        }
-        start.elapsed().as_secs_f64() * 1e6 / 20.0
-    };
-    let (mut parses, mut checks) = (Vec::new(), Vec::new());
-    for _ in 0..101 {
-        parses.push(time(&|| parse(sql)));
-        checks.push(time(&|| check(firewall, sql, session)));
-    }
-    let median = |times: &mut Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        times.get(times.len() / 2).copied().unwrap_or_default()
-    };
-    (median(&mut parses), median(&mut checks))
 }

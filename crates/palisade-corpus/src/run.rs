@@ -14,7 +14,7 @@ use palisade::{
     code::Code,
     dialect::Dialect,
     error::Error,
-    firewall::{Decision, Firewall},
+    firewall::{Decision, Firewall, FirewallBuilder},
     guard::{Guard, Outcome, RowSink},
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
@@ -123,14 +123,36 @@ impl Runner {
     /// # Errors
     /// If a script fails or policies do not load.
     pub fn new(corpus: &Corpus) -> Result<Self, RunError> {
+        Self::configured(corpus, |builder| builder)
+    }
+
+    /// As [`new`](Self::new), with firewalls as `configure` makes them.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn configured(
+        corpus: &Corpus,
+        configure: impl Fn(FirewallBuilder) -> FirewallBuilder,
+    ) -> Result<Self, RunError> {
         let folder = tempfile::tempdir().map_err(RunError::Folder)?;
         let mut stands = BTreeMap::new();
         for case in &corpus.cases {
             let key = (case.catalog.clone(), case.policies.clone());
             if let Entry::Vacant(vacant) = stands.entry(key) {
                 let (catalog, policies) = vacant.key();
-                let stand = stand(corpus, case.dialect, catalog, policies, folder.path())?;
-                vacant.insert(stand);
+                let (builder, backend) =
+                    ground(corpus, case.dialect, catalog, policies, folder.path())?;
+                let firewall = configure(builder)
+                    .build()
+                    .map_err(|source| RunError::Policies {
+                        policies: policies.to_owned(),
+                        catalog: catalog.to_owned(),
+                        source,
+                    })?;
+                vacant.insert(Stand {
+                    firewall: Arc::new(firewall),
+                    backend,
+                });
             }
         }
         Ok(Self { stands, folder })
@@ -280,13 +302,14 @@ impl Runner {
     }
 }
 
-fn stand(
+/// What a stand is built on.
+fn ground(
     corpus: &Corpus,
     dialect: Dialect,
     catalog: &str,
     policies: &str,
     folder: &std::path::Path,
-) -> Result<Stand, RunError> {
+) -> Result<(FirewallBuilder, Option<SqliteBackend>), RunError> {
     let missing = || RunError::Missing {
         catalog: catalog.to_owned(),
         policies: policies.to_owned(),
@@ -321,17 +344,7 @@ fn stand(
             (backend.catalog().clone(), Some(backend))
         }
     };
-    let firewall = Firewall::builder(facts, sources.clone())
-        .build()
-        .map_err(|source| RunError::Policies {
-            policies: policies.to_owned(),
-            catalog: catalog.to_owned(),
-            source,
-        })?;
-    Ok(Stand {
-        firewall: Arc::new(firewall),
-        backend,
-    })
+    Ok((Firewall::builder(facts, sources.clone()), backend))
 }
 
 fn database(catalog: &str, policies: &str) -> String {

@@ -2,7 +2,9 @@
 
 mod catalogue;
 mod flow;
+mod plans;
 mod sight;
+mod stages;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -13,6 +15,7 @@ pub use crate::syntax::Fingerprint;
 pub use catalogue::{VisibleColumn, VisibleForeignKey, VisibleRelation};
 pub use trace::{ColumnTrace, RelationTrace, Trace};
 
+use plans::PlanCache;
 use sight::{Sight, ViewCache};
 
 use crate::{
@@ -23,7 +26,7 @@ use crate::{
     policy::{PolicySet, PolicySources, authorize},
     rejection::Rejection,
     resolve::{self, Mode},
-    rewrite::{self, RewrittenStatement},
+    rewrite::{self, Plan, RewrittenStatement},
     session::Session,
     syntax::{self, Parsed},
     value::Params,
@@ -47,6 +50,7 @@ pub struct Firewall {
     policies: PolicySet,
     limits: Limits,
     views: ViewCache,
+    plans: PlanCache,
 }
 
 /// Collects what a [`Firewall`] needs.
@@ -55,13 +59,24 @@ pub struct FirewallBuilder {
     catalog: Catalog,
     policies: PolicySources,
     limits: Limits,
+    plan_bytes: u64,
 }
+
+/// Bytes that rewritten statements may take until the oldest are forgotten.
+const PLAN_BYTES: u64 = 16 * 1024 * 1024;
 
 impl FirewallBuilder {
     /// Other limits than the default ones.
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// How many bytes of rewritten statements are remembered, about; 16 MiB if not called, none for 0. What
+    /// is decided is the same.
+    #[must_use]
+    pub fn plan_bytes(self, plan_bytes: u64) -> Self {
+        Self { plan_bytes, ..self }
     }
 
     /// Loads and checks everything.
@@ -77,6 +92,7 @@ impl FirewallBuilder {
             policies,
             limits: self.limits,
             views: ViewCache::default(),
+            plans: PlanCache::new(self.plan_bytes),
         })
     }
 }
@@ -89,6 +105,7 @@ impl Firewall {
             catalog,
             policies,
             limits: Limits::default(),
+            plan_bytes: PLAN_BYTES,
         }
     }
 
@@ -176,40 +193,58 @@ impl Firewall {
         trace: Option<&mut Trace>,
     ) -> Result<RewrittenStatement, Rejection> {
         let limits = limits.lowered_by(&self.limits);
+        // A trace is the record of a decision, not of a memory.
+        let known = trace
+            .is_none()
+            .then(|| self.plans.find(session, &limits, sql))
+            .flatten();
+        if let Some(plan) = known {
+            return Plan::bind(&plan, params);
+        }
+        let statement = self.decide_anew(sql, params, session, &limits, trace)?;
+        if let Some(plan) = statement.plan() {
+            self.plans.keep(session, &limits, sql, plan);
+        }
+        Ok(statement)
+    }
+
+    fn decide_anew(
+        &self,
+        sql: &str,
+        params: &Params,
+        session: &Session,
+        limits: &Limits,
+        trace: Option<&mut Trace>,
+    ) -> Result<RewrittenStatement, Rejection> {
         let sight = self.sight(session);
-        syntax::parse_any(
-            sql,
-            self.catalog.dialect(),
-            &limits,
-            |parsed| match parsed {
-                Parsed::Query(query) => {
-                    let resolved =
-                        resolve::resolve(query, &self.catalog, &sight, Mode::Statement, &limits)?;
-                    let used = resolved.placeholders.keys().cloned().collect();
-                    params
-                        .check(&used)
-                        .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
-                    let permit = authorize(sight.view(), &resolved.access)?;
-                    if let Some(trace) = trace {
-                        trace.record(&resolved, &permit, &self.catalog);
-                    }
-                    rewrite::rewrite(resolved, permit, params, &self.catalog, &sight, &limits)
+        syntax::parse_any(sql, self.catalog.dialect(), limits, |parsed| match parsed {
+            Parsed::Query(query) => {
+                let resolved =
+                    resolve::resolve(query, &self.catalog, &sight, Mode::Statement, limits)?;
+                let used = resolved.placeholders.keys().cloned().collect();
+                params
+                    .check(&used)
+                    .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
+                let permit = authorize(sight.view(), &resolved.access)?;
+                if let Some(trace) = trace {
+                    trace.record(&resolved, &permit, &self.catalog);
                 }
-                Parsed::Definition(definition) => {
-                    // Where nobody may define anything, no definition is looked at further.
-                    if !sight.view().may_define() {
-                        return Err(definition.not_allowed());
-                    }
-                    let resolved =
-                        resolve::resolve_definition(definition, &self.catalog, &sight, &limits)?;
-                    params
-                        .check(&BTreeSet::new())
-                        .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
-                    let permit = authorize(sight.view(), &resolved.access)?;
-                    rewrite::define(resolved, permit, &self.catalog, &sight, &limits)
+                rewrite::rewrite(resolved, permit, params, &self.catalog, &sight, limits)
+            }
+            Parsed::Definition(definition) => {
+                // Where nobody may define anything, no definition is looked at further.
+                if !sight.view().may_define() {
+                    return Err(definition.not_allowed());
                 }
-            },
-        )
+                let resolved =
+                    resolve::resolve_definition(definition, &self.catalog, &sight, limits)?;
+                params
+                    .check(&BTreeSet::new())
+                    .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
+                let permit = authorize(sight.view(), &resolved.access)?;
+                rewrite::define(resolved, permit, &self.catalog, &sight, limits)
+            }
+        })
     }
 }
 

@@ -1,10 +1,10 @@
 //! Definitions: nothing is rewritten. What would have to be is refused, since no mask or filter would
 //! hold in what stays in the database.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    Effect, RewrittenStatement, engine_triggers, engine_writes, needs_form, not_as_decided,
+    Effect, Plan, RewrittenStatement, engine_triggers, engine_writes, needs_form, not_as_decided,
 };
 use crate::{
     catalog::Catalog,
@@ -15,6 +15,7 @@ use crate::{
     resolve::{self, ResolvedDefinition, Visible},
     scan::ScanPlan,
     syntax::{self, Outline, ParsedDefinition},
+    value::Params,
 };
 
 /// The statement that `resolved` is, once `permit` is there.
@@ -59,8 +60,10 @@ pub(crate) fn define(
             "it touches something else than was permitted",
         ));
     }
-    Ok(RewrittenStatement {
-        params: Vec::new(),
+    let plan = Plan {
+        used: BTreeSet::new(),
+        bound: Vec::new(),
+        by_value: false,
         scan_plan: ScanPlan {
             columns: Vec::new(),
             max_rows: limits.max_rows,
@@ -82,5 +85,6 @@ pub(crate) fn define(
             .collect(),
         sources: Vec::new(),
         sql,
-    })
+    };
+    Plan::bind(&Arc::new(plan), &Params::None)
 }

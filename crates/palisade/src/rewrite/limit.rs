@@ -1,5 +1,7 @@
 //! LIMIT: the outermost query gives at most one row more than the cap, to know of truncation.
 
+use std::cell::Cell;
+
 use sqlparser::ast::{
     BinaryOperator, Expr, Fetch, Ident, LimitClause, Offset, Query, SelectItem, SetExpr,
     TableFactor, UnaryOperator, Value as SqlValue, helpers::attached_token::AttachedToken,
@@ -24,19 +26,37 @@ use crate::{
 ///   the cap;
 /// * VALUES gets one around it on SQLite, which takes none after it.
 ///
-/// Gives the position, from 1, of a `?` that is gone with the limit it stood in, on MySQL, which knows
-/// its parameters by position alone.
 pub(super) fn bound(
     query: &mut Query,
     cap: u64,
     params: &Params,
     dialect: Dialect,
-) -> Result<Option<usize>, Rejection> {
-    let own = Cap {
+) -> Result<Bounded, Rejection> {
+    let cap = Cap {
         most: i64::try_from(cap.saturating_add(1)).unwrap_or(i64::MAX),
         params,
+        by_value: Cell::new(false),
         dialect,
     };
+    let gone = within(query, &cap)?;
+    Ok(Bounded {
+        gone,
+        by_value: cap.by_value.get(),
+    })
+}
+
+/// What bounding a query did to its parameters.
+#[derive(Debug)]
+pub(super) struct Bounded {
+    /// The position, from 1, of a `?` that is gone with the limit it stood in, on MySQL, which knows its
+    /// parameters by position alone.
+    pub(super) gone: Option<usize>,
+    /// Whether the value of a parameter was looked at: with another, the query could be another.
+    pub(super) by_value: bool,
+}
+
+fn within(query: &mut Query, own: &Cap<'_>) -> Result<Option<usize>, Rejection> {
+    let dialect = own.dialect;
     let wrapped = match dialect {
         Dialect::Sqlite => matches!(*query.body, SetExpr::Values(_)),
         Dialect::Postgres | Dialect::Mysql => false,
@@ -48,7 +68,11 @@ pub(super) fn bound(
         own.fetch(query, fetch)?;
         return Ok(None);
     }
-    let total = parameters::count(query);
+    // Only MySQL knows its parameters by position, and only a limit that has one asks for it.
+    let total = match dialect {
+        Dialect::Mysql => parameters::count(query),
+        Dialect::Sqlite | Dialect::Postgres => 0,
+    };
     let (limit, after) = match &mut query.limit_clause {
         Some(LimitClause::LimitOffset {
             limit,
@@ -115,6 +139,8 @@ struct Cap<'p> {
     /// One more than may be seen.
     most: i64,
     params: &'p Params,
+    /// Whether a parameter was looked at.
+    by_value: Cell<bool>,
     dialect: Dialect,
 }
 
@@ -253,6 +279,7 @@ impl Cap<'_> {
 
     /// The parameter that a placeholder means.
     fn value(&self, text: &str, position: usize) -> Option<&Value> {
+        self.by_value.set(true);
         let number: u32 = match self.dialect {
             Dialect::Sqlite => text.strip_prefix('?')?.parse().ok()?,
             Dialect::Postgres => text.strip_prefix('$')?.parse().ok()?,
@@ -343,9 +370,18 @@ mod tests {
         .unwrap();
         let placeholders: BTreeMap<_, _> = numbers.map(|n| (Placeholder::Number(n), n)).collect();
         syntax::parse(sql, dialect, &limits, |mut parsed| {
-            let gone = bound(&mut parsed.query, 10, &params, dialect)?;
-            let values =
-                parameters::bind(&mut parsed.query, &placeholders, &params, dialect, gone)?;
+            let Bounded { gone, by_value } = bound(&mut parsed.query, 10, &params, dialect)?;
+            let asks = ["LIMIT $", "LIMIT ?", "FIRST $"]
+                .iter()
+                .any(|limit| sql.contains(limit))
+                // One that is computed is bounded whatever it comes to.
+                && !sql.contains(" + ");
+            assert_eq!(by_value, asks, "{sql}");
+            let order = parameters::order(&mut parsed.query, &placeholders, dialect, gone)?;
+            let values = order
+                .iter()
+                .filter_map(|p| params.lookup(p).cloned())
+                .collect();
             let (text, _) = syntax::print_stable(&parsed.query, dialect, &limits)?;
             Ok((text, values))
         })

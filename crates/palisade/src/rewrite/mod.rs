@@ -14,6 +14,7 @@ mod limit;
 mod mask;
 mod null;
 mod parameters;
+mod plan;
 mod source;
 mod sql;
 #[cfg(test)]
@@ -22,9 +23,11 @@ mod write;
 
 pub(crate) use define::define;
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
+
+pub(crate) use plan::Plan;
 
 use crate::{
     access::AccessSet,
@@ -47,7 +50,7 @@ use crate::{
 /// ```compile_fail,E0451
 /// use palisade::rewrite::RewrittenStatement;
 /// fn forge(statement: RewrittenStatement) -> RewrittenStatement {
-///     RewrittenStatement { sql: "DROP TABLE t".to_owned(), ..statement }
+///     RewrittenStatement { params: Vec::new(), ..statement }
 /// }
 /// ```
 ///
@@ -57,19 +60,8 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct RewrittenStatement {
-    sql: String,
+    plan: Arc<Plan>,
     params: Vec<Value>,
-    scan_plan: ScanPlan,
-    engine_reads: BTreeSet<(String, String)>,
-    engine_functions: BTreeSet<String>,
-    effect: Effect,
-    max_affected: u64,
-    engine_writes: BTreeSet<(Change, String, String)>,
-    engine_triggers: BTreeSet<String>,
-    limits: Limits,
-    policies: Vec<String>,
-    sources: Vec<(String, String)>,
-    relations: Vec<String>,
 }
 
 /// What a statement does to a database.
@@ -89,38 +81,43 @@ impl RewrittenStatement {
     /// What it does to the database.
     #[must_use]
     pub fn effect(&self) -> Effect {
-        self.effect
+        self.plan.effect
     }
 
     /// The most rows it may change; more must be undone. 0 for one that reads.
     #[must_use]
     pub fn max_affected(&self) -> u64 {
-        self.max_affected
+        self.plan.max_affected
     }
 
     /// The (change, relation, column) triples, folded, that the engine may make while it runs this:
     /// with an empty column for inserting and deleting.
     #[must_use]
     pub fn engine_writes(&self) -> &BTreeSet<(Change, String, String)> {
-        &self.engine_writes
+        &self.plan.engine_writes
     }
 
     /// The triggers, or functions of triggers, folded, that the engine may run with it.
     #[must_use]
     pub fn engine_triggers(&self) -> &BTreeSet<String> {
-        &self.engine_triggers
+        &self.plan.engine_triggers
     }
 
     /// Uids of every relation it reads, views and what stands below them included.
     #[must_use]
     pub fn relations(&self) -> &[String] {
-        &self.relations
+        &self.plan.relations
+    }
+
+    /// What it is made of beside the values of its parameters, if other values would not change that.
+    pub(crate) fn plan(&self) -> Option<&Arc<Plan>> {
+        (!self.plan.by_value).then_some(&self.plan)
     }
 
     /// The text to run, and nothing else.
     #[must_use]
     pub fn sql(&self) -> &str {
-        &self.sql
+        &self.plan.sql
     }
 
     /// The values to bind, the first to `?1`.
@@ -132,38 +129,38 @@ impl RewrittenStatement {
     /// How the answer must be scanned.
     #[must_use]
     pub fn scan_plan(&self) -> &ScanPlan {
-        &self.scan_plan
+        &self.plan.scan_plan
     }
 
     /// The (relation, column) pairs, folded, that the engine may read while it runs this: the second
     /// lock. A relation that is read without any column stands with an empty column name.
     #[must_use]
     pub fn engine_reads(&self) -> &BTreeSet<(String, String)> {
-        &self.engine_reads
+        &self.plan.engine_reads
     }
 
     /// The functions, folded, that the engine may call while it runs this.
     #[must_use]
     pub fn engine_functions(&self) -> &BTreeSet<String> {
-        &self.engine_functions
+        &self.plan.engine_functions
     }
 
     /// What it may cost.
     #[must_use]
     pub fn limits(&self) -> &Limits {
-        &self.limits
+        &self.plan.limits
     }
 
     /// Ids of the policies that determined the permit; the operator's.
     #[must_use]
     pub fn policies(&self) -> &[String] {
-        &self.policies
+        &self.plan.policies
     }
 
     /// For each relation with obligations, its uid and what stands in its place; the operator's.
     #[must_use]
     pub fn sources(&self) -> &[(String, String)] {
-        &self.sources
+        &self.plan.sources
     }
 }
 
@@ -181,9 +178,10 @@ pub(crate) fn rewrite(
     limits: &Limits,
 ) -> Result<RewrittenStatement, Rejection> {
     // Views deepen the tree.
-    syntax::with_stack(resolved.levels, || {
+    let plan = syntax::with_stack(resolved.levels, || {
         apply(resolved, permit, params, catalog, visible, limits)
-    })
+    })?;
+    Plan::bind(&Arc::new(plan), params)
 }
 
 fn apply(
@@ -193,7 +191,7 @@ fn apply(
     catalog: &Catalog,
     visible: &dyn Visible,
     limits: &Limits,
-) -> Result<RewrittenStatement, Rejection> {
+) -> Result<Plan, Rejection> {
     let (policies, permitted_rows) = (permit.policies().to_vec(), permit.max_rows());
     let ResolvedStatement {
         mut query,
@@ -263,18 +261,24 @@ fn apply(
     let own = target.as_ref().and_then(|target| target.reference);
     replace_references(&mut query, &references, &forms, own)?;
     let dialect = catalog.dialect();
-    let gone = match &form {
-        None => limit::bound(&mut query, max_rows, params, dialect)?,
+    let (gone, by_value) = match &form {
+        None => {
+            let bounded = limit::bound(&mut query, max_rows, params, dialect)?;
+            (bounded.gone, bounded.by_value)
+        }
         Some(form) => {
             write::apply(&mut query, form)?;
-            None
+            // The rows that are written may have been looked at.
+            (None, !placeholders.is_empty())
         }
     };
-    let bound = parameters::bind(&mut query, &placeholders, params, dialect, gone)?;
+    let bound = parameters::order(&mut query, &placeholders, dialect, gone)?;
 
     let (sql, again) = syntax::print_stable(&query, dialect, limits)?;
     let mut outline = Outline::default();
-    outline.positional.extend(parameters::positions(&again));
+    if !bound.is_empty() {
+        outline.positional.extend(parameters::positions(&again));
+    }
     let parsed = ParsedQuery {
         text: &sql,
         query: again,
@@ -316,8 +320,10 @@ fn apply(
         None => sql,
         Some(explain) => explain.prefix(dialect) + &sql,
     };
-    Ok(RewrittenStatement {
-        params: bound,
+    Ok(Plan {
+        used: placeholders.into_keys().collect(),
+        bound,
+        by_value,
         scan_plan: ScanPlan {
             columns,
             max_rows,

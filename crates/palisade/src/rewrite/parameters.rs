@@ -11,65 +11,52 @@ use sqlparser::{
 };
 
 use super::not_as_decided;
-use crate::{
-    code::Code,
-    dialect::Dialect,
-    rejection::Rejection,
-    value::{Params, Placeholder, Value},
-};
+use crate::{dialect::Dialect, rejection::Rejection, value::Placeholder};
 
-/// The values to bind to `query`, the first to its first parameter. `gone` is the position, from 1, of a
+/// What to bind to `query`, the first to its first parameter. `gone` is the position, from 1, of a
 /// `?` that stood in the statement and does not any more.
 ///
 /// # Errors
-/// `parameter.mismatch` for one that is not given; `internal` if the tree has another number of them.
-pub(super) fn bind(
+/// `internal` if the tree has another number of them.
+pub(super) fn order(
     query: &mut Query,
     placeholders: &BTreeMap<Placeholder, u32>,
-    params: &Params,
     dialect: Dialect,
     gone: Option<usize>,
-) -> Result<Vec<Value>, Rejection> {
-    let mut numbered: Vec<_> = placeholders.iter().map(|(p, n)| (*n, p)).collect();
+) -> Result<Vec<Placeholder>, Rejection> {
+    let mut numbered: Vec<_> = placeholders.iter().map(|(p, n)| (*n, p.clone())).collect();
     numbered.sort_unstable();
-    let mut values = Vec::with_capacity(numbered.len());
-    for (number, placeholder) in numbered {
-        let value = params.lookup(placeholder).ok_or_else(|| {
-            Rejection::new(
-                Code::ParameterMismatch,
-                "a parameter the statement uses is not given",
-            )
-        })?;
-        values.push((number, value.clone()));
-    }
     match dialect {
         // A limit above the cap has been replaced, and with it perhaps the last placeholder.
         Dialect::Sqlite => {
             let highest = seen(query, '?').into_keys().max().unwrap_or_default();
-            values.truncate(usize::try_from(highest).unwrap_or(usize::MAX));
+            numbered.truncate(usize::try_from(highest).unwrap_or(usize::MAX));
         }
         // PostgreSQL knows no type for a parameter that stands nowhere.
         Dialect::Postgres => {
             let used = seen(query, '$');
-            values.retain(|(number, _)| used.contains_key(number));
-            if used.len() != values.len() {
+            numbered.retain(|(number, _)| used.contains_key(number));
+            if used.len() != numbered.len() {
                 return Err(not_as_decided("a parameter has no value"));
             }
             let _ = VisitMut::visit(query, &mut Renumbering { numbers: &used });
         }
         Dialect::Mysql => {
             if let Some(index) = gone.and_then(|n| n.checked_sub(1)) {
-                if index >= values.len() {
+                if index >= numbered.len() {
                     return Err(not_as_decided("a parameter has no value"));
                 }
-                values.remove(index);
+                numbered.remove(index);
             }
-            if count(query) != values.len() {
+            if count(query) != numbered.len() {
                 return Err(not_as_decided("a parameter has no value"));
             }
         }
     }
-    Ok(values.into_iter().map(|(_, value)| value).collect())
+    Ok(numbered
+        .into_iter()
+        .map(|(_, placeholder)| placeholder)
+        .collect())
 }
 
 /// How many placeholders stand in `node`.

@@ -6,6 +6,7 @@ mod membership;
 mod mysql;
 mod postgres;
 mod quantified;
+mod simple;
 mod solid;
 mod sqlite;
 mod table;

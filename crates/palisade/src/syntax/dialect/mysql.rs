@@ -13,7 +13,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::{call, delegate, solid::is_word};
+use super::{call, delegate, simple::simple, solid::is_word};
 
 /// See the module.
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl ParserDialect for Mysql {
                     Some(Ok(call(vec![name], None)))
                 }
             },
-            _ => None,
+            _ => simple(parser),
         }
     }
 }

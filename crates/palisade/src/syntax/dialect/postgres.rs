@@ -10,7 +10,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::{call, delegate, quantified, solid::is_word};
+use super::{call, delegate, quantified, simple::simple, solid::is_word};
 
 /// See the module.
 #[derive(Debug)]
@@ -70,19 +70,28 @@ impl ParserDialect for Postgres {
     }
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
-        let word = match &parser.peek_token_ref().token {
-            Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
-            _ => return None,
+        let is = |text: &str| {
+            matches!(&parser.peek_token_ref().token, Token::Word(word)
+                if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(text))
         };
-        match word.as_str() {
-            "variadic" => variadic(parser),
-            "name" => name(parser),
-            "xmlexists" => xml_exists(parser),
-            "collation" => collation_for(parser),
+        let own = if is("variadic") {
+            variadic(parser)
+        } else if is("name") {
+            name(parser)
+        } else if is("xmlexists") {
+            xml_exists(parser)
+        } else if is("collation") {
+            collation_for(parser)
+        } else if is("content") || is("document") {
             // Words before the argument of XMLSERIALIZE.
-            "content" | "document" => None,
-            _ => typed_literal(parser),
-        }
+            None
+        } else if matches!(&parser.peek_token_ref().token, Token::Word(word) if word.quote_style.is_none())
+        {
+            typed_literal(parser)
+        } else {
+            None
+        };
+        own.or_else(|| simple(parser))
     }
 
     fn parse_infix(

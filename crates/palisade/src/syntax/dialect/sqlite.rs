@@ -10,7 +10,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::delegate;
+use super::{delegate, simple::simple};
 
 /// See the module.
 #[derive(Debug)]
@@ -45,19 +45,21 @@ impl ParserDialect for Sqlite {
     }
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
-        let word = |n: usize| match &parser.peek_nth_token_ref(n).token {
-            Token::Word(word) if word.quote_style.is_none() => {
-                Some(word.value.to_ascii_uppercase())
-            }
-            _ => None,
+        let is = |n: usize, text: &str| {
+            matches!(&parser.peek_nth_token_ref(n).token, Token::Word(word)
+                if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(text))
         };
-        match word(0)?.as_str() {
-            "ISNULL" => Some(Ok(self.prec_value(Precedence::Is))),
-            "NOT" if word(1).is_some_and(|w| w == "GLOB") => {
-                Some(Ok(self.prec_value(Precedence::Like)))
-            }
-            _ => None,
+        if is(0, "ISNULL") {
+            Some(Ok(self.prec_value(Precedence::Is)))
+        } else if is(0, "NOT") && is(1, "GLOB") {
+            Some(Ok(self.prec_value(Precedence::Like)))
+        } else {
+            None
         }
+    }
+
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        simple(parser)
     }
 
     fn parse_infix(

@@ -1,0 +1,90 @@
+//! What of a rewritten statement does not depend on the values of its parameters.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{Effect, RewrittenStatement};
+use crate::{
+    catalog::Change,
+    code::Code,
+    limits::Limits,
+    rejection::Rejection,
+    scan::ScanPlan,
+    value::{Params, Placeholder},
+};
+
+/// A rewritten statement before values are bound to it. Only the rewriter makes one, from a permit; it
+/// holds for whoever the permit was given to, and for nobody else.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(super) sql: String,
+    /// The placeholders of the statement as it was written.
+    pub(super) used: BTreeSet<Placeholder>,
+    /// What is bound, the first to the first parameter.
+    pub(super) bound: Vec<Placeholder>,
+    /// Whether it was made for the values of its parameters and for no others.
+    pub(super) by_value: bool,
+    pub(super) scan_plan: ScanPlan,
+    pub(super) engine_reads: BTreeSet<(String, String)>,
+    pub(super) engine_functions: BTreeSet<String>,
+    pub(super) effect: Effect,
+    pub(super) max_affected: u64,
+    pub(super) engine_writes: BTreeSet<(Change, String, String)>,
+    pub(super) engine_triggers: BTreeSet<String>,
+    pub(super) limits: Limits,
+    pub(super) policies: Vec<String>,
+    pub(super) sources: Vec<(String, String)>,
+    pub(super) relations: Vec<String>,
+}
+
+impl Plan {
+    /// The statement with these values.
+    ///
+    /// # Errors
+    /// `parameter.mismatch` if they are not exactly those that the statement uses.
+    pub(crate) fn bind(plan: &Arc<Self>, params: &Params) -> Result<RewrittenStatement, Rejection> {
+        let mismatch = |message: String| Rejection::new(Code::ParameterMismatch, message);
+        params.check(&plan.used).map_err(mismatch)?;
+        let values = plan.bound.iter().map(|placeholder| {
+            params
+                .lookup(placeholder)
+                .cloned()
+                .ok_or_else(|| mismatch("a parameter the statement uses is not given".to_owned()))
+        });
+        Ok(RewrittenStatement {
+            params: values.collect::<Result<_, _>>()?,
+            plan: Arc::clone(plan),
+        })
+    }
+
+    /// About how many bytes it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        // Beside its text, a string takes its own size and a share of what holds it.
+        const STRING: usize = 48;
+        let pairs = |pairs: &mut dyn Iterator<Item = &(String, String)>| -> usize {
+            pairs
+                .map(|(one, other)| 2 * STRING + one.len() + other.len())
+                .sum()
+        };
+        let texts = |texts: &mut dyn Iterator<Item = &String>| -> usize {
+            texts.map(|text| STRING + text.len()).sum()
+        };
+        let columns = self.scan_plan.columns.iter();
+        size_of::<Self>()
+            + self.sql.len()
+            + (self.used.len() + self.bound.len()) * 2 * STRING
+            + columns
+                .map(|column| 3 * STRING + column.name.len() + column.type_name.len())
+                .sum::<usize>()
+            + pairs(&mut self.engine_reads.iter())
+            + pairs(&mut self.sources.iter())
+            + texts(&mut self.engine_functions.iter())
+            + texts(&mut self.engine_triggers.iter())
+            + self
+                .engine_writes
+                .iter()
+                .map(|(_, table, column)| 2 * STRING + table.len() + column.len())
+                .sum::<usize>()
+            + texts(&mut self.policies.iter())
+            + texts(&mut self.relations.iter())
+    }
+}
