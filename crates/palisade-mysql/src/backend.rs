@@ -18,6 +18,7 @@ use crate::{
     examine,
     execute::{self, Facts, Task},
     introspect::{self, IntrospectError, Product},
+    write::{self, Work},
 };
 
 /// How long reading the catalog may take.
@@ -92,13 +93,20 @@ impl MysqlBackend {
         &self,
         task: &Task<'_>,
         sink: &mut (dyn RowSink + Send),
-    ) -> Result<(), BackendError> {
-        let time = task.limits.statement_timeout();
+    ) -> Result<Completion, BackendError> {
         let facts = Facts {
             product: self.product,
             catalog: &self.catalog,
         };
-        self.pool.run(time, &mut Run { facts, task, sink }).await
+        let mut run = Run {
+            facts,
+            task,
+            sink,
+            completion: Completion::default(),
+        };
+        let time = task.limits.statement_timeout();
+        self.pool.run(time, &mut run).await?;
+        Ok(run.completion)
     }
 }
 
@@ -107,14 +115,35 @@ struct Run<'a> {
     facts: Facts<'a>,
     task: &'a Task<'a>,
     sink: &'a mut (dyn RowSink + Send),
+    completion: Completion,
 }
 
 impl Statement<Conn> for Run<'_> {
     async fn attempt(&mut self, conn: &mut Conn) -> Result<Ended, Failed> {
         execute::open(conn, self.facts, self.task).await?;
-        execute::answer(conn, self.facts, self.task, self.sink)
-            .await
-            .map_err(Failed::Running)
+        let (facts, task, sink) = (self.facts, self.task, &mut *self.sink);
+        match task.work {
+            Work::Read => execute::answer(conn, facts, task, sink).await,
+            Work::Explain => write::explain(conn, task, sink).await,
+            Work::Change(changes) => {
+                write::change(conn, facts, task, changes, sink)
+                    .await
+                    .map(|completion| {
+                        self.completion = completion;
+                        Ended::Clean
+                    })
+            }
+            Work::Define => write::define(conn, task).await.map(|()| Ended::Clean),
+        }
+        .map_err(Failed::Running)
+    }
+
+    async fn keep(&mut self, conn: &mut Conn) -> Result<(), BackendError> {
+        if self.task.work.changes() {
+            write::keep(conn).await
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -128,9 +157,10 @@ impl Backend for MysqlBackend {
         statement: &RewrittenStatement,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
-        BackendError::unless_reading(statement)?;
-        self.run(&Task::from(statement), sink).await?;
-        Ok(Completion::default())
+        if !self.config.is_writable {
+            BackendError::unless_reading(statement)?;
+        }
+        self.run(&Task::from(statement), sink).await
     }
 }
 

@@ -70,6 +70,7 @@ pub struct MysqlConfig {
     pub(crate) size: PoolSize,
     pub(crate) connect_timeout: Duration,
     pub(crate) accepts_powerful: bool,
+    pub(crate) is_writable: bool,
 }
 
 impl MysqlConfig {
@@ -113,7 +114,16 @@ impl MysqlConfig {
             size: PoolSize::default(),
             connect_timeout: CONNECT_TIMEOUT,
             accepts_powerful: false,
+            is_writable: false,
         })
+    }
+
+    /// Runs statements that change rows or the schema too, in transactions that read and write. What the account
+    /// may change is the server's to say.
+    #[must_use]
+    pub fn writable(mut self) -> Self {
+        self.is_writable = true;
+        self
     }
 
     /// At most this many connections (at least one), and this many statements that wait for one: the next

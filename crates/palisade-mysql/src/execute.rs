@@ -1,4 +1,4 @@
-//! One statement under every lock the server has.
+//! One query under every lock the server has; `write` has the other statements.
 //!
 //! What each lock stops, and what it lets through, so that none is taken for more than it is (MariaDB 10.11 and
 //! MySQL 9; `tests` shows it):
@@ -32,7 +32,9 @@ use palisade::{
 };
 use palisade_pool::{Ended, Failed};
 
-use crate::{cells::Reading, fault, introspect::Product, params, schema, settings::identifier};
+use crate::{
+    cells::Reading, fault, introspect::Product, params, schema, settings::identifier, write::Work,
+};
 
 /// Bytes of one row, all cells together.
 const MAX_ROW_BYTES: usize = 64 * 1024 * 1024;
@@ -44,6 +46,7 @@ pub(crate) struct Task<'a> {
     pub(crate) reads: &'a BTreeSet<(String, String)>,
     pub(crate) relations: &'a [String],
     pub(crate) limits: &'a Limits,
+    pub(crate) work: Work<'a>,
 }
 
 impl<'a> From<&'a RewrittenStatement> for Task<'a> {
@@ -54,6 +57,7 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
             reads: statement.engine_reads(),
             relations: statement.relations(),
             limits: statement.limits(),
+            work: Work::of(statement),
         }
     }
 }
@@ -68,7 +72,7 @@ pub(crate) struct Facts<'a> {
 /// Begins a transaction and looks whether the relations are still those that were decided about, in one round
 /// trip.
 pub(crate) async fn open(conn: &mut Conn, facts: Facts<'_>, task: &Task<'_>) -> Result<(), Failed> {
-    let mut sql = begin(facts.product, task.limits);
+    let mut sql = begin(facts.product, task.limits, task.work);
     sql.push_str(&schema::look(facts.catalog, task.relations).map_err(Failed::Running)?);
     let rows = ask(conn, sql).await.map_err(|error| {
         let fault = fault::opening(&error);
@@ -92,7 +96,7 @@ async fn ask(conn: &mut Conn, sql: String) -> Result<Vec<Row>, mysql_async::Erro
 }
 
 /// Statements that begin a transaction: constants and numbers of our own.
-fn begin(product: Product, limits: &Limits) -> String {
+fn begin(product: Product, limits: &Limits, work: Work<'_>) -> String {
     // 0 would mean for ever.
     let ms = limits
         .statement_timeout()
@@ -105,7 +109,7 @@ fn begin(product: Product, limits: &Limits) -> String {
         }
         Product::MySql => format!("max_execution_time = {ms}"),
     };
-    format!("SET SESSION {timeout}; START TRANSACTION READ ONLY")
+    format!("SET SESSION {timeout}; {}", work.begin())
 }
 
 /// Runs the statement and feeds its rows to `sink`. The transaction stays open.
@@ -135,7 +139,8 @@ pub(crate) async fn answer(
     fetch(result, columns.len(), sink).await
 }
 
-async fn fetch(
+/// Feeds the rows of a statement that gives `width` columns to `sink`.
+pub(crate) async fn fetch(
     mut result: QueryResult<'_, '_, BinaryProtocol>,
     width: usize,
     sink: &mut (dyn RowSink + Send),
@@ -171,7 +176,7 @@ async fn fetch(
 }
 
 /// The cells of a row.
-fn cells(row: Row, readings: &[Reading]) -> Result<Vec<Value>, BackendError> {
+pub(crate) fn cells(row: Row, readings: &[Reading]) -> Result<Vec<Value>, BackendError> {
     if row.len() != readings.len() {
         return Err(BackendError::second_lock(
             "a row has other columns than were described",
@@ -201,7 +206,7 @@ fn cells(row: Row, readings: &[Reading]) -> Result<Vec<Value>, BackendError> {
 ///
 /// It replaces `:name` by `?`, and what it takes for the inside of a string is not always one: a quotation mark
 /// right after `-` or `/` escapes it, and then a literal with a colon would become another.
-fn check_text(sql: &str) -> Result<(), BackendError> {
+pub(crate) fn check_text(sql: &str) -> Result<(), BackendError> {
     match ParsedNamedParams::parse(sql.as_bytes()) {
         Ok(parsed) if parsed.query() == sql.as_bytes() && parsed.params().is_empty() => Ok(()),
         Ok(_) | Err(_) => Err(BackendError::rejected(
@@ -213,13 +218,14 @@ fn check_text(sql: &str) -> Result<(), BackendError> {
 /// Checks that what the server says of where each result column comes from was decided.
 ///
 /// One way only: expressions, UNION and aggregates come from nowhere.
-fn check_origins(
+pub(crate) fn check_origins(
     columns: &[Column],
     facts: Facts<'_>,
     task: &Task<'_>,
 ) -> Result<(), BackendError> {
     let told = match facts.product {
-        Product::MariaDb => !has_derived_tables(task.sql),
+        // What a change gives is its table's, whatever stands in it besides.
+        Product::MariaDb => task.work.changes() || !has_derived_tables(task.sql),
         Product::MySql => true,
     };
     for column in columns {
@@ -316,8 +322,10 @@ mod tests {
             statement_timeout_ms: 0,
             ..Limits::default()
         };
-        assert!(begin(Product::MariaDb, &limits).contains("max_statement_time = 0.001;"));
-        assert!(begin(Product::MySql, &limits).contains("max_execution_time = 1;"));
+        assert!(
+            begin(Product::MariaDb, &limits, Work::Read).contains("max_statement_time = 0.001;")
+        );
+        assert!(begin(Product::MySql, &limits, Work::Read).contains("max_execution_time = 1;"));
     }
 
     #[test]

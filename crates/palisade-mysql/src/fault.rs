@@ -42,6 +42,40 @@ fn kind(error: &ServerError) -> BackendErrorKind {
     }
 }
 
+/// As [`engine`], for what changes rows: violated constraints have a kind of their own.
+pub(crate) fn change(error: &Error) -> BackendError {
+    let found = engine(error);
+    match error {
+        // Columns without a value, duplicate keys, foreign keys from both sides, conditions of MySQL and MariaDB, a
+        // view's WITH CHECK OPTION.
+        Error::Server(server)
+            if matches!(
+                server.code,
+                1048 | 1364
+                    | 1062
+                    | 1169
+                    | 1557
+                    | 1586
+                    | 1859
+                    | 1216
+                    | 1217
+                    | 1451
+                    | 1452
+                    | 1761
+                    | 1762
+                    | 3819
+                    | 4025
+                    | 1369
+            ) =>
+        {
+            BackendError::new(BackendErrorKind::Constraint, found.detail)
+        }
+        Error::Server(_) | Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => {
+            found
+        }
+    }
+}
+
 /// As [`engine`], for what is looked at before a statement runs: relations that the catalog has.
 pub(crate) fn opening(error: &Error) -> BackendError {
     match error {

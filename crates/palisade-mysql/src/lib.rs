@@ -20,6 +20,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod write;
 
 pub use backend::MysqlBackend;
 pub use config::{ConfigError, MysqlConfig};

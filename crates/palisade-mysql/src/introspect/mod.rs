@@ -16,6 +16,7 @@ use palisade::{
 pub(crate) use self::{
     columns::{Name, column, sql as columns_sql},
     read::{optional, product, query, text},
+    triggers::by_table as triggers_of,
 };
 
 /// The oldest MariaDB that is read.

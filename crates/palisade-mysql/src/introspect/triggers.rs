@@ -42,7 +42,7 @@ pub(super) async fn read(
 }
 
 /// The triggers for which `condition` holds, `t` being a trigger, by their tables.
-async fn by_table(
+pub(crate) async fn by_table(
     conn: &mut Conn,
     condition: &str,
 ) -> Result<HashMap<Name, Vec<Trigger>>, IntrospectError> {

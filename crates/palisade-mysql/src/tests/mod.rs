@@ -13,16 +13,21 @@ mod locks;
 mod pool;
 mod schema;
 mod values;
+mod write;
 
 use std::collections::BTreeSet;
 
-use palisade::{guard::BackendError, limits::Limits, value::Value};
+use palisade::{catalog::Change, guard::BackendError, limits::Limits, value::Value};
 use palisade_testkit::{
     rows::Rows,
     servers::{MariaDbServer, Server},
 };
 
-use crate::{MysqlBackend, MysqlConfig, execute::Task};
+use crate::{
+    MysqlBackend, MysqlConfig,
+    execute::Task,
+    write::{Changes, Work},
+};
 
 const SHOP: &str = "
     CREATE TABLE users (id int PRIMARY KEY, name varchar(20), ssn varchar(20));
@@ -111,6 +116,7 @@ impl Shop {
                 .map(|name| format!("{database}.{name}"))
                 .to_vec(),
             limits: Limits::default(),
+            kind: Kind::Read,
         }
     }
 
@@ -142,9 +148,37 @@ struct Query {
     reads: BTreeSet<(String, String)>,
     relations: Vec<String>,
     limits: Limits,
+    kind: Kind,
+}
+
+/// What a statement is decided to be.
+#[derive(Clone)]
+enum Kind {
+    Read,
+    Explain,
+    Change {
+        writes: BTreeSet<(Change, String, String)>,
+        max_affected: u64,
+    },
+    Define,
 }
 
 impl Query {
+    fn work(&self) -> Work<'_> {
+        match &self.kind {
+            Kind::Read => Work::Read,
+            Kind::Explain => Work::Explain,
+            Kind::Change {
+                writes,
+                max_affected,
+            } => Work::Change(Changes {
+                writes,
+                max_affected: *max_affected,
+            }),
+            Kind::Define => Work::Define,
+        }
+    }
+
     fn params(mut self, params: impl IntoIterator<Item = Value>) -> Self {
         self.params = params.into_iter().collect();
         self
@@ -168,8 +202,10 @@ impl Query {
             reads: &self.reads,
             relations: &self.relations,
             limits: &self.limits,
+            work: self.work(),
         };
-        self.backend.run(&task, rows).await
+        rows.affected = self.backend.run(&task, rows).await?.affected;
+        Ok(())
     }
 
     async fn fails(&self) -> BackendError {

@@ -1,0 +1,465 @@
+//! Statements that are no queries, each under the locks that its kind leaves.
+//!
+//! A change of rows runs in a transaction that can write, of a session that otherwise cannot. What there is instead of
+//! the read-only lock:
+//!
+//! * COM_STMT_PREPARE takes one statement, and `EXPLAIN` before it takes none but queries and changes: no SET, no COMMIT,
+//!   no CALL, no DDL, no LOCK. It runs nothing;
+//! * the text begins with a change that was decided, of a table that was decided;
+//! * triggers and foreign keys are looked at again, while the table's definition is locked;
+//! * a table whose engine cannot take a change back is not changed;
+//! * rows are counted, and everything is rolled back unless they are within their bound and the answer was taken.
+//!
+//! A definition is committed by the server as it runs, and cannot be planned: there is the protocol's lock, and its
+//! first words.
+
+use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin, time::Duration};
+
+use futures_core::Stream as _;
+use mysql_async::{Column, Conn, Row, prelude::Queryable as _};
+use palisade::{
+    catalog::{Catalog, Change, ReferenceAction, Relation},
+    guard::{BackendError, BackendErrorKind, Completion, RowSink},
+    rewrite::{Effect, RewrittenStatement},
+};
+use palisade_pool::Ended;
+use tokio::time::timeout;
+
+use crate::{
+    cells::Reading,
+    execute::{self, Facts, Task},
+    fault,
+    introspect::{IntrospectError, optional, query, text, triggers_of},
+    params,
+    settings::literal,
+};
+
+/// How long the server may take to say that a change is kept.
+const COMMIT_TIME: Duration = Duration::from_secs(10);
+
+/// With what the text of a change begins, and what it is at least.
+const CHANGES: &[(&str, Change)] = &[
+    ("INSERT INTO ", Change::Insert),
+    ("INSERT IGNORE INTO ", Change::Insert),
+    ("REPLACE INTO ", Change::Insert),
+    ("UPDATE ", Change::Update),
+    ("DELETE FROM ", Change::Delete),
+];
+
+/// With what the text of a definition begins.
+const DEFINITIONS: &[&str] = &[
+    "ALTER TABLE ",
+    "CREATE INDEX ",
+    "CREATE OR REPLACE VIEW ",
+    "CREATE TABLE ",
+    "CREATE UNIQUE INDEX ",
+    "CREATE VIEW ",
+    "DROP INDEX ",
+    "DROP TABLE ",
+    "DROP VIEW ",
+    "TRUNCATE ",
+];
+
+/// With what the text of a question for a plan begins.
+const EXPLAIN: &str = "EXPLAIN FORMAT=JSON ";
+
+/// What a statement does, as far as running it differs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Work<'a> {
+    Read,
+    Explain,
+    Change(Changes<'a>),
+    Define,
+}
+
+/// What a statement may change.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Changes<'a> {
+    pub(crate) writes: &'a BTreeSet<(Change, String, String)>,
+    pub(crate) max_affected: u64,
+}
+
+impl<'a> Work<'a> {
+    pub(crate) fn of(statement: &'a RewrittenStatement) -> Self {
+        match statement.effect() {
+            Effect::Read => Self::Read,
+            Effect::Explain => Self::Explain,
+            Effect::Write => Self::Change(Changes {
+                writes: statement.engine_writes(),
+                max_affected: statement.max_affected(),
+            }),
+            Effect::Define => Self::Define,
+        }
+    }
+
+    /// The statements that begin it.
+    pub(crate) fn begin(self) -> &'static str {
+        match self {
+            Self::Read | Self::Explain => "START TRANSACTION READ ONLY",
+            // The session's own mode stays, so that nothing that commits by itself gets further.
+            Self::Change(_) => "START TRANSACTION READ WRITE",
+            // The reset after it puts the session's mode back.
+            Self::Define => "SET SESSION TRANSACTION READ WRITE",
+        }
+    }
+
+    /// Whether anything is to be kept.
+    pub(crate) fn changes(self) -> bool {
+        match self {
+            Self::Read | Self::Explain => false,
+            Self::Change(_) | Self::Define => true,
+        }
+    }
+}
+
+/// Shows the plan of a query, by its only column, which MySQL does not describe before it runs. Nothing else runs.
+pub(crate) async fn explain(
+    conn: &mut Conn,
+    task: &Task<'_>,
+    sink: &mut (dyn RowSink + Send),
+) -> Result<Ended, BackendError> {
+    execute::check_text(task.sql)?;
+    if !task.sql.starts_with(EXPLAIN) {
+        return Err(BackendError::second_lock("the statement asks for no plan"));
+    }
+    let statement = conn.prep(task.sql).await.map_err(|e| fault::engine(&e))?;
+    let params = params::bind(statement.num_params(), task.params)?;
+    if sink.columns(&["EXPLAIN"]).is_break() {
+        return Ok(Ended::Clean);
+    }
+    let result = conn
+        .exec_iter(&statement, params)
+        .await
+        .map_err(|e| fault::engine(&e))?;
+    execute::fetch(result, 1, sink).await
+}
+
+/// Changes rows, and says how many. Nothing is kept yet.
+pub(crate) async fn change(
+    conn: &mut Conn,
+    facts: Facts<'_>,
+    task: &Task<'_>,
+    changes: Changes<'_>,
+    sink: &mut (dyn RowSink + Send),
+) -> Result<Completion, BackendError> {
+    execute::check_text(task.sql)?;
+    let kind = check_target(facts.catalog, task, changes)?;
+    let statement = conn.prep(task.sql).await.map_err(|e| fault::engine(&e))?;
+    let params = params::bind(statement.num_params(), task.params)?;
+    plan(conn, task, &params).await?;
+    check_effects(conn, facts.catalog, changes)
+        .await
+        .map_err(|error| match error {
+            Look::Failed(error) => BackendError::unavailable(error.to_string()),
+            Look::Refused(error) => error,
+        })?;
+    let mut took = ControlFlow::Continue(());
+    let mut result = conn
+        .exec_iter(&statement, params)
+        .await
+        .map_err(|e| fault::change(&e))?;
+    // Before it runs, MariaDB does not describe what a change gives.
+    let columns = result.columns_ref().to_vec();
+    execute::check_origins(&columns, facts, task)?;
+    let affected = if columns.is_empty() {
+        let affected = counted(kind, result.affected_rows(), &result.info());
+        result.drop_result().await.map_err(|e| fault::change(&e))?;
+        affected
+    } else {
+        let names: Vec<_> = columns.iter().map(Column::name_str).collect();
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        took = sink.columns(&names);
+        let stream = result
+            .stream::<Row>()
+            .await
+            .map_err(|e| fault::change(&e))?
+            .ok_or_else(|| BackendError::second_lock("the statement gave no rows"))?;
+        let readings: Vec<Reading> = stream.columns_ref().iter().map(Reading::of).collect();
+        let mut stream = pin!(stream);
+        let mut rows = 0_u64;
+        while let Some(row) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
+            let row = row.map_err(|e| fault::change(&e))?;
+            rows = rows.saturating_add(1);
+            if took.is_continue() {
+                took = sink.row(execute::cells(row, &readings)?);
+            }
+        }
+        rows
+    };
+    if affected > changes.max_affected {
+        return Err(BackendError::new(
+            BackendErrorKind::AffectedRows,
+            format!("{affected} rows, and at most {}", changes.max_affected),
+        ));
+    }
+    match took {
+        ControlFlow::Continue(()) => Ok(Completion {
+            affected: Some(affected),
+        }),
+        ControlFlow::Break(()) => Err(BackendError::new(
+            BackendErrorKind::Resource,
+            "not every row that the change gives could be sent",
+        )),
+    }
+}
+
+/// Changes the schema, or empties a table. It is kept as it is done.
+pub(crate) async fn define(conn: &mut Conn, task: &Task<'_>) -> Result<(), BackendError> {
+    execute::check_text(task.sql)?;
+    if !DEFINITIONS.iter().any(|words| task.sql.starts_with(words)) {
+        return Err(BackendError::second_lock("the statement is no definition"));
+    }
+    let statement = conn.prep(task.sql).await.map_err(|e| fault::engine(&e))?;
+    if !statement.columns().is_empty() {
+        return Err(BackendError::second_lock("the definition gives rows"));
+    }
+    let params = params::bind(statement.num_params(), task.params)?;
+    conn.exec_drop(&statement, params)
+        .await
+        .map_err(|e| fault::change(&e))
+}
+
+/// Keeps what was changed.
+pub(crate) async fn keep(conn: &mut Conn) -> Result<(), BackendError> {
+    match timeout(COMMIT_TIME, conn.query_drop("COMMIT")).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) if !fault::is_lost(&error) => Err(fault::change(&error)),
+        // To try again could do it twice: an incident, which somebody looks at.
+        Ok(Err(_)) | Err(_) => Err(BackendError::second_lock(
+            "the server did not say whether it kept the change",
+        )),
+    }
+}
+
+/// Has the server plan the statement, which it does with queries and changes only.
+async fn plan(
+    conn: &mut Conn,
+    task: &Task<'_>,
+    params: &mysql_async::Params,
+) -> Result<(), BackendError> {
+    let sql = format!("EXPLAIN {}", task.sql);
+    // What was prepared a moment ago, and cannot be with this before it, is of another kind.
+    let plan = conn.prep(sql).await.map_err(|error| match &error {
+        mysql_async::Error::Server(server) if server.code == 1064 => {
+            BackendError::second_lock(error.to_string())
+        }
+        _ => fault::engine(&error),
+    })?;
+    conn.exec_drop(&plan, params.clone())
+        .await
+        .map_err(|e| fault::change(&e))
+}
+
+/// Checks that the text begins with a change of a table that was decided; which one it is.
+fn check_target(
+    catalog: &Catalog,
+    task: &Task<'_>,
+    changes: Changes<'_>,
+) -> Result<Change, BackendError> {
+    let undecided = || BackendError::second_lock("the text begins with no change that was decided");
+    let (change, rest) = CHANGES
+        .iter()
+        .find_map(|(words, change)| Some((*change, task.sql.strip_prefix(words)?)))
+        .ok_or_else(undecided)?;
+    let (first, rest) = name(rest).ok_or_else(undecided)?;
+    let relation = match rest.strip_prefix('.') {
+        Some(rest) => {
+            let (second, _) = name(rest).ok_or_else(undecided)?;
+            catalog.find(&first, &second)
+        }
+        None => catalog.find(catalog.database(), &first),
+    }
+    .ok_or_else(undecided)?;
+    let table = catalog.fold_relation(&relation.name);
+    let is_decided = task.relations.contains(&relation.uid)
+        && (changes.writes.iter()).any(|(decided, name, _)| *decided == change && *name == table);
+    if is_decided {
+        Ok(change)
+    } else {
+        Err(undecided())
+    }
+}
+
+/// The name that a text begins with, and what follows.
+fn name(text: &str) -> Option<(String, &str)> {
+    let Some(quoted) = text.strip_prefix('`') else {
+        let end = text
+            .find(|c: char| !c.is_alphanumeric() && c != '_' && c != '$')
+            .unwrap_or(text.len());
+        let (name, rest) = text.split_at_checked(end)?;
+        return (!name.is_empty()).then(|| (name.to_owned(), rest));
+    };
+    let mut name = String::new();
+    let mut rest = quoted;
+    loop {
+        let end = rest.find('`')?;
+        name.push_str(rest.get(..end)?);
+        rest = rest.get(end + 1..)?;
+        match rest.strip_prefix('`') {
+            Some(more) => {
+                name.push('`');
+                rest = more;
+            }
+            None => return Some((name, rest)),
+        }
+    }
+}
+
+/// How many rows a change found or made. The server's own number counts rows that have other values than before, which
+/// would tell what they had, and a row that an upsert changes twice.
+fn counted(change: Change, affected: u64, info: &str) -> u64 {
+    let after = |words: &str| -> Option<u64> {
+        let (_, rest) = info.split_once(words)?;
+        rest.split_whitespace().next()?.parse().ok()
+    };
+    match change {
+        // Of a single row it says nothing.
+        Change::Insert => after("Records: ").unwrap_or(1),
+        Change::Update => after("Rows matched: ").unwrap_or(affected),
+        Change::Delete | Change::Truncate => affected,
+    }
+}
+
+/// Why a look at what a change sets off did not go well.
+enum Look {
+    Failed(IntrospectError),
+    Refused(BackendError),
+}
+
+impl From<mysql_async::Error> for Look {
+    fn from(error: mysql_async::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<IntrospectError> for Look {
+    fn from(error: IntrospectError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Checks that what a change sets off is what the catalog says, and that it can be taken back.
+async fn check_effects(
+    conn: &mut Conn,
+    catalog: &Catalog,
+    changes: Changes<'_>,
+) -> Result<(), Look> {
+    let tables: BTreeSet<&str> = (changes.writes.iter())
+        .map(|(_, table, _)| table.as_str())
+        .collect();
+    let changed =
+        |relation: &&Relation| tables.contains(catalog.fold_relation(&relation.name).as_str());
+    for relation in catalog.relations().iter().filter(changed) {
+        let (schema, table) = (literal(&relation.schema), literal(&relation.name));
+        let sql = format!(
+            "SELECT t.TABLE_NAME FROM information_schema.TABLES t \
+             JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE \
+             WHERE t.TABLE_SCHEMA = {schema} AND t.TABLE_NAME = {table} AND e.TRANSACTIONS = 'YES'"
+        );
+        if query(conn, sql).await?.is_empty() {
+            return Err(Look::Refused(BackendError::rejected(format!(
+                "the engine of `{}` cannot take a change back",
+                relation.uid
+            ))));
+        }
+        let condition =
+            format!("t.EVENT_OBJECT_SCHEMA = {schema} AND t.EVENT_OBJECT_TABLE = {table}");
+        let found: BTreeSet<_> = triggers_of(conn, &condition)
+            .await?
+            .into_values()
+            .flatten()
+            .collect();
+        // What the account is not told stands in the catalog under a name of ours, and is decided by that.
+        if !found
+            .iter()
+            .all(|trigger| relation.triggers.contains(trigger))
+        {
+            return Err(changed_schema());
+        }
+        references(conn, catalog, relation, (&schema, &table)).await?;
+    }
+    Ok(())
+}
+
+/// Checks that foreign keys to `relation` do what the catalog says that they do.
+async fn references(
+    conn: &mut Conn,
+    catalog: &Catalog,
+    relation: &Relation,
+    (schema, table): (&str, &str),
+) -> Result<(), Look> {
+    let sql = format!(
+        "SELECT r.CONSTRAINT_SCHEMA, r.TABLE_NAME, r.DELETE_RULE, r.UPDATE_RULE \
+         FROM information_schema.REFERENTIAL_CONSTRAINTS r \
+         WHERE r.UNIQUE_CONSTRAINT_SCHEMA = {schema} AND r.REFERENCED_TABLE_NAME = {table}"
+    );
+    for row in query(conn, sql).await? {
+        let child = catalog.find(&text(&row, 0)?, &text(&row, 1)?);
+        let action = |index| -> Result<Option<ReferenceAction>, IntrospectError> {
+            Ok(optional(&row, index)?.and_then(|rule| ReferenceAction::from_sql(&rule)))
+        };
+        let (on_delete, on_update) = (action(2)?, action(3)?);
+        let is_known = child.is_some_and(|child| {
+            child.foreign_keys.iter().any(|key| {
+                let parent = catalog.find(&key.schema, &key.table);
+                let told = |known, now: Option<ReferenceAction>| {
+                    // What was not told is taken for the most there is.
+                    now == Some(known) || known == ReferenceAction::Cascade && now.is_some()
+                };
+                parent.is_some_and(|parent| parent.id == relation.id)
+                    && told(key.on_delete, on_delete)
+                    && told(key.on_update, on_update)
+            })
+        });
+        if !is_known {
+            return Err(changed_schema());
+        }
+    }
+    Ok(())
+}
+
+fn changed_schema() -> Look {
+    Look::Refused(BackendError::unavailable("the schema changed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read() {
+        for (text, expected) in [
+            ("`a``b`.`c` x", Some(("a`b", ".`c` x"))),
+            ("abc.d", Some(("abc", ".d"))),
+            ("t SET", Some(("t", " SET"))),
+            ("`open", None),
+            ("(SELECT", None),
+            ("", None),
+        ] {
+            let expected = expected.map(|(name, rest)| (name.to_owned(), rest));
+            assert_eq!(name(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn rows_are_counted_as_they_are_found() {
+        for (change, affected, info, expected) in [
+            (Change::Insert, 2, "", 1),
+            (
+                Change::Insert,
+                4,
+                "Records: 3  Duplicates: 1  Warnings: 0",
+                3,
+            ),
+            (
+                Change::Update,
+                0,
+                "Rows matched: 2  Changed: 0  Warnings: 0",
+                2,
+            ),
+            (Change::Delete, 5, "", 5),
+        ] {
+            assert_eq!(counted(change, affected, info), expected, "{info}");
+        }
+    }
+}
