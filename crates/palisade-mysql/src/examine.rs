@@ -8,7 +8,7 @@ use mysql_async::Conn;
 use crate::{
     account::current,
     config::is_local,
-    introspect::{IntrospectError, Product, optional, product, query, text},
+    introspect::{IntrospectError, Product, product, query, text},
     settings::literal,
 };
 
@@ -67,12 +67,14 @@ pub async fn examine(conn: &mut Conn) -> Result<Vec<Weakness>, IntrospectError> 
             let Some(kind) = kind(privilege, grant) else {
                 continue;
             };
-            let (on, remedy) = match &grant.object {
-                Some(object) => (
-                    format!(" on {object}"),
-                    format!("REVOKE {privilege} ON {object} FROM {account};"),
-                ),
-                None => (String::new(), format!("REVOKE {privilege} FROM {account};")),
+            let (on, from) = match &grant.object {
+                Some(object) => (format!(" on {object}"), format!(" ON {object}")),
+                None => (String::new(), String::new()),
+            };
+            let remedy = if grant.by_role {
+                format!("-- REVOKE {privilege}{from} from the active role that gives it")
+            } else {
+                format!("REVOKE {privilege}{from} FROM {account};")
             };
             found.push(Weakness {
                 kind,
@@ -114,34 +116,27 @@ struct Grant {
     /// What they are on; nothing for a role.
     object: Option<String>,
     can_grant: bool,
+    /// Whether an active role has it, or may have: servers mix what it gives with the account's own.
+    by_role: bool,
 }
 
 /// The account, as the server spells it, and what it was granted.
 async fn grants(conn: &mut Conn) -> Result<(String, Vec<Grant>), IntrospectError> {
     let (name, host) = current(conn).await?;
     let account = format!("{}@{}", literal(&name), literal(&host));
-    let mut grants = Vec::new();
-    let show = show_grants(conn).await?;
-    for row in query(conn, show).await? {
-        grants.extend(grant(&text(&row, 0)?));
-    }
-    Ok((account, grants))
+    // Without a name, what active roles give is shown too.
+    let own = lines(conn, format!("SHOW GRANTS FOR {account}")).await?;
+    let all = lines(conn, "SHOW GRANTS".to_owned()).await?;
+    let grants = all.iter().filter_map(|line| {
+        let by_role = !own.contains(line);
+        grant(line).map(|grant| Grant { by_role, ..grant })
+    });
+    Ok((account, grants.collect()))
 }
 
-/// What lists everything that is in force: MariaDB shows the role that is active by itself, MySQL those that
-/// are named.
-async fn show_grants(conn: &mut Conn) -> Result<String, IntrospectError> {
-    let rows = query(conn, "SELECT VERSION(), CURRENT_ROLE()".to_owned()).await?;
-    let Some(row) = rows.first() else {
-        return Ok("SHOW GRANTS".to_owned());
-    };
-    Ok(match (product(&text(row, 0)?), optional(row, 1)?) {
-        // The server quotes what it gives.
-        (Product::MySql, Some(roles)) if roles != "NONE" => {
-            format!("SHOW GRANTS FOR CURRENT_USER() USING {roles}")
-        }
-        (Product::MySql | Product::MariaDb, _) => "SHOW GRANTS".to_owned(),
-    })
+async fn lines(conn: &mut Conn, sql: String) -> Result<Vec<String>, IntrospectError> {
+    let rows = query(conn, sql).await?;
+    rows.iter().map(|row| text(row, 0)).collect()
 }
 
 /// Reads `GRANT privilege (columns), … ON object TO …` and `GRANT role, … TO …`.
@@ -177,6 +172,7 @@ fn grant(line: &str) -> Option<Grant> {
         privileges: list,
         object,
         can_grant: after.ends_with("WITH GRANT OPTION"),
+        by_role: false,
     })
 }
 
@@ -307,6 +303,7 @@ mod tests {
                 privileges: privileges.iter().map(|p| (*p).to_owned()).collect(),
                 object: object.map(str::to_owned),
                 can_grant,
+                by_role: false,
             };
             assert_eq!(grant(line), Some(expected), "{line}");
         };
