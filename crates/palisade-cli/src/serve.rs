@@ -16,6 +16,7 @@ use crate::{
     query::guard,
     setup::Setup,
     source::Source,
+    watch,
 };
 
 /// Runs the command until the client goes away.
@@ -43,7 +44,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
         principal: setup.principal,
         connection: name,
     };
-    let result = runtime.block_on(serve_stdio(Arc::new(guard), options));
+    let guard = Arc::new(guard);
+    let result = runtime.block_on(async {
+        tokio::spawn(watch::policies(Arc::clone(&guard), setup.policies));
+        tokio::spawn(watch::schema(Arc::clone(&guard)));
+        serve_stdio(guard, options).await
+    });
     // A statement that still runs has nobody to answer.
     runtime.shutdown_background();
     match result {

@@ -142,7 +142,8 @@ pub fn arises_on_execution(code: Code) -> bool {
         | Code::LimitResource
         | Code::OutputBlocked
         | Code::DatabaseRejected
-        | Code::DatabaseUnavailable => true,
+        | Code::DatabaseUnavailable
+        | Code::DatabaseSchemaChanged => true,
         Code::RequestInvalid
         | Code::SyntaxEmpty
         | Code::SyntaxCharacter

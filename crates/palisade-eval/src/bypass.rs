@@ -335,6 +335,7 @@ fn stopped(error: &BackendError) -> Option<String> {
         BackendErrorKind::Resource => Some("stopped by the limit on memory".to_owned()),
         BackendErrorKind::Rejected
         | BackendErrorKind::SecondLock
+        | BackendErrorKind::SchemaChanged
         | BackendErrorKind::Unavailable => None,
     }
 }

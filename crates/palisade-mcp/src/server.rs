@@ -11,6 +11,7 @@ use std::{
 
 use palisade::{
     code::Code,
+    firewall::VisibleRelation,
     guard::{Backend, Guard, Outcome, Refusal},
     limits::Limits,
     rejection::Rejection,
@@ -141,12 +142,12 @@ impl<B: Backend + 'static> Shared<B> {
         match tool {
             ToolName::ListTables => {
                 arguments::list(arguments).map_err(refusal)?;
-                let relations = self.guard.relations(&self.session)?;
+                let relations = self.relations(handle)?;
                 answer::metadata(&metadata::list(&relations)).map_err(refusal)
             }
             ToolName::DescribeTable => {
                 let table = arguments::describe(arguments).map_err(refusal)?;
-                let relations = self.guard.relations(&self.session)?;
+                let relations = self.relations(handle)?;
                 let dialect = self.guard.firewall().catalog().dialect();
                 let description =
                     metadata::describe(&relations, &table, dialect).map_err(refusal)?;
@@ -171,6 +172,15 @@ impl<B: Backend + 'static> Shared<B> {
                 }
             }
         }
+    }
+
+    /// The relations that exist for the session by now. Where the database cannot be looked at, those that it
+    /// had.
+    fn relations(&self, handle: &Handle) -> Result<Vec<VisibleRelation>, Refusal> {
+        if let Err(error) = handle.block_on(self.guard.refresh_if_due()) {
+            tracing::warn!("the schema may be out of date: {error}");
+        }
+        self.guard.relations(&self.session)
     }
 
     /// The result for a refusal that does not come from the guard.

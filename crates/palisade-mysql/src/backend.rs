@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{Backend, BackendError, RowSink},
+    guard::{Backend, BackendError, Introspect, RowSink},
     rewrite::RewrittenStatement,
 };
 use tokio::{
@@ -19,7 +19,7 @@ use crate::{
     examine,
     execute::{self, Ended, Facts, Task, Unopened},
     fault,
-    introspect::{self, IntrospectError, Product},
+    introspect::{self, IntrospectError, Product, Snapshot},
     pool::{Lease, Pool, PoolError},
 };
 
@@ -33,7 +33,7 @@ const GRACE: Duration = Duration::from_millis(200);
 /// A MySQL or MariaDB server as it was when its catalog was read.
 ///
 /// A value never changes: when the schema of what a statement reads does, [`execute`](Backend::execute)
-/// answers [`Unavailable`](palisade::guard::BackendErrorKind::Unavailable) and [`refresh`](Self::refresh) makes a new value, to go with a new
+/// answers [`SchemaChanged`](palisade::guard::BackendErrorKind::SchemaChanged) and [`refresh`](Self::refresh) makes a new value, to go with a new
 /// firewall. So no statement that was checked against one catalog runs on another. Stored functions, which a policy
 /// permits by name, are not looked at again. Clones and refreshed values share their connections.
 #[derive(Clone)]
@@ -42,6 +42,7 @@ pub struct MysqlBackend {
     config: Arc<MysqlConfig>,
     product: Product,
     catalog: Arc<Catalog>,
+    fingerprint: Arc<str>,
 }
 
 impl MysqlBackend {
@@ -59,13 +60,14 @@ impl MysqlBackend {
         {
             return Err(ConnectError::Powerful(privileges));
         }
-        let (catalog, product) = read(&mut lease).await?;
+        let snapshot = read(&mut lease).await?;
         lease.give_back().await;
         Ok(Self {
             pool,
             config: Arc::new(config),
-            product,
-            catalog: Arc::new(catalog),
+            product: snapshot.product,
+            catalog: Arc::new(snapshot.catalog),
+            fingerprint: snapshot.fingerprint.into(),
         })
     }
 
@@ -81,14 +83,17 @@ impl MysqlBackend {
     /// If the catalog cannot be read any more.
     pub async fn refresh(&self) -> Result<Option<Self>, ConnectError> {
         let mut lease = lease(&self.pool).await?;
-        let (catalog, product) = read(&mut lease).await?;
+        let snapshot = read(&mut lease).await?;
         lease.give_back().await;
-        if catalog.version() == self.catalog.version() {
+        if snapshot.catalog.version() == self.catalog.version()
+            && *snapshot.fingerprint == *self.fingerprint
+        {
             return Ok(None);
         }
         Ok(Some(Self {
-            product,
-            catalog: Arc::new(catalog),
+            product: snapshot.product,
+            catalog: Arc::new(snapshot.catalog),
+            fingerprint: snapshot.fingerprint.into(),
             ..self.clone()
         }))
     }
@@ -172,6 +177,33 @@ impl Backend for MysqlBackend {
     }
 }
 
+impl Introspect for MysqlBackend {
+    fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    async fn is_current(&self) -> Result<bool, BackendError> {
+        let mut lease = self.pool.lease().await?;
+        let reading = introspect::fingerprint(lease.conn()?);
+        let read = match timeout(CATALOG_TIME, reading).await {
+            Ok(Ok(read)) => Ok(*read == *self.fingerprint),
+            Ok(Err(error)) => Err(fault::unavailable(error.to_string())),
+            Err(_) => {
+                lease.abandon().await;
+                return Err(fault::timeout());
+            }
+        };
+        lease.give_back().await;
+        read
+    }
+
+    async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
+        self.refresh()
+            .await
+            .map_err(|error| fault::unavailable(error.to_string()))
+    }
+}
+
 impl fmt::Debug for MysqlBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MysqlBackend")
@@ -203,7 +235,7 @@ fn conn(lease: &mut Lease) -> Result<&mut mysql_async::Conn, ConnectError> {
         .map_err(|error| ConnectError::Refused(error.detail))
 }
 
-async fn read(lease: &mut Lease) -> Result<(Catalog, Product), ConnectError> {
+async fn read(lease: &mut Lease) -> Result<Snapshot, ConnectError> {
     Ok(timeout(CATALOG_TIME, introspect::snapshot(conn(lease)?))
         .await
         .map_err(|_| IntrospectError::Inconsistent("no answer within a minute".to_owned()))??)

@@ -50,7 +50,7 @@ pub(crate) fn opening(error: &Error) -> BackendError {
     match error {
         // Unknown database or table; a view whose tables changed; no privilege any more, or less than that.
         Error::Server(server) if matches!(server.code, 1049 | 1146 | 1356 | 1044 | 1142 | 1143) => {
-            unavailable(format!("the schema changed: {error}"))
+            schema_changed(format!("the schema changed: {error}"))
         }
         Error::Server(_) | Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => {
             engine(error)
@@ -75,10 +75,18 @@ pub(crate) fn second_lock(detail: impl Into<String>) -> BackendError {
     }
 }
 
-/// There is no server, no connection, or not the database that was decided about.
+/// There is no server, or no connection.
 pub(crate) fn unavailable(detail: impl Into<String>) -> BackendError {
     BackendError {
         kind: BackendErrorKind::Unavailable,
+        detail: detail.into(),
+    }
+}
+
+/// The database is not the one that was decided about.
+pub(crate) fn schema_changed(detail: impl Into<String>) -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::SchemaChanged,
         detail: detail.into(),
     }
 }

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{Backend, BackendError, BackendErrorKind, RowSink},
+    guard::{Backend, BackendError, BackendErrorKind, Introspect, RowSink},
     rewrite::RewrittenStatement,
 };
 use tokio::{
@@ -36,7 +36,7 @@ const GRACE: Duration = Duration::from_millis(200);
 /// A PostgreSQL database as it was when its catalog was read.
 ///
 /// A value never changes: when the schema of what a statement reads does, [`execute`](Backend::execute)
-/// answers [`BackendErrorKind::Unavailable`] and [`refresh`](Self::refresh) makes a new value, to go with a new
+/// answers [`BackendErrorKind::SchemaChanged`] and [`refresh`](Self::refresh) makes a new value, to go with a new
 /// firewall. So no statement that was checked against one catalog runs on another. Clones and refreshed values
 /// share their connections.
 #[derive(Clone)]
@@ -163,6 +163,33 @@ impl Backend for PostgresBackend {
         sink: &mut (dyn RowSink + Send),
     ) -> Result<(), BackendError> {
         self.run(&Task::from(statement), sink).await
+    }
+}
+
+impl Introspect for PostgresBackend {
+    fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    async fn is_current(&self) -> Result<bool, BackendError> {
+        let lease = self.pool.lease().await?;
+        let reading = introspect::fingerprint(&lease.session()?.client);
+        let read = match timeout(CATALOG_TIME, reading).await {
+            Ok(Ok(read)) => Ok(read == self.schema.fingerprint()),
+            Ok(Err(error)) => Err(fault::unavailable(error.to_string())),
+            Err(_) => {
+                lease.abandon().await;
+                return Err(fault::timeout());
+            }
+        };
+        lease.give_back().await;
+        read
+    }
+
+    async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
+        self.refresh()
+            .await
+            .map_err(|error| fault::unavailable(error.to_string()))
     }
 }
 

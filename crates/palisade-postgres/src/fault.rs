@@ -69,8 +69,15 @@ pub(crate) fn prepare(error: &tokio_postgres::Error) -> BackendError {
     match error.as_db_error() {
         // `exec_parse_message` in src/backend/tcop/postgres.c: several statements in one text.
         Some(db) if db.routine() == Some("exec_parse_message") => second_lock(detail(db)),
+        Some(db) if is_missing(db.code().code()) => schema_changed(detail(db)),
         Some(_) | None => engine(error),
     }
+}
+
+/// Whether a name has no object, by SQLSTATE: a schema, relation or column. The catalog had each of those
+/// that a statement of ours names; a function or an operator is missing where only its arguments are wrong.
+fn is_missing(code: &str) -> bool {
+    matches!(code, "3F000" | "42P01" | "42703")
 }
 
 /// What the server said, for the operator.
@@ -86,10 +93,18 @@ pub(crate) fn second_lock(detail: impl Into<String>) -> BackendError {
     }
 }
 
-/// There is no server, no connection, or not the database that was decided about.
+/// There is no server, or no connection.
 pub(crate) fn unavailable(detail: impl Into<String>) -> BackendError {
     BackendError {
         kind: BackendErrorKind::Unavailable,
+        detail: detail.into(),
+    }
+}
+
+/// The database is not the one that was decided about.
+pub(crate) fn schema_changed(detail: impl Into<String>) -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::SchemaChanged,
         detail: detail.into(),
     }
 }

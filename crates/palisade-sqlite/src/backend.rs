@@ -9,7 +9,7 @@ use std::{
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{Backend, BackendError, BackendErrorKind, RowSink},
+    guard::{Backend, BackendError, BackendErrorKind, Introspect, RowSink},
     rewrite::RewrittenStatement,
 };
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -68,7 +68,7 @@ pub enum OpenError {
 /// A SQLite database as it was when its catalog was read.
 ///
 /// A value never changes: when the database's schema does, [`execute`](Backend::execute) answers
-/// [`BackendErrorKind::Unavailable`] and [`refresh`](Self::refresh) makes a new value, to go with a new
+/// [`BackendErrorKind::SchemaChanged`] and [`refresh`](Self::refresh) makes a new value, to go with a new
 /// firewall. So no statement that was checked against one catalog runs on another.
 #[derive(Clone)]
 pub struct SqliteBackend {
@@ -170,10 +170,36 @@ impl SqliteBackend {
     ) -> Result<(), BackendError> {
         self.source
             .with(|conn| execute::execute(conn, &self.schema, task, sink))
-            .map_err(|error| BackendError {
-                kind: BackendErrorKind::Unavailable,
-                detail: error.to_string(),
-            })?
+            .map_err(|error| unreadable(&error))?
+    }
+}
+
+/// The futures do all their work, as [`execute`](Backend::execute)'s does.
+impl Introspect for SqliteBackend {
+    fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    async fn is_current(&self) -> Result<bool, BackendError> {
+        let read = |conn: &mut Connection| {
+            SchemaSnapshot::read(conn)
+                .map(|schema| schema == *self.schema)
+                .map_err(|error| self.source.error(&error))
+        };
+        let is_current = self.source.with(read).and_then(std::convert::identity);
+        is_current.map_err(|error| unreadable(&error))
+    }
+
+    async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
+        self.refresh().map_err(|error| unreadable(&error))
+    }
+}
+
+/// What the database itself says about why it cannot be read.
+fn unreadable(error: &OpenError) -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::Unavailable,
+        detail: error.to_string(),
     }
 }
 

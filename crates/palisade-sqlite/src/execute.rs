@@ -144,7 +144,7 @@ fn in_transaction(
     conn.execute_batch("BEGIN").map_err(|e| engine(&e))?;
     if SchemaSnapshot::read(conn).map_err(|e| engine(&e))? != *schema {
         return Err(BackendError {
-            kind: BackendErrorKind::Unavailable,
+            kind: BackendErrorKind::SchemaChanged,
             detail: "the schema changed".to_owned(),
         });
     }

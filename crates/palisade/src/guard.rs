@@ -1,9 +1,16 @@
 //! The one gate to a database: decide, run what was printed, scan, record.
 
+mod live;
+
 use std::{future::Future, sync::Arc, time::Duration};
+
+pub use live::RefreshError;
+
+use live::{Current, Live};
 
 use crate::{
     audit::{AuditRecord, AuditSink},
+    catalog::Catalog,
     code::Code,
     dialect::Dialect,
     firewall::{Decision, Firewall, VisibleRelation},
@@ -20,7 +27,10 @@ pub use crate::value::RowSink;
 
 /// A database behind the gate: a driver and nothing else. It holds no policy; what it adds is the
 /// engine's own locks (read-only mode, time-outs, authorizer).
-pub trait Backend: Send + Sync {
+///
+/// A value is the database as it was when its catalog was read, and never changes: what is decided over
+/// [`catalog`](Introspect::catalog) runs on that schema or not at all.
+pub trait Backend: Introspect + Send + Sync {
     /// The dialect it runs.
     fn dialect(&self) -> Dialect;
 
@@ -30,6 +40,19 @@ pub trait Backend: Send + Sync {
         statement: &RewrittenStatement,
         sink: &mut (dyn RowSink + Send),
     ) -> impl Future<Output = Result<(), BackendError>> + Send;
+}
+
+/// A database that tells its schema.
+pub trait Introspect: Sized {
+    /// What the database held when this value was made.
+    fn catalog(&self) -> &Catalog;
+
+    /// Whether it still holds that, by a question that costs little beside reading everything. A yes may
+    /// overlook what statements would be refused for anyway.
+    fn is_current(&self) -> impl Future<Output = Result<bool, BackendError>> + Send;
+
+    /// The database as it is now, if that is something else.
+    fn refreshed(&self) -> impl Future<Output = Result<Option<Self>, BackendError>> + Send;
 }
 
 /// Why a database did not answer. The detail is the operator's: an engine's message can hold data.
@@ -53,6 +76,9 @@ pub enum BackendErrorKind {
     Rejected,
     /// The engine's second lock refused what the firewall had permitted: an incident.
     SecondLock,
+    /// The database is not of the schema any more that the statement was decided over; nothing was
+    /// answered.
+    SchemaChanged,
     /// No connection, or a broken database.
     Unavailable,
 }
@@ -88,8 +114,7 @@ pub struct Report {
 
 /// The gate. Tools, commands and endpoints reach a database through one of these and in no other way.
 pub struct Guard<B> {
-    firewall: Arc<Firewall>,
-    backend: B,
+    current: Current<B>,
     host: Arc<dyn Host>,
     audit: Arc<dyn AuditSink>,
     on_finding: Action,
@@ -98,7 +123,7 @@ pub struct Guard<B> {
 impl<B> std::fmt::Debug for Guard<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Guard")
-            .field("firewall", &self.firewall)
+            .field("firewall", &self.current.get().firewall)
             .finish_non_exhaustive()
     }
 }
@@ -111,9 +136,12 @@ impl<B: Backend> Guard<B> {
         host: Arc<dyn Host>,
         audit: Arc<dyn AuditSink>,
     ) -> Self {
-        Self {
+        let live = Live {
             firewall,
-            backend,
+            backend: Arc::new(backend),
+        };
+        Self {
+            current: Current::new(live),
             host,
             audit,
             on_finding: Action::default(),
@@ -126,10 +154,10 @@ impl<B: Backend> Guard<B> {
         Self { on_finding, ..self }
     }
 
-    /// The firewall it decides by.
+    /// The firewall it decides by now.
     #[must_use]
-    pub fn firewall(&self) -> &Firewall {
-        &self.firewall
+    pub fn firewall(&self) -> Arc<Firewall> {
+        Arc::clone(&self.current.get().firewall)
     }
 
     /// The relations that exist for `session`.
@@ -137,14 +165,15 @@ impl<B: Backend> Guard<B> {
     /// # Errors
     /// `policy.evaluation-failed`.
     pub fn relations(&self, session: &Session) -> Result<Vec<VisibleRelation>, Refusal> {
-        self.firewall
+        self.firewall()
             .relations(session)
             .map_err(|rejection| self.refusal(rejection))
     }
 
     /// Decides about `sql`, runs it if permitted, scans what comes back and records it.
     pub async fn query(&self, sql: &str, params: &Params, session: &Session) -> Outcome {
-        self.query_within(sql, params, session, self.firewall.limits())
+        let firewall = self.firewall();
+        self.query_within(sql, params, session, firewall.limits())
             .await
             .0
     }
@@ -159,17 +188,27 @@ impl<B: Backend> Guard<B> {
         limits: &Limits,
     ) -> (Outcome, Report) {
         let start = self.host.monotonic();
-        let mut report = Report::default();
-        let mut relations = Vec::new();
-        let result = self
-            .run(sql, params, session, limits, &mut report, &mut relations)
-            .await;
+        let mut run = Run::new(self.current.get());
+        let result = self.run(sql, params, session, limits, &mut run).await;
+        let Run {
+            live,
+            mut report,
+            relations,
+        } = run;
         report.duration = self.host.monotonic().saturating_sub(start);
         let outcome = match result {
             Ok(envelope) => Outcome::Rows(envelope),
             Err(rejection) => Outcome::Rejected(self.refusal(rejection)),
         };
-        let record = self.record(sql, session, &outcome, &report, relations);
+        let record = record(
+            &live.firewall,
+            &self.host,
+            sql,
+            session,
+            &outcome,
+            &report,
+            relations,
+        );
         if let Err(why) = self.audit.record(&record) {
             // What is not recorded is not answered.
             let rejection =
@@ -192,31 +231,37 @@ impl<B: Backend> Guard<B> {
         params: &Params,
         session: &Session,
         limits: &Limits,
-        report: &mut Report,
-        relations: &mut Vec<String>,
+        run: &mut Run<B>,
     ) -> Result<Envelope, Rejection> {
-        if self.backend.dialect() != self.firewall.catalog().dialect() {
-            return Err(internal(
-                "the backend speaks another dialect than the catalog",
-            ));
+        let mut decided = decide(&run.live, sql, params, session, limits)?;
+        if let Decision::Reject(rejection) = &decided
+            && is_of_names(rejection.code())
+            // What cannot be looked at now is as it was; whoever operates it is told by other ways.
+            && let Ok(true) = self.refresh_if_due().await
+        {
+            run.live = self.current.get();
+            decided = decide(&run.live, sql, params, session, limits)?;
         }
-        let statement = match self.firewall.check_within(sql, params, session, limits) {
-            Ok(Decision::Allow(statement)) => statement,
-            Ok(Decision::Reject(rejection)) => {
-                report.policies = rejection.policies().to_vec();
+        let statement = match decided {
+            Decision::Allow(statement) => statement,
+            Decision::Reject(rejection) => {
+                run.report.policies = rejection.policies().to_vec();
                 return Err(rejection);
             }
-            Err(error) => return Err(internal(&error.to_string())),
         };
-        report.rewritten = Some(statement.sql().to_owned());
-        report.policies = statement.policies().to_vec();
-        *relations = statement.relations().to_vec();
+        run.report.rewritten = Some(statement.sql().to_owned());
+        run.report.policies = statement.policies().to_vec();
+        run.relations = statement.relations().to_vec();
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
         let mut scan = ScanSession::new(statement.scan_plan(), self.on_finding, marker);
-        self.backend
-            .execute(&statement, &mut scan)
-            .await
-            .map_err(|error| refused(&error))?;
+        if let Err(error) = run.live.backend.execute(&statement, &mut scan).await {
+            if error.kind == BackendErrorKind::SchemaChanged {
+                // So that the next attempt is decided over what there is; if it cannot be read, that one is
+                // refused as well.
+                let _ = self.refresh().await;
+            }
+            return Err(refused(&error));
+        }
         Ok(Envelope::new(scan.finish()?))
     }
 
@@ -235,55 +280,102 @@ impl<B: Backend> Guard<B> {
             incident,
         }
     }
+}
 
-    fn record(
-        &self,
-        sql: &str,
-        session: &Session,
-        outcome: &Outcome,
-        report: &Report,
-        relations: Vec<String>,
-    ) -> AuditRecord {
-        let fingerprint = self.firewall.fingerprint(sql);
-        let mut record = AuditRecord {
-            time_ms: u64::try_from(self.host.unix_time().as_millis()).unwrap_or(u64::MAX),
-            principal: session.principal().to_string(),
-            transport: session.transport().name(),
-            fingerprint: fingerprint.id,
-            statement: fingerprint.normalized,
-            decision: "allow",
-            code: None,
-            detail: None,
-            incident: None,
-            policies: report.policies.clone(),
-            relations,
-            rows: 0,
-            truncated: false,
-            findings: 0,
-            duration_us: u64::try_from(report.duration.as_micros()).unwrap_or(u64::MAX),
-        };
-        match outcome {
-            Outcome::Rows(envelope) => {
-                let answer = envelope.answer();
-                record.rows = u64::try_from(answer.row_count()).unwrap_or(u64::MAX);
-                record.truncated = answer.truncation().is_some();
-                record.findings = u64::try_from(answer.findings().len()).unwrap_or(u64::MAX);
-            }
-            Outcome::Rejected(refusal) => {
-                record.decision = "reject";
-                record.code = Some(refusal.rejection.code());
-                record.incident = refusal.incident.clone();
-                // An engine's message can hold values: it goes to the log, not into the record.
-                record.detail = match refusal.rejection.code() {
-                    Code::DatabaseRejected | Code::DatabaseUnavailable | Code::LimitResource => {
-                        None
-                    }
-                    _ => refusal.rejection.operator_detail().map(str::to_owned),
-                };
-            }
+/// One statement on its way.
+struct Run<B> {
+    /// By what it is decided and where it runs.
+    live: Arc<Live<B>>,
+    report: Report,
+    relations: Vec<String>,
+}
+
+impl<B> Run<B> {
+    fn new(live: Arc<Live<B>>) -> Self {
+        Self {
+            live,
+            report: Report::default(),
+            relations: Vec::new(),
         }
-        record
     }
+}
+
+/// Whether a refusal would be another if the schema were.
+fn is_of_names(code: Code) -> bool {
+    matches!(
+        code,
+        Code::NameUnknownRelation
+            | Code::NameUnknownColumn
+            | Code::NameUnknownType
+            | Code::FunctionUnknown
+    )
+}
+
+fn decide<B: Backend>(
+    live: &Live<B>,
+    sql: &str,
+    params: &Params,
+    session: &Session,
+    limits: &Limits,
+) -> Result<Decision, Rejection> {
+    let (decided, served) = (live.firewall.catalog(), live.backend.catalog());
+    if live.backend.dialect() != decided.dialect() || served.version() != decided.version() {
+        return Err(internal(
+            "the backend is of another catalog than the firewall",
+        ));
+    }
+    live.firewall
+        .check_within(sql, params, session, limits)
+        .map_err(|error| internal(&error.to_string()))
+}
+
+fn record(
+    firewall: &Firewall,
+    host: &Arc<dyn Host>,
+    sql: &str,
+    session: &Session,
+    outcome: &Outcome,
+    report: &Report,
+    relations: Vec<String>,
+) -> AuditRecord {
+    let fingerprint = firewall.fingerprint(sql);
+    let mut record = AuditRecord {
+        time_ms: u64::try_from(host.unix_time().as_millis()).unwrap_or(u64::MAX),
+        principal: session.principal().to_string(),
+        transport: session.transport().name(),
+        fingerprint: fingerprint.id,
+        statement: fingerprint.normalized,
+        decision: "allow",
+        code: None,
+        detail: None,
+        incident: None,
+        policy_version: firewall.policies().version().to_owned(),
+        policies: report.policies.clone(),
+        relations,
+        rows: 0,
+        truncated: false,
+        findings: 0,
+        duration_us: u64::try_from(report.duration.as_micros()).unwrap_or(u64::MAX),
+    };
+    match outcome {
+        Outcome::Rows(envelope) => {
+            let answer = envelope.answer();
+            record.rows = u64::try_from(answer.row_count()).unwrap_or(u64::MAX);
+            record.truncated = answer.truncation().is_some();
+            record.findings = u64::try_from(answer.findings().len()).unwrap_or(u64::MAX);
+        }
+        Outcome::Rejected(refusal) => {
+            record.decision = "reject";
+            record.code = Some(refusal.rejection.code());
+            record.incident = refusal.incident.clone();
+            // An engine's message can hold values: it goes to the log, not into the record.
+            record.detail = match refusal.rejection.code() {
+                Code::DatabaseRejected | Code::DatabaseUnavailable | Code::LimitResource => None,
+                _ => refusal.rejection.operator_detail().map(str::to_owned),
+            };
+        }
+    }
+    record
 }
 
 fn internal(detail: &str) -> Rejection {
@@ -297,6 +389,7 @@ fn refused(error: &BackendError) -> Rejection {
         BackendErrorKind::Resource => Code::LimitResource,
         BackendErrorKind::Rejected => Code::DatabaseRejected,
         BackendErrorKind::SecondLock => Code::Internal,
+        BackendErrorKind::SchemaChanged => Code::DatabaseSchemaChanged,
         BackendErrorKind::Unavailable => Code::DatabaseUnavailable,
     };
     Rejection::new(code, code.summary()).with_operator_detail(error.detail.clone())
