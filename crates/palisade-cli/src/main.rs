@@ -31,6 +31,7 @@ mod snippet;
 mod source;
 mod statements;
 mod target;
+mod watch;
 mod weakness;
 
 use std::{io::Write as _, process::ExitCode};
@@ -44,7 +45,7 @@ use crate::{
 
 /// Bytes of stack. What the main thread has is up to the system; this is enough for clap and Cedar
 /// whatever that is.
-const STACK: usize = 16 * 1024 * 1024;
+pub(crate) const STACK: usize = 16 * 1024 * 1024;
 
 fn main() -> ExitCode {
     let worker = std::thread::Builder::new().stack_size(STACK).spawn(run);

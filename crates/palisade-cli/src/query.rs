@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use palisade::{
-    guard::{Guard, Outcome},
+    guard::{Guard, Introspect as _, Outcome},
     limits::Limits,
 };
 use tokio::runtime::Runtime;

@@ -20,6 +20,7 @@ use crate::{
     query::guard,
     setup::{Named, Setup},
     source::Source,
+    watch,
 };
 
 /// Runs the command until the client goes away.
@@ -96,6 +97,7 @@ fn alone((setup, database): (Setup, Database)) -> Vec<Named> {
 /// A gate, open, and what the server needs to know of it.
 type Gate = (Arc<Guard<AnyBackend>>, ServeOptions);
 
+/// Opens a database. As long as `runtime` runs, its policies and its schema are watched.
 fn gate(named: Named, runtime: &Runtime) -> Result<Gate, Failure> {
     let Named {
         name,
@@ -113,11 +115,18 @@ fn gate(named: Named, runtime: &Runtime) -> Result<Gate, Failure> {
         tracing::warn!(connection = name, "{warning}");
     }
     tracing::info!(principal = %setup.principal, database = name, "serving over standard input and output");
+    let guard = Arc::new(guard);
+    runtime.spawn(watch::policies(
+        Arc::clone(&guard),
+        name.clone(),
+        setup.policies,
+    ));
+    runtime.spawn(watch::schema(Arc::clone(&guard), name.clone()));
     let options = ServeOptions {
         principal: setup.principal,
         connection: name,
     };
-    Ok((Arc::new(guard), options))
+    Ok((guard, options))
 }
 
 /// One database has no need of a name that can be chosen.
