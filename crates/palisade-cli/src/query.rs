@@ -74,7 +74,7 @@ pub(crate) fn guard(
     runtime: &Runtime,
 ) -> Result<Guard<AnyBackend>, Failure> {
     let backend = database.open(access, runtime)?;
-    let firewall = setup.firewall(backend.catalog().clone())?;
+    let firewall = setup.firewall(backend.catalog().clone(), access)?;
     let guard = Guard::new(
         Arc::new(firewall),
         backend,
