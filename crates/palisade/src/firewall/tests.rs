@@ -269,7 +269,11 @@ fn nothing_is_changed_unless_it_is_asked_for() {
     };
     let catalog = || {
         Catalog::builder(Dialect::Sqlite)
-            .relation(relation("users", vec![id()], None))
+            .relation(relation(
+                "users",
+                vec![column("id", "INTEGER", TypeClass::Integer)],
+                None,
+            ))
             .build()
             .unwrap()
     };
