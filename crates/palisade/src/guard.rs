@@ -345,7 +345,9 @@ impl<B: Backend> Guard<B> {
             Decision::Allow(statement) => statement,
             Decision::Reject(rejection) => {
                 run.report.policies = rejection.policies().to_vec();
-                return Err(rejection);
+                // What a change lacks is no help where none is run.
+                let is_no_help = run.most == Effect::Read && is_of_changes(rejection.code());
+                return Err(if is_no_help { reads_only() } else { rejection });
             }
         };
         let changes = match statement.effect() {
@@ -353,10 +355,7 @@ impl<B: Backend> Guard<B> {
             Effect::Write | Effect::Define => true,
         };
         if changes && run.most == Effect::Read {
-            return Err(Rejection::new(
-                Code::StatementNotAllowed,
-                "the statement changes data, and only reading ones are run here",
-            ));
+            return Err(reads_only());
         }
         run.report.rewritten = Some(statement.sql().to_owned());
         run.report.policies = statement.policies().to_vec();
@@ -467,6 +466,21 @@ fn is_of_names(code: Code) -> bool {
             | Code::NameUnknownColumn
             | Code::NameUnknownType
             | Code::FunctionUnknown
+    )
+}
+
+/// Whether a refusal says what is wrong with a change of rows.
+fn is_of_changes(code: Code) -> bool {
+    matches!(
+        code,
+        Code::WriteMaskedRead | Code::WriteUnconditional | Code::WriteRowNotAdmitted
+    )
+}
+
+fn reads_only() -> Rejection {
+    Rejection::new(
+        Code::StatementNotAllowed,
+        "the statement changes data, and only reading ones are run here",
     )
 }
 
