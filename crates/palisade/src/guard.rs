@@ -345,9 +345,7 @@ impl<B: Backend> Guard<B> {
             Decision::Allow(statement) => statement,
             Decision::Reject(rejection) => {
                 run.report.policies = rejection.policies().to_vec();
-                // What a change lacks is no help where none is run.
-                let is_no_help = run.most == Effect::Read && is_of_changes(rejection.code());
-                return Err(if is_no_help { reads_only() } else { rejection });
+                return Err(rejection);
             }
         };
         let changes = match statement.effect() {
@@ -355,7 +353,10 @@ impl<B: Backend> Guard<B> {
             Effect::Write | Effect::Define => true,
         };
         if changes && run.most == Effect::Read {
-            return Err(reads_only());
+            return Err(Rejection::new(
+                Code::StatementNotAllowed,
+                "the statement changes data, and only reading ones are run here",
+            ));
         }
         run.report.rewritten = Some(statement.sql().to_owned());
         run.report.policies = statement.policies().to_vec();
@@ -466,21 +467,6 @@ fn is_of_names(code: Code) -> bool {
             | Code::NameUnknownColumn
             | Code::NameUnknownType
             | Code::FunctionUnknown
-    )
-}
-
-/// Whether a refusal says what is wrong with a change of rows.
-fn is_of_changes(code: Code) -> bool {
-    matches!(
-        code,
-        Code::WriteMaskedRead | Code::WriteUnconditional | Code::WriteRowNotAdmitted
-    )
-}
-
-fn reads_only() -> Rejection {
-    Rejection::new(
-        Code::StatementNotAllowed,
-        "the statement changes data, and only reading ones are run here",
     )
 }
 
