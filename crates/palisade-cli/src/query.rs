@@ -81,7 +81,9 @@ pub(crate) fn guard(
         Arc::new(Machine::new()),
         Arc::clone(&setup.audit),
     );
-    Ok(guard.on_finding(setup.on_finding))
+    Ok(guard
+        .on_finding(setup.on_finding)
+        .called(setup.name_of(database)))
 }
 
 impl Answerer for Gate {
