@@ -16,6 +16,7 @@ pub(crate) const ROWS_FROM: &str = "ROWS FROM";
 /// * `ONLY t` as `ONLY (t)`, which means the same and reads as a call;
 /// * `t *` as `t`, which means the same;
 /// * `f(…) AS (a int)` as `f(…) AS f (a int)`: the function's name is what it would be called;
+/// * `LATERAL XMLTABLE` as `XMLTABLE`, which sees what stands before it in any case;
 /// * `(t).*` as `t.*`, which means the same.
 pub(super) fn spelt_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if !may_hold(&tokens) {
@@ -30,6 +31,10 @@ pub(super) fn spelt_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             only(&solid, n, &mut edits);
         } else if solid.is(n, &Token::Mul) {
             star(&solid, n, &mut edits);
+        } else if solid.is_word(n, &["lateral"])
+            && solid.is_word(n + 1, &["xmltable", "json_table"])
+        {
+            edits.take(&solid, n);
         } else if solid.is_word(n, &["as"]) {
             definitions(&solid, n, &mut edits);
         }
@@ -54,7 +59,10 @@ fn may_hold(tokens: &[TokenWithSpan]) -> bool {
                 keyword(Some(token)).is_some_and(|k| k != Keyword::NoKeyword && k != Keyword::FROM)
             }
             (Token::Word(_), _) => {
-                matches!(keyword(Some(token)), Some(Keyword::ROWS | Keyword::ONLY))
+                matches!(
+                    keyword(Some(token)),
+                    Some(Keyword::ROWS | Keyword::ONLY | Keyword::LATERAL)
+                )
             }
             (Token::RParen | Token::Comma | Token::SemiColon | Token::EOF, Some(Token::Mul)) => {
                 is_operand(second)
