@@ -22,6 +22,7 @@ use plans::PlanCache;
 use sight::{Sight, ViewCache};
 
 use crate::{
+    access::AccessSet,
     catalog::Catalog,
     code::Code,
     error::Error,
@@ -221,6 +222,18 @@ impl Firewall {
         let result = self.decide(sql, params, session, &self.limits, Some(&mut trace));
         trace.conclude(&result);
         Ok((decision(result)?, trace))
+    }
+
+    /// What `sql` would touch if `session` asked: read and resolved, and nothing asked about whether it may.
+    ///
+    /// # Errors
+    /// The refusal of a statement that is not understood, or that names what does not exist for the session.
+    pub fn accesses(&self, sql: &str, session: &Session) -> Result<AccessSet, Rejection> {
+        let sight = self.sight(session);
+        syntax::parse(sql, self.catalog.dialect(), &self.limits, |parsed| {
+            resolve::resolve(parsed, &self.catalog, &sight, Mode::Statement, &self.limits)
+                .map(|resolved| resolved.access)
+        })
     }
 
     /// Which statement `sql` is, literals aside.
