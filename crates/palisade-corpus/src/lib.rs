@@ -34,6 +34,7 @@
 mod case;
 mod compare;
 mod coverage;
+mod gate;
 mod host;
 mod load;
 mod run;
