@@ -64,12 +64,18 @@ fn prepare(
 #[test]
 fn postgres_reads_what_is_printed() {
     let server: &Server = PostgresServer::shared().unwrap();
-    for catalog in ["shop.postgres", "desk.postgres"] {
+    for catalog in ["shop.postgres", "desk.postgres", "ledger.postgres"] {
         let database = server.fresh_database("printed").unwrap();
         let (count, refused) = prepare(server, &database, catalog, |sql| {
-            format!("PREPARE printed AS {sql}")
+            let verb = sql.split_whitespace().next().unwrap_or_default();
+            // What cannot be prepared runs and is undone.
+            if ["CREATE", "ALTER", "DROP", "TRUNCATE", "EXPLAIN"].contains(&verb) {
+                format!("BEGIN; {sql}; ROLLBACK")
+            } else {
+                format!("PREPARE printed AS {sql}")
+            }
         });
-        assert!(count > 40, "{catalog}: {count}");
+        assert!(count > 20, "{catalog}: {count}");
         assert!(refused.is_empty(), "{catalog}:\n{}", refused.join("\n"));
     }
 }
@@ -77,7 +83,7 @@ fn postgres_reads_what_is_printed() {
 #[test]
 fn mariadb_reads_what_is_printed() {
     let server: &Server = MariaDbServer::shared().unwrap();
-    for catalog in ["shop.mysql", "desk.mysql"] {
+    for catalog in ["shop.mysql", "desk.mysql", "ledger.mysql"] {
         // The database that the corpus decides over.
         server.create_database("main").unwrap();
         let (count, refused) = prepare(server, "main", catalog, |sql| {
@@ -85,7 +91,7 @@ fn mariadb_reads_what_is_printed() {
             format!("PREPARE printed FROM '{text}'")
         });
         server.query("main", "DROP DATABASE main").unwrap();
-        assert!(count > 40, "{catalog}: {count}");
+        assert!(count > 20, "{catalog}: {count}");
         assert!(refused.is_empty(), "{catalog}:\n{}", refused.join("\n"));
     }
 }

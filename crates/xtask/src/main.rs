@@ -9,6 +9,7 @@ mod find;
 mod functions;
 mod licences;
 mod run;
+mod second_opinion;
 mod servers;
 mod test;
 
@@ -25,6 +26,7 @@ Tasks:
   fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
   eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more
   measure         start to first answer and memory of `palisade serve`
+  second-opinion  PostgreSQL's own parser beside ours, over the corpus; builds it first, which needs libclang
   functions       brings the tables of functions in step with running servers; says what is new
 
 Example:
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Some("fuzz") => test::fuzz(args.next().as_deref().unwrap_or("60")),
         Some("eval") => eval::run(args),
         Some("measure") => clients::measure(),
+        Some("second-opinion") => second_opinion::run(),
         Some("functions") => functions::run(args.collect()),
         Some("help" | "--help" | "-h") | None => {
             println!("{HELP}");

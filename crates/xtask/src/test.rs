@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::{
     clients, licences,
     run::{Result, cargo, exists, root, run},
-    servers,
+    second_opinion, servers,
 };
 
 /// Formatting, lints, licences, real clients, tests, documentation tests, tests over second versions
@@ -27,7 +27,8 @@ pub(crate) fn all() -> Result {
     clients::check(&root().join("target/debug/palisade"))?;
     cargo(&["test", "--workspace"])?;
     // Last, so that what was not run is the last thing said.
-    for note in servers::test_optional()? {
+    let notes = servers::test_optional()?;
+    for note in notes.into_iter().chain(second_opinion::where_possible()?) {
         println!("\n{note}");
     }
     Ok(())

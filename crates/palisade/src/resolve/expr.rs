@@ -435,6 +435,7 @@ impl<'a> Resolver<'a> {
                 match_value,
                 opt_search_modifier: _,
             } if dialect == Dialect::Mysql => {
+                let start = out.len();
                 for name in columns {
                     let mut parts: Vec<Ident> = name
                         .0
@@ -453,6 +454,15 @@ impl<'a> Resolver<'a> {
                         _ => return Err(unsupported("a column name of this form")),
                     };
                     name.0 = parts.into_iter().map(ObjectNamePart::Identifier).collect();
+                }
+                for column in out.get(start..).unwrap_or_default() {
+                    // The index is the table's; what stands in the table's place has none.
+                    if self.visible.relation(column.relation)?.has_obligation() {
+                        return Err(Rejection::new(
+                            Code::ObligationInapplicable,
+                            "MATCH … AGAINST cannot search a table with a mask or filter",
+                        ));
+                    }
                 }
                 self.value(&mut match_value.value, match_value.span.start)
             }

@@ -1,0 +1,49 @@
+//! Prints what is decided about the corpus's statements of PostgreSQL, one line of JSON a statement that is allowed: what
+//! `second-opinion` compares with PostgreSQL's own parser.
+
+use std::{error::Error, path::PathBuf};
+
+use palisade::{dialect::Dialect, session::Session};
+use palisade_corpus::{Corpus, Runner};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    let corpus = Corpus::load(folder)?;
+    let runner = Runner::new(&corpus)?;
+    for case in &corpus.cases {
+        if case.dialect != Dialect::Postgres {
+            continue;
+        }
+        let firewall = runner.firewall(case).ok_or("a case without a catalog")?;
+        let session = Session::new(case.principal.clone());
+        let (_, trace) = firewall.explain(&case.sql, &case.params, &session)?;
+        let Some(printed) = &trace.rewritten else {
+            continue;
+        };
+        // What only a view reads stands in no text of the agent's.
+        let direct = |column: &&palisade::firewall::ColumnTrace| {
+            column.usages.iter().any(|usage| *usage != "view")
+        };
+        let columns: Vec<&str> = trace
+            .relations
+            .iter()
+            .flat_map(|relation| relation.columns.iter().filter(direct))
+            .map(|column| column.column.as_str())
+            .collect();
+        let relations: Vec<&str> = trace
+            .relations
+            .iter()
+            .map(|r| r.relation.as_str())
+            .collect();
+        let line = serde_json::json!({
+            "case": case.id(),
+            "sql": case.sql,
+            "printed": printed,
+            "relations": relations,
+            "columns": columns,
+            "functions": trace.functions,
+        });
+        println!("{line}");
+    }
+    Ok(())
+}
