@@ -100,6 +100,8 @@ pub struct Expectation {
     pub ordered: bool,
     /// Whether there were more.
     pub truncated: Option<bool>,
+    /// How many rows are changed, where it is run on a database that may be changed.
+    pub affected: Option<u64>,
     /// Ids of the detectors that find something, each once.
     pub findings: Option<Vec<String>>,
     /// What must not occur anywhere in what the agent gets.

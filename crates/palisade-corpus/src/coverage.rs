@@ -124,6 +124,7 @@ fn decided(runner: &Runner, dialect: Dialect, sql: &str) -> Result<String, Strin
             rows: None,
             ordered: false,
             truncated: None,
+            affected: None,
             findings: None,
             never: Vec::new(),
             preserve: false,

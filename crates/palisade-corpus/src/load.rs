@@ -243,6 +243,7 @@ struct Written {
     rows: Option<Vec<Vec<toml::Value>>>,
     ordered: Option<bool>,
     truncated: Option<bool>,
+    affected: Option<u64>,
     findings: Option<Vec<String>>,
     #[serde(default)]
     never: Vec<String>,
@@ -374,6 +375,7 @@ fn expectation(topic: &Topic, written: &Written, dialect: Dialect) -> Result<Exp
             .ordered
             .unwrap_or_else(|| written.sql.to_ascii_uppercase().contains("ORDER BY")),
         truncated: written.truncated,
+        affected: written.affected,
         findings: sorted(&written.findings),
         never: topic.never.iter().chain(&written.never).cloned().collect(),
         preserve: written.preserve,

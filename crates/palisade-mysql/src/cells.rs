@@ -1,5 +1,7 @@
 //! What the server sends, as values.
 
+use std::fmt::Write as _;
+
 use mysql_async::{Column, Value as Cell, consts::ColumnType};
 use palisade::{guard::BackendError, value::Value};
 
@@ -9,6 +11,9 @@ const BINARY: u16 = 63;
 
 /// The most digits after the point of seconds; more means that their number is not fixed.
 const MAX_FRACTION: u8 = 6;
+
+/// Bytes of a date with a time of day and all digits.
+const MOMENT_BYTES: usize = "2026-01-02 03:04:05.060708".len();
 
 /// How the cells of a column become values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,35 +93,37 @@ impl Reading {
                 Shape::Text | Shape::Date | Shape::Moment => Value::Text(bytes),
             },
             Cell::Date(year, month, day, hour, minute, second, micros) => {
-                let mut text = format!("{year:04}-{month:02}-{day:02}");
+                // One allocation: most tables have such columns.
+                let mut text = String::with_capacity(MOMENT_BYTES);
+                let _ = write!(text, "{year:04}-{month:02}-{day:02}");
                 if self.shape != Shape::Date {
-                    text.push_str(&format!(" {hour:02}:{minute:02}:{second:02}"));
-                    text.push_str(&self.fraction(micros));
+                    let _ = write!(text, " {hour:02}:{minute:02}:{second:02}");
+                    self.fraction(micros, &mut text);
                 }
                 Value::text(text)
             }
             Cell::Time(negative, days, hours, minutes, seconds, micros) => {
                 let sign = if negative { "-" } else { "" };
                 let hours = u64::from(days) * 24 + u64::from(hours);
-                let fraction = self.fraction(micros);
-                Value::text(format!(
-                    "{sign}{hours:02}:{minutes:02}:{seconds:02}{fraction}"
-                ))
+                let mut text = format!("{sign}{hours:02}:{minutes:02}:{seconds:02}");
+                self.fraction(micros, &mut text);
+                Value::text(text)
             }
         })
     }
 
-    fn fraction(self, micros: u32) -> String {
-        let digits = format!("{micros:06}");
+    /// Adds the digits after the point of seconds.
+    fn fraction(self, micros: u32, text: &mut String) {
         let wanted = match self.fraction {
-            0 => 0,
+            0 => return,
             few if few <= MAX_FRACTION => usize::from(few),
-            _ if micros == 0 => 0,
+            _ if micros == 0 => return,
             _ => usize::from(MAX_FRACTION),
         };
-        match digits.get(..wanted) {
-            Some("") | None => String::new(),
-            Some(digits) => format!(".{digits}"),
+        let digits = format!("{micros:06}");
+        if let Some(digits) = digits.get(..wanted) {
+            text.push('.');
+            text.push_str(digits);
         }
     }
 }

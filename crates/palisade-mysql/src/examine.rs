@@ -8,7 +8,7 @@ use mysql_async::Conn;
 use crate::{
     account::current,
     config::is_local,
-    introspect::{IntrospectError, Product, optional, product, query, text},
+    introspect::{IntrospectError, Product, product, query, text},
     settings::{identifier, literal},
 };
 
@@ -71,12 +71,14 @@ pub async fn examine(conn: &mut Conn) -> Result<Vec<Weakness>, IntrospectError> 
             let Some(kind) = kind(privilege, grant) else {
                 continue;
             };
-            let (on, remedy) = match &grant.object {
-                Some(object) => (
-                    format!(" on {object}"),
-                    format!("REVOKE {privilege} ON {object} FROM {account};"),
-                ),
-                None => (String::new(), format!("REVOKE {privilege} FROM {account};")),
+            let (on, from) = match &grant.object {
+                Some(object) => (format!(" on {object}"), format!(" ON {object}")),
+                None => (String::new(), String::new()),
+            };
+            let remedy = if grant.by_role {
+                format!("-- REVOKE {privilege}{from} from the active role that gives it")
+            } else {
+                format!("REVOKE {privilege}{from} FROM {account};")
             };
             found.push(Weakness {
                 kind,
@@ -119,6 +121,8 @@ struct Grant {
     /// What they are on; nothing for a role.
     object: Option<String>,
     can_grant: bool,
+    /// Whether an active role has it, or may have: servers mix what it gives with the account's own.
+    by_role: bool,
 }
 
 /// An account and what it was granted.
@@ -134,18 +138,19 @@ impl Account {
     /// Reads that of the session.
     pub(crate) async fn read(conn: &mut Conn) -> Result<Self, IntrospectError> {
         let (name, host) = current(conn).await?;
-        let mut account = Self {
-            name: format!("{}@{}", literal(&name), literal(&host)),
-            grants: Vec::new(),
-            has_revokes: false,
-        };
-        let show = show_grants(conn).await?;
-        for row in query(conn, show).await? {
-            let line = text(&row, 0)?;
-            account.has_revokes |= line.starts_with("REVOKE ");
-            account.grants.extend(grant(&line));
-        }
-        Ok(account)
+        let name = format!("{}@{}", literal(&name), literal(&host));
+        // Without a name, what active roles give is shown too.
+        let own = lines(conn, format!("SHOW GRANTS FOR {name}")).await?;
+        let all = lines(conn, "SHOW GRANTS".to_owned()).await?;
+        let grants = all.iter().filter_map(|line| {
+            let by_role = !own.contains(line);
+            grant(line).map(|grant| Grant { by_role, ..grant })
+        });
+        Ok(Self {
+            grants: grants.collect(),
+            has_revokes: all.iter().any(|line| line.starts_with("REVOKE ")),
+            name,
+        })
     }
 
     /// Whether it certainly has `privilege` on a table: by a role or a pattern of names it may have it without.
@@ -167,20 +172,9 @@ impl Account {
     }
 }
 
-/// What lists everything that is in force: MariaDB shows the role that is active by itself, MySQL those that
-/// are named.
-async fn show_grants(conn: &mut Conn) -> Result<String, IntrospectError> {
-    let rows = query(conn, "SELECT VERSION(), CURRENT_ROLE()".to_owned()).await?;
-    let Some(row) = rows.first() else {
-        return Ok("SHOW GRANTS".to_owned());
-    };
-    Ok(match (product(&text(row, 0)?), optional(row, 1)?) {
-        // The server quotes what it gives.
-        (Product::MySql, Some(roles)) if roles != "NONE" => {
-            format!("SHOW GRANTS FOR CURRENT_USER() USING {roles}")
-        }
-        (Product::MySql | Product::MariaDb, _) => "SHOW GRANTS".to_owned(),
-    })
+async fn lines(conn: &mut Conn, sql: String) -> Result<Vec<String>, IntrospectError> {
+    let rows = query(conn, sql).await?;
+    rows.iter().map(|row| text(row, 0)).collect()
 }
 
 /// Reads `GRANT privilege (columns), … ON object TO …` and `GRANT role, … TO …`.
@@ -216,6 +210,7 @@ fn grant(line: &str) -> Option<Grant> {
         privileges: list,
         object,
         can_grant: after.ends_with("WITH GRANT OPTION"),
+        by_role: false,
     })
 }
 
@@ -346,6 +341,7 @@ mod tests {
                 privileges: privileges.iter().map(|p| (*p).to_owned()).collect(),
                 object: object.map(str::to_owned),
                 can_grant,
+                by_role: false,
             };
             assert_eq!(grant(line), Some(expected), "{line}");
         };

@@ -44,6 +44,7 @@ const CHANGES: &[(&str, Change)] = &[
     ("REPLACE INTO ", Change::Insert),
     ("UPDATE ", Change::Update),
     ("DELETE FROM ", Change::Delete),
+    ("DELETE ", Change::Delete),
 ];
 
 /// With what the text of a definition begins.
@@ -250,7 +251,10 @@ async fn plan(
         .map_err(|e| fault::change(&e))
 }
 
-/// Checks that the text begins with a change of a table that was decided; which one it is.
+/// Checks that the text begins with a change that was decided, of a table that was decided; which one it is.
+///
+/// Where several tables are joined the text does not begin with the one that is changed: then the kind of
+/// change alone is compared, and the account's own rights stand behind it.
 fn check_target(
     catalog: &Catalog,
     task: &Task<'_>,
@@ -261,23 +265,35 @@ fn check_target(
         .iter()
         .find_map(|(words, change)| Some((*change, task.sql.strip_prefix(words)?)))
         .ok_or_else(undecided)?;
-    let (first, rest) = name(rest).ok_or_else(undecided)?;
-    let relation = match rest.strip_prefix('.') {
-        Some(rest) => {
-            let (second, _) = name(rest).ok_or_else(undecided)?;
-            catalog.find(&first, &second)
-        }
+    let relation = name(rest).and_then(|(first, rest)| match rest.strip_prefix('.') {
+        Some(rest) => catalog.find(&first, &name(rest)?.0),
         None => catalog.find(catalog.database(), &first),
-    }
-    .ok_or_else(undecided)?;
-    let table = catalog.fold_relation(&relation.name);
-    let is_decided = task.relations.contains(&relation.uid)
-        && (changes.writes.iter()).any(|(decided, name, _)| *decided == change && *name == table);
-    if is_decided {
+    });
+    let is_table = |table: &str| {
+        relation.is_some_and(|relation| {
+            task.relations.contains(&relation.uid)
+                && *table == catalog.fold_relation(&relation.name)
+        })
+    };
+    let is_joined = matches!(change, Change::Update | Change::Delete) && joins(task.sql);
+    let decided = changes
+        .writes
+        .iter()
+        .any(|(decided, table, _)| *decided == change && (is_joined || is_table(table)));
+    if decided {
         Ok(change)
     } else {
         Err(undecided())
     }
+}
+
+/// Whether the text may be one of several joined tables. What is in strings and names counts: then less is
+/// compared, never more permitted than the kind of change.
+fn joins(sql: &str) -> bool {
+    let before_set = sql.split(" SET ").next().unwrap_or_default();
+    sql.contains(" JOIN ")
+        || sql.starts_with("UPDATE ") && before_set.contains(',')
+        || sql.starts_with("DELETE ") && !sql.starts_with("DELETE FROM ")
 }
 
 /// The name that a text begins with, and what follows.

@@ -22,7 +22,7 @@ Tasks:
   test            formatting, lints, licences, every test, and real MCP clients; installs what is missing
   servers         finds or fetches the database servers of the tests: PostgreSQL, MariaDB, and where
                   they can be had PostgreSQL 18 and MySQL 9
-  bench           criterion benches, each beside its baseline, and their ratios
+  bench           benches of a decision and of the query path, each beside its baseline, and their ratios
   fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
   eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more
   measure         start to first answer and memory of `palisade serve`

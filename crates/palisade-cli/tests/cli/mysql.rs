@@ -39,20 +39,8 @@ fn statements(shop: &Shop) {
     );
     assert_eq!(answer["code"], "database.rejected", "{answer}");
     assert!(!answer.to_string().contains("Ada"), "{answer}");
-    let url = shop.url();
-    let answer = shop.desk.run(&[
-        "query",
-        &url,
-        "--policies",
-        "p",
-        "--as",
-        BOT,
-        "--format",
-        "json",
-        "--params",
-        "[2]",
-        "SELECT subject FROM tickets WHERE id = ?",
-    ]);
+    let sql = "SELECT subject FROM tickets WHERE id = ?";
+    let answer = shop.answer_with("query", &["--params", "[2]"], sql);
     assert_eq!(
         answer.expect_exit(0).json()["rows"],
         json!([{"subject": "screen"}])
@@ -363,7 +351,13 @@ fn powers(shop: &Shop) {
         } else {
             "superuser"
         };
-        assert!(found["weaknesses"].to_string().contains(kind), "{found}");
+        let found = found["weaknesses"].to_string();
+        assert!(found.contains(kind), "{found}");
+        assert_eq!(
+            found.contains("the active role that gives it"),
+            told == "DELETE",
+            "{found}"
+        );
         let config = |line: &str| {
             let text = format!(
                 "[grants]\nhosts = [\"127.0.0.1:{}\"]\n[connections.a]\nurl = \"{url}\"\n{line}\n",
@@ -431,6 +425,35 @@ fn urls_are_looked_at_before_anything_is_reached() {
         4,
         &["db.invalid:3306 as `ann`", "look whether the server runs"],
     );
+}
+
+#[test]
+fn a_socket_of_this_machine_is_a_host() {
+    let shop = Shop::mariadb("socket");
+    let socket = shop.server.folder().join("s").display().to_string();
+    shop.ask(&format!(
+        "CREATE USER {0}@localhost; GRANT SELECT ON `{1}`.* TO {0}@localhost",
+        shop.reader, shop.database
+    ));
+    let url = format!(
+        "mysql://{}@localhost/{}?socket={socket}",
+        shop.reader, shop.database
+    );
+    let query = |config: &str| {
+        shop.desk.write("c.toml", config);
+        shop.desk.run(&[
+            "query",
+            &url,
+            "--config",
+            "c.toml",
+            "--format",
+            "json",
+            "SELECT 1 AS here",
+        ])
+    };
+    query("").fails(3, &[&format!("`{socket}` is not granted")]);
+    let granted = query(&format!("[grants]\nhosts = [\"{socket}\"]\n"));
+    assert_eq!(granted.expect_exit(0).json()["rows"], json!([{"here": 1}]));
 }
 
 #[test]

@@ -37,20 +37,8 @@ fn a_statement_is_masked_filtered_and_refused() {
     assert_eq!(answer["code"], "database.rejected", "{answer}");
     assert!(!answer.to_string().contains("Ada"), "{answer}");
     // Parameters, as PostgreSQL spells them.
-    let url = shop.url();
-    let answer = shop.desk.run(&[
-        "query",
-        &url,
-        "--policies",
-        "p",
-        "--as",
-        BOT,
-        "--format",
-        "json",
-        "--params",
-        "[2]",
-        "SELECT subject FROM tickets WHERE id = $1",
-    ]);
+    let sql = "SELECT subject FROM tickets WHERE id = $1";
+    let answer = shop.answer_with("query", &["--params", "[2]"], sql);
     assert_eq!(
         answer.expect_exit(0).json()["rows"],
         json!([{"subject": "screen"}])

@@ -139,18 +139,17 @@ impl Shop {
     }
 
     pub(crate) fn answer(&self, command: &str, sql: &str) -> Answer {
+        self.answer_with(command, &[], sql)
+    }
+
+    /// As [`answer`](Self::answer), with more options.
+    pub(crate) fn answer_with(&self, command: &str, options: &[&str], sql: &str) -> Answer {
         let url = self.url();
-        self.desk.run(&[
-            command,
-            &url,
-            "--policies",
-            "p",
-            "--as",
-            BOT,
-            "--format",
-            "json",
-            sql,
-        ])
+        let mut arguments = vec![command, &url, "--policies", "p", "--as", BOT];
+        arguments.extend(["--format", "json"]);
+        arguments.extend(options);
+        arguments.push(sql);
+        self.desk.run(&arguments)
     }
 
     /// A password file that only its owner may read.

@@ -3,7 +3,7 @@
 use sqlparser::{
     ast::{
         CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, Expr, ForeignKeyConstraint,
-        GeneratedAs, Ident, PrimaryKeyConstraint, TableConstraint, UniqueConstraint,
+        GeneratedAs, Ident, ObjectName, PrimaryKeyConstraint, TableConstraint, UniqueConstraint,
     },
     tokenizer::Token,
 };
@@ -15,7 +15,7 @@ use super::{
     scope::{Columns, Scope},
     unsupported,
 };
-use crate::{access::Usage, catalog::ColumnId, rejection::Rejection};
+use crate::{access::Usage, catalog::ColumnId, dialect::Dialect, rejection::Rejection};
 
 impl<'a> Resolver<'a> {
     pub(super) fn column_def(
@@ -185,6 +185,10 @@ impl<'a> Resolver<'a> {
             return Err(unsupported("a reference to this relation"));
         };
         let relation = *relation;
+        if self.catalog.dialect() == Dialect::Sqlite {
+            // There a reference stays within its schema, which is not written.
+            *foreign_table = ObjectName::from(self.encode(&relation.name));
+        }
         if referred_columns.is_empty() {
             for index in relation.primary_key.clone() {
                 self.touch(

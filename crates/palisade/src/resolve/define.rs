@@ -448,6 +448,10 @@ impl<'a> Resolver<'a> {
         }
         for name in names {
             let relation = self.defined(name, Definition::Drop, kinds)?;
+            if self.catalog.dialect() == Dialect::Sqlite && kind == ObjectType::Table {
+                // It deletes the rows first, with what foreign keys do then.
+                self.effects(relation, Change::Delete, &[], &mut Vec::new());
+            }
             // Partitions go with their table.
             let all = self.catalog.relations();
             for below in all.iter().filter(|other| is_below(other, relation, all)) {

@@ -33,7 +33,7 @@ impl Resolver<'_> {
     }
 
     /// Triggers, rules and foreign keys that a change sets off.
-    fn effects(
+    pub(super) fn effects(
         &mut self,
         relation: &Relation,
         change: Change,

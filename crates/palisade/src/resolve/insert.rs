@@ -152,6 +152,11 @@ impl<'a> Resolver<'a> {
         } else if insert_alias.is_some() {
             return Err(unsupported("an alias for the inserted row"));
         }
+        if conflict != Conflict::Leaves {
+            // The row in the way must be one that may be seen.
+            self.readable(relation)?;
+            self.access.relations.insert(relation.id);
+        }
         let outputs = self.returning(returning, relation, &alias, ctes)?;
         self.target = Some(Target {
             relation: relation.id,

@@ -550,7 +550,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// A target whose rows are looked at must be readable.
-    fn readable(&self, relation: &Relation) -> Result<(), Rejection> {
+    pub(super) fn readable(&self, relation: &Relation) -> Result<(), Rejection> {
         let decision = self.visible.relation(relation.id)?;
         match decision.visibility {
             Visibility::Selectable => Ok(()),

@@ -250,7 +250,7 @@ fn apply(
                 positions: parameters::positions(&query),
             };
             let (form, reads) = job.form(&query, &mut engine.functions)?;
-            engine.target(target, &reads, catalog);
+            engine.target(target, &reads, &access, catalog);
             engine.ctes([job.unused_name()].iter());
             Some(form)
         }
@@ -526,14 +526,24 @@ impl Engine {
         }
     }
 
-    /// What is read of a target for the policies' conditions.
-    fn target(&mut self, target: &Target, reads: &BTreeSet<u16>, catalog: &Catalog) {
+    /// What is read of a target, for the statement and for the policies' conditions.
+    fn target(
+        &mut self,
+        target: &Target,
+        reads: &BTreeSet<u16>,
+        access: &AccessSet,
+        catalog: &Catalog,
+    ) {
         let Some(relation) = catalog.relation(target.relation) else {
             return;
         };
         let table = catalog.fold_relation(&relation.name);
-        for index in reads {
-            if let Some(column) = relation.column(*index) {
+        let read = access
+            .columns_read()
+            .filter(|id| id.relation == relation.id)
+            .map(|id| id.index);
+        for index in reads.iter().copied().chain(read) {
+            if let Some(column) = relation.column(index) {
                 self.reads.insert((table.clone(), column.key.clone()));
             }
         }

@@ -73,8 +73,14 @@ impl Job<'_> {
         let write = self.permit.writes().get(&relation.id).ok_or_else(unknown)?;
         let seen = match self.permit.relations().get(&relation.id) {
             Some(decision) => decision.rows.clone(),
-            // Nobody reads it.
-            None => RowFilter::Everything,
+            // Rows are added, and none is looked at.
+            None if self.target.reference.is_none()
+                && !self.target.returns
+                && self.target.on_conflict == Conflict::Leaves =>
+            {
+                RowFilter::Everything
+            }
+            None => return Err(not_as_decided("rows are reached that were not decided")),
         };
         let mut reads = Reads::new();
         let mut form = WriteForm::default();
