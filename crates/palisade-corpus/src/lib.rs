@@ -34,7 +34,6 @@
 mod case;
 mod compare;
 mod coverage;
-mod gate;
 mod host;
 mod load;
 mod run;
