@@ -222,6 +222,11 @@ async fn foreign_keys_triggers_and_rules_do_what_they_do() {
         &[(Change::Insert, "armed", "")],
     );
     assert_eq!(counts(&with_trigger(armed, "notes")).await, 1);
+    // A trigger's permit is for what it does, and for nothing else.
+    let more = "WITH d AS (SELECT 1) INSERT INTO app.log SELECT 'x' FROM d";
+    let more = change(&shop, more, &[(Change::Insert, "armed", "")]);
+    let error = with_trigger(more, "notes").fails().await;
+    assert_eq!(error.kind, BackendErrorKind::SecondLock);
     let ruled = change(
         &shop,
         "INSERT INTO app.ruled VALUES (1)",
