@@ -181,6 +181,28 @@ impl Schema {
     }
 }
 
+impl Schema {
+    /// Whether changes of one of these relations are rewritten by rules.
+    pub(crate) async fn has_rules(
+        &self,
+        client: &Client,
+        relations: &[String],
+    ) -> Result<bool, BackendError> {
+        let oids: Vec<u32> = (relations.iter())
+            .filter_map(|uid| self.relations.get(uid))
+            .map(|marked| marked.oid)
+            .collect();
+        // A view's query is the only rule for SELECT.
+        let sql = "SELECT 1 FROM pg_catalog.pg_rewrite r \
+                   WHERE r.ev_class = ANY ($1) AND r.ev_type <> '1' AND r.ev_enabled <> 'D' LIMIT 1";
+        client
+            .query_typed(sql, &[(&oids, Type::OID_ARRAY)])
+            .await
+            .map(|rows| !rows.is_empty())
+            .map_err(|e| fault::engine(&e))
+    }
+}
+
 /// The condition that a row of `pg_class` is a relation of people's, with rows.
 fn relations() -> String {
     format!("c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {USER_SCHEMA}")

@@ -160,7 +160,11 @@ impl Permitted {
                 column_name,
             } => {
                 let name = fold(table_name);
-                is_own(&name) || self.decided(Change::Update, name, fold(column_name))
+                is_own(&name)
+                    // Rows that reference others of the table that is dropped.
+                    || in_main
+                        && (self.defined.contains(&name)
+                            || self.decided(Change::Update, name, fold(column_name)))
             }
             AuthAction::Delete { table_name } => {
                 let name = fold(table_name);

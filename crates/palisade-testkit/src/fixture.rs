@@ -8,11 +8,13 @@ use std::{
 
 use palisade::{
     audit::NoAudit,
-    firewall::Firewall,
+    catalog::Catalog,
+    firewall::{Decision, Firewall},
     guard::{Guard, Outcome},
     host::Host,
     limits::Limits,
     policy::{PolicyFile, PolicySources},
+    rewrite::RewrittenStatement,
     session::{Principal, Session},
     value::Params,
 };
@@ -95,6 +97,21 @@ pub fn guard(policies: Policies, rows: &str) -> Guard<SqliteBackend> {
         Arc::new(Still),
         Arc::new(NoAudit),
     )
+}
+
+/// `sql` as a firewall over `catalog` that permits everything lets it through.
+pub fn permitted(catalog: &Catalog, sql: &str) -> RewrittenStatement {
+    let firewall = build(
+        Firewall::builder(catalog.clone(), sources(Policies::Everything))
+            .build()
+            .map_err(|error| error.to_string()),
+    );
+    let session = Session::new(Principal::new("Agent", "a"));
+    match firewall.check(sql, &Params::None, &session) {
+        Ok(Decision::Allow(statement)) => *statement,
+        #[expect(clippy::panic, reason = "a broken fixture must stop the test")]
+        other => panic!("the fixture is broken: {other:?}"),
+    }
 }
 
 /// What an agent gets for `sql`: the envelope or the refusal, as JSON. SQLite answers at once.

@@ -4,12 +4,17 @@
 
 use palisade::{
     catalog::{
-        CastDef, Catalog, ColumnDef, ForeignKey, OperatorDef, RelationDef, RelationKind,
-        RoutineDef, TypeClass, TypeDef, TypeKind, functions::Kinds,
+        CastDef, Catalog, Change, ColumnDef, ForeignKey, OperatorDef, ReferenceAction, RelationDef,
+        RelationKind, RoutineDef, Trigger, TypeClass, TypeDef, TypeKind, functions::Kinds,
     },
     dialect::Dialect,
 };
-use proptest::{collection::vec, option, prelude::*, sample::select};
+use proptest::{
+    collection::vec,
+    option,
+    prelude::*,
+    sample::{select, subsequence},
+};
 
 fn name() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z]{1,6}", "[A-Za-z \"'.\\\\\u{e9}\u{2028}]{1,8}"]
@@ -50,6 +55,24 @@ fn column() -> impl Strategy<Value = ColumnDef> {
     )
 }
 
+fn trigger() -> impl Strategy<Value = Trigger> {
+    let changes = subsequence(Change::ALL.to_vec(), 0..=Change::ALL.len());
+    (name(), name(), changes).prop_map(|(schema, function, changes)| Trigger {
+        schema,
+        function,
+        on: changes.into_iter().collect(),
+    })
+}
+
+fn action() -> impl Strategy<Value = ReferenceAction> {
+    select(vec![
+        ReferenceAction::Refuse,
+        ReferenceAction::Cascade,
+        ReferenceAction::SetNull,
+        ReferenceAction::SetDefault,
+    ])
+}
+
 fn relation() -> impl Strategy<Value = RelationDef> {
     let kind = select(vec![
         RelationKind::Table,
@@ -65,22 +88,29 @@ fn relation() -> impl Strategy<Value = RelationDef> {
         vec(column(), 0..5),
         any::<[bool; 3]>(),
     );
-    (facts, name(), name()).prop_map(
-        |((schema, name, kind, columns, [strict, has_rowid, keyed]), table, definition)| {
+    let set_off = (vec(trigger(), 0..3), action(), action());
+    (facts, (name(), name()), name(), set_off).prop_map(
+        |(
+            (schema, name, kind, columns, [strict, has_rowid, keyed]),
+            (elsewhere, table),
+            definition,
+            (triggers, on_delete, on_update),
+        )| {
             let own: Vec<String> = columns.iter().map(|c| c.name.clone()).collect();
             let view = matches!(kind, RelationKind::View | RelationKind::Materialized);
             let mut def = RelationDef::new(schema, name, kind, columns);
             def.strict = strict;
+            def.triggers = triggers;
             def.has_rowid = has_rowid;
             if keyed {
                 def.rowid_alias = own.first().cloned();
                 def.foreign_keys = vec![ForeignKey {
                     columns: own.clone(),
-                    schema: def.schema.clone(),
+                    schema: elsewhere,
                     table,
                     references: own.clone(),
-                    on_delete: palisade::catalog::ReferenceAction::Refuse,
-                    on_update: palisade::catalog::ReferenceAction::Refuse,
+                    on_delete,
+                    on_update,
                 }];
                 def.primary_key = own;
             }

@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
-use palisade::{catalog::Change, guard::BackendErrorKind, value::Value};
+use palisade::{
+    catalog::Change,
+    guard::{Backend as _, BackendErrorKind},
+    value::Value,
+};
 use palisade_testkit::{
+    fixture::permitted,
     rows::Rows,
     servers::{MariaDbServer, MySqlServer, Server},
 };
@@ -119,6 +124,39 @@ async fn happens(server: &'static Server) {
         .collect::<Vec<_>>(),
         ["a1,c51,e50", "a", "1"]
     );
+}
+
+#[tokio::test]
+async fn only_what_is_opened_for_writing_is_written() {
+    let writer = ledger(maria(), "opened").await;
+    let url = writer
+        .server
+        .url_as(&format!("agent_{}", writer.database), &writer.database);
+    let config = MysqlConfig::from_url(&url).unwrap();
+    let reader = MysqlBackend::connect(config).await.unwrap();
+    let before = writer.ask(ALL);
+    let (insert, create) = (
+        "INSERT INTO log (what) VALUES ('x')",
+        "CREATE TABLE made (a INTEGER)",
+    );
+    for sql in [insert, create] {
+        let statement = permitted(reader.catalog(), sql);
+        let error = reader
+            .execute(&statement, &mut Rows::all())
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind, BackendErrorKind::ReadOnly, "{sql}");
+    }
+    assert_eq!(writer.ask(ALL), before);
+    for (sql, affected) in [(insert, Some(1)), (create, None)] {
+        let statement = permitted(writer.backend.catalog(), sql);
+        let done = writer
+            .backend
+            .execute(&statement, &mut Rows::all())
+            .await
+            .unwrap();
+        assert_eq!(done.affected, affected, "{sql}");
+    }
 }
 
 #[tokio::test]

@@ -2,9 +2,15 @@
 
 use std::time::Duration;
 
-use palisade::{catalog::Change, guard::BackendErrorKind, value::Value};
+use palisade::{
+    catalog::Change,
+    guard::{Backend as _, BackendErrorKind},
+    value::Value,
+};
+use palisade_testkit::fixture::permitted;
 
 use super::{Kind, Query, Rows, Shop};
+use crate::{PostgresBackend, PostgresConfig};
 
 const LEDGER: &str = "
     CREATE TABLE app.p (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, k text UNIQUE NOT NULL, v int CHECK (v < 100), secret text,
@@ -169,6 +175,39 @@ async fn what_is_decided_happens_and_is_counted() {
 }
 
 #[tokio::test]
+async fn only_what_is_opened_for_writing_is_written() {
+    let writer = ledger("opened").await;
+    let url = writer
+        .server
+        .url_as(&format!("agent_{}", writer.database), &writer.database);
+    let config = PostgresConfig::from_url(&url).unwrap();
+    let reader = PostgresBackend::connect(config).await.unwrap();
+    let before = writer.ask(ALL);
+    let (insert, create) = (
+        "INSERT INTO app.log (what) VALUES ('x')",
+        "CREATE TABLE app.made (a INTEGER)",
+    );
+    for sql in [insert, create] {
+        let statement = permitted(reader.catalog(), sql);
+        let error = reader
+            .execute(&statement, &mut Rows::all())
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind, BackendErrorKind::ReadOnly, "{sql}");
+    }
+    assert_eq!(writer.ask(ALL), before);
+    for (sql, affected) in [(insert, Some(1)), (create, None)] {
+        let statement = permitted(writer.backend.catalog(), sql);
+        let done = writer
+            .backend
+            .execute(&statement, &mut Rows::all())
+            .await
+            .unwrap();
+        assert_eq!(done.affected, affected, "{sql}");
+    }
+}
+
+#[tokio::test]
 async fn foreign_keys_triggers_and_rules_do_what_they_do() {
     let shop = ledger("effects").await;
     let cascade = [(Change::Delete, "p", ""), (Change::Delete, "c", "")];
@@ -183,6 +222,11 @@ async fn foreign_keys_triggers_and_rules_do_what_they_do() {
         &[(Change::Insert, "armed", "")],
     );
     assert_eq!(counts(&with_trigger(armed, "notes")).await, 1);
+    // A trigger's permit is for what it does, and for nothing else.
+    let more = "WITH d AS (SELECT 1) INSERT INTO app.log SELECT 'x' FROM d";
+    let more = change(&shop, more, &[(Change::Insert, "armed", "")]);
+    let error = with_trigger(more, "notes").fails().await;
+    assert_eq!(error.kind, BackendErrorKind::SecondLock);
     let ruled = change(
         &shop,
         "INSERT INTO app.ruled VALUES (1)",

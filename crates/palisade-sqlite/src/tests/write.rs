@@ -1,11 +1,16 @@
 //! Statements that change rows: what is decided happens, and nothing else.
 
-use std::ops::ControlFlow;
+use std::{
+    ops::ControlFlow,
+    task::{Context, Poll, Waker},
+};
 
 use palisade::{
     catalog::Change,
-    guard::{BackendErrorKind as Kind, Completion, RowSink},
+    guard::{Backend as _, BackendErrorKind as Kind, Completion, RowSink},
 };
+
+use palisade_testkit::fixture::permitted;
 
 use super::*;
 use crate::write::Changes;
@@ -199,6 +204,33 @@ fn what_is_decided_happens_and_is_counted() {
     };
     ledger.backend.execute_now(&task, &mut query).unwrap();
     assert_eq!(query.rows.len(), 5);
+}
+
+#[test]
+fn only_what_is_opened_for_writing_is_written() {
+    let ledger = Ledger::new();
+    let reader = SqliteBackend::open_file(ledger.dir.path().join("ledger.db"), "ledger").unwrap();
+    let run = |backend: &SqliteBackend, sql: &str| {
+        let statement = permitted(backend.catalog(), sql);
+        let mut rows = Rows::all();
+        let future = std::pin::pin!(backend.execute(&statement, &mut rows));
+        match future.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => result,
+            Poll::Pending => panic!("SQLite does not wait"),
+        }
+    };
+    let before = ledger.all();
+    let (delete, create) = (
+        "DELETE FROM quiet WHERE n = 0",
+        "CREATE TABLE made (a INTEGER)",
+    );
+    for sql in [delete, create] {
+        assert_eq!(run(&reader, sql).unwrap_err().kind, Kind::ReadOnly);
+    }
+    assert_eq!(ledger.all(), before);
+    assert_eq!(run(&reader, "SELECT n FROM quiet").unwrap().affected, None);
+    assert_eq!(run(&ledger.backend, delete).unwrap().affected, Some(1));
+    assert_eq!(run(&ledger.backend, create).unwrap().affected, None);
 }
 
 #[test]

@@ -209,8 +209,12 @@ impl CatalogBuilder {
     ///
     /// # Errors
     /// If two relations, or two columns of one relation, have the same key.
-    pub fn build(self) -> Result<Catalog, CatalogError> {
+    pub fn build(mut self) -> Result<Catalog, CatalogError> {
         let dialect = self.dialect;
+        for def in &mut self.relations {
+            def.triggers.sort();
+            def.triggers.dedup();
+        }
         let mut search_path = self.search_path;
         if search_path.is_empty() {
             search_path.push(match dialect {
@@ -355,9 +359,6 @@ fn relation(
             .position(|c| c.key == key)
             .and_then(|i| u16::try_from(i).ok())
     };
-    let mut triggers = def.triggers;
-    triggers.sort();
-    triggers.dedup();
     Ok(Relation {
         id,
         uid,
@@ -376,6 +377,6 @@ fn relation(
         foreign_keys: def.foreign_keys,
         definition: def.definition,
         parents: Vec::new(),
-        triggers,
+        triggers: def.triggers,
     })
 }

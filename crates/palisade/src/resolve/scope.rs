@@ -190,6 +190,7 @@ impl<'a> Columns<'a> {
                 relation,
                 decision,
                 hidden_exist,
+                bare: _,
             } => relation
                 .position(key)
                 .and_then(|index| decision.columns.get(usize::from(index)))
