@@ -256,9 +256,9 @@ impl<B: Backend> Guard<B> {
         let mut scan = ScanSession::new(statement.scan_plan(), self.on_finding, marker);
         if let Err(error) = run.live.backend.execute(&statement, &mut scan).await {
             if error.kind == BackendErrorKind::SchemaChanged {
-                // So that the next attempt is decided over what there is; if it cannot be read, that one is
-                // refused as well.
-                let _ = self.refresh().await;
+                // So that the next attempt is decided over what there is; if it cannot be read, or was a
+                // moment ago, that one is refused as well.
+                let _ = self.refresh_if_due().await;
             }
             return Err(refused(&error));
         }

@@ -55,7 +55,7 @@ impl Permit {
 /// exist for the session is refused as unknown, in the words used for what does not exist at all.
 pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit, Rejection> {
     let mut relations = BTreeMap::new();
-    let mut policies = BTreeSet::new();
+    let mut policies = Determining::default();
     let touched: BTreeSet<RelationId> = access
         .relations()
         .chain(access.columns().map(|(id, _)| id.relation))
@@ -63,8 +63,10 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
     for id in touched {
         let decision = view.relation(id)?;
         selectable(&decision)?;
-        policies.extend(decision.policies.iter().cloned());
         relations.insert(id, decision);
+    }
+    for decision in relations.values() {
+        policies.add(&decision.policies);
     }
     for (id, _) in access.columns() {
         let column = relations
@@ -72,7 +74,7 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
             .and_then(|decision| decision.columns.get(usize::from(id.index)));
         match column.map(|column| (&column.level, &column.policies)) {
             Some((ColumnLevel::Plain | ColumnLevel::Masked(_), determining)) => {
-                policies.extend(determining.iter().cloned());
+                policies.add(determining);
             }
             Some((ColumnLevel::Hidden, determining)) => {
                 return Err(refusal(Code::NameUnknownColumn, determining));
@@ -83,6 +85,7 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
     if access.system_relations().next().is_some() && !view.sees_everything()? {
         return Err(refusal(Code::NameSystemRelation, &[]));
     }
+    let mut calls = Vec::new();
     for name in access.functions() {
         let refuse = |policies| {
             let code = Code::FunctionNotAllowed;
@@ -93,19 +96,44 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
         };
         let decision = view.function(def)?;
         if !decision.permitted {
-            return Err(refuse(decision.policies));
+            return Err(refuse(decision.policies.clone()));
         }
-        policies.extend(decision.policies);
+        calls.push(decision);
     }
+    for decision in &calls {
+        policies.add(&decision.policies);
+    }
+    let policies = policies.ids();
     let max_rows = relations
         .values()
         .filter_map(|decision| decision.max_rows)
         .min();
     Ok(Permit {
         relations,
-        policies: policies.into_iter().collect(),
+        policies,
         max_rows,
     })
+}
+
+/// Ids of policies that determined a permission. What was decided alike, as most columns of a statement
+/// are, has the same list, which need not be taken apart again.
+#[derive(Default)]
+struct Determining<'p> {
+    lists: Vec<&'p [String]>,
+}
+
+impl<'p> Determining<'p> {
+    fn add(&mut self, list: &'p [String]) {
+        if !self.lists.contains(&list) {
+            self.lists.push(list);
+        }
+    }
+
+    /// Sorted, each once.
+    fn ids(&self) -> Vec<String> {
+        let ids: BTreeSet<&String> = self.lists.iter().copied().flatten().collect();
+        ids.into_iter().cloned().collect()
+    }
 }
 
 fn selectable(decision: &RelationDecision) -> Result<(), Rejection> {
