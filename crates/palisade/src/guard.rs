@@ -365,9 +365,12 @@ impl<B: Backend> Guard<B> {
         let mut scan = ScanSession::new(statement.scan_plan(), self.on_finding, marker);
         let result = run.live.backend.execute(&statement, &mut scan).await;
         if is_other_schema(&statement, &result) {
-            // So that the next statement is decided over what there is; if it cannot be read now, that one is
-            // refused and gives rise to another look.
-            let _ = self.refresh().await;
+            // So that the next statement is decided over what there is; if it cannot be read, or was a moment
+            // ago, that one is refused and gives rise to another look.
+            let _ = match &result {
+                Ok(_) => self.refresh().await.map(|_| ()),
+                Err(_) => self.refresh_if_due().await.map(|_| ()),
+            };
         }
         let Completion { affected } = result.map_err(|error| refused(&error))?;
         Ok(Envelope::new(scan.finish()?).with_affected_rows(affected))
