@@ -3,7 +3,7 @@
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{Backend, BackendError, Completion, RowSink},
+    guard::{Backend, BackendError, Completion, Introspect, RowSink},
     rewrite::RewrittenStatement,
 };
 use palisade_mysql::MysqlBackend;
@@ -20,14 +20,29 @@ pub(crate) enum AnyBackend {
     Mysql(MysqlBackend),
 }
 
-impl AnyBackend {
-    /// What the database held when it was opened.
-    pub(crate) fn catalog(&self) -> &Catalog {
+impl Introspect for AnyBackend {
+    fn catalog(&self) -> &Catalog {
         match self {
             Self::Sqlite(backend) => backend.catalog(),
             Self::Postgres(backend) => backend.catalog(),
             Self::Mysql(backend) => backend.catalog(),
         }
+    }
+
+    async fn is_current(&self) -> Result<bool, BackendError> {
+        match self {
+            Self::Sqlite(backend) => backend.is_current().await,
+            Self::Postgres(backend) => backend.is_current().await,
+            Self::Mysql(backend) => backend.is_current().await,
+        }
+    }
+
+    async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
+        Ok(match self {
+            Self::Sqlite(backend) => backend.refreshed().await?.map(Self::Sqlite),
+            Self::Postgres(backend) => backend.refreshed().await?.map(Self::Postgres),
+            Self::Mysql(backend) => backend.refreshed().await?.map(Self::Mysql),
+        })
     }
 }
 

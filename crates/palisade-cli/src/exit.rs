@@ -26,7 +26,7 @@ impl Exit {
     /// The exit code of an answer with this refusal.
     pub(crate) fn of_refusal(code: Code) -> Self {
         match code {
-            Code::DatabaseUnavailable => Self::Unavailable,
+            Code::DatabaseUnavailable | Code::DatabaseSchemaChanged => Self::Unavailable,
             Code::Internal => Self::Internal,
             Code::PolicyEvaluationFailed => Self::Configuration,
             Code::RequestInvalid

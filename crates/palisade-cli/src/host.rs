@@ -5,12 +5,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use palisade::host::Host;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::exit::Failure;
+use crate::{STACK, exit::Failure};
 
 /// What drives connections and waits, on the thread that asks.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
     Builder::new_current_thread()
         .enable_all()
+        .thread_stack_size(STACK)
         .build()
         .map_err(|error| Failure::Internal(format!("cannot start: {error}")))
 }

@@ -31,6 +31,7 @@ mod snippet;
 mod source;
 mod statements;
 mod target;
+mod watch;
 mod weakness;
 
 use std::{io::Write as _, process::ExitCode};
@@ -39,12 +40,13 @@ use clap::Parser as _;
 
 use crate::{
     args::{Arguments, Command},
+    database::Access,
     exit::{Exit, Failure},
 };
 
 /// Bytes of stack. What the main thread has is up to the system; this is enough for clap and Cedar
 /// whatever that is.
-const STACK: usize = 16 * 1024 * 1024;
+pub(crate) const STACK: usize = 16 * 1024 * 1024;
 
 fn main() -> ExitCode {
     let worker = std::thread::Builder::new().stack_size(STACK).spawn(run);
@@ -81,7 +83,8 @@ fn run() -> Result<Exit, Failure> {
     };
     match &arguments.command {
         Command::Demo(arguments) => demo::run(arguments),
-        Command::Query(arguments) => query::run(arguments),
+        Command::Query(arguments) => query::run(arguments, Access::Read),
+        Command::Execute(arguments) => query::run(arguments, Access::Write),
         Command::Check(arguments) => check::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),

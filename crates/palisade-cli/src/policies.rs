@@ -53,7 +53,7 @@ pub(crate) const DEMO: &[Embedded] = &[
 ];
 
 /// Policies and where they came from.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Policies {
     /// Their texts.
     pub(crate) sources: PolicySources,
@@ -153,6 +153,11 @@ impl Policies {
             // Foreign and open-ended: whatever else there may be is not the policies'.
             other => Failure::Internal(other.to_string()),
         }
+    }
+
+    /// The folder they were read from; none if they are compiled in.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
     }
 
     /// A problem with the line it is on.

@@ -14,12 +14,13 @@ use tracing_subscriber::{
 use crate::{
     args::ServeArguments,
     backend::AnyBackend,
-    database::Database,
+    database::{Access, Database},
     exit::{Exit, Failure},
     host,
     query::guard,
     setup::{Named, Setup},
     source::Source,
+    watch,
 };
 
 /// Runs the command until the client goes away.
@@ -96,13 +97,14 @@ fn alone((setup, database): (Setup, Database)) -> Vec<Named> {
 /// A gate, open, and what the server needs to know of it.
 type Gate = (Arc<Guard<AnyBackend>>, ServeOptions);
 
+/// Opens a database. As long as `runtime` runs, its policies and its schema are watched.
 fn gate(named: Named, runtime: &Runtime) -> Result<Gate, Failure> {
     let Named {
         name,
         setup,
         database,
     } = named;
-    let guard = guard(&setup, &database, runtime)?.called(&name);
+    let guard = guard(&setup, &database, Access::Read, runtime)?.called(&name);
     if setup.is_starter {
         tracing::info!(
             connection = name,
@@ -113,11 +115,18 @@ fn gate(named: Named, runtime: &Runtime) -> Result<Gate, Failure> {
         tracing::warn!(connection = name, "{warning}");
     }
     tracing::info!(principal = %setup.principal, database = name, "serving over standard input and output");
+    let guard = Arc::new(guard);
+    runtime.spawn(watch::policies(
+        Arc::clone(&guard),
+        name.clone(),
+        setup.policies,
+    ));
+    runtime.spawn(watch::schema(Arc::clone(&guard), name.clone()));
     let options = ServeOptions {
         principal: setup.principal,
         connection: name,
     };
-    Ok((Arc::new(guard), options))
+    Ok((guard, options))
 }
 
 /// One database has no need of a name that can be chosen.

@@ -146,7 +146,8 @@ pub fn arises_on_execution(code: Code) -> bool {
         | Code::LimitAffectedRows
         | Code::DatabaseRejected
         | Code::DatabaseConstraint
-        | Code::DatabaseUnavailable => true,
+        | Code::DatabaseUnavailable
+        | Code::DatabaseSchemaChanged => true,
         Code::RequestInvalid
         | Code::SyntaxEmpty
         | Code::SyntaxCharacter

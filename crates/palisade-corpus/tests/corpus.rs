@@ -47,6 +47,10 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "needs a database that goes away; tested with the backend",
     ),
     (
+        Code::DatabaseSchemaChanged,
+        "needs a schema that changes between decision and execution; tested with each backend",
+    ),
+    (
         Code::Internal,
         "an invariant that does not hold; a case that raises it would be a bug",
     ),

@@ -11,6 +11,7 @@ use std::{
 
 use palisade::{
     code::Code,
+    firewall::VisibleRelation,
     guard::{Backend, Guard, Outcome, Refusal},
     limits::Limits,
     rejection::Rejection,
@@ -149,12 +150,12 @@ impl<B: Backend + 'static> Connection<B> {
         match tool {
             ToolName::ListTables => {
                 arguments::list(arguments).map_err(refusal)?;
-                let relations = self.guard.relations(&self.session)?;
+                let relations = self.relations(handle)?;
                 answer::metadata(&metadata::list(&relations)).map_err(refusal)
             }
             ToolName::DescribeTable => {
                 let table = arguments::describe(arguments).map_err(refusal)?;
-                let relations = self.guard.relations(&self.session)?;
+                let relations = self.relations(handle)?;
                 let dialect = self.guard.firewall().catalog().dialect();
                 let description =
                     metadata::describe(&relations, &table, dialect).map_err(refusal)?;
@@ -179,6 +180,18 @@ impl<B: Backend + 'static> Connection<B> {
                 }
             }
         }
+    }
+
+    /// The relations that exist for the session by now. Where the database cannot be looked at, those that it
+    /// had.
+    fn relations(&self, handle: &Handle) -> Result<Vec<VisibleRelation>, Refusal> {
+        if let Err(error) = handle.block_on(self.guard.refresh_if_due()) {
+            tracing::warn!(
+                connection = self.name,
+                "the schema may be out of date: {error}"
+            );
+        }
+        self.guard.relations(&self.session)
     }
 }
 

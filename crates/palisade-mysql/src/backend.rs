@@ -6,7 +6,7 @@ use mysql_async::Conn;
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{Backend, BackendError, Completion, RowSink},
+    guard::{Backend, BackendError, Completion, Introspect, RowSink},
     rewrite::RewrittenStatement,
 };
 use palisade_pool::{Ended, Failed, Pool, Statement};
@@ -17,7 +17,7 @@ use crate::{
     connect::{ConnectError, Connector},
     examine,
     execute::{self, Facts, Task},
-    introspect::{self, IntrospectError, Product},
+    introspect::{self, IntrospectError, Product, Snapshot},
     write::{self, Work},
 };
 
@@ -27,7 +27,7 @@ const CATALOG_TIME: Duration = Duration::from_secs(60);
 /// A MySQL or MariaDB server as it was when its catalog was read.
 ///
 /// A value never changes: when the schema of what a statement reads does, [`execute`](Backend::execute)
-/// answers [`Unavailable`](palisade::guard::BackendErrorKind::Unavailable) and [`refresh`](Self::refresh) makes a new value, to go with a new
+/// answers [`SchemaChanged`](palisade::guard::BackendErrorKind::SchemaChanged) and [`refresh`](Self::refresh) makes a new value, to go with a new
 /// firewall. So no statement that was checked against one catalog runs on another. Stored functions, which a policy
 /// permits by name, are not looked at again. Clones and refreshed values share their connections.
 #[derive(Clone)]
@@ -36,6 +36,7 @@ pub struct MysqlBackend {
     config: Arc<MysqlConfig>,
     product: Product,
     catalog: Arc<Catalog>,
+    fingerprint: Arc<str>,
 }
 
 impl MysqlBackend {
@@ -54,13 +55,14 @@ impl MysqlBackend {
         {
             return Err(ConnectError::Powerful(privileges));
         }
-        let (catalog, product) = read(conn).await?;
+        let snapshot = read(conn).await?;
         lease.give_back().await;
         Ok(Self {
             pool,
             config: Arc::new(config),
-            product,
-            catalog: Arc::new(catalog),
+            product: snapshot.product,
+            catalog: Arc::new(snapshot.catalog),
+            fingerprint: snapshot.fingerprint.into(),
         })
     }
 
@@ -76,14 +78,17 @@ impl MysqlBackend {
     /// If the catalog cannot be read any more.
     pub async fn refresh(&self) -> Result<Option<Self>, ConnectError> {
         let mut lease = self.pool.lease().await?;
-        let (catalog, product) = read(lease.session()?).await?;
+        let snapshot = read(lease.session()?).await?;
         lease.give_back().await;
-        if catalog.version() == self.catalog.version() {
+        if snapshot.catalog.version() == self.catalog.version()
+            && *snapshot.fingerprint == *self.fingerprint
+        {
             return Ok(None);
         }
         Ok(Some(Self {
-            product,
-            catalog: Arc::new(catalog),
+            product: snapshot.product,
+            catalog: Arc::new(snapshot.catalog),
+            fingerprint: snapshot.fingerprint.into(),
             ..self.clone()
         }))
     }
@@ -164,6 +169,33 @@ impl Backend for MysqlBackend {
     }
 }
 
+impl Introspect for MysqlBackend {
+    fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    async fn is_current(&self) -> Result<bool, BackendError> {
+        let mut lease = self.pool.lease().await?;
+        let reading = introspect::fingerprint(lease.session()?);
+        let read = match timeout(CATALOG_TIME, reading).await {
+            Ok(Ok(read)) => Ok(*read == *self.fingerprint),
+            Ok(Err(error)) => Err(BackendError::unavailable(error.to_string())),
+            Err(_) => {
+                lease.abandon().await;
+                return Err(BackendError::out_of_time());
+            }
+        };
+        lease.give_back().await;
+        read
+    }
+
+    async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
+        self.refresh()
+            .await
+            .map_err(|error| BackendError::unavailable(error.to_string()))
+    }
+}
+
 impl fmt::Debug for MysqlBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MysqlBackend")
@@ -173,7 +205,7 @@ impl fmt::Debug for MysqlBackend {
     }
 }
 
-async fn read(conn: &mut Conn) -> Result<(Catalog, Product), ConnectError> {
+async fn read(conn: &mut Conn) -> Result<Snapshot, ConnectError> {
     Ok(timeout(CATALOG_TIME, introspect::snapshot(conn))
         .await
         .map_err(|_| IntrospectError::Inconsistent("no answer within a minute".to_owned()))??)

@@ -81,7 +81,7 @@ pub(crate) fn opening(error: &Error) -> BackendError {
     match error {
         // Unknown database or table; a view whose tables changed; no privilege any more, or less than that.
         Error::Server(server) if matches!(server.code, 1049 | 1146 | 1356 | 1044 | 1142 | 1143) => {
-            BackendError::unavailable(format!("the schema changed: {error}"))
+            BackendError::schema_changed(format!("the schema changed: {error}"))
         }
         Error::Server(_) | Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => {
             engine(error)

@@ -65,7 +65,7 @@ pub(crate) fn verify(
             // Of a view that the server does not explain, the definition is empty.
             || (relation.definition.is_none() && views.get(&name) == Some(&None));
         if !same_view || !same_columns(relation, found) {
-            return Err(BackendError::unavailable("the schema changed"));
+            return Err(BackendError::schema_changed("the schema changed"));
         }
     }
     Ok(())

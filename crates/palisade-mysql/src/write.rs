@@ -435,7 +435,7 @@ async fn references(
 }
 
 fn changed_schema() -> Look {
-    Look::Refused(BackendError::unavailable("the schema changed"))
+    Look::Refused(BackendError::schema_changed("the schema changed"))
 }
 
 #[cfg(test)]

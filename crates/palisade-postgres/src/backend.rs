@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{Backend, BackendError, BackendErrorKind, Completion, RowSink},
+    guard::{Backend, BackendError, BackendErrorKind, Completion, Introspect, RowSink},
     rewrite::RewrittenStatement,
 };
 use palisade_pool::{Ended, Failed, Pool, Statement};
@@ -29,7 +29,7 @@ const CATALOG_TIME: Duration = Duration::from_secs(60);
 /// A PostgreSQL database as it was when its catalog was read.
 ///
 /// A value never changes: when the schema of what a statement reads does, [`execute`](Backend::execute)
-/// answers [`BackendErrorKind::Unavailable`] and [`refresh`](Self::refresh) makes a new value, to go with a new
+/// answers [`BackendErrorKind::SchemaChanged`] and [`refresh`](Self::refresh) makes a new value, to go with a new
 /// firewall. So no statement that was checked against one catalog runs on another. Clones and refreshed values
 /// share their connections.
 #[derive(Clone)]
@@ -138,7 +138,8 @@ impl Run<'_> {
                 | BackendErrorKind::SecondLock
                 | BackendErrorKind::Constraint
                 | BackendErrorKind::AffectedRows
-                | BackendErrorKind::ReadOnly => Failed::Running(error),
+                | BackendErrorKind::ReadOnly
+                | BackendErrorKind::SchemaChanged => Failed::Running(error),
             })?;
         let facts = Facts {
             client: &session.client,
@@ -195,6 +196,33 @@ impl Backend for PostgresBackend {
             BackendError::unless_reading(statement)?;
         }
         self.run(&Task::from(statement), sink).await
+    }
+}
+
+impl Introspect for PostgresBackend {
+    fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    async fn is_current(&self) -> Result<bool, BackendError> {
+        let mut lease = self.pool.lease().await?;
+        let reading = introspect::fingerprint(&lease.session()?.client);
+        let read = match timeout(CATALOG_TIME, reading).await {
+            Ok(Ok(read)) => Ok(read == self.schema.fingerprint()),
+            Ok(Err(error)) => Err(BackendError::unavailable(error.to_string())),
+            Err(_) => {
+                lease.abandon().await;
+                return Err(BackendError::out_of_time());
+            }
+        };
+        lease.give_back().await;
+        read
+    }
+
+    async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
+        self.refresh()
+            .await
+            .map_err(|error| BackendError::unavailable(error.to_string()))
     }
 }
 

@@ -92,8 +92,15 @@ pub(crate) fn prepare(error: &tokio_postgres::Error) -> BackendError {
         Some(db) if db.routine() == Some("exec_parse_message") => {
             BackendError::second_lock(detail(db))
         }
+        Some(db) if is_missing(db.code().code()) => BackendError::schema_changed(detail(db)),
         Some(_) | None => engine(error),
     }
+}
+
+/// Whether a name has no object, by SQLSTATE: a schema, relation or column. The catalog had each of those
+/// that a statement of ours names; a function or an operator is missing where only its arguments are wrong.
+fn is_missing(code: &str) -> bool {
+    matches!(code, "3F000" | "42P01" | "42703")
 }
 
 /// What the server said, for the operator.

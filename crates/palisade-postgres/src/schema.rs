@@ -25,6 +25,8 @@ pub(crate) struct Schema {
     routines: HashMap<String, Marked>,
     /// Of operators, casts and conditions of domains.
     rest: Marked,
+    /// Of all of it and the rest of the catalog.
+    fingerprint: String,
 }
 
 /// The query for marks, prepared in a session: planning it takes longer than running it.
@@ -68,15 +70,13 @@ pub(crate) struct Origin {
 impl Schema {
     /// Reads it in the transaction in which the catalog is read.
     pub(crate) async fn read(client: &Client, columns: &Columns) -> Result<Self, IntrospectError> {
-        let sql = marks(
-            &format!("c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {USER_SCHEMA}"),
-            USER_SCHEMA,
-        );
+        let sql = marks(&relations(), USER_SCHEMA);
         let mut schema = Self {
             relations: HashMap::new(),
             origins: HashMap::new(),
             routines: HashMap::new(),
             rest: Marked::default(),
+            fingerprint: Self::fingerprint_now(client).await?,
         };
         for row in client.query_typed(&sql, &[]).await? {
             let (sort, marked) = marked(&row)?;
@@ -102,6 +102,38 @@ impl Schema {
             }
         }
         Ok(schema)
+    }
+
+    /// What [`read`](Self::read) would find, in one text that the server makes: reading a thousand tables and
+    /// sending them takes many times as long.
+    pub(crate) async fn fingerprint_now(client: &Client) -> Result<String, IntrospectError> {
+        let marks = marks(&relations(), USER_SCHEMA);
+        let sql = format!(
+            "SELECT pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.concat_ws(E'\n', \
+                    pg_catalog.string_agg(m.mark, E'\n' ORDER BY m.mark), \
+                    (SELECT pg_catalog.concat_ws(' ', pg_catalog.count(*), pg_catalog.sum(k.xmin::text::int8)) \
+                     FROM pg_catalog.pg_constraint k), \
+                    (SELECT pg_catalog.concat_ws(' ', pg_catalog.count(*), pg_catalog.sum(e.xmin::text::int8)) \
+                     FROM pg_catalog.pg_enum e), \
+                    (SELECT pg_catalog.concat_ws(' ', pg_catalog.count(*), pg_catalog.sum(c.xmin::text::int8)) \
+                     FROM pg_catalog.pg_cast c), \
+                    (SELECT pg_catalog.concat_ws(' ', pg_catalog.count(*), pg_catalog.sum(t.xmin::text::int8)) \
+                     FROM pg_catalog.pg_type t), \
+                    (SELECT pg_catalog.concat_ws(' ', pg_catalog.count(*), pg_catalog.sum(x.xmin::text::int8)) \
+                     FROM pg_catalog.pg_extension x)), 'UTF8')), 'hex') \
+             FROM (SELECT pg_catalog.concat_ws(' ', a.sort, a.oid, a.schema, a.name, a.mark) \
+                   FROM ({marks}) AS a (sort, oid, schema, name, mark)) AS m (mark)"
+        );
+        let rows = client.query_typed(&sql, &[]).await?;
+        let row = rows.first().ok_or_else(|| {
+            IntrospectError::Inconsistent("the server gives no fingerprint".to_owned())
+        })?;
+        Ok(row.try_get(0)?)
+    }
+
+    /// The fingerprint when it was read.
+    pub(crate) fn fingerprint(&self) -> &str {
+        &self.fingerprint
     }
 
     /// The relation that results call `oid`.
@@ -144,7 +176,7 @@ impl Schema {
         if expected.iter().all(is_found) {
             Ok(())
         } else {
-            Err(BackendError::unavailable("the schema changed"))
+            Err(BackendError::schema_changed("the schema changed"))
         }
     }
 }
@@ -171,6 +203,11 @@ impl Schema {
     }
 }
 
+/// The condition that a row of `pg_class` is a relation of people's, with rows.
+fn relations() -> String {
+    format!("c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {USER_SCHEMA}")
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sort {
     Relation,
@@ -184,7 +221,8 @@ enum Sort {
 /// indexes and privileges are kept there too; of columns and of rules, which hold the queries of views,
 /// it does. So it does of triggers, by which the server also enforces foreign keys, on both tables: what happens to
 /// one changes the mark, for whatever is made anew has a later transaction than what it replaces, and what is
-/// only taken away changes the count. What enforces a foreign key cannot be changed. Operators and casts cannot be replaced, only added, with higher oids.
+/// only taken away changes the count. What enforces a foreign key cannot be changed. Operators and casts cannot be
+/// replaced, only added, with higher oids.
 fn marks(relations: &str, routines: &str) -> String {
     format!(
         "SELECT 'r', c.oid, n.nspname::text, c.relname::text, pg_catalog.concat_ws(' ', c.relkind::text, \

@@ -9,7 +9,7 @@ use std::{
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{Backend, BackendError, BackendErrorKind, Completion, RowSink},
+    guard::{Backend, BackendError, BackendErrorKind, Completion, Introspect, RowSink},
     rewrite::{Effect, RewrittenStatement},
 };
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -70,7 +70,7 @@ pub enum OpenError {
 /// A SQLite database as it was when its catalog was read.
 ///
 /// A value never changes: when the database's schema does, [`execute`](Backend::execute) answers
-/// [`BackendErrorKind::Unavailable`] and [`refresh`](Self::refresh) makes a new value, to go with a new
+/// [`BackendErrorKind::SchemaChanged`] and [`refresh`](Self::refresh) makes a new value, to go with a new
 /// firewall. So no statement that was checked against one catalog runs on another.
 #[derive(Clone)]
 pub struct SqliteBackend {
@@ -233,6 +233,28 @@ impl SqliteBackend {
     }
 }
 
+/// The futures do all their work, as [`execute`](Backend::execute)'s does.
+impl Introspect for SqliteBackend {
+    fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    async fn is_current(&self) -> Result<bool, BackendError> {
+        let read = |conn: &mut Connection| {
+            SchemaSnapshot::read(conn)
+                .map(|schema| schema == *self.schema)
+                .map_err(|error| self.source.error(&error))
+        };
+        let read = self.source.with(Access::Read, read);
+        let is_current = read.and_then(std::convert::identity);
+        is_current.map_err(|error| unopened(&error))
+    }
+
+    async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
+        self.refresh().map_err(|error| unopened(&error))
+    }
+}
+
 /// The future does all its work, blocking, when it is first polled: this crate brings no runtime. On
 /// a runtime whose threads must not block, poll it where blocking is fine.
 impl Backend for SqliteBackend {
@@ -274,6 +296,7 @@ enum Access {
     Write,
 }
 
+/// What the database itself says about why it cannot be read.
 fn unopened(error: &OpenError) -> BackendError {
     BackendError {
         kind: BackendErrorKind::Unavailable,

@@ -169,10 +169,7 @@ pub(crate) fn check_schema(conn: &Connection, schema: &SchemaSnapshot) -> Result
     if SchemaSnapshot::read(conn).map_err(|e| engine(&e))? == *schema {
         Ok(())
     } else {
-        Err(BackendError {
-            kind: BackendErrorKind::Unavailable,
-            detail: "the schema changed".to_owned(),
-        })
+        Err(BackendError::schema_changed("the schema changed"))
     }
 }
 

@@ -510,7 +510,7 @@ fn a_changed_schema_stops_statements_until_refreshed() {
     let error = query.fails();
     assert_eq!(
         (error.kind, error.detail.as_str()),
-        (BackendErrorKind::Unavailable, "the schema changed")
+        (BackendErrorKind::SchemaChanged, "the schema changed")
     );
     assert!(shop.backend.schema_version().unwrap() > version);
     let refreshed = shop.backend.refresh().unwrap().unwrap();
@@ -524,7 +524,7 @@ fn a_changed_schema_stops_statements_until_refreshed() {
         3
     );
     // The old value stays refused: what was checked against its catalog must not run.
-    assert_eq!(query.fails().kind, BackendErrorKind::Unavailable);
+    assert_eq!(query.fails().kind, BackendErrorKind::SchemaChanged);
     Query {
         backend: &refreshed,
         ..shop.query("SELECT id FROM main.users")

@@ -1,6 +1,7 @@
 //! What tests, fuzz targets and benches share. Never published.
 
 pub mod fixture;
+pub mod live;
 pub mod properties;
 pub mod rows;
 pub mod servers;

@@ -28,6 +28,8 @@ pub struct AuditRecord {
     pub detail: Option<String>,
     /// Incident id given to the agent, where the fault was ours.
     pub incident: Option<String>,
+    /// Digest of the policies, the principals and the catalog by which it was decided.
+    pub policy_version: String,
     /// Ids of the determining policies.
     pub policies: Vec<String>,
     /// Uids of the relations read or changed.

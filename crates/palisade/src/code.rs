@@ -151,6 +151,9 @@ codes! {
     DatabaseUnavailable "database.unavailable" retry true,
         "The database cannot be reached.",
         "Try again later; tell the operator the incident id if it stays so.";
+    DatabaseSchemaChanged "database.schema-changed" retry true,
+        "The database's schema changed after the statement was decided; nothing was read.",
+        "Send the statement again: it will be decided over what there is now. Names may have changed.";
     Internal "internal" retry false,
         "Something went wrong on our side.",
         "Tell the operator the incident id.";

@@ -9,7 +9,10 @@ mod stages;
 mod tests;
 mod trace;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 pub use crate::syntax::Fingerprint;
 pub use catalogue::{VisibleColumn, VisibleForeignKey, VisibleRelation};
@@ -47,7 +50,12 @@ pub enum Decision {
 #[derive(Debug)]
 pub struct Firewall {
     catalog: Arc<Catalog>,
+    /// Names of relations and columns, folded: what a fingerprint may show.
+    names: HashSet<String>,
     policies: PolicySet,
+    /// What the policies were loaded from.
+    sources: PolicySources,
+    plan_bytes: u64,
     limits: Limits,
     views: ViewCache,
     plans: PlanCache,
@@ -87,9 +95,21 @@ impl FirewallBuilder {
         let catalog = Arc::new(self.catalog);
         let flow = flow::columns(&catalog, &self.limits);
         let policies = PolicySet::load(&self.policies, &catalog, &flow)?;
+        let names = catalog
+            .relations()
+            .iter()
+            .flat_map(|relation| {
+                let name = catalog.dialect().fold(&relation.name);
+                let columns = relation.columns.iter().map(|column| column.key.clone());
+                columns.chain([name])
+            })
+            .collect();
         Ok(Firewall {
             catalog,
+            names,
             policies,
+            sources: self.policies,
+            plan_bytes: self.plan_bytes,
             limits: self.limits,
             views: ViewCache::default(),
             plans: PlanCache::new(self.plan_bytes),
@@ -107,6 +127,23 @@ impl Firewall {
             limits: Limits::default(),
             plan_bytes: PLAN_BYTES,
         }
+    }
+
+    /// The same over another catalog and by other policies, with nothing remembered.
+    ///
+    /// # Errors
+    /// As [`build`](FirewallBuilder::build): a policy may name what is not in the catalog.
+    pub fn renewed(&self, catalog: Catalog, policies: PolicySources) -> Result<Self, Error> {
+        Self::builder(catalog, policies)
+            .limits(self.limits.clone())
+            .plan_bytes(self.plan_bytes)
+            .build()
+    }
+
+    /// What its policies were loaded from.
+    #[must_use]
+    pub fn sources(&self) -> &PolicySources {
+        &self.sources
     }
 
     /// The catalog it decides over.
@@ -170,12 +207,9 @@ impl Firewall {
     /// Which statement `sql` is, literals aside.
     #[must_use]
     pub fn fingerprint(&self, sql: &str) -> Fingerprint {
-        syntax::fingerprint(sql, self.catalog.dialect(), |word| {
-            let key = self.catalog.dialect().fold(word);
-            self.catalog
-                .relations()
-                .iter()
-                .any(|r| self.catalog.dialect().fold(&r.name) == key || r.position(&key).is_some())
+        let dialect = self.catalog.dialect();
+        syntax::fingerprint(sql, dialect, |word| {
+            self.names.contains(&dialect.fold(word))
         })
     }
 

@@ -1,9 +1,16 @@
 //! The one gate to a database: decide, run what was printed, scan, record.
 
+mod live;
+
 use std::{future::Future, sync::Arc, time::Duration};
+
+pub use live::RefreshError;
+
+use live::{Current, Live};
 
 use crate::{
     audit::{AuditRecord, AuditSink},
+    catalog::Catalog,
     code::Code,
     dialect::Dialect,
     firewall::{Decision, Firewall, VisibleRelation},
@@ -20,7 +27,10 @@ pub use crate::value::RowSink;
 
 /// A database behind the gate: a driver and nothing else. It holds no policy; what it adds is the
 /// engine's own locks (read-only mode, time-outs, authorizer).
-pub trait Backend: Send + Sync {
+///
+/// A value is the database as it was when its catalog was read, and never changes: what is decided over
+/// [`catalog`](Introspect::catalog) runs on that schema or not at all.
+pub trait Backend: Introspect + Send + Sync {
     /// The dialect it runs.
     fn dialect(&self) -> Dialect;
 
@@ -37,6 +47,19 @@ pub trait Backend: Send + Sync {
 pub struct Completion {
     /// How many rows it changed; none for a statement that reads.
     pub affected: Option<u64>,
+}
+
+/// A database that tells its schema.
+pub trait Introspect: Sized {
+    /// What the database held when this value was made.
+    fn catalog(&self) -> &Catalog;
+
+    /// Whether it still holds that, by a question that costs little beside reading everything. A yes may
+    /// overlook what statements would be refused for anyway.
+    fn is_current(&self) -> impl Future<Output = Result<bool, BackendError>> + Send;
+
+    /// The database as it is now, if that is something else.
+    fn refreshed(&self) -> impl Future<Output = Result<Option<Self>, BackendError>> + Send;
 }
 
 /// Why a database did not answer. The detail is the operator's: an engine's message can hold data.
@@ -63,6 +86,7 @@ impl BackendError {
             }),
         }
     }
+
     /// A failure of this kind.
     pub fn new(kind: BackendErrorKind, detail: impl Into<String>) -> Self {
         Self {
@@ -76,9 +100,14 @@ impl BackendError {
         Self::new(BackendErrorKind::SecondLock, detail)
     }
 
-    /// There is no server, no connection, or not the database that was decided about.
+    /// There is no server, or no connection.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         Self::new(BackendErrorKind::Unavailable, detail)
+    }
+
+    /// The database is not the one that was decided about.
+    pub fn schema_changed(detail: impl Into<String>) -> Self {
+        Self::new(BackendErrorKind::SchemaChanged, detail)
     }
 
     /// The statement or its parameters are wrong.
@@ -113,6 +142,9 @@ pub enum BackendErrorKind {
     AffectedRows,
     /// The backend was opened for reading only.
     ReadOnly,
+    /// The database is not of the schema any more that the statement was decided over; nothing was
+    /// answered, and nothing was changed.
+    SchemaChanged,
     /// No connection, or a broken database.
     Unavailable,
 }
@@ -148,8 +180,7 @@ pub struct Report {
 
 /// The gate. Tools, commands and endpoints reach a database through one of these and in no other way.
 pub struct Guard<B> {
-    firewall: Arc<Firewall>,
-    backend: B,
+    current: Current<B>,
     host: Arc<dyn Host>,
     audit: Arc<dyn AuditSink>,
     on_finding: Action,
@@ -159,7 +190,7 @@ pub struct Guard<B> {
 impl<B> std::fmt::Debug for Guard<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Guard")
-            .field("firewall", &self.firewall)
+            .field("firewall", &self.current.get().firewall)
             .finish_non_exhaustive()
     }
 }
@@ -172,9 +203,12 @@ impl<B: Backend> Guard<B> {
         host: Arc<dyn Host>,
         audit: Arc<dyn AuditSink>,
     ) -> Self {
-        Self {
+        let live = Live {
             firewall,
-            backend,
+            backend: Arc::new(backend),
+        };
+        Self {
+            current: Current::new(live),
             host,
             audit,
             on_finding: Action::default(),
@@ -197,10 +231,10 @@ impl<B: Backend> Guard<B> {
         Self { on_finding, ..self }
     }
 
-    /// The firewall it decides by.
+    /// The firewall it decides by now.
     #[must_use]
-    pub fn firewall(&self) -> &Firewall {
-        &self.firewall
+    pub fn firewall(&self) -> Arc<Firewall> {
+        Arc::clone(&self.current.get().firewall)
     }
 
     /// The relations that exist for `session`.
@@ -208,7 +242,7 @@ impl<B: Backend> Guard<B> {
     /// # Errors
     /// `policy.evaluation-failed`.
     pub fn relations(&self, session: &Session) -> Result<Vec<VisibleRelation>, Refusal> {
-        self.firewall
+        self.firewall()
             .relations(session)
             .map_err(|rejection| self.refusal(rejection))
     }
@@ -216,7 +250,8 @@ impl<B: Backend> Guard<B> {
     /// Decides about `sql`, runs it if it reads and is permitted, scans what comes back and records it.
     /// What would change anything is refused, whatever policy permits.
     pub async fn query(&self, sql: &str, params: &Params, session: &Session) -> Outcome {
-        self.query_within(sql, params, session, self.firewall.limits())
+        let firewall = self.firewall();
+        self.query_within(sql, params, session, firewall.limits())
             .await
             .0
     }
@@ -236,7 +271,8 @@ impl<B: Backend> Guard<B> {
 
     /// Decides about `sql` and runs it if permitted, whether it reads or changes data.
     pub async fn execute(&self, sql: &str, params: &Params, session: &Session) -> Outcome {
-        self.execute_within(sql, params, session, self.firewall.limits())
+        let firewall = self.firewall();
+        self.execute_within(sql, params, session, firewall.limits())
             .await
             .0
     }
@@ -263,25 +299,15 @@ impl<B: Backend> Guard<B> {
         most: Effect,
     ) -> (Outcome, Report) {
         let start = self.host.monotonic();
-        let mut report = Report::default();
-        let mut relations = Vec::new();
-        let result = self
-            .run(
-                sql,
-                params,
-                session,
-                limits,
-                most,
-                &mut report,
-                &mut relations,
-            )
-            .await;
-        report.duration = self.host.monotonic().saturating_sub(start);
+        let mut run = Run::new(self.current.get(), most);
+        let result = self.run(sql, params, session, limits, &mut run).await;
+        run.report.duration = self.host.monotonic().saturating_sub(start);
         let outcome = match result {
             Ok(envelope) => Outcome::Rows(envelope),
             Err(rejection) => Outcome::Rejected(self.refusal(rejection)),
         };
-        let record = self.record(sql, session, &outcome, &report, relations);
+        let record = self.record(sql, session, &outcome, &run);
+        let report = run.report;
         if let Err(why) = self.audit.record(&record) {
             // What is not recorded is not answered.
             let rejection =
@@ -298,53 +324,52 @@ impl<B: Backend> Guard<B> {
         (outcome, report)
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "what was asked, and what is told of it"
-    )]
     async fn run(
         &self,
         sql: &str,
         params: &Params,
         session: &Session,
         limits: &Limits,
-        most: Effect,
-        report: &mut Report,
-        relations: &mut Vec<String>,
+        run: &mut Run<B>,
     ) -> Result<Envelope, Rejection> {
-        if self.backend.dialect() != self.firewall.catalog().dialect() {
-            return Err(internal(
-                "the backend speaks another dialect than the catalog",
-            ));
+        let mut decided = decide(&run.live, sql, params, session, limits)?;
+        if let Decision::Reject(rejection) = &decided
+            && is_of_names(rejection.code())
+            // What cannot be looked at now is as it was; whoever operates it is told by other ways.
+            && let Ok(true) = self.refresh_if_due().await
+        {
+            run.live = self.current.get();
+            decided = decide(&run.live, sql, params, session, limits)?;
         }
-        let statement = match self.firewall.check_within(sql, params, session, limits) {
-            Ok(Decision::Allow(statement)) => statement,
-            Ok(Decision::Reject(rejection)) => {
-                report.policies = rejection.policies().to_vec();
+        let statement = match decided {
+            Decision::Allow(statement) => statement,
+            Decision::Reject(rejection) => {
+                run.report.policies = rejection.policies().to_vec();
                 return Err(rejection);
             }
-            Err(error) => return Err(internal(&error.to_string())),
         };
         let changes = match statement.effect() {
             Effect::Read | Effect::Explain => false,
             Effect::Write | Effect::Define => true,
         };
-        if changes && most == Effect::Read {
+        if changes && run.most == Effect::Read {
             return Err(Rejection::new(
                 Code::StatementNotAllowed,
                 "the statement changes data, and only reading ones are run here",
             ));
         }
-        report.rewritten = Some(statement.sql().to_owned());
-        report.policies = statement.policies().to_vec();
-        *relations = statement.relations().to_vec();
+        run.report.rewritten = Some(statement.sql().to_owned());
+        run.report.policies = statement.policies().to_vec();
+        run.relations = statement.relations().to_vec();
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
         let mut scan = ScanSession::new(statement.scan_plan(), self.on_finding, marker);
-        let Completion { affected } = self
-            .backend
-            .execute(&statement, &mut scan)
-            .await
-            .map_err(|error| refused(&error))?;
+        let result = run.live.backend.execute(&statement, &mut scan).await;
+        if is_other_schema(&statement, &result) {
+            // So that the next statement is decided over what there is; if it cannot be read now, that one is
+            // refused and gives rise to another look.
+            let _ = self.refresh().await;
+        }
+        let Completion { affected } = result.map_err(|error| refused(&error))?;
         Ok(Envelope::new(scan.finish()?).with_affected_rows(affected))
     }
 
@@ -364,15 +389,9 @@ impl<B: Backend> Guard<B> {
         }
     }
 
-    fn record(
-        &self,
-        sql: &str,
-        session: &Session,
-        outcome: &Outcome,
-        report: &Report,
-        relations: Vec<String>,
-    ) -> AuditRecord {
-        let fingerprint = self.firewall.fingerprint(sql);
+    fn record(&self, sql: &str, session: &Session, outcome: &Outcome, run: &Run<B>) -> AuditRecord {
+        let firewall = &run.live.firewall;
+        let fingerprint = firewall.fingerprint(sql);
         let mut record = AuditRecord {
             time_ms: u64::try_from(self.host.unix_time().as_millis()).unwrap_or(u64::MAX),
             principal: session.principal().to_string(),
@@ -384,13 +403,14 @@ impl<B: Backend> Guard<B> {
             code: None,
             detail: None,
             incident: None,
-            policies: report.policies.clone(),
-            relations,
+            policy_version: firewall.policies().version().to_owned(),
+            policies: run.report.policies.clone(),
+            relations: run.relations.clone(),
             rows: 0,
             affected: None,
             truncated: false,
             findings: 0,
-            duration_us: u64::try_from(report.duration.as_micros()).unwrap_or(u64::MAX),
+            duration_us: u64::try_from(run.report.duration.as_micros()).unwrap_or(u64::MAX),
         };
         match outcome {
             Outcome::Rows(envelope) => {
@@ -406,15 +426,77 @@ impl<B: Backend> Guard<B> {
                 record.incident = refusal.incident.clone();
                 // An engine's message can hold values: it goes to the log, not into the record.
                 record.detail = match refusal.rejection.code() {
-                    Code::DatabaseRejected | Code::DatabaseUnavailable | Code::LimitResource => {
-                        None
-                    }
+                    Code::DatabaseRejected
+                    | Code::DatabaseConstraint
+                    | Code::DatabaseUnavailable
+                    | Code::LimitResource => None,
                     _ => refusal.rejection.operator_detail().map(str::to_owned),
                 };
             }
         }
         record
     }
+}
+
+/// One statement on its way.
+struct Run<B> {
+    /// By what it is decided and where it runs.
+    live: Arc<Live<B>>,
+    /// The most that it may do.
+    most: Effect,
+    report: Report,
+    relations: Vec<String>,
+}
+
+impl<B> Run<B> {
+    fn new(live: Arc<Live<B>>, most: Effect) -> Self {
+        Self {
+            live,
+            most,
+            report: Report::default(),
+            relations: Vec::new(),
+        }
+    }
+}
+
+/// Whether a refusal would be another if the schema were.
+fn is_of_names(code: Code) -> bool {
+    matches!(
+        code,
+        Code::NameUnknownRelation
+            | Code::NameUnknownColumn
+            | Code::NameUnknownType
+            | Code::FunctionUnknown
+    )
+}
+
+/// Whether the database is no longer of the schema that `statement` was decided over, as far as its end tells.
+fn is_other_schema(
+    statement: &RewrittenStatement,
+    result: &Result<Completion, BackendError>,
+) -> bool {
+    match result {
+        Ok(_) => statement.effect() == Effect::Define,
+        Err(error) => error.kind == BackendErrorKind::SchemaChanged,
+    }
+}
+
+fn decide<B: Backend>(
+    live: &Live<B>,
+    sql: &str,
+    params: &Params,
+    session: &Session,
+    limits: &Limits,
+) -> Result<Decision, Rejection> {
+    let (decided, served) = (live.firewall.catalog(), live.backend.catalog());
+    if live.backend.dialect() != decided.dialect() || served.version() != decided.version() {
+        return Err(internal(
+            "the backend is of another catalog than the firewall",
+        ));
+    }
+    live.firewall
+        .check_within(sql, params, session, limits)
+        .map_err(|error| internal(&error.to_string()))
 }
 
 fn internal(detail: &str) -> Rejection {
@@ -431,6 +513,7 @@ fn refused(error: &BackendError) -> Rejection {
         BackendErrorKind::Constraint => Code::DatabaseConstraint,
         BackendErrorKind::AffectedRows => Code::LimitAffectedRows,
         BackendErrorKind::ReadOnly => Code::StatementNotAllowed,
+        BackendErrorKind::SchemaChanged => Code::DatabaseSchemaChanged,
         BackendErrorKind::Unavailable => Code::DatabaseUnavailable,
     };
     Rejection::new(code, code.summary()).with_operator_detail(error.detail.clone())

@@ -104,9 +104,10 @@ pub struct AgentRejection<'a> {
 
 fn next_valid_actions(code: Code) -> &'static [&'static str] {
     match code {
-        Code::NameUnknownRelation | Code::NameSystemRelation | Code::PolicyNoPermit => {
-            &["list_tables", "query"]
-        }
+        Code::NameUnknownRelation
+        | Code::NameSystemRelation
+        | Code::PolicyNoPermit
+        | Code::DatabaseSchemaChanged => &["list_tables", "query"],
         Code::NameUnknownColumn | Code::NameAmbiguous | Code::PolicyForbidden => {
             &["describe_table", "query"]
         }

@@ -200,3 +200,92 @@ fn a_client_sees_what_policy_shows() {
     assert!(!log.contains("Ada") && !log.contains("4821"), "{log}");
     assert_eq!(shop.ask("SELECT count(*) FROM tickets"), "3");
 }
+
+impl Client {
+    /// Asks until the answer is as expected, which changes that are being noticed take a while to bring about.
+    fn becomes(&mut self, sql: &str, expected: impl Fn(&Value) -> bool) {
+        let mut answer = Value::Null;
+        for _ in 0..300 {
+            answer = self.query(sql)["structuredContent"].clone();
+            if expected(&answer) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        panic!("{sql}: {answer}");
+    }
+}
+
+#[test]
+fn policies_that_are_edited_hold_from_the_next_request_on() {
+    let desk = Desk::new();
+    let mut client = Client::new(
+        &desk,
+        &[
+            "sqlite:demo.db",
+            "--policies",
+            "demo-policies",
+            "--as",
+            crate::desk::BOT,
+            "--audit",
+            "log.jsonl",
+        ],
+    );
+    let base = std::fs::read_to_string(desk.path("demo-policies/base.cedar")).unwrap();
+    let write = |more: &str| desk.write("demo-policies/base.cedar", format!("{base}\n{more}"));
+    let sql = "SELECT count(*) AS n FROM customers";
+    let is_answered = |answer: &Value| answer["rows"][0]["n"].is_number();
+    let is_forbidden = |answer: &Value| answer["code"] == "policy.forbidden";
+    client.becomes(sql, is_answered);
+    write(
+        "forbid (principal, action == Action::\"select\", resource == Table::\"main.customers\");",
+    );
+    client.becomes(sql, is_forbidden);
+
+    // A set that is wrong is refused with its line, and the one before stays.
+    write("forbid (principal, action == Action::\"selekt\", resource);");
+    let hang_up = |client: &Client| {
+        let status = std::process::Command::new("kill")
+            .args(["-HUP", &client.child.id().to_string()])
+            .status();
+        assert!(status.unwrap().success());
+    };
+    hang_up(&client);
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    client.becomes(sql, is_forbidden);
+
+    write("");
+    hang_up(&client);
+    client.becomes(sql, is_answered);
+    let told = client.end();
+    assert!(
+        told.contains("those in force stay") && told.contains("selekt"),
+        "{told}"
+    );
+    assert!(told.contains("policies loaded"), "{told}");
+    let log = std::fs::read_to_string(desk.path("log.jsonl")).unwrap();
+    let versions: std::collections::BTreeSet<String> = log
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["policy_version"].to_string())
+        .collect();
+    // A line feed more than at first.
+    assert_eq!(versions.len(), 3, "{versions:?}");
+}
+
+#[test]
+fn a_table_that_is_made_is_there() {
+    let shop = Shop::new("serve_live");
+    let url = shop.url();
+    let mut client = Client::new(&shop.desk, &[&url, "--policies", "p", "--as", BOT]);
+    let sql = "SELECT a FROM later";
+    client.becomes(sql, |answer| answer["code"] == "name.unknown-relation");
+    shop.ask(&format!(
+        "CREATE TABLE later (a int PRIMARY KEY); GRANT SELECT ON later TO {}",
+        shop.reader
+    ));
+    // Nobody may see its rows yet: policies permit them table by table.
+    client.becomes(sql, |answer| answer["rows"] == json!([]));
+    let described = client.call("describe_table", &json!({"table": "later"}));
+    assert!(described.to_string().contains("\"a\""), "{described}");
+    client.end();
+}

@@ -12,7 +12,7 @@ mod connections;
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -20,9 +20,10 @@ use std::{
 
 use palisade::{
     audit::{AuditRecord, AuditSink},
+    catalog::Catalog,
     dialect::Dialect,
     firewall::Firewall,
-    guard::{Backend, BackendError, Completion, Guard, RowSink},
+    guard::{Backend, BackendError, Completion, Guard, Introspect, RowSink},
     host::Host,
     policy::{PolicyFile, PolicySources},
     rewrite::RewrittenStatement,
@@ -617,6 +618,21 @@ enum Broken {
 }
 
 const BLOCKED: Duration = Duration::from_secs(4);
+
+impl Introspect for Broken {
+    fn catalog(&self) -> &Catalog {
+        static CATALOG: OnceLock<Catalog> = OnceLock::new();
+        CATALOG.get_or_init(|| sqlite().catalog().clone())
+    }
+
+    async fn is_current(&self) -> Result<bool, BackendError> {
+        Ok(true)
+    }
+
+    async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
+        Ok(None)
+    }
+}
 
 impl Backend for Broken {
     fn dialect(&self) -> Dialect {

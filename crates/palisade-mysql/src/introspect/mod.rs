@@ -1,6 +1,7 @@
 //! From a server to a catalog of facts.
 
 mod columns;
+mod fingerprint;
 mod keys;
 mod read;
 mod relations;
@@ -15,6 +16,7 @@ use palisade::{
 
 pub(crate) use self::{
     columns::{Name, column, sql as columns_sql},
+    fingerprint::read as fingerprint,
     read::{optional, product, query, text},
     triggers::by_table as triggers_of,
 };
@@ -80,11 +82,20 @@ pub(crate) enum Product {
 /// If the server cannot be read, is older than MariaDB 10.11 and MySQL 8.0, or changes under our hands; if the
 /// session has no database.
 pub async fn catalog(conn: &mut Conn) -> Result<Catalog, IntrospectError> {
-    Ok(snapshot(conn).await?.0)
+    Ok(snapshot(conn).await?.catalog)
 }
 
-/// The catalog, and whose it is.
-pub(crate) async fn snapshot(conn: &mut Conn) -> Result<(Catalog, Product), IntrospectError> {
+/// A catalog and what it was made from.
+pub(crate) struct Snapshot {
+    pub(crate) catalog: Catalog,
+    pub(crate) product: Product,
+    pub(crate) fingerprint: String,
+}
+
+/// Reads everything.
+pub(crate) async fn snapshot(conn: &mut Conn) -> Result<Snapshot, IntrospectError> {
+    // First: what changes while the rest is read has another fingerprint afterwards.
+    let fingerprint = fingerprint::read(conn).await?;
     let server = read::server(conn).await?;
     server.check()?;
     let mut relations = relations::read(conn, server.product).await?;
@@ -100,5 +111,9 @@ pub(crate) async fn snapshot(conn: &mut Conn) -> Result<(Catalog, Product), Intr
     for routine in routines::read(conn).await? {
         builder = builder.routine(routine);
     }
-    Ok((builder.build()?, server.product))
+    Ok(Snapshot {
+        catalog: builder.build()?,
+        product: server.product,
+        fingerprint,
+    })
 }

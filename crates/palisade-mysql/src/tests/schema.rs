@@ -29,7 +29,7 @@ async fn changes(shop: &Shop) {
         shop.query(query).run().await.unwrap();
         shop.ask(&format!("SET lock_wait_timeout = 5; {change}"));
         let error = shop.query(query).fails().await;
-        assert_eq!(error.kind, Kind::Unavailable, "{change}: {error}");
+        assert_eq!(error.kind, Kind::SchemaChanged, "{change}: {error}");
         assert!(error.detail.contains("the schema changed"), "{error}");
         assert!(shop.backend.refresh().await.unwrap().is_some(), "{change}");
         shop.ask(&format!("SET lock_wait_timeout = 5; {back}"));

@@ -273,7 +273,7 @@ async fn nothing_else(server: &'static Server) {
         assert_eq!(counts(&update).await, 2);
         shop.ask(&format!("SET lock_wait_timeout = 5; {ddl}"));
         let error = update.fails().await;
-        assert_eq!(error.kind, BackendErrorKind::Unavailable, "{ddl}");
+        assert_eq!(error.kind, BackendErrorKind::SchemaChanged, "{ddl}");
         shop.ask(&format!("SET lock_wait_timeout = 5; {back}"));
     }
     assert_eq!(counts(&update).await, 2);

@@ -81,17 +81,34 @@ pub async fn catalog(client: &Client) -> Result<Catalog, IntrospectError> {
 
 /// The catalog, and what it was made from.
 pub(crate) async fn snapshot(client: &Client) -> Result<(Catalog, Schema), IntrospectError> {
+    in_transaction(client, async || read_all(client).await).await
+}
+
+/// The fingerprint of what [`snapshot`] would read.
+pub(crate) async fn fingerprint(client: &Client) -> Result<String, IntrospectError> {
+    in_transaction(client, async || {
+        client.batch_execute(&settings::set_local(&[])).await?;
+        Schema::fingerprint_now(client).await
+    })
+    .await
+}
+
+/// Reads in a transaction that sees one state of the schema.
+async fn in_transaction<T>(
+    client: &Client,
+    read: impl AsyncFnOnce() -> Result<T, IntrospectError>,
+) -> Result<T, IntrospectError> {
     client
         .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         .await?;
-    let result = in_transaction(client).await;
+    let result = read().await;
     let ended = client.batch_execute("ROLLBACK").await;
-    let snapshot = result?;
+    let read = result?;
     ended?;
-    Ok(snapshot)
+    Ok(read)
 }
 
-async fn in_transaction(client: &Client) -> Result<(Catalog, Schema), IntrospectError> {
+async fn read_all(client: &Client) -> Result<(Catalog, Schema), IntrospectError> {
     let database = read::database(client).await?;
     if database.version < MIN_VERSION {
         return Err(IntrospectError::Version(database.version_text));

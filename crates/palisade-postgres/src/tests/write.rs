@@ -288,7 +288,7 @@ async fn nothing_else_happens() {
     // One that came to be after the decision.
     let update = change(&shop, "UPDATE app.p SET v = v", &[V]);
     shop.ask("CREATE TRIGGER late AFTER UPDATE ON app.p EXECUTE FUNCTION app.notes()");
-    assert_eq!(update.fails().await.kind, BackendErrorKind::Unavailable);
+    assert_eq!(update.fails().await.kind, BackendErrorKind::SchemaChanged);
     assert_eq!(shop.ask(ALL), before);
     assert_eq!(
         shop.ask("SELECT count(*) FROM pg_locks WHERE relation = 'app.p'::regclass"),
@@ -438,7 +438,7 @@ async fn plans_are_shown_and_nothing_runs() {
     }
     let late = explain("EXPLAIN SELECT k FROM app.p");
     shop.ask("ALTER TABLE app.p ADD COLUMN more int");
-    assert_eq!(late.fails().await.kind, BackendErrorKind::Unavailable);
+    assert_eq!(late.fails().await.kind, BackendErrorKind::SchemaChanged);
     shop.ask("ALTER TABLE app.p DROP COLUMN more");
     assert_eq!(shop.ask(ALL), before);
 }

@@ -463,7 +463,11 @@ fn a_changed_schema_stops_changes_until_refreshed() {
         ledger.ask("SELECT 1");
         let other = Connection::open(ledger.dir.path().join("ledger.db")).unwrap();
         other.execute_batch(ddl).unwrap();
-        assert_eq!(ledger.change(sql, &[V]).fails(), Kind::Unavailable, "{ddl}");
+        assert_eq!(
+            ledger.change(sql, &[V]).fails(),
+            Kind::SchemaChanged,
+            "{ddl}"
+        );
         ledger.backend = ledger.backend.refresh().unwrap().expect(ddl);
     }
     assert_eq!(ledger.change(sql, &[V]).counts(), 1);
@@ -684,7 +688,7 @@ fn definitions_are_kept_whole_or_not_at_all() {
             define(&ledger, "DROP TABLE main.quiet", &[])
                 .unwrap_err()
                 .kind,
-            Kind::Unavailable
+            Kind::SchemaChanged
         );
         ledger.backend = ledger.backend.refresh().unwrap().expect(sql);
         assert!(schema(&ledger).len() < 6);

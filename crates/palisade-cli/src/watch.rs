@@ -1,0 +1,156 @@
+//! While `serve` runs: policies that are edited, and a schema that changes.
+
+use std::{future::pending, sync::Arc, time::Duration};
+
+use palisade::guard::{Guard, RefreshError};
+use tokio::{
+    runtime::Handle,
+    task::spawn_blocking,
+    time::{Interval, MissedTickBehavior, interval},
+};
+
+use crate::{backend::AnyBackend, policies::Policies};
+
+/// How often the policy folder is looked at.
+const POLICIES: Duration = Duration::from_secs(1);
+
+/// How often the database is asked whether its schema is still the same. What an agent asks for and is not
+/// there is looked for at once.
+const SCHEMA: Duration = Duration::from_secs(15);
+
+/// Loads the policies of the folder that `policies` were read from whenever they change, and at once on a
+/// hangup signal. A set that is wrong changes nothing, and the log says where it is wrong. Runs for ever.
+pub(crate) async fn policies(
+    guard: Arc<Guard<AnyBackend>>,
+    connection: String,
+    policies: Policies,
+) {
+    let Some(folder) = policies.folder().map(ToOwned::to_owned) else {
+        return;
+    };
+    let mut ticks = every(POLICIES);
+    let mut hangups = Hangups::new();
+    // What was tried last, and what is there since the last look: an editor may be half-way through.
+    let mut tried = Ok(policies);
+    let mut unsettled = None;
+    loop {
+        let asked = tokio::select! {
+            _ = ticks.tick() => false,
+            () = hangups.next() => true,
+        };
+        let folder = folder.clone();
+        let read = spawn_blocking(move || Policies::read(&folder).map_err(|why| why.to_string()));
+        let Ok(read) = read.await else { continue };
+        if !asked && read == tried {
+            unsettled = None;
+        } else if asked || unsettled.as_ref() == Some(&read) {
+            load(&guard, &connection, read.clone()).await;
+            tried = read;
+            unsettled = None;
+        } else {
+            unsettled = Some(read);
+        }
+    }
+}
+
+async fn load(guard: &Arc<Guard<AnyBackend>>, connection: &str, read: Result<Policies, String>) {
+    const STAY: &str = "the policies do not load; those in force stay";
+    let policies = match read {
+        Ok(policies) => policies,
+        Err(why) => {
+            tracing::error!(connection, "{STAY}\n{why}");
+            return;
+        }
+    };
+    let (guard, handle) = (Arc::clone(guard), Handle::current());
+    let name = connection.to_owned();
+    // Reading policies takes time in which others want answers.
+    let job = spawn_blocking(
+        move || match handle.block_on(guard.reload(&policies.sources)) {
+            Ok(firewall) => {
+                let set = firewall.policies();
+                tracing::info!(
+                    connection = name,
+                    version = set.version(),
+                    "policies loaded"
+                );
+                for warning in set.warnings() {
+                    tracing::warn!(connection = name, "{warning}");
+                }
+            }
+            Err(error) => {
+                tracing::error!(connection = name, "{STAY}\n{}", policies.failure(&error));
+            }
+        },
+    );
+    if job.await.is_err() {
+        tracing::error!(connection, "{STAY}");
+    }
+}
+
+/// Looks whether the schema changed, again and again. Runs for ever.
+pub(crate) async fn schema(guard: Arc<Guard<AnyBackend>>, connection: String) {
+    let mut ticks = every(SCHEMA);
+    let mut told = String::new();
+    // The first is at once, when nothing can have changed.
+    ticks.tick().await;
+    loop {
+        ticks.tick().await;
+        let (guard, handle) = (Arc::clone(&guard), Handle::current());
+        let Ok(looked) = spawn_blocking(move || handle.block_on(guard.refresh())).await else {
+            continue;
+        };
+        let now = match looked {
+            Ok(true) => {
+                tracing::info!(
+                    connection,
+                    "the schema changed; statements are decided over the new one"
+                );
+                String::new()
+            }
+            Ok(false) => String::new(),
+            Err(RefreshError::Firewall(error)) => format!(
+                "the schema changed and the policies do not fit it; statements over what changed are refused\n{error}"
+            ),
+            Err(error) => error.to_string(),
+        };
+        // Once is enough, however long it lasts.
+        if !now.is_empty() && now != told {
+            tracing::error!(connection, "{now}");
+        }
+        told = now;
+    }
+}
+
+fn every(period: Duration) -> Interval {
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+/// Hangup signals, where there are such.
+struct Hangups {
+    #[cfg(unix)]
+    signals: Option<tokio::signal::unix::Signal>,
+}
+
+impl Hangups {
+    fn new() -> Self {
+        Self {
+            #[cfg(unix)]
+            signals: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
+                .inspect_err(|error| tracing::warn!("hangup signals are not heard: {error}"))
+                .ok(),
+        }
+    }
+
+    async fn next(&mut self) {
+        #[cfg(unix)]
+        if let Some(signals) = &mut self.signals
+            && signals.recv().await.is_some()
+        {
+            return;
+        }
+        pending().await
+    }
+}

@@ -1,0 +1,59 @@
+//! A MariaDB or MySQL database that changes while it is served.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+use std::sync::Arc;
+
+use palisade::guard::Guard;
+use palisade_mysql::{MysqlBackend, MysqlConfig};
+use palisade_testkit::{
+    live::{Ddl, SCRIPT, ddl_widens_nothing, follows_the_policies, follows_the_schema, gate},
+    servers::{MariaDbServer, MySqlServer, Server},
+};
+
+async fn database(server: &'static Server, label: &str) -> (Guard<MysqlBackend>, Ddl, String) {
+    let database = server.fresh_database(label).unwrap();
+    let agent = format!("agent_{database}@'127.0.0.1'");
+    let rights =
+        format!("CREATE USER {agent}; GRANT SELECT, SHOW VIEW ON `{database}`.* TO {agent};");
+    let script = format!("{SCRIPT}{rights}");
+    server.load(&database, &script).unwrap().clean().unwrap();
+    let url = server.url_as(&format!("agent_{database}"), &database);
+    let backend = MysqlBackend::connect(MysqlConfig::from_url(&url).unwrap())
+        .await
+        .unwrap();
+    let guard = gate(backend, &database);
+    let schema = database.clone();
+    let ddl: Ddl = Arc::new(move |sql| {
+        server.query(&database, sql).unwrap();
+    });
+    (guard, ddl, schema)
+}
+
+async fn everything(server: &'static Server) {
+    let (guard, ddl, _) = database(server, "live_schema").await;
+    follows_the_schema(&guard, &ddl).await;
+    let (guard, ddl, schema) = database(server, "live_policies").await;
+    follows_the_policies(&guard, &schema, &ddl).await;
+    let (guard, ddl, _) = database(server, "live_race").await;
+    ddl_widens_nothing(&guard, &ddl, |query| {
+        format!("CREATE OR REPLACE VIEW shown AS {query}")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn mariadb_is_followed() {
+    everything(MariaDbServer::shared().unwrap()).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+async fn mysql_9_is_followed() {
+    everything(MySqlServer::shared().unwrap()).await;
+}

@@ -1,0 +1,200 @@
+//! A database that changes while it is served: what must hold on every engine.
+
+#![allow(
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a check that does not hold stops the test"
+)]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use palisade::{
+    audit::NoAudit,
+    firewall::Firewall,
+    guard::{Backend, Guard, Outcome},
+    host::Host,
+    policy::{PolicyFile, PolicySources},
+    session::{Principal, Session},
+    value::Params,
+};
+use serde_json::{Value, json};
+
+/// What the database holds at first, in the schema of unqualified names.
+pub const SCRIPT: &str = "
+CREATE TABLE people (id int PRIMARY KEY, name varchar(20), secret varchar(20));
+INSERT INTO people VALUES (1, 'ann', 'canary-1'), (2, 'bob', 'canary-2');
+CREATE VIEW shown AS SELECT id, name AS label FROM people;
+";
+
+/// What must never be answered.
+const CANARY: &str = "canary";
+
+const POLICIES: &str = r#"
+permit(principal, action, resource);
+forbid(principal, action in Action::"read", resource == Column::"SCHEMA.people.secret");
+"#;
+
+/// Runs statements that change the schema, as whoever owns it.
+pub type Ddl = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A clock on which seconds pass between two looks, so that a gate may always look at its database.
+#[derive(Debug, Default)]
+struct Passing(AtomicU64);
+
+impl Host for Passing {
+    fn unix_time(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_secs(self.0.fetch_add(5, Ordering::Relaxed))
+    }
+
+    fn random(&self) -> Result<[u8; 16], String> {
+        Ok([7; 16])
+    }
+}
+
+/// A gate over `backend`, whose unqualified names are of `schema`.
+pub fn gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
+    let firewall = Firewall::builder(backend.catalog().clone(), policies(schema, ""))
+        .build()
+        .unwrap_or_else(|error| panic!("{error}"));
+    Guard::new(
+        Arc::new(firewall),
+        backend,
+        Arc::new(Passing::default()),
+        Arc::new(NoAudit),
+    )
+}
+
+fn policies(schema: &str, more: &str) -> PolicySources {
+    let text = format!("{POLICIES}{more}").replace("SCHEMA", schema);
+    PolicySources {
+        policies: vec![PolicyFile {
+            name: "live.cedar".to_owned(),
+            text,
+        }],
+        ..PolicySources::default()
+    }
+}
+
+/// The rows, or the code of the refusal.
+async fn ask<B: Backend>(guard: &Guard<B>, sql: &str) -> Value {
+    let session = Session::new(Principal::new("Agent", "a"));
+    match guard.query(sql, &Params::None, &session).await {
+        Outcome::Rows(envelope) => serde_json::to_value(&envelope)
+            .map(|answer| answer.get("rows").cloned().unwrap_or_default())
+            .unwrap_or_default(),
+        Outcome::Rejected(refusal) => json!(refusal.rejection.code().slug()),
+    }
+}
+
+/// Tables, columns and views that come and go are there and gone without a restart, and what was decided
+/// over a schema that is no more is refused as something to be tried again.
+pub async fn follows_the_schema<B: Backend>(guard: &Guard<B>, ddl: &Ddl) {
+    let check = async |sql: &str, expected: Value| {
+        let answer = ask(guard, sql).await;
+        assert_eq!(answer, expected, "{sql}");
+    };
+    check("SELECT a FROM later", json!("name.unknown-relation")).await;
+    ddl("CREATE TABLE later (a int PRIMARY KEY); INSERT INTO later VALUES (1)");
+    check("SELECT a FROM later", json!([{"a": 1}])).await;
+    ddl("ALTER TABLE later ADD COLUMN b int");
+    check("SELECT b FROM later", json!([{"b": null}])).await;
+    check("SELECT c FROM later", json!("name.unknown-column")).await;
+    // A name that is there gives no reason to look; the database itself says that it has changed.
+    ddl("ALTER TABLE later ADD COLUMN c int");
+    check("SELECT * FROM later", json!("database.schema-changed")).await;
+    let whole = json!([{"a": 1, "b": null, "c": null}]);
+    check("SELECT * FROM later", whole).await;
+    ddl("DROP TABLE later");
+    check("SELECT a FROM later", json!("database.schema-changed")).await;
+    check("SELECT a FROM later", json!("name.unknown-relation")).await;
+    check("SELECT secret FROM people", json!("name.unknown-column")).await;
+}
+
+/// Policies are replaced as a whole; a set that is wrong changes nothing; one that names a table which came
+/// meanwhile is read over the schema as it is.
+pub async fn follows_the_policies<B: Backend>(guard: &Guard<B>, schema: &str, ddl: &Ddl) {
+    let sql = "SELECT count(*) AS n FROM people";
+    assert_eq!(ask(guard, sql).await, json!([{"n": 2}]));
+    let before = guard.firewall().policies().version().to_owned();
+    let none =
+        "forbid(principal, action == Action::\"select\", resource == Table::\"SCHEMA.people\");";
+    let loaded = guard.reload(&policies(schema, none)).await;
+    assert!(loaded.is_ok(), "{loaded:?}");
+    assert_ne!(guard.firewall().policies().version(), before);
+    assert_eq!(ask(guard, sql).await, json!("policy.forbidden"));
+    let wrong = guard
+        .reload(&policies(schema, "forbid(principal, action, resorce);"))
+        .await;
+    assert!(wrong.is_err());
+    assert_eq!(ask(guard, sql).await, json!("policy.forbidden"));
+    ddl("CREATE TABLE fresh (a int PRIMARY KEY)");
+    let named =
+        "forbid(principal, action == Action::\"select\", resource == Table::\"SCHEMA.fresh\");";
+    let loaded = guard.reload(&policies(schema, named)).await;
+    assert!(loaded.is_ok(), "{loaded:?}");
+    assert_eq!(
+        ask(guard, "SELECT a FROM fresh").await,
+        json!("policy.forbidden")
+    );
+    assert_eq!(ask(guard, sql).await, json!([{"n": 2}]));
+    ddl("DROP TABLE fresh");
+    // The policies do not fit any more: nothing is decided over the new schema, and nothing runs on it.
+    assert!(guard.refresh().await.is_err());
+    let answer = ask(guard, "SELECT a FROM fresh").await;
+    assert_eq!(answer, json!("policy.forbidden"));
+    let loaded = guard.reload(&policies(schema, "")).await;
+    assert!(loaded.is_ok(), "{loaded:?}");
+    assert_eq!(ask(guard, sql).await, json!([{"n": 2}]));
+}
+
+/// While a view is replaced again and again, now over what may be seen, now over what may not, no answer
+/// holds what may not; and there are answers.
+pub async fn ddl_widens_nothing<B: Backend>(
+    guard: &Guard<B>,
+    ddl: &Ddl,
+    replace_view: fn(&str) -> String,
+) {
+    let done = Arc::new(AtomicBool::new(false));
+    let changing = {
+        let (done, ddl) = (Arc::clone(&done), Arc::clone(ddl));
+        thread::spawn(move || {
+            for _ in 0..30 {
+                ddl(&replace_view("SELECT id, secret AS label FROM people"));
+                ddl(&replace_view("SELECT id, name AS label FROM people"));
+            }
+            done.store(true, Ordering::Release);
+        })
+    };
+    let (mut rows, mut refused) = (0_u32, 0_u32);
+    while !done.load(Ordering::Acquire) && !changing.is_finished() {
+        for sql in [
+            "SELECT label FROM shown",
+            "SELECT * FROM shown WHERE label LIKE '%a%'",
+        ] {
+            let answer = ask(guard, sql).await;
+            assert!(!answer.to_string().contains(CANARY), "{sql}: {answer}");
+            if answer.is_array() {
+                rows += 1;
+            } else {
+                refused += 1;
+            }
+        }
+    }
+    assert!(changing.join().is_ok(), "the schema could not be changed");
+    assert!(rows > 0, "{rows} answers, {refused} refusals");
+    // The last decision may be one over the view as it was.
+    let _ = ask(guard, "SELECT label FROM shown").await;
+    let last = ask(guard, "SELECT label FROM shown ORDER BY label").await;
+    assert_eq!(last, json!([{"label": "ann"}, {"label": "bob"}]));
+}
