@@ -74,14 +74,16 @@ pub(crate) fn guard(
     runtime: &Runtime,
 ) -> Result<Guard<AnyBackend>, Failure> {
     let backend = database.open(access, runtime)?;
-    let firewall = setup.firewall(backend.catalog().clone())?;
+    let firewall = setup.firewall(backend.catalog().clone(), access)?;
     let guard = Guard::new(
         Arc::new(firewall),
         backend,
         Arc::new(Machine::new()),
         Arc::clone(&setup.audit),
     );
-    Ok(guard.on_finding(setup.on_finding))
+    Ok(guard
+        .on_finding(setup.on_finding)
+        .called(setup.name_of(database)))
 }
 
 impl Answerer for Gate {

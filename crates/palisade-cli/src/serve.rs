@@ -18,7 +18,7 @@ use crate::{
     exit::{Exit, Failure},
     host,
     query::guard,
-    setup::{Named, Setup},
+    setup::Setup,
     source::Source,
     watch,
 };
@@ -26,11 +26,11 @@ use crate::{
 /// Runs the command until the client goes away.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     log();
-    let named = named(arguments)?;
+    let databases = databases(arguments)?;
     let runtime = host::runtime()?;
-    let gates = named
+    let gates = databases
         .into_iter()
-        .map(|named| gate(named, &runtime))
+        .map(|(setup, database)| gate(setup, &database, &runtime))
         .collect::<Result<Vec<_>, _>>()?;
     let server = server(gates)?;
     let result = runtime.block_on(serve_stdio(server));
@@ -42,8 +42,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     }
 }
 
-/// What the command line asks for.
-fn named(arguments: &ServeArguments) -> Result<Vec<Named>, Failure> {
+/// What the command line asks for, and what holds for each.
+fn databases(arguments: &ServeArguments) -> Result<Vec<(Setup, Database)>, Failure> {
     let ServeArguments {
         sources,
         in_memory,
@@ -54,7 +54,8 @@ fn named(arguments: &ServeArguments) -> Result<Vec<Named>, Failure> {
     } = arguments;
     let audit = audit.as_deref();
     if *in_memory {
-        return Setup::in_memory(schema.as_deref(), secret, policies, audit).map(alone);
+        let alone = Setup::in_memory(schema.as_deref(), secret, policies, audit)?;
+        return Ok(vec![alone]);
     }
     let mut sources = sources
         .iter()
@@ -77,7 +78,7 @@ fn named(arguments: &ServeArguments) -> Result<Vec<Named>, Failure> {
         return Setup::connections(&names, secret, policies, audit);
     }
     match (sources.pop(), sources.is_empty()) {
-        (Some(source), true) => Setup::over(source, secret, policies, audit).map(alone),
+        (Some(source), true) => Ok(vec![Setup::over(source, secret, policies, audit)?]),
         (_, _) => Err(Failure::Usage(
             "several databases are connections of a configuration, which says what holds for each\n  help: `palisade serve connection:NAME connection:NAME --config FILE`"
                 .to_owned(),
@@ -85,26 +86,13 @@ fn named(arguments: &ServeArguments) -> Result<Vec<Named>, Failure> {
     }
 }
 
-/// A database that the command line names itself.
-fn alone((setup, database): (Setup, Database)) -> Vec<Named> {
-    vec![Named {
-        name: database.name(),
-        setup,
-        database,
-    }]
-}
-
 /// A gate, open, and what the server needs to know of it.
 type Gate = (Arc<Guard<AnyBackend>>, ServeOptions);
 
 /// Opens a database. As long as `runtime` runs, its policies and its schema are watched.
-fn gate(named: Named, runtime: &Runtime) -> Result<Gate, Failure> {
-    let Named {
-        name,
-        setup,
-        database,
-    } = named;
-    let guard = guard(&setup, &database, Access::Read, runtime)?.called(&name);
+fn gate(setup: Setup, database: &Database, runtime: &Runtime) -> Result<Gate, Failure> {
+    let guard = guard(&setup, database, Access::Read, runtime)?;
+    let name = setup.name_of(database);
     if setup.is_starter {
         tracing::info!(
             connection = name,

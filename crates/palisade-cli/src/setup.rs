@@ -16,23 +16,13 @@ use crate::{
     args::{PolicyArguments, SecretArguments},
     audit::AuditFile,
     config::{Config, ConfigFile},
-    database::{Database, catalog_of_schema},
+    database::{Access, Database, catalog_of_schema},
     exit::Failure,
     policies::Policies,
     secret::Secret,
     source::{CatalogSource, Source},
     target::Target,
 };
-
-/// A database, what the operator has decided about it, and what it is called before agents.
-pub(crate) struct Named {
-    /// The connection's name in the configuration, or the database's own.
-    pub(crate) name: String,
-    /// What was decided.
-    pub(crate) setup: Setup,
-    /// The database.
-    pub(crate) database: Database,
-}
 
 /// Everything the operator has decided, the database aside.
 pub(crate) struct Setup {
@@ -48,6 +38,8 @@ pub(crate) struct Setup {
     pub(crate) on_finding: Action,
     /// What a statement may cost.
     pub(crate) limits: Limits,
+    /// The connection's name, if it is one of the configuration's.
+    connection: Option<String>,
 }
 
 impl Setup {
@@ -59,9 +51,20 @@ impl Setup {
         arguments: &PolicyArguments,
         audit: Option<&Path>,
     ) -> Result<(Self, Database), Failure> {
+        let connection = match &source {
+            Source::Connection(name) => Some(name.clone()),
+            Source::Sqlite(_) | Source::Server(_, _) => None,
+        };
         let file = configuration(arguments)?;
         let (config, database) = reach(source, secret, file.as_ref())?;
-        Ok((Self::new(&config, arguments, audit)?, database))
+        let setup = Self::new(&config, arguments, audit)?;
+        Ok((
+            Self {
+                connection,
+                ..setup
+            },
+            database,
+        ))
     }
 
     /// As [`over`](Self::over), for a database in memory that the statements of `schema` fill.
@@ -85,7 +88,7 @@ impl Setup {
         secret: &SecretArguments,
         arguments: &PolicyArguments,
         audit: Option<&Path>,
-    ) -> Result<Vec<Named>, Failure> {
+    ) -> Result<Vec<(Self, Database)>, Failure> {
         secret.unused("a connection of the configuration")?;
         let file = configuration(arguments)?.ok_or_else(no_configuration)?;
         let names: Vec<&str> = if names.is_empty() {
@@ -109,11 +112,11 @@ impl Setup {
             .into_iter()
             .map(|name| {
                 let (config, database) = file.connection(name)?;
-                Ok(Named {
-                    name: name.to_owned(),
-                    setup: Self::new(config, arguments, audit)?,
-                    database: database.clone(),
-                })
+                let setup = Self {
+                    connection: Some(name.to_owned()),
+                    ..Self::new(config, arguments, audit)?
+                };
+                Ok((setup, database.clone()))
             })
             .collect()
     }
@@ -175,15 +178,25 @@ impl Setup {
             audit,
             on_finding: config.on_finding.map(Action::from).unwrap_or_default(),
             limits: config.limits.clone(),
+            connection: None,
         })
     }
 
+    /// What `database` is called before agents and in records.
+    pub(crate) fn name_of(&self, database: &Database) -> String {
+        self.connection.clone().unwrap_or_else(|| database.name())
+    }
+
     /// A firewall over `catalog`.
-    pub(crate) fn firewall(&self, catalog: Catalog) -> Result<Firewall, Failure> {
-        Firewall::builder(catalog, self.policies.sources.clone())
-            .limits(self.limits.clone())
-            .build()
-            .map_err(|error| self.policies.failure(&error))
+    pub(crate) fn firewall(&self, catalog: Catalog, access: Access) -> Result<Firewall, Failure> {
+        let builder =
+            Firewall::builder(catalog, self.policies.sources.clone()).limits(self.limits.clone());
+        match access {
+            Access::Read => builder,
+            Access::Write => builder.allow_changes(),
+        }
+        .build()
+        .map_err(|error| self.policies.failure(&error))
     }
 }
 

@@ -12,7 +12,10 @@ use std::sync::Arc;
 use palisade::guard::Guard;
 use palisade_mysql::{MysqlBackend, MysqlConfig};
 use palisade_testkit::{
-    live::{Ddl, SCRIPT, ddl_widens_nothing, follows_the_policies, follows_the_schema, gate},
+    live::{
+        Ddl, SCRIPT, ddl_widens_nothing, follows_its_own_definitions, follows_the_policies,
+        follows_the_schema, gate, still_gate,
+    },
     servers::{MariaDbServer, MySqlServer, Server},
 };
 
@@ -35,6 +38,21 @@ async fn database(server: &'static Server, label: &str) -> (Guard<MysqlBackend>,
     (guard, ddl, schema)
 }
 
+async fn own_definitions(server: &'static Server) {
+    let database = server.fresh_database("live_own").unwrap();
+    let agent = format!("agent_{database}@'127.0.0.1'");
+    let rights = format!(
+        "CREATE USER {agent};
+         GRANT SELECT, SHOW VIEW, INSERT, CREATE, ALTER, DROP, TRIGGER ON `{database}`.* TO {agent};"
+    );
+    let script = format!("{SCRIPT}{rights}");
+    server.load(&database, &script).unwrap().clean().unwrap();
+    let url = server.url_as(&format!("agent_{database}"), &database);
+    let config = MysqlConfig::from_url(&url).unwrap().writable();
+    let backend = MysqlBackend::connect(config).await.unwrap();
+    follows_its_own_definitions(&still_gate(backend, &database)).await;
+}
+
 async fn everything(server: &'static Server) {
     let (guard, ddl, _) = database(server, "live_schema").await;
     follows_the_schema(&guard, &ddl).await;
@@ -45,6 +63,7 @@ async fn everything(server: &'static Server) {
         format!("CREATE OR REPLACE VIEW shown AS {query}")
     })
     .await;
+    own_definitions(server).await;
 }
 
 #[tokio::test]

@@ -12,7 +12,10 @@ use std::sync::Arc;
 use palisade::guard::Guard;
 use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_testkit::{
-    live::{Ddl, SCRIPT, ddl_widens_nothing, follows_the_policies, follows_the_schema, gate},
+    live::{
+        Ddl, SCRIPT, ddl_widens_nothing, follows_its_own_definitions, follows_the_policies,
+        follows_the_schema, gate, still_gate,
+    },
     servers::PostgresServer,
 };
 
@@ -44,6 +47,22 @@ async fn postgres_follows_the_schema() {
 async fn postgres_follows_the_policies() {
     let (guard, ddl) = database("live_policies").await;
     follows_the_policies(&guard, "public", &ddl).await;
+}
+
+#[tokio::test]
+async fn postgres_follows_its_own_definitions() {
+    let server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("live_own").unwrap();
+    let role = format!("writer_{database}");
+    let rights = format!(
+        "CREATE ROLE {role} LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role};
+         GRANT USAGE, CREATE ON SCHEMA public TO {role};"
+    );
+    let script = format!("{SCRIPT}{rights}");
+    server.load(&database, &script).unwrap().clean().unwrap();
+    let config = PostgresConfig::from_url(&server.url_as(&role, &database)).unwrap();
+    let backend = PostgresBackend::connect(config.writable()).await.unwrap();
+    follows_its_own_definitions(&still_gate(backend, "public")).await;
 }
 
 #[tokio::test]

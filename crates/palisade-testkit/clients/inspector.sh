@@ -8,6 +8,8 @@ if [ $# -ne 2 ]; then
     exit 2
 fi
 binary=$1
+# As the database spells identifiers.
+case $2 in mysql://*) mark='`' ;; *) mark='"' ;; esac
 read -ra args <<<"${SERVE_ARGS:-serve $2}"
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
@@ -47,11 +49,11 @@ table=$(node -e 'console.log(JSON.parse(process.argv[1]).structuredContent.table
 described=$(inspect --method tools/call --tool-name describe_table --tool-arg "table=$table")
 check "the description of $table" "$described" '!r.isError && r.structuredContent.columns.length > 0'
 
-answer=$(inspect --method tools/call --tool-name query --tool-arg "sql=SELECT * FROM \"$table\"" --tool-arg limit=2)
+answer=$(inspect --method tools/call --tool-name query --tool-arg "sql=SELECT * FROM $mark$table$mark" --tool-arg limit=2)
 check "a query" "$answer" '!r.isError && r.structuredContent.columns.length > 0 && r.structuredContent.rows.length <= 2
     && r.content[0].text.includes("<<palisade-data ")'
 
-refusal=$(inspect --method tools/call --tool-name query --tool-arg "sql=DELETE FROM \"$table\"")
+refusal=$(inspect --method tools/call --tool-name query --tool-arg "sql=DELETE FROM $mark$table$mark")
 check "a refusal" "$refusal" 'r.isError === true && r.structuredContent.code === "statement.not-allowed"
     && r.structuredContent.remediation_hint.length > 0'
 

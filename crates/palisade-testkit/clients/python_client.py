@@ -27,8 +27,10 @@ def words(binary, database):
     return [binary, *(args.split() if args else ["serve", database])]
 
 
-def quoted(name):
-    return '"' + name.replace('"', '""') + '"'
+def quoted(name, command):
+    """A name as the database spells identifiers."""
+    mark = "`" if any("mysql://" in word for word in command) else '"'
+    return mark + name.replace(mark, mark * 2) + mark
 
 
 def parameters(command):
@@ -73,7 +75,7 @@ async def with_client(command):
         columns = [column["name"] for column in described.structured_content["columns"]]
         expect(columns, f"columns of {table}")
 
-        answer = await client.call_tool("query", {"sql": f"SELECT * FROM {quoted(table)}", "limit": 2})
+        answer = await client.call_tool("query", {"sql": f"SELECT * FROM {quoted(table, command)}", "limit": 2})
         expect(not answer.is_error, f"rows, not {answer}")
         envelope = answer.structured_content
         expect([column["name"] for column in envelope["columns"]] == columns, f"{columns} in {envelope}")
@@ -84,7 +86,7 @@ async def with_client(command):
         answer = await client.call_tool("query", {"sql": parameters(command), "params": [1, "x"]})
         expect(answer.structured_content["rows"] == [{"a": 1, "b": "x"}], f"parameters in {answer}")
 
-        refusal_of(await client.call_tool("query", {"sql": f"DELETE FROM {quoted(table)}"}), "statement.not-allowed")
+        refusal_of(await client.call_tool("query", {"sql": f"DELETE FROM {quoted(table, command)}"}), "statement.not-allowed")
         refusal_of(await client.call_tool("query", {"sql": "SELECT * FROM no_such_thing"}), "name.unknown-relation")
         refusal_of(await client.call_tool("describe_table", {"table": "no_such_thing"}), "name.unknown-relation")
         refusal_of(await client.call_tool("query", {"sql": "SELECT 1", "limit": 1001}), "request.invalid")

@@ -12,7 +12,8 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use palisade::guard::Guard;
 use palisade_sqlite::{SqliteBackend, create_database};
 use palisade_testkit::live::{
-    Ddl, SCRIPT, ddl_widens_nothing, follows_the_policies, follows_the_schema, gate,
+    Ddl, SCRIPT, ddl_widens_nothing, follows_its_own_definitions, follows_the_policies,
+    follows_the_schema, gate, still_gate,
 };
 use rusqlite::Connection;
 
@@ -49,6 +50,15 @@ async fn sqlite_follows_the_schema() {
 async fn sqlite_follows_the_policies() {
     let file = file();
     follows_the_policies(&file.guard, "main", &file.ddl).await;
+}
+
+#[tokio::test]
+async fn sqlite_follows_its_own_definitions() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("live.db");
+    create_database(&path, SCRIPT).unwrap();
+    let backend = SqliteBackend::open_file(&path, "live").unwrap();
+    follows_its_own_definitions(&still_gate(backend.writable(), "main")).await;
 }
 
 #[tokio::test]

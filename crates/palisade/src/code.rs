@@ -152,7 +152,7 @@ codes! {
         "The database cannot be reached.",
         "Try again later; tell the operator the incident id if it stays so.";
     DatabaseSchemaChanged "database.schema-changed" retry true,
-        "The database's schema changed after the statement was decided; nothing was read.",
+        "The database's schema changed after the statement was decided; nothing was read or changed.",
         "Send the statement again: it will be decided over what there is now. Names may have changed.";
     Internal "internal" retry false,
         "Something went wrong on our side.",

@@ -22,6 +22,7 @@ use plans::PlanCache;
 use sight::{Sight, ViewCache};
 
 use crate::{
+    access::AccessSet,
     catalog::Catalog,
     code::Code,
     error::Error,
@@ -55,6 +56,8 @@ pub struct Firewall {
     policies: PolicySet,
     /// What the policies were loaded from.
     sources: PolicySources,
+    /// Whether a statement may change anything at all.
+    changes: bool,
     plan_bytes: u64,
     limits: Limits,
     views: ViewCache,
@@ -67,6 +70,7 @@ pub struct FirewallBuilder {
     catalog: Catalog,
     policies: PolicySources,
     limits: Limits,
+    changes: bool,
     plan_bytes: u64,
 }
 
@@ -78,6 +82,16 @@ impl FirewallBuilder {
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// Lets policies permit changes of data and of the schema. If not called, every statement that changes
+    /// anything is refused by its name, so that a blanket permit of every action stays one of reading.
+    #[must_use]
+    pub fn allow_changes(self) -> Self {
+        Self {
+            changes: true,
+            ..self
+        }
     }
 
     /// How many bytes of rewritten statements are remembered, about; 16 MiB if not called, none for 0. What
@@ -109,6 +123,7 @@ impl FirewallBuilder {
             names,
             policies,
             sources: self.policies,
+            changes: self.changes,
             plan_bytes: self.plan_bytes,
             limits: self.limits,
             views: ViewCache::default(),
@@ -125,6 +140,7 @@ impl Firewall {
             catalog,
             policies,
             limits: Limits::default(),
+            changes: false,
             plan_bytes: PLAN_BYTES,
         }
     }
@@ -134,10 +150,14 @@ impl Firewall {
     /// # Errors
     /// As [`build`](FirewallBuilder::build): a policy may name what is not in the catalog.
     pub fn renewed(&self, catalog: Catalog, policies: PolicySources) -> Result<Self, Error> {
-        Self::builder(catalog, policies)
+        let builder = Self::builder(catalog, policies)
             .limits(self.limits.clone())
-            .plan_bytes(self.plan_bytes)
-            .build()
+            .plan_bytes(self.plan_bytes);
+        if self.changes {
+            builder.allow_changes().build()
+        } else {
+            builder.build()
+        }
     }
 
     /// What its policies were loaded from.
@@ -204,6 +224,18 @@ impl Firewall {
         Ok((decision(result)?, trace))
     }
 
+    /// What `sql` would touch if `session` asked: read and resolved, and nothing asked about whether it may.
+    ///
+    /// # Errors
+    /// The refusal of a statement that is not understood, or that names what does not exist for the session.
+    pub fn accesses(&self, sql: &str, session: &Session) -> Result<AccessSet, Rejection> {
+        let sight = self.sight(session);
+        syntax::parse(sql, self.catalog.dialect(), &self.limits, |parsed| {
+            resolve::resolve(parsed, &self.catalog, &sight, Mode::Statement, &self.limits)
+                .map(|resolved| resolved.access)
+        })
+    }
+
     /// Which statement `sql` is, literals aside.
     #[must_use]
     pub fn fingerprint(&self, sql: &str) -> Fingerprint {
@@ -215,7 +247,12 @@ impl Firewall {
 
     /// What exists for `session`.
     fn sight<'f>(&'f self, session: &'f Session) -> Sight<'f> {
-        Sight::new(self.policies.session(session), session, &self.views)
+        Sight::new(
+            self.policies.session(session),
+            session,
+            &self.views,
+            self.changes,
+        )
     }
 
     fn decide(
@@ -267,7 +304,7 @@ impl Firewall {
             }
             Parsed::Definition(definition) => {
                 // Where nobody may define anything, no definition is looked at further.
-                if !sight.view().may_define() {
+                if !self.changes || !sight.view().may_define() {
                     return Err(definition.not_allowed());
                 }
                 let resolved =

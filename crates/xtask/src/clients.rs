@@ -10,7 +10,7 @@ use std::{
 use crate::run::{Result, cargo, root, run};
 
 /// The Python client and the MCP inspector list the tools, run a query and see a refusal, over a file and
-/// over a PostgreSQL server.
+/// over servers of PostgreSQL and MariaDB.
 pub(crate) fn check(binary: &Path) -> Result {
     let clients = root().join("crates/palisade-testkit/clients");
     let demo = root().join("target/clients/demo");
@@ -29,8 +29,11 @@ pub(crate) fn check(binary: &Path) -> Result {
             .arg(database))
     };
     clients(&database)?;
-    let server = TestServer::start(binary)?;
-    clients(&server.url)
+    for (product, script) in [("postgres", POSTGRES), ("mariadb", MARIADB)] {
+        let server = TestServer::start(binary, product, script)?;
+        clients(&server.url)?;
+    }
+    Ok(())
 }
 
 /// Tables to list and an account that can read them.
@@ -43,7 +46,18 @@ const POSTGRES: &str = "
     GRANT SELECT ON customers, tickets TO palisade_reader;
 ";
 
-/// A PostgreSQL server that ends with this value.
+/// The same.
+const MARIADB: &str = "
+    CREATE TABLE customers (id int PRIMARY KEY, name varchar(40) NOT NULL, email varchar(80), password varchar(40));
+    CREATE TABLE tickets (id int PRIMARY KEY, customer_id int REFERENCES customers (id), subject varchar(40));
+    INSERT INTO customers VALUES (1, 'Ada', 'ada@acme.example', 'x'), (2, 'Elif', 'elif@globex.example', 'y');
+    INSERT INTO tickets VALUES (1, 1, 'printer'), (2, 1, 'screen'), (3, 2, 'desk');
+    CREATE USER palisade_reader@'127.0.0.1';
+    GRANT SELECT ON customers TO palisade_reader@'127.0.0.1';
+    GRANT SELECT ON tickets TO palisade_reader@'127.0.0.1';
+";
+
+/// A server that ends with this value.
 struct TestServer {
     child: Child,
     /// Of the database, as the account that can only read.
@@ -51,13 +65,14 @@ struct TestServer {
 }
 
 impl TestServer {
-    fn start(binary: &Path) -> Result<Self> {
-        let script = root().join("target/clients/postgres.sql");
-        std::fs::write(&script, POSTGRES)
+    /// Starts `product` with a database in which `statements` have run.
+    fn start(binary: &Path, product: &str, statements: &str) -> Result<Self> {
+        let script = root().join(format!("target/clients/{product}.sql"));
+        std::fs::write(&script, statements)
             .map_err(|error| format!("{}: {error}", script.display()))?;
         let program = binary.with_file_name("test-server");
         let mut child = Command::new(&program)
-            .arg("postgres")
+            .arg(product)
             .arg(&script)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -67,15 +82,18 @@ impl TestServer {
         // Process id and folder come first.
         let url = BufReader::new(output).lines().nth(2);
         let url = url.and_then(std::io::Result::ok).unwrap_or_default();
+        let (superuser, place) = url.split_once('@').unwrap_or_default();
         let server = Self {
             child,
-            url: url.replace("//postgres@", "//palisade_reader@"),
+            url: match superuser.split_once("://") {
+                Some((scheme, _)) => format!("{scheme}://palisade_reader@{place}"),
+                None => String::new(),
+            },
         };
-        if server.url.contains("//palisade_reader@") {
-            Ok(server)
-        } else {
-            Err(format!("{} gives no URL", program.display()))
+        if server.url.is_empty() {
+            return Err(format!("{} gives no URL", program.display()));
         }
+        Ok(server)
     }
 }
 

@@ -64,7 +64,8 @@ acknowledge_superuser = true
     // The limit on rows is the connection's, the one on cells everybody's.
     assert_eq!(answer["rows"], json!([{"subject": "pri"}]), "{answer}");
     assert_eq!(answer["truncation_reason"], "row_limit");
-    assert!(shop.desk.path("etc/sales.jsonl").exists());
+    let record = std::fs::read_to_string(shop.desk.path("etc/sales.jsonl")).unwrap();
+    assert!(record.contains("\"connection\":\"sales\""), "{record}");
     let answer = query("connection:desk", "SELECT id FROM tickets")
         .expect_exit(0)
         .json();

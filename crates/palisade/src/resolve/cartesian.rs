@@ -38,6 +38,10 @@ impl Links {
 impl<'a> Resolver<'a> {
     /// Ties the sources that each part of a condition names.
     pub(super) fn tie(&self, condition: &Expr, scope: &mut Scope<'a, '_>) {
+        // One table has nothing to be tied to.
+        if scope.sources.len() < 2 {
+            return;
+        }
         match condition {
             Expr::Nested(inner) => self.tie(inner, scope),
             Expr::BinaryOp {

@@ -486,6 +486,7 @@ impl<'a> Resolver<'a> {
         if at.is_some() {
             return Err(unsupported("AT in an alias"));
         }
+        self.is_name(ident)?;
         self.normalise_table(ident);
         let qualifier = Some(self.table_key(ident));
         if list.is_empty() {

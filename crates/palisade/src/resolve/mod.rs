@@ -296,6 +296,17 @@ impl<'a> Resolver<'a> {
         syntax::encode(name, self.catalog.dialect())
     }
 
+    /// Refuses a string where a name is given. PostgreSQL takes none: what stands before it is a type there.
+    fn is_name(&self, ident: &Ident) -> Result<(), Rejection> {
+        match (self.catalog.dialect(), ident.quote_style) {
+            (Dialect::Postgres, Some('\'')) => Err(Rejection::new(
+                Code::SyntaxInvalid,
+                "a string is no name; write names in double quotes",
+            )),
+            (Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql, _) => Ok(()),
+        }
+    }
+
     /// Rewrites an identifier so that every reader takes it for the same name.
     fn normalise(&self, ident: &mut Ident) {
         let dialect = self.catalog.dialect();

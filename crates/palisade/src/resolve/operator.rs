@@ -55,6 +55,8 @@ impl Resolver<'_> {
             | UnaryOperator::PGSquareRoot
             | UnaryOperator::QuestionDash
             | UnaryOperator::QuestionPipe
+            // The negation of a text search.
+            | UnaryOperator::PGPrefixFactorial
                 if self.catalog.dialect() == Dialect::Postgres =>
             {
                 self.user_operator(&op.to_string())

@@ -182,6 +182,22 @@ impl<'a> Columns<'a> {
         }
     }
 
+    /// Whether there is a column called `key`.
+    fn has(&self, key: &str) -> bool {
+        match self {
+            Self::Derived(columns) => columns.iter().any(|c| c.key == key),
+            Self::Relation {
+                relation,
+                decision,
+                hidden_exist,
+                bare: _,
+            } => relation
+                .position(key)
+                .and_then(|index| decision.columns.get(usize::from(index)))
+                .is_some_and(|decided| *hidden_exist || decided.level != ColumnLevel::Hidden),
+        }
+    }
+
     /// What `rowid` means in this source, where no column is called so.
     fn rowid(&self, key: &str, qualifier: Option<&str>) -> Option<Found> {
         match self {
@@ -382,9 +398,7 @@ impl<'a, 's> Scope<'a, 's> {
             .enumerate()
             .filter(|(_, s)| qualifier.is_none() || s.qualifier.as_deref() == qualifier)
             .filter(|(_, s)| {
-                s.columns.find(key).is_some()
-                    || key == "rowid"
-                    || s.qualifier.as_deref() == Some(key)
+                s.columns.has(key) || key == "rowid" || s.qualifier.as_deref() == Some(key)
             })
             .map(|(index, _)| index)
             .collect()

@@ -254,6 +254,7 @@ impl<'a> Resolver<'a> {
                     });
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
+                    self.is_name(alias)?;
                     let key = self.key(alias);
                     let name = self.spelling(alias);
                     self.normalise(alias);

@@ -129,7 +129,11 @@ impl<'a> Resolver<'a> {
             if !clauses.is_empty() || !within_group.is_empty() || is_rows_from(called) {
                 return Err(unsupported("anything but plain calls in ROWS FROM"));
             }
-            let source = self.table_function(called, args, false, &mut only, scope, ctes)?;
+            let source = if is_unnest(called) && args.len() > 1 {
+                self.unnest_call(args, scope, ctes)?
+            } else {
+                self.table_function(called, args, false, &mut only, scope, ctes)?
+            };
             qualifier = qualifier.or(source.qualifier);
             outputs.extend(source.columns.list());
         }
@@ -138,6 +142,27 @@ impl<'a> Resolver<'a> {
         }
         outputs.extend(with_ordinality.then(ordinality));
         self.aliased(alias, qualifier, None, Columns::Derived(outputs))
+    }
+
+    /// `unnest(a, b)` in ROWS FROM, which no function but the grammar is: without a schema.
+    fn unnest_call(
+        &mut self,
+        args: &mut [FunctionArg],
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<Source<'a>, Rejection> {
+        let mut arrays = Vec::with_capacity(args.len());
+        for arg in args.iter() {
+            let FunctionArg::Unnamed(FunctionArgExpr::Expr(array)) = arg else {
+                return Err(unsupported("UNNEST of this form"));
+            };
+            arrays.push(array.clone());
+        }
+        let source = self.unnest(&mut arrays, false, &mut None, scope, ctes)?;
+        for (arg, array) in args.iter_mut().zip(arrays) {
+            *arg = FunctionArg::Unnamed(FunctionArgExpr::Expr(array));
+        }
+        Ok(source)
     }
 
     /// `UNNEST(a, b)`: a column for each array.
@@ -345,6 +370,11 @@ impl<'a> Resolver<'a> {
 fn is_rows_from(name: &ObjectName) -> bool {
     matches!(name.0.as_slice(), [ObjectNamePart::Identifier(ident)]
         if ident.quote_style.is_none() && ident.value == syntax::ROWS_FROM)
+}
+
+fn is_unnest(name: &ObjectName) -> bool {
+    matches!(name.0.as_slice(), [ObjectNamePart::Identifier(ident)]
+        if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("unnest"))
 }
 
 fn unknown_function(name: &ObjectName) -> Rejection {

@@ -5,7 +5,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::solid::{Edits, Solid, has_word, word};
+use super::solid::{Edits, Solid, word};
 
 /// The name that `ROWS FROM` has in the tree: one word, which no text can spell.
 pub(crate) const ROWS_FROM: &str = "ROWS FROM";
@@ -16,9 +16,10 @@ pub(crate) const ROWS_FROM: &str = "ROWS FROM";
 /// * `ONLY t` as `ONLY (t)`, which means the same and reads as a call;
 /// * `t *` as `t`, which means the same;
 /// * `f(…) AS (a int)` as `f(…) AS f (a int)`: the function's name is what it would be called;
+/// * `LATERAL XMLTABLE` as `XMLTABLE`, which sees what stands before it in any case;
 /// * `(t).*` as `t.*`, which means the same.
 pub(super) fn spelt_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    if !has_word(&tokens, &["from"]) {
+    if !may_hold(&tokens) {
         return tokens;
     }
     let solid = Solid::of(&tokens);
@@ -30,11 +31,60 @@ pub(super) fn spelt_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             only(&solid, n, &mut edits);
         } else if solid.is(n, &Token::Mul) {
             star(&solid, n, &mut edits);
+        } else if solid.is_word(n, &["lateral"])
+            && solid.is_word(n + 1, &["xmltable", "json_table"])
+        {
+            edits.take(&solid, n);
         } else if solid.is_word(n, &["as"]) {
             definitions(&solid, n, &mut edits);
         }
     }
     edits.apply(tokens)
+}
+
+/// Whether any of it can be there: most statements have none, and are not looked at twice.
+fn may_hold(tokens: &[TokenWithSpan]) -> bool {
+    let keyword = |token: Option<&Token>| match token {
+        Some(Token::Word(word)) if word.quote_style.is_none() => Some(word.keyword),
+        _ => None,
+    };
+    let mut before = (None, None);
+    for TokenWithSpan { token, span: _ } in tokens {
+        if matches!(token, Token::Whitespace(_)) {
+            continue;
+        }
+        let (second, first): (Option<&Token>, Option<&Token>) = before;
+        let found = match (token, first) {
+            (Token::Word(_), Some(Token::Mul)) if is_operand(second) => {
+                keyword(Some(token)).is_some_and(|k| k != Keyword::NoKeyword && k != Keyword::FROM)
+            }
+            (Token::Word(_), _) => {
+                matches!(
+                    keyword(Some(token)),
+                    Some(Keyword::ROWS | Keyword::ONLY | Keyword::LATERAL)
+                )
+            }
+            (Token::RParen | Token::Comma | Token::SemiColon | Token::EOF, Some(Token::Mul)) => {
+                is_operand(second)
+            }
+            (Token::LParen, Some(Token::Word(_))) => {
+                keyword(first) == Some(Keyword::AS) && second == Some(&Token::RParen)
+            }
+            (Token::Mul, Some(Token::Period)) => second == Some(&Token::RParen),
+            _ => false,
+        };
+        if found {
+            return true;
+        }
+        before = (first, Some(token));
+    }
+    before.1 == Some(&Token::Mul) && is_operand(before.0)
+}
+
+/// Whether a star after this may come after a table's name: it is a name, and not where a list of outputs begins.
+fn is_operand(token: Option<&Token>) -> bool {
+    matches!(token, Some(Token::Word(word)) if word.quote_style.is_some()
+        || !matches!(word.keyword, Keyword::SELECT | Keyword::DISTINCT | Keyword::ALL))
 }
 
 fn rows_from(solid: &Solid<'_>, n: usize, edits: &mut Edits) {
