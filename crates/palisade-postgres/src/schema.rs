@@ -221,7 +221,8 @@ enum Sort {
 /// indexes and privileges are kept there too; of columns and of rules, which hold the queries of views,
 /// it does. So it does of triggers, by which the server also enforces foreign keys, on both tables: what happens to
 /// one changes the mark, for whatever is made anew has a later transaction than what it replaces, and what is
-/// only taken away changes the count. What enforces a foreign key cannot be changed. Operators and casts cannot be replaced, only added, with higher oids.
+/// only taken away changes the count. What enforces a foreign key cannot be changed. Operators and casts cannot be
+/// replaced, only added, with higher oids.
 fn marks(relations: &str, routines: &str) -> String {
     format!(
         "SELECT 'r', c.oid, n.nspname::text, c.relname::text, pg_catalog.concat_ws(' ', c.relkind::text, \
