@@ -60,7 +60,7 @@ pub(crate) async fn read(conn: &mut Conn) -> Result<String, IntrospectError> {
         .map(|(relation, schema, rest)| {
             format!(
                 "SELECT CONCAT_WS(' ', COUNT(*), BIT_XOR(CAST(CONV(LEFT(\
-                 SHA1(CONCAT_WS(0x00, {schema}, {rest})), 16), 16, 10) AS UNSIGNED))) \
+                 SHA2(CONCAT_WS(0x00, {schema}, {rest}), 256), 16), 16, 10) AS UNSIGNED))) \
                  FROM information_schema.{relation} WHERE {}",
                 of_users(schema)
             )

@@ -73,7 +73,7 @@ impl Permit {
 /// exist for the session is refused as unknown, in the words used for what does not exist at all.
 pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit, Rejection> {
     let mut relations = BTreeMap::new();
-    let mut policies = BTreeSet::new();
+    let mut policies = Determining::default();
     let touched: BTreeSet<RelationId> = access
         .relations()
         .chain(access.columns_read().map(|id| id.relation))
@@ -81,8 +81,10 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
     for id in touched {
         let decision = view.relation(id)?;
         selectable(&decision)?;
-        policies.extend(decision.policies.iter().cloned());
         relations.insert(id, decision);
+    }
+    for decision in relations.values() {
+        policies.add(&decision.policies);
     }
     let changes = access.changes().next().is_some() || access.definitions().next().is_some();
     for id in access.columns_read() {
@@ -95,7 +97,7 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
                 return Err(masked(view, id, determining));
             }
             Some((ColumnLevel::Plain | ColumnLevel::Masked(_), determining)) => {
-                policies.extend(determining.iter().cloned());
+                policies.add(determining);
             }
             Some((ColumnLevel::Hidden, determining)) => {
                 return Err(refusal(Code::NameUnknownColumn, determining));
@@ -106,6 +108,7 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
     if access.system_relations().next().is_some() && !view.sees_everything()? {
         return Err(refusal(Code::NameSystemRelation, &[]));
     }
+    let mut calls = Vec::new();
     for name in access.functions() {
         let refuse = |policies| {
             let code = Code::FunctionNotAllowed;
@@ -116,18 +119,23 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
         };
         let decision = view.function(def)?;
         if !decision.permitted {
-            return Err(refuse(decision.policies));
+            return Err(refuse(decision.policies.clone()));
         }
-        policies.extend(decision.policies);
+        calls.push(decision);
     }
+    for decision in &calls {
+        policies.add(&decision.policies);
+    }
+    let mut changing = BTreeSet::new();
     for definition in access.definitions() {
         let decided = view.define(definition)?;
         if !decided.permitted {
             return Err(undefined(view, definition, &decided));
         }
-        policies.extend(decided.policies);
+        changing.extend(decided.policies);
     }
-    let (writes, max_affected) = changed(view, access, &mut policies)?;
+    let (writes, max_affected) = changed(view, access, &mut changing)?;
+    let policies = policies.ids(&changing);
     let max_rows = relations
         .values()
         .filter_map(|decision| decision.max_rows)
@@ -135,7 +143,7 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
     Ok(Permit {
         relations,
         writes,
-        policies: policies.into_iter().collect(),
+        policies,
         max_rows,
         max_affected,
     })
@@ -276,6 +284,28 @@ fn masked(view: &SessionView, id: ColumnId, policies: &[String]) -> Rejection {
         format!("column `{name}` is masked, and a statement that changes data cannot read it"),
     )
     .with_policies(policies.to_vec())
+}
+
+/// Ids of policies that determined a permission. What was decided alike, as most columns of a statement
+/// are, has the same list, which need not be taken apart again.
+#[derive(Default)]
+struct Determining<'p> {
+    lists: Vec<&'p [String]>,
+}
+
+impl<'p> Determining<'p> {
+    fn add(&mut self, list: &'p [String]) {
+        if !self.lists.contains(&list) {
+            self.lists.push(list);
+        }
+    }
+
+    /// Those and `more`, sorted, each once.
+    fn ids(&self, more: &BTreeSet<String>) -> Vec<String> {
+        let mut ids: BTreeSet<&String> = self.lists.iter().copied().flatten().collect();
+        ids.extend(more);
+        ids.into_iter().cloned().collect()
+    }
 }
 
 fn selectable(decision: &RelationDecision) -> Result<(), Rejection> {

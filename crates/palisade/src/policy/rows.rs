@@ -111,12 +111,16 @@ fn combined(
             }
         };
         policies.insert(id.clone());
-        match effect {
-            Effect::Permit => permits.push(condition),
+        let conditions = match effect {
+            Effect::Permit => &mut permits,
             Effect::Forbid => {
                 forbidding.insert(id);
-                forbids.push(condition);
+                &mut forbids
             }
+        };
+        // What several policies say in the same words is asked of each row once.
+        if !conditions.contains(&condition) {
+            conditions.push(condition);
         }
     }
     let unforbidden = if forbids.contains(&Predicate::Constant(true)) {

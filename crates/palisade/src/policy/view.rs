@@ -34,7 +34,7 @@ pub struct SessionView {
     loaded: Arc<Loaded>,
     subject: Result<Subject, Rejection>,
     relations: Mutex<HashMap<RelationId, Result<Arc<RelationDecision>, Rejection>>>,
-    functions: Mutex<HashMap<String, Result<FunctionDecision, Rejection>>>,
+    functions: Mutex<HashMap<String, Result<Arc<FunctionDecision>, Rejection>>>,
     writes: Mutex<HashMap<RelationId, Result<Arc<WriteDecision>, Rejection>>>,
 }
 
@@ -147,12 +147,14 @@ impl SessionView {
     ///
     /// # Errors
     /// As [`relation`](Self::relation).
-    pub fn function(&self, def: &FunctionDef) -> Result<FunctionDecision, Rejection> {
+    pub fn function(&self, def: &FunctionDef) -> Result<Arc<FunctionDecision>, Rejection> {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         if let Some(known) = lock(&self.functions).get(&def.uid) {
             return known.clone();
         }
-        let decision = function_decision(&self.loaded, subject, def).map_err(Rejection::from);
+        let decision = function_decision(&self.loaded, subject, def)
+            .map(Arc::new)
+            .map_err(Rejection::from);
         lock(&self.functions).insert(def.uid.clone(), decision.clone());
         decision
     }
