@@ -28,6 +28,9 @@ pub(crate) enum Command {
     /// Run one statement, or a batch of them, through the firewall
     #[command(after_help = QUERY_HELP)]
     Query(QueryArguments),
+    /// Run statements that may change what policy permits to change
+    #[command(after_help = EXECUTE_HELP)]
+    Execute(QueryArguments),
     /// Decide about a statement without a database
     #[command(after_help = CHECK_HELP)]
     Check(CheckArguments),
@@ -66,6 +69,21 @@ Examples for PostgreSQL (`palisade setup-sql` prints the account):
 Examples for MySQL and MariaDB:
   palisade query mysql://palisade_reader@localhost:3306/sales \\
     --password-env SALES_PASSWORD \"SELECT 1\"";
+
+const EXECUTE_HELP: &str = "\
+The database is opened for writing, each statement is one transaction, and what
+would change more rows than the limit (`max_affected_rows`) changes nothing.
+Policies permit changes by `insert`, `update`, `delete` on tables, `write` on columns
+and `change` and `add` on rows; `query` refuses them whatever policies say.
+
+Examples (after `palisade demo`):
+  palisade execute sqlite:demo.db --policies demo-policies --as 'Agent::\"support-bot\"' \\
+    \"UPDATE tickets SET status = 'closed' WHERE id = 1\"
+
+Example for PostgreSQL:
+  palisade execute postgres://desk_writer@localhost:5432/sales \\
+    --password-env SALES_PASSWORD --params '[1]' \\
+    'UPDATE tickets SET status = $$closed$$ WHERE id = $1'";
 
 const CHECK_HELP: &str = "\
 Examples (after `palisade demo`):

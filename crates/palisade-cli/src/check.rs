@@ -7,6 +7,7 @@ use palisade::firewall::Firewall;
 use crate::{
     answer::{Answer, Answerer, Request},
     args::CheckArguments,
+    database::Access,
     exit::{Exit, Failure},
     setup::Setup,
     source::CatalogSource,
@@ -22,7 +23,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, Failure> {
         &arguments.policies,
     )?;
     let decider = Decider {
-        firewall: setup.firewall(catalog)?,
+        firewall: setup.firewall(catalog, Access::Write)?,
     };
     statements::run(
         &decider,

@@ -22,6 +22,15 @@ pub(crate) enum Database {
     Server(Target),
 }
 
+/// What a database is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Nothing can change it.
+    Read,
+    /// Statements can change what policy permits.
+    Write,
+}
+
 impl Database {
     /// The dialect it speaks.
     pub(crate) fn dialect(&self) -> Dialect {
@@ -40,12 +49,18 @@ impl Database {
         }
     }
 
-    /// Opens it for reading, connections on `runtime`.
-    pub(crate) fn open(&self, runtime: &Runtime) -> Result<AnyBackend, Failure> {
+    /// Opens it, connections on `runtime`.
+    pub(crate) fn open(&self, access: Access, runtime: &Runtime) -> Result<AnyBackend, Failure> {
+        let sqlite = |backend: SqliteBackend| {
+            AnyBackend::Sqlite(match access {
+                Access::Read => backend,
+                Access::Write => backend.writable(),
+            })
+        };
         match self {
-            Self::Sqlite(path) => open_file(path).map(AnyBackend::Sqlite),
-            Self::Memory(script) => memory(script.as_deref(), &self.name()).map(AnyBackend::Sqlite),
-            Self::Server(target) => runtime.block_on(target.open()),
+            Self::Sqlite(path) => open_file(path).map(sqlite),
+            Self::Memory(script) => memory(script.as_deref(), &self.name()).map(sqlite),
+            Self::Server(target) => runtime.block_on(target.open(access)),
         }
     }
 

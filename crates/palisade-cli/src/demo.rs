@@ -17,6 +17,7 @@ use palisade_sqlite::create_database;
 use crate::{
     answer::{Answer, Answerer as _, Request, Verdict},
     args::{DemoArguments, PolicyArguments, SecretArguments},
+    database::Access,
     exit::{Exit, Failure},
     human::{self, Paint},
     output,
@@ -52,7 +53,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Exit, Failure> {
         },
         None,
     )?;
-    let gate = Gate::open(&setup, &database, setup.limits.clone())?;
+    let gate = Gate::open(&setup, &database, Access::Read, setup.limits.clone())?;
     let session = Session::new(setup.principal.clone()).over(Transport::Cli);
     let paint = Paint::for_stdout();
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::{
     account::{self, Account},
     args::{DoctorArguments, Format},
-    database::Database,
+    database::{Access, Database},
     exit::{Exit, Failure},
     host, output,
     setup::Setup,
@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
         Database::Server(target) => look(&setup, target)?,
         Database::Sqlite(_) | Database::Memory(_) => {
             // It opens, or this says why it does not.
-            drop(database.open(&host::runtime()?)?);
+            drop(database.open(Access::Read, &host::runtime()?)?);
             Finding {
                 database: database.name(),
                 dialect: database.dialect().name(),

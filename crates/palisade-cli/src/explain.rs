@@ -7,6 +7,7 @@ use palisade::firewall::Firewall;
 use crate::{
     answer::{Answer, Answerer, Request},
     args::ExplainArguments,
+    database::Access,
     exit::{Exit, Failure},
     setup::Setup,
     source::{CatalogSource, Source},
@@ -23,7 +24,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit, Failure> {
         &arguments.policies,
     )?;
     let explainer = Explainer {
-        firewall: setup.firewall(catalog)?,
+        firewall: setup.firewall(catalog, Access::Write)?,
     };
     statements::run(&explainer, &setup, sql, &arguments.form)
 }

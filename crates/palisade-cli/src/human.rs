@@ -113,8 +113,13 @@ pub(crate) fn refusal(answer: &Answer, paint: Paint) -> String {
 pub(crate) fn rows(envelope: &Envelope, paint: Paint) -> String {
     let answer = envelope.answer();
     let mut out = table(answer, paint);
-    let count = answer.row_count();
-    let mut summary = format!("{count} row{}", if count == 1 { "" } else { "s" });
+    let count = u64::try_from(answer.row_count()).unwrap_or(u64::MAX);
+    let rows = |count: u64| format!("{count} row{}", if count == 1 { "" } else { "s" });
+    let mut summary = match envelope.affected_rows() {
+        Some(affected) if answer.columns().is_empty() => format!("{} changed", rows(affected)),
+        Some(affected) => format!("{}; {} changed", rows(count), rows(affected)),
+        None => rows(count),
+    };
     match answer.truncation() {
         Some(TruncationReason::RowLimit) => summary.push_str("; there are more (row limit)"),
         Some(TruncationReason::SizeLimit) => summary.push_str("; there are more (size limit)"),

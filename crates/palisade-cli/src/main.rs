@@ -40,6 +40,7 @@ use clap::Parser as _;
 
 use crate::{
     args::{Arguments, Command},
+    database::Access,
     exit::{Exit, Failure},
 };
 
@@ -82,7 +83,8 @@ fn run() -> Result<Exit, Failure> {
     };
     match &arguments.command {
         Command::Demo(arguments) => demo::run(arguments),
-        Command::Query(arguments) => query::run(arguments),
+        Command::Query(arguments) => query::run(arguments, Access::Read),
+        Command::Execute(arguments) => query::run(arguments, Access::Write),
         Command::Check(arguments) => check::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),

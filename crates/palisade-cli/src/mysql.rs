@@ -9,6 +9,7 @@ use palisade_mysql::{
 use tokio::time::timeout;
 
 use crate::{
+    database::Access,
     exit::Failure,
     target::{LOOK_WHETHER_IT_RUNS, Parts, Problem, Target, TlsFiles},
     weakness::Weak,
@@ -55,7 +56,7 @@ pub(crate) fn parse(url: &str) -> Result<Parts, Problem> {
 }
 
 /// A backend, if the account can do no more than is acknowledged.
-pub(crate) async fn open(target: &Target) -> Result<MysqlBackend, Failure> {
+pub(crate) async fn open(target: &Target, access: Access) -> Result<MysqlBackend, Failure> {
     let mut config = config(target)?;
     let mut conn = connected(target, &config).await?;
     let found = examine(&mut conn)
@@ -63,9 +64,12 @@ pub(crate) async fn open(target: &Target) -> Result<MysqlBackend, Failure> {
         .map_err(|error| unavailable(target, &error.into()))?;
     drop(conn);
     let found: Vec<Weak> = found.into_iter().map(Weak::from).collect();
-    target.admit(&found)?;
+    target.admit(&found, access)?;
     if target.acknowledged().superuser {
         config = config.accept_powerful();
+    }
+    if access == Access::Write {
+        config = config.writable();
     }
     MysqlBackend::connect(config)
         .await

@@ -6,6 +6,7 @@ use palisade::{catalog::Catalog, policy::PolicySet};
 
 use crate::{
     args::{PolicyArguments, PolicyCommand, PolicyFolderArguments},
+    database::Access,
     exit::{Exit, Failure},
     output,
     policies::{self, STARTER},
@@ -49,7 +50,7 @@ fn print_starter(dir: Option<&Path>) -> Result<String, Failure> {
 /// Problems end the command; what is odd is printed and does not.
 fn check(arguments: &PolicyFolderArguments) -> Result<String, Failure> {
     let (setup, catalog) = setup(arguments)?;
-    let firewall = setup.firewall(catalog)?;
+    let firewall = setup.firewall(catalog, Access::Write)?;
     let mut out = String::new();
     let warnings = firewall.policies().warnings();
     for warning in warnings {

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use tokio_postgres::{Client, config::Host};
 
 use crate::{
+    database::Access,
     exit::Failure,
     secret::Password,
     target::{LOOK_WHETHER_IT_RUNS, NAME_THE_PASSWORD, Parts, Problem, Target, TlsFiles},
@@ -63,7 +64,7 @@ pub(crate) fn parse(url: &str) -> Result<Parts, Problem> {
 }
 
 /// A backend, if the account can do no more than is acknowledged.
-pub(crate) async fn open(target: &Target) -> Result<PostgresBackend, Failure> {
+pub(crate) async fn open(target: &Target, access: Access) -> Result<PostgresBackend, Failure> {
     let url = login(target)?;
     let client = connected(target, &url).await?;
     let fault = |error| unavailable(target, &ConnectError::Engine(error));
@@ -75,7 +76,7 @@ pub(crate) async fn open(target: &Target) -> Result<PostgresBackend, Failure> {
         .map_err(fault)?;
     drop(client);
     let found: Vec<Weak> = found.into_iter().map(Weak::from).collect();
-    target.admit(&found)?;
+    target.admit(&found, access)?;
     if acts != Some(true) {
         // What was looked at are the rights of the account, not of whom it stands for.
         return Err(Failure::Configuration(format!(
@@ -87,6 +88,9 @@ pub(crate) async fn open(target: &Target) -> Result<PostgresBackend, Failure> {
         PostgresConfig::from_url(&url).map_err(|error| unavailable(target, &error.into()))?;
     if target.acknowledged().superuser {
         config = config.accept_superuser();
+    }
+    if access == Access::Write {
+        config = config.writable();
     }
     PostgresBackend::connect(config)
         .await

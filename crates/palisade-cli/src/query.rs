@@ -1,4 +1,4 @@
-//! `palisade query`: statements through the gate to a database.
+//! `palisade query` and `palisade execute`: statements through the gate to a database.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     answer::{Answer, Answerer, Request, Verdict},
     args::QueryArguments,
     backend::AnyBackend,
-    database::Database,
+    database::{Access, Database},
     exit::{Exit, Failure},
     host::{self, Machine},
     setup::Setup,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Runs the command.
-pub(crate) fn run(arguments: &QueryArguments) -> Result<Exit, Failure> {
+pub(crate) fn run(arguments: &QueryArguments, access: Access) -> Result<Exit, Failure> {
     let (setup, database) = Setup::over(
         Source::argument(&arguments.source)?,
         &arguments.secret,
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<Exit, Failure> {
     )?;
     let mut limits = setup.limits.clone();
     limits.max_rows = limits.max_rows.min(arguments.max_rows.unwrap_or(u64::MAX));
-    let gate = Gate::open(&setup, &database, limits)?;
+    let gate = Gate::open(&setup, &database, access, limits)?;
     statements::run(
         &gate,
         &setup,
@@ -42,6 +42,7 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<Exit, Failure> {
 /// A gate to a database and the runtime it answers on.
 pub(crate) struct Gate {
     guard: Guard<AnyBackend>,
+    access: Access,
     limits: Limits,
     runtime: Runtime,
 }
@@ -51,12 +52,14 @@ impl Gate {
     pub(crate) fn open(
         setup: &Setup,
         database: &Database,
+        access: Access,
         limits: Limits,
     ) -> Result<Self, Failure> {
         let runtime = host::runtime()?;
-        let guard = guard(setup, database, &runtime)?;
+        let guard = guard(setup, database, access, &runtime)?;
         Ok(Self {
             guard,
+            access,
             limits,
             runtime,
         })
@@ -67,10 +70,11 @@ impl Gate {
 pub(crate) fn guard(
     setup: &Setup,
     database: &Database,
+    access: Access,
     runtime: &Runtime,
 ) -> Result<Guard<AnyBackend>, Failure> {
-    let backend = database.open(runtime)?;
-    let firewall = setup.firewall(backend.catalog().clone())?;
+    let backend = database.open(access, runtime)?;
+    let firewall = setup.firewall(backend.catalog().clone(), access)?;
     let guard = Guard::new(
         Arc::new(firewall),
         backend,
@@ -82,13 +86,19 @@ pub(crate) fn guard(
 
 impl Answerer for Gate {
     fn answer(&self, request: &Request) -> Answer {
-        let query = self.guard.query_within(
-            &request.sql,
-            &request.params,
-            &request.session,
-            &self.limits,
-        );
-        let (outcome, report) = self.runtime.block_on(query);
+        let (sql, params, session) = (&request.sql, &request.params, &request.session);
+        let (outcome, report) = match self.access {
+            Access::Read => {
+                self.runtime
+                    .block_on(self.guard.query_within(sql, params, session, &self.limits))
+            }
+            Access::Write => {
+                self.runtime.block_on(
+                    self.guard
+                        .execute_within(sql, params, session, &self.limits),
+                )
+            }
+        };
         Answer {
             id: None,
             verdict: match outcome {

@@ -14,7 +14,7 @@ use tracing_subscriber::{
 use crate::{
     args::ServeArguments,
     backend::AnyBackend,
-    database::Database,
+    database::{Access, Database},
     exit::{Exit, Failure},
     host,
     query::guard,
@@ -104,7 +104,7 @@ fn gate(named: Named, runtime: &Runtime) -> Result<Gate, Failure> {
         setup,
         database,
     } = named;
-    let guard = guard(&setup, &database, runtime)?.called(&name);
+    let guard = guard(&setup, &database, Access::Read, runtime)?.called(&name);
     if setup.is_starter {
         tracing::info!(
             connection = name,

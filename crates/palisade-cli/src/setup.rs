@@ -16,7 +16,7 @@ use crate::{
     args::{PolicyArguments, SecretArguments},
     audit::AuditFile,
     config::{Config, ConfigFile},
-    database::{Database, catalog_of_schema},
+    database::{Access, Database, catalog_of_schema},
     exit::Failure,
     policies::Policies,
     secret::Secret,
@@ -179,11 +179,15 @@ impl Setup {
     }
 
     /// A firewall over `catalog`.
-    pub(crate) fn firewall(&self, catalog: Catalog) -> Result<Firewall, Failure> {
-        Firewall::builder(catalog, self.policies.sources.clone())
-            .limits(self.limits.clone())
-            .build()
-            .map_err(|error| self.policies.failure(&error))
+    pub(crate) fn firewall(&self, catalog: Catalog, access: Access) -> Result<Firewall, Failure> {
+        let builder =
+            Firewall::builder(catalog, self.policies.sources.clone()).limits(self.limits.clone());
+        match access {
+            Access::Read => builder,
+            Access::Write => builder.allow_changes(),
+        }
+        .build()
+        .map_err(|error| self.policies.failure(&error))
     }
 }
 

@@ -9,6 +9,7 @@ use palisade::{catalog::Catalog, dialect::Dialect};
 
 use crate::{
     backend::AnyBackend,
+    database::Access,
     exit::Failure,
     mysql, postgres,
     secret::{Password, Secret},
@@ -215,10 +216,10 @@ impl Target {
     }
 
     /// A backend, if the account can do no more than is acknowledged.
-    pub(crate) async fn open(&self) -> Result<AnyBackend, Failure> {
+    pub(crate) async fn open(&self, access: Access) -> Result<AnyBackend, Failure> {
         match self.engine {
-            Engine::Postgres => postgres::open(self).await.map(AnyBackend::Postgres),
-            Engine::Mysql => mysql::open(self).await.map(AnyBackend::Mysql),
+            Engine::Postgres => postgres::open(self, access).await.map(AnyBackend::Postgres),
+            Engine::Mysql => mysql::open(self, access).await.map(AnyBackend::Mysql),
         }
     }
 
@@ -236,8 +237,8 @@ impl Target {
         }
     }
 
-    /// Refuses an account that can do more than the operator has said to know.
-    pub(crate) fn admit(&self, found: &[Weak]) -> Result<(), Failure> {
+    /// Refuses an account that can do more than the operator has said to know. One that is to write may.
+    pub(crate) fn admit(&self, found: &[Weak], access: Access) -> Result<(), Failure> {
         let of = |wanted: Excess| {
             found
                 .iter()
@@ -250,7 +251,9 @@ impl Target {
         let (told, key) = match (superuser.is_empty(), write.is_empty()) {
             (false, _) if !self.acknowledged.superuser => (superuser, "acknowledge_superuser"),
             // Who knows that it administers the server knows that it can write.
-            (true, false) if !self.acknowledged.write => (write, "acknowledge_write"),
+            (true, false) if access == Access::Read && !self.acknowledged.write => {
+                (write, "acknowledge_write")
+            }
             (false | true, _) => return Ok(()),
         };
         Err(Failure::Configuration(format!(

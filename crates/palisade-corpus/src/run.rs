@@ -344,7 +344,10 @@ fn ground(
             (backend.catalog().clone(), Some(backend))
         }
     };
-    Ok((Firewall::builder(facts, sources.clone()), backend))
+    Ok((
+        Firewall::builder(facts, sources.clone()).allow_changes(),
+        backend,
+    ))
 }
 
 fn database(catalog: &str, policies: &str) -> String {

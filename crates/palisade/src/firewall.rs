@@ -55,6 +55,8 @@ pub struct Firewall {
     policies: PolicySet,
     /// What the policies were loaded from.
     sources: PolicySources,
+    /// Whether a statement may change anything at all.
+    changes: bool,
     plan_bytes: u64,
     limits: Limits,
     views: ViewCache,
@@ -67,6 +69,7 @@ pub struct FirewallBuilder {
     catalog: Catalog,
     policies: PolicySources,
     limits: Limits,
+    changes: bool,
     plan_bytes: u64,
 }
 
@@ -78,6 +81,16 @@ impl FirewallBuilder {
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// Lets policies permit changes of data and of the schema. If not called, every statement that changes
+    /// anything is refused by its name, so that a blanket permit of every action stays one of reading.
+    #[must_use]
+    pub fn allow_changes(self) -> Self {
+        Self {
+            changes: true,
+            ..self
+        }
     }
 
     /// How many bytes of rewritten statements are remembered, about; 16 MiB if not called, none for 0. What
@@ -109,6 +122,7 @@ impl FirewallBuilder {
             names,
             policies,
             sources: self.policies,
+            changes: self.changes,
             plan_bytes: self.plan_bytes,
             limits: self.limits,
             views: ViewCache::default(),
@@ -125,6 +139,7 @@ impl Firewall {
             catalog,
             policies,
             limits: Limits::default(),
+            changes: false,
             plan_bytes: PLAN_BYTES,
         }
     }
@@ -134,10 +149,14 @@ impl Firewall {
     /// # Errors
     /// As [`build`](FirewallBuilder::build): a policy may name what is not in the catalog.
     pub fn renewed(&self, catalog: Catalog, policies: PolicySources) -> Result<Self, Error> {
-        Self::builder(catalog, policies)
+        let builder = Self::builder(catalog, policies)
             .limits(self.limits.clone())
-            .plan_bytes(self.plan_bytes)
-            .build()
+            .plan_bytes(self.plan_bytes);
+        if self.changes {
+            builder.allow_changes().build()
+        } else {
+            builder.build()
+        }
     }
 
     /// What its policies were loaded from.
@@ -215,7 +234,12 @@ impl Firewall {
 
     /// What exists for `session`.
     fn sight<'f>(&'f self, session: &'f Session) -> Sight<'f> {
-        Sight::new(self.policies.session(session), session, &self.views)
+        Sight::new(
+            self.policies.session(session),
+            session,
+            &self.views,
+            self.changes,
+        )
     }
 
     fn decide(
@@ -267,7 +291,7 @@ impl Firewall {
             }
             Parsed::Definition(definition) => {
                 // Where nobody may define anything, no definition is looked at further.
-                if !sight.view().may_define() {
+                if !self.changes || !sight.view().may_define() {
                     return Err(definition.not_allowed());
                 }
                 let resolved =

@@ -19,6 +19,7 @@ use palisade_mysql::{
 
 use super::{Account, Plan, comment};
 use crate::{
+    database::Access,
     exit::Failure,
     mysql::{self, silent},
     needs::{Needs, needs, principals},
@@ -73,7 +74,7 @@ async fn of_server(
 ) -> Result<(Catalog, Needs), Failure> {
     let catalog = mysql::catalog(target, conn).await?;
     let invoker = invoker_views(conn).await.map_err(silent(target))?;
-    let firewall = setup.firewall(catalog.clone())?;
+    let firewall = setup.firewall(catalog.clone(), Access::Read)?;
     Ok((catalog, needs(&firewall, principals, &invoker)?))
 }
 

@@ -14,6 +14,7 @@ use tokio_postgres::{
 
 use super::{Account, Plan, comment};
 use crate::{
+    database::Access,
     exit::Failure,
     needs::{Needs, needs, principals},
     postgres,
@@ -83,7 +84,7 @@ async fn of_database(
     let invoker = invoker_views(client)
         .await
         .map_err(|error| Failure::Unavailable(format!("cannot read the views: {error}")))?;
-    let firewall = setup.firewall(catalog)?;
+    let firewall = setup.firewall(catalog, Access::Read)?;
     needs(&firewall, principals, &invoker)
 }
 

@@ -21,6 +21,8 @@ fn the_binary_answers_the_corpus_as_the_library_does() {
     for case in &corpus.cases {
         // A batch line cannot ask for other limits or another action, and `query` runs SQLite.
         if case.dialect == palisade::dialect::Dialect::Sqlite
+            // What changes data is run where each case has a database of its own.
+            && case.catalog != "ledger"
             && case.limits == Limits::default()
             && case.on_finding == palisade::scan::Action::Flag
         {

@@ -381,6 +381,7 @@ fn examples(help: &str) -> Vec<String> {
 fn the_examples_of_the_help_run() {
     for command in [
         &["query"][..],
+        &["execute"],
         &["check"],
         &["explain"],
         &["demo"],

@@ -46,14 +46,22 @@ pub(super) struct Sight<'f> {
     view: Arc<SessionView>,
     session: &'f Session,
     cache: &'f ViewCache,
+    /// Whether the firewall lets anything be changed.
+    changes: bool,
 }
 
 impl<'f> Sight<'f> {
-    pub(super) fn new(view: Arc<SessionView>, session: &'f Session, cache: &'f ViewCache) -> Self {
+    pub(super) fn new(
+        view: Arc<SessionView>,
+        session: &'f Session,
+        cache: &'f ViewCache,
+        changes: bool,
+    ) -> Self {
         Self {
             view,
             session,
             cache,
+            changes,
         }
     }
 
@@ -72,7 +80,7 @@ impl Visible for Sight<'_> {
     }
 
     fn may_write(&self) -> bool {
-        self.view.may_write()
+        self.changes && self.view.may_write()
     }
 
     fn sees_everything(&self) -> Result<bool, Rejection> {

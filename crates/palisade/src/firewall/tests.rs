@@ -118,7 +118,7 @@ unless { resource has tenant_id && resource.tenant_id == 1 };
         }],
         ..PolicySources::default()
     };
-    match Firewall::builder(catalog, sources).build() {
+    match Firewall::builder(catalog, sources).allow_changes().build() {
         Ok(firewall) => firewall,
         Err(error) => panic!("{error}"),
     }
@@ -255,6 +255,50 @@ fn materialised_views_stay_or_are_refused() {
         statement.sql(),
         "SELECT id, total FROM (SELECT NULL AS \"id\", \"total\" FROM \"main\".\"totals_now\") AS \"totals_now\" LIMIT 1001"
     );
+}
+
+/// A blanket permit of every action is one of reading where changes are not asked for.
+#[test]
+fn nothing_is_changed_unless_it_is_asked_for() {
+    let permit = PolicySources {
+        policies: vec![PolicyFile {
+            name: "p.cedar".to_owned(),
+            text: "permit(principal, action, resource);".to_owned(),
+        }],
+        ..PolicySources::default()
+    };
+    let catalog = || {
+        Catalog::builder(Dialect::Sqlite)
+            .relation(relation(
+                "users",
+                vec![column("id", "INTEGER", TypeClass::Integer)],
+                None,
+            ))
+            .build()
+            .unwrap()
+    };
+    let reads = Firewall::builder(catalog(), permit.clone())
+        .build()
+        .unwrap();
+    let changes = Firewall::builder(catalog(), permit).allow_changes();
+    let changes = changes.build().unwrap();
+    let session = Session::new(Principal::new("Agent", "a"));
+    for sql in [
+        "INSERT INTO users (id) VALUES (1)",
+        "UPDATE users SET id = 2 WHERE id = 1",
+        "DELETE FROM users WHERE id = 1",
+        "CREATE TABLE t (a int)",
+        "DROP TABLE users",
+    ] {
+        match reads.check(sql, &Params::None, &session) {
+            Ok(Decision::Reject(why)) => assert_eq!(why.code(), Code::StatementNotAllowed),
+            other => panic!("{sql}: {other:?}"),
+        }
+        assert!(matches!(
+            changes.check(sql, &Params::None, &session),
+            Ok(Decision::Allow(_))
+        ));
+    }
 }
 
 #[test]
