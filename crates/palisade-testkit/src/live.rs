@@ -18,7 +18,7 @@ use std::{
 use palisade::{
     audit::NoAudit,
     code::Code,
-    firewall::Firewall,
+    firewall::{Firewall, FirewallBuilder},
     guard::{Backend, Guard, Outcome},
     host::Host,
     policy::{PolicyFile, PolicySources},
@@ -85,18 +85,18 @@ impl Host for Still {
 
 /// A gate over `backend`, whose unqualified names are of `schema`.
 pub fn gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
-    gate_by(Passing::default(), backend, schema)
+    let firewall = Firewall::builder(backend.catalog().clone(), policies(schema, ""));
+    guard(firewall, backend, Passing::default())
 }
 
-/// As [`gate`], with a clock that stands still.
+/// As [`gate`], with a clock that stands still, and through which policies may permit changes.
 pub fn still_gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
-    gate_by(Still, backend, schema)
+    let firewall = Firewall::builder(backend.catalog().clone(), policies(schema, ""));
+    guard(firewall.allow_changes(), backend, Still)
 }
 
-fn gate_by<B: Backend>(host: impl Host + 'static, backend: B, schema: &str) -> Guard<B> {
-    let firewall = Firewall::builder(backend.catalog().clone(), policies(schema, ""))
-        .build()
-        .unwrap_or_else(|error| panic!("{error}"));
+fn guard<B: Backend>(firewall: FirewallBuilder, backend: B, host: impl Host + 'static) -> Guard<B> {
+    let firewall = firewall.build().unwrap_or_else(|error| panic!("{error}"));
     Guard::new(
         Arc::new(firewall),
         backend,

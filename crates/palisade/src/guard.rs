@@ -364,13 +364,17 @@ impl<B: Backend> Guard<B> {
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
         let mut scan = ScanSession::new(statement.scan_plan(), self.on_finding, marker);
         let result = run.live.backend.execute(&statement, &mut scan).await;
-        if is_other_schema(&statement, &result) {
-            // So that the next statement is decided over what there is; if it cannot be read, or was a moment
-            // ago, that one is refused and gives rise to another look.
-            let _ = match &result {
-                Ok(_) => self.refresh().await.map(|_| ()),
-                Err(_) => self.refresh_if_due().await.map(|_| ()),
-            };
+        match &result {
+            // So that the next statement is decided over what this one has made.
+            Ok(_) if statement.effect() == Effect::Define => {
+                let _ = self.refresh().await;
+            }
+            // So that the next attempt is decided over what there is; if it cannot be read, or was a
+            // moment ago, that one is refused as well.
+            Err(error) if error.kind == BackendErrorKind::SchemaChanged => {
+                let _ = self.refresh_if_due().await;
+            }
+            Ok(_) | Err(_) => {}
         }
         let Completion { affected } = result.map_err(|error| refused(&error))?;
         Ok(Envelope::new(scan.finish()?).with_affected_rows(affected))
@@ -471,17 +475,6 @@ fn is_of_names(code: Code) -> bool {
             | Code::NameUnknownType
             | Code::FunctionUnknown
     )
-}
-
-/// Whether the database is no longer of the schema that `statement` was decided over, as far as its end tells.
-fn is_other_schema(
-    statement: &RewrittenStatement,
-    result: &Result<Completion, BackendError>,
-) -> bool {
-    match result {
-        Ok(_) => statement.effect() == Effect::Define,
-        Err(error) => error.kind == BackendErrorKind::SchemaChanged,
-    }
 }
 
 fn decide<B: Backend>(

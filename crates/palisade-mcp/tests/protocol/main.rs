@@ -227,7 +227,7 @@ async fn limits_are_kept_and_told() {
 async fn refusals_are_results_the_agent_can_read() {
     let mut client = Client::ready(sqlite()).await;
     for (sql, code) in [
-        ("DELETE FROM tickets", "write.no-condition"),
+        ("DELETE FROM tickets", "statement.not-allowed"),
         ("DELETE FROM tickets WHERE id = 1", "statement.not-allowed"),
         ("SELECT 1; SELECT 2", "syntax.multiple-statements"),
         ("", "syntax.empty"),

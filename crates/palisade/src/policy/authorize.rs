@@ -126,20 +126,16 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
     for decision in &calls {
         policies.add(&decision.policies);
     }
-    let mut policies = policies.ids();
-    let mut of_changes = BTreeSet::new();
+    let mut changing = BTreeSet::new();
     for definition in access.definitions() {
         let decided = view.define(definition)?;
         if !decided.permitted {
             return Err(undefined(view, definition, &decided));
         }
-        of_changes.extend(decided.policies);
+        changing.extend(decided.policies);
     }
-    let (writes, max_affected) = changed(view, access, &mut of_changes)?;
-    if !of_changes.is_empty() {
-        of_changes.extend(policies);
-        policies = of_changes.into_iter().collect();
-    }
+    let (writes, max_affected) = changed(view, access, &mut changing)?;
+    let policies = policies.ids(&changing);
     let max_rows = relations
         .values()
         .filter_map(|decision| decision.max_rows)
@@ -304,9 +300,10 @@ impl<'p> Determining<'p> {
         }
     }
 
-    /// Sorted, each once.
-    fn ids(&self) -> Vec<String> {
-        let ids: BTreeSet<&String> = self.lists.iter().copied().flatten().collect();
+    /// Those and `more`, sorted, each once.
+    fn ids(&self, more: &BTreeSet<String>) -> Vec<String> {
+        let mut ids: BTreeSet<&String> = self.lists.iter().copied().flatten().collect();
+        ids.extend(more);
         ids.into_iter().cloned().collect()
     }
 }

@@ -7,6 +7,7 @@
 use sqlparser::ast::DataType;
 
 use super::Resolver;
+use crate::access::Usage;
 use crate::catalog::{CastDef, ColumnId, TypeKind, ddl::own_type};
 
 /// A type by schema and name.
@@ -46,6 +47,25 @@ impl Resolver<'_> {
         if !is_system(&target) {
             self.cast_to.insert(target);
         }
+    }
+
+    /// Columns that get values: a value of any type may be cast to a column's.
+    pub(super) fn assign(&mut self, columns: &[ColumnId]) {
+        for column in columns {
+            self.touch(*column, Usage::Write);
+        }
+        let called: Vec<String> = self
+            .catalog
+            .casts()
+            .iter()
+            .filter(|cast| {
+                columns
+                    .iter()
+                    .any(|column| self.is_of(*column, &cast.target))
+            })
+            .map(|cast| cast.function.clone())
+            .collect();
+        self.access.functions.extend(called);
     }
 
     /// Values that an operator, a call or the like brings together, each made from these columns: one of them

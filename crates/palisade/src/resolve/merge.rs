@@ -153,9 +153,7 @@ impl<'a> Resolver<'a> {
         for value in content {
             self.assigned_value(value, scope, ctes)?;
         }
-        for id in assigned {
-            self.touch(id, Usage::Write);
-        }
+        self.assign(&assigned);
         Ok(())
     }
 }

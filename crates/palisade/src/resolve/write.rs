@@ -316,9 +316,7 @@ impl<'a> Resolver<'a> {
             }
             self.assigned_value(value, scope, ctes)?;
         }
-        for id in &all {
-            self.touch(*id, Usage::Write);
-        }
+        self.assign(&all);
         Ok(all)
     }
 
