@@ -77,7 +77,8 @@ Policies permit changes by `insert`, `update`, `delete` on tables, `write` on co
 and `change` and `add` on rows; `query` refuses them whatever policies say.
 
 Examples (after `palisade demo`):
-  palisade execute sqlite:demo.db --policies demo-policies --as 'Agent::\"support-bot\"' \\
+  palisade execute sqlite:demo.db --policies demo-policies \\
+    --as 'Agent::\"support-bot\"' \\
     \"UPDATE tickets SET status = 'closed' WHERE id = 1\"
 
 Example for PostgreSQL:

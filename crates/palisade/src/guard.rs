@@ -372,7 +372,7 @@ impl<B: Backend> Guard<B> {
             // So that the next attempt is decided over what there is; if it cannot be read, or was a
             // moment ago, that one is refused as well.
             Err(error) if error.kind == BackendErrorKind::SchemaChanged => {
-                let _ = self.refresh_if_due().await;
+                let _ = self.reread_if_due().await;
             }
             Ok(_) | Err(_) => {}
         }

@@ -123,9 +123,29 @@ impl<B: Backend> Guard<B> {
     /// If the schema cannot be read or the policies do not fit it; statements that read what changed stay
     /// refused then.
     pub async fn refresh(&self) -> Result<bool, RefreshError> {
+        self.renew(true).await
+    }
+
+    /// As [`refresh_if_due`](Self::refresh_if_due), after the database has said that its schema is another than
+    /// was decided over. What it holds is read then without the question whether it is current: a catalog that was read
+    /// while a view became another and the first again would be taken for current for ever.
+    pub(super) async fn reread_if_due(&self) -> Result<bool, RefreshError> {
+        if self.current.is_due(self.host.monotonic()) {
+            self.renew(false).await
+        } else {
+            Ok(false)
+        }
+    }
+
+    async fn renew(&self, asks: bool) -> Result<bool, RefreshError> {
         loop {
             let seen = self.current.get();
-            let Some(backend) = changed(&seen).await? else {
+            let backend = if asks {
+                changed(&seen).await?
+            } else {
+                seen.backend.refreshed().await?.map(Arc::new)
+            };
+            let Some(backend) = backend else {
                 return Ok(false);
             };
             let policies = seen.firewall.sources().clone();
