@@ -13,8 +13,7 @@ use crate::run::{Result, cargo, root, run};
 /// over servers of PostgreSQL and MariaDB.
 pub(crate) fn check(binary: &Path) -> Result {
     let clients = root().join("crates/palisade-testkit/clients");
-    let demo = root().join("target/clients/demo");
-    std::fs::create_dir_all(&demo).map_err(|error| format!("{}: {error}", demo.display()))?;
+    let demo = fresh_folder("target/clients/demo")?;
     run(Command::new(binary)
         .arg("demo")
         .arg("--dir")
@@ -110,8 +109,7 @@ impl Drop for TestServer {
 pub(crate) fn measure() -> Result {
     cargo(&["build", "--release", "--package", "palisade-cli"])?;
     let binary = root().join("target/release/palisade");
-    let demo = root().join("target/clients/measure");
-    std::fs::create_dir_all(&demo).map_err(|error| format!("{}: {error}", demo.display()))?;
+    let demo = fresh_folder("target/clients/measure")?;
     run(Command::new(&binary)
         .arg("demo")
         .arg("--dir")
@@ -217,4 +215,16 @@ fn ms(time: Duration) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 fn mb(kib: u64) -> f64 {
     kib as f64 / 1024.0
+}
+
+/// An empty folder: what an older demonstration left is not what this one makes.
+fn fresh_folder(path: &str) -> Result<std::path::PathBuf> {
+    let folder = root().join(path);
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    match std::fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+        Ok(()) | Err(_) => {}
+    }
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    Ok(folder)
 }
