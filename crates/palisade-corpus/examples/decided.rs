@@ -20,9 +20,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         let Some(printed) = &trace.rewritten else {
             continue;
         };
-        // What only a view reads stands in no text of the agent's.
+        // Definitions make the names that they hold.
+        let verb = printed.split(' ').next().unwrap_or_default();
+        if ["CREATE", "ALTER", "DROP", "TRUNCATE"].contains(&verb) {
+            continue;
+        }
+        // What only a view reads, and what a foreign key writes, stands in no text of the agent's.
         let direct = |column: &&palisade::firewall::ColumnTrace| {
-            column.usages.iter().any(|usage| *usage != "view")
+            column
+                .usages
+                .iter()
+                .any(|usage| !["view", "write"].contains(usage))
         };
         let columns: Vec<&str> = trace
             .relations

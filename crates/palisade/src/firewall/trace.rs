@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::{
+    access::Usage,
     catalog::Catalog,
     code::Code,
     policy::{
@@ -129,6 +130,34 @@ impl Trace {
                 },
                 source: None,
                 columns,
+            });
+        }
+        // What is changed without being read.
+        for (id, write) in permit.writes() {
+            if permit.relations().contains_key(id) {
+                continue;
+            }
+            let Some(relation) = catalog.relation(*id) else {
+                continue;
+            };
+            let written = resolved.access.columns_written();
+            let columns = written.filter(|column| column.relation == *id);
+            self.relations.push(RelationTrace {
+                relation: relation.uid.clone(),
+                policies: Vec::new(),
+                rows: "none",
+                source: None,
+                columns: columns
+                    .filter_map(|column| {
+                        let decided = write.columns.get(usize::from(column.index))?;
+                        Some(ColumnTrace {
+                            column: relation.column(column.index)?.name.clone(),
+                            usages: vec![Usage::Write.name()],
+                            level: "written".to_owned(),
+                            policies: decided.policies.clone(),
+                        })
+                    })
+                    .collect(),
             });
         }
     }

@@ -249,7 +249,9 @@ impl ScanSession {
                     .with_operator_detail(format!("found by {detectors}")),
             );
         }
-        let empty = (self.total_seen == 0).then_some(if self.plan.filtered {
+        // What gives no columns has no rows to miss.
+        let could_have_rows = !self.plan.columns.is_empty();
+        let empty = (could_have_rows && self.total_seen == 0).then_some(if self.plan.filtered {
             EmptyReason::NoMatchOrFiltered
         } else {
             EmptyReason::NoMatch
