@@ -17,6 +17,8 @@ pub enum Usage {
     Group,
     /// It decides order.
     Order,
+    /// An aggregate or a window function is computed from it.
+    Aggregate,
     /// It is read inside a view that the statement names.
     View,
     /// It is assigned. Alone, it is not read.
@@ -33,6 +35,7 @@ impl Usage {
             Self::Join => "join",
             Self::Group => "group",
             Self::Order => "order",
+            Self::Aggregate => "aggregate",
             Self::View => "view",
             Self::Write => "write",
         }

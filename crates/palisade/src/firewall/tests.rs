@@ -319,3 +319,23 @@ fn changes_stay_within_the_rows_and_columns_of_the_session() {
         "INSERT INTO \"main\".\"Orders\" (\"id\", \"user_id\", \"total\") VALUES (1, 2, 3), (4, 5, DEFAULT)",
     );
 }
+
+#[test]
+fn a_trace_says_how_each_column_is_used() {
+    let session = Session::new(Principal::new("Agent", "a"));
+    let sql = "SELECT user_id, sum(total) FROM orders WHERE id > 1 GROUP BY user_id ORDER BY 1";
+    let (_, trace) = firewall().explain(sql, &Params::None, &session).unwrap();
+    let used: Vec<String> = trace.relations[0]
+        .columns
+        .iter()
+        .map(|column| format!("{}: {}", column.column, column.usages.join(" ")))
+        .collect();
+    assert_eq!(
+        used,
+        [
+            "id: filter",
+            "user_id: output group order",
+            "total: output aggregate"
+        ]
+    );
+}

@@ -235,8 +235,14 @@ impl<'a> Resolver<'a> {
                 format!("`{name}` is a table function; it stands in FROM"),
             ));
         }
+        let before = out.len();
         if let FunctionArguments::List(list) = args {
             self.arguments(list, &called, at, out)?;
+        }
+        if called.is_over_rows(count) {
+            for column in out.get(before..).unwrap_or_default() {
+                self.touch(*column, Usage::Aggregate);
+            }
         }
         if !within_group.is_empty() {
             if dialect != Dialect::Postgres {
