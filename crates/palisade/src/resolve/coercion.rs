@@ -7,8 +7,10 @@
 use sqlparser::ast::DataType;
 
 use super::Resolver;
-use crate::access::Usage;
+use std::collections::BTreeSet;
+
 use crate::catalog::{CastDef, ColumnId, TypeKind, ddl::own_type};
+use crate::{access::Usage, code::Code, rejection::Rejection};
 
 /// A type by schema and name.
 type Own = (String, String);
@@ -50,7 +52,18 @@ impl Resolver<'_> {
     }
 
     /// Columns that get values: a value of any type may be cast to a column's.
-    pub(super) fn assign(&mut self, columns: &[ColumnId]) {
+    ///
+    /// # Errors
+    /// If one of them is there twice: engines differ in which value counts, or take it for a mistake.
+    pub(super) fn assign(&mut self, columns: &[ColumnId]) -> Result<(), Rejection> {
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = columns.iter().find(|column| !seen.insert(**column)) {
+            let name = self.catalog.column(*twice).map_or("", |c| c.name.as_str());
+            return Err(Rejection::new(
+                Code::SyntaxInvalid,
+                format!("column `{name}` is assigned more than once"),
+            ));
+        }
         for column in columns {
             self.touch(*column, Usage::Write);
         }
@@ -66,6 +79,7 @@ impl Resolver<'_> {
             .map(|cast| cast.function.clone())
             .collect();
         self.access.functions.extend(called);
+        Ok(())
     }
 
     /// Values that an operator, a call or the like brings together, each made from these columns: one of them

@@ -130,7 +130,7 @@ impl<'a> Resolver<'a> {
             *columns = self.column_names(relation, &assigned);
         }
         if source.is_some() {
-            self.assign(&assigned);
+            self.assign(&assigned)?;
         }
         let nothing = Scope::inside(self.catalog.dialect(), None);
         self.assignments(assignments, relation, &nothing, ctes)?;

@@ -153,7 +153,7 @@ impl<'a> Resolver<'a> {
         for value in content {
             self.assigned_value(value, scope, ctes)?;
         }
-        self.assign(&assigned);
+        self.assign(&assigned)?;
         Ok(())
     }
 }

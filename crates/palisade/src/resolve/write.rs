@@ -316,7 +316,7 @@ impl<'a> Resolver<'a> {
             }
             self.assigned_value(value, scope, ctes)?;
         }
-        self.assign(&all);
+        self.assign(&all)?;
         Ok(all)
     }
 
