@@ -51,7 +51,6 @@ const CHANGES: &[(&str, Change)] = &[
 const DEFINITIONS: &[&str] = &[
     "ALTER TABLE ",
     "CREATE INDEX ",
-    "CREATE OR REPLACE VIEW ",
     "CREATE TABLE ",
     "CREATE UNIQUE INDEX ",
     "CREATE VIEW ",

@@ -43,11 +43,11 @@ const COMMIT_TIME: Duration = Duration::from_secs(10);
 const DEFINITIONS: &[&str] = &[
     "ALTER TABLE ",
     "CREATE INDEX ",
-    "CREATE OR REPLACE VIEW ",
+    "CREATE MATERIALIZED VIEW ",
     "CREATE TABLE ",
     "CREATE UNIQUE INDEX ",
     "CREATE VIEW ",
-    "DROP INDEX ",
+    "DROP MATERIALIZED VIEW ",
     "DROP TABLE ",
     "DROP VIEW ",
     "TRUNCATE ",

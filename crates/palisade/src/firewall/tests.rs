@@ -12,6 +12,7 @@ use crate::{
     dialect::Dialect,
     policy::PolicyFile,
     session::Principal,
+    value::Value,
 };
 
 fn column(name: &str, type_name: &str, class: TypeClass) -> ColumnDef {
@@ -338,4 +339,74 @@ fn a_trace_says_how_each_column_is_used() {
             "total: output aggregate"
         ]
     );
+}
+
+fn ledger(policies: &str) -> Firewall {
+    let columns = vec![
+        column("id", "INTEGER", TypeClass::Integer),
+        column("tenant_id", "INTEGER", TypeClass::Integer),
+    ];
+    let catalog = Catalog::builder(Dialect::Sqlite).relation(relation("notes", columns, None));
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "p.cedar".to_owned(),
+            text: policies.to_owned(),
+        }],
+        ..PolicySources::default()
+    };
+    let builder = Firewall::builder(catalog.build().unwrap(), sources).allow_changes();
+    builder.build().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A plan that is remembered was made for values that were looked at.
+#[test]
+fn values_that_are_written_are_looked_at_each_time() {
+    let firewall = ledger(
+        "permit(principal, action, resource);
+         forbid(principal, action == Action::\"add\", resource is row::main::notes)
+         unless { resource has tenant_id && resource.tenant_id == 1 };",
+    );
+    let session = Session::new(Principal::new("Agent", "a"));
+    let insert = "INSERT INTO notes (id, tenant_id) VALUES (?, ?)";
+    let update = "UPDATE notes SET tenant_id = ?2 WHERE id = ?1";
+    for sql in [insert, update] {
+        for (tenant, admitted) in [(1, true), (2, false), (1, true), (3, false)] {
+            let params = Params::Positional(vec![Value::Integer(7), Value::Integer(tenant)]);
+            let decision = firewall.check(sql, &params, &session).unwrap();
+            assert_eq!(
+                matches!(decision, Decision::Allow(_)),
+                admitted,
+                "{sql} {tenant}: {decision:?}"
+            );
+        }
+    }
+}
+
+/// Speaking of statements without a condition is a policy's, not a comment's.
+#[test]
+fn a_comment_permits_nothing() {
+    let session = Session::new(Principal::new("Agent", "a"));
+    for (policies, code) in [
+        (
+            "permit(principal, action, resource) // has_where is not looked at, \"attr\":\"has_where\"\n;",
+            Some(Code::WriteUnconditional),
+        ),
+        (
+            "permit(principal, action, resource);
+             permit(principal, action == Action::\"delete\", resource) when { context.has_where };",
+            Some(Code::WriteUnconditional),
+        ),
+        (
+            "permit(principal, action, resource);
+             permit(principal, action == Action::\"delete\", resource) when { !context.has_where };",
+            None,
+        ),
+    ] {
+        let decision = ledger(policies).check("DELETE FROM notes", &Params::None, &session);
+        let refused = match decision.unwrap() {
+            Decision::Allow(_) => None,
+            Decision::Reject(why) => Some(why.code()),
+        };
+        assert_eq!(refused, code, "{policies}");
+    }
 }

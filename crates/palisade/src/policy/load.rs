@@ -338,11 +338,17 @@ fn named_resources(located: &[Located<'_>]) -> HashMap<String, EntityUid> {
         .collect()
 }
 
-/// The policies whose conditions look at `context.has_where`.
+/// The policies whose conditions look at `context.has_where`: in what they say, not in a comment.
 fn unconditional(located: &[Located<'_>]) -> BTreeSet<String> {
+    let attribute = format!("\"attr\":\"{HAS_WHERE}\"");
+    let looks = |policy: &Policy| {
+        // One that cannot be written down has not spoken of it.
+        let json = policy.to_json().map(|json| json.to_string());
+        json.is_ok_and(|json| json.contains(&attribute))
+    };
     located
         .iter()
-        .filter(|l| l.origin.text().contains(HAS_WHERE))
+        .filter(|l| looks(&l.policy))
         .map(|l| l.policy.id().to_string())
         .collect()
 }

@@ -3,7 +3,8 @@
 use sqlparser::{
     ast::{
         CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, Expr, ForeignKeyConstraint,
-        GeneratedAs, Ident, ObjectName, PrimaryKeyConstraint, TableConstraint, UniqueConstraint,
+        GeneratedAs, Ident, ObjectName, ObjectNamePart, PrimaryKeyConstraint, TableConstraint,
+        UniqueConstraint,
     },
     tokenizer::Token,
 };
@@ -12,7 +13,7 @@ use super::{
     Resolver,
     expr::plain_name,
     query::Ctes,
-    scope::{Columns, Scope},
+    scope::{Columns, Scope, Source},
     unsupported,
 };
 use crate::{access::Usage, catalog::ColumnId, dialect::Dialect, rejection::Rejection};
@@ -174,6 +175,15 @@ impl<'a> Resolver<'a> {
             self.expr(&mut expr, scope, Ctes::NONE, Usage::Join)?;
             self.normalise(column);
         }
+        if self.is_new(foreign_table, scope) {
+            // It references itself, and nothing that is there.
+            for column in referred_columns {
+                let mut expr = Expr::Identifier(column.clone());
+                self.expr(&mut expr, scope, Ctes::NONE, Usage::Join)?;
+                self.normalise(column);
+            }
+            return Ok(());
+        }
         let source = self.table(foreign_table, &mut None, Ctes::NONE)?;
         let Columns::Relation {
             relation,
@@ -208,6 +218,39 @@ impl<'a> Resolver<'a> {
             self.normalise(column);
         }
         Ok(())
+    }
+
+    /// Whether `name` is the table that is being created, whose columns are in `scope`; it is completed then.
+    fn is_new(&self, name: &mut ObjectName, scope: &Scope<'a, '_>) -> bool {
+        let Some(Source {
+            qualifier: Some(own),
+            schema: Some(schema),
+            columns: Columns::Derived(_),
+        }) = scope.sources.first()
+        else {
+            return false;
+        };
+        let is_own = match name.0.as_slice() {
+            [ObjectNamePart::Identifier(last)] => {
+                *schema == self.catalog.fold_relation(self.catalog.default_schema())
+                    && self.table_key(last) == *own
+            }
+            [
+                ObjectNamePart::Identifier(first),
+                ObjectNamePart::Identifier(last),
+            ] => self.table_key(first) == *schema && self.table_key(last) == *own,
+            [] | [_, ..] => false,
+        };
+        if is_own {
+            let last = self.encode(own);
+            *name = match self.catalog.dialect() {
+                Dialect::Sqlite => ObjectName::from(last),
+                Dialect::Postgres | Dialect::Mysql => {
+                    ObjectName::from(vec![self.encode(schema), last])
+                }
+            };
+        }
+        is_own
     }
 
     fn check(
