@@ -68,6 +68,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) writes: &'a BTreeSet<(Change, String, String)>,
     pub(crate) triggers: &'a BTreeSet<String>,
     pub(crate) max_affected: u64,
+    /// Where the body begins, if rows are changed in the WITH before it.
+    pub(crate) body: Option<usize>,
 }
 
 impl<'a> Work<'a> {
@@ -79,6 +81,7 @@ impl<'a> Work<'a> {
                 writes: statement.engine_writes(),
                 triggers: statement.engine_triggers(),
                 max_affected: statement.max_affected(),
+                body: statement.body_after_changes(),
             }),
             Effect::Define => Self::Define,
         }
@@ -152,7 +155,7 @@ pub(crate) async fn change(
     execute::check_origins(facts.client, facts.schema, &opened, task).await?;
     let Opened { statement, look } = &opened;
     let bound = params::bind(statement.params(), task.params)?;
-    let sql = printing(task.sql, statement);
+    let sql = printing(task.sql, changes.body, statement)?;
     let explain = format!("EXPLAIN (FORMAT JSON, VERBOSE, COSTS FALSE) {sql}");
     let plans = facts
         .client
@@ -182,12 +185,20 @@ pub(crate) async fn change(
         .iter()
         .map(|c| Reading::of(c.type_()))
         .collect();
+    let before = match changes.body {
+        Some(_) => Some(changed_so_far(facts.client).await?),
+        None => None,
+    };
     let stream = facts
         .client
         .query_typed_raw(&sql, references(&bound))
         .await
         .map_err(|e| fault::change(&e))?;
-    let (affected, took) = feed(stream, &names, &readings, sink).await?;
+    let (mut affected, took) = feed(stream, &names, &readings, sink).await?;
+    if let Some(before) = before {
+        let after = changed_so_far(facts.client).await?;
+        affected = after.saturating_sub(before);
+    }
     if affected > changes.max_affected {
         return Err(BackendError {
             kind: BackendErrorKind::AffectedRows,
@@ -254,19 +265,52 @@ fn references(
     params::typed(bound).into_iter()
 }
 
+/// The rows of any table that this session has changed since it last told the server's statistics, which it
+/// does between transactions only (<https://www.postgresql.org/docs/current/monitoring-stats.html>): the
+/// difference of two is what was changed in between. The server counts the rows of a statement's body alone.
+async fn changed_so_far(client: &Client) -> Result<u64, BackendError> {
+    let row = client
+        .query_one(
+            "SELECT pg_catalog.current_setting('track_counts') = 'on', \
+             coalesce(pg_catalog.sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::pg_catalog.int8 \
+             FROM pg_catalog.pg_stat_xact_user_tables",
+            &[],
+        )
+        .await
+        .map_err(|e| fault::engine(&e))?;
+    let is_counting: bool = row.try_get(0).map_err(|e| fault::engine(&e))?;
+    let count: i64 = row.try_get(1).map_err(|e| fault::engine(&e))?;
+    if !is_counting {
+        return Err(BackendError::second_lock(
+            "the server does not count changed rows (track_counts is off), so that a WITH that changes rows has no bound",
+        ));
+    }
+    Ok(u64::try_from(count).unwrap_or(u64::MAX))
+}
+
 /// The text of a change whose rows come printed. `concat` prints by a type's own function, as a cursor does.
-fn printing(sql: &str, statement: &Statement) -> String {
+fn printing(sql: &str, body: Option<usize>, statement: &Statement) -> Result<String, BackendError> {
     let count = statement.columns().len();
     if count == 0 {
-        return sql.to_owned();
+        return Ok(sql.to_owned());
     }
+    // A WITH that changes rows has to stay the outermost.
+    let (with, body) = match body {
+        None => ("WITH", sql),
+        Some(start) => match sql.split_at_checked(start) {
+            Some((with, body)) => (with, body),
+            None => return Err(BackendError::second_lock("the statement has no body")),
+        },
+    };
+    let comma = if with.len() > "WITH".len() { "," } else { "" };
     let list =
         |each: &dyn Fn(usize) -> String| (1..=count).map(each).collect::<Vec<_>>().join(", ");
-    format!(
-        "WITH palisade_changed ({}) AS ({sql}) SELECT {} FROM palisade_changed",
+    Ok(format!(
+        "{}{comma} palisade_changed ({}) AS ({body}) SELECT {} FROM palisade_changed",
+        with.trim_end(),
         list(&|n| format!("c{n}")),
         list(&|n| format!("CASE WHEN c{n} IS DISTINCT FROM NULL THEN pg_catalog.concat(c{n}) END"))
-    )
+    ))
 }
 
 /// Feeds rows of text to `sink` until it breaks, and the rest to nobody: a change is done when the last has come.

@@ -14,10 +14,13 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use palisade::{
     audit::NoAudit,
     catalog::Catalog,
+    code::Code,
     firewall::Firewall,
     guard::{Backend, Guard, Outcome},
     host::Host,
+    limits::Limits,
     session::Session,
+    value::Params,
 };
 use palisade_corpus::{Case, Corpus, Verdict};
 use palisade_mysql::{MysqlBackend, MysqlConfig};
@@ -174,6 +177,71 @@ fn kept_on(server: &Server, database: &str, schema: &str) -> Vec<String> {
         .collect()
 }
 
+/// A writable backend of a new ledger.
+async fn postgres(server: &Server, database: &str, corpus: &Corpus) -> PostgresBackend {
+    let script = corpus.catalogs["ledger.postgres"].replace(
+        "ALTER DATABASE ledger",
+        &format!("ALTER DATABASE {database}"),
+    );
+    server.load(database, &script).unwrap().clean().unwrap();
+    let config = PostgresConfig::from_url(&server.url(database))
+        .unwrap()
+        .accept_superuser()
+        .writable();
+    PostgresBackend::connect(config).await.unwrap()
+}
+
+#[tokio::test]
+async fn rows_that_a_with_changes_count_as_all_others_do() {
+    let corpus = corpus();
+    let server: &Server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("capped").unwrap();
+    let backend = postgres(server, &database, &corpus).await;
+    let catalog = backend.catalog().clone();
+    let case = cases(&corpus, "ledger.postgres").next().unwrap();
+    let guard = guard(&corpus, case, &catalog, backend);
+    let session = Session::new(case.principal.clone());
+    let most = |rows| Limits {
+        max_affected_rows: rows,
+        ..Limits::default()
+    };
+    for (sql, rows) in [
+        (
+            "WITH c AS (UPDATE entries SET memo = 'x' WHERE amount > 0 RETURNING id) SELECT count(*) AS n FROM c",
+            2,
+        ),
+        (
+            "WITH c AS (UPDATE entries SET memo = 'x' WHERE id = 10), d AS (DELETE FROM drafts WHERE id = 2) \
+             SELECT 1 AS one",
+            2,
+        ),
+        (
+            "WITH c AS (UPDATE entries SET memo = 'x' WHERE id = 10 RETURNING id) INSERT INTO drafts (id) SELECT id FROM c",
+            2,
+        ),
+        // What a statement before it changed is not counted again.
+        (
+            "WITH c AS (DELETE FROM drafts WHERE id = 10 RETURNING id) SELECT id FROM c",
+            1,
+        ),
+    ] {
+        let (outcome, _) = guard
+            .execute_within(sql, &Params::None, &session, &most(rows - 1))
+            .await;
+        match outcome {
+            Outcome::Rejected(refusal) if refusal.rejection.code() == Code::LimitAffectedRows => {}
+            other => panic!("{sql}: {other:?}"),
+        }
+        let (outcome, _) = guard
+            .execute_within(sql, &Params::None, &session, &most(rows))
+            .await;
+        match outcome {
+            Outcome::Rows(envelope) => assert_eq!(envelope.affected_rows(), Some(rows), "{sql}"),
+            Outcome::Rejected(refusal) => panic!("{sql}: {}", refusal.rejection),
+        }
+    }
+}
+
 #[tokio::test]
 async fn postgres_changes_what_is_permitted_and_nothing_else() {
     let corpus = corpus();
@@ -181,16 +249,7 @@ async fn postgres_changes_what_is_permitted_and_nothing_else() {
     let (mut failures, mut count) = (Vec::new(), 0);
     for case in cases(&corpus, "ledger.postgres") {
         let database = server.fresh_database("changes").unwrap();
-        let script = corpus.catalogs["ledger.postgres"].replace(
-            "ALTER DATABASE ledger",
-            &format!("ALTER DATABASE {database}"),
-        );
-        server.load(&database, &script).unwrap().clean().unwrap();
-        let config = PostgresConfig::from_url(&server.url(&database))
-            .unwrap()
-            .accept_superuser()
-            .writable();
-        let backend = PostgresBackend::connect(config).await.unwrap();
+        let backend = postgres(server, &database, &corpus).await;
         let catalog = backend.catalog().clone();
         let kept = || kept_on(server, &database, "");
         let guard = guard(&corpus, case, &catalog, backend);

@@ -199,6 +199,7 @@ impl Query {
                 writes,
                 triggers,
                 max_affected: *max_affected,
+                body: None,
             }),
             Kind::Define => Work::Define,
         }

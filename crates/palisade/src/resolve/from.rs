@@ -588,9 +588,14 @@ impl<'a> Resolver<'a> {
             && let Some(cte) = ctes.find(&key)
         {
             let Some(columns) = cte.columns.clone() else {
+                let why = if cte.changes {
+                    "gives no rows without RETURNING"
+                } else {
+                    "reads itself without UNION"
+                };
                 return Err(Rejection::new(
                     Code::SyntaxInvalid,
-                    format!("the common table expression `{key}` reads itself without UNION"),
+                    format!("the common table expression `{key}` {why}"),
                 ));
             };
             if decode(&cte.name) != shown && alias.is_none() {
@@ -733,7 +738,7 @@ impl<'a> Resolver<'a> {
                 return Err(Rejection::new(code, message).with_policies(decision.policies.clone()));
             }
         }
-        if let Mode::Rewritten { forms, write: _ } = self.mode
+        if let Mode::Rewritten { forms, writes: _ } = self.mode
             && forms.iter().any(|(id, _)| *id == relation.id)
         {
             return Err(Rejection::new(
@@ -777,7 +782,7 @@ impl<'a> Resolver<'a> {
 
     /// In our own output: the relation whose source form `query` is.
     fn source_form(&mut self, query: &Query) -> Result<Option<Columns<'a>>, Rejection> {
-        let Mode::Rewritten { forms, write: _ } = self.mode else {
+        let Mode::Rewritten { forms, writes: _ } = self.mode else {
             return Ok(None);
         };
         let Some((id, _)) = forms.iter().find(|(_, form)| **form == *query) else {

@@ -485,8 +485,13 @@ impl<'a> Resolver<'a> {
                 operand: None,
                 conditions,
                 else_result: Some(_),
-            } if matches!(self.mode, Mode::Rewritten { forms: _, write: _ })
-                && conditions.len() == 1 =>
+            } if matches!(
+                self.mode,
+                Mode::Rewritten {
+                    forms: _,
+                    writes: _
+                }
+            ) && conditions.len() == 1 =>
             {
                 Ok(())
             }

@@ -156,7 +156,7 @@ impl<'a> Resolver<'a> {
             self.access.relations.insert(relation.id);
         }
         let outputs = self.returning(returning, relation, &alias, ctes)?;
-        self.target = Some(Target {
+        self.targets.push(Target {
             relation: relation.id,
             reference: None,
             qualifier: alias,
@@ -177,7 +177,9 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<usize, Rejection> {
         let admission = match self.mode {
-            Mode::Rewritten { forms: _, write } => write.and_then(|write| write.admission.as_ref()),
+            Mode::Rewritten { forms: _, writes } => writes
+                .get(self.targets.len())
+                .and_then(|write| write.admission.as_ref()),
             Mode::Statement | Mode::View { within: _ } => None,
         };
         let source = match admission {

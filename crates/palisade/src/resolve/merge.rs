@@ -96,7 +96,7 @@ impl<'a> Resolver<'a> {
                 }
             }
         }
-        self.target = Some(Target {
+        self.targets.push(Target {
             joined: true,
             ..target
         });

@@ -114,8 +114,8 @@ pub(crate) struct ResolvedStatement {
     pub(crate) whole_rows: bool,
     /// Levels of the tree with the views in it, for the stack.
     pub(crate) levels: usize,
-    /// What it changes; none of a query.
-    pub(crate) target: Option<Target>,
+    /// What it changes, in the order in which the changes stand; nothing of a query.
+    pub(crate) targets: Vec<Target>,
     /// Set if the plan is asked for, and not the answer.
     pub(crate) explain: Option<Explain>,
 }
@@ -160,8 +160,8 @@ pub(crate) enum Mode<'a> {
     Rewritten {
         /// The source form of each such relation.
         forms: &'a [(RelationId, Box<Query>)],
-        /// For a statement that changes rows: what must stand around it.
-        write: Option<&'a WriteForm>,
+        /// For each change of rows in the statement, in their order: what must stand around it.
+        writes: &'a [WriteForm],
     },
 }
 
@@ -186,7 +186,7 @@ pub(crate) fn resolve(
     let mut resolver = Resolver::new(catalog, visible, mode, limits, text, &outline);
     let outputs = resolver.top(&mut query)?;
     resolver.number_names(&mut query)?;
-    if explain.is_some() && resolver.target.is_some() {
+    if explain.is_some() && !resolver.targets.is_empty() {
         return Err(unsupported("EXPLAIN of a statement that changes data"));
     }
     Ok(ResolvedStatement {
@@ -197,7 +197,7 @@ pub(crate) fn resolve(
         ctes: resolver.ctes,
         whole_rows: resolver.whole_rows,
         levels: outline.levels + resolver.view_levels,
-        target: resolver.target,
+        targets: resolver.targets,
         explain,
         query,
         outputs,
@@ -230,12 +230,28 @@ struct Resolver<'a> {
     renamed: usize,
     /// How many characters a call may ask for here: calls inside calls share the budget.
     size_budget: u64,
-    /// Whether the body that comes next is the statement's own, where a change may stand.
-    outermost: bool,
+    /// Whether a change may stand where the next body does.
+    position: Position,
     awaited: Option<write::Awaited>,
     /// Where MySQL's `VALUES(column)` means a proposed row: of which relation.
     proposed: Option<RelationId>,
-    target: Option<Target>,
+    /// The target that was found in FROM, until its change is read.
+    claimed: Option<Target>,
+    /// The changes read so far.
+    targets: Vec<Target>,
+}
+
+/// Where a query stands, as far as changes of rows may.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Position {
+    /// Anywhere else: it reads.
+    #[default]
+    Inside,
+    /// In the WITH of the statement itself, where PostgreSQL takes changes
+    /// (<https://www.postgresql.org/docs/current/queries-with.html#QUERIES-WITH-MODIFYING>).
+    With,
+    /// It is the statement.
+    Outermost,
 }
 
 impl<'a> Resolver<'a> {
@@ -266,10 +282,11 @@ impl<'a> Resolver<'a> {
             calls_own: false,
             renamed: 0,
             size_budget: MAX_SIZE,
-            outermost: false,
+            position: Position::Inside,
             awaited: None,
             proposed: None,
-            target: None,
+            claimed: None,
+            targets: Vec::new(),
         }
     }
 

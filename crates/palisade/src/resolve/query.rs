@@ -7,7 +7,7 @@ use sqlparser::ast::{
 };
 
 use super::{
-    Mode, Resolver,
+    Mode, Position, Resolver,
     scope::{Output, Scope},
     unsupported,
 };
@@ -29,8 +29,11 @@ pub(super) struct CteEntry<'c> {
     key: String,
     /// The name it has in our text.
     pub(super) name: Ident,
-    /// Its columns; none while its own non-recursive query is being read.
+    /// Its columns; none while its own non-recursive query is being read, and none of a change that gives
+    /// no rows.
     pub(super) columns: Option<Vec<Output>>,
+    /// Whether it changes rows.
+    pub(super) changes: bool,
     outer: Ctes<'c>,
 }
 
@@ -52,9 +55,13 @@ impl<'c> Ctes<'c> {
 impl<'a> Resolver<'a> {
     /// The outermost query.
     pub(super) fn top(&mut self, query: &mut Query) -> Result<Vec<Output>, Rejection> {
-        self.outermost = match self.mode {
-            Mode::Statement | Mode::Rewritten { forms: _, write: _ } => true,
-            Mode::View { within: _ } => false,
+        self.position = match self.mode {
+            Mode::Statement
+            | Mode::Rewritten {
+                forms: _,
+                writes: _,
+            } => Position::Outermost,
+            Mode::View { within: _ } => Position::Inside,
         };
         self.query(query, None, Ctes::NONE, true)
     }
@@ -93,7 +100,7 @@ impl<'a> Resolver<'a> {
             format_clause,
             pipe_operators,
         } = query;
-        let outermost = std::mem::take(&mut self.outermost);
+        let position = std::mem::take(&mut self.position);
         if let Some(Fetch {
             with_ties: _,
             percent,
@@ -128,7 +135,7 @@ impl<'a> Resolver<'a> {
         }
         match with {
             None => {
-                self.outermost = outermost;
+                self.position = position;
                 self.body(body, order_by, limit_clause, parent, ctes, named)
             }
             Some(With {
@@ -150,10 +157,11 @@ impl<'a> Resolver<'a> {
             }) => self.with(
                 cte_tables,
                 *recursive,
+                position,
                 parent,
                 ctes,
                 &mut |resolver, ctes| {
-                    resolver.outermost = outermost;
+                    resolver.position = position;
                     resolver.body(body, order_by, limit_clause, parent, ctes, named)
                 },
             ),
@@ -165,6 +173,7 @@ impl<'a> Resolver<'a> {
         &mut self,
         tables: &mut [Cte],
         recursive: bool,
+        position: Position,
         parent: Option<&Scope<'a, '_>>,
         ctes: Ctes<'_>,
         then: &mut Then<'_, 'a>,
@@ -232,7 +241,14 @@ impl<'a> Resolver<'a> {
             key,
             name: name.clone(),
             columns: None,
+            changes: false,
             outer: ctes,
+        };
+        let changes = self.targets.len();
+        self.position = match (position, self.catalog.dialect()) {
+            (Position::Outermost, Dialect::Postgres) => Position::With,
+            (Position::Outermost, Dialect::Sqlite | Dialect::Mysql)
+            | (Position::With | Position::Inside, _) => Position::Inside,
         };
         let outputs = if !sees_itself {
             self.query(query, parent, ctes, true)?
@@ -240,6 +256,7 @@ impl<'a> Resolver<'a> {
             // The recursive arm sees the columns of the first one.
             let mut seed = arm.clone();
             let kept = self.references.len();
+            self.position = Position::Inside;
             let seed = self.query(&mut seed, parent, ctes, true)?;
             self.references.truncate(kept);
             let seed = renamed(seed, &names, self.catalog.dialect())?
@@ -268,10 +285,14 @@ impl<'a> Resolver<'a> {
                 true,
             )?
         };
-        entry.columns = Some(renamed(outputs, &names, self.catalog.dialect())?);
+        entry.changes = self.targets.len() > changes;
+        if !(entry.changes && outputs.is_empty()) {
+            entry.columns = Some(renamed(outputs, &names, self.catalog.dialect())?);
+        }
         self.with(
             rest,
             recursive,
+            position,
             parent,
             Ctes {
                 entry: Some(&entry),
@@ -305,7 +326,7 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
         named: bool,
     ) -> Result<Vec<Output>, Rejection> {
-        if std::mem::take(&mut self.outermost)
+        if std::mem::take(&mut self.position) != Position::Inside
             && order_by.is_none()
             && limit.is_none()
             && let Some(outputs) = self.write(body, ctes)?
@@ -387,11 +408,20 @@ impl<'a> Resolver<'a> {
                 self.query(query, parent, ctes, named)
             }
             SetExpr::Query(_) => Err(unsupported("a query in parentheses as a statement or arm")),
-            SetExpr::Insert(_) => Err(not_reading("INSERT")),
-            SetExpr::Update(_) => Err(not_reading("UPDATE")),
-            SetExpr::Delete(_) => Err(not_reading("DELETE")),
-            SetExpr::Merge(_) => Err(not_reading("MERGE")),
+            SetExpr::Insert(_) => Err(self.not_here("INSERT")),
+            SetExpr::Update(_) => Err(self.not_here("UPDATE")),
+            SetExpr::Delete(_) => Err(self.not_here("DELETE")),
+            SetExpr::Merge(_) => Err(self.not_here("MERGE")),
             SetExpr::Table(_) => Err(unsupported("TABLE")),
+        }
+    }
+
+    /// The refusal of a change where only a query can stand.
+    fn not_here(&self, verb: &str) -> Rejection {
+        if self.visible.may_write() {
+            unsupported(&format!("{verb} inside of a query"))
+        } else {
+            not_reading(verb)
         }
     }
 

@@ -74,7 +74,11 @@ impl Resolver<'_> {
         };
         let above: &[RelationId] = match self.mode {
             Mode::View { within } => within,
-            Mode::Statement | Mode::Rewritten { forms: _, write: _ } => &[],
+            Mode::Statement
+            | Mode::Rewritten {
+                forms: _,
+                writes: _,
+            } => &[],
         };
         if above.contains(&relation.id) {
             return Err(refuse(&Rejection::new(

@@ -185,7 +185,7 @@ impl<'a> Resolver<'a> {
         );
         target.returns = returning.is_some();
         let outputs = self.returning_in(returning, relation, &scope, ctes)?;
-        self.target = Some(target);
+        self.targets.push(target);
         Ok(outputs)
     }
 
@@ -247,7 +247,7 @@ impl<'a> Resolver<'a> {
         );
         target.returns = returning.is_some();
         let outputs = self.returning_in(returning, relation, &scope, ctes)?;
-        self.target = Some(target);
+        self.targets.push(target);
         Ok(outputs)
     }
 
@@ -259,7 +259,9 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<Vec<ColumnId>, Rejection> {
         let guard = match self.mode {
-            Mode::Rewritten { forms: _, write } => write.and_then(|write| write.guard.as_ref()),
+            Mode::Rewritten { forms: _, writes } => writes
+                .get(self.targets.len())
+                .and_then(|write| write.guard.as_ref()),
             Mode::Statement | Mode::View { within: _ } => None,
         };
         let own = match (guard, selection.as_mut()) {
@@ -654,7 +656,7 @@ impl<'a> Resolver<'a> {
             Some(alias) => alias.name.clone(),
             None => self.encode(&relation.name),
         };
-        self.target = Some(Target {
+        self.claimed = Some(Target {
             relation: relation.id,
             reference: Some(index),
             qualifier,
@@ -666,7 +668,7 @@ impl<'a> Resolver<'a> {
     }
 
     pub(super) fn claimed_target(&mut self) -> Result<(&'a Relation, Target), Rejection> {
-        let target = self.target.take();
+        let target = self.claimed.take();
         let relation = target
             .as_ref()
             .and_then(|target| self.catalog.relation(target.relation));

@@ -61,6 +61,7 @@ pub(crate) fn define(
         ));
     }
     let plan = Plan {
+        body_after_changes: None,
         used: BTreeSet::new(),
         bound: Vec::new(),
         by_value: false,

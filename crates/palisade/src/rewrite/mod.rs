@@ -90,6 +90,13 @@ impl RewrittenStatement {
         self.plan.max_affected
     }
 
+    /// Where its body begins in [`sql`](Self::sql), in bytes, if rows are changed in the WITH before it: that
+    /// WITH has to stay the outermost (PostgreSQL), and the number of rows of the body is not that of the rows changed.
+    #[must_use]
+    pub fn body_after_changes(&self) -> Option<usize> {
+        self.plan.body_after_changes
+    }
+
     /// The (change, relation, column) triples, folded, that the engine may make while it runs this:
     /// with an empty column for inserting and deleting.
     #[must_use]
@@ -203,7 +210,7 @@ fn apply(
         ctes,
         whole_rows,
         levels: _,
-        target,
+        targets,
         explain,
     } = resolved;
     if explain.is_some() {
@@ -221,7 +228,7 @@ fn apply(
     let mut forms: Vec<(RelationId, Box<Query>)> = Vec::new();
     for (index, reference) in references.iter().enumerate() {
         engine.reference(reference, catalog, &access);
-        if target.as_ref().and_then(|target| target.reference) == Some(index) {
+        if targets.iter().any(|target| target.reference == Some(index)) {
             continue;
         }
         if needs_form(reference) && !forms.iter().any(|(id, _)| *id == reference.relation) {
@@ -236,41 +243,42 @@ fn apply(
         }
     }
     engine.table_functions(catalog);
-    let form = match &target {
-        None => None,
-        Some(target) => {
-            let job = write::Job {
-                target,
-                permit: &permit,
-                catalog,
-                params,
-                placeholders: &placeholders,
-                needs_fence,
-                ctes: &ctes,
-                positions: parameters::positions(&query),
-            };
-            let (form, reads) = job.form(&query, &mut engine.functions)?;
-            engine.target(target, &reads, &access, catalog);
-            engine.ctes([job.unused_name()].iter());
-            Some(form)
-        }
-    };
+    let changes = write::changes(&query);
+    if changes.len() != targets.len() {
+        return Err(not_as_decided("a change was not decided"));
+    }
+    let mut writes = Vec::with_capacity(targets.len());
+    for (target, change) in targets.iter().zip(changes) {
+        let job = write::Job {
+            target,
+            permit: &permit,
+            catalog,
+            params,
+            placeholders: &placeholders,
+            needs_fence,
+            ctes: &ctes,
+            positions: parameters::positions(&query),
+        };
+        let (form, reads) = job.form(change, &mut engine.functions)?;
+        engine.target(target, &reads, &access, catalog);
+        engine.ctes([job.unused_name()].iter());
+        writes.push(form);
+    }
     let permitted_changes = permit.max_affected();
     // A permit is used once.
     drop(permit);
-    let own = target.as_ref().and_then(|target| target.reference);
-    replace_references(&mut query, &references, &forms, own)?;
+    replace_references(&mut query, &references, &forms, &targets)?;
     let dialect = catalog.dialect();
-    let (gone, by_value) = match &form {
-        None => {
-            let bounded = limit::bound(&mut query, max_rows, params, dialect)?;
-            (bounded.gone, bounded.by_value)
-        }
-        Some(form) => {
-            write::apply(&mut query, form)?;
-            // The rows that are written may have been looked at.
-            (None, !placeholders.is_empty())
-        }
+    for (change, form) in write::changes_mut(&mut query).into_iter().zip(&writes) {
+        write::apply(change, form)?;
+    }
+    // The rows that are written may have been looked at.
+    let looked_at = !targets.is_empty() && !placeholders.is_empty();
+    let (gone, by_value) = if write::is_change(&query.body) {
+        (None, looked_at)
+    } else {
+        let bounded = limit::bound(&mut query, max_rows, params, dialect)?;
+        (bounded.gone, bounded.by_value || looked_at)
     };
     let bound = parameters::order(&mut query, &placeholders, dialect, gone)?;
 
@@ -291,11 +299,14 @@ fn apply(
         visible,
         Mode::Rewritten {
             forms: &forms,
-            write: form.as_ref(),
+            writes: &writes,
         },
         limits,
     )
     .map_err(|inner| not_as_decided(&inner.to_string()))?;
+    if check.targets.len() != targets.len() {
+        return Err(not_as_decided("it changes something else"));
+    }
     if !check.access.within(&access) {
         return Err(not_as_decided("it touches more than was permitted"));
     }
@@ -320,7 +331,9 @@ fn apply(
         None => sql,
         Some(explain) => explain.prefix(dialect) + &sql,
     };
+    let body_after_changes = write::changing_with(&query).map(|with| with.len() + 1);
     Ok(Plan {
+        body_after_changes,
         used: placeholders.into_keys().collect(),
         bound,
         by_value,
@@ -335,16 +348,17 @@ fn apply(
         engine_writes: engine_writes(&access, catalog),
         engine_triggers: engine_triggers(&access, catalog),
         engine_functions: engine.functions,
-        effect: match (&target, explain) {
-            (None, None) => Effect::Read,
-            (None, Some(_)) => Effect::Explain,
-            (Some(_), _) => Effect::Write,
+        effect: match (targets.is_empty(), explain) {
+            (true, None) => Effect::Read,
+            (true, Some(_)) => Effect::Explain,
+            (false, _) => Effect::Write,
         },
-        max_affected: match target {
-            None => 0,
-            Some(_) => permitted_changes
+        max_affected: if targets.is_empty() {
+            0
+        } else {
+            permitted_changes
                 .unwrap_or(u64::MAX)
-                .min(limits.max_affected_rows),
+                .min(limits.max_affected_rows)
         },
         limits: limits.clone(),
         policies,
@@ -413,12 +427,12 @@ fn replace_references(
     query: &mut Query,
     references: &[Reference],
     forms: &[(RelationId, Box<Query>)],
-    target: Option<usize>,
+    targets: &[Target],
 ) -> Result<(), Rejection> {
     let mut visitor = Replacing {
         references,
         forms,
-        target,
+        targets,
         seen: vec![0; references.len()],
     };
     let _ = VisitMut::visit(query, &mut visitor);
@@ -431,8 +445,8 @@ fn replace_references(
 struct Replacing<'r> {
     references: &'r [Reference],
     forms: &'r [(RelationId, Box<Query>)],
-    /// The reference that stays as it is: what the statement changes.
-    target: Option<usize>,
+    /// Whose references stay as they are: what the statement changes.
+    targets: &'r [Target],
     seen: Vec<usize>,
 }
 
@@ -461,7 +475,8 @@ impl VisitorMut for Replacing<'_> {
         if let Some(count) = self.seen.get_mut(index) {
             *count += 1;
         }
-        if self.target == Some(index) {
+        let mut targets = self.targets.iter();
+        if targets.any(|target| target.reference == Some(index)) {
             return ControlFlow::Continue(());
         }
         let Some(reference) = self.references.get(index) else {

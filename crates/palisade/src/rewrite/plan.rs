@@ -28,6 +28,7 @@ pub(crate) struct Plan {
     pub(super) engine_functions: BTreeSet<String>,
     pub(super) effect: Effect,
     pub(super) max_affected: u64,
+    pub(super) body_after_changes: Option<usize>,
     pub(super) engine_writes: BTreeSet<(Change, String, String)>,
     pub(super) engine_triggers: BTreeSet<String>,
     pub(super) limits: Limits,

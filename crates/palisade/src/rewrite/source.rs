@@ -178,7 +178,7 @@ fn definition(
             ));
         }
     }
-    replace_references(&mut query, &resolved.references, &forms, None)?;
+    replace_references(&mut query, &resolved.references, &forms, &[])?;
     Ok(query)
 }
 

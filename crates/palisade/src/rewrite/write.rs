@@ -55,14 +55,14 @@ pub(super) struct Job<'j> {
 pub(super) type Reads = BTreeSet<u16>;
 
 impl Job<'_> {
-    /// What must stand around the change in `query`, with the columns of the target that it reads.
+    /// What must stand around `change`, with the columns of the target that it reads.
     ///
     /// # Errors
     /// `write.row-not-admitted` where a row would be outside of what policy admits, or nobody can tell;
     /// `obligation.inapplicable` where a filter cannot be put around this form of statement.
     pub(super) fn form(
         &self,
-        query: &Query,
+        change: &SetExpr,
         functions: &mut BTreeSet<String>,
     ) -> Result<(WriteForm, Reads), Rejection> {
         let unknown = || not_as_decided("a change of another catalog");
@@ -84,7 +84,7 @@ impl Job<'_> {
         };
         let mut reads = Reads::new();
         let mut form = WriteForm::default();
-        match &*query.body {
+        match change {
             SetExpr::Insert(Statement::Insert(insert)) => {
                 self.insert(
                     insert, relation, write, &seen, &mut form, &mut reads, functions,
@@ -164,6 +164,7 @@ impl Job<'_> {
         if self.target.returns {
             admitted.push(seen);
         }
+        let mut predicates: Vec<&Predicate> = Vec::new();
         for filter in admitted {
             match filter {
                 RowFilter::Everything => {}
@@ -174,10 +175,12 @@ impl Job<'_> {
                         "IGNORE changes values, so that nobody can tell which rows are added",
                     ));
                 }
-                RowFilter::Where(predicate) => {
-                    self.admit(insert, relation, predicate, form, functions)?;
-                }
+                RowFilter::Where(predicate) if predicates.contains(&predicate) => {}
+                RowFilter::Where(predicate) => predicates.push(predicate),
             }
+        }
+        if !predicates.is_empty() {
+            form.admission = self.admit(insert, relation, &predicates, functions)?;
         }
         match self.target.on_conflict {
             Conflict::Leaves => Ok(()),
@@ -266,15 +269,14 @@ impl Job<'_> {
         }
     }
 
-    /// Checks that the rows of an INSERT satisfy `predicate`, or makes them.
+    /// Checks that the rows of an INSERT satisfy `predicates`; or what makes those of a query do.
     fn admit(
         &self,
         insert: &Insert,
         relation: &Relation,
-        predicate: &Predicate,
-        form: &mut WriteForm,
+        predicates: &[&Predicate],
         functions: &mut BTreeSet<String>,
-    ) -> Result<(), Rejection> {
+    ) -> Result<Option<Admission>, Rejection> {
         let columns: Option<Vec<(u16, &Column)>> = insert
             .columns
             .iter()
@@ -282,10 +284,13 @@ impl Job<'_> {
             .collect();
         let columns = columns.ok_or_else(|| not_as_decided("a column of another relation"))?;
         let mut looked = BTreeSet::new();
-        filter::columns(predicate, &mut looked);
+        for predicate in predicates {
+            filter::columns(predicate, &mut looked);
+        }
         let Some(source) = &insert.source else {
             let row = self.constants(&insert.assignments, relation);
-            return self.admit_row(&row, relation, predicate, &looked);
+            self.admit_row(&row, relation, predicates, &looked)?;
+            return Ok(None);
         };
         if let SetExpr::Values(Values {
             explicit_row: _,
@@ -299,29 +304,24 @@ impl Job<'_> {
                     .zip(&values.content)
                     .map(|((index, column), value)| (*index, self.constant(value, column)))
                     .collect();
-                self.admit_row(&row, relation, predicate, &looked)?;
+                self.admit_row(&row, relation, predicates, &looked)?;
             }
-            return Ok(());
+            return Ok(None);
         }
         for index in &looked {
             if columns.iter().all(|(known, _)| known != index) {
                 return Err(unassigned(relation, *index));
             }
         }
-        if form.admission.is_some() {
-            return Err(not_admitted(
-                "rows of a query that are added and given back need the same filter for both",
-            ));
-        }
-        form.admission = Some(self.frame(relation, &columns, predicate, &looked, functions)?);
-        Ok(())
+        let frame = self.frame(relation, &columns, predicates, &looked, functions)?;
+        Ok(Some(frame))
     }
 
     fn admit_row(
         &self,
         row: &BTreeMap<u16, Option<Constant>>,
         relation: &Relation,
-        predicate: &Predicate,
+        predicates: &[&Predicate],
         looked: &BTreeSet<u16>,
     ) -> Result<(), Rejection> {
         for index in looked {
@@ -329,14 +329,17 @@ impl Job<'_> {
                 return Err(unassigned(relation, *index));
             }
         }
-        let known = looked_at(predicate, row, relation)?;
-        match fold(predicate, &known).map_err(|admit::Undecided| undecided(relation, None))? {
-            Folded::Known(Some(true)) => Ok(()),
-            Folded::Known(Some(false) | None) => {
-                Err(not_admitted("a row would be outside of what policy admits"))
+        for predicate in predicates {
+            let known = looked_at(predicate, row, relation)?;
+            match fold(predicate, &known).map_err(|admit::Undecided| undecided(relation, None))? {
+                Folded::Known(Some(true)) => {}
+                Folded::Known(Some(false) | None) => {
+                    return Err(not_admitted("a row would be outside of what policy admits"));
+                }
+                Folded::Rest(_) => return Err(undecided(relation, None)),
             }
-            Folded::Rest(_) => Err(undecided(relation, None)),
         }
+        Ok(())
     }
 
     /// `WITH rows (columns) AS (…) SELECT columns FROM (SELECT … FROM rows) AS rows WHERE condition`: the
@@ -346,13 +349,16 @@ impl Job<'_> {
         &self,
         relation: &Relation,
         columns: &[(u16, &Column)],
-        predicate: &Predicate,
+        predicates: &[&Predicate],
         looked: &BTreeSet<u16>,
         functions: &mut BTreeSet<String>,
     ) -> Result<Admission, Rejection> {
         let dialect = self.catalog.dialect();
         let name = self.unused_name();
-        let mut conditions = vec![filter::expression(predicate, relation, dialect, functions)?];
+        let mut conditions = Vec::with_capacity(predicates.len());
+        for predicate in predicates {
+            conditions.push(filter::expression(predicate, relation, dialect, functions)?);
+        }
         let mut inner = Vec::with_capacity(columns.len());
         let mut outer = Vec::with_capacity(columns.len());
         for (index, column) in columns {
@@ -512,11 +518,83 @@ impl Job<'_> {
     }
 }
 
-/// Puts the form around the change in `query`.
-pub(super) fn apply(query: &mut Query, form: &WriteForm) -> Result<(), Rejection> {
+/// The changes in a statement, in the order in which they are resolved: those in its WITH, then its own.
+pub(super) fn changes(query: &Query) -> Vec<&SetExpr> {
+    let Query {
+        with,
+        body,
+        order_by: _,
+        limit_clause: _,
+        fetch: _,
+        locks: _,
+        for_clause: _,
+        settings: _,
+        format_clause: _,
+        pipe_operators: _,
+    } = query;
+    let tables = with.iter().flat_map(|with| &with.cte_tables);
+    tables
+        .map(|cte| &cte.query.body)
+        .chain([body])
+        .map(|body| &**body)
+        .filter(|body| is_change(body))
+        .collect()
+}
+
+/// [`changes`], to be changed themselves.
+pub(super) fn changes_mut(query: &mut Query) -> Vec<&mut SetExpr> {
+    let Query {
+        with,
+        body,
+        order_by: _,
+        limit_clause: _,
+        fetch: _,
+        locks: _,
+        for_clause: _,
+        settings: _,
+        format_clause: _,
+        pipe_operators: _,
+    } = query;
+    let tables = with.iter_mut().flat_map(|with| &mut with.cte_tables);
+    tables
+        .map(|cte| &mut cte.query.body)
+        .chain([body])
+        .map(|body| &mut **body)
+        .filter(|body| is_change(body))
+        .collect()
+}
+
+/// The text of a WITH in which rows are changed.
+pub(super) fn changing_with(query: &Query) -> Option<String> {
+    let with = query.with.as_ref()?;
+    let mut tables = with.cte_tables.iter();
+    tables
+        .any(|cte| is_change(&cte.query.body))
+        .then(|| with.to_string())
+}
+
+/// Whether a body changes rows.
+pub(super) fn is_change(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => true,
+        SetExpr::Select(_)
+        | SetExpr::Query(_)
+        | SetExpr::SetOperation {
+            op: _,
+            set_quantifier: _,
+            left: _,
+            right: _,
+        }
+        | SetExpr::Values(_)
+        | SetExpr::Table(_) => false,
+    }
+}
+
+/// Puts the form around a change.
+pub(super) fn apply(change: &mut SetExpr, form: &WriteForm) -> Result<(), Rejection> {
     let WriteForm { guard, admission } = form;
     let misplaced = || not_as_decided("a change of another form");
-    match &mut *query.body {
+    match change {
         SetExpr::Insert(Statement::Insert(insert)) => {
             if let Some(admission) = admission {
                 let source = insert.source.take().ok_or_else(misplaced)?;
