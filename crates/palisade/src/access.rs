@@ -26,6 +26,30 @@ pub enum Usage {
 }
 
 impl Usage {
+    const ALL: [Self; 8] = [
+        Self::Output,
+        Self::Filter,
+        Self::Join,
+        Self::Group,
+        Self::Order,
+        Self::Aggregate,
+        Self::View,
+        Self::Write,
+    ];
+
+    fn bit(self) -> u8 {
+        match self {
+            Self::Output => 1,
+            Self::Filter => 1 << 1,
+            Self::Join => 1 << 2,
+            Self::Group => 1 << 3,
+            Self::Order => 1 << 4,
+            Self::Aggregate => 1 << 5,
+            Self::View => 1 << 6,
+            Self::Write => 1 << 7,
+        }
+    }
+
     /// The word for traces.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -39,6 +63,40 @@ impl Usage {
             Self::View => "view",
             Self::Write => "write",
         }
+    }
+}
+
+/// The ways in which a statement uses one column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usages(u8);
+
+impl Usages {
+    /// The ways, in the order of [`Usage`].
+    pub fn iter(self) -> impl Iterator<Item = Usage> {
+        Usage::ALL
+            .into_iter()
+            .filter(move |usage| self.contains(*usage))
+    }
+
+    /// Whether the column is used so.
+    #[must_use]
+    pub fn contains(self, usage: Usage) -> bool {
+        self.0 & usage.bit() != 0
+    }
+
+    /// Whether its values matter: it is not only assigned.
+    #[must_use]
+    pub fn is_read(self) -> bool {
+        self.0 & !Usage::Write.bit() != 0
+    }
+
+    pub(crate) fn insert(&mut self, usage: Usage) {
+        self.0 |= usage.bit();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(usage: Usage) -> Self {
+        Self(usage.bit())
     }
 }
 
@@ -110,7 +168,7 @@ pub struct AccessSet {
     pub(crate) changes: BTreeSet<ChangeAccess>,
     pub(crate) definitions: BTreeSet<DefinitionAccess>,
     pub(crate) relations: BTreeSet<RelationId>,
-    pub(crate) columns: BTreeMap<ColumnId, BTreeSet<Usage>>,
+    pub(crate) columns: BTreeMap<ColumnId, Usages>,
     pub(crate) functions: BTreeSet<String>,
     pub(crate) system: BTreeSet<(String, String)>,
 }
@@ -139,8 +197,8 @@ impl AccessSet {
     }
 
     /// The columns read or assigned, each with how.
-    pub fn columns(&self) -> impl Iterator<Item = (ColumnId, &BTreeSet<Usage>)> {
-        self.columns.iter().map(|(id, usages)| (*id, usages))
+    pub fn columns(&self) -> impl Iterator<Item = (ColumnId, Usages)> {
+        self.columns.iter().map(|(id, usages)| (*id, *usages))
     }
 
     /// Ids of the functions called, those behind operators and casts included.
@@ -152,7 +210,7 @@ impl AccessSet {
     pub fn columns_read(&self) -> impl Iterator<Item = ColumnId> {
         self.columns
             .iter()
-            .filter(|(_, usages)| is_read(usages))
+            .filter(|(_, usages)| usages.is_read())
             .map(|(id, _)| *id)
     }
 
@@ -160,7 +218,7 @@ impl AccessSet {
     pub fn columns_written(&self) -> impl Iterator<Item = ColumnId> {
         self.columns
             .iter()
-            .filter(|(_, usages)| usages.contains(&Usage::Write))
+            .filter(|(_, usages)| usages.contains(Usage::Write))
             .map(|(id, _)| *id)
     }
 
@@ -175,13 +233,9 @@ impl AccessSet {
             && self.columns.iter().all(|(column, usages)| {
                 let theirs = other.columns.get(column);
                 theirs.is_some_and(|theirs| {
-                    (!is_read(usages) || is_read(theirs))
-                        && (!usages.contains(&Usage::Write) || theirs.contains(&Usage::Write))
+                    (!usages.is_read() || theirs.is_read())
+                        && (!usages.contains(Usage::Write) || theirs.contains(Usage::Write))
                 })
             })
     }
-}
-
-fn is_read(usages: &BTreeSet<Usage>) -> bool {
-    usages.iter().any(|usage| *usage != Usage::Write)
 }

@@ -3,6 +3,8 @@
 //! A dialect is an enum without a catch-all: adding an engine makes every place that decides
 //! something about it fail to compile until it is answered there.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 /// The SQL dialect of one database engine.
@@ -67,17 +69,20 @@ impl Dialect {
     /// multi-byte encoding) and cuts every name to 63 bytes
     /// (<https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-IDENTIFIERS>).
     #[must_use]
-    pub fn fold_written(self, name: &str, quoted: bool) -> String {
+    pub fn fold_written(self, name: &str, quoted: bool) -> Cow<'_, str> {
+        let folded = !name.bytes().any(|b| b.is_ascii_uppercase());
         match self {
-            Self::Sqlite | Self::Mysql => self.fold(name),
+            Self::Sqlite if folded => Cow::Borrowed(name),
+            Self::Mysql if folded && name.is_ascii() => Cow::Borrowed(name),
+            Self::Sqlite | Self::Mysql => Cow::Owned(self.fold(name)),
             Self::Postgres => {
-                let mut key = if quoted {
-                    name.to_owned()
+                let end = name.floor_char_boundary(POSTGRES_NAME_BYTES);
+                let name = name.get(..end).unwrap_or(name);
+                if quoted || folded {
+                    Cow::Borrowed(name)
                 } else {
-                    name.to_ascii_lowercase()
-                };
-                key.truncate(key.floor_char_boundary(POSTGRES_NAME_BYTES));
-                key
+                    Cow::Owned(name.to_ascii_lowercase())
+                }
             }
         }
     }

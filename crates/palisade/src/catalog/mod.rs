@@ -12,7 +12,7 @@ mod snapshot;
 mod system;
 mod types;
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineDef};
 pub use change::{Change, ReferenceAction, Trigger};
@@ -190,9 +190,9 @@ impl Catalog {
 
     /// The key of a relation's or schema's name, as a statement spells it, quotes undone.
     #[must_use]
-    pub fn fold_relation_written(&self, name: &str, quoted: bool) -> String {
+    pub fn fold_relation_written<'n>(&self, name: &'n str, quoted: bool) -> Cow<'n, str> {
         if self.case_sensitive_relations {
-            name.to_owned()
+            Cow::Borrowed(name)
         } else {
             self.dialect.fold_written(name, quoted)
         }

@@ -336,6 +336,7 @@ mod tests {
     use super::*;
     use crate::{
         access::Usage,
+        access::Usages,
         policy::fixture::{agent, catalog, column_id, relation_id, set},
     };
 
@@ -356,7 +357,7 @@ mod tests {
             relations: relations.iter().map(|name| relation_id(name)).collect(),
             columns: columns
                 .iter()
-                .map(|uid| (column_id(&catalog, uid), BTreeSet::from([Usage::Output])))
+                .map(|uid| (column_id(&catalog, uid), Usages::of(Usage::Output)))
                 .collect(),
             functions: functions.iter().map(|name| (*name).to_owned()).collect(),
             system: BTreeSet::new(),

@@ -1,37 +1,51 @@
 //! Tables combined without a condition between them (F10): each multiplies the rows that the engine
 //! looks at, and no LIMIT above an aggregate bounds that.
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::ops::ControlFlow;
 
 use sqlparser::ast::{BinaryOperator, Expr, visit_expressions};
 
 use super::{Resolver, scope::Scope};
 use crate::{code::Code, rejection::Rejection};
 
-/// Which sources of a SELECT are tied to which by conditions: sets of source positions.
+/// Which sources of a SELECT are tied to which by conditions.
 #[derive(Default)]
 pub(super) struct Links {
-    sets: Vec<BTreeSet<usize>>,
+    /// For each source's position one of a source that it is tied to, never a later one; those beyond the
+    /// end are tied to nothing.
+    earlier: Vec<usize>,
 }
 
 impl Links {
-    /// Ties `sources` together.
-    pub(super) fn tie(&mut self, sources: BTreeSet<usize>) {
-        let (touching, apart) = std::mem::take(&mut self.sets)
-            .into_iter()
-            .partition(|set| !set.is_disjoint(&sources));
-        self.sets = apart;
-        let touching: Vec<BTreeSet<usize>> = touching;
-        self.sets
-            .push(touching.into_iter().fold(sources, |mut all, set| {
-                all.extend(set);
-                all
-            }));
+    /// Ties two sources together.
+    pub(super) fn tie(&mut self, one: usize, other: usize) {
+        let (one, other) = (self.first(one), self.first(other));
+        let (first, later) = (one.min(other), one.max(other));
+        if first != later {
+            let known = self.earlier.len();
+            self.earlier.extend(known..=later);
+            if let Some(earlier) = self.earlier.get_mut(later) {
+                *earlier = first;
+            }
+        }
     }
 
+    /// The first of the sources that are tied to the one at `position`.
+    fn first(&self, mut position: usize) -> usize {
+        while let Some(earlier) = self.earlier.get(position) {
+            if *earlier == position {
+                break;
+            }
+            position = *earlier;
+        }
+        position
+    }
+
+    /// How many of so many sources are tied to none before them.
     fn groups(&self, sources: usize) -> usize {
-        let tied: usize = self.sets.iter().map(BTreeSet::len).sum();
-        self.sets.len() + sources.saturating_sub(tied)
+        (0..sources)
+            .filter(|position| self.earlier.get(*position).is_none_or(|e| e == position))
+            .count()
     }
 }
 
@@ -53,18 +67,17 @@ impl<'a> Resolver<'a> {
                 self.tie(right, scope);
             }
             other => {
-                let named = self.named_in(other, scope);
-                if !named.is_empty() {
-                    scope.links.tie(named);
-                }
+                let mut links = std::mem::take(&mut scope.links);
+                self.tie_named(other, scope, &mut links);
+                scope.links = links;
             }
         }
     }
 
-    /// The positions of this query's sources that names in `expr` can mean. Measuring only: what is missed
-    /// makes the answer a refusal too many, not a leak.
-    fn named_in(&self, expr: &Expr, scope: &Scope<'a, '_>) -> BTreeSet<usize> {
-        let mut named = BTreeSet::new();
+    /// Ties this query's sources that names in `expr` can mean. Measuring only: what is missed makes the
+    /// answer a refusal too many, not a leak.
+    fn tie_named(&self, expr: &Expr, scope: &Scope<'a, '_>, links: &mut Links) {
+        let mut named = None;
         let _ = visit_expressions(expr, |expr| {
             let (qualifier, name) = match expr {
                 Expr::Identifier(name) => (None, name),
@@ -75,10 +88,11 @@ impl<'a> Resolver<'a> {
                 _ => return ControlFlow::Continue(()),
             };
             let key = self.key(name);
-            named.extend(scope.positions(qualifier.as_deref(), &key));
+            for position in scope.positions(qualifier.as_deref(), &key) {
+                links.tie(*named.get_or_insert(position), position);
+            }
             ControlFlow::Continue(())
         });
-        named
     }
 
     /// Refuses more groups of untied sources than the limit.

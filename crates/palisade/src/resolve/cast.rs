@@ -147,7 +147,7 @@ impl<'a> Resolver<'a> {
             .0
             .iter()
             .filter_map(|part| part.as_ident())
-            .map(|ident| self.key(ident))
+            .map(|ident| self.key(ident).into_owned())
             .collect();
         let (schema, key) = match parts.as_slice() {
             [key] => (None, key),
@@ -276,7 +276,7 @@ impl<'a> Resolver<'a> {
         let parts: Vec<String> = parts
             .iter()
             .filter_map(|part| part.as_ident())
-            .map(|ident| syntax::key(ident, self.catalog.dialect()))
+            .map(|ident| syntax::key(ident, self.catalog.dialect()).into_owned())
             .collect();
         let (schema, key) = match parts.as_slice() {
             [key] => (None, key),

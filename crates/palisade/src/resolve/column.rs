@@ -21,24 +21,26 @@ impl<'a> Resolver<'a> {
         expr: &Expr,
         scope: &Scope<'a, '_>,
     ) -> Option<(Lineage, String)> {
-        let found = match expr {
+        let (qualifier, name) = match expr {
             Expr::Nested(inner) => return self.column_of(inner, scope),
-            Expr::Identifier(ident) => scope.find(None, &self.key(ident)),
+            Expr::Identifier(ident) => (None, ident),
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [qualifier, name] => scope.find(Some(&self.table_key(qualifier)), &self.key(name)),
+                [qualifier, name] => (Some(self.table_key(qualifier)), name),
                 _ => return None,
             },
             _ => return None,
         };
+        let key = self.key(name);
+        let found = scope.find(qualifier.as_deref(), &key);
         match found {
-            Found::Column(lineage, name)
+            Found::Column(origin, name)
             | Found::RowIdAlias {
-                lineage,
+                origin,
                 qualifier: _,
                 name,
-            } => Some((lineage, name)),
-            Found::RowId(name) => Some((Lineage::default(), name)),
-            Found::WholeRow(lineage, name) => Some((lineage, name)),
+            } => Some((origin.into_lineage(), name.to_owned())),
+            Found::RowId => Some((Lineage::default(), key.into_owned())),
+            Found::WholeRow(lineage) => Some((lineage, key.into_owned())),
             Found::Alias(_) | Found::Ambiguous | Found::Nothing => None,
         }
     }
@@ -68,36 +70,40 @@ impl<'a> Resolver<'a> {
             }
             _ => return Err(unsupported("a column name of this form")),
         };
-        let shown = decode(ident).into_owned();
-        let key = self.key(ident);
-        let lineage = match at.scope.find(qualifier.as_deref(), &key) {
-            Found::Column(lineage, _) | Found::Alias(lineage) => {
+        let found = at.scope.find(qualifier.as_deref(), &self.key(ident));
+        let columns = match &found {
+            Found::Column(origin, _) => {
                 self.normalise(ident);
-                lineage
+                origin.columns()
+            }
+            Found::Alias(lineage) => {
+                self.normalise(ident);
+                &lineage.columns
             }
             Found::RowIdAlias {
-                lineage,
+                origin,
                 qualifier,
                 name,
             } => {
-                let name = self.encode(&name);
+                let name = self.encode(name);
                 *expr = match qualifier {
-                    Some(qualifier) => {
-                        Expr::CompoundIdentifier(vec![self.encode(&qualifier), name])
-                    }
+                    Some(qualifier) => Expr::CompoundIdentifier(vec![self.encode(qualifier), name]),
                     None => Expr::Identifier(name),
                 };
-                lineage
+                origin.columns()
             }
-            Found::RowId(_) => return Ok(()),
-            Found::WholeRow(lineage, _) => {
+            Found::RowId => return Ok(()),
+            Found::WholeRow(lineage) => {
                 self.normalise_table(ident);
-                lineage
+                &lineage.columns
             }
             Found::Ambiguous => {
                 return Err(Rejection::new(
                     Code::NameAmbiguous,
-                    format!("`{shown}` could be a column of more than one table"),
+                    format!(
+                        "`{}` could be a column of more than one table",
+                        decode(ident)
+                    ),
                 ));
             }
             // SQLite takes a double-quoted word that names nothing for a string.
@@ -106,18 +112,18 @@ impl<'a> Resolver<'a> {
                     && qualifier.is_none()
                     && ident.quote_style == Some('"') =>
             {
-                let literal = Value::SingleQuotedString(shown.replace('\'', "''"));
+                let literal = Value::SingleQuotedString(decode(ident).replace('\'', "''"));
                 *expr = Expr::Value(literal.into());
                 return Ok(());
             }
             Found::Nothing => {
                 let candidates = at.scope.visible_names(qualifier.as_deref());
-                return Err(unknown_column(&shown, &candidates));
+                return Err(unknown_column(&decode(ident), &candidates));
             }
         };
-        for column in lineage.columns {
-            self.touch(column, at.usage);
-            out.push(column);
+        for column in columns {
+            self.touch(*column, at.usage);
+            out.push(*column);
         }
         Ok(())
     }
@@ -133,7 +139,7 @@ impl<'a> Resolver<'a> {
         }
         let key = self.key(ident);
         let reserved = matches!(
-            key.as_str(),
+            &*key,
             "current_catalog"
                 | "current_date"
                 | "current_role"
@@ -148,6 +154,7 @@ impl<'a> Resolver<'a> {
                 | "user"
         );
         if reserved {
+            let key = key.into_owned();
             self.access.functions.insert(key);
         }
         reserved
@@ -202,10 +209,8 @@ impl<'a> Resolver<'a> {
         match self.catalog.dialect() {
             Dialect::Sqlite => self.normalise(ident),
             Dialect::Postgres | Dialect::Mysql => {
-                *ident = Ident {
-                    span: ident.span,
-                    ..self.encode(&self.table_name(ident))
-                }
+                let name = self.table_name(ident);
+                self.respell(ident, name);
             }
         }
     }
@@ -214,7 +219,7 @@ impl<'a> Resolver<'a> {
     pub(super) fn table_name(&self, ident: &Ident) -> String {
         match self.catalog.dialect() {
             Dialect::Sqlite | Dialect::Mysql => decode(ident).into_owned(),
-            Dialect::Postgres => self.table_key(ident),
+            Dialect::Postgres => self.table_key(ident).into_owned(),
         }
     }
 
@@ -289,11 +294,11 @@ impl<'a> Resolver<'a> {
             }
             Found::Column(..)
             | Found::RowIdAlias {
-                lineage: _,
+                origin: _,
                 qualifier: _,
                 name: _,
             }
-            | Found::RowId(_)
+            | Found::RowId
             | Found::Alias(_)
             | Found::Ambiguous
             | Found::Nothing => Ok(false),
@@ -341,7 +346,7 @@ impl<'a> Resolver<'a> {
         match name.0.as_mut_slice() {
             [ObjectNamePart::Identifier(ident)] => {
                 self.normalise_table(ident);
-                Ok(self.table_key(ident))
+                Ok(self.table_key(ident).into_owned())
             }
             _ => Err(unsupported("a name of this form before `.*`")),
         }

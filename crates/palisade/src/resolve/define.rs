@@ -129,7 +129,7 @@ impl<'a> Resolver<'a> {
         for column in &mut create.columns {
             outputs.push(Output {
                 name: self.spelling(&column.name),
-                key: self.key(&column.name),
+                key: self.key(&column.name).into_owned(),
                 lineage: Lineage::default(),
             });
         }
@@ -566,9 +566,9 @@ impl<'a> Resolver<'a> {
         };
         let shown = match self.catalog.dialect() {
             Dialect::Sqlite | Dialect::Mysql => decode(last).into_owned(),
-            Dialect::Postgres => self.table_key(last),
+            Dialect::Postgres => self.table_key(last).into_owned(),
         };
-        let key = self.table_key(last);
+        let key = self.table_key(last).into_owned();
         let schema = schema.unwrap_or_else(|| self.catalog.default_schema().to_owned());
         let schema_key = self.catalog.fold_relation(&schema);
         if self.is_system_name(Some(&schema_key), &key) || self.is_system_name(None, &key) {

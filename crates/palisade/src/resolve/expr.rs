@@ -589,7 +589,7 @@ impl<'a> Resolver<'a> {
                 let known = match collation.0.as_mut_slice() {
                     [ObjectNamePart::Identifier(ident)] => {
                         self.normalise(ident);
-                        matches!(self.key(ident).as_str(), "binary" | "nocase" | "rtrim")
+                        matches!(&*self.key(ident), "binary" | "nocase" | "rtrim")
                     }
                     _ => false,
                 };

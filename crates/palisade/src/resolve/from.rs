@@ -1,6 +1,6 @@
 //! FROM: tables, subqueries, table functions and joins.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use sqlparser::{
     ast::{
@@ -13,7 +13,7 @@ use sqlparser::{
 use super::{
     Mode, Reference, Resolver,
     query::Ctes,
-    scope::{Columns, Merged, Output, Scope, Source},
+    scope::{Columns, Merged, Origin, Output, Scope, Source},
     unsupported,
 };
 use crate::{
@@ -188,8 +188,8 @@ impl<'a> Resolver<'a> {
         let mut merged = Vec::new();
         let mut used = Vec::new();
         for (index, source) in scope.sources.iter().enumerate().skip(left.start) {
-            if let Some((lineage, _)) = source.columns.find(key) {
-                used.extend(lineage.columns);
+            if let Some((origin, _)) = source.columns.find(key) {
+                used.extend_from_slice(origin.columns());
                 if index < left.end {
                     into = into.or(Some(index));
                 } else {
@@ -200,9 +200,11 @@ impl<'a> Resolver<'a> {
         let Some(into) = into.filter(|_| !merged.is_empty()) else {
             return Err(unknown_column(key, &[]));
         };
-        scope
-            .links
-            .tie(scope.positions(None, key).into_iter().collect());
+        let mut links = std::mem::take(&mut scope.links);
+        for position in scope.positions(None, key) {
+            links.tie(into, position);
+        }
+        scope.links = links;
         let over = left.start..scope.sources.len();
         scope.merged.extend(merged.into_iter().map(|source| Merged {
             source,
@@ -210,17 +212,17 @@ impl<'a> Resolver<'a> {
             over: over.clone(),
             key: key.to_owned(),
         }));
-        let lineages: Vec<Lineage> = scope
+        let origins: Vec<Origin<'_>> = scope
             .sources
             .iter()
             .skip(left.start)
             .filter_map(|source| Some(source.columns.find(key)?.0))
             .collect();
         // What is compared runs on rows that a filter hides, unless it is a column that may be seen.
-        let columns: Option<Vec<&Column>> = lineages
+        let columns: Option<Vec<&Column>> = origins
             .iter()
-            .map(|lineage| {
-                let id = lineage.identity.filter(|id| self.is_plain_base(*id))?;
+            .map(|origin| {
+                let id = origin.identity().filter(|id| self.is_plain_base(*id))?;
                 self.catalog.column(id)
             })
             .collect();
@@ -231,7 +233,7 @@ impl<'a> Resolver<'a> {
         });
         self.needs_fence |= !safe;
         self.user_operator("=")?;
-        let operands: Vec<_> = lineages.iter().map(|l| l.columns.as_slice()).collect();
+        let operands: Vec<_> = origins.iter().map(Origin::columns).collect();
         self.implicit_casts(&operands);
         for column in used {
             self.touch(column, Usage::Join);
@@ -488,7 +490,7 @@ impl<'a> Resolver<'a> {
         }
         self.is_name(ident)?;
         self.normalise_table(ident);
-        let qualifier = Some(self.table_key(ident));
+        let qualifier = Some(self.table_key(ident).into_owned());
         if list.is_empty() {
             return Ok(Source {
                 qualifier,
@@ -514,7 +516,7 @@ impl<'a> Resolver<'a> {
             if column.data_type.is_some() {
                 return Err(unsupported("a type in a column alias list"));
             }
-            output.key = self.key(&column.name);
+            output.key = self.key(&column.name).into_owned();
             output.name = self.spelling(&column.name);
             self.normalise(&mut column.name);
         }
@@ -529,7 +531,7 @@ impl<'a> Resolver<'a> {
     pub(super) fn spelling(&self, ident: &Ident) -> String {
         match self.catalog.dialect() {
             Dialect::Sqlite | Dialect::Mysql => decode(ident).into_owned(),
-            Dialect::Postgres => self.key(ident),
+            Dialect::Postgres => self.key(ident).into_owned(),
         }
     }
 
@@ -583,7 +585,8 @@ impl<'a> Resolver<'a> {
             _ => return Err(unsupported("a relation name of this form")),
         };
         let shown = self.table_name(last);
-        let key = self.table_key(last);
+        let schema = schema.map(Cow::into_owned);
+        let key = self.table_key(last).into_owned();
         if schema.is_none()
             && let Some(cte) = ctes.find(&key)
         {

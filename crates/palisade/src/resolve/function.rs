@@ -86,7 +86,7 @@ impl<'a> Resolver<'a> {
                 candidates.retain(|def| def.uid.ends_with(&special));
             }
             if candidates.is_empty() {
-                let shown = few.first().map_or(key.as_str(), |def| def.name.as_str());
+                let shown = few.first().map_or(&*key, |def| def.name.as_str());
                 return Err(Rejection::new(
                     Code::SyntaxInvalid,
                     format!("`{shown}` does not take {args} arguments"),

@@ -300,7 +300,7 @@ impl<'a> Resolver<'a> {
                     };
                     self.normalise_table(name);
                     let mut source = self.target_source(relation, None)?;
-                    source.qualifier = Some(self.table_key(name));
+                    source.qualifier = Some(self.table_key(name).into_owned());
                     proposed.sources.push(source);
                 }
                 let mut scope = Scope::inside(dialect, Some(&proposed));

@@ -250,7 +250,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn side(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<Side<'a>> {
-        let found = match expr {
+        let (qualifier, name) = match expr {
             Expr::Nested(inner) => return self.side(inner, scope),
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,
@@ -284,16 +284,16 @@ impl<'a> Resolver<'a> {
                     _ => None,
                 };
             }
-            Expr::Identifier(ident) => scope.find(None, &self.key(ident)),
+            Expr::Identifier(name) => (None, name),
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [qualifier, ident] => scope.find(Some(&self.key(qualifier)), &self.key(ident)),
+                [qualifier, name] => (Some(self.table_key(qualifier)), name),
                 _ => return None,
             },
             _ => return None,
         };
-        match found {
-            Found::Column(lineage, _) => {
-                let id = lineage.identity.filter(|id| self.is_plain_base(*id))?;
+        match scope.find(qualifier.as_deref(), &self.key(name)) {
+            Found::Column(origin, _) => {
+                let id = origin.identity().filter(|id| self.is_plain_base(*id))?;
                 let column = self.catalog.column(id)?;
                 // Comparisons of types that a database adds are functions that it adds.
                 let known =

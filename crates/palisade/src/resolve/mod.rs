@@ -32,6 +32,7 @@ mod view;
 mod write;
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -299,14 +300,21 @@ impl<'a> Resolver<'a> {
     }
 
     /// The key of a column, alias or function as the statement spells it.
-    fn key(&self, ident: &Ident) -> String {
+    fn key<'i>(&self, ident: &'i Ident) -> Cow<'i, str> {
         syntax::key(ident, self.catalog.dialect())
     }
 
     /// The key of a relation, schema or qualifier as the statement spells it.
-    fn table_key(&self, ident: &Ident) -> String {
-        self.catalog
-            .fold_relation_written(&syntax::decode(ident), ident.quote_style.is_some())
+    fn table_key<'i>(&self, ident: &'i Ident) -> Cow<'i, str> {
+        let quoted = ident.quote_style.is_some();
+        match syntax::decode(ident) {
+            Cow::Borrowed(name) => self.catalog.fold_relation_written(name, quoted),
+            Cow::Owned(name) => Cow::Owned(
+                self.catalog
+                    .fold_relation_written(&name, quoted)
+                    .into_owned(),
+            ),
+        }
     }
 
     fn encode(&self, name: &str) -> Ident {
@@ -326,16 +334,23 @@ impl<'a> Resolver<'a> {
 
     /// Rewrites an identifier so that every reader takes it for the same name.
     fn normalise(&self, ident: &mut Ident) {
-        let dialect = self.catalog.dialect();
-        let name = match dialect {
+        let name = match self.catalog.dialect() {
             Dialect::Sqlite if ident.quote_style.is_none_or(|quote| quote == '"') => return,
-            Dialect::Sqlite | Dialect::Mysql => syntax::decode(ident).into_owned(),
+            Dialect::Sqlite | Dialect::Mysql => syntax::decode(ident),
             Dialect::Postgres => self.key(ident),
         };
-        *ident = Ident {
-            span: ident.span,
-            ..self.encode(&name)
-        };
+        self.respell(ident, name.into_owned());
+    }
+
+    /// Gives an identifier the spelling that every reader takes for `name`.
+    fn respell(&self, ident: &mut Ident, name: String) {
+        let quote = self.catalog.dialect().quote();
+        if name.contains(quote) {
+            ident.value = self.encode(&name).value;
+        } else {
+            ident.value = name;
+        }
+        ident.quote_style = Some(quote);
     }
 
     /// Counts a reference against the limit.

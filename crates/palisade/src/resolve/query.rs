@@ -202,7 +202,7 @@ impl<'a> Resolver<'a> {
         }
         // Without RECURSIVE the name of a CTE means something else inside it (M30b).
         let sees_itself = recursive || self.catalog.dialect() == Dialect::Sqlite;
-        let key = self.table_key(name);
+        let key = self.table_key(name).into_owned();
         for later in rest.iter() {
             let later = self.table_key(&later.alias.name);
             if later == key {
@@ -219,13 +219,16 @@ impl<'a> Resolver<'a> {
             }
         }
         self.rename(name, &key);
-        self.ctes.insert(self.table_key(name));
+        self.ctes.insert(self.table_key(name).into_owned());
         let mut names = Vec::with_capacity(columns.len());
         for column in columns.iter_mut() {
             if column.data_type.is_some() {
                 return Err(unsupported("a type in a column alias list"));
             }
-            names.push((self.key(&column.name), self.spelling(&column.name)));
+            names.push((
+                self.key(&column.name).into_owned(),
+                self.spelling(&column.name),
+            ));
             self.normalise(&mut column.name);
         }
         if sees_itself

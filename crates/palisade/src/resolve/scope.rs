@@ -47,26 +47,64 @@ pub(super) enum Columns<'a> {
 }
 
 /// Where a name was found.
-pub(super) enum Found {
-    /// A column of a source.
-    Column(Lineage, String),
+pub(super) enum Found<'f> {
+    /// A column of a source, by its name.
+    Column(Origin<'f>, &'f str),
     /// The row id of a relation with an INTEGER PRIMARY KEY: this column.
     RowIdAlias {
-        lineage: Lineage,
+        origin: Origin<'f>,
         /// The source's qualifier: the column's bare name may be another's too.
-        qualifier: Option<String>,
-        name: String,
+        qualifier: Option<&'f str>,
+        name: &'f str,
     },
-    /// The row id of a relation without, or a system column, by its name.
-    RowId(String),
-    /// A whole row of a source, which a row type stands for (PostgreSQL), by the source's name.
-    WholeRow(Lineage, String),
+    /// The row id of a relation without, or a system column.
+    RowId,
+    /// A whole row of a source, which a row type stands for (PostgreSQL).
+    WholeRow(Lineage),
     /// An output of the same SELECT, by its alias.
-    Alias(Lineage),
+    Alias(&'f Lineage),
     /// More than one.
     Ambiguous,
     /// None.
     Nothing,
+}
+
+/// Where a column that was found comes from: most come from a relation, and need no list.
+pub(super) enum Origin<'f> {
+    /// It is this column.
+    Base(ColumnId),
+    /// It is a column of a query.
+    Derived(&'f Lineage),
+    /// Several columns were merged into it.
+    Merged(Lineage),
+}
+
+impl Origin<'_> {
+    /// The column it is, unchanged, if it is one.
+    pub(super) fn identity(&self) -> Option<ColumnId> {
+        match self {
+            Self::Base(id) => Some(*id),
+            Self::Derived(lineage) => lineage.identity,
+            Self::Merged(lineage) => lineage.identity,
+        }
+    }
+
+    /// Every column it is made from.
+    pub(super) fn columns(&self) -> &[ColumnId] {
+        match self {
+            Self::Base(id) => std::slice::from_ref(id),
+            Self::Derived(lineage) => &lineage.columns,
+            Self::Merged(lineage) => &lineage.columns,
+        }
+    }
+
+    pub(super) fn into_lineage(self) -> Lineage {
+        match self {
+            Self::Base(id) => Lineage::of(id),
+            Self::Derived(lineage) => lineage.clone(),
+            Self::Merged(lineage) => lineage,
+        }
+    }
 }
 
 /// The sources of one SELECT, inside those of the SELECTs around it.
@@ -155,12 +193,12 @@ impl<'a> Columns<'a> {
     }
 
     /// The column called `key`.
-    pub(super) fn find(&self, key: &str) -> Option<(Lineage, &str)> {
+    pub(super) fn find(&self, key: &str) -> Option<(Origin<'_>, &str)> {
         match self {
             Self::Derived(columns) => columns
                 .iter()
                 .find(|c| c.key == key)
-                .map(|c| (c.lineage.clone(), c.name.as_str())),
+                .map(|c| (Origin::Derived(&c.lineage), c.name.as_str())),
             Self::Relation {
                 relation,
                 decision,
@@ -177,7 +215,7 @@ impl<'a> Columns<'a> {
                     relation: relation.id,
                     index,
                 };
-                Some((Lineage::of(id), column.name.as_str()))
+                Some((Origin::Base(id), column.name.as_str()))
             }
         }
     }
@@ -199,7 +237,7 @@ impl<'a> Columns<'a> {
     }
 
     /// What `rowid` means in this source, where no column is called so.
-    fn rowid(&self, key: &str, qualifier: Option<&str>) -> Option<Found> {
+    fn rowid<'f>(&'f self, qualifier: Option<&'f str>) -> Option<Found<'f>> {
         match self {
             Self::Derived(_) => None,
             Self::Relation {
@@ -210,20 +248,19 @@ impl<'a> Columns<'a> {
             } => match relation.rowid_alias {
                 Some(index) => {
                     let key = &relation.column(index)?.key;
-                    self.find(key).map(|(lineage, name)| Found::RowIdAlias {
-                        lineage,
-                        qualifier: qualifier.map(str::to_owned),
-                        name: name.to_owned(),
+                    self.find(key).map(|(origin, name)| Found::RowIdAlias {
+                        origin,
+                        qualifier,
+                        name,
                     })
                 }
-                None => (relation.has_rowid && !decision.has_obligation())
-                    .then(|| Found::RowId(key.to_owned())),
+                None => (relation.has_rowid && !decision.has_obligation()).then_some(Found::RowId),
             },
         }
     }
 
     /// A system column: of a table that stands as it is, not of what stands in its place.
-    fn system(&self, key: &str) -> Option<Found> {
+    fn system(&self) -> Option<Found<'_>> {
         match self {
             Self::Derived(_) => None,
             Self::Relation {
@@ -232,7 +269,7 @@ impl<'a> Columns<'a> {
                 hidden_exist: _,
                 bare: _,
             } => (relation.kind == RelationKind::Table && !decision.has_obligation())
-                .then(|| Found::RowId(key.to_owned())),
+                .then_some(Found::RowId),
         }
     }
 }
@@ -258,19 +295,16 @@ impl<'a, 's> Scope<'a, 's> {
 
     /// Looks `key` up here and then outwards, as the engine does: columns, then aliases, then row ids;
     /// on PostgreSQL whole rows after every column.
-    pub(super) fn find(&self, qualifier: Option<&str>, key: &str) -> Found {
+    pub(super) fn find(&self, qualifier: Option<&str>, key: &str) -> Found<'_> {
         match self.find_column(qualifier, key) {
             Found::Nothing if self.dialect == Dialect::Postgres && qualifier.is_none() => {
-                match self.whole_row(key) {
-                    Some(lineage) => Found::WholeRow(lineage, key.to_owned()),
-                    None => Found::Nothing,
-                }
+                self.whole_row(key).map_or(Found::Nothing, Found::WholeRow)
             }
             found => found,
         }
     }
 
-    fn find_column(&self, qualifier: Option<&str>, key: &str) -> Found {
+    fn find_column(&self, qualifier: Option<&str>, key: &str) -> Found<'_> {
         match self.find_here(qualifier, key) {
             Found::Nothing => match self.parent {
                 Some(parent) => parent.find_column(qualifier, key),
@@ -312,17 +346,17 @@ impl<'a, 's> Scope<'a, 's> {
         match self.find_here(qualifier, key) {
             Found::Column(_, _)
             | Found::RowIdAlias {
-                lineage: _,
+                origin: _,
                 qualifier: _,
                 name: _,
             }
-            | Found::RowId(_) => true,
+            | Found::RowId => true,
             // The rows of a source are looked for after the columns of every query around it.
-            Found::WholeRow(_, _) | Found::Alias(_) | Found::Ambiguous | Found::Nothing => false,
+            Found::WholeRow(_) | Found::Alias(_) | Found::Ambiguous | Found::Nothing => false,
         }
     }
 
-    fn find_here(&self, qualifier: Option<&str>, key: &str) -> Found {
+    fn find_here(&self, qualifier: Option<&str>, key: &str) -> Found<'_> {
         let mut found = Found::Nothing;
         for (index, source) in self.sources.iter().enumerate() {
             if qualifier.is_some() && source.qualifier.as_deref() != qualifier {
@@ -331,13 +365,13 @@ impl<'a, 's> Scope<'a, 's> {
             if qualifier.is_none() && self.is_merged(index, key) {
                 continue;
             }
-            if let Some((lineage, name)) = source.columns.find(key) {
-                let lineage = match qualifier {
-                    None => self.with_merged(index, key, lineage),
-                    Some(_) => lineage,
+            if let Some((origin, name)) = source.columns.find(key) {
+                let origin = match qualifier {
+                    None => self.with_merged(index, key, origin),
+                    Some(_) => origin,
                 };
                 found = match found {
-                    Found::Nothing => Found::Column(lineage, name.to_owned()),
+                    Found::Nothing => Found::Column(origin, name),
                     _ => return Found::Ambiguous,
                 };
             }
@@ -348,20 +382,25 @@ impl<'a, 's> Scope<'a, 's> {
         if qualifier.is_none()
             && let Some(output) = self.aliases.iter().find(|o| o.key == key)
         {
-            return Found::Alias(output.lineage.clone());
+            return Found::Alias(&output.lineage);
         }
-        let special = |source: &Source<'_>| match self.dialect {
-            Dialect::Sqlite if matches!(key, "rowid" | "oid" | "_rowid_") => {
-                source.columns.rowid(key, source.qualifier.as_deref())
-            }
-            Dialect::Postgres if is_system_column(key) => source.columns.system(key),
-            Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql => None,
+        let is_special = match self.dialect {
+            Dialect::Sqlite => matches!(key, "rowid" | "oid" | "_rowid_"),
+            Dialect::Postgres => is_system_column(key),
+            Dialect::Mysql => false,
         };
+        if !is_special {
+            return Found::Nothing;
+        }
         let mut specials = self
             .sources
             .iter()
             .filter(|s| qualifier.is_none() || s.qualifier.as_deref() == qualifier)
-            .filter_map(special);
+            .filter_map(|source| match self.dialect {
+                Dialect::Sqlite => source.columns.rowid(source.qualifier.as_deref()),
+                Dialect::Postgres => source.columns.system(),
+                Dialect::Mysql => None,
+            });
         match (specials.next(), specials.next()) {
             (Some(found), None) => found,
             (Some(_), Some(_)) => Found::Ambiguous,
@@ -376,32 +415,41 @@ impl<'a, 's> Scope<'a, 's> {
     }
 
     /// The lineage of a column with those that were merged into it: an outer join may show either.
-    fn with_merged(&self, source: usize, key: &str, lineage: Lineage) -> Lineage {
-        let others = self
+    fn with_merged<'f>(&'f self, source: usize, key: &str, origin: Origin<'f>) -> Origin<'f> {
+        let mut others = self
             .merged
             .iter()
             .filter(|m| m.into == source && m.key == key)
             .filter_map(|m| self.sources.get(m.source)?.columns.find(key))
-            .flat_map(|(other, _)| other.columns);
-        let mut all = lineage.clone();
-        all.columns.extend(others);
-        if all.columns.len() > lineage.columns.len() && self.dialect != Dialect::Sqlite {
+            .peekable();
+        if others.peek().is_none() {
+            return origin;
+        }
+        let mut all = origin.into_lineage();
+        let own = all.columns.len();
+        for (other, _) in others {
+            all.columns.extend(other.columns());
+        }
+        if all.columns.len() > own && self.dialect != Dialect::Sqlite {
             all.identity = None;
         }
-        all
+        Origin::Merged(all)
     }
 
     /// The positions of the sources that a column's name can mean.
-    pub(super) fn positions(&self, qualifier: Option<&str>, key: &str) -> Vec<usize> {
+    pub(super) fn positions(
+        &self,
+        qualifier: Option<&str>,
+        key: &str,
+    ) -> impl Iterator<Item = usize> {
         self.sources
             .iter()
             .enumerate()
-            .filter(|(_, s)| qualifier.is_none() || s.qualifier.as_deref() == qualifier)
-            .filter(|(_, s)| {
+            .filter(move |(_, s)| qualifier.is_none() || s.qualifier.as_deref() == qualifier)
+            .filter(move |(_, s)| {
                 s.columns.has(key) || key == "rowid" || s.qualifier.as_deref() == Some(key)
             })
             .map(|(index, _)| index)
-            .collect()
     }
 
     /// Names that can be meant here, for "did you mean".
@@ -435,8 +483,12 @@ impl<'a, 's> Scope<'a, 's> {
         for (index, source) in self.sources.iter().enumerate() {
             for output in source.columns.list() {
                 if !self.is_merged(index, &output.key) {
-                    let lineage = self.with_merged(index, &output.key, output.lineage);
-                    outputs.push((index, Output { lineage, ..output }));
+                    let origin = Origin::Derived(&output.lineage);
+                    if let Origin::Merged(lineage) = self.with_merged(index, &output.key, origin) {
+                        outputs.push((index, Output { lineage, ..output }));
+                    } else {
+                        outputs.push((index, output));
+                    }
                 }
             }
         }

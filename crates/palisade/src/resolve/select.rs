@@ -255,7 +255,7 @@ impl<'a> Resolver<'a> {
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
                     self.is_name(alias)?;
-                    let key = self.key(alias);
+                    let key = self.key(alias).into_owned();
                     let name = self.spelling(alias);
                     self.normalise(alias);
                     let (lineage, _) = self.item(expr, scope, ctes)?;
@@ -287,7 +287,7 @@ impl<'a> Resolver<'a> {
                         }
                         SelectItemQualifiedWildcardKind::Expr(expr) => {
                             let name = self.row_star(expr)?;
-                            let qualifier = self.table_key(&name);
+                            let qualifier = self.table_key(&name).into_owned();
                             *kind = SelectItemQualifiedWildcardKind::ObjectName(name.into());
                             qualifier
                         }

@@ -208,9 +208,13 @@ impl<'a> Resolver<'a> {
             .as_ref()
             .is_some_and(|alias| alias.columns.iter().any(|c| c.data_type.is_some()));
         let names = match (names, &*alias) {
-            (_, Some(alias)) if typed => alias.columns.iter().map(|c| self.key(&c.name)).collect(),
+            (_, Some(alias)) if typed => alias
+                .columns
+                .iter()
+                .map(|c| self.key(&c.name).into_owned())
+                .collect(),
             (Some(names), _) => names,
-            (None, Some(alias)) => vec![self.table_key(&alias.name)],
+            (None, Some(alias)) => vec![self.table_key(&alias.name).into_owned()],
             (None, None) => called.iter().cloned().collect(),
         };
         let lineage = Lineage::computed(from);
@@ -245,7 +249,7 @@ impl<'a> Resolver<'a> {
         }
         self.normalise_table(name);
         Ok(Source {
-            qualifier: Some(self.table_key(name)),
+            qualifier: Some(self.table_key(name).into_owned()),
             schema: None,
             columns: Columns::Derived(outputs),
         })
@@ -305,7 +309,7 @@ impl<'a> Resolver<'a> {
                 }
             };
             outputs.push(Output {
-                key: self.key(name),
+                key: self.key(name).into_owned(),
                 name: self.spelling(name),
                 lineage: lineage.clone(),
             });
@@ -351,7 +355,7 @@ impl<'a> Resolver<'a> {
         let mut outputs = Vec::with_capacity(columns.len());
         for column in columns {
             outputs.push(Output {
-                key: self.key(&column.name),
+                key: self.key(&column.name).into_owned(),
                 name: self.spelling(&column.name),
                 lineage: lineage.clone(),
             });

@@ -216,7 +216,7 @@ impl<'a> Resolver<'a> {
             ([name], [_]) if dialect == Dialect::Mysql => match name.0.as_mut_slice() {
                 [ObjectNamePart::Identifier(name)] => {
                     self.normalise_table(name);
-                    Some(self.table_key(name))
+                    Some(self.table_key(name).into_owned())
                 }
                 _ => return Err(unsupported("a target of this form in DELETE")),
             },
@@ -374,7 +374,7 @@ impl<'a> Resolver<'a> {
         let id = source
             .columns
             .find(&key)
-            .and_then(|(lineage, _)| lineage.identity);
+            .and_then(|(origin, _)| origin.identity());
         let Some(id) = id else {
             let names: Vec<String> = source.columns.list().into_iter().map(|o| o.name).collect();
             return Err(unknown_column(&decode(ident), &names));
@@ -480,7 +480,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<Source<'a>, Rejection> {
         Ok(Source {
             qualifier: Some(match alias {
-                Some(alias) => self.table_key(alias),
+                Some(alias) => self.table_key(alias).into_owned(),
                 None => self.catalog.fold_relation(&relation.name),
             }),
             schema: alias
@@ -587,8 +587,8 @@ impl<'a> Resolver<'a> {
 
     fn name_key(&self, name: &ObjectName, alias: Option<&TableAlias>) -> Option<String> {
         match alias {
-            Some(alias) => Some(self.table_key(&alias.name)),
-            None => Some(self.table_key(name.0.last()?.as_ident()?)),
+            Some(alias) => Some(self.table_key(&alias.name).into_owned()),
+            None => Some(self.table_key(name.0.last()?.as_ident()?).into_owned()),
         }
     }
 
@@ -596,7 +596,9 @@ impl<'a> Resolver<'a> {
     fn common_qualifier(&self, assignments: &[Assignment]) -> Option<String> {
         let qualifier = |assignment: &Assignment| match &assignment.target {
             AssignmentTarget::ColumnName(name) => match name.0.as_slice() {
-                [ObjectNamePart::Identifier(qualifier), _] => Some(self.table_key(qualifier)),
+                [ObjectNamePart::Identifier(qualifier), _] => {
+                    Some(self.table_key(qualifier).into_owned())
+                }
                 _ => None,
             },
             AssignmentTarget::Tuple(_) => None,

@@ -82,7 +82,7 @@ pub(crate) fn words(text: &str, dialect: Dialect) -> BTreeSet<String> {
                     quote_style: word.quote_style,
                     span: Span::empty(),
                 };
-                Some(super::key(&ident, dialect))
+                Some(super::key(&ident, dialect).into_owned())
             }
             Token::SingleQuotedString(text) => Some(dialect.fold(&text)),
             _ => None,

@@ -28,14 +28,22 @@ pub(crate) fn decode(ident: &Ident) -> Cow<'_, str> {
 }
 
 /// The key by which the engine compares a column, alias or function called `ident`.
-pub(crate) fn key(ident: &Ident, dialect: Dialect) -> String {
-    dialect.fold_written(&decode(ident), ident.quote_style.is_some())
+pub(crate) fn key(ident: &Ident, dialect: Dialect) -> Cow<'_, str> {
+    let quoted = ident.quote_style.is_some();
+    match decode(ident) {
+        Cow::Borrowed(name) => dialect.fold_written(name, quoted),
+        Cow::Owned(name) => Cow::Owned(dialect.fold_written(&name, quoted).into_owned()),
+    }
 }
 
 /// An identifier that the engine reads as `name`, exactly.
 pub(crate) fn encode(name: &str, dialect: Dialect) -> Ident {
     let quote = dialect.quote();
-    let mut ident = Ident::new(name.replace(quote, &format!("{quote}{quote}")));
+    let mut ident = if name.contains(quote) {
+        Ident::new(name.replace(quote, &format!("{quote}{quote}")))
+    } else {
+        Ident::new(name)
+    };
     ident.quote_style = Some(quote);
     ident
 }

@@ -152,7 +152,7 @@ impl<'t> Cursor<'t> {
 
     fn folded(&self, name: &str, quoted: bool) -> String {
         match self.dialect {
-            Dialect::Postgres => self.dialect.fold_written(name, quoted),
+            Dialect::Postgres => self.dialect.fold_written(name, quoted).into_owned(),
             // Their catalogs hold names as declared.
             Dialect::Mysql | Dialect::Sqlite => name.to_owned(),
         }
