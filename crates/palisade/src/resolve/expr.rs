@@ -415,9 +415,18 @@ impl<'a> Resolver<'a> {
                 sets.iter_mut()
                     .try_for_each(|exprs| self.walk_all(exprs, at, out))
             }
-            Expr::Array(Array { elem, named: _ }) if dialect == Dialect::Postgres => {
-                self.together(elem, at, out)
+            Expr::Array(Array { elem, named: true }) if dialect == Dialect::Postgres => {
+                let mut items = Vec::with_capacity(elem.len());
+                array_items(elem, &mut items);
+                self.together(items, at, out)
             }
+            Expr::Array(Array {
+                elem: _,
+                named: false,
+            }) if dialect == Dialect::Postgres => Err(Rejection::new(
+                Code::SyntaxInvalid,
+                "an array begins with the word ARRAY",
+            )),
             Expr::Interval(Interval {
                 value,
                 leading_field,
@@ -668,6 +677,16 @@ pub(super) fn parts<'c>(columns: &'c [ColumnId], starts: &[usize]) -> Vec<&'c [C
         .zip(ends)
         .filter_map(|(start, end)| columns.get(*start..end))
         .collect()
+}
+
+/// The values of an array, and of those in brackets inside of it.
+fn array_items<'e>(elem: &'e mut [Expr], items: &mut Vec<&'e mut Expr>) {
+    for expr in elem {
+        match expr {
+            Expr::Array(Array { elem, named: false }) => array_items(elem, items),
+            other => items.push(other),
+        }
+    }
 }
 
 fn no_field(field: &CeilFloorKind) -> Result<(), Rejection> {
