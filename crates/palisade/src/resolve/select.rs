@@ -219,13 +219,15 @@ impl<'a> Resolver<'a> {
             }
             match item {
                 SelectItem::UnnamedExpr(expr) => {
+                    let signed = dialect == Dialect::Mysql && naming::without_plus(expr);
                     let column = is_column(expr);
                     let string =
                         matches!(expr, Expr::Identifier(ident) if ident.quote_style == Some('"'));
                     let own = match dialect {
                         Dialect::Sqlite => None,
                         Dialect::Postgres => Some(naming::postgres(expr)),
-                        Dialect::Mysql => naming::mysql_literal(expr),
+                        Dialect::Mysql => naming::mysql_literal(expr)
+                            .or_else(|| (signed && !column).then(|| expr.to_string())),
                     };
                     let printed = (own.is_none() && (string || (!column && texts.is_none())))
                         .then(|| expr.to_string());

@@ -5,7 +5,8 @@
 //! Only names are made here; nothing decides.
 
 use sqlparser::ast::{
-    AccessExpr, DataType, Expr, FunctionArguments, ObjectName, Query, SelectItem, SetExpr, Value,
+    AccessExpr, DataType, Expr, FunctionArguments, ObjectName, Query, SelectItem, SetExpr,
+    UnaryOperator, Value,
 };
 
 use super::key;
@@ -198,6 +199,35 @@ pub(crate) fn mysql_literal(expr: &Expr) -> Option<String> {
         },
         _ => None,
     }
+}
+
+/// Takes the signs `+` off a column or literal: MySQL reads them as nothing, and names the item after what is
+/// left. Whether there were any.
+pub(crate) fn without_plus(expr: &mut Expr) -> bool {
+    let mut bare = &*expr;
+    let mut signs = 0;
+    loop {
+        match bare {
+            Expr::UnaryOp {
+                op: UnaryOperator::Plus,
+                expr: inner,
+            } => {
+                signs += 1;
+                bare = inner;
+            }
+            Expr::Nested(inner) => bare = inner,
+            _ => break,
+        }
+    }
+    let named = matches!(
+        bare,
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_)
+    );
+    let signed = named && signs > 0;
+    if signed {
+        *expr = bare.clone();
+    }
+    signed
 }
 
 #[cfg(test)]

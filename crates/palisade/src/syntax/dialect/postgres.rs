@@ -112,6 +112,12 @@ impl ParserDialect for Postgres {
         if is_word(&parser.peek_token_ref().token, &["isnull"]) {
             return Some(Ok(self.prec_value(Precedence::Is)));
         }
+        // `NOT NULL` in two words follows a column of XMLTABLE, and no expression.
+        if is_word(&parser.peek_token_ref().token, &["not"])
+            && is_word(&parser.peek_nth_token_ref(1).token, &["null"])
+        {
+            return Some(Ok(self.prec_unknown()));
+        }
         self.0.get_next_precedence(parser)
     }
 }
