@@ -339,6 +339,8 @@ fn stopped(error: &BackendError) -> Option<String> {
         | BackendErrorKind::AffectedRows
         | BackendErrorKind::ReadOnly
         | BackendErrorKind::SchemaChanged
+        | BackendErrorKind::NotTaken
+        | BackendErrorKind::OutcomeUnknown
         | BackendErrorKind::Unavailable => None,
     }
 }

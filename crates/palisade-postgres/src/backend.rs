@@ -139,6 +139,8 @@ impl Run<'_> {
                 | BackendErrorKind::Constraint
                 | BackendErrorKind::AffectedRows
                 | BackendErrorKind::ReadOnly
+                | BackendErrorKind::NotTaken
+                | BackendErrorKind::OutcomeUnknown
                 | BackendErrorKind::SchemaChanged => Failed::Running(error),
             })?;
         let facts = Facts {

@@ -198,10 +198,7 @@ pub(crate) async fn change(
         ControlFlow::Continue(()) => Ok(Completion {
             affected: Some(affected),
         }),
-        ControlFlow::Break(()) => Err(BackendError {
-            kind: BackendErrorKind::Resource,
-            detail: "not every row that the change gives could be sent".to_owned(),
-        }),
+        ControlFlow::Break(()) => Err(BackendError::not_taken()),
     }
 }
 
@@ -236,11 +233,9 @@ pub(crate) async fn define(
 pub(crate) async fn keep(client: &Client) -> Result<(), BackendError> {
     match timeout(COMMIT_TIME, client.batch_execute("COMMIT")).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) if error.as_db_error().is_some() => Err(fault::change(&error)),
-        // To try again could do it twice: an incident, which somebody looks at.
-        Ok(Err(_)) | Err(_) => Err(BackendError::second_lock(
-            "the server did not say whether it kept the change",
-        )),
+        Ok(Err(error)) if fault::is_rolled_back(&error) => Err(fault::change(&error)),
+        // To try again could do it twice: somebody has to look.
+        Ok(Err(_)) | Err(_) => Err(BackendError::outcome_unknown()),
     }
 }
 

@@ -151,6 +151,9 @@ codes! {
     DatabaseUnavailable "database.unavailable" retry true,
         "The database cannot be reached.",
         "Try again later; tell the operator the incident id if it stays so.";
+    DatabaseOutcomeUnknown "database.outcome-unknown" retry false,
+        "The connection was lost while the change was being kept, so nobody knows whether it was.",
+        "Look with a query whether the change is there before you send it again; tell the operator the incident id.";
     DatabaseSchemaChanged "database.schema-changed" retry true,
         "The database's schema changed after the statement was decided; nothing was read or changed.",
         "Send the statement again: it will be decided over what there is now. Names may have changed.";

@@ -100,6 +100,24 @@ impl BackendError {
         Self::new(BackendErrorKind::SecondLock, detail)
     }
 
+    /// The sink did not take every row that a change gives, and the change was taken back.
+    #[must_use]
+    pub fn not_taken() -> Self {
+        Self::new(
+            BackendErrorKind::NotTaken,
+            "not every row that the change gives was taken",
+        )
+    }
+
+    /// The server did not say whether it kept a change.
+    #[must_use]
+    pub fn outcome_unknown() -> Self {
+        Self::new(
+            BackendErrorKind::OutcomeUnknown,
+            "the server did not say whether it kept the change",
+        )
+    }
+
     /// There is no server, or no connection.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         Self::new(BackendErrorKind::Unavailable, detail)
@@ -145,6 +163,10 @@ pub enum BackendErrorKind {
     /// The database is not of the schema any more that the statement was decided over; nothing was
     /// answered, and nothing was changed.
     SchemaChanged,
+    /// Rows that a change gives were not taken, so the change was taken back.
+    NotTaken,
+    /// The server was lost while it kept a change: whether it is kept, nobody knows.
+    OutcomeUnknown,
     /// No connection, or a broken database.
     Unavailable,
 }
@@ -376,14 +398,27 @@ impl<B: Backend> Guard<B> {
             }
             Ok(_) | Err(_) => {}
         }
-        let Completion { affected } = result.map_err(|error| refused(&error))?;
+        let Completion { affected } = match result {
+            Ok(completion) => completion,
+            // Why the scan took no more rows is its own to say.
+            Err(error) if error.kind == BackendErrorKind::NotTaken => {
+                return Err(match scan.finish() {
+                    Ok(_) => refused(&error),
+                    Err(why) => unchanged(&why),
+                });
+            }
+            Err(error) => return Err(refused(&error)),
+        };
         Ok(Envelope::new(scan.finish()?).with_affected_rows(affected))
     }
 
     /// Gives an incident id to refusals whose reason is not the agent's to know.
     fn refusal(&self, rejection: Rejection) -> Refusal {
         let ours = match rejection.code() {
-            Code::Internal | Code::PolicyEvaluationFailed | Code::DatabaseUnavailable => true,
+            Code::Internal
+            | Code::PolicyEvaluationFailed
+            | Code::DatabaseOutcomeUnknown
+            | Code::DatabaseUnavailable => true,
             code => rejection.operator_detail().is_some() && code == Code::DatabaseRejected,
         };
         let incident = ours.then(|| match self.host.random() {
@@ -499,6 +534,18 @@ fn internal(detail: &str) -> Rejection {
     Rejection::new(Code::Internal, Code::Internal.summary()).with_operator_detail(detail)
 }
 
+/// A refusal of the answer that a change gives, which took the change back.
+fn unchanged(why: &Rejection) -> Rejection {
+    let told = Rejection::new(
+        why.code(),
+        format!("{} Nothing was changed.", why.message()),
+    );
+    match why.operator_detail() {
+        Some(detail) => told.with_operator_detail(detail),
+        None => told,
+    }
+}
+
 /// What an agent may know of a database's failure: its kind, in our words.
 fn refused(error: &BackendError) -> Rejection {
     let code = match error.kind {
@@ -510,6 +557,12 @@ fn refused(error: &BackendError) -> Rejection {
         BackendErrorKind::AffectedRows => Code::LimitAffectedRows,
         BackendErrorKind::ReadOnly => Code::StatementNotAllowed,
         BackendErrorKind::SchemaChanged => Code::DatabaseSchemaChanged,
+        BackendErrorKind::NotTaken => {
+            let told = "the change returns more rows or bytes than may be sent, so nothing was changed; \
+                        change fewer rows at a time or return fewer columns";
+            return Rejection::new(Code::LimitResource, told);
+        }
+        BackendErrorKind::OutcomeUnknown => Code::DatabaseOutcomeUnknown,
         BackendErrorKind::Unavailable => Code::DatabaseUnavailable,
     };
     Rejection::new(code, code.summary()).with_operator_detail(error.detail.clone())
