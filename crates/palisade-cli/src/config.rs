@@ -32,6 +32,8 @@ pub(crate) struct Config {
     pub(crate) on_finding: Option<OnFinding>,
     /// Limits.
     pub(crate) limits: Limits,
+    /// Whether statements may change what policies permit.
+    pub(crate) writable: bool,
 }
 
 /// A configuration that has been read and checked, every connection of it.
@@ -78,6 +80,8 @@ struct Grants {
 #[serde(deny_unknown_fields)]
 struct Connection {
     url: Spanned<String>,
+    #[serde(default)]
+    writable: bool,
     password_env: Option<Spanned<String>>,
     password_file: Option<Spanned<PathBuf>>,
     #[serde(default)]
@@ -131,6 +135,7 @@ const KEYS: &[&str] = &[
     "env",
     "files",
     "url",
+    "writable",
     "password_env",
     "password_file",
     "acknowledge_superuser",
@@ -144,6 +149,7 @@ const KEYS: &[&str] = &[
     "max_rows",
     "max_result_bytes",
     "max_cell_bytes",
+    "max_affected_rows",
     "statement_timeout_ms",
 ];
 
@@ -305,6 +311,7 @@ impl Reader<'_> {
             audit: audit.map(|path| self.folder.join(path)),
             on_finding,
             limits,
+            writable: false,
         };
         let mut checked = BTreeMap::new();
         for (name, connection) in connections {
@@ -329,6 +336,7 @@ impl Reader<'_> {
     ) -> Result<(Config, Database), Failure> {
         let Connection {
             url,
+            writable,
             password_env,
             password_file,
             acknowledge_superuser,
@@ -406,6 +414,7 @@ impl Reader<'_> {
                 .or_else(|| defaults.audit.clone()),
             on_finding: on_finding.or(defaults.on_finding),
             limits: self.limits(name)?,
+            writable,
         };
         Ok((config, database))
     }

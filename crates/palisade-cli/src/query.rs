@@ -56,7 +56,7 @@ impl Gate {
         limits: Limits,
     ) -> Result<Self, Failure> {
         let runtime = host::runtime()?;
-        let guard = guard(setup, database, access, &runtime)?;
+        let guard = guard(setup, database, setup.access(access)?, &runtime)?;
         Ok(Self {
             guard,
             access,

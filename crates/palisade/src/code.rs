@@ -105,7 +105,7 @@ codes! {
         "Do without the function, or ask the operator for a policy that names it.";
     StatementNotAllowed "statement.not-allowed" retry false,
         "This kind of statement is not permitted.",
-        "Only reading statements (SELECT, VALUES) can be run here.";
+        "Send a reading statement (SELECT, VALUES) to query; a change that policy permits goes to execute, where there is one.";
     ParameterMismatch "parameter.mismatch" retry false,
         "The parameters given are not those the statement uses.",
         "Give exactly one value for each placeholder, all by number or all by name.";

@@ -22,6 +22,7 @@ mod tests;
 mod write;
 
 pub(crate) use define::define;
+pub(crate) use filter::columns as columns_of_condition;
 
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
