@@ -150,6 +150,8 @@ const KEYS: &[&str] = &[
     "max_result_bytes",
     "max_cell_bytes",
     "max_affected_rows",
+    "max_cost",
+    "max_estimated_rows",
     "statement_timeout_ms",
 ];
 

@@ -74,6 +74,11 @@ pub(crate) fn guard(
     runtime: &Runtime,
 ) -> Result<Guard<AnyBackend>, Failure> {
     let backend = database.open(access, runtime)?;
+    backend.estimates(&setup.limits).map_err(|why| {
+        Failure::Configuration(format!(
+            "error: {why}\n  help: leave it out of `[limits]`, or write it at the connections whose databases estimate"
+        ))
+    })?;
     let firewall = setup.firewall(backend.catalog().clone(), access)?;
     let guard = Guard::new(
         Arc::new(firewall),

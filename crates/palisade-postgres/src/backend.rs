@@ -139,6 +139,7 @@ impl Run<'_> {
                 | BackendErrorKind::Constraint
                 | BackendErrorKind::AffectedRows
                 | BackendErrorKind::ReadOnly
+                | BackendErrorKind::Cost
                 | BackendErrorKind::NotTaken
                 | BackendErrorKind::OutcomeUnknown
                 | BackendErrorKind::SchemaChanged => Failed::Running(error),

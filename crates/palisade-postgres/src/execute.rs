@@ -18,7 +18,7 @@ use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin, ti
 use futures_core::Stream as _;
 use palisade::{
     guard::{BackendError, RowSink},
-    limits::Limits,
+    limits::{EstimateCaps, Limits},
     rewrite::RewrittenStatement,
     value::Value,
 };
@@ -27,7 +27,7 @@ use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow, Statement};
 use crate::{
     cells::Reading,
     connect::Session,
-    fault, params,
+    estimate, fault, params,
     schema::{Look, Origin, Schema, is_system},
     settings,
     write::Work,
@@ -53,6 +53,7 @@ pub(crate) struct Task<'a> {
     pub(crate) relations: &'a [String],
     pub(crate) functions: &'a BTreeSet<String>,
     pub(crate) limits: &'a Limits,
+    pub(crate) caps: Option<EstimateCaps>,
     pub(crate) work: Work<'a>,
 }
 
@@ -65,6 +66,7 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
             relations: statement.relations(),
             functions: statement.engine_functions(),
             limits: statement.limits(),
+            caps: statement.estimate_caps(),
             work: Work::of(statement),
         }
     }
@@ -111,6 +113,14 @@ pub(crate) async fn answer(
     check_origins(client, schema, &opened, task).await?;
     let bound = params::bind(statement.params(), task.params)?;
     let bound = params::typed(&bound);
+    if let Some(caps) = task.caps {
+        let estimate = estimate::of(client, task.sql, &bound).await?;
+        // Planning has locked the relations: an estimate of another one is none of this.
+        schema
+            .verify(client, look, task.relations, task.functions)
+            .await?;
+        BackendError::unless_within(caps, estimate)?;
+    }
     let declare = format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {}", task.sql);
     // In this order: declaring locks the relations, and then they are looked at.
     tokio::try_join!(

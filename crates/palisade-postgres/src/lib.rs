@@ -9,6 +9,7 @@ mod backend;
 mod cells;
 mod config;
 mod connect;
+mod estimate;
 mod examine;
 mod execute;
 mod fault;

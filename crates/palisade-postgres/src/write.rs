@@ -31,6 +31,7 @@ use tokio_postgres::{
 
 use crate::{
     cells::Reading,
+    estimate,
     execute::{self, Opened, Task},
     fault, params,
     schema::Schema,
@@ -153,7 +154,8 @@ pub(crate) async fn change(
     let Opened { statement, look } = &opened;
     let bound = params::bind(statement.params(), task.params)?;
     let sql = printing(task.sql, statement);
-    let explain = format!("EXPLAIN (FORMAT JSON, VERBOSE, COSTS FALSE) {sql}");
+    let costs = if task.caps.is_some() { "TRUE" } else { "FALSE" };
+    let explain = format!("EXPLAIN (FORMAT JSON, VERBOSE, COSTS {costs}) {sql}");
     let plans = facts
         .client
         .query_typed(&explain, &params::typed(&bound))
@@ -170,6 +172,9 @@ pub(crate) async fn change(
         let plan = serde_json::from_str(text)
             .map_err(|e| BackendError::second_lock(format!("the plan is no JSON: {e}")))?;
         changed(&plan, &mut found)?;
+        if let Some(caps) = task.caps {
+            BackendError::unless_within(caps, estimate::read(&plan))?;
+        }
     }
     let is_ruled = !changes.triggers.is_empty()
         && facts.schema.has_rules(facts.client, task.relations).await?;
@@ -289,7 +294,7 @@ async fn feed(
 }
 
 /// Text of any type whose binary form is its text.
-struct Printed<'a>(&'a str);
+pub(crate) struct Printed<'a>(pub(crate) &'a str);
 
 impl<'a> FromSql<'a> for Printed<'a> {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {

@@ -78,7 +78,7 @@ codes! {
         "Join fewer tables in one statement.";
     LimitCost "limit.cost" retry false,
         "The statement would cost more than the limit.",
-        "Add conditions that join the tables to each other, and name the columns you need.";
+        "Add conditions that narrow the rows and join the tables to each other, and name the columns you need.";
     NameUnknownRelation "name.unknown-relation" retry false,
         "There is no such table or view for you.",
         "List the tables you can use with list_tables.";

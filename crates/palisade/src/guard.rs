@@ -15,7 +15,7 @@ use crate::{
     dialect::Dialect,
     firewall::{Decision, Firewall, VisibleRelation},
     host::Host,
-    limits::Limits,
+    limits::{EstimateCaps, Limits},
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
     scan::{Action, Envelope, Marker, ScanSession},
@@ -47,6 +47,15 @@ pub trait Backend: Introspect + Send + Sync {
 pub struct Completion {
     /// How many rows it changed; none for a statement that reads.
     pub affected: Option<u64>,
+}
+
+/// What an engine expects of a statement, as far as it tells.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Estimate {
+    /// The cost of all of it, in the engine's own unit.
+    pub cost: Option<f64>,
+    /// The rows of the step that works on the most.
+    pub rows: Option<f64>,
 }
 
 /// A database that tells its schema.
@@ -85,6 +94,36 @@ impl BackendError {
                 detail: "the backend was opened for reading only".to_owned(),
             }),
         }
+    }
+
+    /// Refuses a statement that the engine expects to be more than `caps` allow. What it does not tell is more.
+    ///
+    /// # Errors
+    /// `Cost`.
+    pub fn unless_within(caps: EstimateCaps, estimate: Estimate) -> Result<(), Self> {
+        for (cap, found, what) in [
+            (caps.cost, estimate.cost, "cost"),
+            (caps.rows, estimate.rows, "rows"),
+        ] {
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "an estimate is none to the unit"
+            )]
+            let is_within = match (cap, found) {
+                (None, _) => true,
+                (Some(cap), Some(found)) => found <= cap as f64,
+                (Some(_), None) => false,
+            };
+            if !is_within {
+                let found = found.map_or_else(|| "nothing".to_owned(), |found| found.to_string());
+                let cap = cap.unwrap_or_default();
+                return Err(Self::new(
+                    BackendErrorKind::Cost,
+                    format!("the engine estimates {found} for {what}, and at most {cap} may be"),
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// A failure of this kind.
@@ -156,6 +195,8 @@ pub enum BackendErrorKind {
     SecondLock,
     /// A constraint of a table refused a change, and nothing was changed.
     Constraint,
+    /// The engine expects more of the statement than it may cost; it was not run.
+    Cost,
     /// The statement would have changed more rows than it may, and nothing was changed.
     AffectedRows,
     /// The backend was opened for reading only.
@@ -554,6 +595,7 @@ fn refused(error: &BackendError) -> Rejection {
         BackendErrorKind::Rejected => Code::DatabaseRejected,
         BackendErrorKind::SecondLock => Code::Internal,
         BackendErrorKind::Constraint => Code::DatabaseConstraint,
+        BackendErrorKind::Cost => Code::LimitCost,
         BackendErrorKind::AffectedRows => Code::LimitAffectedRows,
         BackendErrorKind::ReadOnly => Code::StatementNotAllowed,
         BackendErrorKind::SchemaChanged => Code::DatabaseSchemaChanged,

@@ -228,6 +228,7 @@ impl Query {
             relations: &self.relations,
             functions: &self.functions,
             limits: &self.limits,
+            caps: self.limits.estimate_caps(),
             work: self.work(),
         };
         rows.affected = self.backend.run(&task, rows).await?.affected;

@@ -77,6 +77,8 @@ pub(crate) fn define(
         engine_triggers: engine_triggers(&access, catalog),
         effect: Effect::Define,
         max_affected: limits.max_affected_rows,
+        estimate_caps: None,
+        gathers: false,
         limits: limits.clone(),
         policies,
         relations: access

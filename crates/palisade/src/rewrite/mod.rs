@@ -36,7 +36,7 @@ use crate::{
     code::Code,
     dialect::Dialect,
     ident,
-    limits::Limits,
+    limits::{EstimateCaps, Limits},
     policy::{Permit, obligation::ColumnLevel},
     rejection::Rejection,
     resolve::{self, Mode, Output, Reference, ResolvedStatement, Target, Visible},
@@ -89,6 +89,20 @@ impl RewrittenStatement {
     #[must_use]
     pub fn max_affected(&self) -> u64 {
         self.plan.max_affected
+    }
+
+    /// What the engine's estimates may say at most, where they are to be looked at before it runs: never over what has
+    /// masks or filters, of which an estimate would tell.
+    #[must_use]
+    pub fn estimate_caps(&self) -> Option<EstimateCaps> {
+        self.plan.estimate_caps
+    }
+
+    /// Whether a function in it gives one value of many rows, so that all of them may have to be worked on before the
+    /// first row comes out, whatever its limit.
+    #[must_use]
+    pub fn gathers(&self) -> bool {
+        self.plan.gathers
     }
 
     /// The (change, relation, column) triples, folded, that the engine may make while it runs this:
@@ -207,8 +221,10 @@ fn apply(
         target,
         explain,
     } = resolved;
+    let plain = unobliged(&references, &access, catalog);
+    let tells = plain.is_ok();
     if explain.is_some() {
-        unobliged(&references, &access, catalog)?;
+        plain?;
     }
     let max_rows = permitted_rows.unwrap_or(u64::MAX).min(limits.max_rows);
 
@@ -347,6 +363,15 @@ fn apply(
                 .unwrap_or(u64::MAX)
                 .min(limits.max_affected_rows),
         },
+        gathers: access.functions().any(|uid| {
+            let kinds = catalog.function(uid).map(|function| function.kinds);
+            kinds.is_none_or(|kinds| kinds.aggregate || kinds.window)
+        }),
+        // A plan that is shown runs nothing; a guard around a change is a filter.
+        estimate_caps: limits.estimate_caps().filter(|_| {
+            let is_guarded = form.as_ref().is_some_and(|form| form.guard.is_some());
+            tells && explain.is_none() && !is_guarded
+        }),
         limits: limits.clone(),
         policies,
         relations: access

@@ -6,7 +6,7 @@ use super::{Effect, RewrittenStatement};
 use crate::{
     catalog::Change,
     code::Code,
-    limits::Limits,
+    limits::{EstimateCaps, Limits},
     rejection::Rejection,
     scan::ScanPlan,
     value::{Params, Placeholder},
@@ -30,6 +30,8 @@ pub(crate) struct Plan {
     pub(super) max_affected: u64,
     pub(super) engine_writes: BTreeSet<(Change, String, String)>,
     pub(super) engine_triggers: BTreeSet<String>,
+    pub(super) estimate_caps: Option<EstimateCaps>,
+    pub(super) gathers: bool,
     pub(super) limits: Limits,
     pub(super) policies: Vec<String>,
     pub(super) sources: Vec<(String, String)>,
