@@ -7,6 +7,7 @@ use std::{
 };
 
 use palisade::{ident, limits::Limits, scan::Action, session::Principal};
+use palisade_postgres::SettingName;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -16,7 +17,7 @@ use crate::{
     secret::Secret,
     snippet::{Note, render},
     source::Source,
-    target::{Acknowledged, Target},
+    target::{Acknowledged, Engine, Target},
 };
 
 /// What a configuration decides, for a connection or for whatever the command line names.
@@ -84,6 +85,7 @@ struct Connection {
     writable: bool,
     password_env: Option<Spanned<String>>,
     password_file: Option<Spanned<PathBuf>>,
+    hand_principal: Option<Spanned<String>>,
     #[serde(default)]
     acknowledge_superuser: bool,
     #[serde(default)]
@@ -138,6 +140,7 @@ const KEYS: &[&str] = &[
     "writable",
     "password_env",
     "password_file",
+    "hand_principal",
     "acknowledge_superuser",
     "acknowledge_write",
     "max_query_bytes",
@@ -341,6 +344,7 @@ impl Reader<'_> {
             writable,
             password_env,
             password_file,
+            hand_principal,
             acknowledge_superuser,
             acknowledge_write,
             policies,
@@ -365,6 +369,10 @@ impl Reader<'_> {
                 ));
             }
         };
+        let handed = hand_principal
+            .as_ref()
+            .map(|name| self.handed(name, url.get_ref()))
+            .transpose()?;
         let at_url = |message: &str, help: &str| self.fault(message, Some(url.span()), help);
         let database = match Source::parse(url.get_ref()) {
             Ok(Source::Sqlite(path)) => {
@@ -391,10 +399,11 @@ impl Reader<'_> {
                 if let Some((message, help)) = grants.refusal(&target) {
                     return Err(at_url(&message, &help));
                 }
-                Database::Server(target.acknowledging(Acknowledged {
+                let acknowledged = Acknowledged {
                     superuser: acknowledge_superuser,
                     write: acknowledge_write,
-                }))
+                };
+                Database::Server(target.acknowledging(acknowledged).handing(handed))
             }
             Ok(Source::Connection(_)) => {
                 return Err(at_url(
@@ -419,6 +428,26 @@ impl Reader<'_> {
             writable,
         };
         Ok((config, database))
+    }
+
+    /// The setting in which the server is told for whom a statement is.
+    fn handed(&self, name: &Spanned<String>, url: &str) -> Result<SettingName, Failure> {
+        let fault = |message: &str, help| self.fault(message, Some(name.span()), help);
+        match Source::parse(url) {
+            Ok(Source::Server(Engine::Postgres, _)) => {}
+            Ok(_) | Err(_) => {
+                return Err(fault(
+                    "only PostgreSQL is told the principal",
+                    "leave `hand_principal` out",
+                ));
+            }
+        }
+        SettingName::parse(name.get_ref()).ok_or_else(|| {
+            fault(
+                &format!("`{}` is no name for a setting", name.get_ref()),
+                "write small letters with a dot, for example `hand_principal = \"app.user\"`",
+            )
+        })
     }
 
     /// The limits of a connection: each that it does not set is that of `[limits]`.

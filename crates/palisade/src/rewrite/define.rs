@@ -30,7 +30,7 @@ pub(crate) fn define(
     visible: &dyn Visible,
     limits: &Limits,
 ) -> Result<RewrittenStatement, Rejection> {
-    let policies = permit.policies().to_vec();
+    let (policies, principal) = (permit.policies().to_vec(), permit.principal().clone());
     // A permit is used once.
     drop(permit);
     let ResolvedDefinition {
@@ -61,6 +61,7 @@ pub(crate) fn define(
         ));
     }
     let plan = Plan {
+        principal,
         used: BTreeSet::new(),
         bound: Vec::new(),
         by_value: false,

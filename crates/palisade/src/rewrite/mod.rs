@@ -41,6 +41,7 @@ use crate::{
     rejection::Rejection,
     resolve::{self, Mode, Output, Reference, ResolvedStatement, Target, Visible},
     scan::{OutputColumn, ScanPlan},
+    session::Principal,
     syntax::{self, Explain, Outline, ParsedQuery},
     value::{Params, Value},
 };
@@ -129,6 +130,12 @@ impl RewrittenStatement {
         (!self.plan.by_value).then_some(&self.plan)
     }
 
+    /// For whom it was permitted.
+    #[must_use]
+    pub fn principal(&self) -> &Principal {
+        &self.plan.principal
+    }
+
     /// The text to run, and nothing else.
     #[must_use]
     pub fn sql(&self) -> &str {
@@ -208,6 +215,7 @@ fn apply(
     limits: &Limits,
 ) -> Result<Plan, Rejection> {
     let (policies, permitted_rows) = (permit.policies().to_vec(), permit.max_rows());
+    let principal = permit.principal().clone();
     let ResolvedStatement {
         mut query,
         references,
@@ -338,6 +346,7 @@ fn apply(
         Some(explain) => explain.prefix(dialect) + &sql,
     };
     Ok(Plan {
+        principal,
         used: placeholders.into_keys().collect(),
         bound,
         by_value,
