@@ -111,6 +111,7 @@ Examples (after `palisade demo`):
   palisade serve sqlite:demo.db --policies demo-policies \\
     --as 'Agent::\"support-bot\"' --audit audit.jsonl < /dev/null
   palisade serve --in-memory < /dev/null
+  palisade serve sqlite:demo.db --writable --policies demo-policies < /dev/null
 
 Examples for PostgreSQL (`palisade setup-sql` prints the account):
   palisade serve postgres://palisade_reader@localhost:5432/sales \\
@@ -235,6 +236,10 @@ pub(crate) struct ServeArguments {
     /// The statements that fill it; empty if not given
     #[arg(long, value_name = "FILE", requires = "in_memory")]
     pub(crate) schema: Option<PathBuf>,
+    /// Offer the tool `execute`, which changes what policies permit; of connections
+    /// of the configuration `writable = true` there says so
+    #[arg(long)]
+    pub(crate) writable: bool,
     #[command(flatten)]
     pub(crate) secret: SecretArguments,
     #[command(flatten)]
@@ -251,6 +256,9 @@ pub(crate) struct DoctorArguments {
     /// connection:NAME of the configuration
     #[arg(value_name = "DATABASE")]
     pub(crate) source: String,
+    /// The account is to change what policies permit
+    #[arg(long)]
+    pub(crate) writable: bool,
     #[command(flatten)]
     pub(crate) secret: SecretArguments,
     #[command(flatten)]
@@ -269,10 +277,14 @@ pub(crate) struct SetupSqlArguments {
     pub(crate) source: String,
     #[command(flatten)]
     pub(crate) secret: SecretArguments,
+    /// The account is to change what policies permit
+    #[arg(long)]
+    pub(crate) writable: bool,
     /// What the account is called; of MySQL NAME@HOST, from which it may log in,
-    /// or from where this command does
-    #[arg(long, value_name = "NAME", default_value = "palisade_reader")]
-    pub(crate) role: String,
+    /// or from where this command does  [default: palisade_reader, and
+    /// palisade_writer where it is to change anything]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) role: Option<String>,
     #[command(flatten)]
     pub(crate) policies: PolicyArguments,
 }

@@ -4,6 +4,7 @@ use palisade::{
     catalog::Catalog,
     dialect::Dialect,
     guard::{Backend, BackendError, Completion, Introspect, RowSink},
+    limits::Limits,
     rewrite::RewrittenStatement,
 };
 use palisade_mysql::MysqlBackend;
@@ -18,6 +19,26 @@ pub(crate) enum AnyBackend {
     Postgres(PostgresBackend),
     /// A server's.
     Mysql(MysqlBackend),
+}
+
+impl AnyBackend {
+    /// Whether the engine gives the estimates that `limits` cap; which it does not, if not.
+    pub(crate) fn estimates(&self, limits: &Limits) -> Result<(), String> {
+        let Some(caps) = limits.estimate_caps() else {
+            return Ok(());
+        };
+        let gives = match self {
+            Self::Sqlite(_) => (false, false),
+            Self::Postgres(_) => (true, true),
+            Self::Mysql(backend) => (backend.estimates_cost(), true),
+        };
+        let lacks = |key| Err(format!("this database gives no estimate for `{key}`"));
+        match (caps.cost, caps.rows, gives) {
+            (Some(_), _, (false, _)) => lacks("max_cost"),
+            (_, Some(_), (_, false)) => lacks("max_estimated_rows"),
+            (_, _, _) => Ok(()),
+        }
+    }
 }
 
 impl Introspect for AnyBackend {

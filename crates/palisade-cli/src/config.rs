@@ -7,6 +7,7 @@ use std::{
 };
 
 use palisade::{ident, limits::Limits, scan::Action, session::Principal};
+use palisade_postgres::SettingName;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -16,7 +17,7 @@ use crate::{
     secret::Secret,
     snippet::{Note, render},
     source::Source,
-    target::{Acknowledged, Target},
+    target::{Acknowledged, Engine, Target},
 };
 
 /// What a configuration decides, for a connection or for whatever the command line names.
@@ -32,6 +33,8 @@ pub(crate) struct Config {
     pub(crate) on_finding: Option<OnFinding>,
     /// Limits.
     pub(crate) limits: Limits,
+    /// Whether statements may change what policies permit.
+    pub(crate) writable: bool,
 }
 
 /// A configuration that has been read and checked, every connection of it.
@@ -78,8 +81,11 @@ struct Grants {
 #[serde(deny_unknown_fields)]
 struct Connection {
     url: Spanned<String>,
+    #[serde(default)]
+    writable: bool,
     password_env: Option<Spanned<String>>,
     password_file: Option<Spanned<PathBuf>>,
+    hand_principal: Option<Spanned<String>>,
     #[serde(default)]
     acknowledge_superuser: bool,
     #[serde(default)]
@@ -131,8 +137,10 @@ const KEYS: &[&str] = &[
     "env",
     "files",
     "url",
+    "writable",
     "password_env",
     "password_file",
+    "hand_principal",
     "acknowledge_superuser",
     "acknowledge_write",
     "max_query_bytes",
@@ -144,6 +152,9 @@ const KEYS: &[&str] = &[
     "max_rows",
     "max_result_bytes",
     "max_cell_bytes",
+    "max_affected_rows",
+    "max_cost",
+    "max_estimated_rows",
     "statement_timeout_ms",
 ];
 
@@ -305,6 +316,7 @@ impl Reader<'_> {
             audit: audit.map(|path| self.folder.join(path)),
             on_finding,
             limits,
+            writable: false,
         };
         let mut checked = BTreeMap::new();
         for (name, connection) in connections {
@@ -329,8 +341,10 @@ impl Reader<'_> {
     ) -> Result<(Config, Database), Failure> {
         let Connection {
             url,
+            writable,
             password_env,
             password_file,
+            hand_principal,
             acknowledge_superuser,
             acknowledge_write,
             policies,
@@ -355,6 +369,10 @@ impl Reader<'_> {
                 ));
             }
         };
+        let handed = hand_principal
+            .as_ref()
+            .map(|name| self.handed(name, url.get_ref()))
+            .transpose()?;
         let at_url = |message: &str, help: &str| self.fault(message, Some(url.span()), help);
         let database = match Source::parse(url.get_ref()) {
             Ok(Source::Sqlite(path)) => {
@@ -381,10 +399,11 @@ impl Reader<'_> {
                 if let Some((message, help)) = grants.refusal(&target) {
                     return Err(at_url(&message, &help));
                 }
-                Database::Server(target.acknowledging(Acknowledged {
+                let acknowledged = Acknowledged {
                     superuser: acknowledge_superuser,
                     write: acknowledge_write,
-                }))
+                };
+                Database::Server(target.acknowledging(acknowledged).handing(handed))
             }
             Ok(Source::Connection(_)) => {
                 return Err(at_url(
@@ -406,8 +425,29 @@ impl Reader<'_> {
                 .or_else(|| defaults.audit.clone()),
             on_finding: on_finding.or(defaults.on_finding),
             limits: self.limits(name)?,
+            writable,
         };
         Ok((config, database))
+    }
+
+    /// The setting in which the server is told for whom a statement is.
+    fn handed(&self, name: &Spanned<String>, url: &str) -> Result<SettingName, Failure> {
+        let fault = |message: &str, help| self.fault(message, Some(name.span()), help);
+        match Source::parse(url) {
+            Ok(Source::Server(Engine::Postgres, _)) => {}
+            Ok(_) | Err(_) => {
+                return Err(fault(
+                    "only PostgreSQL is told the principal",
+                    "leave `hand_principal` out",
+                ));
+            }
+        }
+        SettingName::parse(name.get_ref()).ok_or_else(|| {
+            fault(
+                &format!("`{}` is no name for a setting", name.get_ref()),
+                "write small letters with a dot, for example `hand_principal = \"app.user\"`",
+            )
+        })
     }
 
     /// The limits of a connection: each that it does not set is that of `[limits]`.

@@ -31,6 +31,13 @@ pub(crate) enum Access {
     Write,
 }
 
+impl Access {
+    /// That for writing, if it is asked for.
+    pub(crate) fn asked(writable: bool) -> Self {
+        if writable { Self::Write } else { Self::Read }
+    }
+}
+
 impl Database {
     /// The dialect it speaks.
     pub(crate) fn dialect(&self) -> Dialect {

@@ -1,4 +1,4 @@
-//! `palisade doctor`: what a database's account may do beyond reading, and what mends it.
+//! `palisade doctor`: what a database's account may do beyond what it is for, and what mends it.
 
 use std::fmt::Write as _;
 
@@ -20,8 +20,9 @@ use crate::{
 pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
     let source = Source::argument(&arguments.source)?;
     let (setup, database) = Setup::over(source, &arguments.secret, &arguments.policies, None)?;
+    let access = setup.access(Access::asked(arguments.writable))?;
     let found = match &database {
-        Database::Server(target) => look(&setup, target)?,
+        Database::Server(target) => look(&setup, target, access)?,
         Database::Sqlite(_) | Database::Memory(_) => {
             // It opens, or this says why it does not.
             drop(database.open(Access::Read, &host::runtime()?)?);
@@ -64,15 +65,15 @@ struct Finding<'a> {
     weaknesses: Vec<Weak>,
 }
 
-fn look<'a>(setup: &Setup, target: &'a Target) -> Result<Finding<'a>, Failure> {
+fn look<'a>(setup: &Setup, target: &'a Target, access: Access) -> Result<Finding<'a>, Failure> {
     let runtime = host::runtime()?;
     let Account {
         product,
         version,
         weaknesses,
     } = match target.engine() {
-        Engine::Postgres => runtime.block_on(account::postgres::look(setup, target))?,
-        Engine::Mysql => runtime.block_on(account::mysql::look(setup, target))?,
+        Engine::Postgres => runtime.block_on(account::postgres::look(setup, target, access))?,
+        Engine::Mysql => runtime.block_on(account::mysql::look(setup, target, access))?,
     };
     Ok(Finding {
         database: target.database().to_owned(),
@@ -94,10 +95,7 @@ fn human(found: &Finding<'_>) -> String {
             found.product.unwrap_or("a server"),
             version.as_deref().unwrap_or("of an unknown version")
         ),
-        (None, _) => format!(
-            "{}: a file, opened for reading only; it has no accounts\n",
-            found.database
-        ),
+        (None, _) => format!("{}: a file; it has no accounts\n", found.database),
     };
     if found.weaknesses.is_empty() {
         out.push_str("Nothing is weak.\n");

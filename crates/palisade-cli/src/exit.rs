@@ -27,7 +27,7 @@ impl Exit {
     pub(crate) fn of_refusal(code: Code) -> Self {
         match code {
             Code::DatabaseUnavailable | Code::DatabaseSchemaChanged => Self::Unavailable,
-            Code::Internal => Self::Internal,
+            Code::Internal | Code::DatabaseOutcomeUnknown => Self::Internal,
             Code::PolicyEvaluationFailed => Self::Configuration,
             Code::RequestInvalid
             | Code::SyntaxEmpty

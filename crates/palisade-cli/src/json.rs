@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 
 use crate::answer::{Answer, Verdict};
 
-/// The object, without a line end. What does not apply is null; refusals have four keys more.
+/// The object, without a line end. What does not apply is null; refusals have four keys more, and statements that
+/// change rows one.
 pub(crate) fn line(answer: &Answer) -> Result<String, serde_json::Error> {
     let refusal = match &answer.verdict {
         Verdict::Refused(refusal) => Some(refusal),
@@ -23,6 +24,10 @@ pub(crate) fn line(answer: &Answer) -> Result<String, serde_json::Error> {
         rows: match &answer.verdict {
             Verdict::Rows(envelope) => Rows::Scanned(envelope.answer()),
             Verdict::Permitted | Verdict::Refused(_) => Rows::None(NoRows::default()),
+        },
+        affected_rows: match &answer.verdict {
+            Verdict::Rows(envelope) => envelope.affected_rows(),
+            Verdict::Permitted | Verdict::Refused(_) => None,
         },
         duration_us: u64::try_from(answer.duration.as_micros()).unwrap_or(u64::MAX),
         refusal: agent.as_ref().map(|agent| RefusalPart {
@@ -45,6 +50,8 @@ struct Line<'a> {
     policies: &'a [String],
     #[serde(flatten)]
     rows: Rows<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    affected_rows: Option<u64>,
     duration_us: u64,
     #[serde(flatten)]
     refusal: Option<RefusalPart<'a>>,

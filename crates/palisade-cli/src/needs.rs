@@ -1,11 +1,11 @@
-//! What the account behind the gate must be able to read, so that every principal gets what policies let it
-//! have, and nothing beyond.
+//! What the account behind the gate must be able to read and change, so that every principal can do what policies
+//! let it, and nothing beyond.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use palisade::{
-    catalog::{Catalog, Relation, RelationKind},
-    firewall::{Decision, Firewall, VisibleRelation},
+    catalog::{Catalog, Change, Relation, RelationKind},
+    firewall::{Decision, Firewall, PermittedChange, VisibleRelation},
     ident,
     policy::PolicySources,
     rewrite::RewrittenStatement,
@@ -22,8 +22,54 @@ pub(crate) struct Needs {
     pub(crate) relations: BTreeMap<(String, String), BTreeSet<String>>,
     /// Views that some principal may read, in whatever form.
     pub(crate) views: BTreeSet<(String, String)>,
+    /// What to change, by schema and name; nothing where the database is opened for reading.
+    pub(crate) changes: BTreeMap<(String, String), Changes>,
     /// What some principal may know of and cannot read, and why.
     pub(crate) notes: Vec<String>,
+}
+
+/// What to change of one table.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Changes {
+    /// Columns that new rows have values in.
+    pub(crate) insert: BTreeSet<String>,
+    /// Columns that get other values.
+    pub(crate) update: BTreeSet<String>,
+    /// Whether rows are deleted.
+    pub(crate) delete: bool,
+    /// Whether it is emptied.
+    pub(crate) truncate: bool,
+}
+
+impl Changes {
+    /// What of it `other` has not.
+    pub(crate) fn without(&self, other: &Self) -> Self {
+        let less = |own: &BTreeSet<String>, other: &BTreeSet<String>| -> BTreeSet<String> {
+            own.difference(other).cloned().collect()
+        };
+        Self {
+            insert: less(&self.insert, &other.insert),
+            update: less(&self.update, &other.update),
+            delete: self.delete && !other.delete,
+            truncate: self.truncate && !other.truncate,
+        }
+    }
+
+    /// The privileges for it in SQL, columns spelled by `identifier`: `INSERT (a), UPDATE (b), DELETE`. What empties a
+    /// table has no place here, since engines differ in what it takes.
+    pub(crate) fn privileges(&self, identifier: impl Fn(&str) -> String) -> Vec<String> {
+        let mut found = Vec::new();
+        for (word, columns) in [("INSERT", &self.insert), ("UPDATE", &self.update)] {
+            if !columns.is_empty() {
+                let columns: Vec<_> = columns.iter().map(|column| identifier(column)).collect();
+                found.push(format!("{word} ({})", columns.join(", ")));
+            }
+        }
+        if self.delete {
+            found.push("DELETE".to_owned());
+        }
+        found
+    }
 }
 
 /// The principals that the policies speak of: who asks, whoever is not known, entities, and those that a
@@ -96,6 +142,14 @@ pub(crate) fn needs(
                 continue;
             }
         };
+        match firewall.changes(&session) {
+            Ok(changes) => changes.iter().for_each(|change| needs.change(change)),
+            Err(why) => {
+                needs
+                    .notes
+                    .push(format!("no change for {principal}: {}", why.code()));
+            }
+        }
         for relation in visible.iter().filter(|relation| relation.readable) {
             let decision = firewall
                 .check(&probe(relation), &Params::None, &session)
@@ -185,6 +239,24 @@ impl Needs {
                 .filter_map(|index| read.column(index))
                 .map(|column| column.name.clone());
             self.grant(read, columns.collect::<Vec<_>>().into_iter());
+        }
+    }
+
+    fn change(&mut self, permitted: &PermittedChange) {
+        let key = (permitted.schema.clone(), permitted.name.clone());
+        let columns = || permitted.assigned.iter().cloned();
+        let changes = self.changes.entry(key.clone()).or_default();
+        for change in &permitted.changes {
+            match change {
+                Change::Insert => changes.insert.extend(columns()),
+                Change::Update => changes.update.extend(columns()),
+                Change::Delete => changes.delete = true,
+                Change::Truncate => changes.truncate = true,
+            }
+        }
+        if !permitted.looked_at.is_empty() {
+            let read = self.relations.entry(key).or_default();
+            read.extend(permitted.looked_at.iter().cloned());
         }
     }
 

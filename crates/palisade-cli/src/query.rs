@@ -56,7 +56,7 @@ impl Gate {
         limits: Limits,
     ) -> Result<Self, Failure> {
         let runtime = host::runtime()?;
-        let guard = guard(setup, database, access, &runtime)?;
+        let guard = guard(setup, database, setup.access(access)?, &runtime)?;
         Ok(Self {
             guard,
             access,
@@ -74,6 +74,11 @@ pub(crate) fn guard(
     runtime: &Runtime,
 ) -> Result<Guard<AnyBackend>, Failure> {
     let backend = database.open(access, runtime)?;
+    backend.estimates(&setup.limits).map_err(|why| {
+        Failure::Configuration(format!(
+            "error: {why}\n  help: leave it out of `[limits]`, or write it at the connections whose databases estimate"
+        ))
+    })?;
     let firewall = setup.firewall(backend.catalog().clone(), access)?;
     let guard = Guard::new(
         Arc::new(firewall),

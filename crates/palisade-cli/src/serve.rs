@@ -3,7 +3,7 @@
 
 use std::{io::IsTerminal as _, sync::Arc};
 
-use palisade::guard::Guard;
+use palisade::{guard::Guard, session::Session};
 use palisade_mcp::{PalisadeServer, ServeOptions, serve_stdio};
 use tokio::runtime::Runtime;
 use tracing::level_filters::LevelFilter;
@@ -28,9 +28,10 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     log();
     let databases = databases(arguments)?;
     let runtime = host::runtime()?;
+    let asked = Access::asked(arguments.writable);
     let gates = databases
         .into_iter()
-        .map(|(setup, database)| gate(setup, &database, &runtime))
+        .map(|(setup, database)| gate(setup, &database, asked, &runtime))
         .collect::<Result<Vec<_>, _>>()?;
     let server = server(gates)?;
     let result = runtime.block_on(serve_stdio(server));
@@ -48,6 +49,7 @@ fn databases(arguments: &ServeArguments) -> Result<Vec<(Setup, Database)>, Failu
         sources,
         in_memory,
         schema,
+        writable,
         secret,
         policies,
         audit,
@@ -75,6 +77,12 @@ fn databases(arguments: &ServeArguments) -> Result<Vec<(Setup, Database)>, Failu
         ));
     }
     if names.len() == sources.len() {
+        if *writable {
+            return Err(Failure::Usage(
+                "`--writable` is for a database that the command line names\n  help: write `writable = true` at each connection of the configuration that may be changed"
+                    .to_owned(),
+            ));
+        }
         return Setup::connections(&names, secret, policies, audit);
     }
     match (sources.pop(), sources.is_empty()) {
@@ -90,9 +98,26 @@ fn databases(arguments: &ServeArguments) -> Result<Vec<(Setup, Database)>, Failu
 type Gate = (Arc<Guard<AnyBackend>>, ServeOptions);
 
 /// Opens a database. As long as `runtime` runs, its policies and its schema are watched.
-fn gate(setup: Setup, database: &Database, runtime: &Runtime) -> Result<Gate, Failure> {
-    let guard = guard(&setup, database, Access::Read, runtime)?;
+fn gate(
+    setup: Setup,
+    database: &Database,
+    asked: Access,
+    runtime: &Runtime,
+) -> Result<Gate, Failure> {
+    let access = setup.access(asked)?;
+    let guard = guard(&setup, database, access, runtime)?;
     let name = setup.name_of(database);
+    let session = Session::new(setup.principal.clone());
+    match access {
+        Access::Write if guard.firewall().may_change(&session) => {
+            tracing::info!(connection = name, "what policies permit can be changed");
+        }
+        Access::Write => tracing::warn!(
+            connection = name,
+            "it may be changed, and no policy permits anybody a change: `execute` is not offered"
+        ),
+        Access::Read => {}
+    }
     if setup.is_starter {
         tracing::info!(
             connection = name,
@@ -113,6 +138,7 @@ fn gate(setup: Setup, database: &Database, runtime: &Runtime) -> Result<Gate, Fa
     let options = ServeOptions {
         principal: setup.principal,
         connection: name,
+        writable: access == Access::Write,
     };
     Ok((guard, options))
 }

@@ -38,6 +38,8 @@ pub(crate) struct Setup {
     pub(crate) on_finding: Action,
     /// What a statement may cost.
     pub(crate) limits: Limits,
+    /// Whether the configuration lets statements change what policies permit.
+    writable: bool,
     /// The connection's name, if it is one of the configuration's.
     connection: Option<String>,
 }
@@ -178,6 +180,7 @@ impl Setup {
             audit,
             on_finding: config.on_finding.map(Action::from).unwrap_or_default(),
             limits: config.limits.clone(),
+            writable: config.writable,
             connection: None,
         })
     }
@@ -185,6 +188,19 @@ impl Setup {
     /// What `database` is called before agents and in records.
     pub(crate) fn name_of(&self, database: &Database) -> String {
         self.connection.clone().unwrap_or_else(|| database.name())
+    }
+
+    /// What a database is opened for: of a connection of the configuration what that says, of any other what the
+    /// command line does.
+    pub(crate) fn access(&self, asked: Access) -> Result<Access, Failure> {
+        match (asked, &self.connection) {
+            (Access::Read, Some(_)) if self.writable => Ok(Access::Write),
+            (Access::Write, Some(name)) if !self.writable => Err(Failure::Configuration(format!(
+                "error: the connection `{name}` is for reading only\n  help: `writable = true` under \
+                 `[connections.{name}]` lets it change what policies permit"
+            ))),
+            (asked, _) => Ok(asked),
+        }
     }
 
     /// A firewall over `catalog`.

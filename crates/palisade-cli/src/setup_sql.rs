@@ -3,7 +3,7 @@
 use crate::{
     account,
     args::SetupSqlArguments,
-    database::Database,
+    database::{Access, Database},
     exit::{Exit, Failure},
     host, output,
     setup::Setup,
@@ -23,15 +23,22 @@ pub(crate) fn run(arguments: &SetupSqlArguments) -> Result<Exit, Failure> {
         Database::Server(target) => target,
         Database::Sqlite(_) | Database::Memory(_) => {
             return Err(Failure::Usage(
-                "a SQLite file has no accounts: it is opened for reading only\n  help: give `postgres://USER@HOST/DATABASE` or `mysql://USER@HOST/DATABASE`"
+                "a SQLite file has no accounts\n  help: give `postgres://USER@HOST/DATABASE` or `mysql://USER@HOST/DATABASE`"
                     .to_owned(),
             ));
         }
     };
-    let (runtime, role) = (host::runtime()?, &arguments.role);
+    let access = setup.access(Access::asked(arguments.writable))?;
+    let role = arguments.role.as_deref().unwrap_or(match access {
+        Access::Read => "palisade_reader",
+        Access::Write => "palisade_writer",
+    });
+    let runtime = host::runtime()?;
     let text = match target.engine() {
-        Engine::Postgres => runtime.block_on(account::postgres::sql(&setup, target, role))?,
-        Engine::Mysql => runtime.block_on(account::mysql::sql(&setup, target, role))?,
+        Engine::Postgres => {
+            runtime.block_on(account::postgres::sql(&setup, target, role, access))?
+        }
+        Engine::Mysql => runtime.block_on(account::mysql::sql(&setup, target, role, access))?,
     };
     output::text(&text)?;
     Ok(Exit::Permitted)

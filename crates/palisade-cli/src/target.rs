@@ -6,6 +6,7 @@ use std::{
 };
 
 use palisade::{catalog::Catalog, dialect::Dialect};
+use palisade_postgres::SettingName;
 
 use crate::{
     backend::AnyBackend,
@@ -47,6 +48,7 @@ pub(crate) struct Target {
     tls: TlsFiles,
     secret: Option<Secret>,
     acknowledged: Acknowledged,
+    handed: Option<SettingName>,
 }
 
 /// What the reading of a URL gives.
@@ -159,7 +161,18 @@ impl Target {
             tls,
             secret,
             acknowledged: Acknowledged::default(),
+            handed: None,
         })
+    }
+
+    /// Tells the server for whom each statement is.
+    pub(crate) fn handing(self, handed: Option<SettingName>) -> Self {
+        Self { handed, ..self }
+    }
+
+    /// The setting in which the server is told for whom a statement is.
+    pub(crate) fn handed(&self) -> Option<&SettingName> {
+        self.handed.as_ref()
     }
 
     /// Starts on an account that can do what is `acknowledged`.

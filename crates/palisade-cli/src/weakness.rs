@@ -1,4 +1,4 @@
-//! What an account may do beyond reading, of whichever engine.
+//! What an account may do beyond what it is for, of whichever engine.
 
 use palisade_mysql as mysql;
 use palisade_postgres as postgres;
@@ -100,5 +100,39 @@ pub(crate) fn missing<'a>(
         ),
         remedy,
         excess: Excess::Nothing,
+    }
+}
+
+/// What the policies let somebody change and the account cannot: such statements fail.
+pub(crate) fn missing_changes(
+    user: &str,
+    relation: &str,
+    privileges: &str,
+    remedy: String,
+) -> Weak {
+    Weak {
+        kind: "missing-grant",
+        description: format!(
+            "{user} lacks {privileges} on {relation}, which the policies permit to somebody"
+        ),
+        remedy,
+        excess: Excess::Nothing,
+    }
+}
+
+/// What an account that changes data can change beyond what the policies permit to anybody.
+pub(crate) fn excessive_changes(
+    user: &str,
+    relation: &str,
+    privileges: &str,
+    remedy: String,
+) -> Weak {
+    Weak {
+        kind: "can-write",
+        description: format!(
+            "{user} has {privileges} on {relation}, which no policy permits to anybody"
+        ),
+        remedy,
+        excess: Excess::Write,
     }
 }

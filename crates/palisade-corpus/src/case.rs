@@ -146,6 +146,7 @@ pub fn arises_on_execution(code: Code) -> bool {
         | Code::LimitAffectedRows
         | Code::DatabaseRejected
         | Code::DatabaseConstraint
+        | Code::DatabaseOutcomeUnknown
         | Code::DatabaseUnavailable
         | Code::DatabaseSchemaChanged => true,
         Code::RequestInvalid

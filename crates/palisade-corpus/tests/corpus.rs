@@ -43,6 +43,10 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "needs a database that goes away; tested with the backend",
     ),
     (
+        Code::DatabaseOutcomeUnknown,
+        "needs a server that is lost while it keeps a change; tested with the backends",
+    ),
+    (
         Code::DatabaseSchemaChanged,
         "needs a schema that changes between decision and execution; tested with each backend",
     ),

@@ -339,6 +339,9 @@ fn stopped(error: &BackendError) -> Option<String> {
         | BackendErrorKind::AffectedRows
         | BackendErrorKind::ReadOnly
         | BackendErrorKind::SchemaChanged
+        | BackendErrorKind::Cost
+        | BackendErrorKind::NotTaken
+        | BackendErrorKind::OutcomeUnknown
         | BackendErrorKind::Unavailable => None,
     }
 }

@@ -66,6 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = ServeOptions {
         principal: Principal::new("Agent", "default"),
         connection: "example".to_owned(),
+        writable: false,
     };
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

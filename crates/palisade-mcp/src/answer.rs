@@ -26,6 +26,17 @@ pub(crate) struct Context<'a> {
     pub(crate) connection: Option<&'a str>,
 }
 
+/// What can be done after a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// What its code says.
+    Usual,
+    /// A statement that does not read may be one for `execute`, which the connection offers.
+    Changes,
+}
+
+const CHANGING: &[&str] = &["execute", "query"];
+
 /// Scanned rows.
 pub(crate) fn rows(envelope: &Envelope) -> Result<CallToolResult, Rejection> {
     let json = to_json(envelope)?;
@@ -40,7 +51,7 @@ pub(crate) fn metadata(answer: &impl Serialize) -> Result<CallToolResult, Reject
 }
 
 /// A refusal, as a tool result that the model reads.
-pub(crate) fn refusal(refusal: &Refusal, context: Context<'_>) -> CallToolResult {
+pub(crate) fn refusal(refusal: &Refusal, context: Context<'_>, next: Next) -> CallToolResult {
     let Refusal {
         rejection,
         incident,
@@ -53,13 +64,18 @@ pub(crate) fn refusal(refusal: &Refusal, context: Context<'_>) -> CallToolResult
         agent.code.summary()
     };
     let own = [context.tool];
+    let next_valid_actions = match (agent.code, next) {
+        (Code::RequestInvalid, _) => &own,
+        (Code::StatementNotAllowed, Next::Changes) => CHANGING,
+        (_, Next::Changes | Next::Usual) => agent.next_valid_actions,
+    };
     let mut body = json!({
         "code": agent.code,
         "message": message,
         "retryable": agent.retryable,
         "remediation_hint": agent.remediation_hint,
         "context": context,
-        "next_valid_actions": if agent.code == Code::RequestInvalid { &own } else { agent.next_valid_actions },
+        "next_valid_actions": next_valid_actions,
     });
     if let (Some(incident), Value::Object(body)) = (incident, &mut body) {
         body.insert("incident".to_owned(), json!(incident));
@@ -154,7 +170,7 @@ mod tests {
             rejection: Rejection::new(code, message).with_operator_detail("the operator's"),
             incident: incident.map(str::to_owned),
         };
-        let result = super::refusal(&refusal, CONTEXT);
+        let result = super::refusal(&refusal, CONTEXT, Next::Usual);
         assert_eq!(result.is_error, Some(true));
         let text = result.content[0].as_text().unwrap().text.clone();
         (result.structured_content.unwrap(), text)
@@ -176,6 +192,16 @@ mod tests {
         let (json, _) = body(Code::Internal, "it broke", Some("0a0b"));
         assert_eq!(json["incident"], "0a0b");
         assert!(!json.to_string().contains("operator's"));
+        let refusal = Refusal {
+            rejection: Rejection::new(Code::StatementNotAllowed, "it changes data"),
+            incident: None,
+        };
+        let next = |next| {
+            let result = super::refusal(&refusal, CONTEXT, next);
+            result.structured_content.unwrap()["next_valid_actions"].clone()
+        };
+        assert_eq!(next(Next::Changes), json!(["execute", "query"]));
+        assert_eq!(next(Next::Usual), json!(["query"]));
     }
 
     #[test]

@@ -33,6 +33,25 @@ struct RawQuery {
     limit: Option<Value>,
 }
 
+/// A call of `execute`.
+#[derive(Debug)]
+pub(crate) struct ExecuteCall {
+    pub(crate) sql: String,
+    pub(crate) params: Params,
+    /// At least 1; the operator's limit may be lower.
+    pub(crate) max_affected_rows: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawExecute {
+    sql: String,
+    #[serde(default)]
+    params: Value,
+    #[serde(default)]
+    max_affected_rows: Option<Value>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawDescribe {
@@ -59,10 +78,29 @@ pub(crate) fn query(arguments: JsonObject) -> Result<QueryCall, Rejection> {
     };
     Ok(QueryCall {
         sql: raw.sql,
-        params: Params::from_json(&raw.params)
-            .map_err(|why| invalid(format!("`params` does not fit: {why}")))?,
+        params: params(&raw.params)?,
         limit,
     })
+}
+
+/// The arguments of `execute`.
+pub(crate) fn execute(arguments: JsonObject) -> Result<ExecuteCall, Rejection> {
+    let raw: RawExecute = read(arguments)?;
+    let max_affected_rows = match raw.max_affected_rows {
+        None | Some(Value::Null) => None,
+        Some(value) => Some(value.as_u64().filter(|rows| *rows > 0).ok_or_else(|| {
+            invalid("`max_affected_rows` must be a whole number from 1".to_owned())
+        })?),
+    };
+    Ok(ExecuteCall {
+        sql: raw.sql,
+        params: params(&raw.params)?,
+        max_affected_rows,
+    })
+}
+
+fn params(json: &Value) -> Result<Params, Rejection> {
+    Params::from_json(json).map_err(|why| invalid(format!("`params` does not fit: {why}")))
 }
 
 /// The arguments of `describe_table`: a name.
@@ -143,6 +181,22 @@ mod tests {
             ),
         ] {
             let rejection = query(object(arguments.clone())).unwrap_err();
+            assert_eq!(rejection.code(), Code::RequestInvalid, "{arguments}");
+            assert!(rejection.message().contains(word), "{rejection}");
+        }
+        for (arguments, word) in [
+            (json!({"sql": "x", "limit": 1}), "limit"),
+            (
+                json!({"sql": "x", "max_affected_rows": 0}),
+                "`max_affected_rows`",
+            ),
+            (
+                json!({"sql": "x", "max_affected_rows": -1}),
+                "`max_affected_rows`",
+            ),
+            (json!({"sql": "x", "params": 1}), "`params`"),
+        ] {
+            let rejection = execute(object(arguments.clone())).unwrap_err();
             assert_eq!(rejection.code(), Code::RequestInvalid, "{arguments}");
             assert!(rejection.message().contains(word), "{rejection}");
         }

@@ -48,6 +48,8 @@ pub(crate) struct Connection<B> {
     pub(crate) name: String,
     pub(crate) guard: Arc<Guard<B>>,
     pub(crate) session: Session,
+    /// Whether the operator lets this server change anything here.
+    writable: bool,
     pub(crate) running: Arc<Semaphore>,
     pub(crate) calls: Semaphore,
 }
@@ -58,9 +60,18 @@ impl<B> Connection<B> {
             name: options.connection,
             guard,
             session: Session::new(options.principal).over(Transport::Stdio),
+            writable: options.writable,
             running: Arc::new(Semaphore::new(MAX_RUNNING)),
             calls: Semaphore::new(MAX_CALLS),
         }
+    }
+}
+
+impl<B: Backend> Connection<B> {
+    /// Whether `execute` is offered: the operator lets the server change what policy permits, and by now some policy
+    /// permits something.
+    pub(crate) fn is_changeable(&self) -> bool {
+        self.writable && self.guard.firewall().may_change(&self.session)
     }
 }
 
@@ -108,17 +119,22 @@ impl<B: Backend> Connections<B> {
         }
     }
 
-    /// What a caller may choose from: nothing, where there is no choice.
-    pub(crate) fn choices(&self) -> Vec<Choice<'_>> {
+    /// What is offered to a caller by now.
+    pub(crate) fn offer(&self) -> Offer<'_> {
         match self {
-            Self::One(_) => Vec::new(),
-            Self::Several(named) => named
-                .values()
-                .map(|connection| Choice {
-                    name: &connection.name,
-                    dialect: connection.guard.firewall().catalog().dialect(),
-                })
-                .collect(),
+            Self::One(connection) => Offer::One {
+                changeable: connection.is_changeable(),
+            },
+            Self::Several(named) => Offer::Several(
+                named
+                    .values()
+                    .map(|connection| Choice {
+                        name: &connection.name,
+                        dialect: connection.guard.firewall().catalog().dialect(),
+                        changeable: connection.is_changeable(),
+                    })
+                    .collect(),
+            ),
         }
     }
 
@@ -151,11 +167,40 @@ impl<B: Backend> Connections<B> {
     }
 }
 
+/// What a caller may use.
+#[derive(Debug)]
+pub(crate) enum Offer<'a> {
+    /// A connection that nobody names, and whether something of it may be changed.
+    One { changeable: bool },
+    /// Those that a caller chooses from.
+    Several(Vec<Choice<'a>>),
+}
+
 /// A connection as a caller sees it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Choice<'a> {
     pub(crate) name: &'a str,
     pub(crate) dialect: Dialect,
+    /// Whether something of it may be changed.
+    pub(crate) changeable: bool,
+}
+
+impl<'a> Offer<'a> {
+    /// Whether something of any connection may be changed.
+    pub(crate) fn changeable(&self) -> bool {
+        match self {
+            Self::One { changeable } => *changeable,
+            Self::Several(choices) => choices.iter().any(|choice| choice.changeable),
+        }
+    }
+
+    /// The connections that a call names one of; none where nobody names any.
+    pub(crate) fn choices(&self) -> &[Choice<'a>] {
+        match self {
+            Self::One { changeable: _ } => &[],
+            Self::Several(choices) => choices,
+        }
+    }
 }
 
 fn is_name(name: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Palisade as an MCP server: read-only tools over one [`Guard`](palisade::guard::Guard) or several.
+//! Palisade as an MCP server: tools over one [`Guard`](palisade::guard::Guard) or several.
 //!
 //! [`serve_stdio`] is the whole server over standard input and output. [`serve`] is the same over any
 //! pair of streams. [`PalisadeServer`] is the `rmcp` handler, for servers with a transport of their own.
@@ -8,12 +8,12 @@
 //! | `list_tables` | names the tables and views that exist for the principal |
 //! | `describe_table` | columns, keys and masks of one of them |
 //! | `query` | runs one reading statement with parameters |
+//! | `execute` | runs one statement that may change what policy permits, where [`ServeOptions::writable`] says so and some policy permits a change |
 //!
 //! Over several databases, every tool takes `connection`, one of their names; each has its own gate, policies, principal
 //! and room, and a call reaches one of them. Over a single one there is no such argument.
 //!
-//! Every tool reaches the database through the guard and in no other way; there is no tool that
-//! writes. The principal is fixed when the server starts: nothing a client sends changes it.
+//! Every tool reaches the database through the guard and in no other way. The principal is fixed when the server starts: nothing a client sends changes it.
 //!
 //! What was understood and refused, bad arguments included, is a tool result with `isError: true`
 //! whose structured content has `code`, `message`, `retryable`, `remediation_hint`, `context`,

@@ -28,8 +28,8 @@ use rmcp::{
 use tokio::{runtime::Handle, task::spawn_blocking};
 
 use crate::{
-    answer::{self, Context},
-    arguments,
+    answer::{self, Context, Next},
+    arguments::{self, MAX_ROWS},
     connections::{Connection, Connections, ConnectionsError, MAX_CALLS},
     declare::{self, ToolName},
     metadata,
@@ -44,6 +44,9 @@ pub struct ServeOptions {
     pub principal: Principal,
     /// What the database is called. The agent reads it: no path, no address, no secret.
     pub connection: String,
+    /// Whether the tool `execute` is offered, as far as policies permit changes. The guard's firewall has to allow
+    /// changes and its backend has to be writable as well, or every change is refused.
+    pub writable: bool,
 }
 
 /// An MCP server over one [`Guard`] or several. Clones share everything.
@@ -68,7 +71,7 @@ impl<B> Clone for PalisadeServer<B> {
 impl<B: Backend> std::fmt::Debug for PalisadeServer<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PalisadeServer")
-            .field("connections", &self.shared.connections.choices())
+            .field("connections", &self.shared.connections.offer())
             .finish_non_exhaustive()
     }
 }
@@ -103,12 +106,15 @@ impl<B: Backend + 'static> PalisadeServer<B> {
     /// Runs `tool` on the connection that the arguments name.
     async fn run(&self, tool: ToolName, mut arguments: JsonObject) -> CallToolResult {
         let shared = &self.shared;
+        if tool == ToolName::Execute && !shared.connections.offer().changeable() {
+            return shared.refusal(tool, None, refusal(read_only()));
+        }
         match shared.connections.choose(&mut arguments) {
             Ok(connection) => match run_on(connection, tool, arguments).await {
                 Ok(result) => result,
-                Err(refusal) => shared.refusal(tool.name(), Some(&connection.name), refusal),
+                Err(refusal) => shared.refusal(tool, Some(connection), refusal),
             },
-            Err(rejection) => shared.refused(tool.name(), rejection),
+            Err(rejection) => shared.refusal(tool, None, refusal(rejection)),
         }
     }
 }
@@ -174,10 +180,27 @@ impl<B: Backend + 'static> Connection<B> {
                     &self.session,
                     &limits,
                 ));
-                match outcome {
-                    Outcome::Rows(envelope) => answer::rows(&envelope).map_err(refusal),
-                    Outcome::Rejected(refusal) => Err(refusal),
+                rows(outcome)
+            }
+            ToolName::Execute => {
+                if !self.is_changeable() {
+                    return Err(refusal(read_only()));
                 }
+                let call = arguments::execute(arguments).map_err(refusal)?;
+                // What a change gives leaves whole, or the change is taken back.
+                let limits = Limits {
+                    max_rows: MAX_ROWS,
+                    max_result_bytes: MAX_RESULT_BYTES,
+                    max_affected_rows: call.max_affected_rows.unwrap_or(u64::MAX),
+                    ..self.guard.firewall().limits().clone()
+                };
+                let (outcome, _) = handle.block_on(self.guard.execute_within(
+                    &call.sql,
+                    &call.params,
+                    &self.session,
+                    &limits,
+                ));
+                rows(outcome)
             }
         }
     }
@@ -195,20 +218,32 @@ impl<B: Backend + 'static> Connection<B> {
     }
 }
 
-impl<B: Backend> Shared<B> {
-    /// The result for a refusal that does not come from the guard.
-    fn refused(&self, tool: &str, rejection: Rejection) -> CallToolResult {
-        self.refusal(tool, None, refusal(rejection))
+/// The result of a statement.
+fn rows(outcome: Outcome) -> Result<CallToolResult, Refusal> {
+    match outcome {
+        Outcome::Rows(envelope) => answer::rows(&envelope).map_err(refusal),
+        Outcome::Rejected(refusal) => Err(refusal),
     }
+}
 
+impl<B: Backend> Shared<B> {
     /// The result for a refusal by `connection`, or before one was chosen.
     fn refusal(
         &self,
-        tool: &str,
-        connection: Option<&str>,
+        tool: ToolName,
+        connection: Option<&Connection<B>>,
         mut refusal: Refusal,
     ) -> CallToolResult {
-        let connection = connection.or_else(|| self.connections.only());
+        let next = match connection {
+            Some(connection) if tool == ToolName::Query && connection.is_changeable() => {
+                Next::Changes
+            }
+            Some(_) | None => Next::Usual,
+        };
+        let tool = tool.name();
+        let connection = connection
+            .map(|connection| connection.name.as_str())
+            .or_else(|| self.connections.only());
         let code = refusal.rejection.code();
         if code == Code::Internal && refusal.incident.is_none() {
             refusal.incident = Some(self.incident());
@@ -230,7 +265,7 @@ impl<B: Backend> Shared<B> {
                 "refused"
             );
         }
-        answer::refusal(&refusal, Context { tool, connection })
+        answer::refusal(&refusal, Context { tool, connection }, next)
     }
 
     fn incident(&self) -> String {
@@ -250,7 +285,7 @@ impl<B: Backend + 'static> ServerHandler for PalisadeServer<B> {
                     .with_title("Palisade")
                     .with_description("A SQL firewall for AI agents"),
             )
-            .with_instructions(declare::instructions(&self.shared.connections.choices()))
+            .with_instructions(declare::instructions(&self.shared.connections.offer()))
     }
 
     async fn list_tools(
@@ -262,13 +297,13 @@ impl<B: Backend + 'static> ServerHandler for PalisadeServer<B> {
             return Err(ErrorData::invalid_params("there is no such page", None));
         }
         Ok(ListToolsResult::with_all_items(declare::tools(
-            &self.shared.connections.choices(),
+            &self.shared.connections.offer(),
         )))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        ToolName::from_name(name)
-            .map(|tool| declare::tool(tool, &self.shared.connections.choices()))
+        let tool = ToolName::from_name(name)?;
+        declare::tool(tool, &self.shared.connections.offer())
     }
 
     async fn call_tool(
@@ -277,13 +312,7 @@ impl<B: Backend + 'static> ServerHandler for PalisadeServer<B> {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(tool) = ToolName::from_name(&request.name) else {
-            return match declare::WRITE_TOOLS
-                .iter()
-                .find(|name| **name == request.name)
-            {
-                Some(name) => Ok(self.shared.refused(name, read_only(name)).into()),
-                None => Err(ErrorData::invalid_params("there is no such tool", None)),
-            };
+            return Err(ErrorData::invalid_params("there is no such tool", None));
         };
         tokio::select! {
             result = self.run(tool, request.arguments.unwrap_or_default()) => Ok(result.into()),
@@ -300,10 +329,10 @@ fn refusal(rejection: Rejection) -> Refusal {
     }
 }
 
-fn read_only(tool: &str) -> Rejection {
+fn read_only() -> Rejection {
     Rejection::new(
         Code::StatementNotAllowed,
-        format!("this server is read-only: there is no tool `{tool}`; read with `query`"),
+        "nothing can be changed here: there is no tool `execute`; read with `query`",
     )
 }
 

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use mysql_async::Conn;
 use palisade::ident;
 
-use crate::introspect::{IntrospectError, Product, product, query, text};
+use crate::{
+    examine::Account,
+    introspect::{IntrospectError, Product, product, query, text},
+};
 
 /// The product's name and the server's version, in the server's own words.
 ///
@@ -73,6 +76,53 @@ pub async fn unreadable(
     rows.iter()
         .map(|row| Ok((text(row, 0)?, text(row, 1)?, text(row, 2)?)))
         .collect()
+}
+
+/// A way to give a column a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Assigning {
+    /// In new rows.
+    Insert,
+    /// In rows that are there.
+    Update,
+}
+
+/// A column: database, relation, name.
+pub type ColumnName = (String, String, String);
+
+/// The columns that the account may assign, and how.
+///
+/// # Errors
+/// If the server does not answer.
+pub async fn assignable(conn: &mut Conn) -> Result<Vec<(ColumnName, Assigning)>, IntrospectError> {
+    let mut found = Vec::new();
+    for (word, assigning) in [("insert", Assigning::Insert), ("update", Assigning::Update)] {
+        let sql = format!(
+            "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, c.COLUMN_NAME FROM information_schema.COLUMNS c \
+             WHERE FIND_IN_SET('{word}', LOWER(c.PRIVILEGES)) > 0"
+        );
+        for row in query(conn, sql).await? {
+            found.push(((text(&row, 0)?, text(&row, 1)?, text(&row, 2)?), assigning));
+        }
+    }
+    Ok(found)
+}
+
+/// Those of `tables`, by database and name, of which the account certainly may delete rows.
+///
+/// # Errors
+/// If the server does not answer, or not as its documentation says.
+pub async fn deletable(
+    conn: &mut Conn,
+    tables: &[(&str, &str)],
+) -> Result<Vec<(String, String)>, IntrospectError> {
+    let account = Account::read(conn).await?;
+    let may = |(schema, name): &&(&str, &str)| account.may(schema, name, "DELETE");
+    Ok(tables
+        .iter()
+        .filter(may)
+        .map(|(schema, name)| ((*schema).to_owned(), (*name).to_owned()))
+        .collect())
 }
 
 async fn cell(conn: &mut Conn, sql: &str) -> Result<String, IntrospectError> {

@@ -72,6 +72,16 @@ impl MysqlBackend {
         &self.catalog
     }
 
+    /// Whether the server tells what a query would cost, which
+    /// [`Limits::max_cost`](palisade::limits::Limits::max_cost) takes: MariaDB of these versions does not.
+    #[must_use]
+    pub fn estimates_cost(&self) -> bool {
+        match self.product {
+            Product::MySql => true,
+            Product::MariaDb => false,
+        }
+    }
+
     /// The server as it is now, if its schema differs from the one this value was made with.
     ///
     /// # Errors

@@ -253,11 +253,10 @@ fn kind(privilege: &str, grant: &Grant) -> Option<WeaknessKind> {
             (everywhere || system.iter().any(|name| object.starts_with(name)))
                 .then_some(Kind::SystemTables)
         }
-        // Of a whole database this is all of the kinds below.
+        // Of a whole database this is all of the kinds below; the one that no policy ever needs says so.
         "ALL PRIVILEGES" if everywhere => Some(Kind::Powerful),
-        "ALL PRIVILEGES" | "INSERT" | "UPDATE" | "DELETE" | "DELETE HISTORY" => {
-            Some(Kind::CanWrite)
-        }
+        "ALL PRIVILEGES" => Some(Kind::CanCreate),
+        "INSERT" | "UPDATE" | "DELETE" | "DELETE HISTORY" => Some(Kind::CanWrite),
         "CREATE"
         | "ALTER"
         | "DROP"

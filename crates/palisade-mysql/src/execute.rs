@@ -26,14 +26,15 @@ use palisade::{
     catalog::Catalog,
     dialect::Dialect,
     guard::{BackendError, BackendErrorKind, RowSink},
-    limits::Limits,
+    limits::{EstimateCaps, Limits},
     rewrite::RewrittenStatement,
     value::Value,
 };
 use palisade_pool::{Ended, Failed};
 
 use crate::{
-    cells::Reading, fault, introspect::Product, params, schema, settings::identifier, write::Work,
+    cells::Reading, estimate, fault, introspect::Product, params, schema, settings::identifier,
+    write::Work,
 };
 
 /// Bytes of one row, all cells together.
@@ -46,6 +47,9 @@ pub(crate) struct Task<'a> {
     pub(crate) reads: &'a BTreeSet<(String, String)>,
     pub(crate) relations: &'a [String],
     pub(crate) limits: &'a Limits,
+    pub(crate) caps: Option<EstimateCaps>,
+    /// Whether all rows are worked on for one.
+    pub(crate) gathers: bool,
     pub(crate) work: Work<'a>,
 }
 
@@ -57,6 +61,8 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
             reads: statement.engine_reads(),
             relations: statement.relations(),
             limits: statement.limits(),
+            caps: statement.estimate_caps(),
+            gathers: statement.gathers(),
             work: Work::of(statement),
         }
     }
@@ -127,6 +133,12 @@ pub(crate) async fn answer(
     }
     check_origins(&columns, facts, task)?;
     let params = params::bind(statement.num_params(), task.params)?;
+    if let Some(caps) = task.caps {
+        // At most so many are asked for: one more than leave.
+        let limit = (!task.gathers).then_some(task.limits.max_rows.saturating_add(1));
+        let estimate = estimate::of(conn, task.sql, &params, limit).await?;
+        BackendError::unless_within(caps, estimate)?;
+    }
     let names: Vec<_> = columns.iter().map(Column::name_str).collect();
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     if sink.columns(&names).is_break() {

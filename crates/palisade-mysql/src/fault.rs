@@ -98,6 +98,15 @@ pub(crate) fn is_lost(error: &Error) -> bool {
     }
 }
 
+/// Whether an answer to COMMIT says that nothing was kept.
+pub(crate) fn is_rolled_back(error: &Error) -> bool {
+    match error {
+        // The engine's own failure while it committed, which does not say how far it had come.
+        Error::Server(server) => !is_lost(error) && server.code != 1180,
+        Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ mod backend;
 mod cells;
 mod config;
 mod connect;
+mod estimate;
 mod examine;
 mod execute;
 mod fault;

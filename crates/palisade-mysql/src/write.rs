@@ -196,10 +196,7 @@ pub(crate) async fn change(
         ControlFlow::Continue(()) => Ok(Completion {
             affected: Some(affected),
         }),
-        ControlFlow::Break(()) => Err(BackendError::new(
-            BackendErrorKind::Resource,
-            "not every row that the change gives could be sent",
-        )),
+        ControlFlow::Break(()) => Err(BackendError::not_taken()),
     }
 }
 
@@ -216,18 +213,19 @@ pub(crate) async fn define(conn: &mut Conn, task: &Task<'_>) -> Result<(), Backe
     let params = params::bind(statement.num_params(), task.params)?;
     conn.exec_drop(&statement, params)
         .await
-        .map_err(|e| fault::change(&e))
+        .map_err(|error| match fault::is_lost(&error) {
+            true => BackendError::outcome_unknown(),
+            false => fault::change(&error),
+        })
 }
 
 /// Keeps what was changed.
 pub(crate) async fn keep(conn: &mut Conn) -> Result<(), BackendError> {
     match timeout(COMMIT_TIME, conn.query_drop("COMMIT")).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) if !fault::is_lost(&error) => Err(fault::change(&error)),
-        // To try again could do it twice: an incident, which somebody looks at.
-        Ok(Err(_)) | Err(_) => Err(BackendError::second_lock(
-            "the server did not say whether it kept the change",
-        )),
+        Ok(Err(error)) if fault::is_rolled_back(&error) => Err(fault::change(&error)),
+        // To try again could do it twice: somebody has to look.
+        Ok(Err(_)) | Err(_) => Err(BackendError::outcome_unknown()),
     }
 }
 

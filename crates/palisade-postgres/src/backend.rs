@@ -34,7 +34,7 @@ const CATALOG_TIME: Duration = Duration::from_secs(60);
 /// share their connections.
 #[derive(Clone)]
 pub struct PostgresBackend {
-    pool: Pool<Connector>,
+    pub(crate) pool: Pool<Connector>,
     config: Arc<PostgresConfig>,
     features: Features,
     schema: Arc<Schema>,
@@ -128,7 +128,8 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn steps(&mut self, session: &Session) -> Result<(), Failed> {
-        let opened = execute::open(session, &self.opening, self.task)
+        let handed = self.backend.config.handed.as_ref();
+        let opened = execute::open(session, &self.opening, handed, self.task)
             .await
             .map_err(|error| match error.kind {
                 BackendErrorKind::Unavailable => Failed::Lost(error),
@@ -139,6 +140,9 @@ impl Run<'_> {
                 | BackendErrorKind::Constraint
                 | BackendErrorKind::AffectedRows
                 | BackendErrorKind::ReadOnly
+                | BackendErrorKind::Cost
+                | BackendErrorKind::NotTaken
+                | BackendErrorKind::OutcomeUnknown
                 | BackendErrorKind::SchemaChanged => Failed::Running(error),
             })?;
         let facts = Facts {

@@ -63,6 +63,34 @@ pub struct PostgresConfig {
     pub(crate) connect_timeout: Duration,
     pub(crate) accepts_superuser: bool,
     pub(crate) is_writable: bool,
+    pub(crate) handed: Option<SettingName>,
+}
+
+/// The name of a setting that the server keeps for whoever invents it: words of small letters, digits and `_`, with a
+/// dot between them, like `app.user`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingName(String);
+
+impl SettingName {
+    /// Reads one. `None` for what is no such name: those without a dot are the server's own.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        let is_word = |word: &str| {
+            let mut chars = word.chars();
+            chars
+                .next()
+                .is_some_and(|c| c == '_' || c.is_ascii_lowercase())
+                && chars.all(|c| c == '_' || c.is_ascii_lowercase() || c.is_ascii_digit())
+        };
+        let is_name = name.contains('.') && name.len() < 64 && name.split('.').all(is_word);
+        is_name.then(|| Self(name.to_owned()))
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 impl PostgresConfig {
@@ -119,6 +147,7 @@ impl PostgresConfig {
             connect_timeout: CONNECT_TIMEOUT,
             accepts_superuser: false,
             is_writable: false,
+            handed: None,
         })
     }
 
@@ -127,6 +156,14 @@ impl PostgresConfig {
     #[must_use]
     pub fn writable(mut self) -> Self {
         self.is_writable = true;
+        self
+    }
+
+    /// Tells the server for whom each statement is, `Type::"id"`, in the setting `name` of the statement's transaction,
+    /// for row-level security of its own: `current_setting('app.user', true)`. Nothing of it outlives the transaction.
+    #[must_use]
+    pub fn hand_principal(mut self, name: SettingName) -> Self {
+        self.handed = Some(name);
         self
     }
 

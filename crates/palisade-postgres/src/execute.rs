@@ -18,16 +18,21 @@ use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin, ti
 use futures_core::Stream as _;
 use palisade::{
     guard::{BackendError, RowSink},
-    limits::Limits,
+    limits::{EstimateCaps, Limits},
     rewrite::RewrittenStatement,
+    session::Principal,
     value::Value,
 };
-use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow, Statement};
+use tokio_postgres::{
+    Client, SimpleQueryMessage, SimpleQueryRow, Statement,
+    types::{ToSql, Type},
+};
 
 use crate::{
     cells::Reading,
+    config::SettingName,
     connect::Session,
-    fault, params,
+    estimate, fault, params,
     schema::{Look, Origin, Schema, is_system},
     settings,
     write::Work,
@@ -53,6 +58,8 @@ pub(crate) struct Task<'a> {
     pub(crate) relations: &'a [String],
     pub(crate) functions: &'a BTreeSet<String>,
     pub(crate) limits: &'a Limits,
+    pub(crate) caps: Option<EstimateCaps>,
+    pub(crate) principal: &'a Principal,
     pub(crate) work: Work<'a>,
 }
 
@@ -65,6 +72,8 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
             relations: statement.relations(),
             functions: statement.engine_functions(),
             limits: statement.limits(),
+            caps: statement.estimate_caps(),
+            principal: statement.principal(),
             work: Work::of(statement),
         }
     }
@@ -80,12 +89,19 @@ pub(crate) struct Opened {
 pub(crate) async fn open(
     session: &Session,
     opening: &str,
+    handed: Option<&SettingName>,
     task: &Task<'_>,
 ) -> Result<Opened, BackendError> {
     let client = &session.client;
-    let ((), look, statement) = tokio::try_join!(
+    let ((), (), look, statement) = tokio::try_join!(
         biased;
         async { client.batch_execute(opening).await.map_err(|e| fault::engine(&e)) },
+        async {
+            match handed {
+                Some(name) => hand(client, name, task).await,
+                None => Ok(()),
+            }
+        },
         async {
             match session.look.get() {
                 Some(look) => Ok(look.clone()),
@@ -97,6 +113,27 @@ pub(crate) async fn open(
     // Another cannot have come first: a session has one statement at a time.
     let _ = session.look.set(look.clone());
     Ok(Opened { statement, look })
+}
+
+/// The id of the function that changes settings.
+const SET_CONFIG: &str = "pg_catalog.set_config";
+
+/// Tells the server for whom the statement is. Who could change that would be somebody else to the server's policies.
+async fn hand(client: &Client, name: &SettingName, task: &Task<'_>) -> Result<(), BackendError> {
+    if task.functions.contains(SET_CONFIG) {
+        return Err(BackendError::second_lock(
+            "the statement may change for whom the server takes it",
+        ));
+    }
+    let principal = task.principal.to_string();
+    let sql = "SELECT pg_catalog.set_config($1, $2, true)";
+    let bound: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&name.as_str(), Type::TEXT), (&principal, Type::TEXT)];
+    client
+        .query_typed(sql, &bound)
+        .await
+        .map(drop)
+        .map_err(|e| fault::engine(&e))
 }
 
 /// Runs what was opened and feeds its rows to `sink`. The transaction stays open.
@@ -111,6 +148,14 @@ pub(crate) async fn answer(
     check_origins(client, schema, &opened, task).await?;
     let bound = params::bind(statement.params(), task.params)?;
     let bound = params::typed(&bound);
+    if let Some(caps) = task.caps {
+        let estimate = estimate::of(client, task.sql, &bound).await?;
+        // Planning has locked the relations: an estimate of another one is none of this.
+        schema
+            .verify(client, look, task.relations, task.functions)
+            .await?;
+        BackendError::unless_within(caps, estimate)?;
+    }
     let declare = format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {}", task.sql);
     // In this order: declaring locks the relations, and then they are looked at.
     tokio::try_join!(

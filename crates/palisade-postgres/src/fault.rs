@@ -1,7 +1,7 @@
 //! What an error of the server means to the one who asked.
 
 use palisade::guard::{BackendError, BackendErrorKind};
-use tokio_postgres::error::DbError;
+use tokio_postgres::error::{DbError, Severity};
 
 use crate::introspect::chain;
 
@@ -83,6 +83,17 @@ pub(crate) fn change(error: &tokio_postgres::Error) -> BackendError {
         kind: kind.unwrap_or(error.kind),
         ..error
     }
+}
+
+/// Whether an answer to COMMIT says that nothing was kept. One that ends the session does not, nor what a proxy
+/// says of a connection that it lost.
+pub(crate) fn is_rolled_back(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_some_and(|db| {
+        let code = db.code().code();
+        // `statement_completion_unknown`.
+        let is_unknown = code.starts_with("08") || code == "40003";
+        db.parsed_severity() == Some(Severity::Error) && !is_unknown
+    })
 }
 
 /// As [`engine`], for a text that is being prepared.

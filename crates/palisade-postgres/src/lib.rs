@@ -9,6 +9,7 @@ mod backend;
 mod cells;
 mod config;
 mod connect;
+mod estimate;
 mod examine;
 mod execute;
 mod fault;
@@ -23,7 +24,7 @@ mod wire;
 mod write;
 
 pub use backend::PostgresBackend;
-pub use config::{ConfigError, PostgresConfig};
+pub use config::{ConfigError, PostgresConfig, SettingName};
 pub use connect::{ConnectError, connect};
 pub use examine::{Weakness, WeaknessKind, examine};
 pub use introspect::{IntrospectError, catalog};

@@ -31,6 +31,7 @@ use tokio_postgres::{
 
 use crate::{
     cells::Reading,
+    estimate,
     execute::{self, Opened, Task},
     fault, params,
     schema::Schema,
@@ -156,7 +157,8 @@ pub(crate) async fn change(
     let Opened { statement, look } = &opened;
     let bound = params::bind(statement.params(), task.params)?;
     let sql = printing(task.sql, changes.body, statement)?;
-    let explain = format!("EXPLAIN (FORMAT JSON, VERBOSE, COSTS FALSE) {sql}");
+    let costs = if task.caps.is_some() { "TRUE" } else { "FALSE" };
+    let explain = format!("EXPLAIN (FORMAT JSON, VERBOSE, COSTS {costs}) {sql}");
     let plans = facts
         .client
         .query_typed(&explain, &params::typed(&bound))
@@ -173,6 +175,9 @@ pub(crate) async fn change(
         let plan = serde_json::from_str(text)
             .map_err(|e| BackendError::second_lock(format!("the plan is no JSON: {e}")))?;
         changed(&plan, &mut found)?;
+        if let Some(caps) = task.caps {
+            BackendError::unless_within(caps, estimate::read(&plan))?;
+        }
     }
     let is_ruled = !changes.triggers.is_empty()
         && facts.schema.has_rules(facts.client, task.relations).await?;
@@ -209,10 +214,7 @@ pub(crate) async fn change(
         ControlFlow::Continue(()) => Ok(Completion {
             affected: Some(affected),
         }),
-        ControlFlow::Break(()) => Err(BackendError {
-            kind: BackendErrorKind::Resource,
-            detail: "not every row that the change gives could be sent".to_owned(),
-        }),
+        ControlFlow::Break(()) => Err(BackendError::not_taken()),
     }
 }
 
@@ -247,11 +249,9 @@ pub(crate) async fn define(
 pub(crate) async fn keep(client: &Client) -> Result<(), BackendError> {
     match timeout(COMMIT_TIME, client.batch_execute("COMMIT")).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) if error.as_db_error().is_some() => Err(fault::change(&error)),
-        // To try again could do it twice: an incident, which somebody looks at.
-        Ok(Err(_)) | Err(_) => Err(BackendError::second_lock(
-            "the server did not say whether it kept the change",
-        )),
+        Ok(Err(error)) if fault::is_rolled_back(&error) => Err(fault::change(&error)),
+        // To try again could do it twice: somebody has to look.
+        Ok(Err(_)) | Err(_) => Err(BackendError::outcome_unknown()),
     }
 }
 
@@ -338,7 +338,7 @@ async fn feed(
 }
 
 /// Text of any type whose binary form is its text.
-struct Printed<'a>(&'a str);
+pub(crate) struct Printed<'a>(pub(crate) &'a str);
 
 impl<'a> FromSql<'a> for Printed<'a> {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {

@@ -19,7 +19,7 @@ use palisade::{
     session::{Principal, Session},
     value::{Params, Value},
 };
-use palisade_postgres::{PostgresBackend, PostgresConfig};
+use palisade_postgres::{PostgresBackend, PostgresConfig, SettingName};
 use palisade_testkit::servers::PostgresServer;
 
 const SCHEMA: &str = "
@@ -67,6 +67,13 @@ impl Host for Fixed {
 }
 
 async fn guard() -> Guard<PostgresBackend> {
+    guard_with("", |config| config).await
+}
+
+async fn guard_with(
+    more: &str,
+    configure: impl FnOnce(PostgresConfig) -> PostgresConfig,
+) -> Guard<PostgresBackend> {
     let server = PostgresServer::shared().unwrap();
     let database = server.fresh_database("guard").unwrap();
     server.load(&database, SCHEMA).unwrap().clean().unwrap();
@@ -81,11 +88,11 @@ async fn guard() -> Guard<PostgresBackend> {
         )
         .unwrap();
     let config = PostgresConfig::from_url(&server.url_as(&role, &database)).unwrap();
-    let backend = PostgresBackend::connect(config).await.unwrap();
+    let backend = PostgresBackend::connect(configure(config)).await.unwrap();
     let sources = PolicySources {
         policies: vec![PolicyFile {
             name: "p.cedar".to_owned(),
-            text: POLICIES.to_owned(),
+            text: format!("{POLICIES}{more}"),
         }],
         ..PolicySources::default()
     };
@@ -160,6 +167,8 @@ async fn policies_hold_on_a_real_database() {
     .await;
     check("DELETE FROM app.users", "StatementNotAllowed ").await;
     check("SELECT pg_sleep(1)", "FunctionNotAllowed ").await;
+    let other = "SELECT set_config('app.user', 'Agent::\"b\"', true)";
+    check(other, "FunctionNotAllowed ").await;
     // What only the server can know reaches the operator, and the agent as a code.
     check(
         "SELECT 1 / (tenant_id - 1) FROM app.users",
@@ -169,4 +178,20 @@ async fn policies_hold_on_a_real_database() {
     let params = Params::Positional(vec![Value::text("ann"), Value::Integer(1)]);
     let sql = "SELECT name FROM app.users WHERE name = $1 AND tenant_id = $2";
     assert_eq!(ask(&guard, sql, params).await, r#"[{"name":"ann"}]"#);
+}
+
+/// Even a policy that permits it by name lets no statement change whom the server takes it for.
+#[tokio::test]
+async fn who_asks_is_not_for_statements_to_change() {
+    let permit = r#"permit(principal, action == Action::"call", resource == Function::"pg_catalog.set_config");"#;
+    let sql = "SELECT set_config('app.user', 'x', true) AS told";
+    let free = guard_with(permit, |config| config).await;
+    assert_eq!(ask(&free, sql, Params::None).await, r#"[{"told":"x"}]"#);
+    let name = SettingName::parse("app.user").unwrap();
+    let handing = guard_with(permit, |config| config.hand_principal(name)).await;
+    let told = ask(&handing, sql, Params::None).await;
+    assert_eq!(
+        told,
+        "Internal the statement may change for whom the server takes it"
+    );
 }

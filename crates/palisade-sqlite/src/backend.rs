@@ -9,7 +9,7 @@ use std::{
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{Backend, BackendError, BackendErrorKind, Completion, Introspect, RowSink},
+    guard::{Backend, BackendError, BackendErrorKind, Completion, Estimate, Introspect, RowSink},
     rewrite::{Effect, RewrittenStatement},
 };
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -269,6 +269,10 @@ impl Backend for SqliteBackend {
     ) -> Result<Completion, BackendError> {
         if !self.writable {
             BackendError::unless_reading(statement)?;
+        }
+        if let Some(caps) = statement.estimate_caps() {
+            // The engine tells none: whoever asks for caps gets no answer without them.
+            BackendError::unless_within(caps, Estimate::default())?;
         }
         let (task, changes) = (Task::from(statement), Changes::from(statement));
         match statement.effect() {

@@ -193,10 +193,7 @@ fn run(
     bind(&mut statement, task.params)?;
     match execute::feed(&mut statement, sink)? {
         ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(BackendError {
-            kind: BackendErrorKind::Resource,
-            detail: "not every row that the change gives could be sent".to_owned(),
-        }),
+        ControlFlow::Break(()) => Err(BackendError::not_taken()),
     }
 }
 

@@ -78,7 +78,7 @@ codes! {
         "Join fewer tables in one statement.";
     LimitCost "limit.cost" retry false,
         "The statement would cost more than the limit.",
-        "Add conditions that join the tables to each other, and name the columns you need.";
+        "Add conditions that narrow the rows and join the tables to each other, and name the columns you need.";
     NameUnknownRelation "name.unknown-relation" retry false,
         "There is no such table or view for you.",
         "List the tables you can use with list_tables.";
@@ -105,7 +105,7 @@ codes! {
         "Do without the function, or ask the operator for a policy that names it.";
     StatementNotAllowed "statement.not-allowed" retry false,
         "This kind of statement is not permitted.",
-        "Only reading statements (SELECT, VALUES) can be run here.";
+        "Send a reading statement (SELECT, VALUES) to query; a change that policy permits goes to execute, where there is one.";
     ParameterMismatch "parameter.mismatch" retry false,
         "The parameters given are not those the statement uses.",
         "Give exactly one value for each placeholder, all by number or all by name.";
@@ -151,6 +151,9 @@ codes! {
     DatabaseUnavailable "database.unavailable" retry true,
         "The database cannot be reached.",
         "Try again later; tell the operator the incident id if it stays so.";
+    DatabaseOutcomeUnknown "database.outcome-unknown" retry false,
+        "The connection was lost while the change was being kept, so nobody knows whether it was.",
+        "Look with a query whether the change is there before you send it again; tell the operator the incident id.";
     DatabaseSchemaChanged "database.schema-changed" retry true,
         "The database's schema changed after the statement was decided; nothing was read or changed.",
         "Send the statement again: it will be decided over what there is now. Names may have changed.";

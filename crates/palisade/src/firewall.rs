@@ -1,6 +1,7 @@
 //! The pure entry: a statement, its parameters and a session in; a decision out.
 
 mod catalogue;
+mod changes;
 mod flow;
 mod plans;
 mod sight;
@@ -16,6 +17,7 @@ use std::{
 
 pub use crate::syntax::Fingerprint;
 pub use catalogue::{VisibleColumn, VisibleForeignKey, VisibleRelation};
+pub use changes::PermittedChange;
 pub use trace::{ColumnTrace, RelationTrace, Trace};
 
 use plans::PlanCache;
@@ -234,6 +236,14 @@ impl Firewall {
             resolve::resolve(parsed, &self.catalog, &sight, Mode::Statement, &self.limits)
                 .map(|resolved| resolved.access)
         })
+    }
+
+    /// Whether `session` could change anything: changes are allowed, and some policy permits somebody one. What
+    /// is decided about a statement may still be a refusal.
+    #[must_use]
+    pub fn may_change(&self, session: &Session) -> bool {
+        let view = self.policies.session(session);
+        self.changes && (view.may_write() || view.may_define())
     }
 
     /// Which statement `sql` is, literals aside.

@@ -15,7 +15,7 @@ use crate::{
     dialect::Dialect,
     firewall::{Decision, Firewall, VisibleRelation},
     host::Host,
-    limits::Limits,
+    limits::{EstimateCaps, Limits},
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
     scan::{Action, Envelope, Marker, ScanSession},
@@ -47,6 +47,15 @@ pub trait Backend: Introspect + Send + Sync {
 pub struct Completion {
     /// How many rows it changed; none for a statement that reads.
     pub affected: Option<u64>,
+}
+
+/// What an engine expects of a statement, as far as it tells.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Estimate {
+    /// The cost of all of it, in the engine's own unit.
+    pub cost: Option<f64>,
+    /// The rows of the step that works on the most.
+    pub rows: Option<f64>,
 }
 
 /// A database that tells its schema.
@@ -87,6 +96,36 @@ impl BackendError {
         }
     }
 
+    /// Refuses a statement that the engine expects to be more than `caps` allow. What it does not tell is more.
+    ///
+    /// # Errors
+    /// `Cost`.
+    pub fn unless_within(caps: EstimateCaps, estimate: Estimate) -> Result<(), Self> {
+        for (cap, found, what) in [
+            (caps.cost, estimate.cost, "cost"),
+            (caps.rows, estimate.rows, "rows"),
+        ] {
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "an estimate is none to the unit"
+            )]
+            let is_within = match (cap, found) {
+                (None, _) => true,
+                (Some(cap), Some(found)) => found <= cap as f64,
+                (Some(_), None) => false,
+            };
+            if !is_within {
+                let found = found.map_or_else(|| "nothing".to_owned(), |found| found.to_string());
+                let cap = cap.unwrap_or_default();
+                return Err(Self::new(
+                    BackendErrorKind::Cost,
+                    format!("the engine estimates {found} for {what}, and at most {cap} may be"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// A failure of this kind.
     pub fn new(kind: BackendErrorKind, detail: impl Into<String>) -> Self {
         Self {
@@ -98,6 +137,24 @@ impl BackendError {
     /// The database, or what it says of the statement, contradicts what was decided.
     pub fn second_lock(detail: impl Into<String>) -> Self {
         Self::new(BackendErrorKind::SecondLock, detail)
+    }
+
+    /// The sink did not take every row that a change gives, and the change was taken back.
+    #[must_use]
+    pub fn not_taken() -> Self {
+        Self::new(
+            BackendErrorKind::NotTaken,
+            "not every row that the change gives was taken",
+        )
+    }
+
+    /// The server did not say whether it kept a change.
+    #[must_use]
+    pub fn outcome_unknown() -> Self {
+        Self::new(
+            BackendErrorKind::OutcomeUnknown,
+            "the server did not say whether it kept the change",
+        )
     }
 
     /// There is no server, or no connection.
@@ -138,6 +195,8 @@ pub enum BackendErrorKind {
     SecondLock,
     /// A constraint of a table refused a change, and nothing was changed.
     Constraint,
+    /// The engine expects more of the statement than it may cost; it was not run.
+    Cost,
     /// The statement would have changed more rows than it may, and nothing was changed.
     AffectedRows,
     /// The backend was opened for reading only.
@@ -145,6 +204,10 @@ pub enum BackendErrorKind {
     /// The database is not of the schema any more that the statement was decided over; nothing was
     /// answered, and nothing was changed.
     SchemaChanged,
+    /// Rows that a change gives were not taken, so the change was taken back.
+    NotTaken,
+    /// The server was lost while it kept a change: whether it is kept, nobody knows.
+    OutcomeUnknown,
     /// No connection, or a broken database.
     Unavailable,
 }
@@ -376,14 +439,27 @@ impl<B: Backend> Guard<B> {
             }
             Ok(_) | Err(_) => {}
         }
-        let Completion { affected } = result.map_err(|error| refused(&error))?;
+        let Completion { affected } = match result {
+            Ok(completion) => completion,
+            // Why the scan took no more rows is its own to say.
+            Err(error) if error.kind == BackendErrorKind::NotTaken => {
+                return Err(match scan.finish() {
+                    Ok(_) => refused(&error),
+                    Err(why) => unchanged(&why),
+                });
+            }
+            Err(error) => return Err(refused(&error)),
+        };
         Ok(Envelope::new(scan.finish()?).with_affected_rows(affected))
     }
 
     /// Gives an incident id to refusals whose reason is not the agent's to know.
     fn refusal(&self, rejection: Rejection) -> Refusal {
         let ours = match rejection.code() {
-            Code::Internal | Code::PolicyEvaluationFailed | Code::DatabaseUnavailable => true,
+            Code::Internal
+            | Code::PolicyEvaluationFailed
+            | Code::DatabaseOutcomeUnknown
+            | Code::DatabaseUnavailable => true,
             code => rejection.operator_detail().is_some() && code == Code::DatabaseRejected,
         };
         let incident = ours.then(|| match self.host.random() {
@@ -499,6 +575,18 @@ fn internal(detail: &str) -> Rejection {
     Rejection::new(Code::Internal, Code::Internal.summary()).with_operator_detail(detail)
 }
 
+/// A refusal of the answer that a change gives, which took the change back.
+fn unchanged(why: &Rejection) -> Rejection {
+    let told = Rejection::new(
+        why.code(),
+        format!("{} Nothing was changed.", why.message()),
+    );
+    match why.operator_detail() {
+        Some(detail) => told.with_operator_detail(detail),
+        None => told,
+    }
+}
+
 /// What an agent may know of a database's failure: its kind, in our words.
 fn refused(error: &BackendError) -> Rejection {
     let code = match error.kind {
@@ -507,9 +595,16 @@ fn refused(error: &BackendError) -> Rejection {
         BackendErrorKind::Rejected => Code::DatabaseRejected,
         BackendErrorKind::SecondLock => Code::Internal,
         BackendErrorKind::Constraint => Code::DatabaseConstraint,
+        BackendErrorKind::Cost => Code::LimitCost,
         BackendErrorKind::AffectedRows => Code::LimitAffectedRows,
         BackendErrorKind::ReadOnly => Code::StatementNotAllowed,
         BackendErrorKind::SchemaChanged => Code::DatabaseSchemaChanged,
+        BackendErrorKind::NotTaken => {
+            let told = "the change returns more rows or bytes than may be sent, so nothing was changed; \
+                        change fewer rows at a time or return fewer columns";
+            return Rejection::new(Code::LimitResource, told);
+        }
+        BackendErrorKind::OutcomeUnknown => Code::DatabaseOutcomeUnknown,
         BackendErrorKind::Unavailable => Code::DatabaseUnavailable,
     };
     Rejection::new(code, code.summary()).with_operator_detail(error.detail.clone())

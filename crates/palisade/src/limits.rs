@@ -32,6 +32,20 @@ pub struct Limits {
     pub max_affected_rows: u64,
     /// Milliseconds the engine may work on one statement.
     pub statement_timeout_ms: u64,
+    /// What a statement may cost by the engine's own estimate, in the engine's own unit; not asked for if none. Of a
+    /// statement over masks or filters no estimate is looked at, because it would tell of what they hide.
+    pub max_cost: Option<u64>,
+    /// Rows that the engine may expect any step of a statement's plan to work on, as [`max_cost`](Self::max_cost).
+    pub max_estimated_rows: Option<u64>,
+}
+
+/// What the engine's estimates of one statement may say at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EstimateCaps {
+    /// The cost.
+    pub cost: Option<u64>,
+    /// The rows that one step works on.
+    pub rows: Option<u64>,
 }
 
 impl Default for Limits {
@@ -48,6 +62,8 @@ impl Default for Limits {
             max_cell_bytes: 64 * 1024,
             max_affected_rows: 1000,
             statement_timeout_ms: 5000,
+            max_cost: None,
+            max_estimated_rows: None,
         }
     }
 }
@@ -57,6 +73,13 @@ impl Limits {
     #[must_use]
     pub fn statement_timeout(&self) -> Duration {
         Duration::from_millis(self.statement_timeout_ms)
+    }
+
+    /// The caps on estimates, if there are any.
+    #[must_use]
+    pub fn estimate_caps(&self) -> Option<EstimateCaps> {
+        let (cost, rows) = (self.max_cost, self.max_estimated_rows);
+        (cost.is_some() || rows.is_some()).then_some(EstimateCaps { cost, rows })
     }
 
     /// Each limit at the smaller of the two: what a caller asks for may lower, never raise.
@@ -74,6 +97,12 @@ impl Limits {
             max_cell_bytes: self.max_cell_bytes.min(other.max_cell_bytes),
             max_affected_rows: self.max_affected_rows.min(other.max_affected_rows),
             statement_timeout_ms: self.statement_timeout_ms.min(other.statement_timeout_ms),
+            max_cost: self.max_cost.into_iter().chain(other.max_cost).min(),
+            max_estimated_rows: self
+                .max_estimated_rows
+                .into_iter()
+                .chain(other.max_estimated_rows)
+                .min(),
         }
     }
 }

@@ -139,6 +139,7 @@ fn next_valid_actions(code: Code) -> &'static [&'static str] {
         | Code::LimitResource
         | Code::OutputBlocked
         | Code::DatabaseRejected
+        | Code::DatabaseOutcomeUnknown
         | Code::DatabaseUnavailable => &["query"],
         Code::PolicyEvaluationFailed | Code::Internal => &[],
     }

@@ -3,11 +3,15 @@
 pub(crate) mod mysql;
 pub(crate) mod postgres;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use palisade::session::Principal;
 
-use crate::{needs::Needs, weakness::Weak};
+use crate::{
+    database::Access,
+    needs::{Changes, Needs},
+    weakness::{Weak, excessive_changes, missing_changes},
+};
 
 /// What a server says of itself and of an account.
 pub(crate) struct Account {
@@ -23,6 +27,7 @@ pub(crate) struct Account {
 struct Plan<'a> {
     /// What it is called.
     role: &'a str,
+    access: Access,
     /// For whom policies decide.
     who: String,
     /// What to read.
@@ -30,10 +35,16 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(role: &'a str, principals: &BTreeSet<Principal>, needs: &'a Needs) -> Self {
+    fn new(
+        role: &'a str,
+        access: Access,
+        principals: &BTreeSet<Principal>,
+        needs: &'a Needs,
+    ) -> Self {
         let who: Vec<String> = principals.iter().map(ToString::to_string).collect();
         Self {
             role,
+            access,
             who: comment(&who.join(", ")),
             needs,
         }
@@ -46,6 +57,70 @@ impl<'a> Plan<'a> {
             .map(|note| format!("-- {}\n", comment(note)))
             .collect()
     }
+}
+
+/// What is weak in an account for reading is none in one that is to change data: what of that is too much is
+/// compared with the policies.
+fn beside_changes(found: impl Iterator<Item = Weak>) -> Vec<Weak> {
+    found
+        .filter(|weak| !["can-write", "not-read-only"].contains(&weak.kind))
+        .collect()
+}
+
+/// How an engine spells what mends an account.
+struct Mending<'m> {
+    /// The account as people know it.
+    user: &'m str,
+    identifier: fn(&str) -> String,
+    /// `GRANT privileges ON relation TO account;`, of a schema and a name.
+    grant: &'m dyn Fn(&[String], &str, &str) -> String,
+    /// What takes all changes of a table away, and gives back those that are needed.
+    revoke: &'m dyn Fn(&[String], &str, &str) -> String,
+}
+
+/// What an account can change, `held`, beside what the policies permit. What it owns is told apart, elsewhere.
+fn compare_changes(
+    needed: &BTreeMap<(String, String), Changes>,
+    held: &BTreeMap<(String, String), Changes>,
+    mending: &Mending<'_>,
+) -> Vec<Weak> {
+    let none = Changes::default();
+    let relations: BTreeSet<_> = needed.keys().chain(held.keys()).collect();
+    let mut found = Vec::new();
+    for key in relations {
+        let (schema, name) = key;
+        let (needed, held) = (
+            needed.get(key).unwrap_or(&none),
+            held.get(key).unwrap_or(&none),
+        );
+        let shown = palisade::ident::qualified([schema.as_str(), name.as_str()]);
+        let spelled = |changes: &Changes| {
+            let mut words = changes.privileges(mending.identifier);
+            words.extend(changes.truncate.then(|| "TRUNCATE".to_owned()));
+            words
+        };
+        let lacking = spelled(&needed.without(held));
+        if !lacking.is_empty() {
+            let remedy = (mending.grant)(&lacking, schema, name);
+            found.push(missing_changes(
+                mending.user,
+                &shown,
+                &lacking.join(", "),
+                remedy,
+            ));
+        }
+        let excess = spelled(&held.without(needed));
+        if !excess.is_empty() {
+            let remedy = (mending.revoke)(&spelled(needed), schema, name);
+            found.push(excessive_changes(
+                mending.user,
+                &shown,
+                &excess.join(", "),
+                remedy,
+            ));
+        }
+    }
+    found
 }
 
 /// Text that stays within its comment.

@@ -12,34 +12,52 @@ use palisade::{
     session::Principal,
 };
 use palisade_mysql::{
-    Conn,
-    account::{client_host, current, invoker_views, unreadable, version},
+    Conn, IntrospectError,
+    account::{
+        Assigning, assignable, client_host, current, deletable, invoker_views, unreadable, version,
+    },
     examine,
 };
 
-use super::{Account, Plan, comment};
+use super::{Account, Mending, Plan, beside_changes, comment, compare_changes};
 use crate::{
     database::Access,
     exit::Failure,
     mysql::{self, silent},
-    needs::{Needs, needs, principals},
+    needs::{Changes, Needs, needs, principals},
     setup::Setup,
     target::Target,
     weakness::{Weak, missing},
 };
 
 /// Looks at the account that `target` logs in as.
-pub(crate) async fn look(setup: &Setup, target: &Target) -> Result<Account, Failure> {
+pub(crate) async fn look(
+    setup: &Setup,
+    target: &Target,
+    access: Access,
+) -> Result<Account, Failure> {
     let mut conn = mysql::connection(target).await?;
     let (product, version) = version(&mut conn).await.map_err(silent(target))?;
     let weaknesses = examine(&mut conn).await.map_err(silent(target))?;
-    let mut weaknesses: Vec<Weak> = weaknesses.into_iter().map(Weak::from).collect();
+    let weaknesses = weaknesses.into_iter().map(Weak::from);
+    let mut weaknesses = match access {
+        Access::Read => weaknesses.collect(),
+        Access::Write => beside_changes(weaknesses),
+    };
     // The built-in policies speak of every table; that an account reads fewer is no fault.
-    if !setup.is_starter {
-        let (_, needs) = of_server(setup, target, &mut conn, &principals(setup)).await?;
-        let unreadable = unreadable(&mut conn).await.map_err(silent(target))?;
+    if !setup.is_starter || access == Access::Write {
+        let (catalog, needs) =
+            of_server(setup, target, &mut conn, &principals(setup), access).await?;
         let (name, host) = current(&mut conn).await.map_err(silent(target))?;
-        weaknesses.extend(lacking(&account(&name, &host), &needs, &unreadable));
+        let account = account(&name, &host);
+        if !setup.is_starter {
+            let unreadable = unreadable(&mut conn).await.map_err(silent(target))?;
+            weaknesses.extend(lacking(&account, &needs, &unreadable));
+        }
+        if access == Access::Write {
+            let held = held(&mut conn, &catalog).await.map_err(silent(target))?;
+            weaknesses.extend(changes(&account, &needs, &held));
+        }
     }
     Ok(Account {
         product,
@@ -49,10 +67,15 @@ pub(crate) async fn look(setup: &Setup, target: &Target) -> Result<Account, Fail
 }
 
 /// SQL that makes an account with no more than the policies in force need. `role` is `NAME` or `NAME@HOST`.
-pub(crate) async fn sql(setup: &Setup, target: &Target, role: &str) -> Result<String, Failure> {
+pub(crate) async fn sql(
+    setup: &Setup,
+    target: &Target,
+    role: &str,
+    access: Access,
+) -> Result<String, Failure> {
     let mut conn = mysql::connection(target).await?;
     let principals = principals(setup);
-    let (catalog, needs) = of_server(setup, target, &mut conn, &principals).await?;
+    let (catalog, needs) = of_server(setup, target, &mut conn, &principals, access).await?;
     let account = match role.rsplit_once('@') {
         Some((name, host)) => (name.to_owned(), host.to_owned()),
         None => {
@@ -61,20 +84,21 @@ pub(crate) async fn sql(setup: &Setup, target: &Target, role: &str) -> Result<St
         }
     };
     let scope = databases(&setup.policies.sources, &catalog, target.database());
-    let plan = Plan::new(role, &principals, &needs);
+    let plan = Plan::new(role, access, &principals, &needs);
     Ok(script(&account, &catalog, &scope, &plan))
 }
 
-/// What the server holds for the account of `conn`, and what the policies let `principals` read of it.
+/// What the server holds for the account of `conn`, and what the policies let `principals` read and change of it.
 async fn of_server(
     setup: &Setup,
     target: &Target,
     conn: &mut Conn,
     principals: &BTreeSet<Principal>,
+    access: Access,
 ) -> Result<(Catalog, Needs), Failure> {
     let catalog = mysql::catalog(target, conn).await?;
     let invoker = invoker_views(conn).await.map_err(silent(target))?;
-    let firewall = setup.firewall(catalog.clone(), Access::Read)?;
+    let firewall = setup.firewall(catalog.clone(), access)?;
     Ok((catalog, needs(&firewall, principals, &invoker)?))
 }
 
@@ -109,6 +133,62 @@ fn lacking(
             )
         })
         .collect()
+}
+
+/// What the account may change of the relations of `catalog`, as far as it is told so by the server.
+async fn held(
+    conn: &mut Conn,
+    catalog: &Catalog,
+) -> Result<BTreeMap<(String, String), Changes>, IntrospectError> {
+    let mut held: BTreeMap<(String, String), Changes> = BTreeMap::new();
+    let tables: Vec<_> = catalog
+        .relations()
+        .iter()
+        .map(|relation| (relation.schema.as_str(), relation.name.as_str()))
+        .collect();
+    for (schema, name) in deletable(conn, &tables).await? {
+        held.entry((schema, name)).or_default().delete = true;
+    }
+    for ((schema, name, column), privilege) in assignable(conn).await? {
+        if !tables.contains(&(schema.as_str(), name.as_str())) {
+            continue;
+        }
+        let changes = held.entry((schema, name)).or_default();
+        match privilege {
+            Assigning::Insert => changes.insert.insert(column),
+            Assigning::Update => changes.update.insert(column),
+        };
+    }
+    Ok(held)
+}
+
+/// What the account can change, beside what the policies permit. Emptying a table takes the privilege to drop it, which
+/// nobody is given here.
+fn changes(account: &str, needs: &Needs, held: &BTreeMap<(String, String), Changes>) -> Vec<Weak> {
+    let needed = needs.changes.iter().map(|(key, changes)| {
+        let changes = Changes {
+            truncate: false,
+            ..changes.clone()
+        };
+        (key.clone(), changes)
+    });
+    let grant = |privileges: &[String], schema: &str, name: &str| {
+        let privileges = privileges.join(", ");
+        format!(
+            "GRANT {privileges} ON {} TO {account};",
+            relation(schema, name)
+        )
+    };
+    let revoke = |_: &[String], _: &str, _: &str| {
+        format!("-- REVOKE it as it was granted, which SHOW GRANTS FOR {account} tells")
+    };
+    let mending = Mending {
+        user: account,
+        identifier,
+        grant: &grant,
+        revoke: &revoke,
+    };
+    compare_changes(&needed.collect(), held, &mending)
 }
 
 /// The databases that a new account is for: the URL's, and those that the policies name.
@@ -178,6 +258,15 @@ fn script(
             Some(columns) => format!("{}, REFERENCES", select(columns)),
             None => "REFERENCES".to_owned(),
         };
+        let changes = plan.needs.changes.get(&key);
+        let privileges: Vec<String> = std::iter::once(privileges)
+            .chain(
+                changes
+                    .into_iter()
+                    .flat_map(|changes| changes.privileges(identifier)),
+            )
+            .collect();
+        let privileges = privileges.join(", ");
         let _ = writeln!(
             out,
             "GRANT {privileges} ON {} TO {account};",
@@ -185,6 +274,13 @@ fn script(
         );
     }
     out.push_str(&plan.notes());
+    if !plan.needs.changes.is_empty() {
+        let _ = write!(
+            out,
+            "-- MySQL tells of triggers only to who may make them. Where tables that are changed have none, or those that\n\
+             -- they have are meant: GRANT TRIGGER ON … TO {shown}; or a policy that permits the call of `unseen_triggers`.\n"
+        );
+    }
     let _ = write!(
         out,
         "-- Functions of your own that policies permit: GRANT EXECUTE ON FUNCTION … TO {shown};\n\
@@ -233,7 +329,7 @@ mod tests {
             BTreeSet::from(["x)".to_owned()]),
         );
         let principals = BTreeSet::from([Principal::new("Agent", "x\n")]);
-        let plan = Plan::new("r", &principals, &needs);
+        let plan = Plan::new("r", Access::Write, &principals, &needs);
         let account = ("r` SUPER".to_owned(), "%".to_owned());
         let scope = databases(&PolicySources::default(), &catalog, "d");
         let text = script(&account, &catalog, &scope, &plan);

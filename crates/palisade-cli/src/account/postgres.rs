@@ -12,11 +12,11 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-use super::{Account, Plan, comment};
+use super::{Account, Mending, Plan, beside_changes, comment, compare_changes};
 use crate::{
     database::Access,
     exit::Failure,
-    needs::{Needs, needs, principals},
+    needs::{Changes, Needs, needs, principals},
     postgres,
     setup::Setup,
     target::Target,
@@ -31,7 +31,11 @@ const STATEMENT_TIMEOUT_MS: u64 = 10_000;
 const IDLE_TIMEOUT_MS: u64 = 10_000;
 
 /// Looks at the account that `target` logs in as.
-pub(crate) async fn look(setup: &Setup, target: &Target) -> Result<Account, Failure> {
+pub(crate) async fn look(
+    setup: &Setup,
+    target: &Target,
+    access: Access,
+) -> Result<Account, Failure> {
     let client = postgres::client(target).await?;
     let fault = |error: tokio_postgres::Error| {
         Failure::Unavailable(format!("cannot look at the account: {error}"))
@@ -46,15 +50,22 @@ pub(crate) async fn look(setup: &Setup, target: &Target) -> Result<Account, Fail
         .transpose()
         .map_err(fault)?;
     let weaknesses = examine(&client).await.map_err(fault)?;
-    let mut weaknesses: Vec<Weak> = weaknesses.into_iter().map(Weak::from).collect();
+    let weaknesses = weaknesses.into_iter().map(Weak::from);
+    let mut weaknesses = match access {
+        Access::Read => weaknesses.collect(),
+        Access::Write => beside_changes(weaknesses),
+    };
     // The built-in policies speak of every table; that an account reads fewer is no fault.
-    if !setup.is_starter {
-        let needs = of_database(setup, target, &client, &principals(setup)).await?;
-        weaknesses.extend(
-            lacking(&client, target.user(), &needs)
-                .await
-                .map_err(fault)?,
-        );
+    if !setup.is_starter || access == Access::Write {
+        let needs = of_database(setup, target, &client, &principals(setup), access).await?;
+        if !setup.is_starter {
+            let lacking = lacking(&client, target.user(), &needs).await;
+            weaknesses.extend(lacking.map_err(fault)?);
+        }
+        if access == Access::Write {
+            let held = held(&client).await.map_err(fault)?;
+            weaknesses.extend(changes(target.user(), &needs, &held));
+        }
     }
     Ok(Account {
         product: "PostgreSQL",
@@ -64,27 +75,36 @@ pub(crate) async fn look(setup: &Setup, target: &Target) -> Result<Account, Fail
 }
 
 /// SQL that makes an account with no more than the policies in force need.
-pub(crate) async fn sql(setup: &Setup, target: &Target, role: &str) -> Result<String, Failure> {
+pub(crate) async fn sql(
+    setup: &Setup,
+    target: &Target,
+    role: &str,
+    access: Access,
+) -> Result<String, Failure> {
     let client = postgres::client(target).await?;
     let principals = principals(setup);
-    let needs = of_database(setup, target, &client, &principals).await?;
+    let needs = of_database(setup, target, &client, &principals, access).await?;
+    let sequences = sequences(&client, &needs)
+        .await
+        .map_err(|error| Failure::Unavailable(format!("cannot read the sequences: {error}")))?;
     drop(client);
-    let plan = Plan::new(role, &principals, &needs);
-    Ok(script(target.database(), &plan, &setup.limits))
+    let plan = Plan::new(role, access, &principals, &needs);
+    Ok(script(target.database(), &plan, &sequences, &setup.limits))
 }
 
-/// What the policies let `principals` read of the database that `client` is connected to.
+/// What the policies let `principals` read and change of the database that `client` is connected to.
 async fn of_database(
     setup: &Setup,
     target: &Target,
     client: &Client,
     principals: &BTreeSet<Principal>,
+    access: Access,
 ) -> Result<Needs, Failure> {
     let catalog = postgres::catalog(target, client).await?;
     let invoker = invoker_views(client)
         .await
         .map_err(|error| Failure::Unavailable(format!("cannot read the views: {error}")))?;
-    let firewall = setup.firewall(catalog, Access::Read)?;
+    let firewall = setup.firewall(catalog, access)?;
     needs(&firewall, principals, &invoker)
 }
 
@@ -151,9 +171,113 @@ async fn lacking(
         .collect())
 }
 
-fn script(database: &str, plan: &Plan<'_>, limits: &Limits) -> String {
+/// Sequences that give new rows of the tables to insert into their numbers, as identifiers. Those of identity
+/// columns need no privilege.
+async fn sequences(
+    client: &Client,
+    needs: &Needs,
+) -> Result<BTreeSet<(String, String)>, tokio_postgres::Error> {
+    let sql = "SELECT t.nspname::text, c.relname::text, n.nspname::text, s.relname::text \
+               FROM pg_catalog.pg_attrdef d \
+               JOIN pg_catalog.pg_class c ON c.oid = d.adrelid \
+               JOIN pg_catalog.pg_namespace t ON t.oid = c.relnamespace \
+               JOIN pg_catalog.pg_depend p ON p.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass AND p.objid = d.oid \
+                 AND p.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass \
+               JOIN pg_catalog.pg_class s ON s.oid = p.refobjid AND s.relkind = 'S' \
+               JOIN pg_catalog.pg_namespace n ON n.oid = s.relnamespace";
+    let mut found = BTreeSet::new();
+    for row in client.query_typed(sql, &[]).await? {
+        let table = (row.try_get(0)?, row.try_get(1)?);
+        let inserts = needs.changes.get(&table);
+        if inserts.is_some_and(|changes| !changes.insert.is_empty()) {
+            found.insert((row.try_get(2)?, row.try_get(3)?));
+        }
+    }
+    Ok(found)
+}
+
+/// What the account may change of tables and views that it does not own, whoever has granted it.
+async fn held(
+    client: &Client,
+) -> Result<BTreeMap<(String, String), Changes>, tokio_postgres::Error> {
+    let sql = "SELECT n.nspname::text, c.relname::text, \
+                 pg_catalog.array_agg(a.attname::text) FILTER (WHERE pg_catalog.has_column_privilege(c.oid, a.attnum, 'INSERT')), \
+                 pg_catalog.array_agg(a.attname::text) FILTER (WHERE pg_catalog.has_column_privilege(c.oid, a.attnum, 'UPDATE')), \
+                 pg_catalog.has_table_privilege(c.oid, 'DELETE'), pg_catalog.has_table_privilege(c.oid, 'TRUNCATE') \
+               FROM pg_catalog.pg_class c \
+               JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+               JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
+               WHERE c.relkind IN ('r', 'p', 'v', 'f') AND n.nspname <> 'information_schema' \
+                 AND NOT pg_catalog.starts_with(n.nspname::text, 'pg_') \
+                 AND NOT pg_catalog.pg_has_role(session_user, c.relowner, 'MEMBER') \
+               GROUP BY n.nspname, c.relname, c.oid";
+    let mut held = BTreeMap::new();
+    for row in client.query_typed(sql, &[]).await? {
+        let columns = |index| -> Result<BTreeSet<String>, tokio_postgres::Error> {
+            let names: Option<Vec<String>> = row.try_get(index)?;
+            Ok(names.into_iter().flatten().collect())
+        };
+        let changes = Changes {
+            insert: columns(2)?,
+            update: columns(3)?,
+            delete: row.try_get(4)?,
+            truncate: row.try_get(5)?,
+        };
+        held.insert((row.try_get(0)?, row.try_get(1)?), changes);
+    }
+    Ok(held)
+}
+
+/// What the account can change, beside what the policies permit. Of what it owns there is nothing to compare.
+fn changes(user: &str, needs: &Needs, held: &BTreeMap<(String, String), Changes>) -> Vec<Weak> {
+    let role = ident::quoted(user);
+    let needed = needs
+        .changes
+        .iter()
+        .filter(|(key, _)| held.contains_key(*key));
+    let needed = needed
+        .map(|(key, changes)| (key.clone(), changes.clone()))
+        .collect();
+    let relation =
+        |schema: &str, name: &str| format!("{}.{}", ident::quoted(schema), ident::quoted(name));
+    let grant = |privileges: &[String], schema: &str, name: &str| {
+        format!(
+            "GRANT {} ON {} TO {role};",
+            privileges.join(", "),
+            relation(schema, name)
+        )
+    };
+    let revoke = |needed: &[String], schema: &str, name: &str| {
+        let back = match needed {
+            [] => String::new(),
+            needed => format!(" {}", grant(needed, schema, name)),
+        };
+        format!(
+            "REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON {} FROM PUBLIC, {role};{back}",
+            relation(schema, name)
+        )
+    };
+    let mending = Mending {
+        user,
+        identifier: ident::quoted,
+        grant: &grant,
+        revoke: &revoke,
+    };
+    compare_changes(&needed, held, &mending)
+}
+
+fn script(
+    database: &str,
+    plan: &Plan<'_>,
+    sequences: &BTreeSet<(String, String)>,
+    limits: &Limits,
+) -> String {
     let (role, database) = (ident::quoted(plan.role), ident::quoted(database));
     let statement = STATEMENT_TIMEOUT_MS.max(limits.statement_timeout_ms);
+    let read_only = match plan.access {
+        Access::Read => format!("ALTER ROLE {role} SET default_transaction_read_only = on;\n"),
+        Access::Write => String::new(),
+    };
     let mut out = String::new();
     let _ = write!(
         out,
@@ -163,17 +287,17 @@ fn script(database: &str, plan: &Plan<'_>, limits: &Limits) -> String {
          -- when policies or tables have changed.\n\
          BEGIN;\n\
          CREATE ROLE {role} LOGIN NOINHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS CONNECTION LIMIT 10;\n\
-         ALTER ROLE {role} SET default_transaction_read_only = on;\n\
+         {read_only}\
          ALTER ROLE {role} SET statement_timeout = '{statement}ms';\n\
          ALTER ROLE {role} SET idle_in_transaction_session_timeout = '{IDLE_TIMEOUT_MS}ms';\n\
          GRANT CONNECT ON DATABASE {database} TO {role};\n",
         plan.who,
         comment(&database),
     );
-    let schemas: BTreeSet<&String> = plan
-        .needs
-        .relations
-        .keys()
+    let (read, changed) = (plan.needs.relations.keys(), plan.needs.changes.keys());
+    let schemas: BTreeSet<&String> = read
+        .chain(changed)
+        .chain(sequences)
         .map(|(schema, _)| schema)
         .collect();
     for schema in schemas {
@@ -186,6 +310,25 @@ fn script(database: &str, plan: &Plan<'_>, limits: &Limits) -> String {
     // By column: a grant on a table would hold for columns that are added later, too.
     for ((schema, name), columns) in &plan.needs.relations {
         let _ = writeln!(out, "{}", grant(schema, name, columns, &role));
+    }
+    for ((schema, name), changes) in &plan.needs.changes {
+        let mut privileges = changes.privileges(ident::quoted);
+        privileges.extend(changes.truncate.then(|| "TRUNCATE".to_owned()));
+        let _ = writeln!(
+            out,
+            "GRANT {} ON {}.{} TO {role};",
+            privileges.join(", "),
+            ident::quoted(schema),
+            ident::quoted(name)
+        );
+    }
+    for (schema, name) in sequences {
+        let _ = writeln!(
+            out,
+            "GRANT USAGE ON SEQUENCE {}.{} TO {role};",
+            ident::quoted(schema),
+            ident::quoted(name)
+        );
     }
     out.push_str("COMMIT;\n");
     out.push_str(&plan.notes());
@@ -223,8 +366,17 @@ mod tests {
             BTreeSet::from(["x)".to_owned()]),
         );
         let principals = BTreeSet::from([Principal::new("Agent", "x\n")]);
-        let plan = Plan::new("r\" SUPERUSER", &principals, &needs);
-        let text = script("d\nb", &plan, &Limits::default());
+        let changes = Changes {
+            insert: BTreeSet::from(["x)".to_owned(), "y\"".to_owned()]),
+            delete: true,
+            ..Changes::default()
+        };
+        needs
+            .changes
+            .insert(("a\"b".to_owned(), "t; DROP".to_owned()), changes);
+        let plan = Plan::new("r\" SUPERUSER", Access::Write, &principals, &needs);
+        let sequences = BTreeSet::from([("a\"b".to_owned(), "s;".to_owned())]);
+        let text = script("d\nb", &plan, &sequences, &Limits::default());
         assert!(
             text.contains("CREATE ROLE \"r\"\" SUPERUSER\" LOGIN"),
             "{text}"
@@ -235,6 +387,17 @@ mod tests {
             ),
             "{text}"
         );
+        assert!(
+            text.contains(
+                "GRANT INSERT (\"x)\", \"y\"\"\"), DELETE ON \"a\"\"b\".\"t; DROP\" TO \"r\"\" SUPERUSER\";"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.contains("USAGE ON SEQUENCE \"a\"\"b\".\"s;\" TO"),
+            "{text}"
+        );
+        assert!(!text.contains("read_only"), "{text}");
         assert!(text.contains("-- For Agent::\"x \"."), "{text}");
     }
 }

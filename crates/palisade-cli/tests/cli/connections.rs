@@ -301,6 +301,75 @@ fn an_account_that_can_write_starts_when_that_is_acknowledged() {
     );
 }
 
+/// A server's own row-level security goes by who asks.
+#[test]
+fn the_principal_is_handed_to_the_server() {
+    let shop = Shop::new("handed");
+    shop.ask(
+        "ALTER TABLE tickets ENABLE ROW LEVEL SECURITY;
+         CREATE POLICY own ON tickets USING (id = 2 AND current_setting('app.user', true) = 'Agent::\"bot\"')",
+    );
+    let query = |line: &str| {
+        let text = format!(
+            "[grants]\nhosts = [\"{}:{}\"]\n[connections.a]\nurl = \"{}\"\npolicies = \"p\"\nprincipal = '{BOT}'\n{line}\n",
+            shop.server.host(),
+            shop.server.port(),
+            shop.url()
+        );
+        shop.desk.write("c.toml", text);
+        let sql = "SELECT id FROM tickets";
+        let run = [
+            "query",
+            "connection:a",
+            "--config",
+            "c.toml",
+            "--format",
+            "json",
+            sql,
+        ];
+        shop.desk.run(&run).expect_exit(0).json()["rows"].clone()
+    };
+    assert_eq!(query("hand_principal = \"app.user\""), json!([{"id": 2}]));
+    assert_eq!(query(""), json!([]));
+}
+
+/// A cap that an engine gives no estimate for is no cap: it does not start.
+#[test]
+fn caps_on_estimates_are_for_databases_that_estimate() {
+    let shop = Shop::mariadb("estimates");
+    shop.desk.run(&["demo"]).expect_exit(0);
+    let query = |source: &str, limit: &str, sql: &str| {
+        let text = format!(
+            "[grants]\nhosts = [\"{}:{}\"]\n[limits]\n{limit}\n",
+            shop.server.host(),
+            shop.server.port()
+        );
+        shop.desk.write("c.toml", text);
+        let run = [
+            "query", source, "--config", "c.toml", "--format", "json", sql,
+        ];
+        shop.desk.run(&run)
+    };
+    for limit in ["max_cost = 1000", "max_estimated_rows = 1000"] {
+        query("sqlite:demo.db", limit, "SELECT 1")
+            .fails(3, &[limit.split(' ').next().unwrap(), "no estimate"]);
+    }
+    let url = shop.url();
+    query(&url, "max_cost = 1000", "SELECT 1").fails(3, &["`max_cost`", "no estimate"]);
+    query(
+        &url,
+        "max_estimated_rows = 2",
+        "SELECT id FROM tickets WHERE id = 1",
+    )
+    .expect_exit(0);
+    let sql = "SELECT count(*) AS n FROM tickets AS a, tickets AS b";
+    let answer = query(&url, "max_estimated_rows = 2", sql)
+        .expect_exit(1)
+        .json();
+    assert_eq!(answer["code"], "limit.cost", "{answer}");
+    query(&url, "max_costs = 1", "SELECT 1").fails(3, &["did you mean `max_cost`?"]);
+}
+
 #[test]
 fn mistakes_in_connections_point_at_their_line() {
     let desk = Desk::new();
@@ -407,6 +476,16 @@ fn mistakes_in_connections_point_at_their_line() {
     check(
         "[connections.a]\nurl = \"sqlite:demo.db\"\nacknowledge_write = true\n",
         &["c.toml:2:7", "a file has no account"],
+    );
+    check(
+        "[connections.a]\nurl = \"sqlite:demo.db\"\nhand_principal = \"app.user\"\n",
+        &["c.toml:3:18", "only PostgreSQL"],
+    );
+    check(
+        &format!(
+            "{granted}[connections.a]\nurl = \"postgres://u@127.0.0.1/d\"\nhand_principal = \"role\"\n"
+        ),
+        &["c.toml:6:18", "`role` is no name for a setting", "app.user"],
     );
     check(
         "[grants]\nhosts = [\"localhost\"]\n",

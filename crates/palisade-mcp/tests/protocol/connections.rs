@@ -47,6 +47,7 @@ fn served(name: &str, script: &str, max_rows: u64, records: &Records) -> Served 
     let options = ServeOptions {
         principal: Principal::new("Agent", name),
         connection: name.to_owned(),
+        writable: false,
     };
     (Arc::new(guard.called(name)), options)
 }

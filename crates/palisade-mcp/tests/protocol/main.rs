@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+mod changes;
 mod connections;
 
 use std::{
@@ -480,6 +481,7 @@ impl Client {
         let options = ServeOptions {
             principal: Principal::new("Agent", "default"),
             connection: "test".to_owned(),
+            writable: false,
         };
         Self::of(PalisadeServer::new(Arc::new(guard), options))
     }

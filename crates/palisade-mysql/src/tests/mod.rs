@@ -202,6 +202,8 @@ impl Query {
             reads: &self.reads,
             relations: &self.relations,
             limits: &self.limits,
+            caps: self.limits.estimate_caps(),
+            gathers: false,
             work: self.work(),
         };
         rows.affected = self.backend.run(&task, rows).await?.affected;

@@ -183,7 +183,7 @@ async fn rows_that_a_change_gives() {
     for stop_after in [0, 1, 2] {
         let mut rows = Rows::until(stop_after);
         let error = insert.run_into(&mut rows).await.unwrap_err();
-        assert_eq!(error.kind, BackendErrorKind::Resource);
+        assert_eq!(error.kind, BackendErrorKind::NotTaken);
     }
     if let Kind::Change { max_affected, .. } = &mut insert.kind {
         *max_affected = 1;

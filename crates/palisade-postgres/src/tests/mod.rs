@@ -11,6 +11,7 @@
 mod examine;
 mod locks;
 mod pool;
+mod principal;
 mod schema;
 mod tls;
 mod values;
@@ -18,7 +19,9 @@ mod write;
 
 use std::{collections::BTreeSet, sync::OnceLock};
 
-use palisade::{catalog::Change, guard::BackendError, limits::Limits, value::Value};
+use palisade::{
+    catalog::Change, guard::BackendError, limits::Limits, session::Principal, value::Value,
+};
 use palisade_testkit::{
     rows::Rows,
     servers::{PostgresServer, Server},
@@ -147,6 +150,7 @@ impl Shop {
                 .to_vec(),
             functions: BTreeSet::new(),
             limits: Limits::default(),
+            principal: Principal::new("Agent", "a"),
             kind: Kind::Read,
         }
     }
@@ -170,6 +174,7 @@ struct Query {
     relations: Vec<String>,
     functions: BTreeSet<String>,
     limits: Limits,
+    principal: Principal,
     kind: Kind,
 }
 
@@ -229,6 +234,8 @@ impl Query {
             relations: &self.relations,
             functions: &self.functions,
             limits: &self.limits,
+            caps: self.limits.estimate_caps(),
+            principal: &self.principal,
             work: self.work(),
         };
         rows.affected = self.backend.run(&task, rows).await?.affected;

@@ -319,7 +319,7 @@ async fn too_many_rows_and_rows_not_taken_change_nothing() {
     for stop_after in [0, 1, 2] {
         let mut rows = Rows::until(stop_after);
         let error = update.run_into(&mut rows).await.unwrap_err();
-        assert_eq!(error.kind, BackendErrorKind::Resource);
+        assert_eq!(error.kind, BackendErrorKind::NotTaken);
     }
     for most in [0, 1] {
         if let Kind::Change { max_affected, .. } = &mut update.kind {

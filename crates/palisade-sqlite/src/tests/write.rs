@@ -378,7 +378,7 @@ fn rows_that_are_not_taken_undo_the_change() {
     for stop_after in [0, 1, 2] {
         let mut rows = Rows::until(stop_after);
         let error = update.run_into(&mut rows).unwrap_err();
-        assert_eq!(error.kind, Kind::Resource);
+        assert_eq!(error.kind, Kind::NotTaken);
         assert_eq!(ledger.all(), before);
     }
 }

@@ -28,6 +28,7 @@
 mod account;
 mod error;
 mod find;
+mod losing;
 mod mysql;
 mod postgres;
 mod process;
@@ -39,6 +40,7 @@ use std::{ops::Deref, sync::OnceLock};
 use self::find::Kind;
 pub use self::{
     error::ServerError,
+    losing::LosingProxy,
     server::{Loaded, Script, Server},
 };
 

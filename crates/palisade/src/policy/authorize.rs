@@ -15,6 +15,7 @@ use crate::{
     catalog::{Change, ColumnId, RelationId},
     code::Code,
     rejection::Rejection,
+    session::Principal,
 };
 
 /// Proof that a statement's whole access set is permitted, with the obligations of the permission.
@@ -32,6 +33,7 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct Permit {
+    principal: Principal,
     relations: BTreeMap<RelationId, Arc<RelationDecision>>,
     writes: BTreeMap<RelationId, Arc<WriteDecision>>,
     policies: Vec<String>,
@@ -40,6 +42,11 @@ pub struct Permit {
 }
 
 impl Permit {
+    /// Whom it was given to.
+    pub(crate) fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
     /// The decision about each relation the statement touches.
     pub(crate) fn relations(&self) -> &BTreeMap<RelationId, Arc<RelationDecision>> {
         &self.relations
@@ -141,6 +148,7 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
         .filter_map(|decision| decision.max_rows)
         .min();
     Ok(Permit {
+        principal: view.principal().clone(),
         relations,
         writes,
         policies,

@@ -25,12 +25,13 @@ use crate::{
     },
     code::Code,
     rejection::Rejection,
-    session::Session,
+    session::{Principal, Session},
 };
 
 /// What one session may know of the catalog. An answer, once given, does not change.
 #[derive(Debug)]
 pub struct SessionView {
+    principal: Principal,
     loaded: Arc<Loaded>,
     subject: Result<Subject, Rejection>,
     relations: Mutex<HashMap<RelationId, Result<Arc<RelationDecision>, Rejection>>>,
@@ -51,12 +52,19 @@ impl SessionView {
     pub(super) fn new(loaded: Arc<Loaded>, session: &Session) -> Self {
         let subject = subject(&loaded, session);
         Self {
+            principal: session.principal().clone(),
             loaded,
             subject,
             relations: Mutex::default(),
             functions: Mutex::default(),
             writes: Mutex::default(),
         }
+    }
+
+    /// Who asks.
+    #[must_use]
+    pub fn principal(&self) -> &Principal {
+        &self.principal
     }
 
     /// The catalog of which this is a view.

@@ -30,7 +30,7 @@ pub(crate) fn define(
     visible: &dyn Visible,
     limits: &Limits,
 ) -> Result<RewrittenStatement, Rejection> {
-    let policies = permit.policies().to_vec();
+    let (policies, principal) = (permit.policies().to_vec(), permit.principal().clone());
     // A permit is used once.
     drop(permit);
     let ResolvedDefinition {
@@ -62,6 +62,7 @@ pub(crate) fn define(
     }
     let plan = Plan {
         body_after_changes: None,
+        principal,
         used: BTreeSet::new(),
         bound: Vec::new(),
         by_value: false,
@@ -78,6 +79,8 @@ pub(crate) fn define(
         engine_triggers: engine_triggers(&access, catalog),
         effect: Effect::Define,
         max_affected: limits.max_affected_rows,
+        estimate_caps: None,
+        gathers: false,
         limits: limits.clone(),
         policies,
         relations: access

@@ -55,7 +55,7 @@ pub(super) fn expression(
 }
 
 /// The columns that `predicate` looks at.
-pub(super) fn columns(predicate: &Predicate, into: &mut BTreeSet<u16>) {
+pub(crate) fn columns(predicate: &Predicate, into: &mut BTreeSet<u16>) {
     let operand = |operand: &Operand, into: &mut BTreeSet<u16>| match operand {
         Operand::Column(index) => {
             into.insert(*index);

@@ -22,6 +22,7 @@ mod tests;
 mod write;
 
 pub(crate) use define::define;
+pub(crate) use filter::columns as columns_of_condition;
 
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
@@ -35,11 +36,12 @@ use crate::{
     code::Code,
     dialect::Dialect,
     ident,
-    limits::Limits,
+    limits::{EstimateCaps, Limits},
     policy::{Permit, obligation::ColumnLevel},
     rejection::Rejection,
     resolve::{self, Mode, Output, Reference, ResolvedStatement, Target, Visible},
     scan::{OutputColumn, ScanPlan},
+    session::Principal,
     syntax::{self, Explain, Outline, ParsedQuery},
     value::{Params, Value},
 };
@@ -97,6 +99,20 @@ impl RewrittenStatement {
         self.plan.body_after_changes
     }
 
+    /// What the engine's estimates may say at most, where they are to be looked at before it runs: never over what has
+    /// masks or filters, of which an estimate would tell.
+    #[must_use]
+    pub fn estimate_caps(&self) -> Option<EstimateCaps> {
+        self.plan.estimate_caps
+    }
+
+    /// Whether a function in it gives one value of many rows, so that all of them may have to be worked on before the
+    /// first row comes out, whatever its limit.
+    #[must_use]
+    pub fn gathers(&self) -> bool {
+        self.plan.gathers
+    }
+
     /// The (change, relation, column) triples, folded, that the engine may make while it runs this:
     /// with an empty column for inserting and deleting.
     #[must_use]
@@ -119,6 +135,12 @@ impl RewrittenStatement {
     /// What it is made of beside the values of its parameters, if other values would not change that.
     pub(crate) fn plan(&self) -> Option<&Arc<Plan>> {
         (!self.plan.by_value).then_some(&self.plan)
+    }
+
+    /// For whom it was permitted.
+    #[must_use]
+    pub fn principal(&self) -> &Principal {
+        &self.plan.principal
     }
 
     /// The text to run, and nothing else.
@@ -200,6 +222,7 @@ fn apply(
     limits: &Limits,
 ) -> Result<Plan, Rejection> {
     let (policies, permitted_rows) = (permit.policies().to_vec(), permit.max_rows());
+    let principal = permit.principal().clone();
     let ResolvedStatement {
         mut query,
         references,
@@ -213,8 +236,10 @@ fn apply(
         targets,
         explain,
     } = resolved;
+    let plain = unobliged(&references, &access, catalog);
+    let tells = plain.is_ok();
     if explain.is_some() {
-        unobliged(&references, &access, catalog)?;
+        plain?;
     }
     let max_rows = permitted_rows.unwrap_or(u64::MAX).min(limits.max_rows);
 
@@ -334,6 +359,7 @@ fn apply(
     let body_after_changes = write::changing_with(&query).map(|with| with.len() + 1);
     Ok(Plan {
         body_after_changes,
+        principal,
         used: placeholders.into_keys().collect(),
         bound,
         by_value,
@@ -360,6 +386,17 @@ fn apply(
                 .unwrap_or(u64::MAX)
                 .min(limits.max_affected_rows)
         },
+        gathers: access.functions().any(|uid| {
+            let kinds = catalog.function(uid).map(|function| function.kinds);
+            kinds.is_none_or(|kinds| kinds.aggregate || kinds.window)
+        }),
+        // A plan that is shown runs nothing; a guard around a change is a filter.
+        estimate_caps: limits.estimate_caps().filter(|_| {
+            let is_guarded = writes
+                .iter()
+                .any(|form| form.guard.is_some() || form.admission.is_some());
+            tells && explain.is_none() && !is_guarded
+        }),
         limits: limits.clone(),
         policies,
         relations: access

@@ -6,9 +6,10 @@ use super::{Effect, RewrittenStatement};
 use crate::{
     catalog::Change,
     code::Code,
-    limits::Limits,
+    limits::{EstimateCaps, Limits},
     rejection::Rejection,
     scan::ScanPlan,
+    session::Principal,
     value::{Params, Placeholder},
 };
 
@@ -16,6 +17,7 @@ use crate::{
 /// holds for whoever the permit was given to, and for nobody else.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    pub(super) principal: Principal,
     pub(super) sql: String,
     /// The placeholders of the statement as it was written.
     pub(super) used: BTreeSet<Placeholder>,
@@ -31,6 +33,8 @@ pub(crate) struct Plan {
     pub(super) body_after_changes: Option<usize>,
     pub(super) engine_writes: BTreeSet<(Change, String, String)>,
     pub(super) engine_triggers: BTreeSet<String>,
+    pub(super) estimate_caps: Option<EstimateCaps>,
+    pub(super) gathers: bool,
     pub(super) limits: Limits,
     pub(super) policies: Vec<String>,
     pub(super) sources: Vec<(String, String)>,
@@ -72,6 +76,9 @@ impl Plan {
         let columns = self.scan_plan.columns.iter();
         size_of::<Self>()
             + self.sql.len()
+            + 2 * STRING
+            + self.principal.kind().len()
+            + self.principal.id().len()
             + (self.used.len() + self.bound.len()) * 2 * STRING
             + columns
                 .map(|column| 3 * STRING + column.name.len() + column.type_name.len())

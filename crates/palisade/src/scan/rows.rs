@@ -411,7 +411,11 @@ impl RowSink for ScanSession {
         let decided = self.plan.columns.iter().map(|c| c.name.as_str());
         if names.iter().copied().eq(decided) {
             self.shape_checked = true;
-            return ControlFlow::Continue(());
+            return if self.is_blocked() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            };
         }
         let difference = names
             .iter()

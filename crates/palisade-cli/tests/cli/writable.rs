@@ -1,0 +1,385 @@
+//! Databases that are served to be changed: what a client can do, the account behind it, and what starts.
+
+use serde_json::{Value, json};
+
+use crate::{
+    desk::Desk,
+    serve::Client,
+    shop::{BOT, Shop},
+};
+
+/// Tickets of the principal's own tenant; not its number, and not by everybody's own hand the note.
+fn policies(schema: &str) -> String {
+    format!(
+        "permit (principal in Role::\"support\", action in [Action::\"insert\", Action::\"update\", Action::\"delete\"],\n\
+                 resource == Table::\"{schema}.tickets\");\n\
+         permit (principal in Role::\"support\", action == Action::\"write\", resource in Table::\"{schema}.tickets\")\n\
+         unless {{ resource == Column::\"{schema}.tickets.note\" }};\n\
+         permit (principal, action in [Action::\"change\", Action::\"add\"], resource is row::{schema}::tickets)\n\
+         when {{ principal has tenant && resource.tenant_id == principal.tenant }};\n"
+    )
+}
+
+/// A shop, an account of its own that the policies need, and a configuration that names it.
+struct Writable {
+    shop: Shop,
+    writer: String,
+}
+
+impl Writable {
+    fn new(shop: Shop, superuser: &str, schema: &str) -> Self {
+        shop.desk.write("p/changes.cedar", policies(schema));
+        let writer = format!("writer_{}", shop.database);
+        let url = shop.url_as(superuser);
+        let run = [
+            "setup-sql",
+            &url,
+            "--writable",
+            "--role",
+            &writer,
+            "--policies",
+            "p",
+        ];
+        let script = shop.desk.run(&run).expect_exit(0).out;
+        shop.server
+            .load(&shop.database, &script)
+            .unwrap()
+            .clean()
+            .unwrap();
+        Self { shop, writer }
+    }
+
+    fn postgres(label: &str) -> Self {
+        let shop = Shop::new(label);
+        // Numbers from a sequence, which takes a privilege of its own.
+        shop.ask("CREATE SEQUENCE numbers START 100; ALTER TABLE tickets ALTER id SET DEFAULT nextval('numbers')");
+        Self::new(shop, "postgres", "public")
+    }
+
+    fn mariadb(label: &str) -> Self {
+        let shop = Shop::mariadb(label);
+        shop.ask("ALTER TABLE tickets MODIFY id int AUTO_INCREMENT, AUTO_INCREMENT = 100");
+        let schema = shop.database.clone();
+        let made = Self::new(shop, "root", &schema);
+        made.shop.ask(&format!(
+            "ALTER USER {}@'127.0.0.1' IDENTIFIED BY '' ACCOUNT UNLOCK",
+            made.writer
+        ));
+        made
+    }
+
+    /// `etc/NAME` with one connection, `desk`.
+    fn configure(&self, name: &str, lines: &str) {
+        let text = format!(
+            "[grants]\nhosts = [\"{}:{}\"]\n[connections.desk]\nurl = \"{}\"\npolicies = \"../p\"\nprincipal = '{BOT}'\n{lines}\n",
+            self.shop.server.host(),
+            self.shop.server.port(),
+            self.shop.url_as(&self.writer),
+        );
+        self.shop.desk.write(&format!("etc/{name}"), text);
+    }
+}
+
+fn names(client: &mut Client) -> Vec<String> {
+    let tools = client.ask("tools/list", &json!({}));
+    let tools = tools["tools"].as_array().unwrap();
+    tools
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+const READING: [&str; 3] = ["describe_table", "list_tables", "query"];
+const CHANGING: [&str; 4] = ["describe_table", "execute", "list_tables", "query"];
+
+/// What a client can change with the account that `setup-sql` makes, and what not.
+fn is_changed_as_policy_permits(made: &Writable) {
+    let Writable { shop, writer } = made;
+    let url = shop.url_as(writer);
+    let arguments = [&url, "--writable", "--policies", "p", "--as", BOT];
+    let mut client = Client::new(&shop.desk, &arguments);
+    assert_eq!(names(&mut client), CHANGING);
+    let mut execute = |sql: &str, params: Value| -> Value {
+        let arguments = json!({"sql": sql, "params": params});
+        client.call("execute", &arguments)["structuredContent"].clone()
+    };
+    let placeholder = if shop.url().starts_with("postgres") {
+        "$1"
+    } else {
+        "?"
+    };
+    let insert = format!(
+        "INSERT INTO tickets (tenant_id, subject) VALUES (1, {placeholder}) RETURNING id, subject"
+    );
+    let answer = execute(&insert, json!(["lamp"]));
+    assert_eq!(
+        answer["rows"],
+        json!([{"id": 100, "subject": "lamp"}]),
+        "{answer}"
+    );
+    assert_eq!(answer["affected_rows"], 1);
+    let answer = execute(
+        "UPDATE tickets SET subject = 'paper' WHERE id IN (1, 3)",
+        Value::Null,
+    );
+    assert_eq!(answer["affected_rows"], 1, "{answer}");
+    let answer = execute("DELETE FROM tickets WHERE id > 1", Value::Null);
+    assert_eq!(answer["affected_rows"], 2, "{answer}");
+    for (sql, code) in [
+        (
+            "UPDATE tickets SET note = 'x' WHERE id = 1",
+            "name.unknown-column",
+        ),
+        (
+            "UPDATE customers SET name = 'x' WHERE id = 1",
+            "policy.no-permit",
+        ),
+        (
+            "INSERT INTO tickets (tenant_id, subject) VALUES (2, 'x')",
+            "write.row-not-admitted",
+        ),
+        ("DELETE FROM tickets", "write.no-condition"),
+        ("DROP TABLE tickets", "statement.not-allowed"),
+        (
+            "INSERT INTO tickets (id, tenant_id) VALUES (1, 1)",
+            "database.constraint",
+        ),
+    ] {
+        let answer = execute(sql, Value::Null);
+        assert_eq!(answer["code"], code, "{sql}: {answer}");
+    }
+    let answer = client.query("DELETE FROM tickets WHERE id = 1");
+    assert_eq!(answer["structuredContent"]["code"], "statement.not-allowed");
+    assert_eq!(
+        answer["structuredContent"]["next_valid_actions"],
+        json!(["execute", "query"])
+    );
+    let answer = client.query("SELECT id, subject FROM tickets");
+    assert_eq!(
+        answer["structuredContent"]["rows"],
+        json!([{"id": 1, "subject": "paper"}])
+    );
+    client.end();
+    assert_eq!(
+        shop.ask("SELECT id, subject, note FROM tickets ORDER BY id"),
+        "1\tpaper\tn1\n3\tdesk\tn3"
+    );
+}
+
+/// Which connections start, and what they offer.
+fn starts_as_it_is_configured(made: &Writable) {
+    let Writable { shop, writer: _ } = made;
+    let serve = |file: &str| {
+        let file = format!("etc/{file}");
+        let mut client = Client::new(&shop.desk, &["connection:desk", "--config", &file]);
+        let names = names(&mut client);
+        let execute = json!({"sql": "UPDATE tickets SET subject = 'new' WHERE id = 1"});
+        let answer = client.call("execute", &execute)["structuredContent"].clone();
+        client.end();
+        (names, answer)
+    };
+    let run = |command: &str, file: &str, sql: &str| {
+        let file = format!("etc/{file}");
+        shop.desk.run(&[
+            command,
+            "connection:desk",
+            "--config",
+            &file,
+            "--format",
+            "json",
+            sql,
+        ])
+    };
+    made.configure("open.toml", "writable = true");
+    let (offered, answer) = serve("open.toml");
+    assert_eq!(offered, CHANGING);
+    assert_eq!(answer["affected_rows"], 1, "{answer}");
+    let update = "UPDATE tickets SET subject = 'newer' WHERE id = 1";
+    let answer = run("execute", "open.toml", update).expect_exit(0).json();
+    assert_eq!(answer["affected_rows"], 1);
+    run("query", "open.toml", "SELECT 1").expect_exit(0);
+    let answer = run("query", "open.toml", update).expect_exit(1).json();
+    assert_eq!(answer["code"], "statement.not-allowed");
+    // An account that can write where nothing is to be written does not start unless that is known, and then reads.
+    made.configure("shut.toml", "");
+    for command in ["query", "execute"] {
+        run(command, "shut.toml", "SELECT 1").fails(3, &[]);
+    }
+    run("query", "shut.toml", "SELECT 1").fails(3, &["acknowledge_write = true"]);
+    run("execute", "shut.toml", update).fails(3, &["for reading only", "writable = true"]);
+    made.configure("known.toml", "acknowledge_write = true");
+    let (offered, answer) = serve("known.toml");
+    assert_eq!(offered, READING);
+    assert_eq!(answer["code"], "statement.not-allowed");
+    // The limits are the connection's.
+    shop.ask("INSERT INTO tickets (id, tenant_id) VALUES (51, 1), (52, 1)");
+    made.configure(
+        "few.toml",
+        "writable = true\n[connections.desk.limits]\nmax_affected_rows = 1",
+    );
+    let answer = run("execute", "few.toml", "DELETE FROM tickets WHERE id > 50")
+        .expect_exit(1)
+        .json();
+    assert_eq!(answer["code"], "limit.affected-rows", "{answer}");
+    shop.desk
+        .run(&[
+            "serve",
+            "connection:desk",
+            "--writable",
+            "--config",
+            "etc/open.toml",
+        ])
+        .fails(2, &["`--writable`", "writable = true"]);
+}
+
+/// What the doctor says of an account that is to change data.
+fn is_examined(made: &Writable, grant: &dyn Fn(&str) -> String, lacks: &str) {
+    let Writable { shop, writer } = made;
+    let url = shop.url_as(writer);
+    let look = |options: &[&str]| -> Vec<Value> {
+        let run = [
+            &["doctor", &url, "--policies", "p", "--format", "json"],
+            options,
+        ]
+        .concat();
+        let found = shop.desk.run(&run).json();
+        let weak = found["weaknesses"].as_array().unwrap().clone();
+        // What everybody may do in a new database.
+        weak.into_iter()
+            .filter(|weak| weak["kind"] != "can-create")
+            .collect()
+    };
+    assert_eq!(look(&["--writable"]), [] as [Value; 0]);
+    // The same account is too much for one that only reads.
+    assert_eq!(look(&[])[0]["kind"], "can-write");
+    shop.ask(&grant("DELETE ON customers"));
+    let found = look(&["--writable"]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0]["kind"], "can-write");
+    let told = found[0]["description"].as_str().unwrap();
+    assert!(
+        told.contains("DELETE on") && told.contains("customers"),
+        "{told}"
+    );
+    shop.ask(
+        &grant("DELETE ON customers")
+            .replace("GRANT", "REVOKE")
+            .replace(" TO ", " FROM "),
+    );
+    assert_eq!(look(&["--writable"]), [] as [Value; 0]);
+    shop.ask(
+        &grant("INSERT (subject) ON tickets")
+            .replace("GRANT", "REVOKE")
+            .replace(" TO ", " FROM "),
+    );
+    let found = look(&["--writable"]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0]["kind"], "missing-grant");
+    let told = found[0]["description"].as_str().unwrap();
+    assert!(told.contains(lacks), "{told}");
+    shop.ask(found[0]["remedy"].as_str().unwrap());
+    assert_eq!(look(&["--writable"]), [] as [Value; 0]);
+}
+
+#[test]
+fn postgres_is_changed_as_policy_permits() {
+    let made = Writable::postgres("writable");
+    is_changed_as_policy_permits(&made);
+    starts_as_it_is_configured(&made);
+    let writer = &made.writer;
+    is_examined(
+        &made,
+        &|what| format!("GRANT {what} TO {writer}"),
+        "INSERT (\"subject\")",
+    );
+    // The server holds to it as well.
+    let refused = |sql: &str| {
+        let told = made.shop.server.query_as(writer, &made.shop.database, sql);
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains("permission denied"), "{told}");
+    };
+    refused("UPDATE tickets SET note = 'x'");
+    refused("DELETE FROM customers");
+    refused("TRUNCATE tickets");
+}
+
+#[test]
+fn mariadb_is_changed_as_policy_permits() {
+    let made = Writable::mariadb("writable");
+    is_changed_as_policy_permits(&made);
+    starts_as_it_is_configured(&made);
+    let (writer, database) = (&made.writer, &made.shop.database);
+    let grant = |what: &str| {
+        let what = what.replace(" ON ", &format!(" ON `{database}`."));
+        format!("GRANT {what} TO {writer}@'127.0.0.1'")
+    };
+    is_examined(&made, &grant, "INSERT (`subject`)");
+    let refused = |sql: &str| {
+        let told = made.shop.server.query_as(writer, database, sql);
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains("denied"), "{told}");
+    };
+    refused("UPDATE tickets SET note = 'x'");
+    refused("DELETE FROM customers");
+    refused("TRUNCATE tickets");
+}
+
+#[test]
+fn a_file_is_changed_where_that_is_asked_for() {
+    let desk = Desk::new();
+    desk.write("p/read.cedar", "permit (principal, action in [Action::\"select\", Action::\"discover\", Action::\"read\", Action::\"see\"], resource);");
+    let serve = |arguments: &[&str]| {
+        Client::new(
+            &desk,
+            &[&["sqlite:demo.db", "--policies", "p"], arguments].concat(),
+        )
+    };
+    let mut client = serve(&["--writable"]);
+    assert_eq!(names(&mut client), READING);
+    let told = client.end();
+    assert!(
+        told.contains("no policy permits anybody a change"),
+        "{told}"
+    );
+    desk.write(
+        "p/change.cedar",
+        "permit (principal, action in [Action::\"delete\", Action::\"change\"], resource);",
+    );
+    let delete = json!({"sql": "DELETE FROM tickets WHERE id = 1"});
+    let mut client = serve(&[]);
+    assert_eq!(names(&mut client), READING);
+    assert_eq!(client.call("execute", &delete)["isError"], true);
+    client.end();
+    let mut client = serve(&["--writable"]);
+    assert_eq!(names(&mut client), CHANGING);
+    let answer = client.call("execute", &delete);
+    assert_eq!(answer["structuredContent"]["affected_rows"], 1, "{answer}");
+    client.end();
+    // What is changed in memory is gone with the server, and in a file is there.
+    let mut client = serve(&[]);
+    let answer = client.query("SELECT id FROM tickets WHERE id = 1");
+    assert_eq!(answer["structuredContent"]["row_count"], 0, "{answer}");
+    client.end();
+    desk.write(
+        "t.sql",
+        "CREATE TABLE tickets (id INTEGER); INSERT INTO tickets VALUES (1);",
+    );
+    let arguments = [
+        "--in-memory",
+        "--schema",
+        "t.sql",
+        "--writable",
+        "--policies",
+        "p",
+    ];
+    let mut client = Client::new(&desk, &arguments);
+    let answer = client.call("execute", &delete);
+    assert_eq!(answer["structuredContent"]["affected_rows"], 1, "{answer}");
+    client.end();
+    desk.write(
+        "c.toml",
+        "[connections.a]\nurl = \"sqlite:demo.db\"\nwriteable = true\n",
+    );
+    desk.run(&["serve", "--config", "c.toml"])
+        .fails(3, &["c.toml:3:1", "did you mean `writable`?"]);
+}
