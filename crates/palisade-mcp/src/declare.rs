@@ -141,13 +141,18 @@ fn describe_input(choices: &[Choice<'_>]) -> JsonObject {
 }
 
 fn query_input(choices: &[Choice<'_>]) -> JsonObject {
-    let scalar = json!({"type": ["null", "boolean", "number", "string"]});
+    let spelt = |key: &str| object(json!({key: of("string")}), &[key]);
+    let scalar = json!({"anyOf": [
+        {"type": ["null", "boolean", "number", "string"]},
+        spelt("bytes"), spelt("integer"), spelt("real"),
+    ]});
     let sql = described(
         "string",
         "One statement. Put values into params, not into the text.",
     );
     let params = json!({
-        "description": "Values of the placeholders: an array for ?, ?1, $1; an object for :name, @name, $name (keys without the sign).",
+        "description": "Values of the placeholders: an array for ?, ?1, $1; an object for :name, @name, $name (keys without the sign). \
+                        What JSON has no form for is spelt as in answers: {\"bytes\": \"\\\\x00ff\"}, {\"integer\": \"9223372036854775807\"}, {\"real\": \"Infinity\"}.",
         "anyOf": [
             {"type": "array", "items": scalar},
             {"type": "object", "additionalProperties": scalar},
@@ -196,8 +201,13 @@ fn describe_output() -> JsonObject {
             )),
             "primary_key": array(of("string")),
             "foreign_keys": array(object(
-                json!({"columns": array(of("string")), "table": of("string"), "references": array(of("string"))}),
-                &["columns", "table", "references"],
+                json!({
+                    "columns": array(of("string")),
+                    "schema": of("string"),
+                    "table": of("string"),
+                    "references": array(of("string")),
+                }),
+                &["columns", "schema", "table", "references"],
             )),
             "findings": name_findings(),
         }),
