@@ -19,6 +19,8 @@
 //! * the alias of a table is never reported, nor are the columns of common table expressions and
 //!   subqueries; EXPLAIN is not reported at all.
 //!
+//! Beside it, the compiled statement says of each result column which table's it is: that is compared with the decision too.
+//!
 //! The accessor (the view on whose behalf something is read) can be forged by naming a common table
 //! expression like a view, so it decides nothing.
 
@@ -187,6 +189,14 @@ fn run(
     {
         return Ok(());
     }
+    check_query(&statement, task)?;
+    bind(&mut statement, task.params)?;
+    feed(&mut statement, sink).map(|_| ())
+}
+
+/// Checks that a compiled statement is a query, or asks for a plan where that was decided, and where its columns come
+/// from.
+pub(crate) fn check_query(statement: &Statement<'_>, task: &Task<'_>) -> Result<(), BackendError> {
     // EXPLAIN passes the authorizer and is read-only, and shows what the planner knows; the form with instructions
     // is never asked for.
     let explains = if task.is_explain { QUERY_PLAN } else { 0 };
@@ -194,8 +204,35 @@ fn run(
     {
         return Err(second_lock("the statement is not a query".to_owned()));
     }
-    bind(&mut statement, task.params)?;
-    feed(&mut statement, sink).map(|_| ())
+    check_origins(statement, task)
+}
+
+/// Checks that what the engine says of where each result column comes from was decided: a second opinion on what the
+/// authorizer was asked, by other code of the engine's.
+///
+/// One way only: expressions, UNION and aggregates come from nowhere. Of a view's column the engine names the table.
+pub(crate) fn check_origins(
+    statement: &Statement<'_>,
+    task: &Task<'_>,
+) -> Result<(), BackendError> {
+    for column in statement.columns_with_metadata() {
+        // A recursive common table expression is in no database.
+        let (Some(database), Some(table), Some(origin)) = (
+            column.database_name(),
+            column.table_name(),
+            column.origin_name(),
+        ) else {
+            continue;
+        };
+        let pair = (Dialect::Sqlite.fold(table), Dialect::Sqlite.fold(origin));
+        if database != "main" || !task.reads.contains(&pair) {
+            return Err(second_lock(format!(
+                "column `{}` comes from `{table}.{origin}`, which was not decided",
+                column.name()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Runs a statement and feeds its rows to `sink`; whether the sink took them all.
@@ -323,7 +360,7 @@ pub(crate) fn limit(conn: &Connection, task: &Task<'_>) -> rusqlite::Result<()> 
 }
 
 /// Refuses whatever is not listed in `task`, and records the first refusal in `denied`.
-fn authorize(
+pub(crate) fn authorize(
     conn: &mut Connection,
     task: &Task<'_>,
     denied: Arc<Mutex<Option<String>>>,

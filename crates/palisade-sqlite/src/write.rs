@@ -190,6 +190,7 @@ fn run(
     if statement.readonly() || statement.is_explain() != 0 {
         return Err(second_lock("the statement changes nothing".to_owned()));
     }
+    execute::check_origins(&statement, task)?;
     bind(&mut statement, task.params)?;
     match execute::feed(&mut statement, sink)? {
         ControlFlow::Continue(()) => Ok(()),
