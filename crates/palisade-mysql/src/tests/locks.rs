@@ -88,6 +88,22 @@ async fn writes(shop: &Shop) {
             other => panic!("{sql}: {other:?}"),
         }
     }
+    // The protocol alone, in a session that may write.
+    let mut conn = crate::connect(&crate::MysqlConfig::from_url(&url).unwrap())
+        .await
+        .unwrap();
+    conn.query_drop("SET SESSION TRANSACTION READ WRITE")
+        .await
+        .unwrap();
+    for sql in NO_QUERIES.iter().filter(|sql| sql.contains(';')) {
+        match conn.prep(*sql).await.map(drop) {
+            Err(mysql_async::Error::Server(error)) => assert_eq!(error.code, 1064, "{sql}"),
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+    // The driver sends no file of ours, whatever the server asks for.
+    let load = "LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE secrets";
+    assert!(conn.query_drop(load).await.is_err());
     assert_eq!(shop.ask(state), before);
     // And a query goes through all of these locks.
     let rows = superuser
