@@ -273,18 +273,17 @@ async fn a_caller_who_goes_away_ends_the_statement() {
 #[tokio::test]
 async fn rows_that_nobody_wants_are_not_sent() {
     let shop = Shop::with("overrun", |config| config.connections(1, 1)).await;
-    let sql = "SELECT seq + 0 AS n, REPEAT('x', 1000) AS x FROM seq_1_to_100000000";
-    let start = Instant::now();
+    // Nobody lives to see the end of it: if it ran on, its time would be up.
+    let sql = "SELECT seq + 0 AS n, REPEAT('x', 1000) AS x FROM seq_1_to_1000000000000";
     for _ in 0..3 {
         let mut rows = Rows::until(10);
         shop.query(sql)
-            .within_ms(20_000)
+            .within_ms(60_000)
             .run_into(&mut rows)
             .await
             .unwrap();
         assert_eq!(rows.rows.len(), 10);
     }
-    assert!(start.elapsed() < Duration::from_secs(15));
     shop.query("SELECT 1").run().await.unwrap();
     assert_eq!(shop.busy(), "");
     // Whoever has enough with the last row keeps the session.

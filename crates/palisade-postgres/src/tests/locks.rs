@@ -275,19 +275,16 @@ async fn errors_have_kinds() {
 #[tokio::test]
 async fn a_sink_that_has_enough_stops_the_statement() {
     let shop = Shop::new("enough").await;
-    let query = shop.query("SELECT generate_series(1, 10000000), repeat('x', 1000)");
+    // Nobody lives to see the end of it: if it ran on, its time would be up.
+    let query = shop
+        .query("SELECT generate_series(1, 1000000000000), repeat('x', 1000)")
+        .within_ms(60_000);
     for stop_after in [0, 1, 3000] {
-        let start = Instant::now();
         let mut rows = Rows::until(stop_after);
         query.run_into(&mut rows).await.unwrap();
         assert_eq!(rows.rows.len(), stop_after);
-        assert!(
-            start.elapsed() < Duration::from_secs(2),
-            "{:?}",
-            start.elapsed()
-        );
+        assert_eq!(shop.busy(), "");
     }
-    assert_eq!(shop.busy(), "");
     // One session did it all: none had to be thrown away.
     assert_eq!(shop.sessions(), 1);
 }
