@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use mysql_async::prelude::Queryable as _;
 use palisade::{guard::BackendErrorKind as Kind, value::Value};
 use palisade_testkit::{
+    ask::Ask as _,
     rows::Rows,
     servers::{MySqlServer, Server},
 };

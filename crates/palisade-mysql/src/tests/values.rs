@@ -1,7 +1,10 @@
 //! Every type, both ways.
 
 use palisade::{guard::BackendErrorKind as Kind, value::Value};
-use palisade_testkit::servers::{MySqlServer, Server};
+use palisade_testkit::{
+    ask::Ask as _,
+    servers::{MySqlServer, Server},
+};
 
 use super::Shop;
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use palisade::{guard::BackendErrorKind as Kind, value::Value};
-use palisade_testkit::rows::Rows;
+use palisade_testkit::{ask::Ask as _, rows::Rows};
 
 use super::Shop;
 
