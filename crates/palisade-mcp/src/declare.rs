@@ -215,9 +215,14 @@ fn sql() -> Value {
 }
 
 fn params() -> Value {
-    let scalar = json!({"type": ["null", "boolean", "number", "string"]});
+    let spelt = |key: &str| object(json!({key: of("string")}), &[key]);
+    let scalar = json!({"anyOf": [
+        {"type": ["null", "boolean", "number", "string"]},
+        spelt("bytes"), spelt("integer"), spelt("real"),
+    ]});
     json!({
-        "description": "Values of the placeholders: an array for ?, ?1, $1; an object for :name, @name, $name (keys without the sign).",
+        "description": "Values of the placeholders: an array for ?, ?1, $1; an object for :name, @name, $name (keys without the sign). \
+                        What JSON has no form for is spelt as in answers: {\"bytes\": \"\\\\x00ff\"}, {\"integer\": \"9223372036854775807\"}, {\"real\": \"Infinity\"}.",
         "anyOf": [
             {"type": "array", "items": scalar},
             {"type": "object", "additionalProperties": scalar},
@@ -257,8 +262,13 @@ fn describe_output() -> JsonObject {
             )),
             "primary_key": array(of("string")),
             "foreign_keys": array(object(
-                json!({"columns": array(of("string")), "table": of("string"), "references": array(of("string"))}),
-                &["columns", "table", "references"],
+                json!({
+                    "columns": array(of("string")),
+                    "schema": of("string"),
+                    "table": of("string"),
+                    "references": array(of("string")),
+                }),
+                &["columns", "schema", "table", "references"],
             )),
             "findings": name_findings(),
         }),

@@ -124,7 +124,7 @@ pub(crate) fn describe<'a>(
         );
     }
     for key in &relation.foreign_keys {
-        find(&mut findings, &[&key.table], name, None);
+        find(&mut findings, &[&key.schema, &key.table], name, None);
         for column in &key.references {
             find(&mut findings, &[column], name, None);
         }

@@ -185,18 +185,9 @@ impl Introspect for MysqlBackend {
     }
 
     async fn is_current(&self) -> Result<bool, BackendError> {
-        let mut lease = self.pool.lease().await?;
-        let reading = introspect::fingerprint(lease.session()?);
-        let read = match timeout(CATALOG_TIME, reading).await {
-            Ok(Ok(read)) => Ok(*read == *self.fingerprint),
-            Ok(Err(error)) => Err(BackendError::unavailable(error.to_string())),
-            Err(_) => {
-                lease.abandon().await;
-                return Err(BackendError::out_of_time());
-            }
-        };
-        lease.give_back().await;
-        read
+        let look = async |conn: &mut Conn| introspect::fingerprint(conn).await;
+        let read = self.pool.look(CATALOG_TIME, look).await?;
+        Ok(*read == *self.fingerprint)
     }
 
     async fn refreshed(&self) -> Result<Option<Self>, BackendError> {

@@ -88,7 +88,7 @@ impl Reading {
                         return Err(odd());
                     }
                     let number = bytes.iter().fold(0_u64, |n, b| n << 8 | u64::from(*b));
-                    Value::text(number.to_string())
+                    unsigned(number)
                 }
                 Shape::Text | Shape::Date | Shape::Moment => Value::Text(bytes),
             },
@@ -158,7 +158,7 @@ mod tests {
         check(
             column(Type::MYSQL_TYPE_BIT),
             Cell::Bytes(vec![1, 2]),
-            Value::text("258"),
+            Value::Integer(258),
         );
         check(
             column(Type::MYSQL_TYPE_NEWDECIMAL),

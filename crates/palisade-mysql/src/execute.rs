@@ -9,8 +9,9 @@
 //!   that write. It does **not** stop `SET`, user variables, advisory locks, sleeping, or files of the server
 //!   read with `LOAD_FILE` and written with `INTO OUTFILE`: for these there is the function registry, the grammar of
 //!   the firewall, and an account without the privilege `FILE`, which we check at start;
-//! * the origin of each result column must be one that was decided; expressions have none, and MariaDB tells it
-//!   only where there is neither a derived table nor another name for a view;
+//! * the origin of each result column must be one that was decided; expressions have none, MariaDB tells it
+//!   only where there is neither a derived table nor another name for a view, and MySQL reports a
+//!   column of a view as one of the table that the view reads, by the name that the view gives it;
 //! * time-outs of the server's, on MySQL of queries only, and a clock of our own, after which the session is ended
 //!   from another one;
 //! * a reset of the session after each statement: variables and advisory locks outlive transactions.
@@ -23,7 +24,7 @@ use mysql_async::{
 };
 use mysql_common::named_params::ParsedNamedParams;
 use palisade::{
-    catalog::Catalog,
+    catalog::{Catalog, Relation, RelationKind},
     dialect::Dialect,
     guard::{BackendError, BackendErrorKind, RowSink},
     limits::{EstimateCaps, Limits},
@@ -276,20 +277,42 @@ fn is_decided(schema: &str, table: &str, column: &str, catalog: &Catalog, task: 
             && task.reads.contains(&(table, column.to_lowercase()));
     }
     let Some(relation) = catalog.find(schema, table) else {
-        return false;
+        // What is not merged is reported by the name that the text gives it.
+        return may_be_alias(task.sql, table) || may_be_expression(task.sql, table);
     };
-    let pair = (
-        catalog.fold_relation(&relation.name),
-        Dialect::Mysql.fold(column),
-    );
-    task.relations.contains(&relation.uid) && task.reads.contains(&pair)
+    let column = Dialect::Mysql.fold(column);
+    let is_read = |relation: &Relation| {
+        let pair = (catalog.fold_relation(&relation.name), column.clone());
+        task.relations.contains(&relation.uid) && task.reads.contains(&pair)
+    };
+    if !task.relations.contains(&relation.uid) {
+        return false;
+    }
+    // Through a view or a list of columns MySQL reports the table that is read in the end, and the column's name on the
+    // way there: of that table there is no such column then, or it is one of a view's.
+    let is_views = |view: &Relation| view.kind == RelationKind::View && is_read(view);
+    relation.position(&column).is_none()
+        || is_read(relation)
+        || catalog.relations().iter().any(is_views)
 }
 
 /// Whether `sql` may call a relation `name` that has another name. Of a view, MariaDB reports the alias as its
 /// name. The printer always writes AS.
 fn may_be_alias(sql: &str, name: &str) -> bool {
-    let alias = format!("AS {}", identifier(name));
-    sql.contains(&alias) || sql.contains(&format!("AS {name}"))
+    follows(sql, "AS ", name)
+}
+
+/// Whether `sql` may have a common table expression `name`.
+fn may_be_expression(sql: &str, name: &str) -> bool {
+    ["WITH ", "RECURSIVE ", ", "]
+        .iter()
+        .any(|before| follows(sql, before, name))
+}
+
+/// Whether `name`, quoted or not, stands after `before` in `sql`.
+fn follows(sql: &str, before: &str, name: &str) -> bool {
+    sql.contains(&format!("{before}{name}"))
+        || sql.contains(&format!("{before}{}", identifier(name)))
 }
 
 /// Whether `sql` may have a derived table or a common table expression, whose columns MariaDB reports under

@@ -1,9 +1,9 @@
 //! One statement in a session, within its time.
 
-use std::{future::Future, time::Duration};
+use std::{fmt, future::Future, time::Duration};
 
 use palisade::guard::BackendError;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::pool::{Connector, Pool};
 
@@ -42,6 +42,24 @@ pub enum Failed {
 }
 
 impl<C: Connector> Pool<C> {
+    /// What `look` finds in a session, within `time`.
+    ///
+    /// # Errors
+    /// What `look` says, that there is no session, or that time is up.
+    pub async fn look<T, E: fmt::Display>(
+        &self,
+        time: Duration,
+        look: impl AsyncFnOnce(&mut C::Session) -> Result<T, E>,
+    ) -> Result<T, BackendError> {
+        let mut lease = self.lease().await?;
+        let Ok(found) = timeout(time, look(lease.session()?)).await else {
+            lease.abandon().await;
+            return Err(BackendError::out_of_time());
+        };
+        lease.give_back().await;
+        found.map_err(|error| BackendError::unavailable(error.to_string()))
+    }
+
     /// Runs `statement`, the wait for a session included, within `time` and a little more. What exceeds that
     /// is ended on the server.
     ///

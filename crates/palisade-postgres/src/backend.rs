@@ -209,18 +209,9 @@ impl Introspect for PostgresBackend {
     }
 
     async fn is_current(&self) -> Result<bool, BackendError> {
-        let mut lease = self.pool.lease().await?;
-        let reading = introspect::fingerprint(&lease.session()?.client);
-        let read = match timeout(CATALOG_TIME, reading).await {
-            Ok(Ok(read)) => Ok(read == self.schema.fingerprint()),
-            Ok(Err(error)) => Err(BackendError::unavailable(error.to_string())),
-            Err(_) => {
-                lease.abandon().await;
-                return Err(BackendError::out_of_time());
-            }
-        };
-        lease.give_back().await;
-        read
+        let look = async |session: &mut Session| introspect::fingerprint(&session.client).await;
+        let read = self.pool.look(CATALOG_TIME, look).await?;
+        Ok(read == self.schema.fingerprint())
     }
 
     async fn refreshed(&self) -> Result<Option<Self>, BackendError> {

@@ -5,10 +5,7 @@
 //! deciding which entry; defensive mode and the grammar are what keeps it to whole definitions. Triggers, virtual
 //! tables, temporary objects, attached databases and pragmas are no definitions here.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::collections::HashSet;
 
 use palisade::{
     catalog::{Catalog, Change},
@@ -17,7 +14,7 @@ use palisade::{
 };
 use rusqlite::{
     Connection,
-    hooks::{AuthAction, AuthContext, Authorization},
+    hooks::{AuthAction, AuthContext},
 };
 
 use crate::{
@@ -72,28 +69,11 @@ fn in_transaction(
 ) -> Result<(), BackendError> {
     write::begin(conn, facts, task)?;
     write::set_effects(conn, true).map_err(unavailable)?;
-    let denied = Arc::new(Mutex::new(None));
-    let first = Arc::clone(&denied);
-    conn.authorizer(Some(move |context: AuthContext<'_>| {
-        if permitted.admits(&context) {
-            Authorization::Allow
-        } else {
-            first
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get_or_insert_with(|| format!("{:?}", context.action));
-            Authorization::Deny
-        }
-    }))
-    .map_err(unavailable)?;
-    let result = run(conn, task);
-    conn.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)
-        .map_err(unavailable)?;
-    // A denial comes before every other error.
-    if let Some(detail) = denied.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        return Err(second_lock(detail));
-    }
-    result?;
+    execute::guarded(
+        conn,
+        move |context| permitted.admits(context),
+        |conn, _| run(conn, task),
+    )?;
     conn.execute_batch("COMMIT").map_err(|e| engine(&e))
 }
 

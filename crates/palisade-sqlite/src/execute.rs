@@ -19,13 +19,15 @@
 //! * the alias of a table is never reported, nor are the columns of common table expressions and
 //!   subqueries; EXPLAIN is not reported at all.
 //!
+//! Beside it, the compiled statement says of each result column which table's it is: that is compared with the decision too.
+//!
 //! The accessor (the view on whose behalf something is read) can be forged by naming a common table
 //! expression like a view, so it decides nothing.
 
 use std::{
     collections::{BTreeSet, HashSet},
     ops::ControlFlow,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -154,14 +156,9 @@ fn in_transaction(
     conn.execute_batch("BEGIN").map_err(|e| engine(&e))?;
     check_schema(conn, schema)?;
     limit(conn, task).map_err(unavailable)?;
-    let denied = Arc::new(Mutex::new(None));
-    authorize(conn, task, Arc::clone(&denied)).map_err(unavailable)?;
-    let result = run(conn, task, sink, &denied);
-    // A denial comes first: some reach us as ordinary errors, and one that the engine swallowed counts.
-    match denied.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        Some(detail) => Err(second_lock(detail)),
-        None => result,
-    }
+    guarded(conn, permitted(task), |conn, denied| {
+        run(conn, task, sink, denied)
+    })
 }
 
 /// Checks that the schema is still the one that was decided about.
@@ -177,16 +174,20 @@ fn run(
     conn: &Connection,
     task: &Task<'_>,
     sink: &mut (dyn RowSink + Send),
-    denied: &Mutex<Option<String>>,
+    denied: &Denied,
 ) -> Result<(), BackendError> {
     let mut statement = conn.prepare(task.sql).map_err(|e| engine(&e))?;
-    if denied
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .is_some()
-    {
+    if denied.first().is_some() {
         return Ok(());
     }
+    check_query(&statement, task)?;
+    bind(&mut statement, task.params)?;
+    feed(&mut statement, sink).map(|_| ())
+}
+
+/// Checks that a compiled statement is a query, or asks for a plan where that was decided, and where its columns come
+/// from.
+pub(crate) fn check_query(statement: &Statement<'_>, task: &Task<'_>) -> Result<(), BackendError> {
     // EXPLAIN passes the authorizer and is read-only, and shows what the planner knows; the form with instructions
     // is never asked for.
     let explains = if task.is_explain { QUERY_PLAN } else { 0 };
@@ -194,8 +195,35 @@ fn run(
     {
         return Err(second_lock("the statement is not a query".to_owned()));
     }
-    bind(&mut statement, task.params)?;
-    feed(&mut statement, sink).map(|_| ())
+    check_origins(statement, task)
+}
+
+/// Checks that what the engine says of where each result column comes from was decided: a second opinion on what the
+/// authorizer was asked, by other code of the engine's.
+///
+/// One way only: expressions, UNION and aggregates come from nowhere. Of a view's column the engine names the table.
+pub(crate) fn check_origins(
+    statement: &Statement<'_>,
+    task: &Task<'_>,
+) -> Result<(), BackendError> {
+    for column in statement.columns_with_metadata() {
+        // A recursive common table expression is in no database.
+        let (Some(database), Some(table), Some(origin)) = (
+            column.database_name(),
+            column.table_name(),
+            column.origin_name(),
+        ) else {
+            continue;
+        };
+        let pair = (Dialect::Sqlite.fold(table), Dialect::Sqlite.fold(origin));
+        if database != "main" || !task.reads.contains(&pair) {
+            return Err(second_lock(format!(
+                "column `{}` comes from `{table}.{origin}`, which was not decided",
+                column.name()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Runs a statement and feeds its rows to `sink`; whether the sink took them all.
@@ -322,25 +350,57 @@ pub(crate) fn limit(conn: &Connection, task: &Task<'_>) -> rusqlite::Result<()> 
     Ok(())
 }
 
-/// Refuses whatever is not listed in `task`, and records the first refusal in `denied`.
-fn authorize(
+/// What the authorizer denied first, shared with it.
+#[derive(Clone, Default)]
+pub(crate) struct Denied(Arc<Mutex<Option<String>>>);
+
+impl Denied {
+    fn note(&self, action: &AuthAction<'_>) {
+        self.lock().get_or_insert_with(|| format!("{action:?}"));
+    }
+
+    /// The first denial.
+    pub(crate) fn first(&self) -> Option<String> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Calls `work` while the authorizer refuses what `admits` does not admit. A denial comes before everything else: some
+/// reach us as ordinary errors, and one that the engine swallowed counts.
+pub(crate) fn guarded<T>(
     conn: &mut Connection,
-    task: &Task<'_>,
-    denied: Arc<Mutex<Option<String>>>,
-) -> rusqlite::Result<()> {
-    let reads: HashSet<(String, String)> = task.reads.iter().cloned().collect();
-    let functions: HashSet<String> = task.functions.iter().cloned().collect();
+    mut admits: impl FnMut(&AuthContext<'_>) -> bool + Send + 'static,
+    work: impl FnOnce(&Connection, &Denied) -> Result<T, BackendError>,
+) -> Result<T, BackendError> {
+    let denied = Denied::default();
+    let log = denied.clone();
     conn.authorizer(Some(move |context: AuthContext<'_>| {
-        if permits(&context, &reads, &functions) {
+        if admits(&context) {
             Authorization::Allow
         } else {
-            denied
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get_or_insert_with(|| format!("{:?}", context.action));
+            log.note(&context.action);
             Authorization::Deny
         }
     }))
+    .map_err(unavailable)?;
+    let result = work(conn, &denied);
+    conn.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)
+        .map_err(unavailable)?;
+    match denied.first() {
+        Some(detail) => Err(second_lock(detail)),
+        None => result,
+    }
+}
+
+/// Admits what is listed in `task`.
+pub(crate) fn permitted(task: &Task<'_>) -> impl FnMut(&AuthContext<'_>) -> bool + Send + use<> {
+    let reads: HashSet<(String, String)> = task.reads.iter().cloned().collect();
+    let functions: HashSet<String> = task.functions.iter().cloned().collect();
+    move |context| permits(context, &reads, &functions)
 }
 
 fn permits(

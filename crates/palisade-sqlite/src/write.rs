@@ -14,7 +14,7 @@
 use std::{
     collections::{BTreeSet, HashSet},
     ops::ControlFlow,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use palisade::{
@@ -26,12 +26,12 @@ use palisade::{
 use rusqlite::{
     Connection,
     config::DbConfig,
-    hooks::{AuthAction, AuthContext, Authorization},
+    hooks::{AuthAction, AuthContext},
     limits::Limit,
 };
 
 use crate::{
-    execute::{self, Task, bind, engine, second_lock, unavailable},
+    execute::{self, Denied, Task, bind, engine, guarded, second_lock, unavailable},
     schema::SchemaSnapshot,
 };
 
@@ -87,14 +87,20 @@ fn in_transaction(
     sink: &mut (dyn RowSink + Send),
 ) -> Result<u64, BackendError> {
     begin(conn, facts, task)?;
-    let own = Permitted::own(facts.catalog, task, changes);
+    let mut own = Permitted::own(facts.catalog, task, changes);
     set_effects(conn, false).map_err(unavailable)?;
-    guarded(conn, own, |conn, _| {
-        conn.prepare(task.sql).map(drop).map_err(|e| engine(&e))
-    })?;
+    guarded(
+        conn,
+        move |context| own.admits(context),
+        |conn, _| conn.prepare(task.sql).map(drop).map_err(|e| engine(&e)),
+    )?;
     set_effects(conn, true).map_err(unavailable)?;
-    let effects = Permitted::with_effects(facts.catalog, task, changes);
-    guarded(conn, effects, |conn, denied| run(conn, task, sink, denied))?;
+    let mut effects = Permitted::with_effects(facts.catalog, task, changes);
+    guarded(
+        conn,
+        move |context| effects.admits(context),
+        |conn, denied| run(conn, task, sink, denied),
+    )?;
     let affected = conn.changes();
     if affected > changes.max_affected {
         return Err(BackendError {
@@ -138,45 +144,6 @@ pub(crate) fn set_effects(conn: &Connection, on: bool) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// What the authorizer denied first.
-type Denied = Arc<Mutex<Option<String>>>;
-
-/// Calls `work` while the authorizer admits what is `permitted`. A denial comes before every other error.
-fn guarded<T>(
-    conn: &mut Connection,
-    mut permitted: Permitted,
-    work: impl FnOnce(&Connection, &Denied) -> Result<T, BackendError>,
-) -> Result<T, BackendError> {
-    let denied = Denied::default();
-    let first = Arc::clone(&denied);
-    conn.authorizer(Some(move |context: AuthContext<'_>| {
-        if permitted.admits(&context) {
-            Authorization::Allow
-        } else {
-            first
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get_or_insert_with(|| format!("{:?}", context.action));
-            Authorization::Deny
-        }
-    }))
-    .map_err(unavailable)?;
-    let result = work(conn, &denied);
-    conn.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)
-        .map_err(unavailable)?;
-    match taken(&denied) {
-        Some(detail) => Err(second_lock(detail)),
-        None => result,
-    }
-}
-
-fn taken(denied: &Denied) -> Option<String> {
-    denied
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone()
-}
-
 fn run(
     conn: &Connection,
     task: &Task<'_>,
@@ -184,12 +151,13 @@ fn run(
     denied: &Denied,
 ) -> Result<(), BackendError> {
     let mut statement = conn.prepare(task.sql).map_err(|e| engine(&e))?;
-    if taken(denied).is_some() {
+    if denied.first().is_some() {
         return Ok(());
     }
     if statement.readonly() || statement.is_explain() != 0 {
         return Err(second_lock("the statement changes nothing".to_owned()));
     }
+    execute::check_origins(&statement, task)?;
     bind(&mut statement, task.params)?;
     match execute::feed(&mut statement, sink)? {
         ControlFlow::Continue(()) => Ok(()),

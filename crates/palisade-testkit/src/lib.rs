@@ -1,5 +1,6 @@
 //! What tests, fuzz targets and benches share. Never published.
 
+pub mod ask;
 pub mod fixture;
 pub mod live;
 pub mod properties;

@@ -28,6 +28,68 @@ impl Value {
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into().into_bytes())
     }
+
+    /// One parameter, as [`Params::from_json`] takes it.
+    fn from_json(json: &serde_json::Value) -> Result<Self, String> {
+        use serde_json::Value as Json;
+        match json {
+            Json::Null => Ok(Self::Null),
+            Json::Bool(b) => Ok(Self::Bool(*b)),
+            Json::Number(n) => match n.as_i64() {
+                Some(i) => Ok(Self::Integer(i)),
+                None if n.is_u64() => Err(
+                    "a parameter is larger than 64-bit integers; send it as a string of digits"
+                        .to_owned(),
+                ),
+                None => n
+                    .as_f64()
+                    .map(Self::Real)
+                    .ok_or_else(|| "a parameter is not a number".to_owned()),
+            },
+            Json::String(s) => Ok(Self::text(s.clone())),
+            Json::Object(map) => map
+                .iter()
+                .next()
+                .filter(|_| map.len() == 1)
+                .and_then(|(kind, text)| Self::spelt(kind, text.as_str()?))
+                .ok_or_else(|| UNFIT.to_owned()),
+            Json::Array(_) => Err(UNFIT.to_owned()),
+        }
+    }
+
+    /// A value of a kind that JSON has no form for, from the text that stands for it in answers.
+    fn spelt(kind: &str, text: &str) -> Option<Self> {
+        match kind {
+            "bytes" => unhex(text.strip_prefix("\\x")?).map(Self::Blob),
+            "integer" => text.parse().ok().map(Self::Integer),
+            "real" => match text {
+                "NaN" => Some(f64::NAN),
+                "Infinity" => Some(f64::INFINITY),
+                "-Infinity" => Some(f64::NEG_INFINITY),
+                // Rust's parser also takes other spellings of these.
+                _ => text.parse().ok().filter(|number: &f64| number.is_finite()),
+            }
+            .map(Self::Real),
+            _ => None,
+        }
+    }
+}
+
+/// What is said of a parameter that is none.
+const UNFIT: &str = "a parameter must be null, a boolean, a number, a string, {\"bytes\": \"\\\\x00ff\"}, \
+                     {\"integer\": \"9223372036854775807\"} or {\"real\": \"Infinity\"}";
+
+/// The bytes that pairs of hexadecimal digits spell.
+fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    digits
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| match pair {
+            [high, low] => u8::try_from(digit(high)? << 4 | digit(low)?).ok(),
+            _ => None,
+        })
+        .collect()
 }
 
 /// The parameters that came with a statement.
@@ -45,34 +107,25 @@ pub enum Params {
 impl Params {
     /// Parameters from the JSON that a client sends: an array, an object, or null.
     ///
+    /// A value is null, a boolean, a number or a string; or an object with one key, for what JSON has no form of its
+    /// own for. Each takes the text that stands in answers: `{"bytes": "\\x00ff"}`, `{"integer":
+    /// "9223372036854775807"}`, `{"real": "Infinity"}`.
+    ///
     /// # Errors
-    /// A text for the client if it is anything else, or holds arrays or objects.
+    /// A text for the client if it is anything else, or holds other arrays or objects.
     pub fn from_json(json: &serde_json::Value) -> Result<Self, String> {
         use serde_json::Value as Json;
-        let scalar = |json: &Json| match json {
-            Json::Null => Ok(Value::Null),
-            Json::Bool(b) => Ok(Value::Bool(*b)),
-            Json::Number(n) => match n.as_i64() {
-                Some(i) => Ok(Value::Integer(i)),
-                None if n.is_u64() => Err("a parameter is larger than 64-bit integers".to_owned()),
-                None => n
-                    .as_f64()
-                    .map(Value::Real)
-                    .ok_or_else(|| "a parameter is not a number".to_owned()),
-            },
-            Json::String(s) => Ok(Value::text(s.clone())),
-            Json::Array(_) | Json::Object(_) => {
-                Err("a parameter must be null, a boolean, a number or a string".to_owned())
-            }
-        };
         match json {
             Json::Null => Ok(Self::None),
             Json::Array(items) => Ok(Self::Positional(
-                items.iter().map(scalar).collect::<Result<_, _>>()?,
+                items
+                    .iter()
+                    .map(Value::from_json)
+                    .collect::<Result<_, _>>()?,
             )),
             Json::Object(map) => map
                 .iter()
-                .map(|(name, json)| Ok((name.clone(), scalar(json)?)))
+                .map(|(name, json)| Ok((name.clone(), Value::from_json(json)?)))
                 .collect::<Result<_, _>>()
                 .map(Self::Named),
             Json::Bool(_) | Json::Number(_) | Json::String(_) => {
@@ -158,4 +211,77 @@ pub trait RowSink {
 
     /// One row, a cell for each column. A break means that no more rows are wanted.
     fn row(&mut self, cells: Vec<Value>) -> ControlFlow<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(json: serde_json::Value, expected: Option<Value>) {
+        let found = Params::from_json(&json!([json]));
+        let expected = expected.map(|value| Params::Positional(vec![value]));
+        assert_eq!(found.ok(), expected, "{json}");
+    }
+
+    #[test]
+    fn json_becomes_parameters() {
+        check(json!(null), Some(Value::Null));
+        check(json!(true), Some(Value::Bool(true)));
+        check(json!(i64::MIN), Some(Value::Integer(i64::MIN)));
+        check(json!(u64::MAX), None);
+        check(json!(1.5), Some(Value::Real(1.5)));
+        check(json!("\\x00"), Some(Value::text("\\x00")));
+        check(json!([1]), None);
+        check(json!({}), None);
+    }
+
+    #[test]
+    fn what_json_has_no_form_for_is_spelt() {
+        check(json!({"bytes": "\\x00fF"}), Some(Value::Blob(vec![0, 255])));
+        check(json!({"bytes": "\\x"}), Some(Value::Blob(Vec::new())));
+        check(
+            json!({"integer": "-9223372036854775808"}),
+            Some(Value::Integer(i64::MIN)),
+        );
+        check(
+            json!({"real": "-Infinity"}),
+            Some(Value::Real(f64::NEG_INFINITY)),
+        );
+        check(json!({"real": "5e-324"}), Some(Value::Real(5e-324)));
+        for refused in [
+            json!({"bytes": "00"}),
+            json!({"bytes": "\\x0"}),
+            json!({"bytes": "\\x0g"}),
+            json!({"bytes": "\\xé"}),
+            json!({"bytes": 1}),
+            json!({"integer": "9223372036854775808"}),
+            json!({"integer": "1.0"}),
+            json!({"real": "inf"}),
+            json!({"real": "1e999"}),
+            json!({"text": "a"}),
+            json!({"integer": "1", "real": "1"}),
+        ] {
+            check(refused, None);
+        }
+    }
+
+    /// What is read is what was meant, to the last digit.
+    #[test]
+    fn numbers_keep_their_last_digit() {
+        let mut bits = 0x9E37_79B9_7F4A_7C15_u64;
+        for _ in 0..20_000 {
+            bits = bits
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let number = f64::from_bits(bits);
+            if !number.is_finite() {
+                continue;
+            }
+            let read = serde_json::from_str(&format!("[{number:?}]")).ok();
+            let params = read.and_then(|json| Params::from_json(&json).ok());
+            assert_eq!(params, Some(Params::Positional(vec![Value::Real(number)])));
+        }
+    }
 }

@@ -333,7 +333,7 @@ async fn metadata_shows_what_is_visible() {
         .await;
     assert_eq!(
         result["structuredContent"]["foreign_keys"],
-        json!([{"columns": ["customer_id"], "table": "customers", "references": ["id"]}])
+        json!([{"columns": ["customer_id"], "schema": "main", "table": "customers", "references": ["id"]}])
     );
     client.stop().await;
 }

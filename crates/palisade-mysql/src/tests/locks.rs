@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use mysql_async::prelude::Queryable as _;
 use palisade::{guard::BackendErrorKind as Kind, value::Value};
 use palisade_testkit::{
+    ask::Ask as _,
     rows::Rows,
     servers::{MySqlServer, Server},
 };
@@ -88,6 +89,22 @@ async fn writes(shop: &Shop) {
             other => panic!("{sql}: {other:?}"),
         }
     }
+    // The protocol alone, in a session that may write.
+    let mut conn = crate::connect(&crate::MysqlConfig::from_url(&url).unwrap())
+        .await
+        .unwrap();
+    conn.query_drop("SET SESSION TRANSACTION READ WRITE")
+        .await
+        .unwrap();
+    for sql in NO_QUERIES.iter().filter(|sql| sql.contains(';')) {
+        match conn.prep(*sql).await.map(drop) {
+            Err(mysql_async::Error::Server(error)) => assert_eq!(error.code, 1064, "{sql}"),
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+    // The driver sends no file of ours, whatever the server asks for.
+    let load = "LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE secrets";
+    assert!(conn.query_drop(load).await.is_err());
     assert_eq!(shop.ask(state), before);
     // And a query goes through all of these locks.
     let rows = superuser
@@ -152,7 +169,7 @@ async fn what_only_privileges_stop() {
     assert_eq!(shop.query(&sql).cell().await, Value::Integer(1));
 }
 
-async fn origins(shop: &Shop, product_tells_all: bool) {
+async fn origins(shop: &Shop, looks_through: bool) {
     for sql in [
         "SELECT ssn FROM users".to_owned(),
         "SELECT u.ssn AS name FROM users AS u".to_owned(),
@@ -176,11 +193,21 @@ async fn origins(shop: &Shop, product_tells_all: bool) {
         let rows = shop.query(sql).run().await;
         assert!(rows.is_ok(), "{sql}: {rows:?}");
     }
+    // What is called otherwise in the text is no relation that was not decided; a relation is, by whatever it is read.
+    for sql in [
+        "WITH c (x) AS (SELECT DISTINCT id FROM users) SELECT x FROM c",
+        "SELECT d.id FROM (SELECT DISTINCT id FROM users) AS d",
+        "SELECT d.x FROM (SELECT id AS x FROM users) AS d",
+    ] {
+        let rows = shop.query(sql).run().await;
+        assert!(rows.is_ok(), "{sql}: {rows:?}");
+    }
+    // As far as the name stays the same.
     let through = shop
-        .query("SELECT d.x FROM (SELECT ssn AS x FROM users) AS d")
+        .query("SELECT d.ssn AS x FROM (SELECT ssn FROM users) AS d")
         .run()
         .await;
-    assert_eq!(through.is_err(), product_tells_all, "{through:?}");
+    assert_eq!(through.is_err(), looks_through, "{through:?}");
 }
 
 #[tokio::test]
@@ -247,18 +274,17 @@ async fn a_caller_who_goes_away_ends_the_statement() {
 #[tokio::test]
 async fn rows_that_nobody_wants_are_not_sent() {
     let shop = Shop::with("overrun", |config| config.connections(1, 1)).await;
-    let sql = "SELECT seq + 0 AS n, REPEAT('x', 1000) AS x FROM seq_1_to_100000000";
-    let start = Instant::now();
+    // Nobody lives to see the end of it: if it ran on, its time would be up.
+    let sql = "SELECT seq + 0 AS n, REPEAT('x', 1000) AS x FROM seq_1_to_1000000000000";
     for _ in 0..3 {
         let mut rows = Rows::until(10);
         shop.query(sql)
-            .within_ms(20_000)
+            .within_ms(60_000)
             .run_into(&mut rows)
             .await
             .unwrap();
         assert_eq!(rows.rows.len(), 10);
     }
-    assert!(start.elapsed() < Duration::from_secs(15));
     shop.query("SELECT 1").run().await.unwrap();
     assert_eq!(shop.busy(), "");
     // Whoever has enough with the last row keeps the session.

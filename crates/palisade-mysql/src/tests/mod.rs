@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 
 use palisade::{catalog::Change, guard::BackendError, limits::Limits, value::Value};
 use palisade_testkit::{
+    ask::Ask,
     rows::Rows,
     servers::{MariaDbServer, Server},
 };
@@ -188,11 +189,11 @@ impl Query {
         self.limits.statement_timeout_ms = ms;
         self
     }
+}
 
-    async fn run(&self) -> Result<Rows, BackendError> {
-        let mut rows = Rows::all();
-        self.run_into(&mut rows).await?;
-        Ok(rows)
+impl Ask for Query {
+    fn text(&self) -> &str {
+        &self.sql
     }
 
     async fn run_into(&self, rows: &mut Rows) -> Result<(), BackendError> {
@@ -208,18 +209,5 @@ impl Query {
         };
         rows.affected = self.backend.run(&task, rows).await?.affected;
         Ok(())
-    }
-
-    async fn fails(&self) -> BackendError {
-        self.run().await.expect_err(&self.sql)
-    }
-
-    /// The only cell of the only row.
-    async fn cell(&self) -> Value {
-        let rows = self
-            .run()
-            .await
-            .unwrap_or_else(|e| panic!("{}: {e}", self.sql));
-        rows.cell().expect(&self.sql).clone()
     }
 }

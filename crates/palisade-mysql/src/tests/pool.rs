@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use palisade::{guard::BackendErrorKind as Kind, value::Value};
-use palisade_testkit::servers::{MariaDbServer, MySqlServer, Server};
+use palisade_testkit::{
+    ask::{Ask as _, two_run_and_two_wait},
+    servers::{MariaDbServer, MySqlServer, Server},
+};
 
 use super::{Query, Shop};
 use crate::{MysqlBackend, MysqlConfig};
@@ -76,27 +79,7 @@ async fn what_is_pinned_does_not_depend_on_the_servers_settings() {
 async fn connections_and_those_who_wait_are_bounded() {
     let shop = Shop::with("bounded", |config| config.connections(2, 2)).await;
     let sleep = shop.query("SELECT SLEEP(0.7)").within_ms(20_000);
-    let start = Instant::now();
-    let running: Vec<_> = (0..6)
-        .map(|_| {
-            let sleep = sleep.clone();
-            tokio::spawn(async move { sleep.run().await.map(|_| ()) })
-        })
-        .collect();
-    let mut refused = 0;
-    for task in running {
-        match task.await.unwrap() {
-            Ok(()) => {}
-            Err(error) => {
-                assert_eq!(error.kind, Kind::Unavailable);
-                assert!(error.detail.contains("too many"), "{error}");
-                refused += 1;
-            }
-        }
-    }
-    assert_eq!(refused, 2);
-    // Two at a time.
-    assert!(start.elapsed() >= Duration::from_millis(1400));
+    two_run_and_two_wait(&sleep, Duration::from_millis(700)).await;
     assert_eq!(shop.sessions(), 2);
 }
 

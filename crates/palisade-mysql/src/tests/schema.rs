@@ -1,7 +1,10 @@
 //! A schema that changes under a backend.
 
 use palisade::guard::BackendErrorKind as Kind;
-use palisade_testkit::servers::{MySqlServer, Server};
+use palisade_testkit::{
+    ask::Ask as _,
+    servers::{MySqlServer, Server},
+};
 
 use super::Shop;
 

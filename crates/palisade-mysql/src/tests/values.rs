@@ -1,7 +1,10 @@
 //! Every type, both ways.
 
 use palisade::{guard::BackendErrorKind as Kind, value::Value};
-use palisade_testkit::servers::{MySqlServer, Server};
+use palisade_testkit::{
+    ask::Ask as _,
+    servers::{MySqlServer, Server},
+};
 
 use super::Shop;
 
@@ -54,8 +57,8 @@ async fn types(shop: &Shop) {
             "n",
             t("12345678901234567890123456789012345.123456789012345678901234567890"),
         ),
-        ("b1", t("1")),
-        ("b12", t("2049")),
+        ("b1", Value::Integer(1)),
+        ("b12", Value::Integer(2049)),
         ("da", t("0000-00-00")),
         ("dt", t("2026-01-02 03:04:05.067")),
         ("ts", t("2026-01-02 00:00:00")),

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use palisade::{
-    catalog::Change,
-    guard::{Backend as _, BackendErrorKind},
-    value::Value,
-};
+use palisade::{catalog::Change, guard::BackendErrorKind, value::Value};
 use palisade_testkit::{
-    fixture::permitted,
+    ask::{Ask as _, only_what_is_opened_for_writing_is_written as opened},
     rows::Rows,
     servers::{MariaDbServer, MySqlServer, Server},
 };
@@ -134,29 +130,12 @@ async fn only_what_is_opened_for_writing_is_written() {
         .url_as(&format!("agent_{}", writer.database), &writer.database);
     let config = MysqlConfig::from_url(&url).unwrap();
     let reader = MysqlBackend::connect(config).await.unwrap();
-    let before = writer.ask(ALL);
-    let (insert, create) = (
+    let statements = [
         "INSERT INTO log (what) VALUES ('x')",
         "CREATE TABLE made (a INTEGER)",
-    );
-    for sql in [insert, create] {
-        let statement = permitted(reader.catalog(), sql);
-        let error = reader
-            .execute(&statement, &mut Rows::all())
-            .await
-            .unwrap_err();
-        assert_eq!(error.kind, BackendErrorKind::ReadOnly, "{sql}");
-    }
-    assert_eq!(writer.ask(ALL), before);
-    for (sql, affected) in [(insert, Some(1)), (create, None)] {
-        let statement = permitted(writer.backend.catalog(), sql);
-        let done = writer
-            .backend
-            .execute(&statement, &mut Rows::all())
-            .await
-            .unwrap();
-        assert_eq!(done.affected, affected, "{sql}");
-    }
+    ];
+    let contents = || writer.ask(ALL);
+    opened(&reader, &writer.backend, statements, contents).await;
 }
 
 #[tokio::test]

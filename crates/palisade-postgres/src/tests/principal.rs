@@ -1,6 +1,7 @@
 //! The principal is handed to the server, whose own row-level security goes by it.
 
 use palisade::{catalog::Change, guard::BackendErrorKind, session::Principal, value::Value};
+use palisade_testkit::ask::Ask as _;
 
 use super::{Kind, Query, Shop};
 use crate::SettingName;

@@ -1,6 +1,7 @@
 //! Changes of the schema between the decision and the execution.
 
 use palisade::guard::BackendErrorKind as Kind;
+use palisade_testkit::ask::Ask as _;
 
 use super::Shop;
 

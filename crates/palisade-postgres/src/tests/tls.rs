@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use palisade::value::Value;
-use palisade_testkit::servers::PostgresServer;
+use palisade_testkit::{ask::Ask as _, servers::PostgresServer};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair,

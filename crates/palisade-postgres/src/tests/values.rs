@@ -1,6 +1,7 @@
 //! Parameters in, values out.
 
 use palisade::{guard::BackendErrorKind as Kind, value::Value};
+use palisade_testkit::ask::Ask as _;
 
 use super::Shop;
 

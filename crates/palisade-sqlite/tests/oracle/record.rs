@@ -8,6 +8,7 @@ use std::{
 use palisade::{
     firewall::{Decision, Firewall},
     policy::{PolicyFile, PolicySources},
+    rewrite::RewrittenStatement,
     session::{Principal, Session},
     value::Params,
 };
@@ -181,8 +182,9 @@ impl Desk {
     ) -> Result<(Reads, BTreeSet<(String, String)>), String> {
         let session = Session::new(Principal::new("Agent", "oracle"));
         let (decision, trace) = self.firewall.explain(sql, params, &session).unwrap();
-        if let Decision::Reject(why) = decision {
-            return Err(why.code().slug().to_owned());
+        match decision {
+            Decision::Reject(why) => return Err(why.code().slug().to_owned()),
+            Decision::Allow(statement) => self.origins_are_decided(&statement),
         }
         let mut reads = Reads::default();
         let mut direct = BTreeSet::new();
@@ -211,6 +213,25 @@ impl Desk {
             })
             .collect();
         Ok((reads, direct))
+    }
+}
+
+impl Desk {
+    /// The backend refuses a statement of whose columns the engine says that they come from elsewhere.
+    fn origins_are_decided(&self, statement: &RewrittenStatement) {
+        let sql = statement.sql();
+        let Ok(compiled) = self.conn.prepare(sql) else {
+            return;
+        };
+        for column in compiled.columns_with_metadata() {
+            if column.database_name().is_none() {
+                continue;
+            }
+            if let (Some(table), Some(origin)) = (column.table_name(), column.origin_name()) {
+                let pair = (table.to_lowercase(), origin.to_lowercase());
+                assert!(statement.engine_reads().contains(&pair), "{sql}: {pair:?}");
+            }
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a session may know of the catalog: the answer of the metadata tools.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Serialize;
 
 use super::Firewall;
@@ -49,6 +51,8 @@ pub struct VisibleColumn {
 pub struct VisibleForeignKey {
     /// The referencing columns.
     pub columns: Vec<String>,
+    /// The referenced table's schema.
+    pub schema: String,
     /// The referenced table.
     pub table: String,
     /// The referenced columns.
@@ -84,22 +88,26 @@ impl Firewall {
             }
             relations.push(self.visible(relation, &decision));
         }
-        let known: Vec<_> = relations
+        let visible: BTreeMap<_, BTreeSet<_>> = relations
             .iter()
-            .map(|r: &VisibleRelation| {
-                let columns: Vec<_> = r.columns.iter().map(|c| c.name.to_lowercase()).collect();
-                (r.name.to_lowercase(), columns)
+            .map(|relation: &VisibleRelation| {
+                let name = (relation.schema.clone(), relation.name.clone());
+                let columns = relation.columns.iter().map(|c| c.name.clone());
+                (name, columns.collect())
             })
             .collect();
         for relation in &mut relations {
             relation.foreign_keys.retain(|key| {
-                known.iter().any(|(name, columns)| {
-                    *name == key.table.to_lowercase()
-                        && key
-                            .references
-                            .iter()
-                            .all(|c| columns.contains(&c.to_lowercase()))
-                })
+                let Some(parent) = self.catalog.find(&key.schema, &key.table) else {
+                    return false;
+                };
+                let columns = visible.get(&(parent.schema.clone(), parent.name.clone()));
+                let is_visible = |name: &String| {
+                    let key = self.catalog.dialect().fold(name);
+                    let column = parent.position(&key).and_then(|at| parent.column(at));
+                    column.is_some_and(|c| columns.is_some_and(|all| all.contains(&c.name)))
+                };
+                key.references.iter().all(is_visible)
             });
         }
         Ok(relations)
@@ -150,6 +158,7 @@ impl Firewall {
                 .filter(|key| key.columns.iter().all(named))
                 .map(|key| VisibleForeignKey {
                     columns: key.columns.clone(),
+                    schema: key.schema.clone(),
                     table: key.table.clone(),
                     references: key.references.clone(),
                 })

@@ -8,7 +8,7 @@
 
 use super::*;
 use crate::{
-    catalog::{ColumnDef, RelationDef, RelationKind, TypeClass},
+    catalog::{ColumnDef, ForeignKey, ReferenceAction, RelationDef, RelationKind, TypeClass},
     dialect::Dialect,
     policy::PolicyFile,
     session::Principal,
@@ -409,4 +409,51 @@ fn a_comment_permits_nothing() {
         };
         assert_eq!(refused, code, "{policies}");
     }
+}
+
+/// A table that is hidden is no end of a key, though another of its name is visible.
+#[test]
+fn foreign_keys_show_what_they_reference_by_schema_too() {
+    let id = || column("id", "integer", TypeClass::Integer);
+    let of = |schema: &str, name: &str, columns| RelationDef {
+        schema: schema.to_owned(),
+        ..relation(name, columns, None)
+    };
+    let key = |column: &str, schema: &str| ForeignKey {
+        columns: vec![column.to_owned()],
+        schema: schema.to_owned(),
+        table: "users".to_owned(),
+        references: vec!["id".to_owned()],
+        on_delete: ReferenceAction::Refuse,
+        on_update: ReferenceAction::Refuse,
+    };
+    let number = |name| column(name, "integer", TypeClass::Integer);
+    let mut orders = of("app", "orders", vec![id(), number("a"), number("b")]);
+    orders.foreign_keys = vec![key("a", "app"), key("b", "hr")];
+    let catalog = Catalog::builder(Dialect::Postgres)
+        .search_path(["app".to_owned()])
+        .relation(of("app", "users", vec![id()]))
+        .relation(of("hr", "users", vec![id()]))
+        .relation(orders)
+        .build()
+        .unwrap();
+    let policies = r#"permit(principal, action, resource)
+        unless { resource is Table && resource == Table::"hr.users" };"#;
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "p.cedar".to_owned(),
+            text: policies.to_owned(),
+        }],
+        ..PolicySources::default()
+    };
+    let firewall = Firewall::builder(catalog, sources).build().unwrap();
+    let session = Session::new(Principal::new("Agent", "a"));
+    let shown = firewall.relations(&session).unwrap();
+    let orders = shown.iter().find(|r| r.name == "orders").unwrap();
+    let keys: Vec<_> = orders
+        .foreign_keys
+        .iter()
+        .map(|key| (key.columns[0].as_str(), key.schema.as_str()))
+        .collect();
+    assert_eq!(keys, [("a", "app")]);
 }

@@ -1,0 +1,94 @@
+//! Views of every kind, through the gate: what the server says of where their columns come from is no reason to refuse them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+use palisade::{
+    guard::Outcome,
+    session::{Principal, Session},
+    value::Params,
+};
+use palisade_mysql::{MysqlBackend, MysqlConfig};
+use palisade_testkit::{
+    live::{SCRIPT, gate},
+    servers::{MariaDbServer, MySqlServer, Server},
+};
+use serde_json::{Value, json};
+
+const VIEWS: &str = "
+    CREATE VIEW renamed AS SELECT id AS number, name AS label FROM people;
+    CREATE VIEW listed (number, label) AS SELECT id, name FROM people;
+    CREATE VIEW swapped AS SELECT id AS name, name AS id FROM people;
+    CREATE VIEW disguised AS SELECT id AS number, name AS secret FROM people;
+    CREATE VIEW grouped AS SELECT id AS number, max(name) AS label FROM people GROUP BY id;
+    CREATE VIEW twice AS SELECT number, label FROM renamed;
+    CREATE VIEW once AS SELECT DISTINCT number, label FROM listed;
+    CREATE VIEW united AS SELECT id AS number, name AS label FROM people UNION SELECT id, name FROM people;
+";
+
+async fn views(server: &'static Server) {
+    let database = server.fresh_database("views").unwrap();
+    let agent = format!("agent_{database}@'127.0.0.1'");
+    let rights =
+        format!("CREATE USER {agent}; GRANT SELECT, SHOW VIEW ON `{database}`.* TO {agent};");
+    let script = format!("{SCRIPT}{VIEWS}{rights}");
+    server.load(&database, &script).unwrap().clean().unwrap();
+    let url = server.url_as(&format!("agent_{database}"), &database);
+    let backend = MysqlBackend::connect(MysqlConfig::from_url(&url).unwrap())
+        .await
+        .unwrap();
+    let guard = gate(backend, &database);
+    let session = Session::new(Principal::new("Agent", "a"));
+    let mut failures = Vec::new();
+    for (view, number, label) in [
+        ("renamed", "number", "label"),
+        ("listed", "number", "label"),
+        ("swapped", "name", "id"),
+        ("disguised", "number", "secret"),
+        ("grouped", "number", "label"),
+        ("twice", "number", "label"),
+        ("once", "number", "label"),
+        ("united", "number", "label"),
+    ] {
+        let columns = format!("v.{number} AS a, v.{label} AS b");
+        for sql in [
+            format!("SELECT {number} AS a, {label} AS b FROM {view} ORDER BY 1"),
+            format!("SELECT {columns} FROM {view} AS v ORDER BY 1"),
+            format!("SELECT {columns} FROM (SELECT {number}, {label} FROM {view}) AS v ORDER BY 1"),
+            format!("SELECT {columns} FROM (SELECT DISTINCT * FROM {view}) AS v ORDER BY 1"),
+            format!("WITH v AS (SELECT * FROM {view}) SELECT {columns} FROM v ORDER BY 1"),
+            format!(
+                "SELECT {columns} FROM people AS p JOIN {view} AS v ON v.{number} = p.id ORDER BY 1"
+            ),
+            format!("SELECT {columns} FROM {view} AS v GROUP BY 1, 2 ORDER BY 1"),
+        ] {
+            let outcome = guard.query(&sql, &Params::None, &session).await;
+            let answer = match outcome {
+                Outcome::Rows(envelope) => serde_json::to_value(&envelope).unwrap()["rows"].clone(),
+                Outcome::Rejected(refusal) => {
+                    Value::from(refusal.rejection.operator_detail().unwrap_or_default())
+                }
+            };
+            if answer != json!([{"a": 1, "b": "ann"}, {"a": 2, "b": "bob"}]) {
+                failures.push(format!("{sql}: {answer}"));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[tokio::test]
+async fn views_of_mariadb_are_answered() {
+    views(MariaDbServer::shared().unwrap()).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+async fn views_of_mysql_9_are_answered() {
+    views(MySqlServer::shared().unwrap()).await;
+}

@@ -1,0 +1,107 @@
+//! Statements that come to a backend as if the firewall had permitted them, and what holds for each backend.
+
+#![allow(
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a check that does not hold stops the test"
+)]
+
+use std::time::{Duration, Instant};
+
+use palisade::{
+    guard::{Backend, BackendError, BackendErrorKind},
+    value::Value,
+};
+
+use crate::{fixture::permitted, rows::Rows};
+
+/// A statement and the backend that it is for.
+pub trait Ask: Sync {
+    /// Its text.
+    fn text(&self) -> &str;
+
+    /// Runs it and feeds its rows to `rows`.
+    fn run_into(&self, rows: &mut Rows) -> impl Future<Output = Result<(), BackendError>> + Send;
+
+    /// All of its rows.
+    fn run(&self) -> impl Future<Output = Result<Rows, BackendError>> + Send {
+        async {
+            let mut rows = Rows::all();
+            self.run_into(&mut rows).await?;
+            Ok(rows)
+        }
+    }
+
+    /// Why it fails, which it must.
+    fn fails(&self) -> impl Future<Output = BackendError> + Send {
+        async {
+            match self.run().await {
+                Ok(_) => panic!("{} is answered", self.text()),
+                Err(error) => error,
+            }
+        }
+    }
+
+    /// The only cell of its only row.
+    fn cell(&self) -> impl Future<Output = Value> + Send {
+        async {
+            match self.run().await.as_ref().map(Rows::cell) {
+                Ok(Some(cell)) => cell.clone(),
+                Ok(None) => panic!("{} gives more or less than a cell", self.text()),
+                Err(error) => panic!("{}: {error}", self.text()),
+            }
+        }
+    }
+}
+
+/// Of six statements at a time that sleep for `each`, on a backend of two connections for which two may wait: two at a
+/// time run, two wait, and two are told that too many do.
+pub async fn two_run_and_two_wait(sleeping: &(impl Ask + Clone + Send + 'static), each: Duration) {
+    let start = Instant::now();
+    let running: Vec<_> = (0..6)
+        .map(|_| {
+            let sleeping = sleeping.clone();
+            tokio::spawn(async move { sleeping.run().await.map(drop) })
+        })
+        .collect();
+    let mut refused = 0;
+    for task in running {
+        match task.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                assert_eq!(error.kind, BackendErrorKind::Unavailable);
+                assert!(error.detail.contains("too many"), "{error}");
+                refused += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(refused, 2);
+    assert!(start.elapsed() >= each * 2);
+}
+
+/// A change of one row and a definition are refused by a backend that was opened to read, and done by one that was opened
+/// to write. `contents` is what the database holds.
+pub async fn only_what_is_opened_for_writing_is_written<B: Backend>(
+    reader: &B,
+    writer: &B,
+    [change, definition]: [&str; 2],
+    contents: impl Fn() -> String,
+) {
+    let before = contents();
+    for sql in [change, definition] {
+        let statement = permitted(reader.catalog(), sql);
+        match reader.execute(&statement, &mut Rows::all()).await {
+            Ok(_) => panic!("{sql} is done"),
+            Err(error) => assert_eq!(error.kind, BackendErrorKind::ReadOnly, "{sql}"),
+        }
+    }
+    assert_eq!(contents(), before);
+    for (sql, affected) in [(change, Some(1)), (definition, None)] {
+        let statement = permitted(writer.catalog(), sql);
+        match writer.execute(&statement, &mut Rows::all()).await {
+            Ok(done) => assert_eq!(done.affected, affected, "{sql}"),
+            Err(error) => panic!("{sql}: {error}"),
+        }
+    }
+}
