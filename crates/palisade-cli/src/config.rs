@@ -86,6 +86,7 @@ struct Connection {
     password_env: Option<Spanned<String>>,
     password_file: Option<Spanned<PathBuf>>,
     hand_principal: Option<Spanned<String>>,
+    pooled: Option<Spanned<Pooled>>,
     #[serde(default)]
     acknowledge_superuser: bool,
     #[serde(default)]
@@ -97,6 +98,14 @@ struct Connection {
     /// Only to be checked: what counts is [`limits`].
     #[serde(default, rename = "limits")]
     _limits: Limits,
+}
+
+/// By what a pooler before the server gives out sessions, where that makes a difference.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Pooled {
+    /// By transaction.
+    Transaction,
 }
 
 /// [`Action`] as it is written.
@@ -141,6 +150,7 @@ const KEYS: &[&str] = &[
     "password_env",
     "password_file",
     "hand_principal",
+    "pooled",
     "acknowledge_superuser",
     "acknowledge_write",
     "max_query_bytes",
@@ -345,6 +355,7 @@ impl Reader<'_> {
             password_env,
             password_file,
             hand_principal,
+            pooled,
             acknowledge_superuser,
             acknowledge_write,
             policies,
@@ -369,10 +380,24 @@ impl Reader<'_> {
                 ));
             }
         };
-        let handed = hand_principal
-            .as_ref()
-            .map(|name| self.handed(name, url.get_ref()))
-            .transpose()?;
+        for (key, span) in [
+            ("hand_principal", hand_principal.as_ref().map(Spanned::span)),
+            ("pooled", pooled.as_ref().map(Spanned::span)),
+        ] {
+            let Some(span) = span else { continue };
+            match Source::parse(url.get_ref()) {
+                Ok(Source::Server(Engine::Postgres, _)) => {}
+                Ok(_) | Err(_) => {
+                    let message = format!("`{key}` is for PostgreSQL");
+                    return Err(self.fault(&message, Some(span), "leave it out"));
+                }
+            }
+        }
+        let handed = hand_principal.map(|name| self.handed(&name)).transpose()?;
+        let is_pooled = match pooled.map(Spanned::into_inner) {
+            Some(Pooled::Transaction) => true,
+            None => false,
+        };
         let at_url = |message: &str, help: &str| self.fault(message, Some(url.span()), help);
         let database = match Source::parse(url.get_ref()) {
             Ok(Source::Sqlite(path)) => {
@@ -403,7 +428,12 @@ impl Reader<'_> {
                     superuser: acknowledge_superuser,
                     write: acknowledge_write,
                 };
-                Database::Server(target.acknowledging(acknowledged).handing(handed))
+                Database::Server(
+                    target
+                        .acknowledging(acknowledged)
+                        .handing(handed)
+                        .pooled(is_pooled),
+                )
             }
             Ok(Source::Connection(_)) => {
                 return Err(at_url(
@@ -431,20 +461,11 @@ impl Reader<'_> {
     }
 
     /// The setting in which the server is told for whom a statement is.
-    fn handed(&self, name: &Spanned<String>, url: &str) -> Result<SettingName, Failure> {
-        let fault = |message: &str, help| self.fault(message, Some(name.span()), help);
-        match Source::parse(url) {
-            Ok(Source::Server(Engine::Postgres, _)) => {}
-            Ok(_) | Err(_) => {
-                return Err(fault(
-                    "only PostgreSQL is told the principal",
-                    "leave `hand_principal` out",
-                ));
-            }
-        }
+    fn handed(&self, name: &Spanned<String>) -> Result<SettingName, Failure> {
         SettingName::parse(name.get_ref()).ok_or_else(|| {
-            fault(
+            self.fault(
                 &format!("`{}` is no name for a setting", name.get_ref()),
+                Some(name.span()),
                 "write small letters with a dot, for example `hand_principal = \"app.user\"`",
             )
         })

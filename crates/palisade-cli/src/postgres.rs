@@ -92,6 +92,9 @@ pub(crate) async fn open(target: &Target, access: Access) -> Result<PostgresBack
     if access == Access::Write {
         config = config.writable();
     }
+    if target.is_pooled() {
+        config = config.pooled_by_transaction();
+    }
     if let Some(name) = target.handed() {
         config = config.hand_principal(name.clone());
     }

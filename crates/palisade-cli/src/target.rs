@@ -49,6 +49,7 @@ pub(crate) struct Target {
     secret: Option<Secret>,
     acknowledged: Acknowledged,
     handed: Option<SettingName>,
+    is_pooled: bool,
 }
 
 /// What the reading of a URL gives.
@@ -162,12 +163,23 @@ impl Target {
             secret,
             acknowledged: Acknowledged::default(),
             handed: None,
+            is_pooled: false,
         })
     }
 
     /// Tells the server for whom each statement is.
     pub(crate) fn handing(self, handed: Option<SettingName>) -> Self {
         Self { handed, ..self }
+    }
+
+    /// Stands behind a pooler that gives each transaction a session, if `is_pooled`.
+    pub(crate) fn pooled(self, is_pooled: bool) -> Self {
+        Self { is_pooled, ..self }
+    }
+
+    /// Whether each transaction has a session of its own.
+    pub(crate) fn is_pooled(&self) -> bool {
+        self.is_pooled
     }
 
     /// The setting in which the server is told for whom a statement is.

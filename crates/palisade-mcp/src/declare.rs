@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::{
@@ -18,6 +19,12 @@ pub(crate) enum ToolName {
     Execute,
     ListTables,
     Query,
+}
+
+impl Serialize for ToolName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
 }
 
 impl ToolName {

@@ -28,7 +28,7 @@ use rmcp::{
 use tokio::{runtime::Handle, task::spawn_blocking};
 
 use crate::{
-    answer::{self, Context, Next},
+    answer::{self, Context, Offered},
     arguments::{self, MAX_ROWS},
     connections::{Connection, Connections, ConnectionsError, MAX_CALLS},
     declare::{self, ToolName},
@@ -234,13 +234,10 @@ impl<B: Backend> Shared<B> {
         connection: Option<&Connection<B>>,
         mut refusal: Refusal,
     ) -> CallToolResult {
-        let next = match connection {
-            Some(connection) if tool == ToolName::Query && connection.is_changeable() => {
-                Next::Changes
-            }
-            Some(_) | None => Next::Usual,
+        let offered = match connection {
+            Some(connection) if connection.is_changeable() => Offered::Changing,
+            Some(_) | None => Offered::Reading,
         };
-        let tool = tool.name();
         let connection = connection
             .map(|connection| connection.name.as_str())
             .or_else(|| self.connections.only());
@@ -259,13 +256,13 @@ impl<B: Backend> Shared<B> {
             tracing::error!(
                 incident,
                 code = code.slug(),
-                tool,
+                tool = tool.name(),
                 connection,
                 detail,
                 "refused"
             );
         }
-        answer::refusal(&refusal, Context { tool, connection }, next)
+        answer::refusal(&refusal, Context { tool, connection }, offered)
     }
 
     fn incident(&self) -> String {

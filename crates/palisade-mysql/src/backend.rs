@@ -120,8 +120,14 @@ impl MysqlBackend {
             completion: Completion::default(),
         };
         let time = task.limits.statement_timeout();
-        self.pool.run(time, &mut run).await?;
-        Ok(run.completion)
+        match (self.pool.run(time, &mut run).await, task.work) {
+            (Ok(()), _) => Ok(run.completion),
+            // What the server commits as it runs may be there by now.
+            (Err(error), Work::Define) if error == BackendError::out_of_time() => {
+                Err(BackendError::outcome_unknown())
+            }
+            (Err(error), _) => Err(error),
+        }
     }
 }
 

@@ -179,7 +179,7 @@ impl Statement<Session> for Run<'_> {
 
     async fn keep(&mut self, session: &mut Session) -> Result<(), BackendError> {
         if self.task.work.changes() {
-            write::keep(&session.client).await
+            write::keep(&session.client, self.backend.config.is_pooled).await
         } else {
             Ok(())
         }

@@ -64,6 +64,7 @@ pub struct PostgresConfig {
     pub(crate) accepts_superuser: bool,
     pub(crate) is_writable: bool,
     pub(crate) handed: Option<SettingName>,
+    pub(crate) is_pooled: bool,
 }
 
 /// The name of a setting that the server keeps for whoever invents it: words of small letters, digits and `_`, with a
@@ -148,6 +149,7 @@ impl PostgresConfig {
             accepts_superuser: false,
             is_writable: false,
             handed: None,
+            is_pooled: false,
         })
     }
 
@@ -164,6 +166,14 @@ impl PostgresConfig {
     #[must_use]
     pub fn hand_principal(mut self, name: SettingName) -> Self {
         self.handed = Some(name);
+        self
+    }
+
+    /// For a pooler like PgBouncer in transaction mode, behind which each transaction may have another session of the
+    /// server's: no connection is used twice, and what a statement leaves is taken back before its transaction ends.
+    #[must_use]
+    pub fn pooled_by_transaction(mut self) -> Self {
+        self.is_pooled = true;
         self
     }
 

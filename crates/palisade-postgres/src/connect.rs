@@ -75,6 +75,11 @@ pub async fn connect(url: &str) -> Result<Client, ConnectError> {
 const CLEAN: &str = "ROLLBACK; CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *; \
      SELECT pg_catalog.pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES";
 
+/// As [`CLEAN`], in the transaction of a statement behind a pooler: the session is the next one's as soon as that ends, and
+/// the text is one message, all of which the same session gets.
+const CLEAN_POOLED: &str = "ROLLBACK; DEALLOCATE ALL; CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *; \
+     SELECT pg_catalog.pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES";
+
 /// A connection and the task that drives it.
 pub(crate) struct Session {
     pub(crate) client: Client,
@@ -92,6 +97,8 @@ pub(crate) struct Connector {
     places: Vec<Place>,
     tls: Tls,
     time: Duration,
+    /// Whether a pooler gives each transaction a session, and not each connection.
+    is_pooled: bool,
 }
 
 impl Connector {
@@ -101,6 +108,7 @@ impl Connector {
             server: config.server.clone(),
             tls: config.tls.clone(),
             time: config.connect_timeout,
+            is_pooled: config.is_pooled,
         }
     }
 
@@ -173,11 +181,13 @@ impl palisade_pool::Connector for Connector {
     }
 
     fn is_usable(&self, session: &Session) -> bool {
-        !session.client.is_closed()
+        // Behind a pooler, what the driver has prepared is somebody else's session's.
+        !self.is_pooled && !session.client.is_closed()
     }
 
     async fn clean(&self, session: &mut Session) -> bool {
-        session.client.batch_execute(CLEAN).await.is_ok()
+        let sql = if self.is_pooled { CLEAN_POOLED } else { CLEAN };
+        session.client.batch_execute(sql).await.is_ok()
     }
 
     async fn end(&self, session: Session) {

@@ -246,8 +246,14 @@ pub(crate) async fn define(
 }
 
 /// Keeps what was changed.
-pub(crate) async fn keep(client: &Client) -> Result<(), BackendError> {
-    match timeout(COMMIT_TIME, client.batch_execute("COMMIT")).await {
+pub(crate) async fn keep(client: &Client, is_pooled: bool) -> Result<(), BackendError> {
+    // Out of a transaction, a pooled session is somebody else's: it is cleaned in the next one.
+    let sql = if is_pooled {
+        "COMMIT AND CHAIN"
+    } else {
+        "COMMIT"
+    };
+    match timeout(COMMIT_TIME, client.batch_execute(sql)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) if fault::is_rolled_back(&error) => Err(fault::change(&error)),
         // To try again could do it twice: somebody has to look.

@@ -1,5 +1,5 @@
-//! The database servers that tests start: PostgreSQL and MariaDB must be there, PostgreSQL 18 and
-//! MySQL 9 are run where they can be had.
+//! The database servers that tests start: PostgreSQL and MariaDB must be there, PostgreSQL 18,
+//! MySQL 9 and PgBouncer are run where they can be had.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
@@ -13,9 +13,10 @@ use crate::{
 const NEEDED: [Kind; 2] = [Kind::Postgres, Kind::MariaDb];
 
 /// What they do in addition, by the word that the names of such tests hold.
-const OPTIONAL: [(Kind, &str); 2] = [
+const OPTIONAL: [(Kind, &str); 3] = [
     (Kind::SecondPostgres, "postgres_18"),
     (Kind::MySql, "mysql_9"),
+    (Kind::PgBouncer, "pgbouncer"),
 ];
 
 /// Finds or fetches all servers; fails when a needed one cannot be had.
@@ -157,6 +158,7 @@ fn packages(kind: Kind) -> &'static [&'static str] {
         Kind::MariaDb => &["mariadb-server-core", "mariadb-client-core"],
         Kind::SecondPostgres => &["postgresql-18"],
         Kind::MySql => &["mysql-server-core", "mysql-client-core"],
+        Kind::PgBouncer => &["pgbouncer"],
     }
 }
 
@@ -170,6 +172,7 @@ fn programs(kind: Kind) -> &'static [&'static str] {
             "usr/lib/postgresql/18/bin/psql",
         ],
         Kind::MySql => &["usr/sbin/mysqld", "usr/bin/mysql"],
+        Kind::PgBouncer => &["usr/sbin/pgbouncer"],
     }
 }
 

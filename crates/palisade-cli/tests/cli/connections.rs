@@ -1,5 +1,6 @@
 //! Named connections of a configuration.
 
+use palisade_testkit::servers::PgBouncer;
 use serde_json::{Value, json};
 
 use crate::{
@@ -333,6 +334,40 @@ fn the_principal_is_handed_to_the_server() {
     assert_eq!(query(""), json!([]));
 }
 
+#[test]
+#[ignore = "needs PgBouncer: cargo xtask test runs it"]
+fn a_connection_goes_through_pgbouncer() {
+    let shop = Shop::new("pooled");
+    shop.ask(&format!("GRANT DELETE ON tickets TO {}", shop.reader));
+    shop.desk.write(
+        "p/changes.cedar",
+        "permit (principal, action in [Action::\"delete\", Action::\"change\"], resource);",
+    );
+    let lines = ["max_prepared_statements = 0"];
+    let pooler = PgBouncer::before(shop.server, &[&shop.reader], &lines).unwrap();
+    let text = format!(
+        "[grants]\nhosts = [\"{}:{}\"]\n[connections.a]\nurl = \"{}\"\npooled = \"transaction\"\nwritable = true\n\
+         policies = \"p\"\nprincipal = '{BOT}'\n",
+        pooler.host(),
+        pooler.port(),
+        pooler.url_as(&shop.reader, &shop.database)
+    );
+    shop.desk.write("c.toml", text);
+    let mut client = Client::new(&shop.desk, &["connection:a", "--config", "c.toml"]);
+    for id in [1, 2] {
+        let delete = json!({"sql": "DELETE FROM tickets WHERE id = $1", "params": [id]});
+        let answer = client.call("execute", &delete);
+        assert_eq!(answer["structuredContent"]["affected_rows"], 1, "{answer}");
+        let answer = client.query("SELECT count(*) AS n FROM tickets");
+        assert_eq!(
+            answer["structuredContent"]["rows"],
+            json!([{"n": 2 - id}]),
+            "{answer}"
+        );
+    }
+    client.end();
+}
+
 /// A cap that an engine gives no estimate for is no cap: it does not start.
 #[test]
 fn caps_on_estimates_are_for_databases_that_estimate() {
@@ -479,7 +514,17 @@ fn mistakes_in_connections_point_at_their_line() {
     );
     check(
         "[connections.a]\nurl = \"sqlite:demo.db\"\nhand_principal = \"app.user\"\n",
-        &["c.toml:3:18", "only PostgreSQL"],
+        &["c.toml:3:18", "`hand_principal` is for PostgreSQL"],
+    );
+    check(
+        "[connections.a]\nurl = \"sqlite:demo.db\"\npooled = \"transaction\"\n",
+        &["c.toml:3:10", "`pooled` is for PostgreSQL"],
+    );
+    check(
+        &format!(
+            "{granted}[connections.a]\nurl = \"postgres://u@127.0.0.1/d\"\npooled = \"session\"\n"
+        ),
+        &["c.toml:6:10", "unknown variant `session`"],
     );
     check(
         &format!(

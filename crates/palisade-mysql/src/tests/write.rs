@@ -335,6 +335,27 @@ async fn time_leaves_nothing_on_mysql_9() {
     time(MySqlServer::shared().unwrap()).await;
 }
 
+/// The server keeps a definition as it runs it: whoever stops waiting does not know.
+#[tokio::test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+async fn a_definition_that_nobody_waited_for_may_be_there_on_mysql_9() {
+    let shop = ledger(MySqlServer::shared().unwrap(), "unknown").await;
+    let (server, database) = (shop.server, shop.database.clone());
+    let held =
+        std::thread::spawn(move || server.query(&database, "LOCK TABLES log READ; DO sleep(2)"));
+    while !shop
+        .ask("SELECT info FROM information_schema.processlist")
+        .contains("DO sleep")
+    {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut drop = change(&shop, "DROP TABLE app.log", &[]).within_ms(300);
+    drop.kind = Kind::Define;
+    drop.relations.clear();
+    assert_eq!(drop.fails().await.kind, BackendErrorKind::OutcomeUnknown);
+    held.join().unwrap().unwrap();
+}
+
 async fn plans_and_definitions(server: &'static Server) {
     let shop = ledger(server, "define").await;
     let as_kind = |sql: &str, kind: Kind| {

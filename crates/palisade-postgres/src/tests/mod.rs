@@ -11,6 +11,7 @@
 mod examine;
 mod locks;
 mod pool;
+mod pooler;
 mod principal;
 mod schema;
 mod tls;

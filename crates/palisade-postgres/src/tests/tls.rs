@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use palisade::value::Value;
-use palisade_testkit::{ask::Ask as _, servers::PostgresServer};
+use palisade_testkit::{
+    ask::Ask as _,
+    servers::{PgBouncer, PostgresServer},
+};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair,
@@ -222,4 +225,73 @@ async fn connections_are_what_the_url_says_or_none() {
         "not valid for name",
     )
     .await;
+}
+
+/// A proxy that ends TLS is who is verified; what is behind it, it vouches for.
+#[tokio::test]
+#[ignore = "needs PgBouncer: cargo xtask test runs it"]
+async fn pgbouncer_that_ends_tls_is_verified_by_its_name() {
+    // The proxy may run as another account.
+    let folder = tempfile::tempdir().unwrap();
+    let set = |path: &Path, mode| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(path, mode).unwrap();
+    };
+    set(folder.path(), 0o755);
+    let (ours, theirs) = (
+        Authority::new(folder.path(), "ours"),
+        Authority::new(folder.path(), "theirs"),
+    );
+    let (certificate, key) =
+        ours.certify(&["127.0.0.1"], "proxy", ExtendedKeyUsagePurpose::ServerAuth);
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        set(&path, 0o644);
+        path.display().to_string()
+    };
+    let shop = Shop::new("ended").await;
+    let agent = format!("agent_{}", shop.database);
+    let lines = [
+        "client_tls_sslmode = require".to_owned(),
+        format!("client_tls_cert_file = {}", file("proxy.crt", &certificate)),
+        format!("client_tls_key_file = {}", file("proxy.key", &key)),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let pooler = PgBouncer::before(shop.server, &[&agent], &lines).unwrap();
+    let open = async |options: String| {
+        let url = format!("{}?{options}", pooler.url_as(&agent, &shop.database));
+        let config = PostgresConfig::from_url(&url).unwrap();
+        let backend = PostgresBackend::connect(config.pooled_by_transaction()).await;
+        backend.map_err(|error| error.to_string())
+    };
+    let root = |authority: &Authority| format!("sslrootcert={}", authority.file.display());
+    let query = super::Query {
+        backend: open(format!("sslmode=verify-full&{}", root(&ours)))
+            .await
+            .unwrap(),
+        ..shop.query("SELECT name FROM app.users WHERE id = 1")
+    };
+    assert_eq!(query.cell().await, Value::text("ann"));
+    // Behind it nothing is encrypted, which is the proxy's to answer for.
+    let plain = super::Query {
+        sql: "SELECT '' || ssl::text FROM pg_stat_ssl WHERE pid = pg_backend_pid()".to_owned(),
+        relations: Vec::new(),
+        ..query.clone()
+    };
+    assert_eq!(plain.cell().await, Value::text("false"));
+    // Cancelling goes the same way.
+    let slow = super::Query {
+        sql: "SELECT set_config('statement_timeout', '0', true), pg_sleep(60)".to_owned(),
+        ..plain
+    };
+    slow.within_ms(300).fails().await;
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while shop.busy().contains("pg_sleep") {
+        assert!(std::time::Instant::now() < deadline, "{}", shop.busy());
+    }
+    let refused = open(root(&theirs)).await.unwrap_err();
+    assert!(refused.contains("UnknownIssuer"), "{refused}");
+    let refused = open("sslmode=disable".to_owned()).await.unwrap_err();
+    assert!(refused.contains("SSL"), "{refused}");
 }

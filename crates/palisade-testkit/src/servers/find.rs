@@ -18,6 +18,8 @@ pub(crate) enum Kind {
     SecondPostgres,
     /// MySQL 9, unpacked.
     MySql,
+    /// PgBouncer, unpacked. One program is all there is to it.
+    PgBouncer,
 }
 
 /// The programs of one server.
@@ -45,6 +47,7 @@ impl Kind {
             Self::MariaDb => "MariaDB 10.11 or later",
             Self::SecondPostgres => "PostgreSQL 18",
             Self::MySql => "MySQL 9",
+            Self::PgBouncer => "PgBouncer 1.21 or later",
         }
     }
 
@@ -53,7 +56,7 @@ impl Kind {
         match self {
             Self::Postgres => "apt-get install postgresql",
             Self::MariaDb => "apt-get install mariadb-server-core mariadb-client-core",
-            Self::SecondPostgres | Self::MySql => "cargo xtask servers",
+            Self::SecondPostgres | Self::MySql | Self::PgBouncer => "cargo xtask servers",
         }
     }
 
@@ -64,6 +67,7 @@ impl Kind {
             Self::MariaDb => "mariadb",
             Self::SecondPostgres => "postgresql-18",
             Self::MySql => "mysql-9",
+            Self::PgBouncer => "pgbouncer",
         })
     }
 
@@ -72,6 +76,7 @@ impl Kind {
             Self::Postgres | Self::SecondPostgres => "postgres",
             Self::MariaDb => "mariadbd",
             Self::MySql => "mysqld",
+            Self::PgBouncer => "pgbouncer",
         }
     }
 
@@ -80,6 +85,7 @@ impl Kind {
             Self::Postgres | Self::SecondPostgres => "initdb",
             Self::MariaDb => "mariadb-install-db",
             Self::MySql => "mysqld",
+            Self::PgBouncer => "pgbouncer",
         }
     }
 
@@ -88,6 +94,7 @@ impl Kind {
             Self::Postgres | Self::SecondPostgres => "psql",
             Self::MariaDb => "mariadb",
             Self::MySql => "mysql",
+            Self::PgBouncer => "pgbouncer",
         }
     }
 
@@ -100,6 +107,7 @@ impl Kind {
             Self::SecondPostgres => version.contains("PostgreSQL") && number.0 == 18,
             Self::MariaDb => version.contains("MariaDB") && number >= (10, 11),
             Self::MySql => !version.contains("MariaDB") && number.0 == 9,
+            Self::PgBouncer => number >= (1, 21),
         }
     }
 
@@ -120,7 +128,7 @@ impl Kind {
             || folders(&unpacked).find_map(|folder| self.at(&folder, &[], Some(&unpacked)));
         match self {
             Self::Postgres | Self::MariaDb => installed().or_else(fetched),
-            Self::SecondPostgres | Self::MySql => fetched(),
+            Self::SecondPostgres | Self::MySql | Self::PgBouncer => fetched(),
         }
     }
 
@@ -144,7 +152,7 @@ impl Kind {
             unpacked: unpacked.map(Path::to_path_buf),
             libraries: match self {
                 Self::Postgres | Self::MariaDb => unpacked.map(libraries),
-                Self::SecondPostgres | Self::MySql => None,
+                Self::SecondPostgres | Self::MySql | Self::PgBouncer => None,
             },
             version: String::new(),
         };
@@ -155,9 +163,12 @@ impl Kind {
             .stderr(Stdio::null())
             .output()
             .ok()?;
-        // `postgres (PostgreSQL) 15.18`, `/usr/sbin/mariadbd  Ver 10.11.19-MariaDB`.
+        // `postgres (PostgreSQL) 15.18`, `/usr/sbin/mariadbd  Ver 10.11.19-MariaDB`, `PgBouncer 1.24.1` and lines of
+        // its libraries.
         let text = String::from_utf8_lossy(&output.stdout);
-        text.split_once(' ')?
+        text.lines()
+            .next()?
+            .split_once(' ')?
             .1
             .trim()
             .clone_into(&mut programs.version);

@@ -17,8 +17,8 @@
 //! ```
 //!
 //! The programs are those of the machine or what `cargo xtask test` fetched; a test that cannot have
-//! its server fails. PostgreSQL 18 and MySQL 9 cannot be had everywhere: a test over them has
-//! `postgres_18` or `mysql_9` in its name and `#[ignore = "needs MySQL 9: cargo xtask test runs it"]`
+//! its server fails. PostgreSQL 18, MySQL 9 and PgBouncer cannot be had everywhere: a test over them has
+//! `postgres_18`, `mysql_9` or `pgbouncer` in its name and `#[ignore = "needs MySQL 9: cargo xtask test runs it"]`
 //! or the like. Plain `cargo test` counts it as ignored; `cargo xtask test` runs it where the server
 //! can be had, and prints `NOT RUN` where it cannot.
 //!
@@ -30,6 +30,7 @@ mod error;
 mod find;
 mod losing;
 mod mysql;
+mod pgbouncer;
 mod postgres;
 mod process;
 mod server;
@@ -106,6 +107,28 @@ impl MySqlServer {
             .get_or_init(Self::start)
             .as_ref()
             .map_err(Clone::clone)
+    }
+}
+
+/// PgBouncer in transaction mode, which is optional: see [the module](self). Nobody needs a password.
+#[derive(Debug)]
+pub struct PgBouncer(Server);
+
+impl PgBouncer {
+    /// Starts one before `server`, for the accounts `users`, with more `lines` of its section `[pgbouncer]`.
+    ///
+    /// # Errors
+    /// If PgBouncer was not fetched or does not start.
+    pub fn before(server: &Server, users: &[&str], lines: &[&str]) -> Result<Self, ServerError> {
+        Server::start(pgbouncer::engine(server.port(), users, lines)?).map(Self)
+    }
+}
+
+impl Deref for PgBouncer {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.0
     }
 }
 

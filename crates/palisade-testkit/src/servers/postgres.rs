@@ -85,30 +85,11 @@ impl Engine for Postgres {
     }
 
     fn client(&self, port: u16, user: &str, database: &str, errors: OnError) -> Command {
-        let mut command = self.programs.command(&self.programs.client);
-        command
-            .args(["--no-psqlrc", "--quiet", "--no-align", "--tuples-only"])
-            .args(["--field-separator", "\t", "--host=127.0.0.1"])
-            .arg(format!("--port={port}"))
-            .arg(format!("--username={user}"))
-            // As a name: `--dbname` would read `a=b` or a URL as a connection string.
-            .env("PGDATABASE", database)
-            .env("PGCLIENTENCODING", "UTF8")
-            .arg(match errors {
-                OnError::Stop => "--set=ON_ERROR_STOP=1",
-                OnError::GoOn => "--set=ON_ERROR_STOP=0",
-            })
-            // With a file, failures have line numbers.
-            .arg("--file=-");
-        command
+        client(&self.programs, port, user, database, errors)
     }
 
     fn is_failure(&self, line: &str) -> bool {
-        // `psql:<stdin>:3: ERROR:  …` is the server's, `psql:<stdin>:3: error: …` psql's own.
-        line.starts_with("psql:")
-            && [" ERROR: ", " FATAL: ", " PANIC: ", " error: "]
-                .iter()
-                .any(|mark| line.contains(mark))
+        is_failure(line)
     }
 
     fn scheme(&self) -> &'static str {
@@ -124,6 +105,46 @@ impl Engine for Postgres {
     }
 
     fn quote(&self, name: &str) -> String {
-        format!("\"{}\"", name.replace('"', "\"\""))
+        quote(name)
     }
+}
+
+/// psql, as [`Engine::client`].
+pub(super) fn client(
+    programs: &Programs,
+    port: u16,
+    user: &str,
+    database: &str,
+    errors: OnError,
+) -> Command {
+    let mut command = programs.command(&programs.client);
+    command
+        .args(["--no-psqlrc", "--quiet", "--no-align", "--tuples-only"])
+        .args(["--field-separator", "\t", "--host=127.0.0.1"])
+        .arg(format!("--port={port}"))
+        .arg(format!("--username={user}"))
+        // As a name: `--dbname` would read `a=b` or a URL as a connection string.
+        .env("PGDATABASE", database)
+        .env("PGCLIENTENCODING", "UTF8")
+        .arg(match errors {
+            OnError::Stop => "--set=ON_ERROR_STOP=1",
+            OnError::GoOn => "--set=ON_ERROR_STOP=0",
+        })
+        // With a file, failures have line numbers.
+        .arg("--file=-");
+    command
+}
+
+/// As [`Engine::is_failure`], of what psql prints.
+pub(super) fn is_failure(line: &str) -> bool {
+    // `psql:<stdin>:3: ERROR:  …` is the server's, `psql:<stdin>:3: error: …` psql's own.
+    line.starts_with("psql:")
+        && [" ERROR: ", " FATAL: ", " PANIC: ", " error: "]
+            .iter()
+            .any(|mark| line.contains(mark))
+}
+
+/// `name` as an identifier.
+pub(super) fn quote(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
