@@ -177,6 +177,13 @@ pub(crate) async fn answer(
     fetch(client, &readings, sink).await
 }
 
+/// Has the server keep the plan for looking at the schema: it would make one for the relations of each statement, which
+/// takes longer than all else that it does for a small one. What a cursor declares, it plans anew all the same.
+const PLAN_ONCE: &str = "SET LOCAL plan_cache_mode = force_generic_plan";
+
+/// Before the statement runs: the functions that it calls are planned as ever.
+const PLAN_AS_EVER: &str = "SET LOCAL plan_cache_mode TO DEFAULT";
+
 /// The name of the only cursor of a transaction.
 const CURSOR: &str = "palisade_answer";
 
@@ -186,11 +193,14 @@ async fn fetch(
     sink: &mut (dyn RowSink + Send),
 ) -> Result<(), BackendError> {
     let mut wanted = FIRST_BATCH;
+    let mut before = format!("{PLAN_AS_EVER}; ");
     loop {
         let (mut rows, mut bytes) = (0_u32, 0_usize);
+        let sql = format!("{before}FETCH FORWARD {wanted} FROM {CURSOR}");
+        before.clear();
         let mut stream = pin!(
             client
-                .simple_query_raw(&format!("FETCH FORWARD {wanted} FROM {CURSOR}"))
+                .simple_query_raw(&sql)
                 .await
                 .map_err(|e| fault::engine(&e))?
         );
@@ -353,6 +363,10 @@ pub(crate) fn opening(
         work.access_mode(),
         settings::set_local(search_path)
     );
+    if !work.changes() {
+        sql.push_str("; ");
+        sql.push_str(PLAN_ONCE);
+    }
     if features.checks_connection {
         sql.push_str("; SET LOCAL client_connection_check_interval = 1000");
     }

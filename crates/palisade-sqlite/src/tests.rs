@@ -36,6 +36,7 @@ use crate::{
 };
 
 mod layers;
+mod planted;
 mod write;
 
 const SHOP: &str = "

@@ -6,14 +6,22 @@
     reason = "a check that does not hold stops the test"
 )]
 
-use std::time::{Duration, Instant};
-
-use palisade::{
-    guard::{Backend, BackendError, BackendErrorKind},
-    value::Value,
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
-use crate::{fixture::permitted, rows::Rows};
+use palisade::{
+    audit::{AuditRecord, AuditSink},
+    code::Code,
+    firewall::Firewall,
+    guard::{Backend, BackendError, BackendErrorKind, Guard, Outcome},
+    policy::{PolicyFile, PolicySources},
+    session::{Principal, Session},
+    value::{Params, Value},
+};
+
+use crate::{fixture::permitted, live::Still, rows::Rows};
 
 /// A statement and the backend that it is for.
 pub trait Ask: Sync {
@@ -104,4 +112,60 @@ pub async fn only_what_is_opened_for_writing_is_written<B: Backend>(
             Err(error) => panic!("{sql}: {error}"),
         }
     }
+}
+
+/// Records: the code and the incident.
+#[derive(Default)]
+struct Kept(Mutex<Vec<(Option<Code>, Option<String>)>>);
+
+impl AuditSink for Kept {
+    fn record(&self, record: &AuditRecord) -> Result<(), String> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push((record.code, record.incident.clone()));
+        Ok(())
+    }
+}
+
+/// `planted` gives its engine less of each decision than was decided, as if the decision were wrong: the engine's second
+/// opinion refuses each of `statements`, the agent learns nothing of why, and the incident is in the record. `contents` is
+/// what the database holds.
+pub async fn wrong_decisions_are_incidents<B: Backend>(
+    planted: B,
+    statements: &[&str],
+    contents: impl Fn() -> String,
+) {
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "everything.cedar".to_owned(),
+            text: "permit(principal, action, resource);".to_owned(),
+        }],
+        ..PolicySources::default()
+    };
+    let firewall = Firewall::builder(planted.catalog().clone(), sources)
+        .allow_changes()
+        .build()
+        .unwrap_or_else(|error| panic!("{error}"));
+    let kept = Arc::new(Kept::default());
+    let guard = Guard::new(Arc::new(firewall), planted, Arc::new(Still), kept.clone());
+    let session = Session::new(Principal::new("Agent", "a"));
+    let before = contents();
+    for sql in statements {
+        let outcome = guard.execute(sql, &Params::None, &session).await;
+        let Outcome::Rejected(refusal) = outcome else {
+            panic!("{sql} is answered");
+        };
+        let detail = refusal.rejection.operator_detail().unwrap_or_default();
+        assert_eq!(refusal.rejection.code(), Code::Internal, "{sql}: {detail}");
+        assert!(!detail.is_empty(), "{sql}");
+        let told = serde_json::to_string(&refusal.rejection.for_agent()).unwrap_or_default();
+        assert!(!told.contains(detail), "{sql}: {told}");
+        let last = kept.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        assert!(refusal.incident.is_some(), "{sql}");
+        assert_eq!(
+            last,
+            Some((Some(Code::Internal), refusal.incident)),
+            "{sql}"
+        );
+    }
+    assert_eq!(contents(), before);
 }

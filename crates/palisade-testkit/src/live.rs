@@ -67,7 +67,7 @@ impl Host for Passing {
 }
 
 /// A clock that stands still, so that a gate looks at its database once because of a request and never again.
-struct Still;
+pub(crate) struct Still;
 
 impl Host for Still {
     fn unix_time(&self) -> Duration {

@@ -28,6 +28,11 @@ async fn changes(shop: &Shop) {
             "RENAME TABLE users TO elsewhere",
             "RENAME TABLE elsewhere TO users",
         ),
+        // A view of the same columns.
+        (
+            "RENAME TABLE users TO elsewhere; CREATE VIEW users AS SELECT * FROM elsewhere",
+            "DROP VIEW users; RENAME TABLE elsewhere TO users",
+        ),
     ] {
         shop.query(query).run().await.unwrap();
         shop.ask(&format!("SET lock_wait_timeout = 5; {change}"));

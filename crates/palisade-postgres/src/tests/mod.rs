@@ -10,6 +10,7 @@
 
 mod examine;
 mod locks;
+mod planted;
 mod pool;
 mod pooler;
 mod principal;

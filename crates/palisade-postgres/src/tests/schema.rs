@@ -1,6 +1,6 @@
 //! Changes of the schema between the decision and the execution.
 
-use palisade::guard::BackendErrorKind as Kind;
+use palisade::{guard::BackendErrorKind as Kind, value::Value};
 use palisade_testkit::ask::Ask as _;
 
 use super::Shop;
@@ -158,4 +158,26 @@ async fn relations_that_were_never_there() {
     let mut query = shop.query("SELECT 1");
     query.relations.push("app.nosuch".to_owned());
     assert_eq!(query.fails().await.kind, Kind::SecondLock);
+}
+
+/// Planning the look takes several times as long as looking.
+#[tokio::test]
+async fn the_look_at_the_schema_is_planned_once() {
+    let shop = Shop::with("planned", |config| config.connections(1, 8)).await;
+    for _ in 0..8 {
+        shop.query("SELECT id FROM app.users").run().await.unwrap();
+    }
+    let plans = shop
+        .query(
+            "SELECT sum(custom_plans) = 0 AND sum(generic_plans) >= 8 FROM pg_prepared_statements",
+        )
+        .cell()
+        .await;
+    assert_eq!(plans, Value::Bool(true));
+    // What a statement's own functions are planned by is the server's setting.
+    let mode = shop
+        .query("SELECT current_setting('plan_cache_mode')")
+        .cell()
+        .await;
+    assert_eq!(mode, Value::text("auto"));
 }

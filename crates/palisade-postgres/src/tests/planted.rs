@@ -1,0 +1,81 @@
+//! A decision that is wrong, and the engine's second opinion.
+
+use std::collections::BTreeSet;
+
+use palisade::{
+    catalog::Catalog,
+    dialect::Dialect,
+    guard::{Backend, BackendError, Completion, Introspect, RowSink},
+    rewrite::RewrittenStatement,
+};
+use palisade_testkit::ask::wrong_decisions_are_incidents;
+
+use super::Shop;
+use crate::{
+    PostgresBackend, PostgresConfig,
+    execute::Task,
+    write::{Changes, Work},
+};
+
+/// A backend that takes every decision for one that permits nothing.
+struct Planted(PostgresBackend);
+
+impl Introspect for Planted {
+    fn catalog(&self) -> &Catalog {
+        self.0.catalog()
+    }
+
+    async fn is_current(&self) -> Result<bool, BackendError> {
+        self.0.is_current().await
+    }
+
+    async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
+        Ok(self.0.refreshed().await?.map(Self))
+    }
+}
+
+impl Backend for Planted {
+    fn dialect(&self) -> Dialect {
+        self.0.dialect()
+    }
+
+    async fn execute(
+        &self,
+        statement: &RewrittenStatement,
+        sink: &mut (dyn RowSink + Send),
+    ) -> Result<Completion, BackendError> {
+        let (reads, writes) = (BTreeSet::new(), BTreeSet::new());
+        let work = match Work::of(statement) {
+            Work::Change(changes) => Work::Change(Changes {
+                writes: &writes,
+                ..changes
+            }),
+            other => other,
+        };
+        let task = Task {
+            reads: &reads,
+            work,
+            ..Task::from(statement)
+        };
+        self.0.run(&task, sink).await
+    }
+}
+
+#[tokio::test]
+async fn wrong_decisions_are_caught() {
+    let shop = Shop::new("planted").await;
+    let url = shop.server.url(&shop.database);
+    let config = PostgresConfig::from_url(&url).unwrap();
+    let backend = PostgresBackend::connect(config.accept_superuser().writable())
+        .await
+        .unwrap();
+    let statements = [
+        "SELECT id, ssn FROM app.users",
+        "SELECT n.name FROM app.names AS n JOIN hr.users AS u ON u.id = n.id",
+        "INSERT INTO app.users (id) VALUES (5)",
+        "UPDATE app.users SET name = 'x' WHERE id = 1",
+        "DELETE FROM app.users WHERE id = 1",
+    ];
+    let contents = || shop.ask("TABLE app.users ORDER BY id");
+    wrong_decisions_are_incidents(Planted(backend), &statements, contents).await;
+}
