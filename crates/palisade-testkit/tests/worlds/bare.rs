@@ -129,7 +129,12 @@ impl Bare for MysqlSession {
         };
         let rows: Vec<mysql_async::Row> =
             result.collect().await.map_err(|error| error.to_string())?;
-        printed.affected = result.affected_rows();
+        // Of what RETURNING gives back, the server does not say how many rows it is.
+        printed.affected = if printed.names.is_empty() {
+            result.affected_rows()
+        } else {
+            rows.len().try_into().unwrap()
+        };
         drop(result);
         for row in rows {
             let cells = row.unwrap().into_iter().map(|cell| match cell {

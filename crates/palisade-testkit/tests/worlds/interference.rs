@@ -395,10 +395,10 @@ fn sqlite_tells_nothing_of_what_is_hidden_elsewhere() {
 
 #[test]
 fn postgres_tells_nothing_of_what_is_hidden() {
-    runtime().block_on(hold(&Postgres, 21, 16, 150));
+    runtime().block_on(hold(&Postgres, 21, 14, 150));
 }
 
 #[test]
 fn mariadb_tells_nothing_of_what_is_hidden() {
-    runtime().block_on(hold(&MariaDb, 31, 16, 150));
+    runtime().block_on(hold(&MariaDb, 31, 14, 150));
 }

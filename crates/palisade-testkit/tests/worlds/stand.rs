@@ -257,7 +257,10 @@ impl Engine for MariaDb {
             .clean()
             .unwrap();
         let url = server.url(&name);
-        let conn = mysql_async::Conn::from_url(&url).await.unwrap();
+        // Counts rows that were found, as ours do, and not those that became others.
+        let options = mysql_async::Opts::from_url(&url).unwrap();
+        let options = mysql_async::OptsBuilder::from_opts(options).client_found_rows(true);
+        let conn = mysql_async::Conn::new(options).await.unwrap();
         let config = MysqlConfig::from_url(&url)
             .unwrap()
             .accept_powerful()
