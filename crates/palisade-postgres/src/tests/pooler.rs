@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use palisade::{catalog::Change, guard::BackendErrorKind, session::Principal, value::Value};
-use palisade_testkit::servers::PgBouncer;
+use palisade_testkit::{ask::Ask as _, servers::PgBouncer};
 
 use super::{Kind, Query, Shop};
 use crate::{PostgresBackend, PostgresConfig, SettingName};

@@ -93,11 +93,16 @@ impl<'a> Resolver<'a> {
                 | JoinOperator::Inner(constraint)
                 | JoinOperator::Left(constraint)
                 | JoinOperator::LeftOuter(constraint)
-                | JoinOperator::Right(constraint)
-                | JoinOperator::RightOuter(constraint)
                 | JoinOperator::FullOuter(constraint)
                 | JoinOperator::CrossJoin(constraint) => {
                     self.constraint(constraint, scope, start..right, ctes)?;
+                }
+                JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
+                    let before = scope.merged.len();
+                    self.constraint(constraint, scope, start..right, ctes)?;
+                    for merged in scope.merged.iter_mut().skip(before) {
+                        merged.right_first = self.catalog.dialect() == Dialect::Mysql;
+                    }
                 }
                 JoinOperator::StraightJoin(constraint)
                     if self.catalog.dialect() == Dialect::Mysql =>
@@ -210,6 +215,8 @@ impl<'a> Resolver<'a> {
             source,
             into,
             over: over.clone(),
+            middle: left.end,
+            right_first: false,
             key: key.to_owned(),
         }));
         let origins: Vec<Origin<'_>> = scope

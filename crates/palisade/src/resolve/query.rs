@@ -256,6 +256,11 @@ impl<'a> Resolver<'a> {
         let outputs = if !sees_itself {
             self.query(query, parent, ctes, true)?
         } else if let Some(arm) = recursive_seed(query) {
+            if mentions(&arm, &entry.key, self) {
+                return Err(unsupported(
+                    "a common table expression that reads itself in its first arm",
+                ));
+            }
             // The recursive arm sees the columns of the first one.
             let mut seed = arm.clone();
             let kept = self.references.len();

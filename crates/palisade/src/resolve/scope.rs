@@ -130,6 +130,10 @@ pub(super) struct Merged {
     pub(super) into: usize,
     /// The sources that the join puts together: its columns come before the rest of theirs.
     pub(super) over: std::ops::Range<usize>,
+    /// The first of these sources that stands to the right of the join.
+    pub(super) middle: usize,
+    /// Whether what stands to the right is listed before what stands to the left.
+    pub(super) right_first: bool,
     pub(super) key: String,
 }
 
@@ -465,7 +469,8 @@ impl<'a, 's> Scope<'a, 's> {
     /// The outputs of `*`, or of `qualifier.*`.
     ///
     /// PostgreSQL and MySQL list what USING and NATURAL merge before the other columns of a join
-    /// (<https://dev.mysql.com/doc/refman/8.4/en/join.html>); SQLite leaves it in its place.
+    /// (<https://dev.mysql.com/doc/refman/8.4/en/join.html>), and MySQL makes a RIGHT JOIN of theirs a LEFT JOIN of
+    /// its sides in the other order; SQLite leaves it in its place.
     pub(super) fn star(&self, qualifier: Option<&str>) -> Option<Vec<Output>> {
         if let Some(qualifier) = qualifier {
             let mut named = self
@@ -499,21 +504,43 @@ impl<'a, 's> Scope<'a, 's> {
         Some(outputs.into_iter().map(|(_, output)| output).collect())
     }
 
+    /// The merged columns of a join as they are listed: PostgreSQL in the order of USING, MySQL in that of the side
+    /// that it lists first.
+    fn merged_keys(&self, join: &Merged, part: &[(usize, Output)]) -> Vec<String> {
+        let named: Vec<&String> = self
+            .merged
+            .iter()
+            .filter(|merged| merged.over == join.over)
+            .map(|merged| &merged.key)
+            .collect();
+        let listed: Vec<String> = match (self.dialect, join.right_first) {
+            (Dialect::Sqlite | Dialect::Postgres, _) => named.iter().copied().cloned().collect(),
+            (Dialect::Mysql, false) => part.iter().map(|(_, output)| output.key.clone()).collect(),
+            (Dialect::Mysql, true) => self
+                .sources
+                .get(join.middle..join.over.end)
+                .unwrap_or_default()
+                .iter()
+                .flat_map(|source| source.columns.list())
+                .map(|output| output.key)
+                .collect(),
+        };
+        listed
+            .into_iter()
+            .filter(|key| named.contains(&key))
+            .collect()
+    }
+
     /// Moves the merged columns of each join, innermost first, before the rest of what it joins.
     fn merged_first(&self, outputs: &mut [(usize, Output)]) {
-        let mut joins: Vec<&std::ops::Range<usize>> = Vec::new();
+        let mut joins: Vec<&Merged> = Vec::new();
         for merged in &self.merged {
-            if joins.last() != Some(&&merged.over) {
-                joins.push(&merged.over);
+            if joins.last().is_none_or(|last| last.over != merged.over) {
+                joins.push(merged);
             }
         }
-        for over in joins {
-            let keys: Vec<&str> = self
-                .merged
-                .iter()
-                .filter(|m| m.over == *over)
-                .map(|m| m.key.as_str())
-                .collect();
+        for join in joins {
+            let over = &join.over;
             let Some(start) = outputs.iter().position(|(source, _)| over.contains(source)) else {
                 continue;
             };
@@ -524,11 +551,13 @@ impl<'a, 's> Scope<'a, 's> {
             let Some(part) = outputs.get_mut(start..start + count) else {
                 continue;
             };
+            let keys = self.merged_keys(join, part);
             // Stable: what is not merged keeps its order.
-            part.sort_by_key(|(_, output)| {
-                keys.iter()
-                    .position(|key| *key == output.key)
-                    .unwrap_or(keys.len())
+            part.sort_by_key(|(source, output)| {
+                match keys.iter().position(|key| *key == output.key) {
+                    Some(position) => (position, false),
+                    None => (keys.len(), join.right_first && *source < join.middle),
+                }
             });
         }
     }

@@ -10,6 +10,7 @@ mod compare;
 mod define;
 mod filter;
 mod hash;
+mod implied;
 mod limit;
 mod mask;
 mod null;
@@ -250,6 +251,7 @@ fn apply(
     };
     engine.ctes(&ctes);
     engine.system(&access, catalog.dialect());
+    engine.merged(catalog.dialect());
     let mut forms: Vec<(RelationId, Box<Query>)> = Vec::new();
     for (index, reference) in references.iter().enumerate() {
         engine.reference(reference, catalog, &access);
@@ -559,6 +561,17 @@ impl Engine {
             let columns = known.columns.iter().cloned().chain([String::new()]);
             self.reads
                 .extend(columns.map(|column| (name.to_owned(), column)));
+        }
+    }
+
+    /// SQLite takes what USING merges after a RIGHT or FULL JOIN from the first table that has it, by a function
+    /// (<https://www.sqlite.org/lang_select.html>, `sqlite3ProcessJoin`), and says that it calls it.
+    fn merged(&mut self, dialect: Dialect) {
+        match dialect {
+            Dialect::Sqlite => {
+                self.functions.insert("coalesce".to_owned());
+            }
+            Dialect::Postgres | Dialect::Mysql => {}
         }
     }
 

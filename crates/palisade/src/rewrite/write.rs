@@ -21,7 +21,7 @@ use sqlparser::{
 
 use super::{
     admit::{self, Constant, Folded, constant, declared_length, fold},
-    filter, not_as_decided, sql,
+    filter, implied, not_as_decided, sql,
 };
 use crate::{
     catalog::{Catalog, Column, Relation, TypeClass},
@@ -29,7 +29,7 @@ use crate::{
     dialect::Dialect,
     policy::{
         Permit, WriteDecision,
-        obligation::{Predicate, RowFilter},
+        obligation::{ColumnLevel, Predicate, RowFilter},
     },
     rejection::Rejection,
     resolve::{Admission, Conflict, Guard, Target, WriteForm, is_default},
@@ -104,7 +104,7 @@ impl Job<'_> {
                 limit: _,
             })) => {
                 let row = self.constants(assignments, relation);
-                let changed = self.after(&write.add, &row, relation)?;
+                let changed = self.after(&write.add, &seen, &row, relation)?;
                 let filters = [&seen, &write.change, &changed];
                 form.guard = self.guard(
                     &filters,
@@ -213,7 +213,7 @@ impl Job<'_> {
                     _ => return Err(not_as_decided("a conflict of another form")),
                 };
                 let row = self.constants(assignments, relation);
-                let changed = self.after(&write.add, &row, relation)?;
+                let changed = self.after(&write.add, seen, &row, relation)?;
                 let filters = [seen, &write.change, &changed];
                 form.guard = self.guard(&filters, relation, true, reads, functions)?;
                 Ok(())
@@ -247,10 +247,11 @@ impl Job<'_> {
         row
     }
 
-    /// `add` where the columns of `row` are assigned, as a filter of the rows as they were.
+    /// `add` where the columns of `row` are assigned, as a filter of the rows as they were, which are `seen`.
     fn after(
         &self,
         add: &RowFilter,
+        seen: &RowFilter,
         row: &BTreeMap<u16, Option<Constant>>,
         relation: &Relation,
     ) -> Result<RowFilter, Rejection> {
@@ -265,8 +266,30 @@ impl Job<'_> {
             Folded::Known(Some(false) | None) => Err(not_admitted(
                 "the values assigned would put rows outside of what policy admits",
             )),
-            Folded::Rest(rest) => Ok(RowFilter::Where(rest)),
+            Folded::Rest(rest) => {
+                let seen = match seen {
+                    RowFilter::Where(seen) => Some(seen),
+                    RowFilter::Everything | RowFilter::Nothing => None,
+                };
+                if implied::tells(&rest, predicate, seen, |index| {
+                    self.is_plain(relation, index)
+                }) {
+                    return Err(not_admitted(
+                        "with these values, what is not shown would decide which rows policy admits",
+                    ));
+                }
+                Ok(RowFilter::Where(rest))
+            }
         }
+    }
+
+    /// Whether the session sees the column's values.
+    fn is_plain(&self, relation: &Relation, index: u16) -> bool {
+        self.permit
+            .relations()
+            .get(&relation.id)
+            .and_then(|decision| decision.columns.get(usize::from(index)))
+            .is_some_and(|column| column.level == ColumnLevel::Plain)
     }
 
     /// Checks that the rows of an INSERT satisfy `predicates`; or what makes those of a query do.

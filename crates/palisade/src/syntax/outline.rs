@@ -402,6 +402,8 @@ impl Level {
                     .as_ref()
                     .is_some_and(|p| p.items.is_empty() && p.current.is_none()) =>
             {
+                // No word may stand between this and FROM, which is the clause nevertheless.
+                self.last = None;
                 return None;
             }
             Some(

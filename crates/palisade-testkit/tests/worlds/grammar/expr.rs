@@ -1,0 +1,297 @@
+//! Expressions and predicates. Some raise for some values.
+
+use palisade::dialect::Dialect;
+
+use super::{Grammar, Named};
+use crate::cells::{Cell, DATES, INTEGERS, Kind, TEXTS};
+
+/// How deep expressions nest.
+const DEPTH: usize = 3;
+
+impl Grammar<'_, '_> {
+    /// A column of `scope` that is of `kind`.
+    pub(super) fn column(&mut self, kind: Kind, scope: &[Named]) -> Option<String> {
+        let of_kind: Vec<&Named> = scope.iter().filter(|named| named.kind == kind).collect();
+        (!of_kind.is_empty()).then(|| self.choices.pick(&of_kind).text.clone())
+    }
+
+    /// A literal of `kind`.
+    pub(super) fn literal(&mut self, kind: Kind) -> String {
+        match kind {
+            Kind::Int => Cell::Int(*self.choices.pick(INTEGERS)).literal(),
+            Kind::Text => Cell::Text((*self.choices.pick(TEXTS)).to_owned()).literal(),
+            Kind::Date => {
+                let text = format!("'{}'", self.choices.pick(DATES));
+                match self.dialect() {
+                    Dialect::Postgres | Dialect::Mysql => format!("DATE {text}"),
+                    Dialect::Sqlite => text,
+                }
+            }
+        }
+    }
+
+    fn leaf(&mut self, kind: Kind, scope: &[Named]) -> String {
+        if self.choices.chance(25) {
+            return self.literal(kind);
+        }
+        match self.column(kind, scope) {
+            Some(column) => column,
+            None => self.literal(kind),
+        }
+    }
+
+    /// An expression of `kind` that is small and never raises: for aggregates, whose sums must not depend on the
+    /// order.
+    pub(super) fn small(&mut self, kind: Kind, scope: &[Named]) -> String {
+        let leaf = self.leaf(kind, scope);
+        match (kind, self.choices.below(4)) {
+            (Kind::Int, 1) => format!("{leaf} + 1"),
+            (Kind::Int, 2) => format!("({leaf}) * 2"),
+            _ => leaf,
+        }
+    }
+
+    /// An expression of `kind`.
+    pub(super) fn expr(&mut self, kind: Kind, scope: &[Named], depth: usize) -> String {
+        if depth >= DEPTH || self.choices.is_over() || self.choices.chance(50) {
+            return self.leaf(kind, scope);
+        }
+        let next = depth + 1;
+        match self.choices.below(9) {
+            0 => self.computed(kind, scope, next),
+            1 => {
+                let (when, then) = (self.predicate(scope, next), self.expr(kind, scope, next));
+                format!(
+                    "CASE WHEN {when} THEN {then} ELSE {} END",
+                    self.leaf(kind, scope)
+                )
+            }
+            2 => {
+                let (one, other) = (self.expr(kind, scope, next), self.expr(kind, scope, next));
+                format!("COALESCE({one}, {other})")
+            }
+            3 => {
+                let (one, other) = (self.expr(kind, scope, next), self.leaf(kind, scope));
+                format!("NULLIF({one}, {other})")
+            }
+            4 => self.scalar(kind, scope, next),
+            5 => format!("({})", self.expr(kind, scope, next)),
+            6 => {
+                let when = self.predicate(scope, next);
+                format!("CASE WHEN {when} THEN {} END", self.leaf(kind, scope))
+            }
+            _ => self.computed(kind, scope, next),
+        }
+    }
+
+    /// A function or an operator.
+    fn computed(&mut self, kind: Kind, scope: &[Named], depth: usize) -> String {
+        let postgres = self.dialect() == Dialect::Postgres;
+        match kind {
+            Kind::Int => {
+                let int = |this: &mut Self| this.expr(Kind::Int, scope, depth);
+                match self.choices.below(9) {
+                    0 => format!("{} + {}", int(self), self.leaf(Kind::Int, scope)),
+                    1 => format!("{} - ({})", int(self), int(self)),
+                    2 => format!("abs({})", int(self)),
+                    3 => format!("length({})", self.expr(Kind::Text, scope, depth)),
+                    4 => format!("- ({})", int(self)),
+                    5 => self.divided(scope),
+                    6 => format!("({}) % ({})", int(self), self.leaf(Kind::Int, scope)),
+                    7 => {
+                        let text = self.leaf(Kind::Text, scope);
+                        match self.dialect() {
+                            Dialect::Sqlite => format!("CAST({text} AS INTEGER)"),
+                            Dialect::Postgres => format!("CAST({text} AS bigint)"),
+                            Dialect::Mysql => format!("CAST({text} AS SIGNED)"),
+                        }
+                    }
+                    _ => format!("({}) * {}", int(self), self.literal(Kind::Int)),
+                }
+            }
+            Kind::Text => {
+                let text = |this: &mut Self| this.expr(Kind::Text, scope, depth);
+                match self.choices.below(7) {
+                    0 => format!("upper({})", text(self)),
+                    1 => {
+                        let (one, other) = (text(self), self.leaf(Kind::Text, scope));
+                        match self.dialect() {
+                            Dialect::Mysql => format!("CONCAT({one}, {other})"),
+                            Dialect::Sqlite | Dialect::Postgres => format!("{one} || {other}"),
+                        }
+                    }
+                    2 => format!("substr({}, {})", text(self), self.choices.below(4) + 1),
+                    3 => format!("replace({}, 'e', 'x')", text(self)),
+                    4 => {
+                        let int = self.leaf(Kind::Int, scope);
+                        match self.dialect() {
+                            Dialect::Mysql => format!("CAST({int} AS CHAR)"),
+                            Dialect::Sqlite | Dialect::Postgres => format!("CAST({int} AS TEXT)"),
+                        }
+                    }
+                    5 if self.dialect() == Dialect::Sqlite => {
+                        format!("json({})", self.leaf(Kind::Text, scope))
+                    }
+                    _ => format!("lower({})", text(self)),
+                }
+            }
+            Kind::Date => match self.choices.below(3) {
+                0 if postgres => format!("({} + 1)", self.leaf(Kind::Date, scope)),
+                1 if postgres => {
+                    let text = self.leaf(Kind::Text, scope);
+                    format!("CAST({text} AS date)")
+                }
+                _ => self.leaf(Kind::Date, scope),
+            },
+        }
+    }
+
+    /// A whole quotient, which raises on PostgreSQL where the divisor is 0.
+    fn divided(&mut self, scope: &[Named]) -> String {
+        let (one, other) = (self.literal(Kind::Int), self.leaf(Kind::Int, scope));
+        match self.dialect() {
+            Dialect::Mysql => format!("({one}) DIV ({other})"),
+            Dialect::Sqlite | Dialect::Postgres => format!("({one}) / ({other})"),
+        }
+    }
+
+    /// A subquery that gives one value: an aggregate, so that it is always one and always the same.
+    fn scalar(&mut self, kind: Kind, scope: &[Named], depth: usize) -> String {
+        let (from, own) = self.from(scope, depth + 1);
+        let value = match (kind, self.choices.below(3)) {
+            (Kind::Int, 0) => "count(*)".to_owned(),
+            (Kind::Int, 1) => format!("count(DISTINCT {})", self.small(Kind::Int, &own)),
+            (_, 2) => format!("min({})", self.small(kind, &own)),
+            _ => format!("max({})", self.small(kind, &own)),
+        };
+        let condition = self.condition(&own, scope, depth);
+        format!("(SELECT {value} FROM {from}{condition})")
+    }
+
+    /// A WHERE clause, mostly.
+    pub(super) fn condition(&mut self, own: &[Named], outer: &[Named], depth: usize) -> String {
+        if self.choices.chance(35) {
+            return String::new();
+        }
+        let mut scope = own.to_vec();
+        if self.choices.chance(50) {
+            scope.extend_from_slice(outer);
+        }
+        format!(" WHERE {}", self.predicate(&scope, depth))
+    }
+
+    /// A condition.
+    pub(super) fn predicate(&mut self, scope: &[Named], depth: usize) -> String {
+        let kind = Kind::ALL[self.choices.weighted(&[4, 4, 1])];
+        if depth >= DEPTH || self.choices.is_over() {
+            let left = self.leaf(kind, scope);
+            return format!("{left} = {}", self.literal(kind));
+        }
+        let next = depth + 1;
+        match self.choices.below(16) {
+            0 | 1 => {
+                let operator = *self.choices.pick(&["=", "<>", "<", ">=", ">"]);
+                let left = self.leaf(kind, scope);
+                format!("{left} {operator} {}", self.leaf(kind, scope))
+            }
+            2 => {
+                let operator = *self.choices.pick(&["=", "<>", "<", ">="]);
+                let left = self.expr(kind, scope, next);
+                format!("{left} {operator} {}", self.expr(kind, scope, next))
+            }
+            3 => {
+                let left = self.leaf(kind, scope);
+                format!("{left} IS {}NULL", self.not())
+            }
+            4 => {
+                let left = self.leaf(kind, scope);
+                let list: Vec<String> = (0..self.choices.below(3) + 1)
+                    .map(|_| self.leaf(kind, scope))
+                    .collect();
+                format!("{left} {}IN ({})", self.not(), list.join(", "))
+            }
+            5 => {
+                let left = self.expr(kind, scope, next);
+                let (low, high) = (self.literal(kind), self.leaf(kind, scope));
+                format!("{left} {}BETWEEN {low} AND {high}", self.not())
+            }
+            6 => {
+                let left = self.expr(Kind::Text, scope, next);
+                let pattern = self
+                    .choices
+                    .pick(&["'e%'", "'%3456'", "'%1%'", "'_'", "'*%'"]);
+                let pattern = (*pattern).to_owned();
+                format!("{left} {}LIKE {pattern}", self.not())
+            }
+            7 => {
+                let left = self.leaf(kind, scope);
+                let (query, _) = self.query(Some(&[kind]), scope, next);
+                format!("{left} {}IN ({query})", self.not())
+            }
+            8 => {
+                let (query, _) = self.query(None, scope, next);
+                format!("{}EXISTS ({query})", self.not())
+            }
+            9 => format!("NOT ({})", self.predicate(scope, next)),
+            10 | 11 => {
+                let (one, other) = (self.predicate(scope, next), self.predicate(scope, next));
+                format!("({one} AND {other})")
+            }
+            12 => {
+                let (one, other) = (self.predicate(scope, next), self.predicate(scope, next));
+                format!("({one} OR {other})")
+            }
+            13 if self.dialect() != Dialect::Sqlite => {
+                let left = self.leaf(kind, scope);
+                let (query, _) = self.query(Some(&[kind]), scope, next);
+                let quantifier = *self.choices.pick(&["= ANY", "<> ALL", ">= ALL", "< ANY"]);
+                format!("{left} {quantifier} ({query})")
+            }
+            14 => {
+                let left = self.leaf(kind, scope);
+                let right = self.leaf(kind, scope);
+                match self.dialect() {
+                    Dialect::Sqlite => format!("{left} IS {}{right}", self.not()),
+                    Dialect::Postgres => format!("{left} IS {}DISTINCT FROM {right}", self.not()),
+                    Dialect::Mysql => format!("{left} <=> {right}"),
+                }
+            }
+            _ => self.risky(scope),
+        }
+    }
+
+    fn not(&mut self) -> &'static str {
+        if self.choices.chance(30) { "NOT " } else { "" }
+    }
+
+    /// A condition that raises for some value.
+    fn risky(&mut self, scope: &[Named]) -> String {
+        let (int, text) = (self.leaf(Kind::Int, scope), self.leaf(Kind::Text, scope));
+        let choice = self.choices.below(6);
+        match self.dialect() {
+            Dialect::Sqlite => match choice {
+                0 | 1 => format!("json({text}) > '0'"),
+                2 => format!("abs({int} - 9223372036854775807 - 1) > 3"),
+                3 => format!("json_extract({text}, '$.a') IS NULL"),
+                4 => format!("{text} ->> '$' = 1"),
+                _ => format!("{text} LIKE 'a' ESCAPE {text}"),
+            },
+            Dialect::Postgres => match choice {
+                0 | 1 => format!("10 / {int} > 1"),
+                2 => format!("{text}::int > 3"),
+                3 => format!("'abc' ~ {text}"),
+                4 => format!("{int} + 9223372036854775800 > 3"),
+                _ => format!("{text}::date > DATE '2000-01-01'"),
+            },
+            Dialect::Mysql => match choice {
+                0 | 1 => format!("{int} + 9223372036854775800 > 3"),
+                2 => format!("exp({int} * 100) > 3"),
+                3 => format!(
+                    "{int} IN (SELECT x.id FROM t0 x WHERE {int} = (SELECT y.id FROM t0 y))"
+                ),
+                4 => format!("{text} REGEXP {text}"),
+                _ => format!("CAST({text} AS SIGNED) * 9223372036854775807 > 3"),
+            },
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! Statements that change rows.
+
+use palisade::dialect::Dialect;
+
+use super::{Grammar, Named};
+use crate::{
+    cells::Kind,
+    world::{Column, Filter, Level, Table},
+};
+
+impl Grammar<'_, '_> {
+    /// A statement that changes rows.
+    pub(super) fn change(&mut self) -> String {
+        let index = self.choices.below(3);
+        self.target = Some(index);
+        let table = self.world.tables[index].clone();
+        match self.choices.weighted(&[5, 5, 4, 1]) {
+            0 => self.insert(&table),
+            1 => self.update(&table),
+            2 => self.delete(&table),
+            _ => match self.dialect() {
+                Dialect::Postgres => self.merge(&table),
+                Dialect::Mysql => self.replace(&table),
+                Dialect::Sqlite => self.update(&table),
+            },
+        }
+    }
+
+    /// Columns that are given values: mostly all that must be and some more.
+    fn assigned(&mut self, table: &Table) -> Vec<Column> {
+        table
+            .columns
+            .iter()
+            .filter(|column| {
+                let must = !column.nullable || matches!(column.name, "id" | "org" | "grp");
+                let may = column.assignable || self.choices.chance(3);
+                (must || self.choices.chance(60)) && may
+            })
+            .cloned()
+            .collect()
+    }
+
+    fn new_value(&mut self, table: &Table, column: &Column) -> String {
+        if column.name == "id" {
+            return (200 + self.choices.below(50)).to_string();
+        }
+        if self.choices.chance(75) {
+            match (table.filter, column.name) {
+                (Filter::Org(value) | Filter::OrgAtLength(value), "org") => {
+                    return value.to_string();
+                }
+                (Filter::OrgOneOf(values), "org") => return values[0].to_string(),
+                (Filter::OrgBelow(bound), "org") => return (bound - 1).to_string(),
+                (Filter::NotOrg(value), "org") => return (value + 1).to_string(),
+                (Filter::NoOrg, "org") => return "NULL".to_owned(),
+                (Filter::Group(value), "grp") => return format!("'{value}'"),
+                (Filter::GroupBegins(start), "grp") => return format!("'{start}-9'"),
+                _ => {}
+            }
+        }
+        if column.nullable && self.choices.chance(15) {
+            return "NULL".to_owned();
+        }
+        self.literal(column.kind)
+    }
+
+    fn insert(&mut self, table: &Table) -> String {
+        let columns = self.assigned(table);
+        let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+        let source = if self.choices.chance(40) {
+            self.inserted_query(table, &columns)
+        } else {
+            let rows: Vec<String> = (0..=self.choices.below(2))
+                .map(|number| {
+                    let values: Vec<String> = columns
+                        .iter()
+                        .map(|column| match column.name {
+                            "id" if table.keyed => {
+                                (200 + 2 * self.choices.below(20) + number).to_string()
+                            }
+                            _ => self.new_value(table, column),
+                        })
+                        .collect();
+                    format!("({})", values.join(", "))
+                })
+                .collect();
+            format!("VALUES {}", rows.join(", "))
+        };
+        let name = table.name;
+        let conflict = self.on_conflict(table, &columns);
+        let returning = self.returning(
+            table,
+            self.dialect() != Dialect::Mysql || conflict.is_empty(),
+        );
+        format!(
+            "INSERT INTO {name} ({}) {source}{conflict}{returning}",
+            names.join(", ")
+        )
+    }
+
+    /// Rows of a query; their ids do not meet.
+    fn inserted_query(&mut self, table: &Table, columns: &[Column]) -> String {
+        let (from, own) = if table.keyed {
+            // One row for each of the source, so that ids stay apart.
+            let index = self.choices.below(3);
+            let source = self.world.tables[index].clone();
+            if !source.keyed {
+                return self.one_row(table, columns);
+            }
+            let alias = self.alias();
+            let own = self
+                .columns(&source)
+                .into_iter()
+                .map(|(name, kind)| Named {
+                    text: format!("{alias}.{name}"),
+                    kind,
+                })
+                .collect::<Vec<_>>();
+            (format!("{} AS {alias}", source.name), own)
+        } else {
+            self.from(&[], 1)
+        };
+        let id = own
+            .first()
+            .map_or("1".to_owned(), |named| named.text.clone());
+        let items: Vec<String> = columns
+            .iter()
+            .map(|column| match column.name {
+                "id" => format!("{id} + 300"),
+                "org" | "grp" if self.choices.chance(60) => self.new_value(table, column),
+                _ => self.expr(column.kind, &own, 1),
+            })
+            .collect();
+        let condition = self.condition(&own, &[], 1);
+        format!("SELECT {} FROM {from}{condition}", items.join(", "))
+    }
+
+    fn one_row(&mut self, table: &Table, columns: &[Column]) -> String {
+        let items: Vec<String> = columns
+            .iter()
+            .map(|column| self.new_value(table, column))
+            .collect();
+        format!("SELECT {}", items.join(", "))
+    }
+
+    fn on_conflict(&mut self, table: &Table, columns: &[Column]) -> String {
+        if !table.keyed || !self.choices.chance(35) {
+            return String::new();
+        }
+        let assigned = self.assignments(table, columns).join(", ");
+        if self.dialect() == Dialect::Mysql {
+            return format!(" ON DUPLICATE KEY UPDATE {assigned}");
+        }
+        if self.choices.chance(30) {
+            return " ON CONFLICT (id) DO NOTHING".to_owned();
+        }
+        // SQLite reads ON after a SELECT as that of a join.
+        format!(" ON CONFLICT (id) DO UPDATE SET {assigned}")
+    }
+
+    /// What SET says.
+    fn assignments(&mut self, table: &Table, columns: &[Column]) -> Vec<String> {
+        let scope = plain(table, table.name);
+        let others: Vec<&Column> = columns
+            .iter()
+            .filter(|column| column.name != "id")
+            .collect();
+        let mut out: Vec<String> = Vec::new();
+        for column in others {
+            if !out.is_empty() && self.choices.chance(60) {
+                continue;
+            }
+            let value = if matches!(column.name, "org" | "grp") || self.choices.chance(40) {
+                self.new_value(table, column)
+            } else {
+                self.own_expr(column.kind, &scope)
+            };
+            out.push(format!("{} = {value}", column.name));
+        }
+        if out.is_empty() {
+            out.push("a = 1".to_owned());
+        }
+        out
+    }
+
+    /// An expression of the row alone.
+    fn own_expr(&mut self, kind: Kind, scope: &[Named]) -> String {
+        let leaf = self
+            .column(kind, scope)
+            .unwrap_or_else(|| self.literal(kind));
+        match (kind, self.choices.below(6)) {
+            (Kind::Int, 1) => format!("{leaf} + 1"),
+            (Kind::Int, 2) => match self.dialect() {
+                Dialect::Mysql => format!("100 DIV ({leaf})"),
+                Dialect::Sqlite | Dialect::Postgres => format!("100 / ({leaf})"),
+            },
+            (Kind::Int, 3) => format!("COALESCE({leaf}, 0) * 2"),
+            (Kind::Text, 1) => format!("upper({leaf})"),
+            (Kind::Text, 2) => format!("substr({leaf}, 2)"),
+            (Kind::Text, 3) if self.dialect() == Dialect::Sqlite => format!("json({leaf})"),
+            // Without subqueries: they could see rows that have changed already.
+            (_, 4) => format!("CASE WHEN {} THEN {leaf} END", self.predicate(scope, 3)),
+            _ => leaf,
+        }
+    }
+
+    fn update(&mut self, table: &Table) -> String {
+        let columns = self.assigned(table);
+        let name = table.name;
+        if self.choices.chance(25) {
+            let alias = self.alias();
+            let index = self.choices.below(3);
+            let source = self.world.tables[index].clone();
+            let theirs = plain(&source, &alias);
+            let mut scope = plain(table, name);
+            let assigned = self.assignments(table, &columns);
+            let mut condition = format!("{name}.id = {alias}.id");
+            scope.extend(theirs);
+            if self.choices.chance(60) {
+                condition = format!("{} AND {condition}", self.comparison(&scope));
+            } else if self.choices.chance(30) {
+                condition = format!("{} AND {condition}", self.predicate(&scope, 2));
+            }
+            return match self.dialect() {
+                Dialect::Mysql => {
+                    // Which of the two tables it is of.
+                    let assigned: Vec<String> = assigned
+                        .iter()
+                        .map(|assignment| format!("{name}.{assignment}"))
+                        .collect();
+                    format!(
+                        "UPDATE {name} JOIN {} AS {alias} ON {condition} SET {}",
+                        source.name,
+                        assigned.join(", ")
+                    )
+                }
+                Dialect::Sqlite | Dialect::Postgres => format!(
+                    "UPDATE {name} SET {} FROM {} AS {alias} WHERE {condition}{}",
+                    assigned.join(", "),
+                    source.name,
+                    self.returning_of(table)
+                ),
+            };
+        }
+        let assigned = self.assignments(table, &columns).join(", ");
+        let condition = self.target_condition(table);
+        let returning = self.returning(table, self.dialect() != Dialect::Mysql);
+        format!("UPDATE {name} SET {assigned}{condition}{returning}")
+    }
+
+    /// A condition that is leak-proof, so that it may stand beside a filter.
+    fn comparison(&mut self, scope: &[Named]) -> String {
+        let kind = Kind::ALL[self.choices.below(2)];
+        let column = self.column(kind, scope).unwrap_or("1".to_owned());
+        let operator = *self.choices.pick(&["=", "<>", ">=", "<"]);
+        format!("{column} {operator} {}", self.literal(kind))
+    }
+
+    fn target_condition(&mut self, table: &Table) -> String {
+        if self.choices.chance(8) {
+            return String::new();
+        }
+        let scope = plain(table, table.name);
+        format!(" WHERE {}", self.predicate(&scope, 0))
+    }
+
+    fn delete(&mut self, table: &Table) -> String {
+        let name = table.name;
+        if self.dialect() != Dialect::Sqlite && self.choices.chance(25) {
+            let alias = self.alias();
+            let index = self.choices.below(3);
+            let source = self.world.tables[index].clone();
+            let mut scope = plain(table, name);
+            scope.extend(plain(&source, &alias));
+            let condition = if self.choices.chance(60) {
+                self.comparison(&scope)
+            } else {
+                self.predicate(&scope, 2)
+            };
+            let join = self.equal(&scope);
+            return match self.dialect() {
+                Dialect::Mysql => format!(
+                    "DELETE {name} FROM {name} JOIN {} AS {alias} ON {join} WHERE {condition}",
+                    source.name
+                ),
+                Dialect::Sqlite | Dialect::Postgres => format!(
+                    "DELETE FROM {name} USING {} AS {alias} WHERE {join} AND {condition}",
+                    source.name
+                ),
+            };
+        }
+        let condition = self.target_condition(table);
+        let returning = self.returning(table, true);
+        format!("DELETE FROM {name}{condition}{returning}")
+    }
+
+    fn merge(&mut self, table: &Table) -> String {
+        let name = table.name;
+        let index = self.choices.below(3);
+        let source = self.world.tables[index].clone();
+        let columns = self.assigned(table);
+        let assigned = self.assignments(table, &columns).join(", ");
+        let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+        let values: Vec<String> = columns
+            .iter()
+            .map(|column| match column.name {
+                "id" => "y.id + 400".to_owned(),
+                _ => self.new_value(table, column),
+            })
+            .collect();
+        let matched = if self.choices.chance(60) {
+            format!("UPDATE SET {assigned}")
+        } else {
+            "DELETE".to_owned()
+        };
+        format!(
+            "MERGE INTO {name} USING {} AS y ON {name}.id = y.id WHEN MATCHED THEN {matched} \
+             WHEN NOT MATCHED THEN INSERT ({}) VALUES ({})",
+            source.name,
+            names.join(", "),
+            values.join(", ")
+        )
+    }
+
+    fn replace(&mut self, table: &Table) -> String {
+        let columns = self.assigned(table);
+        let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+        let values: Vec<String> = columns
+            .iter()
+            .map(|column| self.new_value(table, column))
+            .collect();
+        format!(
+            "REPLACE INTO {} ({}) VALUES ({})",
+            table.name,
+            names.join(", "),
+            values.join(", ")
+        )
+    }
+
+    /// RETURNING of a statement that names two tables: of the target alone, for which row of the other goes with
+    /// it is not said.
+    fn returning_of(&mut self, table: &Table) -> String {
+        if !self.choices.chance(30) {
+            return String::new();
+        }
+        let scope = plain(table, table.name);
+        let kind = Kind::ALL[self.choices.below(2)];
+        match self.column(kind, &scope) {
+            Some(item) => format!(" RETURNING {item}"),
+            None => String::new(),
+        }
+    }
+
+    fn returning(&mut self, table: &Table, exists: bool) -> String {
+        if !exists || !self.choices.chance(30) {
+            return String::new();
+        }
+        let scope: Vec<Named> = plain(table, table.name)
+            .into_iter()
+            .map(|named| Named {
+                text: named
+                    .text
+                    .split('.')
+                    .next_back()
+                    .unwrap_or_default()
+                    .to_owned(),
+                ..named
+            })
+            .collect();
+        let kind = Kind::ALL[self.choices.below(2)];
+        let item = self.column(kind, &scope).unwrap_or("id".to_owned());
+        match self.choices.below(3) {
+            0 => format!(" RETURNING id, {item}"),
+            1 => format!(" RETURNING {item}"),
+            _ => " RETURNING *".to_owned(),
+        }
+    }
+}
+
+/// The columns of `table` that may be read as they are.
+fn plain(table: &Table, qualifier: &str) -> Vec<Named> {
+    table
+        .columns
+        .iter()
+        .filter(|column| column.level == Level::Plain)
+        .map(|column| Named {
+            text: format!("{qualifier}.{}", column.name),
+            kind: column.kind,
+        })
+        .collect()
+}

@@ -1,0 +1,404 @@
+//! Non-interference: over two databases that differ only in what may not be seen, every statement has the same
+//! answer and, where it changes rows, the same effect on what may be seen, and none on what may not.
+
+use std::collections::BTreeMap;
+
+use palisade::guard::Backend;
+use proptest::{
+    prelude::*,
+    strategy::ValueTree,
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use crate::{
+    bare::Bare,
+    choices::Choices,
+    grammar::{self, Statement},
+    stand::{Engine, MariaDb, Policies, Postgres, Sqlite, Stand},
+    world::{Actions, Filter, Level, Row, Table, World},
+};
+
+/// What came of the statements.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// How many were run.
+    pub(crate) statements: usize,
+    /// How many of those that read gave rows on both databases.
+    pub(crate) read: usize,
+    /// How many of those that change rows were run on both.
+    pub(crate) changed: usize,
+    /// How many of these changed a row.
+    pub(crate) effective: usize,
+    /// Refusals by code.
+    pub(crate) refused: BTreeMap<String, usize>,
+}
+
+/// What a statement did to a database.
+pub(crate) struct Seen {
+    /// The envelope or the refusal.
+    pub(crate) answer: Value,
+    /// What the tables hold afterwards, where the statement could have changed that.
+    pub(crate) contents: Option<Vec<Vec<Row>>>,
+}
+
+/// Runs `statement` through the gate, looks at the database, and makes it what it was.
+async fn run<B: Backend, D: Bare>(
+    stand: &mut Stand<B, D>,
+    world: &World,
+    statement: &Statement,
+) -> Seen {
+    let answer = stand.answer(&statement.sql).await;
+    let code = answer["code"].as_str().unwrap_or_default();
+    // What was refused before it ran is not looked for.
+    let could = code.is_empty() || code.starts_with("database.") || code.starts_with("limit.");
+    let contents = if statement.target.is_some() && could {
+        let contents = stand.contents(world).await;
+        stand.bare.restore().await;
+        Some(contents)
+    } else {
+        None
+    };
+    Seen { answer, contents }
+}
+
+/// What tells the databases apart after `statement`, or was changed and must not be.
+pub(crate) fn difference(world: &World, statement: &Statement, seen: &[Seen; 2]) -> Option<String> {
+    let [one, other] = seen;
+    if one.answer["code"] == "internal" {
+        return Some(one.answer.to_string());
+    }
+    let target = statement.target.map(|index| &world.tables[index]);
+    // A key over rows that may not be seen: one code that does not say which.
+    let excused = |seen: &Seen| seen.answer["code"] == "database.constraint";
+    if target.is_some_and(|table| table.keyed && table.filter != Filter::All)
+        && (excused(one) || excused(other))
+    {
+        return None;
+    }
+    // Where rows fail for different reasons, their order decides which is told.
+    let failed = |seen: &Seen| {
+        seen.answer["code"] == "database.rejected" || seen.answer["code"] == "database.constraint"
+    };
+    let same = if failed(one) && failed(other) {
+        true
+    } else if statement.loose {
+        shape(&one.answer) == shape(&other.answer)
+    } else {
+        one.answer == other.answer
+    };
+    if !same {
+        return Some(format!("answers:\n  {}\n  {}", one.answer, other.answer));
+    }
+    let (Some(one_after), Some(other_after)) = (&one.contents, &other.contents) else {
+        return None;
+    };
+    for (database, after) in [one_after, other_after].into_iter().enumerate() {
+        let refused = seen[database].answer["code"].is_string();
+        if let Some(why) = unchanged(world, statement, database, after, refused) {
+            return Some(why);
+        }
+    }
+    for (index, table) in world.tables.iter().enumerate() {
+        let (one, other) = (
+            visible(table, &one_after[index]),
+            visible(table, &other_after[index]),
+        );
+        if one != other {
+            return Some(format!(
+                "what may be seen of {} afterwards:\n  {one:?}\n  {other:?}",
+                table.name
+            ));
+        }
+    }
+    None
+}
+
+/// What a principal may see of rows.
+fn visible(table: &Table, rows: &[Row]) -> Vec<Vec<Option<String>>> {
+    let mut out: Vec<Vec<Option<String>>> = rows
+        .iter()
+        .filter(|row| table.shows(row))
+        .map(|row| {
+            table
+                .columns
+                .iter()
+                .zip(row)
+                .map(|(column, cell)| match column.level {
+                    Level::Plain => Some(format!("{cell:?}")),
+                    Level::Masked(mask) => mask.shown(cell),
+                    Level::Hidden => None,
+                })
+                .collect()
+        })
+        .collect();
+    out.sort();
+    out
+}
+
+/// What changed of a database that no statement may change: other tables, rows that may not be seen, anything
+/// where the statement was refused.
+fn unchanged(
+    world: &World,
+    statement: &Statement,
+    database: usize,
+    after: &[Vec<Row>],
+    refused: bool,
+) -> Option<String> {
+    for (index, table) in world.tables.iter().enumerate() {
+        let mut before = world.rows[database][index].clone();
+        before.sort();
+        let after = &after[index];
+        if statement.target != Some(index) || refused || !table.selectable {
+            if before != *after {
+                return Some(format!(
+                    "{} changed:\n  {before:?}\n  {after:?}",
+                    table.name
+                ));
+            }
+            continue;
+        }
+        let unseen = |rows: &[Row]| -> Vec<Row> {
+            rows.iter()
+                .filter(|row| !table.shows(row))
+                .cloned()
+                .collect()
+        };
+        let (before, mut after) = (unseen(&before), unseen(after));
+        for row in &before {
+            let Some(at) = after.iter().position(|other| other == row) else {
+                return Some(format!(
+                    "a row of {} that may not be seen is gone: {row:?}",
+                    table.name
+                ));
+            };
+            after.remove(at);
+        }
+        // Where rows outside of the filter may not be added, none is.
+        if table.actions != Actions::See && !after.is_empty() {
+            return Some(format!(
+                "rows of {} that may not be added: {after:?}",
+                table.name
+            ));
+        }
+    }
+    None
+}
+
+fn shape(answer: &Value) -> Value {
+    [
+        "code",
+        "message",
+        "columns",
+        "row_count",
+        "truncated",
+        "empty_reason",
+    ]
+    .iter()
+    .map(|key| answer.get(*key).cloned().unwrap_or_default())
+    .collect()
+}
+
+/// A failing statement with all that is needed to see it fail, its case as the corpus has it.
+fn report(world: &World, statement: &Statement, why: &str, ran: &str) -> String {
+    let quote = |text: &str| format!("'''\n{text}'''");
+    format!(
+        "{why}\n\nwhat runs: {ran}\n\ncatalog:\n{};\n\none database:\n{};\n\nthe other:\n{};\n\npolicies:\n{}\n\
+         [[case]]\nname = \"interference\"\nwhy = \"Two databases that look the same are told apart.\"\nsql = {}\n",
+        world.schema().join(";\n"),
+        world.fill(0).join(";\n"),
+        world.fill(1).join(";\n"),
+        world.policies("main"),
+        quote(&statement.sql),
+    )
+}
+
+/// Two databases of one world.
+async fn stands<E: Engine>(engine: &E, world: &World) -> [Stand<E::Backend, E::Bare>; 2] {
+    [
+        engine.stand(world, 0, Policies::World).await,
+        engine.stand(world, 1, Policies::World).await,
+    ]
+}
+
+/// Runs one statement on both, and says what tells them apart.
+async fn check<B: Backend, D: Bare>(
+    world: &World,
+    stands: &mut [Stand<B, D>; 2],
+    statement: &Statement,
+    tally: &mut Tally,
+) -> Option<String> {
+    let [one, other] = stands;
+    let seen = [
+        run(one, world, statement).await,
+        run(other, world, statement).await,
+    ];
+    tally.note(statement, &seen);
+    difference(world, statement, &seen)
+}
+
+/// What fails, made as simple as it gets: first the statement over the same databases, then the world.
+async fn simplest<E: Engine>(
+    engine: &E,
+    world_numbers: &mut impl ValueTree<Value = Vec<u16>>,
+    statement_numbers: &mut impl ValueTree<Value = Vec<u16>>,
+) -> String {
+    let mut found = None;
+    let world = World::new(E::DIALECT, &mut Choices::new(&world_numbers.current()));
+    let mut both = stands(engine, &world).await;
+    let mut fails = true;
+    for _ in 0..SHRINKS {
+        let moved = if fails {
+            statement_numbers.simplify()
+        } else {
+            statement_numbers.complicate()
+        };
+        if !moved {
+            break;
+        }
+        let statement = statement_of(&world, &statement_numbers.current());
+        let why = check(&world, &mut both, &statement, &mut Tally::default()).await;
+        fails = why.is_some();
+        if let Some(why) = why {
+            found = Some((world.clone(), statement, why));
+        }
+    }
+    let Some((_, statement, _)) = &found else {
+        return "it does not fail again".to_owned();
+    };
+    let statement = statement.clone();
+    let mut fails = true;
+    for _ in 0..SHRINKS / 8 {
+        let moved = if fails {
+            world_numbers.simplify()
+        } else {
+            world_numbers.complicate()
+        };
+        if !moved {
+            break;
+        }
+        let world = World::new(E::DIALECT, &mut Choices::new(&world_numbers.current()));
+        let mut both = stands(engine, &world).await;
+        let why = check(&world, &mut both, &statement, &mut Tally::default()).await;
+        fails = why.is_some();
+        if let Some(why) = why {
+            found = Some((world, statement.clone(), why));
+        }
+    }
+    let (world, statement, why) = found.unwrap();
+    let stand = engine.stand(&world, 0, Policies::World).await;
+    let ran = match stand.rewritten(&statement.sql) {
+        Ok(rewritten) => rewritten.sql().to_owned(),
+        Err(why) => why,
+    };
+    report(&world, &statement, &why, &ran)
+}
+
+/// How often a failing statement is made simpler.
+const SHRINKS: usize = 400;
+
+impl Tally {
+    pub(crate) fn note(&mut self, statement: &Statement, seen: &[Seen; 2]) {
+        self.statements += 1;
+        let ran = seen.iter().all(|seen| seen.answer.get("rows").is_some());
+        if ran && statement.target.is_some() {
+            self.changed += 1;
+            self.effective += usize::from(seen[0].answer["affected_rows"] != 0);
+        } else if ran {
+            self.read += 1;
+        }
+        if let Some(code) = seen[0].answer["code"].as_str() {
+            *self.refused.entry(code.to_owned()).or_default() += 1;
+        }
+    }
+}
+
+/// A source of the same numbers for the same seed.
+pub(crate) fn runner(seed: u64) -> TestRunner {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&(setting("PALISADE_SEED", 0) + seed).to_le_bytes());
+    TestRunner::new_with_rng(
+        Config::default(),
+        TestRng::from_seed(RngAlgorithm::ChaCha, &bytes),
+    )
+}
+
+/// The numbers that a world is made of.
+pub(crate) fn world_numbers() -> impl Strategy<Value = Vec<u16>> {
+    prop::collection::vec(any::<u16>(), 200..600)
+}
+
+/// The numbers that a statement is made of.
+pub(crate) fn statement_numbers() -> impl Strategy<Value = Vec<u16>> {
+    prop::collection::vec(any::<u16>(), 0..140)
+}
+
+pub(crate) fn statement_of(world: &World, numbers: &[u16]) -> Statement {
+    grammar::statement(world, &mut Choices::new(numbers))
+}
+
+/// A setting of the environment, for longer runs and other statements.
+pub(crate) fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap(),
+        Err(_) => default,
+    }
+}
+
+/// Runs as many worlds with as many statements each, and holds the tally to what it should be.
+async fn hold<E: Engine>(engine: &E, seed: u64, worlds: u64, statements: usize) {
+    let mut runner = runner(seed);
+    let mut tally = Tally::default();
+    for _ in 0..setting("PALISADE_WORLDS", worlds) {
+        let mut numbers = world_numbers().new_tree(&mut runner).unwrap();
+        let world = World::new(E::DIALECT, &mut Choices::new(&numbers.current()));
+        let mut both = stands(engine, &world).await;
+        for _ in 0..statements {
+            let mut tree = statement_numbers().new_tree(&mut runner).unwrap();
+            let statement = statement_of(&world, &tree.current());
+            if let Some(why) = check(&world, &mut both, &statement, &mut tally).await {
+                println!("{}\n{why}", statement.sql);
+                let simple = simplest(engine, &mut numbers, &mut tree).await;
+                panic!("made simple:\n{simple}");
+            }
+        }
+    }
+    println!("{tally:?}");
+    assert!(tally.read * 5 > tally.statements, "{tally:?}");
+    assert!(tally.changed * 20 > tally.statements, "{tally:?}");
+    assert!(tally.effective * 40 > tally.statements, "{tally:?}");
+}
+
+fn sqlite(seed: u64) {
+    let engine = Sqlite::new();
+    runtime().block_on(hold(&engine, seed, 70, 150));
+}
+
+pub(crate) fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+// Two, so that two processors share them.
+#[test]
+fn sqlite_tells_nothing_of_what_is_hidden() {
+    sqlite(1);
+}
+
+#[test]
+fn sqlite_tells_nothing_of_what_is_hidden_elsewhere() {
+    sqlite(2);
+}
+
+#[test]
+fn postgres_tells_nothing_of_what_is_hidden() {
+    runtime().block_on(hold(&Postgres, 21, 14, 150));
+}
+
+#[test]
+fn mariadb_tells_nothing_of_what_is_hidden() {
+    runtime().block_on(hold(&MariaDb, 31, 14, 150));
+}

@@ -1,0 +1,22 @@
+//! The promise, over generated schemas, data, policies and statements, on every engine: what a principal may not
+//! see does not show, and who may see everything sees what the engine gives.
+//!
+//! `PALISADE_SEED` gives other statements and `PALISADE_WORLDS` more of them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+mod bare;
+mod cells;
+mod choices;
+mod grammar;
+mod interference;
+mod mutants;
+mod preservation;
+mod stand;
+mod world;

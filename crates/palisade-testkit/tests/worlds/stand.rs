@@ -1,0 +1,300 @@
+//! A database of a world behind a gate.
+
+use std::{cell::Cell, path::Path, sync::Arc, time::Duration};
+
+use palisade::{
+    audit::NoAudit,
+    catalog::Catalog,
+    code::Code,
+    dialect::Dialect,
+    firewall::{Decision, Firewall},
+    guard::{Backend, Guard, Outcome},
+    host::Host,
+    limits::Limits,
+    policy::{HashSecret, PolicyFile, PolicySources},
+    rewrite::RewrittenStatement,
+    session::{Principal, Session},
+    value::Params,
+};
+use palisade_mysql::{MysqlBackend, MysqlConfig};
+use palisade_postgres::{PostgresBackend, PostgresConfig};
+use palisade_sqlite::{SqliteBackend, create_database};
+use palisade_testkit::servers::{MariaDbServer, PostgresServer, Server};
+use tempfile::TempDir;
+
+use crate::{
+    bare::{Bare, MysqlSession, PostgresSession, SqliteFile},
+    cells,
+    world::{Row, World},
+};
+
+/// Everything may be done.
+pub(crate) const EVERYTHING: &str = "permit(principal, action, resource);";
+
+/// A database behind a gate, and without one.
+pub(crate) struct Stand<B: Backend, D> {
+    pub(crate) guard: Guard<B>,
+    pub(crate) bare: D,
+}
+
+/// Which policies a stand has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Policies {
+    /// The world's.
+    World,
+    /// Everything is permitted.
+    Everything,
+}
+
+impl<B: Backend, D: Bare> Stand<B, D> {
+    fn new(backend: B, bare: D, policies: String) -> Self {
+        let sources = PolicySources {
+            policies: vec![PolicyFile {
+                name: "promise.cedar".to_owned(),
+                text: policies,
+            }],
+            hash_secret: Some(HashSecret::new("a secret of at least thirty-two bytes")),
+            ..PolicySources::default()
+        };
+        let firewall = firewall(backend.catalog(), sources);
+        let guard = Guard::new(
+            Arc::new(firewall),
+            backend,
+            Arc::new(Still),
+            Arc::new(NoAudit),
+        );
+        Self { guard, bare }
+    }
+
+    /// What an agent gets: the envelope or the refusal, rows in a fixed order, for theirs is no part of the
+    /// promise.
+    pub(crate) async fn answer(&self, sql: &str) -> serde_json::Value {
+        let mut answer = match self.guard.execute(sql, &Params::None, &session()).await {
+            Outcome::Rows(envelope) => serde_json::to_value(&envelope).unwrap(),
+            Outcome::Rejected(refusal) => {
+                let mut told = serde_json::to_value(refusal.rejection.for_agent()).unwrap();
+                if refusal.rejection.code() == Code::Internal {
+                    // A fault of ours: why is for whoever sees the test fail.
+                    told["detail"] = refusal.rejection.operator_detail().into();
+                }
+                told
+            }
+        };
+        if let Some(rows) = answer.get_mut("rows").and_then(|rows| rows.as_array_mut()) {
+            rows.sort_by_key(ToString::to_string);
+        }
+        answer
+    }
+
+    /// What would be run, or why nothing is.
+    pub(crate) fn rewritten(&self, sql: &str) -> Result<RewrittenStatement, String> {
+        let firewall = self.guard.firewall();
+        match firewall.check(sql, &Params::None, &session()).unwrap() {
+            Decision::Allow(statement) => Ok(*statement),
+            Decision::Reject(why) => Err(why.to_string()),
+        }
+    }
+
+    /// What the tables hold, sorted.
+    pub(crate) async fn contents(&mut self, world: &World) -> Vec<Vec<Row>> {
+        let mut out = Vec::new();
+        for table in &world.tables {
+            let query = format!("SELECT * FROM {}", table.name);
+            let printed = self.bare.run(&query).await.unwrap();
+            let mut rows: Vec<Row> = printed
+                .rows
+                .iter()
+                .map(|row| {
+                    let cells = table.columns.iter().zip(row);
+                    cells
+                        .map(|(column, cell)| cells::Cell::read(column.kind, cell.as_deref()))
+                        .collect()
+                })
+                .collect();
+            rows.sort();
+            out.push(rows);
+        }
+        out
+    }
+}
+
+fn firewall(catalog: &Catalog, sources: PolicySources) -> Firewall {
+    let limits = Limits {
+        statement_timeout_ms: 20_000,
+        ..Limits::default()
+    };
+    Firewall::builder(catalog.clone(), sources)
+        .limits(limits)
+        .allow_changes()
+        .build()
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+impl Policies {
+    fn text(self, world: &World, schema: &str) -> String {
+        match self {
+            Self::World => world.policies(schema),
+            Self::Everything => EVERYTHING.to_owned(),
+        }
+    }
+}
+
+/// Where databases stand.
+pub(crate) trait Engine {
+    const DIALECT: Dialect;
+    type Backend: Backend;
+    type Bare: Bare;
+
+    /// A new database with the rows of one of the databases of `world`.
+    async fn stand(
+        &self,
+        world: &World,
+        database: usize,
+        policies: Policies,
+    ) -> Stand<Self::Backend, Self::Bare>;
+}
+
+/// SQLite files.
+pub(crate) struct Sqlite {
+    folder: TempDir,
+    count: Cell<u32>,
+}
+
+impl Sqlite {
+    pub(crate) fn new() -> Self {
+        // In memory, where there is such a folder: each change is one of a file.
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() {
+            tempfile::tempdir_in(memory)
+        } else {
+            tempfile::tempdir()
+        };
+        Self {
+            folder: folder.unwrap(),
+            count: Cell::new(0),
+        }
+    }
+}
+
+impl Engine for Sqlite {
+    const DIALECT: Dialect = Dialect::Sqlite;
+    type Backend = SqliteBackend;
+    type Bare = SqliteFile;
+
+    async fn stand(
+        &self,
+        world: &World,
+        database: usize,
+        policies: Policies,
+    ) -> Stand<SqliteBackend, SqliteFile> {
+        self.count.set(self.count.get() + 1);
+        let path = self.folder.path().join(format!("{}.db", self.count.get()));
+        create_database(&path, &script(world, database)).unwrap();
+        let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+        Stand::new(backend, SqliteFile::new(path), policies.text(world, "main"))
+    }
+}
+
+/// The server that the tests share.
+pub(crate) struct Postgres;
+
+impl Engine for Postgres {
+    const DIALECT: Dialect = Dialect::Postgres;
+    type Backend = PostgresBackend;
+    type Bare = PostgresSession;
+
+    async fn stand(
+        &self,
+        world: &World,
+        database: usize,
+        policies: Policies,
+    ) -> Stand<PostgresBackend, PostgresSession> {
+        let server: &Server = PostgresServer::shared().unwrap();
+        let name = server.fresh_database("worlds").unwrap();
+        let url = server.url(&name);
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        client
+            .batch_execute(&script(world, database))
+            .await
+            .unwrap();
+        if database == 1 {
+            // What the planner knows differs as well.
+            client.batch_execute("ANALYZE").await.unwrap();
+        }
+        let config = PostgresConfig::from_url(&url)
+            .unwrap()
+            .accept_superuser()
+            .writable();
+        let backend = PostgresBackend::connect(config).await.unwrap();
+        let fill = world.fill(database);
+        let bare = PostgresSession { client, fill };
+        Stand::new(backend, bare, policies.text(world, "public"))
+    }
+}
+
+/// The server that the tests share.
+pub(crate) struct MariaDb;
+
+impl Engine for MariaDb {
+    const DIALECT: Dialect = Dialect::Mysql;
+    type Backend = MysqlBackend;
+    type Bare = MysqlSession;
+
+    async fn stand(
+        &self,
+        world: &World,
+        database: usize,
+        policies: Policies,
+    ) -> Stand<MysqlBackend, MysqlSession> {
+        let server: &Server = MariaDbServer::shared().unwrap();
+        let name = server.fresh_database("worlds").unwrap();
+        server
+            .load(&name, &script(world, database))
+            .unwrap()
+            .clean()
+            .unwrap();
+        let url = server.url(&name);
+        // Counts rows that were found, as ours do, and not those that became others.
+        let options = mysql_async::Opts::from_url(&url).unwrap();
+        let options = mysql_async::OptsBuilder::from_opts(options).client_found_rows(true);
+        let conn = mysql_async::Conn::new(options).await.unwrap();
+        let config = MysqlConfig::from_url(&url)
+            .unwrap()
+            .accept_powerful()
+            .writable();
+        let backend = MysqlBackend::connect(config).await.unwrap();
+        let fill = world.fill(database);
+        let bare = MysqlSession { conn, fill };
+        Stand::new(backend, bare, policies.text(world, &name))
+    }
+}
+
+fn script(world: &World, database: usize) -> String {
+    let mut statements = world.schema();
+    statements.extend(world.fill(database));
+    format!("{};", statements.join(";\n"))
+}
+
+fn session() -> Session {
+    Session::new(Principal::new("Agent", "a"))
+}
+
+/// A clock that stands still and chance that does not vary: the same input gives the same bytes.
+struct Still;
+
+impl Host for Still {
+    fn unix_time(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn random(&self) -> Result<[u8; 16], String> {
+        Ok([7; 16])
+    }
+}

@@ -1,0 +1,101 @@
+//! What a change would tell of columns that are not shown: where assigned values settle a part of a row policy,
+//! what is left of it decides which rows change, and their number tells what it says.
+
+use std::collections::BTreeSet;
+
+use super::filter;
+use crate::policy::obligation::Predicate;
+
+/// Whether `rest`, which is `add` once assigned columns are known, says something of a column that is not
+/// `shown` and that neither `seen`, of every row that may be seen, nor `add` by itself says.
+pub(super) fn tells(
+    rest: &Predicate,
+    add: &Predicate,
+    seen: Option<&Predicate>,
+    shown: impl Fn(u16) -> bool,
+) -> bool {
+    let mut said = terms(add);
+    said.extend(seen.into_iter().flat_map(terms));
+    terms(rest).iter().any(|term| {
+        let mut looked = BTreeSet::new();
+        filter::columns(&term.predicate, &mut looked);
+        !said.contains(term) && !looked.into_iter().all(&shown)
+    })
+}
+
+/// A condition, or its opposite.
+#[derive(PartialEq)]
+struct Term {
+    predicate: Predicate,
+    negated: bool,
+}
+
+/// The conditions that all hold where `predicate` does.
+fn terms(predicate: &Predicate) -> Vec<Term> {
+    let mut out = Vec::new();
+    collect(predicate, false, &mut out);
+    out
+}
+
+fn collect(predicate: &Predicate, negated: bool, out: &mut Vec<Term>) {
+    match (predicate, negated) {
+        (Predicate::And(parts), false) | (Predicate::Or(parts), true) => {
+            parts.iter().for_each(|part| collect(part, negated, out));
+        }
+        (Predicate::And(parts) | Predicate::Or(parts), _) if parts.len() == 1 => {
+            parts.iter().for_each(|part| collect(part, negated, out));
+        }
+        (Predicate::Not(inner), _) => collect(inner, !negated, out),
+        (
+            Predicate::And(_)
+            | Predicate::Or(_)
+            | Predicate::Constant(_)
+            | Predicate::If(_, _, _)
+            | Predicate::Column(_)
+            | Predicate::Has(_)
+            | Predicate::Compare(_, _, _)
+            | Predicate::In(_, _)
+            | Predicate::Like(_, _),
+            _,
+        ) => out.push(Term {
+            predicate: predicate.clone(),
+            negated,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn has(column: u16) -> Predicate {
+        Predicate::Has(column)
+    }
+
+    /// A forbid with `unless`, beside a permit without a condition.
+    fn unless(condition: Predicate) -> Predicate {
+        let not = |inner| Predicate::Not(Box::new(inner));
+        Predicate::And(vec![
+            Predicate::Or(vec![Predicate::Constant(true)]),
+            not(not(condition)),
+        ])
+    }
+
+    #[test]
+    fn what_every_visible_row_is_like_tells_nothing() {
+        let both = unless(Predicate::And(vec![has(0), has(1)]));
+        let either = unless(Predicate::Or(vec![has(0), has(1)]));
+        let rest = unless(has(1));
+        let only_first = |column| column == 0;
+        for (add, seen, expected) in [
+            (&both, Some(&both), false),
+            (&both, None, false),
+            (&either, Some(&either), true),
+            (&either, Some(&rest), false),
+            (&either, None, true),
+        ] {
+            assert_eq!(tells(&rest, add, seen, only_first), expected, "{add:?}");
+        }
+        assert!(!tells(&rest, &either, Some(&either), |_| true));
+    }
+}
