@@ -48,20 +48,13 @@ fn next(
         (Code::RequestInvalid, _, _) => vec![tool.name()],
         // Nobody is to repeat a change before having looked.
         (Code::DatabaseOutcomeUnknown, _, _) => usual.to_vec(),
-        // What does not read may be for the other tool.
-        (Code::StatementNotAllowed, ToolName::Query, Offered::Changing) => {
-            [ToolName::Execute.name()]
-                .iter()
-                .chain(usual)
-                .copied()
-                .collect()
-        }
-        (_, ToolName::Execute, Offered::Changing) if !usual.is_empty() => {
-            [ToolName::Execute.name()]
-                .iter()
-                .chain(usual)
-                .copied()
-                .collect()
+        // What does not read may be for the other tool; what was refused there may be tried there again.
+        (Code::StatementNotAllowed, ToolName::Query, Offered::Changing)
+        | (_, ToolName::Execute, Offered::Changing)
+            if !usual.is_empty() =>
+        {
+            let first = std::iter::once(ToolName::Execute.name());
+            first.chain(usual.iter().copied()).collect()
         }
         (_, _, _) => usual.to_vec(),
     }

@@ -5,7 +5,7 @@ pub(crate) mod postgres;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use palisade::session::Principal;
+use palisade::{ident, session::Principal};
 
 use crate::{
     database::Access,
@@ -93,7 +93,7 @@ fn compare_changes(
             needed.get(key).unwrap_or(&none),
             held.get(key).unwrap_or(&none),
         );
-        let shown = palisade::ident::qualified([schema.as_str(), name.as_str()]);
+        let shown = ident::qualified([schema.as_str(), name.as_str()]);
         let spelled = |changes: &Changes| {
             let mut words = changes.privileges(mending.identifier);
             words.extend(changes.truncate.then(|| "TRUNCATE".to_owned()));
