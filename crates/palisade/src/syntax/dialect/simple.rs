@@ -179,6 +179,8 @@ mod tests {
         (Dialect::Postgres, "a ISNULL"),
         (Dialect::Sqlite, "a ISNULL"),
         (Dialect::Mysql, "binary a"),
+        // Two words that PostgreSQL reads as no condition.
+        (Dialect::Postgres, "a NOT NULL"),
         // A literal of a type that the parser does not know.
         (Dialect::Postgres, "X 'a'"),
         (Dialect::Postgres, "_utf8 'x'"),
