@@ -309,10 +309,14 @@ fn printing(sql: &str, body: Option<usize>, statement: &Statement) -> Result<Str
         },
     };
     let comma = if with.len() > "WITH".len() { "," } else { "" };
+    let mut name = "palisade_changed".to_owned();
+    while with.contains(&name) {
+        name.push('_');
+    }
     let list =
         |each: &dyn Fn(usize) -> String| (1..=count).map(each).collect::<Vec<_>>().join(", ");
     Ok(format!(
-        "{}{comma} palisade_changed ({}) AS ({body}) SELECT {} FROM palisade_changed",
+        "{}{comma} {name} ({}) AS ({body}) SELECT {} FROM {name}",
         with.trim_end(),
         list(&|n| format!("c{n}")),
         list(&|n| format!("CASE WHEN c{n} IS DISTINCT FROM NULL THEN pg_catalog.concat(c{n}) END"))
