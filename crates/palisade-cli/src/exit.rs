@@ -47,6 +47,7 @@ impl Exit {
             | Code::NameAmbiguous
             | Code::NameSystemRelation
             | Code::NameVariable
+            | Code::TokenForeign
             | Code::FunctionUnknown
             | Code::FunctionNotAllowed
             | Code::StatementNotAllowed

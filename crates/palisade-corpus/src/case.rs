@@ -166,6 +166,7 @@ pub fn arises_on_execution(code: Code) -> bool {
         | Code::NameAmbiguous
         | Code::NameSystemRelation
         | Code::NameVariable
+        | Code::TokenForeign
         | Code::FunctionUnknown
         | Code::FunctionNotAllowed
         | Code::StatementNotAllowed

@@ -68,8 +68,6 @@ const WITHOUT_TECHNIQUE: &[(&str, &str)] = &[
         "the dialect is the catalog's; the gate refuses a backend of another",
     ),
     ("G29", "configuration, which an agent does not reach"),
-    ("M23", "hashes and tokens: no mask of that kind yet"),
-    ("M24", "tokens: none yet"),
     (
         "M39",
         "the form of the protocol's answer; one envelope for both parts",

@@ -33,6 +33,7 @@ use crate::{
     rewrite::{self, Plan, RewrittenStatement},
     session::Session,
     syntax::{self, Parsed},
+    token::TokenSecret,
     value::Params,
 };
 
@@ -94,6 +95,14 @@ impl FirewallBuilder {
         }
     }
 
+    /// The secret behind tokens and hash masks, instead of the one in the sources. Policies that give either
+    /// do not load without one.
+    #[must_use]
+    pub fn token_secret(mut self, secret: TokenSecret) -> Self {
+        self.policies.secret = Some(secret);
+        self
+    }
+
     /// How many bytes of rewritten statements are remembered, about; 16 MiB if not called, none for 0. What
     /// is decided is the same.
     #[must_use]
@@ -150,6 +159,12 @@ impl Firewall {
     /// # Errors
     /// As [`build`](FirewallBuilder::build): a policy may name what is not in the catalog.
     pub fn renewed(&self, catalog: Catalog, policies: PolicySources) -> Result<Self, Error> {
+        // A folder that is read again has no secret.
+        let secret = policies
+            .secret
+            .clone()
+            .or_else(|| self.sources.secret.clone());
+        let policies = PolicySources { secret, ..policies };
         let builder = Self::builder(catalog, policies)
             .limits(self.limits.clone())
             .plan_bytes(self.plan_bytes);

@@ -20,4 +20,5 @@ pub mod rewrite;
 pub mod scan;
 pub mod session;
 mod syntax;
+pub mod token;
 pub mod value;

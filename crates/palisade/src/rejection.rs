@@ -125,6 +125,7 @@ fn next_valid_actions(code: Code) -> &'static [&'static str] {
         | Code::LimitCost
         | Code::NameUnknownType
         | Code::NameVariable
+        | Code::TokenForeign
         | Code::FunctionUnknown
         | Code::FunctionNotAllowed
         | Code::StatementNotAllowed

@@ -24,6 +24,7 @@ const LAYERS: &[&[&str]] = &[
         "digest",
         "limits",
         "rejection",
+        "token",
         "value",
         "host",
     ],

@@ -20,6 +20,7 @@ mod readme;
 mod serve;
 mod shop;
 mod tls;
+mod tokens;
 
 use std::{fs, io::Write as _, process::Stdio};
 

@@ -18,6 +18,8 @@ use super::{
 pub(super) struct Annotations {
     /// `@mask`, on a forbid of `read_plain` or a permit of `read_masked`.
     pub(super) mask: Option<Mask>,
+    /// `@domain`, on a permit of `read_token`.
+    pub(super) domain: Option<HashDomain>,
     /// `@max_rows`, at least 1.
     pub(super) max_rows: Option<u64>,
     /// `@message`.
@@ -37,6 +39,7 @@ pub(super) fn read(
         let read = match name {
             "id" => id(value),
             "mask" => mask(policy, value).map(|mask| out.mask = Some(mask)),
+            "domain" => domain(policy, value).map(|domain| out.domain = Some(domain)),
             "max_rows" => max_rows(policy, value).map(|rows| out.max_rows = Some(rows)),
             "message" => message(policy, value).map(|text| out.message = Some(text)),
             "approval" => Err(Refused::new("`@approval` is not implemented yet")),
@@ -59,7 +62,7 @@ pub(super) fn read(
     out
 }
 
-const KNOWN: &[&str] = &["id", "mask", "max_rows", "message"];
+const KNOWN: &[&str] = &["id", "mask", "domain", "max_rows", "message"];
 
 const MASK_FORMS: &str = "the masks are `null`, `fixed(***)`, `last(4)`, `first(4)`, `email`, `hash`, `hash(domain)`, \
      `date(month)` (or `year`, `day`, `hour`) and `bucket(100)`";
@@ -120,6 +123,32 @@ fn mask(policy: &Policy, value: &str) -> Result<Mask, Refused> {
         .ok_or_else(|| Refused::new(format!("`{value}` is not a mask")).help(MASK_FORMS))
 }
 
+fn domain(policy: &Policy, value: &str) -> Result<HashDomain, Refused> {
+    let only = policy.effect() == Effect::Permit
+        && Action::ALL
+            .iter()
+            .all(|action| covers(policy, *action) == (*action == Action::ReadToken));
+    if !only {
+        return Err(Refused::new(
+            "`@domain` has no effect here: it belongs to a permit of `read_token` alone",
+        )
+        .help("write `action == Action::\"read_token\"` in the policy's scope"));
+    }
+    named_domain(value).ok_or_else(|| {
+        Refused::new(format!("`{value}` is not a domain"))
+            .help(r#"write a word of letters, digits, `_` and `-`: `@domain("people")`"#)
+    })
+}
+
+fn named_domain(value: &str) -> Option<HashDomain> {
+    let domain = value.trim();
+    let is_word = !domain.is_empty()
+        && domain
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    is_word.then(|| HashDomain::Named(domain.to_owned()))
+}
+
 fn parse_mask(value: &str) -> Option<Mask> {
     let value = value.trim();
     let hash = |domain| Mask::Hash(HashMask { domain, key: None });
@@ -144,14 +173,7 @@ fn parse_mask(value: &str) -> Option<Mask> {
             // A width of 1 would show whole numbers as they are.
             (width > 1).then_some(Mask::Bucket(width))
         }
-        "hash" => {
-            let domain = argument.trim();
-            let is_word = !domain.is_empty()
-                && domain
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-            is_word.then(|| hash(HashDomain::Named(domain.to_owned())))
-        }
+        "hash" => named_domain(argument).map(hash),
         "fixed" => {
             let text = match argument.strip_prefix('"') {
                 Some(quoted) => quoted.strip_suffix('"')?,

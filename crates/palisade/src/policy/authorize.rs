@@ -225,6 +225,17 @@ fn changed(
                 refusal(Code::NameUnknownColumn, determining)
             });
         }
+        let seen = view.relation(id.relation)?;
+        if seen.token(id.index).is_some() {
+            let name = view.catalog().column(id).map_or("", |c| c.name.as_str());
+            // Whoever writes a guess and reads its token back knows whether the guess is right.
+            let message = format!(
+                "column `{name}` is read as tokens, which could be guessed by writing values to it"
+            );
+            return Err(
+                Rejection::new(Code::WriteMaskedRead, message).with_policies(determining.to_vec())
+            );
+        }
         policies.extend(determining.iter().cloned());
     }
     Ok((writes, cap))

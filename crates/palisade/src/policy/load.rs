@@ -17,15 +17,18 @@ use super::{
     decide::HAS_WHERE,
     inherit::Inheritance,
     lint, literals,
-    masks::{HashSecret, SECRET_BYTES},
     obligation::Mask,
     problem::Source,
-    schema::{self, DEFAULT_PRINCIPALS},
-    slice::Slices,
+    schema::{self, Action, DEFAULT_PRINCIPALS},
+    slice::{Slices, covers},
     source::{self, Located, Origin},
     store::{self, Store},
 };
-use crate::{catalog::Catalog, dialect::Dialect, digest::sha256_hex};
+use crate::{
+    catalog::Catalog,
+    digest::sha256_hex,
+    token::{SECRET_BYTES, TokenSecret},
+};
 
 pub(super) const PRINCIPALS_FILE: &str = "principals.cedarschema";
 pub(super) const ENTITIES_FILE: &str = "entities.json";
@@ -45,8 +48,8 @@ pub(super) struct Loaded {
     pub(super) tags: Tags,
     /// Who inherits from whom.
     pub(super) inheritance: Inheritance,
-    /// From which the keys of hash masks are derived.
-    pub(super) hash_secret: Option<HashSecret>,
+    /// From which the keys of tokens and hash masks are derived.
+    pub(super) secret: Option<TokenSecret>,
     /// Which columns others are computed from.
     pub(super) flow: ColumnFlow,
     pub(super) store: Store,
@@ -76,7 +79,7 @@ pub(super) fn load(
 ) -> Result<Loaded, PolicyErrors> {
     let mut problems = Vec::new();
     let (located, annotations) = policies(sources, &mut problems);
-    hashes(sources, catalog, &located, &annotations, &mut problems);
+    keyed(sources, &located, &annotations, &mut problems);
     let principals = Source {
         name: PRINCIPALS_FILE,
         text: sources
@@ -134,7 +137,7 @@ pub(super) fn load(
         tables_in_attributes: principals.text.contains("Table"),
         columns_in_attributes: principals.text.contains("Column"),
         inheritance: Inheritance::new(catalog),
-        hash_secret: sources.hash_secret.clone(),
+        secret: sources.secret.clone(),
         flow: flow.clone(),
         version: version(sources, catalog, flow),
         warnings,
@@ -193,31 +196,36 @@ fn policies<'a>(
     (located, annotations)
 }
 
-/// Whether hash masks can be made.
-fn hashes(
+/// Whether tokens and hash masks can be made.
+fn keyed(
     sources: &PolicySources,
-    catalog: &Catalog,
     located: &[Located<'_>],
     annotations: &HashMap<String, Annotations>,
     problems: &mut Vec<PolicyProblem>,
 ) {
-    let problem = match (catalog.dialect(), &sources.hash_secret) {
-        (Dialect::Sqlite, _) => "SQLite has no function for `hash` masks".to_owned(),
-        (Dialect::Postgres | Dialect::Mysql, None) => {
-            "a `hash` mask needs the server's secret, and none is configured".to_owned()
-        }
-        (Dialect::Postgres | Dialect::Mysql, Some(secret)) if !secret.is_long_enough() => {
-            format!("the server's secret must have at least {SECRET_BYTES} bytes")
-        }
-        (Dialect::Postgres | Dialect::Mysql, Some(_)) => return,
+    let (why, help) = match &sources.secret {
+        None => (
+            "needs the operator's secret, and none is configured".to_owned(),
+            "name one with `token_secret_env` or `token_secret_file` in the configuration, or give it to the firewall's builder",
+        ),
+        Some(secret) if !secret.is_long_enough() => (
+            format!("needs a secret of at least {SECRET_BYTES} bytes"),
+            "make another, for example with `openssl rand -hex 32`",
+        ),
+        Some(_) => return,
     };
     for Located { policy, origin } in located {
         let mask = annotations
             .get(policy.id().as_ref() as &str)
             .and_then(|annotations| annotations.mask.as_ref());
-        if matches!(mask, Some(Mask::Hash(_))) {
-            problems.push(origin.at_annotation("mask", problem.clone()));
-        }
+        let problem = if matches!(mask, Some(Mask::Hash(_))) {
+            origin.at_annotation("mask", format!("a `hash` mask {why}"))
+        } else if policy.effect() == Effect::Permit && covers(policy, Action::ReadToken) {
+            origin.problem(format!("`read_token` {why}"))
+        } else {
+            continue;
+        };
+        problems.push(problem.with_help(Some(help)));
     }
 }
 
@@ -369,7 +377,10 @@ fn version(sources: &PolicySources, catalog: &Catalog, flow: &ColumnFlow) -> Str
         format!(
             "{}\n{sources:?}\n{:?}\n{flow:?}\n{}",
             catalog.version(),
-            sources.hash_secret.as_ref().map(HashSecret::version),
+            sources
+                .secret
+                .as_ref()
+                .map(|secret| secret.version().digits().to_owned()),
             env!("CARGO_PKG_VERSION")
         )
         .as_bytes(),

@@ -28,6 +28,7 @@ mod schema;
 mod slice;
 mod source;
 mod store;
+mod tokens;
 mod view;
 mod writes;
 
@@ -38,7 +39,6 @@ use std::{
 
 pub use authorize::Permit;
 pub use classification::ColumnFlow;
-pub use masks::HashSecret;
 pub use problem::{PolicyErrors, PolicyProblem, SourceSpan};
 pub use schema::schema_text;
 pub use view::{FunctionDecision, SessionView};
@@ -48,7 +48,7 @@ pub(crate) use authorize::authorize;
 
 use load::Loaded;
 
-use crate::{catalog::Catalog, session::Session};
+use crate::{catalog::Catalog, session::Session, token::TokenSecret};
 
 /// The texts of a policy folder. The core reads no files; whoever does fills this.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,8 +62,8 @@ pub struct PolicySources {
     pub entities: Option<String>,
     /// `classification.toml`: tags of columns and tables.
     pub classification: Option<String>,
-    /// The secret behind `@mask("hash")`; not a file of the folder.
-    pub hash_secret: Option<HashSecret>,
+    /// The secret behind tokens and `@mask("hash")`; not a file of the folder.
+    pub secret: Option<TokenSecret>,
 }
 
 /// A file of Cedar policies.

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use cedar_policy::Entities;
+use cedar_policy::{Entities, PolicyId};
 
 use super::{
     decide::{Failure, Subject, Verdict, context, decide, decide_among},
@@ -15,7 +15,7 @@ use super::{
     obligation::{ColumnDecision, ColumnLevel, Mask, RelationDecision, RowFilter, Visibility},
     rows::rows,
     schema::{self, Action},
-    store,
+    store, tokens,
     writes::{self, ActionDecision, WriteDecision},
 };
 use crate::{
@@ -281,7 +281,7 @@ fn relation_decision(
         if !(above.is_empty() && below.is_empty()) {
             tighten_generated(loaded, relation, &mut decision.columns);
         }
-        masks::settle(loaded, relation, &mut decision.columns);
+        masks::settle(loaded, subject, relation, &mut decision.columns);
     } else {
         decision.columns = hidden(relation.columns.len());
         decision.rows = RowFilter::Nothing;
@@ -373,6 +373,9 @@ fn column_forbids(
             level: ColumnLevel::Plain,
             policies: Vec::new(),
         });
+    }
+    if let Some(token) = tokens::instead(loaded, subject, &column, &plain)? {
+        return Ok(token);
     }
     let masked = decide(loaded, subject, Action::ReadMasked, column)?;
     if !masked.permitted && !masked.policies.is_empty() {
@@ -473,7 +476,7 @@ fn unreadable(
 }
 
 /// One decision for each column; columns that no policy can tell apart share theirs.
-fn columns(
+pub(super) fn columns(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
@@ -506,9 +509,17 @@ pub(super) fn unfit_masks(
     let mut out = Vec::new();
     let decisions = columns(loaded, subject, relation)?;
     for (column, decision) in relation.columns.iter().zip(decisions) {
-        let ColumnLevel::Masked(_) = decision.level else {
+        let ColumnLevel::Masked(mask) = decision.level else {
             continue;
         };
+        if matches!(mask, Mask::Token(_)) && !masks::fits(&mask, column, dialect) {
+            let permits = loaded.policies.of(Action::ReadToken);
+            let permit = decision.policies.iter().find(|id| {
+                permits.is_some_and(|permits| permits.policy(&PolicyId::new(id)).is_some())
+            });
+            out.extend(permit.map(|id| (id.clone(), mask, column.uid.clone())));
+            continue;
+        }
         for id in decision.policies {
             let mask = loaded.annotations.get(&id).and_then(|a| a.mask.clone());
             if let Some(mask) = mask.filter(|mask| !masks::fits(mask, column, dialect)) {
@@ -603,6 +614,9 @@ fn column_decision(
             policies: plain.policies,
         });
     }
+    if let Some(token) = tokens::instead(loaded, subject, &column, &plain)? {
+        return Ok(token);
+    }
     let masked = decide(loaded, subject, Action::ReadMasked, column)?;
     let policies: BTreeSet<String> = plain.policies.into_iter().chain(masked.policies).collect();
     let level = if masked.permitted {
@@ -689,6 +703,7 @@ mod tests {
             fixture::{self, agent, relation_id, set, sources},
         },
         session::Principal,
+        token::TokenSecret,
     };
 
     const ALL: &str = "permit(principal, action == Action::\"select\", resource);
@@ -848,15 +863,55 @@ permit(principal, action in Action::\"read\", resource);
         );
     }
 
+    fn keyed(policies: &str) -> Vec<String> {
+        let mut sources = sources(policies);
+        sources.secret = Some(TokenSecret::new("0".repeat(32)));
+        let set = fixture::load(&sources).unwrap_or_else(|errors| panic!("{errors}"));
+        let view = set.session(&agent("bot"));
+        let decision = view.relation(relation_id("customers")).unwrap();
+        decision
+            .columns
+            .iter()
+            .map(|column| match &column.level {
+                ColumnLevel::Plain => "plain".to_owned(),
+                ColumnLevel::Masked(mask) => mask.to_string(),
+                ColumnLevel::Hidden => "hidden".to_owned(),
+            })
+            .collect()
+    }
+
+    /// Plain, then a token, then a mask, then nothing; and no token by a permit of everything.
     #[test]
-    fn tokens_are_not_a_level_yet() {
-        let policies =
-            "permit(principal, action in [Action::\"select\", Action::\"read_token\"], resource);";
-        assert!(
-            levels(policies, "bot")
-                .iter()
-                .all(|level| *level == ColumnLevel::Hidden)
+    fn tokens_stand_between_plain_and_masked() {
+        let tokens = "@domain(\"people\") permit(principal, action == Action::\"read_token\", resource in Table::\"main.customers\");";
+        let of_tags = "forbid(principal, action == Action::\"read_plain\", resource) when { resource.tags.contains(\"pii\") };";
+        let levels = keyed(&format!("{ALL}{tokens}{of_tags}"));
+        assert_eq!(
+            levels[..4],
+            ["plain", "plain", "token(people)", "token(people)"]
         );
+        // A mask that a forbid demands is no token; one that a permit offers is behind it.
+        let masked = format!("@mask(\"last(4)\") {of_tags}");
+        let levels = keyed(&format!("{ALL}{tokens}{masked}"));
+        assert_eq!(levels[2..4], ["last(4)", "last(4)"]);
+        let blanket = format!("permit(principal, action, resource);{of_tags}");
+        assert_eq!(keyed(&blanket)[2], "null");
+        let forbidden = format!(
+            "{ALL}{tokens}{of_tags} forbid(principal, action == Action::\"read_token\", resource == Column::\"main.customers.ssn\");"
+        );
+        assert_eq!(keyed(&forbidden)[2..4], ["token(people)", "null"]);
+        // Of two domains the smaller.
+        let own = "permit(principal, action == Action::\"read_token\", resource == Column::\"main.customers.ssn\");";
+        let levels = keyed(&format!("{ALL}{tokens}{own}{of_tags}"));
+        assert_eq!(levels[2..4], ["token(people)", "token"]);
+    }
+
+    #[test]
+    fn tokens_need_a_secret() {
+        let tokens = "permit(principal, action == Action::\"read_token\", resource);";
+        let errors = fixture::load(&sources(&format!("{ALL}{tokens}"))).unwrap_err();
+        assert_eq!(errors.problems()[0].line, Some(4), "{errors}");
+        assert!(errors.to_string().contains("token_secret_env"), "{errors}");
     }
 
     #[test]

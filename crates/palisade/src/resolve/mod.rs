@@ -28,6 +28,7 @@ mod query;
 mod scope;
 mod select;
 mod table_function;
+mod token;
 mod view;
 mod write;
 
@@ -42,6 +43,7 @@ pub(crate) use define::{ResolvedDefinition, resolve_definition};
 pub(crate) use from::reference_index;
 pub(crate) use guard::{Admission, Guard};
 pub(crate) use scope::Output;
+pub(crate) use token::{TokenParameter, foreign as foreign_token, token_index};
 pub(crate) use view::read as read_view;
 pub(crate) use write::{Conflict, Target, is_default};
 
@@ -106,6 +108,8 @@ pub(crate) struct ResolvedStatement {
     pub(crate) access: AccessSet,
     /// Placeholders as they were written, each with the number it now has.
     pub(crate) placeholders: BTreeMap<Placeholder, u32>,
+    /// The parameters that are compared with tokens; a placeholder in the tree has the index of its own.
+    pub(crate) token_parameters: Vec<TokenParameter>,
     /// Whether a predicate goes beyond the leak-proof list, so that filters need a fence.
     pub(crate) needs_fence: bool,
     /// Names of the common table expressions, folded, as they are in the normalised tree.
@@ -193,6 +197,7 @@ pub(crate) fn resolve(
         references: resolver.references,
         access: resolver.access,
         placeholders: resolver.placeholders,
+        token_parameters: resolver.token_parameters,
         needs_fence: resolver.needs_fence,
         ctes: resolver.ctes,
         whole_rows: resolver.whole_rows,
@@ -217,6 +222,7 @@ struct Resolver<'a> {
     relations: usize,
     access: AccessSet,
     placeholders: BTreeMap<Placeholder, u32>,
+    token_parameters: Vec<TokenParameter>,
     needs_fence: bool,
     /// Names of the common table expressions so far.
     ctes: BTreeSet<String>,
@@ -258,6 +264,7 @@ impl<'a> Resolver<'a> {
             relations: 0,
             access: AccessSet::default(),
             placeholders: BTreeMap::new(),
+            token_parameters: Vec::new(),
             needs_fence: false,
             ctes: BTreeSet::new(),
             whole_rows: false,

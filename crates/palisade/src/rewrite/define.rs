@@ -70,6 +70,7 @@ pub(crate) fn define(
             max_result_bytes: limits.max_result_bytes,
             max_cell_bytes: limits.max_cell_bytes,
             filtered: false,
+            tokens: Vec::new(),
         },
         engine_reads: BTreeSet::new(),
         engine_functions: access.functions.clone(),

@@ -237,6 +237,7 @@ mod tests {
 
     fn plan(names: &[&str]) -> ScanPlan {
         ScanPlan {
+            tokens: Vec::new(),
             columns: names
                 .iter()
                 .map(|name| OutputColumn {
