@@ -35,6 +35,10 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "raised by tools for their arguments, before there is a statement",
     ),
     (
+        Code::TemplateUnknown,
+        "raised for the name of a template, before there is a statement",
+    ),
+    (
         Code::LimitAffectedRows,
         "needs a database that is changed; tested with the backends",
     ),

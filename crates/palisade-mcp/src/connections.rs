@@ -108,6 +108,17 @@ impl<B: Backend> Connections<B> {
         }
     }
 
+    /// Whether any of them has templates.
+    pub(crate) fn have_templates(&self) -> bool {
+        let have = |connection: &Arc<Connection<B>>| {
+            connection.guard.firewall().policies().has_templates()
+        };
+        match self {
+            Self::One(connection) => have(connection),
+            Self::Several(named) => named.values().any(have),
+        }
+    }
+
     /// What a caller may choose from: nothing, where there is no choice.
     pub(crate) fn choices(&self) -> Vec<Choice<'_>> {
         match self {

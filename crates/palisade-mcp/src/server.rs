@@ -161,24 +161,39 @@ impl<B: Backend + 'static> Connection<B> {
                     metadata::describe(&relations, &table, dialect).map_err(refusal)?;
                 answer::metadata(&description).map_err(refusal)
             }
+            ToolName::ListTemplates => {
+                arguments::list(arguments).map_err(refusal)?;
+                let templates = self.guard.templates(&self.session)?;
+                answer::metadata(&metadata::templates(&templates)).map_err(refusal)
+            }
+            ToolName::RunTemplate => {
+                let call = arguments::template(arguments).map_err(refusal)?;
+                let limits = self.limits(call.limit);
+                let run =
+                    self.guard
+                        .run_within(&call.template, &call.arguments, &self.session, &limits);
+                rows(handle.block_on(run).0)
+            }
             ToolName::Query => {
                 let call = arguments::query(arguments).map_err(refusal)?;
-                let limits = Limits {
-                    max_rows: call.limit,
-                    max_result_bytes: MAX_RESULT_BYTES,
-                    ..self.guard.firewall().limits().clone()
-                };
+                let limits = self.limits(call.limit);
                 let (outcome, _) = handle.block_on(self.guard.query_within(
                     &call.sql,
                     &call.params,
                     &self.session,
                     &limits,
                 ));
-                match outcome {
-                    Outcome::Rows(envelope) => answer::rows(&envelope).map_err(refusal),
-                    Outcome::Rejected(refusal) => Err(refusal),
-                }
+                rows(outcome)
             }
+        }
+    }
+
+    /// What an answer may cost that is to have so many rows.
+    fn limits(&self, max_rows: u64) -> Limits {
+        Limits {
+            max_rows,
+            max_result_bytes: MAX_RESULT_BYTES,
+            ..self.guard.firewall().limits().clone()
         }
     }
 
@@ -192,6 +207,13 @@ impl<B: Backend + 'static> Connection<B> {
             );
         }
         self.guard.relations(&self.session)
+    }
+}
+
+fn rows(outcome: Outcome) -> Result<CallToolResult, Refusal> {
+    match outcome {
+        Outcome::Rows(envelope) => answer::rows(&envelope).map_err(refusal),
+        Outcome::Rejected(refusal) => Err(refusal),
     }
 }
 
@@ -263,6 +285,7 @@ impl<B: Backend + 'static> ServerHandler for PalisadeServer<B> {
         }
         Ok(ListToolsResult::with_all_items(declare::tools(
             &self.shared.connections.choices(),
+            self.shared.connections.have_templates(),
         )))
     }
 

@@ -106,6 +106,9 @@ codes! {
     FunctionNotAllowed "function.not-allowed" retry false,
         "The function reaches beyond the data and no policy permits it by name.",
         "Do without the function, or ask the operator for a policy that names it.";
+    TemplateUnknown "template.unknown" retry false,
+        "There is no such template for you.",
+        "Run one of the templates that list_templates shows, by its name.";
     StatementNotAllowed "statement.not-allowed" retry false,
         "This kind of statement is not permitted.",
         "Only reading statements (SELECT, VALUES) can be run here.";

@@ -23,6 +23,7 @@ const LAYERS: &[&[&str]] = &[
         "code",
         "digest",
         "limits",
+        "moment",
         "rejection",
         "token",
         "value",

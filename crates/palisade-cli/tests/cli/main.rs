@@ -19,6 +19,7 @@ mod postgres;
 mod readme;
 mod serve;
 mod shop;
+mod templates;
 mod tls;
 mod tokens;
 

@@ -9,6 +9,7 @@
 )]
 
 mod connections;
+mod templates;
 
 use std::{
     sync::{

@@ -105,6 +105,7 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
             None => return Err(refusal(Code::NameUnknownColumn, &[])),
         }
     }
+    view.confirm(access)?;
     if access.system_relations().next().is_some() && !view.sees_everything()? {
         return Err(refusal(Code::NameSystemRelation, &[]));
     }
@@ -346,6 +347,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        access::StatementFacts,
         access::Usage,
         policy::fixture::{agent, catalog, column_id, relation_id, set},
     };
@@ -373,6 +375,7 @@ mod tests {
             system: BTreeSet::new(),
             changes: BTreeSet::new(),
             definitions: BTreeSet::new(),
+            facts: StatementFacts::default(),
         }
     }
 

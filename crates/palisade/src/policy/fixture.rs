@@ -111,6 +111,7 @@ pub(super) fn sources(policies: &str) -> PolicySources {
         principals_schema: Some(PRINCIPALS.to_owned()),
         entities: Some(ENTITIES.to_owned()),
         classification: Some(CLASSIFICATION.to_owned()),
+        templates: None,
         secret: None,
     }
 }

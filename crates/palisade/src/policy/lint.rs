@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cedar_policy::{Effect, EntityUid};
 
 use super::{
-    decide::{Subject, context, decide},
+    decide::{Circumstances, Subject, decide},
     filter::Untranslatable,
     load::{Loaded, Origins},
     obligation::{Mask, RowFilter},
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     catalog::{Change, Relation},
-    session::Transport,
+    session::{Principal, Session, Transport},
 };
 
 /// Asks about the rows of every relation, for representative principals. An untranslatable permit
@@ -236,7 +236,8 @@ const KINDS: usize = 64;
 
 /// One subject for each kind of principal: those of the entities that differ in type, roles or the
 /// attributes they have, and one of each type of whom nothing is known; at most [`KINDS`] of the
-/// former, so that loading stays quick. Where policies look at the context, over every transport.
+/// former, so that loading stays quick. Where policies look at the context, over every transport and in
+/// every template.
 fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
     let kinds: BTreeSet<String> = loaded
         .schema
@@ -283,17 +284,31 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
     } else {
         &[Transport::Library]
     };
+    let templates: Vec<Option<&str>> = if context_matters {
+        let names = loaded.templates.names().take(KINDS).map(Some);
+        std::iter::once(None).chain(names).collect()
+    } else {
+        vec![None]
+    };
     let mut out = Vec::new();
     for uid in uids {
         let store = loaded.store.with_principal(&uid, &loaded.schema);
         for transport in transports {
-            if let Ok(context) = context(*transport) {
-                out.push(Subject {
-                    uid: uid.clone(),
-                    store: store.clone(),
-                    context,
-                    transport: *transport,
-                });
+            for template in &templates {
+                let principal = Principal::new("", "");
+                let mut session = Session::new(principal).over(*transport);
+                if let Some(template) = template {
+                    session = session.running(template);
+                }
+                let circumstances = Circumstances::of(&session);
+                if let Ok(context) = circumstances.context() {
+                    out.push(Subject {
+                        uid: uid.clone(),
+                        store: store.clone(),
+                        context,
+                        circumstances,
+                    });
+                }
             }
         }
     }

@@ -14,6 +14,7 @@ use super::{
     ColumnFlow, PolicyErrors, PolicyProblem, PolicySources,
     annotation::{self, Annotations},
     classification::{self, Tags},
+    confirm,
     decide::HAS_WHERE,
     inherit::Inheritance,
     lint, literals,
@@ -23,6 +24,8 @@ use super::{
     slice::{Slices, covers},
     source::{self, Located, Origin},
     store::{self, Store},
+    template::Templates,
+    timed,
 };
 use crate::{
     catalog::Catalog,
@@ -33,6 +36,7 @@ use crate::{
 pub(super) const PRINCIPALS_FILE: &str = "principals.cedarschema";
 pub(super) const ENTITIES_FILE: &str = "entities.json";
 const CLASSIFICATION_FILE: &str = "classification.toml";
+const TEMPLATES_FILE: &str = "templates.toml";
 
 /// Everything decisions are made from.
 #[derive(Debug)]
@@ -40,12 +44,17 @@ pub(super) struct Loaded {
     pub(super) catalog: Arc<Catalog>,
     pub(super) schema: Schema,
     pub(super) policies: Slices,
+    /// The actions some of whose policies look at the time.
+    pub(super) timed: BTreeSet<Action>,
     pub(super) annotations: HashMap<String, Annotations>,
     /// Permits that speak of statements without a condition, by policy id.
     pub(super) unconditional: BTreeSet<String>,
+    /// Forbids that look at the statement, by policy id.
+    pub(super) of_statements: BTreeSet<String>,
     /// The resources that permits name by `resource == …`, by policy id.
     pub(super) named: HashMap<String, EntityUid>,
     pub(super) tags: Tags,
+    pub(super) templates: Templates,
     /// Who inherits from whom.
     pub(super) inheritance: Inheritance,
     /// From which the keys of tokens and hash masks are derived.
@@ -94,6 +103,11 @@ pub(super) fn load(
         text,
     });
     let tags = classification::classify(classification, catalog, flow, &mut problems);
+    let templates = sources.templates.as_deref().map(|text| Source {
+        name: TEMPLATES_FILE,
+        text,
+    });
+    let templates = Templates::read(templates.as_ref(), catalog.dialect(), &mut problems);
     let schema = finished(schema, &mut problems)?;
 
     let entities = sources.entities.as_deref().map(|text| Source {
@@ -113,11 +127,20 @@ pub(super) fn load(
     literals::check(
         &located,
         catalog,
+        &templates,
         known.as_ref(),
         &mut problems,
         &mut warnings,
     );
-    let store = merged(catalog, &tags, given, entities, &schema, &mut problems);
+    let of_statements = confirm::policies(&located, &mut problems);
+    let store = merged(
+        catalog,
+        (&tags, &templates),
+        given,
+        entities,
+        &schema,
+        &mut problems,
+    );
     let policies = Slices::new(located.iter().map(|l| &l.policy))
         .map_err(|error| problems.push(principals.whole(error.to_string())))
         .ok();
@@ -125,12 +148,15 @@ pub(super) fn load(
 
     let loaded = Loaded {
         catalog: Arc::clone(catalog),
+        timed: timed::actions(&policies),
         schema,
         policies,
         annotations,
         unconditional: unconditional(&located),
+        of_statements,
         named: named_resources(&located),
         tags,
+        templates,
         store,
         named_columns: named(&located, "Column"),
         named_tables: named(&located, "Table"),
@@ -312,7 +338,7 @@ fn validate(
 
 fn merged(
     catalog: &Catalog,
-    tags: &Tags,
+    (tags, templates): (&Tags, &Templates),
     given: Vec<cedar_policy::Entity>,
     source: Option<Source<'_>>,
     schema: &Schema,
@@ -322,7 +348,7 @@ fn merged(
         name: ENTITIES_FILE,
         text: "",
     });
-    let store = store::catalog_entities(catalog, tags).and_then(|mut entities| {
+    let store = store::catalog_entities(catalog, tags, templates).and_then(|mut entities| {
         entities.extend(given);
         let entities = Entities::from_entities(entities, Some(schema))
             .map_err(|error| store::boxed(&error))?;

@@ -8,14 +8,16 @@ use std::{
 use cedar_policy::{Entities, PolicyId};
 
 use super::{
-    decide::{Failure, Subject, Verdict, context, decide, decide_among},
+    decide::{Circumstances, Failure, Subject, Verdict, decide, decide_among},
     define, inherit,
     load::Loaded,
     masks,
     obligation::{ColumnDecision, ColumnLevel, Mask, RelationDecision, RowFilter, Visibility},
     rows::rows,
     schema::{self, Action},
-    store, tokens,
+    store,
+    timed::Moment,
+    tokens,
     writes::{self, ActionDecision, WriteDecision},
 };
 use crate::{
@@ -31,11 +33,13 @@ use crate::{
 /// What one session may know of the catalog. An answer, once given, does not change.
 #[derive(Debug)]
 pub struct SessionView {
-    loaded: Arc<Loaded>,
-    subject: Result<Subject, Rejection>,
+    pub(super) loaded: Arc<Loaded>,
+    pub(super) subject: Result<Subject, Rejection>,
     relations: Mutex<HashMap<RelationId, Result<Arc<RelationDecision>, Rejection>>>,
     functions: Mutex<HashMap<String, Result<Arc<FunctionDecision>, Rejection>>>,
     writes: Mutex<HashMap<RelationId, Result<Arc<WriteDecision>, Rejection>>>,
+    /// Set for a session that has a time which policies look at.
+    pub(super) moment: Option<Moment>,
 }
 
 /// What was decided about a function.
@@ -56,6 +60,7 @@ impl SessionView {
             relations: Mutex::default(),
             functions: Mutex::default(),
             writes: Mutex::default(),
+            moment: None,
         }
     }
 
@@ -75,6 +80,11 @@ impl SessionView {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         if let Some(known) = lock(&self.relations).get(&id) {
             return known.clone();
+        }
+        if let (Some(moment), Some(relation)) = (&self.moment, self.loaded.catalog.relation(id))
+            && let Some(steady) = moment.steady_relation(&self.loaded, subject, relation)?
+        {
+            return steady.relation(id);
         }
         // Decided without the lock: two threads may do the work twice, with the same result.
         let decision = self
@@ -119,6 +129,8 @@ impl SessionView {
     /// As [`relation`](Self::relation).
     pub fn define(&self, access: &DefinitionAccess) -> Result<ActionDecision, Rejection> {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
+        // Notes whether it depends on the time; it is not remembered either way.
+        let _ = self.steady(&[define::action(access.definition)]);
         define::decision(&self.loaded, subject, access).map_err(Rejection::from)
     }
 
@@ -130,6 +142,9 @@ impl SessionView {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         if let Some(known) = lock(&self.writes).get(&id) {
             return known.clone();
+        }
+        if let Some(steady) = self.steady(writes::ACTIONS) {
+            return steady.write(id);
         }
         let decision = match self.loaded.catalog.relation(id) {
             Some(relation) if relation.kind == RelationKind::Table => {
@@ -151,6 +166,9 @@ impl SessionView {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         if let Some(known) = lock(&self.functions).get(&def.uid) {
             return known.clone();
+        }
+        if let Some(steady) = self.steady(&[Action::Call]) {
+            return steady.function(def);
         }
         let decision = function_decision(&self.loaded, subject, def)
             .map(Arc::new)
@@ -220,11 +238,12 @@ fn subject(loaded: &Loaded, session: &Session) -> Result<Subject, Rejection> {
         );
     };
     let store = loaded.store.with_principal(&uid, &loaded.schema);
+    let circumstances = Circumstances::of(session);
     Ok(Subject {
         uid,
         store,
-        context: context(session.transport())?,
-        transport: session.transport(),
+        context: circumstances.context()?,
+        circumstances,
     })
 }
 

@@ -14,6 +14,7 @@ mod constraint;
 mod define;
 mod effect;
 mod expr;
+mod facts;
 mod from;
 mod function;
 mod guard;
@@ -193,6 +194,7 @@ pub(crate) fn resolve(
     if explain.is_some() && resolver.target.is_some() {
         return Err(unsupported("EXPLAIN of a statement that changes data"));
     }
+    resolver.access.facts = resolver.facts(&query, explain);
     Ok(ResolvedStatement {
         references: resolver.references,
         access: resolver.access,
