@@ -48,6 +48,7 @@ impl Exit {
             | Code::NameSystemRelation
             | Code::NameVariable
             | Code::TokenForeign
+            | Code::ApprovalRequired
             | Code::TemplateUnknown
             | Code::FunctionUnknown
             | Code::FunctionNotAllowed

@@ -167,6 +167,7 @@ pub fn arises_on_execution(code: Code) -> bool {
         | Code::NameSystemRelation
         | Code::NameVariable
         | Code::TokenForeign
+        | Code::ApprovalRequired
         | Code::TemplateUnknown
         | Code::FunctionUnknown
         | Code::FunctionNotAllowed

@@ -300,7 +300,7 @@ fn query_output() -> JsonObject {
             "truncated": of("boolean"),
             "truncation_reason": {"enum": ["row_limit", "size_limit", null]},
             "total_seen": described("integer", "Rows looked at: at least so many there are."),
-            "empty_reason": {"enum": ["no_match", "no_match_or_filtered", null]},
+            "empty_reason": {"enum": ["no_match", "no_match_or_filtered", "no_rows_permitted", null]},
             "notices": array(object(
                 json!({"notice": of("string"), "column": of("string"), "count": of("integer"), "message": of("string")}),
                 &["notice", "count", "message"],

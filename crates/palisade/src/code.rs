@@ -124,6 +124,9 @@ codes! {
     PolicyEvaluationFailed "policy.evaluation-failed" retry false,
         "A policy could not be evaluated, so nothing is permitted.",
         "Tell the operator the incident id; the statement may be correct.";
+    ApprovalRequired "approval.required" retry false,
+        "A policy permits this only with a person's approval, and there is no way to ask for one here.",
+        "Ask the operator to run it, or leave out what needs approval; no argument of a call gives it.";
     WriteMaskedRead "write.masked-column" retry false,
         "A statement that changes data may read only columns that are not masked for the session.",
         "Leave masked columns out of the statement: out of WHERE, SET, the values and RETURNING.";

@@ -126,6 +126,7 @@ fn next_valid_actions(code: Code) -> &'static [&'static str] {
         | Code::NameUnknownType
         | Code::NameVariable
         | Code::TokenForeign
+        | Code::ApprovalRequired
         | Code::FunctionUnknown
         | Code::FunctionNotAllowed
         | Code::StatementNotAllowed

@@ -14,6 +14,7 @@ use palisade::{
     error::Error,
     firewall::{Decision, Firewall},
     policy::{PolicyFile, PolicySources},
+    scan::{Action, EmptyReason, Marker, ScanSession},
     session::{Principal, Session},
     value::{Params, Value},
 };
@@ -215,6 +216,49 @@ fn permits_do_not_look_at_the_statement() {
     );
     let errors = errors.err().unwrap().to_string();
     assert!(errors.contains("is not known for `see`"), "{errors}");
+}
+
+/// What nothing can be seen of says so, and nothing about what is there.
+#[test]
+fn an_empty_answer_names_its_reason() {
+    let firewall = firewall(&format!(
+        "{READ}
+         forbid(principal, action == Action::\"see\", resource is row::main::people);
+         forbid(principal, action == Action::\"see\", resource is row::main::tickets) when {{ resource has owner && resource.owner == \"x\" }};"
+    ));
+    let reason = |sql: &str| {
+        let decision = firewall.check(sql, &Params::None, &session()).unwrap();
+        let Decision::Allow(statement) = decision else {
+            panic!("{sql}")
+        };
+        let marker = Marker::from_bytes([0; 16]);
+        let answer = ScanSession::new(statement.scan_plan(), Action::Flag, marker).finish();
+        answer.unwrap().empty_reason()
+    };
+    assert_eq!(reason("SELECT 1 AS n LIMIT 0"), Some(EmptyReason::NoMatch));
+    for sql in ["SELECT id FROM tickets", "SELECT id FROM open_tickets"] {
+        assert_eq!(reason(sql), Some(EmptyReason::NoMatchOrFiltered), "{sql}");
+    }
+    for sql in [
+        "SELECT id FROM people",
+        "SELECT t.id FROM tickets t JOIN people p ON p.id = t.id",
+    ] {
+        assert_eq!(reason(sql), Some(EmptyReason::NoRowsPermitted), "{sql}");
+    }
+}
+
+/// A permit that demands an approval, of a template as of anything else, permits nothing by itself.
+#[test]
+fn approvals_cannot_be_given_here() {
+    let policies = format!(
+        "{READ}
+         @approval(\"required\") permit(principal, action == Action::\"run\", resource == Template::\"secret\");"
+    );
+    let firewall = load(&policies, Some(TEMPLATES)).unwrap_or_else(|error| panic!("{error}"));
+    let refused = run(&firewall, "secret", &[]).unwrap_err();
+    assert!(refused.starts_with("approval.required"), "{refused}");
+    let refused = run(&firewall, "person", &[]).unwrap_err();
+    assert!(refused.starts_with("template.unknown"), "{refused}");
 }
 
 const TEMPLATES: &str = r#"

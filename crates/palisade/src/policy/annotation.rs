@@ -20,6 +20,8 @@ pub(super) struct Annotations {
     pub(super) mask: Option<Mask>,
     /// `@domain`, on a permit of `read_token`.
     pub(super) domain: Option<HashDomain>,
+    /// `@approval("required")`, on a permit.
+    pub(super) approval: bool,
     /// `@max_rows`, at least 1.
     pub(super) max_rows: Option<u64>,
     /// `@message`.
@@ -42,7 +44,7 @@ pub(super) fn read(
             "domain" => domain(policy, value).map(|domain| out.domain = Some(domain)),
             "max_rows" => max_rows(policy, value).map(|rows| out.max_rows = Some(rows)),
             "message" => message(policy, value).map(|text| out.message = Some(text)),
-            "approval" => Err(Refused::new("`@approval` is not implemented yet")),
+            "approval" => approval(policy, value).map(|()| out.approval = true),
             unknown => Err(Refused {
                 message: format!("there is no annotation `@{unknown}`"),
                 help: Some(match probably(unknown, KNOWN.iter().copied()) {
@@ -62,7 +64,7 @@ pub(super) fn read(
     out
 }
 
-const KNOWN: &[&str] = &["id", "mask", "domain", "max_rows", "message"];
+const KNOWN: &[&str] = &["id", "mask", "domain", "max_rows", "message", "approval"];
 
 const MASK_FORMS: &str = "the masks are `null`, `fixed(***)`, `last(4)`, `first(4)`, `email`, `hash`, `hash(domain)`, \
      `date(month)` (or `year`, `day`, `hour`) and `bucket(100)`";
@@ -121,6 +123,16 @@ fn mask(policy: &Policy, value: &str) -> Result<Mask, Refused> {
     }
     parse_mask(value)
         .ok_or_else(|| Refused::new(format!("`{value}` is not a mask")).help(MASK_FORMS))
+}
+
+fn approval(policy: &Policy, value: &str) -> Result<(), Refused> {
+    match (policy.effect(), value) {
+        (Effect::Permit, "required") => Ok(()),
+        (Effect::Permit, _) => Err(Refused::new(format!("`{value}` is no approval"))
+            .help(r#"write `@approval("required")`"#)),
+        (Effect::Forbid, _) => Err(Refused::new("`@approval` has no effect on a forbid")
+            .help("what is forbidden is not approved; it belongs to a permit")),
+    }
 }
 
 fn domain(policy: &Policy, value: &str) -> Result<HashDomain, Refused> {
@@ -352,8 +364,18 @@ mod tests {
             check("@id(\"a\")\n@maks(\"null\")\nforbid(principal, action, resource);").unwrap_err();
         assert_eq!(problem.help.as_deref(), Some("did you mean `@mask`?"));
         assert_eq!((problem.line, problem.column), (Some(2), Some(1)));
-        let problem =
-            check("@approval(\"required\") permit(principal, action, resource);").unwrap_err();
-        assert!(problem.message.contains("not implemented"), "{problem}");
+        for (text, message) in [
+            (
+                "@approval(\"required\") forbid(principal, action, resource);",
+                "no effect on a forbid",
+            ),
+            (
+                "@approval(\"please\") permit(principal, action, resource);",
+                "is no approval",
+            ),
+        ] {
+            let problem = check(text).unwrap_err();
+            assert!(problem.message.contains(message), "{problem}");
+        }
     }
 }

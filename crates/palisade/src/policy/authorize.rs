@@ -137,6 +137,7 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
     }
     let (writes, max_affected) = changed(view, access, &mut changing)?;
     let policies = policies.ids(&changing);
+    view.approved(&policies)?;
     let max_rows = relations
         .values()
         .filter_map(|decision| decision.max_rows)

@@ -129,6 +129,24 @@ impl SessionView {
         Ok(())
     }
 
+    /// Refuses what only a permit that demands an approval made possible: nobody can give one here. Several
+    /// permits of one thing combine to the strictest.
+    ///
+    /// # Errors
+    /// `approval.required`.
+    pub(super) fn approved(&self, determining: &[String]) -> Result<(), Rejection> {
+        let demands = |id: &&String| {
+            let annotations = self.loaded.annotations.get(*id);
+            annotations.is_some_and(|annotations| annotations.approval)
+        };
+        let demanding: Vec<String> = determining.iter().filter(demands).cloned().collect();
+        if demanding.is_empty() {
+            return Ok(());
+        }
+        let code = Code::ApprovalRequired;
+        Err(Rejection::new(code, code.summary()).with_policies(demanding))
+    }
+
     /// `context.statement`.
     fn statement(&self, access: &AccessSet) -> Vec<(String, RestrictedExpression)> {
         let facts = access.facts();

@@ -25,7 +25,10 @@ pub(super) fn settle(
         let ColumnLevel::Masked(mask) = &mut decided.level else {
             continue;
         };
-        if !fits(mask, column, dialect) {
+        // Some characters of one of two words are the word.
+        let tells_all =
+            column.class == TypeClass::Boolean && matches!(mask, Mask::First(_) | Mask::Last(_));
+        if tells_all || !fits(mask, column, dialect) {
             *mask = Mask::Null;
             continue;
         }

@@ -135,19 +135,27 @@ impl SessionView {
     /// The template called `name`, if the session may run it.
     ///
     /// # Errors
-    /// As [`relation`](Self::relation).
+    /// As [`relation`](Self::relation), and `approval.required`.
     pub fn template(&self, name: &str) -> Result<Option<&Template>, Rejection> {
+        let Some((template, determining)) = self.permitted_template(name)? else {
+            return Ok(None);
+        };
+        self.approved(&determining)?;
+        Ok(Some(template))
+    }
+
+    /// The template, if `run` is permitted on it, and by which policies.
+    fn permitted_template(
+        &self,
+        name: &str,
+    ) -> Result<Option<(&Template, Vec<String>)>, Rejection> {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         let Some(template) = self.loaded.templates.get(name) else {
             return Ok(None);
         };
-        let verdict = decide(
-            &self.loaded,
-            subject,
-            Action::Run,
-            resource("Template", name)?,
-        )?;
-        Ok(verdict.permitted.then_some(template))
+        let resource = resource("Template", name)?;
+        let verdict = decide(&self.loaded, subject, Action::Run, resource)?;
+        Ok(verdict.permitted.then_some((template, verdict.policies)))
     }
 
     /// The templates that the session may run, by name.
@@ -157,7 +165,7 @@ impl SessionView {
     pub fn templates(&self) -> Result<Vec<&Template>, Rejection> {
         let mut out = Vec::new();
         for name in self.loaded.templates.names() {
-            out.extend(self.template(name)?);
+            out.extend(self.permitted_template(name)?.map(|(template, _)| template));
         }
         Ok(out)
     }

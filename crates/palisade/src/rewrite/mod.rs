@@ -314,7 +314,7 @@ fn apply(
         return Err(not_as_decided("its columns have other names"));
     }
 
-    let filtered = references.iter().any(source::is_filtered);
+    let if_empty = source::if_empty(&references);
     let columns = match explain {
         None => output_columns(&outputs, &references, catalog, visible)?,
         Some(_) => Explain::columns(dialect)
@@ -345,7 +345,7 @@ fn apply(
             max_rows,
             max_result_bytes: limits.max_result_bytes,
             max_cell_bytes: limits.max_cell_bytes,
-            filtered,
+            if_empty,
             tokens,
         },
         engine_reads: engine.reads,

@@ -15,6 +15,7 @@ use crate::{
     policy::obligation::{ColumnLevel, Mask, RowFilter},
     rejection::Rejection,
     resolve::Reference,
+    scan::EmptyReason,
     syntax::encode,
 };
 
@@ -173,13 +174,24 @@ fn is_token(reference: &Reference, index: u16, mask: &Mask) -> bool {
     below_here.any(|inner| inner.decision.token(below.index) == Some(keys))
 }
 
-/// Whether rows are filtered at or below `reference`.
-pub(super) fn is_filtered(reference: &Reference) -> bool {
-    reference.decision.rows != RowFilter::Everything
-        || reference
-            .body
-            .as_ref()
-            .is_some_and(|body| body.resolved.references.iter().any(is_filtered))
+/// Why an answer over `references` may be empty: by the filters at and below them.
+pub(super) fn if_empty(references: &[Reference]) -> EmptyReason {
+    let of = |reference: &Reference| {
+        let own = match reference.decision.rows {
+            RowFilter::Everything => EmptyReason::NoMatch,
+            RowFilter::Nothing => EmptyReason::NoRowsPermitted,
+            RowFilter::Where(_) => EmptyReason::NoMatchOrFiltered,
+        };
+        let below = reference.body.as_ref();
+        own.max(below.map_or(EmptyReason::NoMatch, |body| {
+            if_empty(&body.resolved.references)
+        }))
+    };
+    references
+        .iter()
+        .map(of)
+        .max()
+        .unwrap_or(EmptyReason::NoMatch)
 }
 
 /// Whether the source form reads the column at `index`.

@@ -27,9 +27,9 @@ pub struct ScanPlan {
     pub(crate) max_result_bytes: usize,
     /// Bytes of one cell.
     pub(crate) max_cell_bytes: usize,
-    /// Whether policy put a row filter on a relation below the answer; whether it took any row is
-    /// never told.
-    pub(crate) filtered: bool,
+    /// What an answer without rows says: it follows from the row filters that policy put on relations below,
+    /// and never from what they took.
+    pub(crate) if_empty: EmptyReason,
     /// For each column that is one of tokens, its position and their keys.
     pub(crate) tokens: Vec<(usize, TokenKeys)>,
 }
