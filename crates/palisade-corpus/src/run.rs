@@ -52,7 +52,7 @@ struct Stand {
 const MYSQL_DATABASE: &str = "main";
 
 /// The secret behind the tokens and hashes of every case, so that they come out the same.
-const SECRET: &str = "the secret of the corpus, known to all";
+pub const SECRET: &str = "the secret of the corpus, known to all";
 
 /// Why a corpus cannot be run.
 #[derive(Debug, thiserror::Error)]
