@@ -102,10 +102,19 @@ impl Gate {
         arguments: &BTreeMap<String, Value>,
         session: &Session,
     ) -> Answer {
-        let run = self
-            .guard
-            .run_within(name, arguments, session, &self.limits);
-        answer(self.runtime.block_on(run))
+        let limits = &self.limits;
+        answer(match self.access {
+            Access::Read => {
+                let run = self.guard.run_within(name, arguments, session, limits);
+                self.runtime.block_on(run)
+            }
+            Access::Write => {
+                let run = self
+                    .guard
+                    .run_changing_within(name, arguments, session, limits);
+                self.runtime.block_on(run)
+            }
+        })
     }
 }
 

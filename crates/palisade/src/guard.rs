@@ -292,7 +292,7 @@ impl<B: Backend> Guard<B> {
     }
 
     /// Runs the template called `name` with these arguments, if `run` is permitted on it and its statement by
-    /// policies that may look at `context.template`. One that changes data is decided like any other change.
+    /// policies that may look at `context.template`. One that would change anything is refused.
     pub async fn run(
         &self,
         name: &str,
@@ -308,6 +308,19 @@ impl<B: Backend> Guard<B> {
     /// Like [`run`](Self::run) with limits that may be lower than the firewall's own, and with the
     /// operator's part of the answer.
     pub async fn run_within(
+        &self,
+        name: &str,
+        arguments: &BTreeMap<String, Value>,
+        session: &Session,
+        limits: &Limits,
+    ) -> (Outcome, Report) {
+        let asked = Asked::Template(name, arguments);
+        self.answer(asked, session, limits, Effect::Read).await
+    }
+
+    /// Like [`run_within`](Self::run_within), for a template that reads or changes data: it is decided like any
+    /// other change.
+    pub async fn run_changing_within(
         &self,
         name: &str,
         arguments: &BTreeMap<String, Value>,

@@ -21,6 +21,44 @@ fn run(desk: &Desk, arguments: &[&str]) -> Answer {
     desk.run(&[&begin[..], arguments].concat())
 }
 
+/// A template that changes data is run where that is asked for, and policies permit the change inside of it.
+#[test]
+fn templates_that_change_data_ask_for_it() {
+    let desk = Desk::new();
+    desk.policy(
+        r#"permit (principal, action == Action::"run", resource);
+permit (principal, action in [Action::"select", Action::"see", Action::"read"], resource);
+permit (principal, action in [Action::"update", Action::"change", Action::"add", Action::"write"], resource)
+when { context has template };
+"#,
+    );
+    desk.write(
+        "p/templates.toml",
+        r#"[[template]]
+name = "customer"
+description = "Closes a ticket."
+sql = "UPDATE tickets SET status = 'closed' WHERE id = ?"
+parameters = [{ name = "id", type = "integer" }]
+"#,
+    );
+    let one = ["--param", "id=1", "--format", "json"];
+    let answer = run(&desk, &one).expect_exit(1).json();
+    assert_eq!(answer["code"], "statement.not-allowed", "{answer}");
+    run(&desk, &[&one[..], &["--write"]].concat()).expect_exit(0);
+    let sql = "UPDATE tickets SET status = 'open' WHERE id = 1";
+    let by_itself = [
+        "execute",
+        "sqlite:demo.db",
+        "--policies",
+        "p",
+        "--format",
+        "json",
+        sql,
+    ];
+    let refused = desk.run(&by_itself).expect_exit(1).json();
+    assert_eq!(refused["code"], "policy.no-permit", "{refused}");
+}
+
 #[test]
 fn templates_are_run_by_name() {
     let desk = Desk::new();
