@@ -31,6 +31,9 @@ pub(crate) enum Command {
     /// Run statements that may change what policy permits to change
     #[command(after_help = EXECUTE_HELP)]
     Execute(QueryArguments),
+    /// Run a template of the policy folder.
+    #[command(after_help = RUN_HELP)]
+    Run(RunArguments),
     /// Decide about a statement without a database
     #[command(after_help = CHECK_HELP)]
     Check(CheckArguments),
@@ -85,6 +88,15 @@ Example for PostgreSQL:
   palisade execute postgres://desk_writer@localhost:5432/sales \\
     --password-env SALES_PASSWORD --params '[1]' \\
     'UPDATE tickets SET status = $$closed$$ WHERE id = $1'";
+
+const RUN_HELP: &str = "\
+Templates stand in `templates.toml` of the policy folder: statements with names and
+typed parameters. Policies permit `run` on them, and what their statements touch like
+that of any other, for which they may look at `context.template`.
+
+Example:
+  palisade run sqlite:demo.db tickets-of --policies my-policies \\
+    --as 'Agent::\"support-bot\"' --param owner=ann --param after=3";
 
 const CHECK_HELP: &str = "\
 Examples (after `palisade demo`):
@@ -178,6 +190,36 @@ pub(crate) struct QueryArguments {
     /// Append one JSON line a statement to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
+}
+
+/// `palisade run`
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// The database: sqlite:FILE, postgres://…, mysql://… or connection:NAME.
+    #[arg(value_name = "DATABASE")]
+    pub(crate) source: String,
+    /// The template's name.
+    #[arg(value_name = "TEMPLATE")]
+    pub(crate) template: String,
+    /// A parameter; without `=VALUE` it is NULL. Each must be given.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) param: Vec<String>,
+    /// Open the database for writing, for a template that changes data.
+    #[arg(long)]
+    pub(crate) write: bool,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
+    /// Return at most this many rows.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_rows: Option<u64>,
+    /// Append a record of the statement to this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit: Option<PathBuf>,
+    /// How the answer is printed.
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
 }
 
 /// `palisade check`

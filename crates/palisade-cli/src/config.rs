@@ -31,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) audit: Option<PathBuf>,
     /// What becomes of a cell in which a detector finds something.
     pub(crate) on_finding: Option<OnFinding>,
+    /// Where the secret behind tokens and hash masks is.
+    pub(crate) token_secret: Option<Secret>,
     /// Limits.
     pub(crate) limits: Limits,
     /// Whether statements may change what policies permit.
@@ -53,6 +55,8 @@ struct File {
     principal: Option<Spanned<String>>,
     audit: Option<PathBuf>,
     on_finding: Option<OnFinding>,
+    token_secret_env: Option<Spanned<String>>,
+    token_secret_file: Option<Spanned<PathBuf>>,
     #[serde(default)]
     limits: Limits,
     #[serde(default)]
@@ -95,6 +99,8 @@ struct Connection {
     principal: Option<Spanned<String>>,
     audit: Option<PathBuf>,
     on_finding: Option<OnFinding>,
+    token_secret_env: Option<Spanned<String>>,
+    token_secret_file: Option<Spanned<PathBuf>>,
     /// Only to be checked: what counts is [`limits`].
     #[serde(default, rename = "limits")]
     _limits: Limits,
@@ -139,6 +145,8 @@ const KEYS: &[&str] = &[
     "principal",
     "audit",
     "on_finding",
+    "token_secret_env",
+    "token_secret_file",
     "limits",
     "grants",
     "connections",
@@ -168,7 +176,7 @@ const KEYS: &[&str] = &[
     "statement_timeout_ms",
 ];
 
-const TOP: &str = "the keys are `policies`, `principal`, `audit`, `on_finding` and the tables `[limits]`, `[grants]` and `[connections.NAME]`";
+const TOP: &str = "the keys are `policies`, `principal`, `audit`, `on_finding`, `token_secret_env`, `token_secret_file` and the tables `[limits]`, `[grants]` and `[connections.NAME]`";
 
 impl ConfigFile {
     /// Reads a file; its paths are from the folder it is in.
@@ -250,22 +258,23 @@ impl Grants {
                 ));
             }
         }
-        let env = match target.secret() {
-            Some(Secret::Env(name)) if !self.env.contains(name) => Some(name),
-            Some(Secret::Env(_) | Secret::File(_)) | None => None,
-        };
-        if let Some(name) = env {
-            return Some(ungranted("env", name));
+        let files = target.tls().keys.iter();
+        target
+            .secret()
+            .and_then(|secret| self.unnamed(secret))
+            .or_else(|| files.filter_map(|path| self.unnamed_file(path)).next())
+    }
+
+    /// That a secret is not granted, and what grants it.
+    fn unnamed(&self, secret: &Secret) -> Option<(String, String)> {
+        match secret {
+            Secret::Env(name) => (!self.env.contains(name)).then(|| ungranted("env", name)),
+            Secret::File(path) => self.unnamed_file(path),
         }
-        let password = match target.secret() {
-            Some(Secret::File(path)) => Some(path),
-            Some(Secret::Env(_)) | None => None,
-        };
-        password
-            .into_iter()
-            .chain(&target.tls().keys)
-            .find(|path| !self.files.contains(path))
-            .map(|path| ungranted("files", &path.display().to_string()))
+    }
+
+    fn unnamed_file(&self, path: &PathBuf) -> Option<(String, String)> {
+        (!self.files.contains(path)).then(|| ungranted("files", &path.display().to_string()))
     }
 }
 
@@ -300,6 +309,8 @@ impl Reader<'_> {
             principal,
             audit,
             on_finding,
+            token_secret_env,
+            token_secret_file,
             limits,
             mut grants,
             connections,
@@ -325,6 +336,7 @@ impl Reader<'_> {
             principal: self.principal(principal)?,
             audit: audit.map(|path| self.folder.join(path)),
             on_finding,
+            token_secret: self.token_secret(token_secret_env, token_secret_file, &grants)?,
             limits,
             writable: false,
         };
@@ -362,24 +374,18 @@ impl Reader<'_> {
             principal,
             audit,
             on_finding,
+            token_secret_env,
+            token_secret_file,
             _limits: _,
         } = connection;
         let named = [
             password_env.as_ref().map(Spanned::span),
             password_file.as_ref().map(Spanned::span),
         ];
-        let secret = match (password_env, password_file) {
-            (None, None) => None,
-            (Some(env), None) => Some(Secret::Env(env.into_inner())),
-            (None, Some(file)) => Some(Secret::File(self.folder.join(file.into_inner()))),
-            (Some(_), Some(file)) => {
-                return Err(self.fault(
-                    "the password is named twice",
-                    Some(file.span()),
-                    "keep one of `password_env` and `password_file`",
-                ));
-            }
-        };
+        let secret = self.secret(
+            (password_env, password_file),
+            ("the password", "`password_env` and `password_file`"),
+        )?;
         for (key, span) in [
             ("hand_principal", hand_principal.as_ref().map(Spanned::span)),
             ("pooled", pooled.as_ref().map(Spanned::span)),
@@ -454,6 +460,9 @@ impl Reader<'_> {
                 .map(|path| self.folder.join(path))
                 .or_else(|| defaults.audit.clone()),
             on_finding: on_finding.or(defaults.on_finding),
+            token_secret: self
+                .token_secret(token_secret_env, token_secret_file, grants)?
+                .or_else(|| defaults.token_secret.clone()),
             limits: self.limits(name)?,
             writable,
         };
@@ -469,6 +478,48 @@ impl Reader<'_> {
                 "write small letters with a dot, for example `hand_principal = \"app.user\"`",
             )
         })
+    }
+
+    /// Where a secret is; `what` it is, and its two keys.
+    fn secret(
+        &self,
+        (env, file): (Option<Spanned<String>>, Option<Spanned<PathBuf>>),
+        (what, keys): (&str, &str),
+    ) -> Result<Option<Secret>, Failure> {
+        match (env, file) {
+            (None, None) => Ok(None),
+            (Some(env), None) => Ok(Some(Secret::Env(env.into_inner()))),
+            (None, Some(file)) => Ok(Some(Secret::File(self.folder.join(file.into_inner())))),
+            (Some(_), Some(file)) => Err(self.fault(
+                &format!("{what} is named twice"),
+                Some(file.span()),
+                &format!("keep one of {keys}"),
+            )),
+        }
+    }
+
+    /// Where the secret behind tokens is, which must be granted.
+    fn token_secret(
+        &self,
+        env: Option<Spanned<String>>,
+        file: Option<Spanned<PathBuf>>,
+        grants: &Grants,
+    ) -> Result<Option<Secret>, Failure> {
+        let span = env
+            .as_ref()
+            .map(Spanned::span)
+            .or(file.as_ref().map(Spanned::span));
+        let secret = self.secret(
+            (env, file),
+            (
+                "the token secret",
+                "`token_secret_env` and `token_secret_file`",
+            ),
+        )?;
+        match secret.as_ref().and_then(|secret| grants.unnamed(secret)) {
+            None => Ok(secret),
+            Some((message, help)) => Err(self.fault(&message, span, &help)),
+        }
     }
 
     /// The limits of a connection: each that it does not set is that of `[limits]`.

@@ -47,6 +47,9 @@ impl Exit {
             | Code::NameAmbiguous
             | Code::NameSystemRelation
             | Code::NameVariable
+            | Code::TokenForeign
+            | Code::ApprovalRequired
+            | Code::TemplateUnknown
             | Code::FunctionUnknown
             | Code::FunctionNotAllowed
             | Code::StatementNotAllowed

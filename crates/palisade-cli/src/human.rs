@@ -125,10 +125,13 @@ pub(crate) fn rows(envelope: &Envelope, paint: Paint) -> String {
         Some(TruncationReason::SizeLimit) => summary.push_str("; there are more (size limit)"),
         None => {}
     }
-    match empty_reason(answer) {
+    match answer.empty_reason() {
         Some(EmptyReason::NoMatch) => summary.push_str(": none matches"),
         Some(EmptyReason::NoMatchOrFiltered) => {
             summary.push_str(": none matches among those that may be seen");
+        }
+        Some(EmptyReason::NoRowsPermitted) => {
+            summary.push_str(": policy shows none of what is read");
         }
         None => {}
     }
@@ -171,16 +174,6 @@ pub(crate) fn rows(envelope: &Envelope, paint: Paint) -> String {
         ));
     }
     out
-}
-
-/// Why there are no rows, by the envelope's own account.
-fn empty_reason(answer: &ScannedRows) -> Option<EmptyReason> {
-    let json = serde_json::to_value(answer).ok()?;
-    match json.get("empty_reason")?.as_str()? {
-        "no_match" => Some(EmptyReason::NoMatch),
-        "no_match_or_filtered" => Some(EmptyReason::NoMatchOrFiltered),
-        _ => None,
-    }
 }
 
 /// The trace of a decision.

@@ -23,6 +23,7 @@ mod policies;
 mod policy;
 mod postgres;
 mod query;
+mod run;
 mod secret;
 mod serve;
 mod setup;
@@ -85,6 +86,7 @@ fn run() -> Result<Exit, Failure> {
         Command::Demo(arguments) => demo::run(arguments),
         Command::Query(arguments) => query::run(arguments, Access::Read),
         Command::Execute(arguments) => query::run(arguments, Access::Write),
+        Command::Run(arguments) => run::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),

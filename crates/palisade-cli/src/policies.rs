@@ -64,9 +64,17 @@ pub(crate) struct Policies {
 const PRINCIPALS: &str = "principals.cedarschema";
 const ENTITIES: &str = "entities.json";
 const CLASSIFICATION: &str = "classification.toml";
+const TEMPLATES: &str = "templates.toml";
 
 /// Names a policy folder may hold beside `*.cedar`. `tests` and `README.md` are for people.
-const NAMES: &[&str] = &[PRINCIPALS, ENTITIES, CLASSIFICATION, "tests", "README.md"];
+const NAMES: &[&str] = &[
+    PRINCIPALS,
+    ENTITIES,
+    CLASSIFICATION,
+    TEMPLATES,
+    "tests",
+    "README.md",
+];
 
 /// Bytes of one file.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
@@ -182,6 +190,7 @@ impl Policies {
             PRINCIPALS => sources.principals_schema.as_deref(),
             ENTITIES => sources.entities.as_deref(),
             CLASSIFICATION => sources.classification.as_deref(),
+            TEMPLATES => sources.templates.as_deref(),
             other => sources
                 .policies
                 .iter()
@@ -235,6 +244,7 @@ fn add(sources: &mut PolicySources, name: &str, text: String) {
         PRINCIPALS => sources.principals_schema = Some(text),
         ENTITIES => sources.entities = Some(text),
         CLASSIFICATION => sources.classification = Some(text),
+        TEMPLATES => sources.templates = Some(text),
         other => sources.policies.push(PolicyFile {
             name: other.to_owned(),
             text,

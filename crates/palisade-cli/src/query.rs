@@ -1,10 +1,13 @@
 //! `palisade query` and `palisade execute`: statements through the gate to a database.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use palisade::{
-    guard::{Guard, Introspect as _, Outcome},
+    guard::{Guard, Introspect as _, Outcome, Refusal, Report},
     limits::Limits,
+    policy::template::Template,
+    session::Session,
+    value::Value,
 };
 use tokio::runtime::Runtime;
 
@@ -91,10 +94,53 @@ pub(crate) fn guard(
         .called(setup.name_of(database)))
 }
 
+impl Gate {
+    /// The templates that `session` may run.
+    pub(crate) fn templates(&self, session: &Session) -> Result<Vec<Template>, Refusal> {
+        self.guard.templates(session)
+    }
+
+    /// Runs the template called `name`.
+    pub(crate) fn run(
+        &self,
+        name: &str,
+        arguments: &BTreeMap<String, Value>,
+        session: &Session,
+    ) -> Answer {
+        let limits = &self.limits;
+        answer(match self.access {
+            Access::Read => {
+                let run = self.guard.run_within(name, arguments, session, limits);
+                self.runtime.block_on(run)
+            }
+            Access::Write => {
+                let run = self
+                    .guard
+                    .run_changing_within(name, arguments, session, limits);
+                self.runtime.block_on(run)
+            }
+        })
+    }
+}
+
+fn answer((outcome, report): (Outcome, Report)) -> Answer {
+    Answer {
+        id: None,
+        verdict: match outcome {
+            Outcome::Rows(envelope) => Verdict::Rows(envelope),
+            Outcome::Rejected(refusal) => Verdict::Refused(refusal),
+        },
+        rewritten: report.rewritten,
+        policies: report.policies,
+        duration: report.duration,
+        trace: None,
+    }
+}
+
 impl Answerer for Gate {
     fn answer(&self, request: &Request) -> Answer {
         let (sql, params, session) = (&request.sql, &request.params, &request.session);
-        let (outcome, report) = match self.access {
+        answer(match self.access {
             Access::Read => {
                 self.runtime
                     .block_on(self.guard.query_within(sql, params, session, &self.limits))
@@ -105,17 +151,6 @@ impl Answerer for Gate {
                         .execute_within(sql, params, session, &self.limits),
                 )
             }
-        };
-        Answer {
-            id: None,
-            verdict: match outcome {
-                Outcome::Rows(envelope) => Verdict::Rows(envelope),
-                Outcome::Rejected(refusal) => Verdict::Refused(refusal),
-            },
-            rewritten: report.rewritten,
-            policies: report.policies,
-            duration: report.duration,
-            trace: None,
-        }
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! Passwords: named, read when they are needed, never shown.
+//! Passwords and other secrets: named, read when they are needed, never shown.
 
 use std::{
     fmt,
@@ -29,7 +29,7 @@ impl Secret {
         let text = match self {
             Self::Env(name) => std::env::var(name).map_err(|error| match error {
                 std::env::VarError::NotPresent => Failure::Configuration(format!(
-                    "error: there is no `{name}` in the environment\n  help: set it to the password, or name a file with `--password-file`"
+                    "error: there is no `{name}` in the environment\n  help: set it, or name a file of the secret instead"
                 )),
                 std::env::VarError::NotUnicode(_) => Failure::Configuration(format!(
                     "error: what `{name}` holds is not UTF-8"
@@ -39,12 +39,12 @@ impl Secret {
         };
         if text.is_empty() {
             return Err(Failure::Configuration(format!(
-                "error: {self} holds no password\n  help: for an account without one, leave the option out"
+                "error: {self} is empty\n  help: for an account without a password, leave the option out"
             )));
         }
         if text.contains('\0') {
             return Err(Failure::Configuration(format!(
-                "error: the password of {self} holds a NUL character, which no server takes"
+                "error: the secret of {self} holds a NUL character, which no server takes"
             )));
         }
         Ok(Password(text))
@@ -77,7 +77,7 @@ fn read_file(path: &Path) -> Result<String, Failure> {
     let shown = path.display();
     let fault = |why: &str| {
         Failure::Configuration(format!(
-            "error: cannot read the password file `{shown}`: {why}"
+            "error: cannot read the secret's file `{shown}`: {why}"
         ))
     };
     let metadata = std::fs::metadata(path).map_err(|error| fault(&error.to_string()))?;
@@ -136,7 +136,7 @@ mod tests {
             ("geheim\n", 0o640, "chmod 600"),
             ("geheim\n", 0o604, "chmod 600"),
             ("geheim\nx\n", 0o600, "more than one line"),
-            ("\n", 0o600, "holds no password"),
+            ("\n", 0o600, "is empty"),
             ("geheim\0", 0o600, "NUL"),
         ] {
             let said = check(text, mode);

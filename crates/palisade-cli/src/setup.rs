@@ -10,6 +10,7 @@ use palisade::{
     limits::Limits,
     scan::Action,
     session::Principal,
+    token::TokenSecret,
 };
 
 use crate::{
@@ -36,6 +37,8 @@ pub(crate) struct Setup {
     pub(crate) audit: Arc<dyn AuditSink>,
     /// What becomes of a cell in which a detector finds something.
     pub(crate) on_finding: Action,
+    /// The secret behind tokens and hash masks.
+    token_secret: Option<TokenSecret>,
     /// What a statement may cost.
     pub(crate) limits: Limits,
     /// Whether the configuration lets statements change what policies permit.
@@ -173,12 +176,14 @@ impl Setup {
             Some(path) => Arc::new(AuditFile::open(path)?),
             None => Arc::new(NoAudit),
         };
+        let token_secret = config.token_secret.as_ref().map(Secret::read).transpose()?;
         Ok(Self {
             policies,
             is_starter: folder.is_none(),
             principal,
             audit,
             on_finding: config.on_finding.map(Action::from).unwrap_or_default(),
+            token_secret: token_secret.map(|secret| TokenSecret::new(secret.reveal())),
             limits: config.limits.clone(),
             writable: config.writable,
             connection: None,
@@ -207,6 +212,10 @@ impl Setup {
     pub(crate) fn firewall(&self, catalog: Catalog, access: Access) -> Result<Firewall, Failure> {
         let builder =
             Firewall::builder(catalog, self.policies.sources.clone()).limits(self.limits.clone());
+        let builder = match &self.token_secret {
+            Some(secret) => builder.token_secret(secret.clone()),
+            None => builder,
+        };
         match access {
             Access::Read => builder,
             Access::Write => builder.allow_changes(),

@@ -117,7 +117,7 @@ fn text(sql: &str, max_bytes: usize) -> Result<Result<String, Box<Answer>>, Fail
     }
 }
 
-fn print(answer: &Answer, format: Format) -> Result<(), Failure> {
+pub(crate) fn print(answer: &Answer, format: Format) -> Result<(), Failure> {
     let text = match format {
         Format::Json => {
             json::line(answer).map_err(|error| Failure::Internal(error.to_string()))? + "\n"

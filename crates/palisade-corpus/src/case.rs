@@ -167,6 +167,9 @@ pub fn arises_on_execution(code: Code) -> bool {
         | Code::NameAmbiguous
         | Code::NameSystemRelation
         | Code::NameVariable
+        | Code::TokenForeign
+        | Code::ApprovalRequired
+        | Code::TemplateUnknown
         | Code::FunctionUnknown
         | Code::FunctionNotAllowed
         | Code::StatementNotAllowed

@@ -42,4 +42,4 @@ pub use case::{Case, Expectation, Suite, Verdict, arises_on_execution};
 pub use compare::Difference;
 pub use coverage::Coverage;
 pub use load::{Corpus, CorpusError, policy_sources};
-pub use run::{Answer, RunError, Runner};
+pub use run::{Answer, RunError, Runner, SECRET};

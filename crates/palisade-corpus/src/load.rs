@@ -152,7 +152,7 @@ impl Corpus {
 }
 
 /// Reads a policy folder: `*.cedar` in the order of their names, `principals.cedarschema`,
-/// `entities.json` and `classification.toml`, the last three if they are there.
+/// `entities.json`, `classification.toml` and `templates.toml`, the last four if they are there.
 ///
 /// # Errors
 /// If a file cannot be read.
@@ -181,6 +181,7 @@ pub fn policy_sources(folder: &Path) -> Result<PolicySources, CorpusError> {
         principals_schema: optional("principals.cedarschema")?,
         entities: optional("entities.json")?,
         classification: optional("classification.toml")?,
+        templates: optional("templates.toml")?,
         ..PolicySources::default()
     })
 }

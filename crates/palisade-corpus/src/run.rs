@@ -20,6 +20,7 @@ use palisade::{
     rewrite::{Effect, RewrittenStatement},
     scan::{Action, Marker, ScanSession},
     session::Session,
+    token::TokenSecret,
     value::{Params, Value},
 };
 use palisade_sqlite::{CreateError, OpenError, SqliteBackend, create_database};
@@ -49,6 +50,9 @@ struct Stand {
 /// The database of a MySQL catalog, which is its one schema, so that policies name its relations as they do
 /// SQLite's.
 const MYSQL_DATABASE: &str = "main";
+
+/// The secret behind the tokens and hashes of every case, so that they come out the same.
+pub const SECRET: &str = "the secret of the corpus, known to all";
 
 /// Why a corpus cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -345,7 +349,9 @@ fn ground(
         }
     };
     Ok((
-        Firewall::builder(facts, sources.clone()).allow_changes(),
+        Firewall::builder(facts, sources.clone())
+            .token_secret(TokenSecret::new(SECRET))
+            .allow_changes(),
         backend,
     ))
 }

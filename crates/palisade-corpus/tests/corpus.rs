@@ -31,6 +31,10 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "raised by tools for their arguments, before there is a statement",
     ),
     (
+        Code::TemplateUnknown,
+        "raised for the name of a template, before there is a statement",
+    ),
+    (
         Code::LimitAffectedRows,
         "needs a database that is changed; tested with the backends",
     ),
@@ -68,8 +72,6 @@ const WITHOUT_TECHNIQUE: &[(&str, &str)] = &[
         "the dialect is the catalog's; the gate refuses a backend of another",
     ),
     ("G29", "configuration, which an agent does not reach"),
-    ("M23", "hashes and tokens: no mask of that kind yet"),
-    ("M24", "tokens: none yet"),
     (
         "M39",
         "the form of the protocol's answer; one envelope for both parts",

@@ -1,5 +1,7 @@
 //! What a tool takes: strictly, so that a misspelt argument is not an ignored one.
 
+use std::collections::BTreeMap;
+
 use palisade::{code::Code, rejection::Rejection, value::Params};
 use rmcp::model::JsonObject;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -65,21 +67,48 @@ struct RawList {}
 /// The arguments of `query`.
 pub(crate) fn query(arguments: JsonObject) -> Result<QueryCall, Rejection> {
     let raw: RawQuery = read(arguments)?;
-    let limit = match raw.limit {
-        None | Some(Value::Null) => DEFAULT_ROWS,
-        Some(value) => value
-            .as_u64()
-            .filter(|limit| (1..=MAX_ROWS).contains(limit))
-            .ok_or_else(|| {
-                invalid(format!(
-                    "`limit` must be a whole number from 1 to {MAX_ROWS}"
-                ))
-            })?,
-    };
     Ok(QueryCall {
         sql: raw.sql,
         params: params(&raw.params)?,
+        limit: rows(raw.limit)?,
+    })
+}
+
+/// A call of `run_template`.
+#[derive(Debug)]
+pub(crate) struct TemplateCall {
+    pub(crate) template: String,
+    pub(crate) arguments: BTreeMap<String, palisade::value::Value>,
+    /// From 1 to [`MAX_ROWS`].
+    pub(crate) limit: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTemplate {
+    template: String,
+    #[serde(default)]
+    arguments: JsonObject,
+    #[serde(default)]
+    limit: Option<Value>,
+}
+
+/// The arguments of `run_template`.
+pub(crate) fn template(arguments: JsonObject) -> Result<TemplateCall, Rejection> {
+    let RawTemplate {
+        template,
+        arguments,
         limit,
+    } = read(arguments)?;
+    let arguments = match Params::from_json(&Value::Object(arguments)) {
+        Ok(Params::Named(values)) => values,
+        Ok(Params::None | Params::Positional(_)) => BTreeMap::new(),
+        Err(why) => return Err(invalid(format!("`arguments` does not fit: {why}"))),
+    };
+    Ok(TemplateCall {
+        template,
+        arguments,
+        limit: rows(limit)?,
     })
 }
 
@@ -114,7 +143,22 @@ pub(crate) fn describe(arguments: JsonObject) -> Result<String, Rejection> {
     Ok(raw.table)
 }
 
-/// The arguments of `list_tables`: none.
+/// How many rows are asked for.
+fn rows(limit: Option<Value>) -> Result<u64, Rejection> {
+    match limit {
+        None | Some(Value::Null) => Ok(DEFAULT_ROWS),
+        Some(value) => value
+            .as_u64()
+            .filter(|limit| (1..=MAX_ROWS).contains(limit))
+            .ok_or_else(|| {
+                invalid(format!(
+                    "`limit` must be a whole number from 1 to {MAX_ROWS}"
+                ))
+            }),
+    }
+}
+
+/// The arguments of `list_tables` and `list_templates`: none.
 pub(crate) fn list(arguments: JsonObject) -> Result<(), Rejection> {
     read(arguments).map(|RawList {}| ())
 }

@@ -119,6 +119,17 @@ impl<B: Backend> Connections<B> {
         }
     }
 
+    /// Whether any of them has templates.
+    pub(crate) fn have_templates(&self) -> bool {
+        let have = |connection: &Arc<Connection<B>>| {
+            connection.guard.firewall().policies().has_templates()
+        };
+        match self {
+            Self::One(connection) => have(connection),
+            Self::Several(named) => named.values().any(have),
+        }
+    }
+
     /// What is offered to a caller by now.
     pub(crate) fn offer(&self) -> Offer<'_> {
         match self {

@@ -6,6 +6,7 @@ use palisade::{
     dialect::Dialect,
     firewall::VisibleRelation,
     ident,
+    policy::template::{Template, TemplateParameter},
     rejection::Rejection,
     scan::{Detector, Severity, scan_text},
 };
@@ -49,6 +50,31 @@ struct NameFinding<'a> {
     table: &'a str,
     /// None: it is in the table's own name or keys.
     column: Option<&'a str>,
+}
+
+/// The answer of `list_templates`. Its texts are the operator's own.
+#[derive(Debug, Serialize)]
+pub(crate) struct TemplateList<'a> {
+    templates: Vec<ListedTemplate<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ListedTemplate<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a [TemplateParameter],
+}
+
+/// All of `templates`.
+pub(crate) fn templates(templates: &[Template]) -> TemplateList<'_> {
+    let listed = templates.iter().map(|template| ListedTemplate {
+        name: &template.name,
+        description: &template.description,
+        parameters: &template.parameters,
+    });
+    TemplateList {
+        templates: listed.collect(),
+    }
 }
 
 /// All of `relations`, in their order, as far as there is room; `table_count` counts the others too.

@@ -167,13 +167,22 @@ impl<B: Backend + 'static> Connection<B> {
                     metadata::describe(&relations, &table, dialect).map_err(refusal)?;
                 answer::metadata(&description).map_err(refusal)
             }
+            ToolName::ListTemplates => {
+                arguments::list(arguments).map_err(refusal)?;
+                let templates = self.guard.templates(&self.session)?;
+                answer::metadata(&metadata::templates(&templates)).map_err(refusal)
+            }
+            ToolName::RunTemplate => {
+                let call = arguments::template(arguments).map_err(refusal)?;
+                let limits = self.limits(call.limit);
+                let run =
+                    self.guard
+                        .run_within(&call.template, &call.arguments, &self.session, &limits);
+                rows(handle.block_on(run).0)
+            }
             ToolName::Query => {
                 let call = arguments::query(arguments).map_err(refusal)?;
-                let limits = Limits {
-                    max_rows: call.limit,
-                    max_result_bytes: MAX_RESULT_BYTES,
-                    ..self.guard.firewall().limits().clone()
-                };
+                let limits = self.limits(call.limit);
                 let (outcome, _) = handle.block_on(self.guard.query_within(
                     &call.sql,
                     &call.params,
@@ -202,6 +211,15 @@ impl<B: Backend + 'static> Connection<B> {
                 ));
                 rows(outcome)
             }
+        }
+    }
+
+    /// What an answer may cost that is to have so many rows.
+    fn limits(&self, max_rows: u64) -> Limits {
+        Limits {
+            max_rows,
+            max_result_bytes: MAX_RESULT_BYTES,
+            ..self.guard.firewall().limits().clone()
         }
     }
 
@@ -295,6 +313,7 @@ impl<B: Backend + 'static> ServerHandler for PalisadeServer<B> {
         }
         Ok(ListToolsResult::with_all_items(declare::tools(
             &self.shared.connections.offer(),
+            self.shared.connections.have_templates(),
         )))
     }
 

@@ -36,6 +36,7 @@ use palisade::{
     guard::{BackendError, BackendErrorKind, RowSink},
     limits::Limits,
     rewrite::{Effect, RewrittenStatement},
+    token::SQLITE_FUNCTION,
     value::Value,
 };
 use rusqlite::{
@@ -46,7 +47,7 @@ use rusqlite::{
     types::{ToSqlOutput, ValueRef},
 };
 
-use crate::schema::SchemaSnapshot;
+use crate::{keyed::add_keyed_hash, schema::SchemaSnapshot};
 
 /// The least that one value may hold, in bytes, however small the cells that reach the caller:
 /// values that an expression takes apart are larger than what it gives.
@@ -156,6 +157,9 @@ fn in_transaction(
     conn.execute_batch("BEGIN").map_err(|e| engine(&e))?;
     check_schema(conn, schema)?;
     limit(conn, task).map_err(unavailable)?;
+    if task.functions.contains(SQLITE_FUNCTION) {
+        add_keyed_hash(conn).map_err(unavailable)?;
+    }
     guarded(conn, permitted(task), |conn, denied| {
         run(conn, task, sink, denied)
     })

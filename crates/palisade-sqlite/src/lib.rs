@@ -10,6 +10,7 @@ mod ddl;
 mod define;
 mod execute;
 pub mod introspect;
+mod keyed;
 mod load;
 mod schema;
 #[cfg(test)]
@@ -18,4 +19,5 @@ mod write;
 
 pub use backend::{OpenError, SqliteBackend};
 pub use introspect::{IntrospectError, catalog, catalog_from_ddl};
+pub use keyed::add_keyed_hash;
 pub use load::{CreateError, LoadError, create_database};

@@ -162,6 +162,17 @@ pub struct DefinitionAccess {
     pub object: DefinedObject,
 }
 
+/// What policies can know of a statement as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StatementFacts {
+    /// `select`, `explain`, `insert`, `update`, `delete`, `merge`, `create`, `alter`, `drop` or `truncate`.
+    pub kind: &'static str,
+    /// How many relations it names beyond the first, each as often as it does; views count once.
+    pub joins: usize,
+    /// Whether a WHERE stands at its top.
+    pub has_where: bool,
+}
+
 /// Everything a statement touches, views and what stands below them included.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AccessSet {
@@ -171,9 +182,16 @@ pub struct AccessSet {
     pub(crate) columns: BTreeMap<ColumnId, Usages>,
     pub(crate) functions: BTreeSet<String>,
     pub(crate) system: BTreeSet<(String, String)>,
+    pub(crate) facts: StatementFacts,
 }
 
 impl AccessSet {
+    /// What it is as a whole.
+    #[must_use]
+    pub fn facts(&self) -> &StatementFacts {
+        &self.facts
+    }
+
     /// The relations read.
     pub fn relations(&self) -> impl Iterator<Item = RelationId> {
         self.relations.iter().copied()

@@ -14,6 +14,10 @@ pub struct AuditRecord {
     pub principal: String,
     /// How it came.
     pub transport: &'static str,
+    /// The verified identity of the client, where there is one.
+    pub client: Option<String>,
+    /// The template that was run.
+    pub template: Option<String>,
     /// What the operator calls the database, where it has a name.
     pub connection: Option<String>,
     /// The statement's fingerprint.

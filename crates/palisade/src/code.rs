@@ -97,12 +97,18 @@ codes! {
     NameVariable "name.variable" retry false,
         "Variables of the session or the server cannot be read.",
         "Write a literal or a parameter in the variable's place.";
+    TokenForeign "token.foreign" retry false,
+        "A value that is compared with a column of tokens is no token that you were given for it.",
+        "Select the column first and compare it with a token of that answer, whole and unchanged; LIKE and ranges do not work on tokens.";
     FunctionUnknown "function.unknown" retry false,
         "There is no such function for you.",
         "Use the engine's standard functions.";
     FunctionNotAllowed "function.not-allowed" retry false,
         "The function reaches beyond the data and no policy permits it by name.",
         "Do without the function, or ask the operator for a policy that names it.";
+    TemplateUnknown "template.unknown" retry false,
+        "There is no such template for you.",
+        "Run one of the templates that list_templates shows, by its name.";
     StatementNotAllowed "statement.not-allowed" retry false,
         "This kind of statement is not permitted.",
         "Send a reading statement (SELECT, VALUES) to query; a change that policy permits goes to execute, where there is one.";
@@ -118,6 +124,9 @@ codes! {
     PolicyEvaluationFailed "policy.evaluation-failed" retry false,
         "A policy could not be evaluated, so nothing is permitted.",
         "Tell the operator the incident id; the statement may be correct.";
+    ApprovalRequired "approval.required" retry false,
+        "A policy permits this only with a person's approval, and there is no way to ask for one here.",
+        "Ask the operator to run it, or leave out what needs approval; no argument of a call gives it.";
     WriteMaskedRead "write.masked-column" retry false,
         "A statement that changes data may read only columns that are not masked for the session.",
         "Leave masked columns out of the statement: out of WHERE, SET, the values and RETURNING.";

@@ -11,7 +11,7 @@ mod tests;
 mod trace;
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
 };
 
@@ -28,14 +28,16 @@ use crate::{
     catalog::Catalog,
     code::Code,
     error::Error,
+    ident,
     limits::Limits,
-    policy::{PolicySet, PolicySources, authorize},
+    policy::{PolicySet, PolicySources, authorize, template::Template},
     rejection::Rejection,
     resolve::{self, Mode},
     rewrite::{self, Plan, RewrittenStatement},
     session::Session,
     syntax::{self, Parsed},
-    value::Params,
+    token::TokenSecret,
+    value::{Params, Value},
 };
 
 /// What became of a statement.
@@ -76,6 +78,35 @@ pub struct FirewallBuilder {
     plan_bytes: u64,
 }
 
+/// A template with its arguments: a statement to be decided about, in a session of which policies know the
+/// template. Only [`instantiate`](Firewall::instantiate) makes one.
+#[derive(Debug)]
+pub(crate) struct TemplateCall {
+    sql: String,
+    params: Params,
+    session: Session,
+}
+
+impl TemplateCall {
+    /// The statement.
+    #[must_use]
+    pub(crate) fn sql(&self) -> &str {
+        &self.sql
+    }
+
+    /// Its parameters.
+    #[must_use]
+    pub(crate) fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// The session.
+    #[must_use]
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+}
+
 /// Bytes that rewritten statements may take until the oldest are forgotten.
 const PLAN_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -94,6 +125,14 @@ impl FirewallBuilder {
             changes: true,
             ..self
         }
+    }
+
+    /// The secret behind tokens and hash masks, instead of the one in the sources. Policies that give either
+    /// do not load without one.
+    #[must_use]
+    pub fn token_secret(mut self, secret: TokenSecret) -> Self {
+        self.policies.secret = Some(secret);
+        self
     }
 
     /// How many bytes of rewritten statements are remembered, about; 16 MiB if not called, none for 0. What
@@ -152,6 +191,12 @@ impl Firewall {
     /// # Errors
     /// As [`build`](FirewallBuilder::build): a policy may name what is not in the catalog.
     pub fn renewed(&self, catalog: Catalog, policies: PolicySources) -> Result<Self, Error> {
+        // A folder that is read again has no secret.
+        let secret = policies
+            .secret
+            .clone()
+            .or_else(|| self.sources.secret.clone());
+        let policies = PolicySources { secret, ..policies };
         let builder = Self::builder(catalog, policies)
             .limits(self.limits.clone())
             .plan_bytes(self.plan_bytes);
@@ -207,6 +252,66 @@ impl Firewall {
         limits: &Limits,
     ) -> Result<Decision, Error> {
         decision(self.decide(sql, params, session, limits, None))
+    }
+
+    /// The statement of the template called `name` with these arguments, and the session in which it is decided.
+    ///
+    /// # Errors
+    /// `template.unknown` of one that `session` may not run, as of one that is not there; `parameter.mismatch`.
+    pub(crate) fn instantiate(
+        &self,
+        name: &str,
+        arguments: &BTreeMap<String, Value>,
+        session: &Session,
+    ) -> Result<TemplateCall, Rejection> {
+        let view = self.policies.session(session);
+        let Some(template) = view.template(name)? else {
+            let permitted = view.templates()?;
+            let names = permitted.iter().map(|template| template.name.as_str());
+            return Err(Rejection::new(
+                Code::TemplateUnknown,
+                match ident::closest(name, names) {
+                    Some(close) => {
+                        format!("there is no template `{name}`; did you mean `{close}`?")
+                    }
+                    None => format!("there is no template `{name}`"),
+                },
+            ));
+        };
+        let params = template
+            .bind(arguments)
+            .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
+        Ok(TemplateCall {
+            sql: template.sql.clone(),
+            params,
+            session: session.clone().running(name),
+        })
+    }
+
+    /// Decides about the template called `name` with these arguments: `run` must be permitted on it, and what
+    /// its statement touches by policies that may look at `context.template`.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn run(
+        &self,
+        name: &str,
+        arguments: &BTreeMap<String, Value>,
+        session: &Session,
+    ) -> Result<Decision, Error> {
+        match self.instantiate(name, arguments, session) {
+            Ok(call) => self.check(call.sql(), call.params(), call.session()),
+            Err(rejection) => Ok(Decision::Reject(rejection)),
+        }
+    }
+
+    /// The templates that `session` may run.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed`.
+    pub fn templates(&self, session: &Session) -> Result<Vec<Template>, Rejection> {
+        let view = self.policies.session(session);
+        Ok(view.templates()?.into_iter().cloned().collect())
     }
 
     /// Decides like [`check`](Self::check) and tells how: the record of that decision, not a second
@@ -274,17 +379,23 @@ impl Firewall {
         trace: Option<&mut Trace>,
     ) -> Result<RewrittenStatement, Rejection> {
         let limits = limits.lowered_by(&self.limits);
+        // What depends on the time is not remembered; everything else holds at any.
+        let timeless = session.time().map(|_| session.timeless());
+        let key = timeless.as_ref().unwrap_or(session);
         // A trace is the record of a decision, not of a memory.
         let known = trace
             .is_none()
-            .then(|| self.plans.find(session, &limits, sql))
+            .then(|| self.plans.find(key, &limits, sql))
             .flatten();
         if let Some(plan) = known {
             return Plan::bind(&plan, params);
         }
-        let statement = self.decide_anew(sql, params, session, &limits, trace)?;
-        if let Some(plan) = statement.plan() {
-            self.plans.keep(session, &limits, sql, plan);
+        let sight = self.sight(session);
+        let statement = self.decide_anew(sql, params, &sight, &limits, trace)?;
+        if let Some(plan) = statement.plan()
+            && !sight.view().depends_on_time()
+        {
+            self.plans.keep(key, &limits, sql, plan);
         }
         Ok(statement)
     }
@@ -293,15 +404,14 @@ impl Firewall {
         &self,
         sql: &str,
         params: &Params,
-        session: &Session,
+        sight: &Sight<'_>,
         limits: &Limits,
         trace: Option<&mut Trace>,
     ) -> Result<RewrittenStatement, Rejection> {
-        let sight = self.sight(session);
         syntax::parse_any(sql, self.catalog.dialect(), limits, |parsed| match parsed {
             Parsed::Query(query) => {
                 let resolved =
-                    resolve::resolve(query, &self.catalog, &sight, Mode::Statement, limits)?;
+                    resolve::resolve(query, &self.catalog, sight, Mode::Statement, limits)?;
                 let used = resolved.placeholders.keys().cloned().collect();
                 params
                     .check(&used)
@@ -310,7 +420,7 @@ impl Firewall {
                 if let Some(trace) = trace {
                     trace.record(&resolved, &permit, &self.catalog);
                 }
-                rewrite::rewrite(resolved, permit, params, &self.catalog, &sight, limits)
+                rewrite::rewrite(resolved, permit, params, &self.catalog, sight, limits)
             }
             Parsed::Definition(definition) => {
                 // Where nobody may define anything, no definition is looked at further.
@@ -318,12 +428,12 @@ impl Firewall {
                     return Err(definition.not_allowed());
                 }
                 let resolved =
-                    resolve::resolve_definition(definition, &self.catalog, &sight, limits)?;
+                    resolve::resolve_definition(definition, &self.catalog, sight, limits)?;
                 params
                     .check(&BTreeSet::new())
                     .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
                 let permit = authorize(sight.view(), &resolved.access)?;
-                rewrite::define(resolved, permit, &self.catalog, &sight, limits)
+                rewrite::define(resolved, permit, &self.catalog, sight, limits)
             }
         })
     }

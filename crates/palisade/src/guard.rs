@@ -2,7 +2,7 @@
 
 mod live;
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
 pub use live::RefreshError;
 
@@ -16,11 +16,12 @@ use crate::{
     firewall::{Decision, Firewall, VisibleRelation},
     host::Host,
     limits::{EstimateCaps, Limits},
+    policy::template::Template,
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
     scan::{Action, Envelope, Marker, ScanSession},
     session::Session,
-    value::Params,
+    value::{Params, Value},
 };
 
 pub use crate::value::RowSink;
@@ -305,9 +306,30 @@ impl<B: Backend> Guard<B> {
     /// # Errors
     /// `policy.evaluation-failed`.
     pub fn relations(&self, session: &Session) -> Result<Vec<VisibleRelation>, Refusal> {
-        self.firewall()
-            .relations(session)
+        let firewall = self.firewall();
+        firewall
+            .relations(&self.now(&firewall, session))
             .map_err(|rejection| self.refusal(rejection))
+    }
+
+    /// The templates that `session` may run.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed`.
+    pub fn templates(&self, session: &Session) -> Result<Vec<Template>, Refusal> {
+        let firewall = self.firewall();
+        firewall
+            .templates(&self.now(&firewall, session))
+            .map_err(|rejection| self.refusal(rejection))
+    }
+
+    /// `session` at the time of a request, where policies look at it.
+    fn now<'s>(&self, firewall: &Firewall, session: &'s Session) -> Cow<'s, Session> {
+        if session.time().is_none() && firewall.policies().looks_at_time() {
+            Cow::Owned(session.clone().at(self.host.unix_time()))
+        } else {
+            Cow::Borrowed(session)
+        }
     }
 
     /// Decides about `sql`, runs it if it reads and is permitted, scans what comes back and records it.
@@ -328,8 +350,48 @@ impl<B: Backend> Guard<B> {
         session: &Session,
         limits: &Limits,
     ) -> (Outcome, Report) {
-        self.answer(sql, params, session, limits, Effect::Read)
+        let asked = Asked::Statement(sql, params);
+        self.answer(asked, session, limits, Effect::Read).await
+    }
+
+    /// Runs the template called `name` with these arguments, if `run` is permitted on it and its statement by
+    /// policies that may look at `context.template`. One that would change anything is refused.
+    pub async fn run(
+        &self,
+        name: &str,
+        arguments: &BTreeMap<String, Value>,
+        session: &Session,
+    ) -> Outcome {
+        let firewall = self.firewall();
+        self.run_within(name, arguments, session, firewall.limits())
             .await
+            .0
+    }
+
+    /// Like [`run`](Self::run) with limits that may be lower than the firewall's own, and with the
+    /// operator's part of the answer.
+    pub async fn run_within(
+        &self,
+        name: &str,
+        arguments: &BTreeMap<String, Value>,
+        session: &Session,
+        limits: &Limits,
+    ) -> (Outcome, Report) {
+        let asked = Asked::Template(name, arguments);
+        self.answer(asked, session, limits, Effect::Read).await
+    }
+
+    /// Like [`run_within`](Self::run_within), for a template that reads or changes data: it is decided like any
+    /// other change.
+    pub async fn run_changing_within(
+        &self,
+        name: &str,
+        arguments: &BTreeMap<String, Value>,
+        session: &Session,
+        limits: &Limits,
+    ) -> (Outcome, Report) {
+        let asked = Asked::Template(name, arguments);
+        self.answer(asked, session, limits, Effect::Write).await
     }
 
     /// Decides about `sql` and runs it if permitted, whether it reads or changes data.
@@ -349,21 +411,42 @@ impl<B: Backend> Guard<B> {
         session: &Session,
         limits: &Limits,
     ) -> (Outcome, Report) {
-        self.answer(sql, params, session, limits, Effect::Write)
-            .await
+        let asked = Asked::Statement(sql, params);
+        self.answer(asked, session, limits, Effect::Write).await
     }
 
     async fn answer(
         &self,
-        sql: &str,
-        params: &Params,
+        asked: Asked<'_>,
         session: &Session,
         limits: &Limits,
         most: Effect,
     ) -> (Outcome, Report) {
         let start = self.host.monotonic();
         let mut run = Run::new(self.current.get(), most);
-        let result = self.run(sql, params, session, limits, &mut run).await;
+        let session = self.now(&run.live.firewall, session);
+        // A template's text is of the policies by which it is decided.
+        let call = match asked {
+            Asked::Statement(_, _) => Ok(None),
+            Asked::Template(name, arguments) => run
+                .live
+                .firewall
+                .instantiate(name, arguments, &session)
+                .map(Some),
+        };
+        let (sql, params, session) = match (&call, asked) {
+            (Ok(Some(call)), _) => (call.sql(), call.params(), call.session()),
+            (_, Asked::Statement(sql, params)) => (sql, params, &*session),
+            // What was not run has no text.
+            (_, Asked::Template(_, _)) => ("", &Params::None, &*session),
+        };
+        let result = match call {
+            Ok(_) => {
+                self.decide_and_run(sql, params, session, limits, &mut run)
+                    .await
+            }
+            Err(ref rejection) => Err(rejection.clone()),
+        };
         run.report.duration = self.host.monotonic().saturating_sub(start);
         let outcome = match result {
             Ok(envelope) => Outcome::Rows(envelope),
@@ -387,7 +470,7 @@ impl<B: Backend> Guard<B> {
         (outcome, report)
     }
 
-    async fn run(
+    async fn decide_and_run(
         &self,
         sql: &str,
         params: &Params,
@@ -479,6 +562,8 @@ impl<B: Backend> Guard<B> {
             time_ms: u64::try_from(self.host.unix_time().as_millis()).unwrap_or(u64::MAX),
             principal: session.principal().to_string(),
             transport: session.transport().name(),
+            client: session.client().map(str::to_owned),
+            template: session.template().map(str::to_owned),
             connection: self.name.clone(),
             fingerprint: fingerprint.id,
             statement: fingerprint.normalized,
@@ -519,6 +604,15 @@ impl<B: Backend> Guard<B> {
         }
         record
     }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+enum Asked<'a> {
+    /// A statement with its parameters.
+    Statement(&'a str, &'a Params),
+    /// A template, by name, with its arguments.
+    Template(&'a str, &'a BTreeMap<String, Value>),
 }
 
 /// One statement on its way.

@@ -125,6 +125,8 @@ fn next_valid_actions(code: Code) -> &'static [&'static str] {
         | Code::LimitCost
         | Code::NameUnknownType
         | Code::NameVariable
+        | Code::TokenForeign
+        | Code::ApprovalRequired
         | Code::FunctionUnknown
         | Code::FunctionNotAllowed
         | Code::StatementNotAllowed
@@ -141,6 +143,7 @@ fn next_valid_actions(code: Code) -> &'static [&'static str] {
         | Code::DatabaseRejected
         | Code::DatabaseOutcomeUnknown
         | Code::DatabaseUnavailable => &["query"],
+        Code::TemplateUnknown => &["list_templates"],
         Code::PolicyEvaluationFailed | Code::Internal => &[],
     }
 }

@@ -1,6 +1,6 @@
 //! Who asks: the principal, as the operator's configuration or a verified credential names it.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// A Cedar entity id such as `Agent::"support-bot"`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,6 +99,10 @@ impl Transport {
 pub struct Session {
     principal: Principal,
     transport: Transport,
+    client: Option<String>,
+    /// Milliseconds since 1970-01-01 UTC.
+    time: Option<i64>,
+    template: Option<String>,
 }
 
 impl Session {
@@ -108,6 +112,45 @@ impl Session {
         Self {
             principal,
             transport: Transport::Library,
+            client: None,
+            time: None,
+            template: None,
+        }
+    }
+
+    /// The session of a client whose identity has been verified, by a certificate or a signed token; policies
+    /// see it as `context.client`. What a client only says of itself does not belong here.
+    #[must_use]
+    pub fn of_client(self, client: impl Into<String>) -> Self {
+        Self {
+            client: Some(client.into()),
+            ..self
+        }
+    }
+
+    /// The session as it is `since_1970`, UTC; policies see it as `context.time`, to the millisecond. A gate sets
+    /// it to the time of the request.
+    #[must_use]
+    pub fn at(self, since_1970: Duration) -> Self {
+        Self {
+            time: Some(i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)),
+            ..self
+        }
+    }
+
+    /// The session while it runs a template, which only the firewall says.
+    pub(crate) fn running(self, template: &str) -> Self {
+        Self {
+            template: Some(template.to_owned()),
+            ..self
+        }
+    }
+
+    /// The session without a time: what does not depend on it is the same for both.
+    pub(crate) fn timeless(&self) -> Self {
+        Self {
+            time: None,
+            ..self.clone()
         }
     }
 
@@ -127,6 +170,24 @@ impl Session {
     #[must_use]
     pub fn transport(&self) -> Transport {
         self.transport
+    }
+
+    /// The verified identity of the client.
+    #[must_use]
+    pub fn client(&self) -> Option<&str> {
+        self.client.as_deref()
+    }
+
+    /// When the statement came, in milliseconds since 1970-01-01 UTC.
+    #[must_use]
+    pub fn time(&self) -> Option<i64> {
+        self.time
+    }
+
+    /// The template that is run.
+    #[must_use]
+    pub fn template(&self) -> Option<&str> {
+        self.template.as_deref()
     }
 }
 

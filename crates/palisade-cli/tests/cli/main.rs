@@ -19,7 +19,9 @@ mod postgres;
 mod readme;
 mod serve;
 mod shop;
+mod templates;
 mod tls;
+mod tokens;
 mod writable;
 
 use std::{fs, io::Write as _, process::Stdio};

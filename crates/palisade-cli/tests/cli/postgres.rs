@@ -295,7 +295,7 @@ fn passwords_come_by_name_and_go_nowhere_else() {
     query(&["--password-env", "SALES"], Some("wrong geheim"))
         .fails(4, &["what `SALES` holds is not the password of `ann`"]);
     query(&["--password-env", "SALES"], None).fails(3, &["no `SALES` in the environment"]);
-    query(&["--password-env", "SALES"], Some("")).fails(3, &["holds no password"]);
+    query(&["--password-env", "SALES"], Some("")).fails(3, &["is empty"]);
     desk.write("secret", format!("{right}\n"));
     query(&["--password-file", "secret"], None).fails(3, &["chmod 600 secret"]);
     std::process::Command::new("chmod")

@@ -10,6 +10,7 @@
 
 mod changes;
 mod connections;
+mod templates;
 
 use std::{
     sync::{

@@ -11,9 +11,10 @@ use palisade::{
     guard::{Backend, Guard, Outcome},
     host::Host,
     limits::Limits,
-    policy::{HashSecret, PolicyFile, PolicySources},
+    policy::{PolicyFile, PolicySources},
     rewrite::RewrittenStatement,
     session::{Principal, Session},
+    token::TokenSecret,
     value::Params,
 };
 use palisade_mysql::{MysqlBackend, MysqlConfig};
@@ -53,7 +54,7 @@ impl<B: Backend, D: Bare> Stand<B, D> {
                 name: "promise.cedar".to_owned(),
                 text: policies,
             }],
-            hash_secret: Some(HashSecret::new("a secret of at least thirty-two bytes")),
+            secret: Some(TokenSecret::new("a secret of at least thirty-two bytes")),
             ..PolicySources::default()
         };
         let firewall = firewall(backend.catalog(), sources);

@@ -11,6 +11,7 @@ use crate::{
     rejection::Rejection,
     resolve,
     session::Session,
+    token::TOKEN_TYPE,
 };
 
 /// A relation as a principal may know it.
@@ -37,7 +38,7 @@ pub struct VisibleRelation {
 pub struct VisibleColumn {
     /// The name.
     pub name: String,
-    /// The declared type.
+    /// The declared type; `token` where tokens stand for the values.
     #[serde(rename = "type")]
     pub type_name: String,
     /// Whether it can be NULL; a masked column can.
@@ -124,7 +125,10 @@ impl Firewall {
                 let masked = level(id.index) != Some(&ColumnLevel::Plain);
                 VisibleColumn {
                     name: column.name.clone(),
-                    type_name: column.type_name.clone(),
+                    type_name: match decision.token(id.index) {
+                        Some(_) => TOKEN_TYPE.to_owned(),
+                        None => column.type_name.clone(),
+                    },
                     nullable: column.nullable || masked,
                     masked,
                 }

@@ -96,6 +96,10 @@ impl Visible for Sight<'_> {
     }
 
     fn kept_view(&self, id: RelationId) -> Option<Arc<ViewBody>> {
+        // What is below may be decided otherwise at another time.
+        if self.view.has_time() {
+            return None;
+        }
         // A poisoned lock guards finished values; the panic was elsewhere.
         let bodies = self
             .cache
@@ -106,6 +110,9 @@ impl Visible for Sight<'_> {
     }
 
     fn keep_view(&self, id: RelationId, body: &Arc<ViewBody>) {
+        if self.view.has_time() {
+            return;
+        }
         let mut bodies = self
             .cache
             .bodies

@@ -18,6 +18,10 @@ use super::{
 pub(super) struct Annotations {
     /// `@mask`, on a forbid of `read_plain` or a permit of `read_masked`.
     pub(super) mask: Option<Mask>,
+    /// `@domain`, on a permit of `read_token`.
+    pub(super) domain: Option<HashDomain>,
+    /// `@approval("required")`, on a permit.
+    pub(super) approval: bool,
     /// `@max_rows`, at least 1.
     pub(super) max_rows: Option<u64>,
     /// `@message`.
@@ -37,9 +41,10 @@ pub(super) fn read(
         let read = match name {
             "id" => id(value),
             "mask" => mask(policy, value).map(|mask| out.mask = Some(mask)),
+            "domain" => domain(policy, value).map(|domain| out.domain = Some(domain)),
             "max_rows" => max_rows(policy, value).map(|rows| out.max_rows = Some(rows)),
             "message" => message(policy, value).map(|text| out.message = Some(text)),
-            "approval" => Err(Refused::new("`@approval` is not implemented yet")),
+            "approval" => approval(policy, value).map(|()| out.approval = true),
             unknown => Err(Refused {
                 message: format!("there is no annotation `@{unknown}`"),
                 help: Some(match probably(unknown, KNOWN.iter().copied()) {
@@ -59,7 +64,7 @@ pub(super) fn read(
     out
 }
 
-const KNOWN: &[&str] = &["id", "mask", "max_rows", "message"];
+const KNOWN: &[&str] = &["id", "mask", "domain", "max_rows", "message", "approval"];
 
 const MASK_FORMS: &str = "the masks are `null`, `fixed(***)`, `last(4)`, `first(4)`, `email`, `hash`, `hash(domain)`, \
      `date(month)` (or `year`, `day`, `hour`) and `bucket(100)`";
@@ -120,6 +125,42 @@ fn mask(policy: &Policy, value: &str) -> Result<Mask, Refused> {
         .ok_or_else(|| Refused::new(format!("`{value}` is not a mask")).help(MASK_FORMS))
 }
 
+fn approval(policy: &Policy, value: &str) -> Result<(), Refused> {
+    match (policy.effect(), value) {
+        (Effect::Permit, "required") => Ok(()),
+        (Effect::Permit, _) => Err(Refused::new(format!("`{value}` is no approval"))
+            .help(r#"write `@approval("required")`"#)),
+        (Effect::Forbid, _) => Err(Refused::new("`@approval` has no effect on a forbid")
+            .help("what is forbidden is not approved; it belongs to a permit")),
+    }
+}
+
+fn domain(policy: &Policy, value: &str) -> Result<HashDomain, Refused> {
+    let only = policy.effect() == Effect::Permit
+        && Action::ALL
+            .iter()
+            .all(|action| covers(policy, *action) == (*action == Action::ReadToken));
+    if !only {
+        return Err(Refused::new(
+            "`@domain` has no effect here: it belongs to a permit of `read_token` alone",
+        )
+        .help("write `action == Action::\"read_token\"` in the policy's scope"));
+    }
+    named_domain(value).ok_or_else(|| {
+        Refused::new(format!("`{value}` is not a domain"))
+            .help(r#"write a word of letters, digits, `_` and `-`: `@domain("people")`"#)
+    })
+}
+
+fn named_domain(value: &str) -> Option<HashDomain> {
+    let domain = value.trim();
+    let is_word = !domain.is_empty()
+        && domain
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    is_word.then(|| HashDomain::Named(domain.to_owned()))
+}
+
 fn parse_mask(value: &str) -> Option<Mask> {
     let value = value.trim();
     let hash = |domain| Mask::Hash(HashMask { domain, key: None });
@@ -144,14 +185,7 @@ fn parse_mask(value: &str) -> Option<Mask> {
             // A width of 1 would show whole numbers as they are.
             (width > 1).then_some(Mask::Bucket(width))
         }
-        "hash" => {
-            let domain = argument.trim();
-            let is_word = !domain.is_empty()
-                && domain
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-            is_word.then(|| hash(HashDomain::Named(domain.to_owned())))
-        }
+        "hash" => named_domain(argument).map(hash),
         "fixed" => {
             let text = match argument.strip_prefix('"') {
                 Some(quoted) => quoted.strip_suffix('"')?,
@@ -330,8 +364,18 @@ mod tests {
             check("@id(\"a\")\n@maks(\"null\")\nforbid(principal, action, resource);").unwrap_err();
         assert_eq!(problem.help.as_deref(), Some("did you mean `@mask`?"));
         assert_eq!((problem.line, problem.column), (Some(2), Some(1)));
-        let problem =
-            check("@approval(\"required\") permit(principal, action, resource);").unwrap_err();
-        assert!(problem.message.contains("not implemented"), "{problem}");
+        for (text, message) in [
+            (
+                "@approval(\"required\") forbid(principal, action, resource);",
+                "no effect on a forbid",
+            ),
+            (
+                "@approval(\"please\") permit(principal, action, resource);",
+                "is no approval",
+            ),
+        ] {
+            let problem = check(text).unwrap_err();
+            assert!(problem.message.contains(message), "{problem}");
+        }
     }
 }

@@ -112,6 +112,7 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
             None => return Err(refusal(Code::NameUnknownColumn, &[])),
         }
     }
+    view.confirm(access)?;
     if access.system_relations().next().is_some() && !view.sees_everything()? {
         return Err(refusal(Code::NameSystemRelation, &[]));
     }
@@ -143,6 +144,7 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
     }
     let (writes, max_affected) = changed(view, access, &mut changing)?;
     let policies = policies.ids(&changing);
+    view.approved(&policies)?;
     let max_rows = relations
         .values()
         .filter_map(|decision| decision.max_rows)
@@ -232,6 +234,17 @@ fn changed(
             } else {
                 refusal(Code::NameUnknownColumn, determining)
             });
+        }
+        let seen = view.relation(id.relation)?;
+        if seen.token(id.index).is_some() {
+            let name = view.catalog().column(id).map_or("", |c| c.name.as_str());
+            // Whoever writes a guess and reads its token back knows whether the guess is right.
+            let message = format!(
+                "column `{name}` is read as tokens, which could be guessed by writing values to it"
+            );
+            return Err(
+                Rejection::new(Code::WriteMaskedRead, message).with_policies(determining.to_vec())
+            );
         }
         policies.extend(determining.iter().cloned());
     }
@@ -343,6 +356,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        access::StatementFacts,
         access::Usage,
         access::Usages,
         policy::fixture::{agent, catalog, column_id, relation_id, set},
@@ -371,6 +385,7 @@ mod tests {
             system: BTreeSet::new(),
             changes: BTreeSet::new(),
             definitions: BTreeSet::new(),
+            facts: StatementFacts::default(),
         }
     }
 

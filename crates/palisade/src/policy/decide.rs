@@ -5,7 +5,7 @@ use cedar_policy::{
 };
 
 use super::{load::Loaded, schema::Action, store::Store};
-use crate::{code::Code, rejection::Rejection, session::Transport};
+use crate::{code::Code, moment::utc, rejection::Rejection, session::Session};
 
 /// Who asks, with the entities in which the principal exists.
 #[derive(Debug, Clone)]
@@ -13,7 +13,7 @@ pub(super) struct Subject {
     pub(super) uid: EntityUid,
     pub(super) store: Store,
     pub(super) context: Context,
-    pub(super) transport: Transport,
+    pub(super) circumstances: Circumstances,
 }
 
 /// Cedar's answer.
@@ -51,25 +51,56 @@ impl Failure {
     }
 }
 
-/// The context that policies see.
-pub(super) fn context(transport: Transport) -> Result<Context, Failure> {
-    let value = RestrictedExpression::new_string(transport.name().to_owned());
-    Context::from_pairs([("transport".to_owned(), value)]).map_err(Failure::new)
+/// What policies see of a session beside its principal, as attributes of the context.
+#[derive(Debug, Clone)]
+pub(super) struct Circumstances(Vec<(String, RestrictedExpression)>);
+
+impl Circumstances {
+    /// Those of `session`.
+    pub(super) fn of(session: &Session) -> Self {
+        let text = |value: &str| RestrictedExpression::new_string(value.to_owned());
+        let transport = ("transport".to_owned(), text(session.transport().name()));
+        let mut out = vec![transport];
+        out.extend(
+            session
+                .client()
+                .map(|client| ("client".to_owned(), text(client))),
+        );
+        out.extend(
+            session
+                .template()
+                .map(|name| ("template".to_owned(), text(name))),
+        );
+        out.extend(session.time().map(|time| {
+            let (date, time) = utc(time);
+            let time = RestrictedExpression::new_datetime(format!("{date}T{time}Z"));
+            (TIME.to_owned(), time)
+        }));
+        Self(out)
+    }
+
+    /// The context of a request about which nothing else is known.
+    pub(super) fn context(&self) -> Result<Context, Failure> {
+        self.with(Vec::new())
+    }
+
+    /// The context of a request about which this is known too.
+    pub(super) fn with(
+        &self,
+        more: Vec<(String, RestrictedExpression)>,
+    ) -> Result<Context, Failure> {
+        Context::from_pairs(self.0.iter().cloned().chain(more)).map_err(Failure::new)
+    }
+
+    /// The context of `update` and `delete`: whether the statement has a condition on the table's rows.
+    pub(super) fn with_condition(&self, has_where: bool) -> Result<Context, Failure> {
+        let has_where = RestrictedExpression::new_bool(has_where);
+        self.with(vec![(HAS_WHERE.to_owned(), has_where)])
+    }
 }
 
-/// The context of `update` and `delete`: whether the statement has a condition on the table's rows.
-pub(super) fn context_with_condition(
-    transport: Transport,
-    has_where: bool,
-) -> Result<Context, Failure> {
-    let transport = RestrictedExpression::new_string(transport.name().to_owned());
-    let has_where = RestrictedExpression::new_bool(has_where);
-    Context::from_pairs([
-        ("transport".to_owned(), transport),
-        (HAS_WHERE.to_owned(), has_where),
-    ])
-    .map_err(Failure::new)
-}
+/// The attribute of the context that changes while a session lasts.
+pub(super) const TIME: &str = "time";
 
 /// The attribute of the context that says whether an `UPDATE` or `DELETE` has a condition.
 pub(super) const HAS_WHERE: &str = "has_where";

@@ -111,7 +111,8 @@ pub(super) fn sources(policies: &str) -> PolicySources {
         principals_schema: Some(PRINCIPALS.to_owned()),
         entities: Some(ENTITIES.to_owned()),
         classification: Some(CLASSIFICATION.to_owned()),
-        hash_secret: None,
+        templates: None,
+        secret: None,
     }
 }
 

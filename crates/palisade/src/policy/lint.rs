@@ -6,17 +6,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use cedar_policy::{Effect, EntityUid};
 
 use super::{
-    decide::{Subject, context, decide},
+    decide::{Circumstances, Subject, decide},
     filter::Untranslatable,
     load::{Loaded, Origins},
     obligation::{Mask, RowFilter},
     problem::{PolicyProblem, Source},
     rows::rows,
     schema::{self, Action},
-    store,
+    store, tokens,
     view::unfit_masks,
+    writes::{self, WriteDecision},
 };
-use crate::session::Transport;
+use crate::{
+    catalog::{Change, Relation},
+    session::{Principal, Session, Transport},
+};
 
 /// Asks about the rows of every relation, for representative principals. An untranslatable permit
 /// and a failing policy are warned of, since both only deny; an untranslatable forbid is a problem.
@@ -30,10 +34,10 @@ pub(super) fn check(
     let context_matters = origins
         .values()
         .any(|origin| origin.text().contains("context"));
-    let typed_masks = loaded
-        .annotations
-        .values()
-        .any(|annotations| !matches!(annotations.mask, None | Some(Mask::Null | Mask::Fixed(_))));
+    let typed_masks =
+        loaded.annotations.values().any(|annotations| {
+            !matches!(annotations.mask, None | Some(Mask::Null | Mask::Fixed(_)))
+        }) || loaded.policies.permits(Action::ReadToken);
     for subject in subjects(loaded, context_matters) {
         for relation in loaded
             .catalog
@@ -51,6 +55,11 @@ pub(super) fn check(
                 {
                     findings.unfit.entry(id).or_insert((mask, column));
                 }
+            }
+            // Where a policy fails, the change fails alike.
+            if let Ok(write) = writes::decision(loaded, &subject, relation) {
+                findings.guessable(loaded, &subject, relation, &write);
+                findings.unseen(loaded, &subject, relation, &write);
             }
             for action in [Action::Change, Action::Add] {
                 let wanted = loaded.policies.permits(action) || loaded.policies.forbids(action);
@@ -86,8 +95,13 @@ pub(super) fn check(
     findings.report(origins, problems, warnings);
 }
 
+/// What only deciding shows, each once.
 #[derive(Default)]
 struct Findings {
+    /// By policy that permits writing a column of tokens: the column.
+    guessable: BTreeMap<String, String>,
+    /// By policy that permits inserting rows which cannot be seen then: the relation.
+    unseen: BTreeMap<String, String>,
     /// By policy and whether it forbids: the condition and a relation.
     untranslatable: BTreeMap<(String, bool), (String, String)>,
     /// By policy: its mask and a column whose type does not take it.
@@ -104,6 +118,45 @@ impl Findings {
             self.untranslatable
                 .entry((id, effect == Effect::Forbid))
                 .or_insert((why.0, relation.to_owned()));
+        }
+    }
+
+    /// Columns that `subject` reads as tokens and may write.
+    fn guessable(
+        &mut self,
+        loaded: &Loaded,
+        subject: &Subject,
+        relation: &Relation,
+        write: &WriteDecision,
+    ) {
+        if !(write.is_target() && loaded.policies.permits(Action::ReadToken)) {
+            return;
+        }
+        for (id, column) in tokens::columns_of(loaded, subject, relation).unwrap_or_default() {
+            let written = write.columns.get(usize::from(id.index));
+            if let Some(written) = written.filter(|written| written.permitted) {
+                let policy = written.policies.first().cloned().unwrap_or_default();
+                self.guessable.entry(policy).or_insert(column);
+            }
+        }
+    }
+
+    /// Rows that `subject` may insert and not see.
+    fn unseen(
+        &mut self,
+        loaded: &Loaded,
+        subject: &Subject,
+        relation: &Relation,
+        write: &WriteDecision,
+    ) {
+        let insert = write.action(Change::Insert);
+        if !insert.permitted || write.add != RowFilter::Everything {
+            return;
+        }
+        let seen = rows(loaded, subject, relation, Action::See);
+        if seen.is_ok_and(|seen| seen.filter != RowFilter::Everything) {
+            let policy = insert.policies.first().cloned().unwrap_or_default();
+            self.unseen.entry(policy).or_insert(relation.uid.clone());
         }
     }
 
@@ -128,12 +181,34 @@ impl Findings {
             }
         }
         for (id, (mask, column)) in self.unfit {
+            if matches!(mask, Mask::Token(_)) {
+                // Types of views' columns are not always known: one policy may permit many, and some may not fit.
+                let message = format!(
+                    "`{column}` has no tokens: its type has no text, and it is NULL instead"
+                );
+                warnings.push(place(&id, message));
+                continue;
+            }
             let message =
                 format!("`{mask}` is no mask for `{column}`: its type has no such values");
             problems.push(match origins.get(&id) {
                 Some(origin) => origin.at_annotation("mask", message),
                 None => place(&id, message),
             });
+        }
+        for (id, column) in self.guessable {
+            let message = format!(
+                "`{column}` may be written by somebody who reads it as tokens: whoever writes a guess and compares its token knows whether it is right"
+            );
+            let help = "such a change is refused; permit `write` on other columns, or let those who write it read it plain";
+            warnings.push(place(&id, message).with_help(Some(help)));
+        }
+        for (id, relation) in self.unseen {
+            let message = format!(
+                "rows may be inserted into `{relation}` that whoever inserts them does not see: `see` is filtered and `add` is not"
+            );
+            let help = "forbid or permit `Action::\"add\"` by the condition of `Action::\"see\"`";
+            warnings.push(place(&id, message).with_help(Some(help)));
         }
         for (id, principal) in self.failing {
             warnings.push(place(
@@ -161,7 +236,8 @@ const KINDS: usize = 64;
 
 /// One subject for each kind of principal: those of the entities that differ in type, roles or the
 /// attributes they have, and one of each type of whom nothing is known; at most [`KINDS`] of the
-/// former, so that loading stays quick. Where policies look at the context, over every transport.
+/// former, so that loading stays quick. Where policies look at the context, over every transport and in
+/// every template.
 fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
     let kinds: BTreeSet<String> = loaded
         .schema
@@ -208,17 +284,31 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
     } else {
         &[Transport::Library]
     };
+    let templates: Vec<Option<&str>> = if context_matters {
+        let names = loaded.templates.names().take(KINDS).map(Some);
+        std::iter::once(None).chain(names).collect()
+    } else {
+        vec![None]
+    };
     let mut out = Vec::new();
     for uid in uids {
         let store = loaded.store.with_principal(&uid, &loaded.schema);
         for transport in transports {
-            if let Ok(context) = context(*transport) {
-                out.push(Subject {
-                    uid: uid.clone(),
-                    store: store.clone(),
-                    context,
-                    transport: *transport,
-                });
+            for template in &templates {
+                let principal = Principal::new("", "");
+                let mut session = Session::new(principal).over(*transport);
+                if let Some(template) = template {
+                    session = session.running(template);
+                }
+                let circumstances = Circumstances::of(&session);
+                if let Ok(context) = circumstances.context() {
+                    out.push(Subject {
+                        uid: uid.clone(),
+                        store: store.clone(),
+                        context,
+                        circumstances,
+                    });
+                }
             }
         }
     }
@@ -235,7 +325,10 @@ mod tests {
         reason = "tests"
     )]
 
-    use crate::policy::fixture::{load, set, sources};
+    use crate::{
+        policy::fixture::{load, set, sources},
+        token::TokenSecret,
+    };
 
     const SELECT: &str =
         "permit(principal, action == Action::\"select\", resource == Table::\"main.tickets\");\n";
@@ -254,6 +347,38 @@ mod tests {
             "{SELECT}permit(principal, action == Action::\"see\", resource);"
         ));
         assert!(set.warnings().is_empty(), "{:?}", set.warnings());
+    }
+
+    #[test]
+    fn rows_that_are_inserted_unseen_are_warned_of() {
+        let base = "permit(principal, action in [Action::\"select\", Action::\"insert\"], resource == Table::\"main.tickets\");
+             permit(principal, action in [Action::\"see\", Action::\"change\"], resource is row::main::tickets) when { resource has id && resource.id == 1 };";
+        let open = "permit(principal, action == Action::\"add\", resource is row::main::tickets);";
+        let set = self::set(&format!("{base}\n{open}"));
+        let [warning] = set.warnings() else {
+            panic!("{:?}", set.warnings())
+        };
+        assert!(warning.message.contains("into `main.tickets`"), "{warning}");
+        let closed = open.replace(";", " when { resource has id && resource.id == 1 };");
+        let set = self::set(&format!("{base}\n{closed}"));
+        assert!(set.warnings().is_empty(), "{:?}", set.warnings());
+    }
+
+    #[test]
+    fn tokens_that_can_be_guessed_are_warned_of() {
+        let mut sources = sources(
+            "permit(principal, action in [Action::\"select\", Action::\"see\", Action::\"insert\", Action::\"add\", Action::\"write\"], resource);
+             permit(principal, action == Action::\"read_token\", resource == Column::\"main.tickets.title\");",
+        );
+        sources.secret = Some(TokenSecret::new("0".repeat(32)));
+        let set = load(&sources).unwrap_or_else(|errors| panic!("{errors}"));
+        let [warning] = set.warnings() else {
+            panic!("{:?}", set.warnings())
+        };
+        assert!(
+            warning.message.contains("`main.tickets.title`"),
+            "{warning}"
+        );
     }
 
     #[test]

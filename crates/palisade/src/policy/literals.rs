@@ -10,6 +10,7 @@ use super::{
     schema::ROW_NAMESPACE,
     source::Located,
     store::catalog_ids,
+    template::Templates,
 };
 use crate::catalog::Catalog;
 
@@ -18,11 +19,12 @@ use crate::catalog::Catalog;
 pub(super) fn check(
     located: &[Located<'_>],
     catalog: &Catalog,
+    templates: &Templates,
     known: Option<&HashSet<EntityUid>>,
     problems: &mut Vec<PolicyProblem>,
     warnings: &mut Vec<PolicyProblem>,
 ) {
-    let ids = catalog_ids(catalog);
+    let ids = catalog_ids(catalog, templates);
     for Located { policy, origin } in located {
         let mut literals = policy.entity_literals();
         literals.sort_by_key(ToString::to_string);
@@ -43,14 +45,14 @@ pub(super) fn check(
                     .push(problem.with_help(Some("compare an attribute of `resource` instead")));
                 continue;
             }
-            if kind == "Template" {
-                problems.push(origin.at_entity(&kind, id, "there are no templates yet"));
-                continue;
-            }
             match (ids.get(kind.as_str()), known) {
                 (Some(ids), _) if !ids.contains(id) => {
-                    let problem =
-                        origin.at_entity(&kind, id, format!("`{uid}` is not in the catalog"));
+                    let of = if kind == "Template" {
+                        "the templates"
+                    } else {
+                        "the catalog"
+                    };
+                    let problem = origin.at_entity(&kind, id, format!("`{uid}` is not in {of}"));
                     let close = probably(id, ids.iter().map(String::as_str));
                     problems.push(problem.with_help(hint(&kind, close)));
                 }

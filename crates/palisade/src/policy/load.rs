@@ -14,22 +14,29 @@ use super::{
     ColumnFlow, PolicyErrors, PolicyProblem, PolicySources,
     annotation::{self, Annotations},
     classification::{self, Tags},
+    confirm,
     decide::HAS_WHERE,
     inherit::Inheritance,
     lint, literals,
-    masks::{HashSecret, SECRET_BYTES},
     obligation::Mask,
     problem::Source,
-    schema::{self, DEFAULT_PRINCIPALS},
-    slice::Slices,
+    schema::{self, Action, DEFAULT_PRINCIPALS},
+    slice::{Slices, covers},
     source::{self, Located, Origin},
     store::{self, Store},
+    template::Templates,
+    timed,
 };
-use crate::{catalog::Catalog, dialect::Dialect, digest::sha256_hex};
+use crate::{
+    catalog::Catalog,
+    digest::sha256_hex,
+    token::{SECRET_BYTES, TokenSecret},
+};
 
 pub(super) const PRINCIPALS_FILE: &str = "principals.cedarschema";
 pub(super) const ENTITIES_FILE: &str = "entities.json";
 const CLASSIFICATION_FILE: &str = "classification.toml";
+const TEMPLATES_FILE: &str = "templates.toml";
 
 /// Everything decisions are made from.
 #[derive(Debug)]
@@ -37,16 +44,21 @@ pub(super) struct Loaded {
     pub(super) catalog: Arc<Catalog>,
     pub(super) schema: Schema,
     pub(super) policies: Slices,
+    /// The actions some of whose policies look at the time.
+    pub(super) timed: BTreeSet<Action>,
     pub(super) annotations: HashMap<String, Annotations>,
     /// Permits that speak of statements without a condition, by policy id.
     pub(super) unconditional: BTreeSet<String>,
+    /// Forbids that look at the statement, by policy id.
+    pub(super) of_statements: BTreeSet<String>,
     /// The resources that permits name by `resource == …`, by policy id.
     pub(super) named: HashMap<String, EntityUid>,
     pub(super) tags: Tags,
+    pub(super) templates: Templates,
     /// Who inherits from whom.
     pub(super) inheritance: Inheritance,
-    /// From which the keys of hash masks are derived.
-    pub(super) hash_secret: Option<HashSecret>,
+    /// From which the keys of tokens and hash masks are derived.
+    pub(super) secret: Option<TokenSecret>,
     /// Which columns others are computed from.
     pub(super) flow: ColumnFlow,
     pub(super) store: Store,
@@ -76,7 +88,7 @@ pub(super) fn load(
 ) -> Result<Loaded, PolicyErrors> {
     let mut problems = Vec::new();
     let (located, annotations) = policies(sources, &mut problems);
-    hashes(sources, catalog, &located, &annotations, &mut problems);
+    keyed(sources, &located, &annotations, &mut problems);
     let principals = Source {
         name: PRINCIPALS_FILE,
         text: sources
@@ -91,6 +103,11 @@ pub(super) fn load(
         text,
     });
     let tags = classification::classify(classification, catalog, flow, &mut problems);
+    let templates = sources.templates.as_deref().map(|text| Source {
+        name: TEMPLATES_FILE,
+        text,
+    });
+    let templates = Templates::read(templates.as_ref(), catalog.dialect(), &mut problems);
     let schema = finished(schema, &mut problems)?;
 
     let entities = sources.entities.as_deref().map(|text| Source {
@@ -110,11 +127,20 @@ pub(super) fn load(
     literals::check(
         &located,
         catalog,
+        &templates,
         known.as_ref(),
         &mut problems,
         &mut warnings,
     );
-    let store = merged(catalog, &tags, given, entities, &schema, &mut problems);
+    let of_statements = confirm::policies(&located, &mut problems);
+    let store = merged(
+        catalog,
+        (&tags, &templates),
+        given,
+        entities,
+        &schema,
+        &mut problems,
+    );
     let policies = Slices::new(located.iter().map(|l| &l.policy))
         .map_err(|error| problems.push(principals.whole(error.to_string())))
         .ok();
@@ -122,19 +148,22 @@ pub(super) fn load(
 
     let loaded = Loaded {
         catalog: Arc::clone(catalog),
+        timed: timed::actions(&policies),
         schema,
         policies,
         annotations,
         unconditional: unconditional(&located),
+        of_statements,
         named: named_resources(&located),
         tags,
+        templates,
         store,
         named_columns: named(&located, "Column"),
         named_tables: named(&located, "Table"),
         tables_in_attributes: principals.text.contains("Table"),
         columns_in_attributes: principals.text.contains("Column"),
         inheritance: Inheritance::new(catalog),
-        hash_secret: sources.hash_secret.clone(),
+        secret: sources.secret.clone(),
         flow: flow.clone(),
         version: version(sources, catalog, flow),
         warnings,
@@ -193,31 +222,36 @@ fn policies<'a>(
     (located, annotations)
 }
 
-/// Whether hash masks can be made.
-fn hashes(
+/// Whether tokens and hash masks can be made.
+fn keyed(
     sources: &PolicySources,
-    catalog: &Catalog,
     located: &[Located<'_>],
     annotations: &HashMap<String, Annotations>,
     problems: &mut Vec<PolicyProblem>,
 ) {
-    let problem = match (catalog.dialect(), &sources.hash_secret) {
-        (Dialect::Sqlite, _) => "SQLite has no function for `hash` masks".to_owned(),
-        (Dialect::Postgres | Dialect::Mysql, None) => {
-            "a `hash` mask needs the server's secret, and none is configured".to_owned()
-        }
-        (Dialect::Postgres | Dialect::Mysql, Some(secret)) if !secret.is_long_enough() => {
-            format!("the server's secret must have at least {SECRET_BYTES} bytes")
-        }
-        (Dialect::Postgres | Dialect::Mysql, Some(_)) => return,
+    let (why, help) = match &sources.secret {
+        None => (
+            "needs the operator's secret, and none is configured".to_owned(),
+            "name one with `token_secret_env` or `token_secret_file` in the configuration, or give it to the firewall's builder",
+        ),
+        Some(secret) if !secret.is_long_enough() => (
+            format!("needs a secret of at least {SECRET_BYTES} bytes"),
+            "make another, for example with `openssl rand -hex 32`",
+        ),
+        Some(_) => return,
     };
     for Located { policy, origin } in located {
         let mask = annotations
             .get(policy.id().as_ref() as &str)
             .and_then(|annotations| annotations.mask.as_ref());
-        if matches!(mask, Some(Mask::Hash(_))) {
-            problems.push(origin.at_annotation("mask", problem.clone()));
-        }
+        let problem = if matches!(mask, Some(Mask::Hash(_))) {
+            origin.at_annotation("mask", format!("a `hash` mask {why}"))
+        } else if policy.effect() == Effect::Permit && covers(policy, Action::ReadToken) {
+            origin.problem(format!("`read_token` {why}"))
+        } else {
+            continue;
+        };
+        problems.push(problem.with_help(Some(help)));
     }
 }
 
@@ -304,7 +338,7 @@ fn validate(
 
 fn merged(
     catalog: &Catalog,
-    tags: &Tags,
+    (tags, templates): (&Tags, &Templates),
     given: Vec<cedar_policy::Entity>,
     source: Option<Source<'_>>,
     schema: &Schema,
@@ -314,7 +348,7 @@ fn merged(
         name: ENTITIES_FILE,
         text: "",
     });
-    let store = store::catalog_entities(catalog, tags).and_then(|mut entities| {
+    let store = store::catalog_entities(catalog, tags, templates).and_then(|mut entities| {
         entities.extend(given);
         let entities = Entities::from_entities(entities, Some(schema))
             .map_err(|error| store::boxed(&error))?;
@@ -369,7 +403,10 @@ fn version(sources: &PolicySources, catalog: &Catalog, flow: &ColumnFlow) -> Str
         format!(
             "{}\n{sources:?}\n{:?}\n{flow:?}\n{}",
             catalog.version(),
-            sources.hash_secret.as_ref().map(HashSecret::version),
+            sources
+                .secret
+                .as_ref()
+                .map(|secret| secret.version().digits().to_owned()),
             env!("CARGO_PKG_VERSION")
         )
         .as_bytes(),

@@ -1,92 +1,103 @@
-//! From the mask a policy demands to the mask a column gets: whether its type takes it, and the key of a
-//! hash.
+//! From the mask a policy demands to the mask a column gets: whether its type takes it, and the keys of
+//! hashes and tokens.
 
 use super::{
+    decide::Subject,
     load::Loaded,
-    obligation::{ColumnDecision, ColumnLevel, DatePart, HashDomain, HashKey, HashMask, Mask},
+    obligation::{ColumnDecision, ColumnLevel, DatePart, HashDomain, HashMask, Mask, TokenMask},
 };
 use crate::{
-    catalog::{Column, Relation, TypeClass},
+    catalog::{Column, ColumnId, Relation, TypeClass},
     dialect::Dialect,
-    digest::sha256_hex,
+    token::TokenKeys,
 };
 
-/// The operator's secret, from which the keys of hash masks are derived. It is not printed.
-#[derive(Clone, PartialEq, Eq)]
-pub struct HashSecret(String);
-
-/// What a secret must at least have, in bytes.
-pub(super) const SECRET_BYTES: usize = 32;
-
-impl HashSecret {
-    /// A secret of at least 32 bytes that nobody can guess; a policy with `@mask("hash")` does not load
-    /// with a shorter one.
-    #[must_use]
-    pub fn new(secret: impl Into<String>) -> Self {
-        Self(secret.into())
-    }
-
-    pub(super) fn is_long_enough(&self) -> bool {
-        self.0.len() >= SECRET_BYTES
-    }
-
-    /// The key of a domain.
-    fn key(&self, domain: &str) -> HashKey {
-        // The length keeps a domain apart from the secret's beginning.
-        let text = format!("palisade mask {} {domain} {}", domain.len(), self.0);
-        HashKey(sha256_hex(text.as_bytes()))
-    }
-
-    /// Says which secret it is, without saying it.
-    pub(super) fn version(&self) -> String {
-        sha256_hex(format!("palisade secret version {}", self.0).as_bytes())
-    }
-}
-
-impl std::fmt::Debug for HashSecret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("HashSecret(…)")
-    }
-}
-
 /// Gives each masked column a mask its type takes, NULL if the one demanded is for other types, and
-/// hashes their keys.
-pub(super) fn settle(loaded: &Loaded, relation: &Relation, columns: &mut [ColumnDecision]) {
+/// hashes and tokens their keys.
+pub(super) fn settle(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    columns: &mut [ColumnDecision],
+) {
     let dialect = loaded.catalog.dialect();
-    for (column, decided) in relation.columns.iter().zip(columns) {
+    for ((id, column), decided) in relation.column_ids().zip(columns) {
         let ColumnLevel::Masked(mask) = &mut decided.level else {
             continue;
         };
-        if !fits(mask, column, dialect) {
+        // Some characters of one of two words are the word.
+        let tells_all =
+            column.class == TypeClass::Boolean && matches!(mask, Mask::First(_) | Mask::Last(_));
+        if tells_all || !fits(mask, column, dialect) {
             *mask = Mask::Null;
             continue;
         }
-        if let Mask::Hash(hash) = mask {
-            *mask = match &loaded.hash_secret {
-                Some(secret) => Mask::Hash(HashMask {
-                    key: Some(secret.key(&match &hash.domain {
-                        HashDomain::Named(domain) => format!("domain {domain}"),
-                        HashDomain::Column => format!("column {}", column.uid),
-                    })),
-                    domain: hash.domain.clone(),
-                }),
-                None => Mask::Null,
-            };
-        }
+        let keyed = match mask {
+            Mask::Hash(HashMask { domain, key: _ }) => {
+                let named = named(domain, &column.uid);
+                loaded.secret.as_ref().map(|secret| {
+                    Mask::Hash(HashMask {
+                        key: Some(secret.key(&["mask", &named])),
+                        domain: domain.clone(),
+                    })
+                })
+            }
+            Mask::Token(TokenMask { domain, keys: _ }) => {
+                let named = named(domain, origin(loaded, id, &column.uid));
+                let session = subject.uid.to_string();
+                loaded.secret.as_ref().map(|secret| {
+                    Mask::Token(TokenMask {
+                        keys: Some(TokenKeys::new(secret, &session, &named)),
+                        domain: domain.clone(),
+                    })
+                })
+            }
+            Mask::Null
+            | Mask::Fixed(_)
+            | Mask::First(_)
+            | Mask::Last(_)
+            | Mask::Email
+            | Mask::Date(_)
+            | Mask::Bucket(_) => continue,
+        };
+        *mask = keyed.unwrap_or(Mask::Null);
     }
+}
+
+/// A domain by name or by column, which are never one.
+fn named(domain: &HashDomain, column: &str) -> String {
+    match domain {
+        HashDomain::Named(domain) => format!("domain {domain}"),
+        HashDomain::Column => format!("column {column}"),
+    }
+}
+
+/// The column whose tokens a column has: of a view's that comes from one column, that one's.
+fn origin<'l>(loaded: &'l Loaded, id: ColumnId, own: &'l str) -> &'l str {
+    let mut at = id;
+    // Views stand on views, and a column comes from another at most once each.
+    for _ in 0..loaded.flow.0.len() {
+        let Some(from) = loaded.flow.0.get(&at) else {
+            break;
+        };
+        let mut from = from.iter();
+        let (Some(only), None) = (from.next(), from.next()) else {
+            break;
+        };
+        at = *only;
+    }
+    loaded
+        .catalog
+        .column(at)
+        .map_or(own, |column| column.uid.as_str())
 }
 
 /// Whether `mask` makes sense of the column's values and cannot fail on any.
 pub(super) fn fits(mask: &Mask, column: &Column, dialect: Dialect) -> bool {
     match mask {
         Mask::Null | Mask::Fixed(_) => true,
-        Mask::First(_) | Mask::Last(_) => match dialect {
+        Mask::First(_) | Mask::Last(_) | Mask::Hash(_) | Mask::Token(_) => match dialect {
             Dialect::Sqlite => true,
-            Dialect::Postgres | Dialect::Mysql => has_text(column.class),
-        },
-        // SQLite has no hash function of its own.
-        Mask::Hash(_) => match dialect {
-            Dialect::Sqlite => false,
             Dialect::Postgres | Dialect::Mysql => has_text(column.class),
         },
         Mask::Email => matches!(column.class, TypeClass::Text | TypeClass::Padded),
@@ -145,6 +156,7 @@ mod tests {
         reason = "tests"
     )]
 
+    use crate::token::TokenSecret;
     use std::sync::Arc;
 
     use super::*;
@@ -174,7 +186,7 @@ mod tests {
         let table = RelationDef::new(schema, "people", RelationKind::Table, columns.to_vec());
         let catalog = Catalog::builder(dialect).relation(table).build().unwrap();
         let sources = PolicySources {
-            hash_secret: secret.map(HashSecret::new),
+            secret: secret.map(TokenSecret::new),
             ..fixture::sources(&format!(
                 "permit(principal, action in [Action::\"select\", Action::\"see\", Action::\"read\"], resource);\n\
                  @mask(\"{mask}\")\n\
@@ -221,13 +233,12 @@ mod tests {
     }
 
     #[test]
-    fn hashes_need_a_secret_and_an_engine_with_the_function() {
-        for (dialect, secret, message) in [
-            (Dialect::Postgres, None, "needs the server's secret"),
-            (Dialect::Postgres, Some("short"), "at least 32 bytes"),
-            (Dialect::Sqlite, Some(SECRET), "SQLite has no"),
+    fn hashes_need_a_secret() {
+        for (secret, message) in [
+            (None, "needs the operator's secret"),
+            (Some("short"), "at least 32 bytes"),
         ] {
-            let errors = load(dialect, "hash", "name", secret).unwrap_err();
+            let errors = load(Dialect::Postgres, "hash", "name", secret).unwrap_err();
             let problem = &errors.problems()[0];
             assert!(problem.message.contains(message), "{errors}");
             assert_eq!(problem.line, Some(2));
@@ -241,7 +252,7 @@ mod tests {
             let ColumnLevel::Masked(Mask::Hash(hash)) = &decision.columns[index].level else {
                 panic!("{decision:?}")
             };
-            (hash.key.clone().unwrap().0, set.version().to_owned())
+            (hash.key.clone().unwrap(), set.version().to_owned())
         };
         let other = format!("{SECRET}x");
         assert_ne!(key("hash", "name", SECRET).0, key("hash", "born", SECRET).0);
@@ -250,6 +261,5 @@ mod tests {
             key("hash(d)", "name", SECRET).0,
             key("hash(d)", "born", SECRET).0
         );
-        assert!(!format!("{:?}", HashSecret::new(SECRET)).contains(SECRET));
     }
 }

@@ -8,6 +8,8 @@
 mod annotation;
 mod authorize;
 mod classification;
+mod confirm;
+mod context;
 mod decide;
 mod define;
 mod filter;
@@ -28,6 +30,9 @@ mod schema;
 mod slice;
 mod source;
 mod store;
+pub mod template;
+mod timed;
+mod tokens;
 mod view;
 mod writes;
 
@@ -38,7 +43,6 @@ use std::{
 
 pub use authorize::Permit;
 pub use classification::ColumnFlow;
-pub use masks::HashSecret;
 pub use problem::{PolicyErrors, PolicyProblem, SourceSpan};
 pub use schema::schema_text;
 pub use view::{FunctionDecision, SessionView};
@@ -48,7 +52,7 @@ pub(crate) use authorize::authorize;
 
 use load::Loaded;
 
-use crate::{catalog::Catalog, session::Session};
+use crate::{catalog::Catalog, session::Session, token::TokenSecret};
 
 /// The texts of a policy folder. The core reads no files; whoever does fills this.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,8 +66,10 @@ pub struct PolicySources {
     pub entities: Option<String>,
     /// `classification.toml`: tags of columns and tables.
     pub classification: Option<String>,
-    /// The secret behind `@mask("hash")`; not a file of the folder.
-    pub hash_secret: Option<HashSecret>,
+    /// `templates.toml`: statements that may be run by name.
+    pub templates: Option<String>,
+    /// The secret behind tokens and `@mask("hash")`; not a file of the folder.
+    pub secret: Option<TokenSecret>,
 }
 
 /// A file of Cedar policies.
@@ -128,10 +134,29 @@ impl PolicySet {
         &self.loaded.catalog
     }
 
+    /// Whether there are templates.
+    #[must_use]
+    pub fn has_templates(&self) -> bool {
+        self.loaded.templates.names().next().is_some()
+    }
+
+    /// Whether any policy looks at the time, so that sessions should have one.
+    #[must_use]
+    pub fn looks_at_time(&self) -> bool {
+        !self.loaded.timed.is_empty()
+    }
+
     /// What exists for `session`. Nothing is decided yet; what gets decided is remembered, for this
-    /// session and any equal one.
+    /// session and any equal one; what depends on the time is forgotten with the answer.
     #[must_use]
     pub fn session(&self, session: &Session) -> Arc<SessionView> {
+        if session.time().is_some() {
+            let steady = self.session(&session.timeless());
+            if !self.looks_at_time() {
+                return steady;
+            }
+            return Arc::new(SessionView::at(Arc::clone(&self.loaded), session, steady));
+        }
         // A poisoned lock guards a map of finished values; the panic was elsewhere.
         let sessions = || self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(view) = sessions().get(session) {

@@ -260,12 +260,13 @@ fn subject(set: &PolicySet, session: &Session, relation: &Relation, rows: &[Vec<
         .add_entities(entities, Some(&loaded.schema))
         .unwrap()
         .into();
-    let context = super::decide::context(session.transport()).unwrap();
+    let circumstances = super::decide::Circumstances::of(session);
+    let context = circumstances.context().unwrap();
     Subject {
         uid,
         store,
         context,
-        transport: session.transport(),
+        circumstances,
     }
 }
 

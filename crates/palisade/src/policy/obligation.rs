@@ -1,16 +1,19 @@
 //! What a decision demands of the statement it permits. Combining obligations only tightens.
 
-use crate::code::Code;
+use crate::{
+    code::Code,
+    token::{Key, TokenKeys},
+};
 
 /// How a column's values are replaced at the source. Every mask is a total function: it cannot raise,
 /// whatever the value. NULL stays NULL.
 ///
 /// The order is total, from the least to the most strict; where several policies demand different
 /// masks, the greatest is used. It goes by how much of a value one answer shows: a coarser date or
-/// number, then some characters, then whether two values are equal, then whether there is one, then
-/// nothing. Of two that cannot be compared (the first and the last characters) the later one here wins.
+/// number, then some characters, then whether two values are equal, for everybody or for one session, then
+/// whether there is one, then nothing. Of two that cannot be compared (the first and the last characters) the later one here wins.
 ///
-/// The result is text, whatever the column's type, for `first`, `last`, `email`, `hash` and `fixed`:
+/// The result is text, whatever the column's type, for `first`, `last`, `email`, `hash`, tokens and `fixed`:
 /// on PostgreSQL a masked `varchar(n)`, `char(n)`, enum, uuid or json column becomes `text`. The other
 /// masks keep the type, but for its length and precision.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,8 +29,11 @@ pub enum Mask {
     Last(std::cmp::Reverse<u16>),
     /// `***@` and the domain; NULL where the value has not exactly one `@`.
     Email,
-    /// HMAC-SHA-256 of the value's text in UTF-8, 64 hexadecimal digits.
+    /// HMAC-SHA-256 of the value's text in UTF-8, 64 hexadecimal digits; the same for everybody.
     Hash(HashMask),
+    /// No mask that a policy writes, but what `read_token` permits: a hash that is the session's own,
+    /// and that the session may compare the column with.
+    Token(TokenMask),
     /// The same text for every value.
     Fixed(String),
     /// NULL for every value; of the column's type where the engine wants to know it.
@@ -69,29 +75,25 @@ pub struct HashMask {
     /// Where equal values have equal hashes.
     pub domain: HashDomain,
     /// The key of the domain, once it is known for which column.
-    pub(crate) key: Option<HashKey>,
+    pub(crate) key: Option<Key>,
 }
 
-/// Where equal values have equal hashes. The smaller domain is stricter.
+/// A token: a keyed hash for one session, which comes back with a tag.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TokenMask {
+    /// Where equal values have equal tokens.
+    pub domain: HashDomain,
+    /// The keys of the domain, once it is known for which session and column.
+    pub(crate) keys: Option<TokenKeys>,
+}
+
+/// Where equal values have equal hashes or tokens. The smaller domain is stricter.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HashDomain {
-    /// In every column whose mask names it.
+    /// In every column whose mask, or whose `@domain`, names it.
     Named(String),
     /// In the column alone.
     Column,
-}
-
-/// The key of one hash domain, derived from the operator's secret: 64 hexadecimal digits.
-///
-/// It stands in the text that runs, where the server's statement log may keep it: of a domain's key no
-/// other and no secret follows.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct HashKey(pub(crate) String);
-
-impl std::fmt::Debug for HashKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("HashKey(…)")
-    }
 }
 
 impl Mask {
@@ -99,6 +101,35 @@ impl Mask {
     #[must_use]
     pub fn strictest(self, other: Self) -> Self {
         self.max(other)
+    }
+
+    /// Whether its values are computed with a key.
+    pub(crate) fn is_keyed(&self) -> bool {
+        match self {
+            Self::Hash(_) | Self::Token(_) => true,
+            Self::Date(_)
+            | Self::Bucket(_)
+            | Self::First(_)
+            | Self::Last(_)
+            | Self::Email
+            | Self::Fixed(_)
+            | Self::Null => false,
+        }
+    }
+
+    /// The keys of a token.
+    pub(crate) fn token(&self) -> Option<&TokenKeys> {
+        match self {
+            Self::Token(token) => token.keys.as_ref(),
+            Self::Date(_)
+            | Self::Bucket(_)
+            | Self::First(_)
+            | Self::Last(_)
+            | Self::Email
+            | Self::Hash(_)
+            | Self::Fixed(_)
+            | Self::Null => None,
+        }
     }
 }
 
@@ -114,6 +145,10 @@ impl std::fmt::Display for Mask {
             Self::Hash(hash) => match &hash.domain {
                 HashDomain::Named(domain) => write!(f, "hash({domain})"),
                 HashDomain::Column => f.write_str("hash"),
+            },
+            Self::Token(token) => match &token.domain {
+                HashDomain::Named(domain) => write!(f, "token({domain})"),
+                HashDomain::Column => f.write_str("token"),
             },
             Self::Fixed(text) => write!(f, "fixed({text})"),
             Self::Null => f.write_str("null"),
@@ -258,6 +293,14 @@ pub struct ColumnDecision {
 }
 
 impl RelationDecision {
+    /// The keys of the tokens that stand for the column at `index`, where tokens do.
+    pub(crate) fn token(&self, index: u16) -> Option<&TokenKeys> {
+        match &self.columns.get(usize::from(index))?.level {
+            ColumnLevel::Masked(mask) => mask.token(),
+            ColumnLevel::Plain | ColumnLevel::Hidden => None,
+        }
+    }
+
     /// Whether the relation must be replaced by a derived table: something is masked, hidden or
     /// filtered.
     #[must_use]
@@ -271,10 +314,14 @@ impl RelationDecision {
 mod tests {
     use std::cmp::Reverse;
 
-    use super::{DatePart, HashDomain, HashMask, Mask};
+    use super::{DatePart, HashDomain, HashMask, Mask, TokenMask};
 
     fn hash(domain: HashDomain) -> Mask {
         Mask::Hash(HashMask { domain, key: None })
+    }
+
+    fn token(domain: HashDomain) -> Mask {
+        Mask::Token(TokenMask { domain, keys: None })
     }
 
     /// Masks of every kind, from the least to the most strict.
@@ -287,6 +334,8 @@ mod tests {
             Mask::Email,
             hash(HashDomain::Named("people".to_owned())),
             hash(HashDomain::Column),
+            token(HashDomain::Named("people".to_owned())),
+            token(HashDomain::Column),
             Mask::Fixed("x".to_owned()),
             Mask::Null,
         ]);

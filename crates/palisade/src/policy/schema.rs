@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use super::decide::HAS_WHERE;
+use super::{context::USAGE, decide::HAS_WHERE};
 use crate::{
     catalog::{Catalog, Column, Relation, RelationKind, TypeClass},
     dialect::Dialect,
@@ -133,24 +133,29 @@ pub fn schema_text(catalog: &Catalog) -> String {
         .map(|relation| row_type(catalog, relation))
         .collect();
     let mut out = FIXED.to_owned();
+    let read = format!("{CONTEXT}, {STATEMENT_FACTS}");
+    action_with(&mut out, &[Action::Select], "", "Table", &read);
     action(&mut out, TABLE_ACTIONS, "", "Table");
     action_with(
         &mut out,
         CONDITIONED_ACTIONS,
         "",
         "Table",
-        &format!("transport: String, {HAS_WHERE}: Bool"),
+        &format!("{CONTEXT}, {HAS_WHERE}: Bool"),
     );
     action(&mut out, &[Action::Call], "", "Function");
     action(&mut out, &[Action::Run], "", "Template");
     out.push_str("action \"read\";\n");
-    action(
+    let used = format!("{CONTEXT}, {STATEMENT_FACTS}, {USAGE}?: Set<String>");
+    action_with(
         &mut out,
         &[Action::ReadPlain, Action::ReadMasked],
         " in [\"read\"]",
         "Column",
+        &used,
     );
-    action(&mut out, &[Action::ReadToken, Action::Write], "", "Column");
+    action_with(&mut out, &[Action::ReadToken], "", "Column", &used);
+    action(&mut out, &[Action::Write], "", "Column");
     // Without a relation there is nothing to see, and Cedar admits no empty list.
     if row_types.is_empty() {
         out.push_str("action \"see\", \"change\", \"add\";\n");
@@ -293,7 +298,6 @@ entity Template;
 ";
 
 const TABLE_ACTIONS: &[Action] = &[
-    Action::Select,
     Action::Insert,
     Action::Truncate,
     Action::Create,
@@ -302,11 +306,19 @@ const TABLE_ACTIONS: &[Action] = &[
     Action::Discover,
 ];
 
+/// What is known of every request; a client that is not verified, a time that is not known and a template where
+/// none is run are missing.
+const CONTEXT: &str = "transport: String, client?: String, time?: datetime, template?: String";
+
+/// What is known of a statement once its names are resolved.
+const STATEMENT_FACTS: &str =
+    "statement?: { kind: String, joins: Long, tables: Set<String>, has_where: Bool }";
+
 /// The actions that know whether the statement has a condition.
 const CONDITIONED_ACTIONS: &[Action] = &[Action::Update, Action::Delete];
 
 fn action(out: &mut String, actions: &[Action], group: &str, resource: &str) {
-    action_with(out, actions, group, resource, "transport: String");
+    action_with(out, actions, group, resource, CONTEXT);
 }
 
 fn action_with(out: &mut String, actions: &[Action], group: &str, resource: &str, context: &str) {

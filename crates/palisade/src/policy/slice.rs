@@ -60,7 +60,8 @@ pub(super) fn covers(policy: &Policy, action: Action) -> bool {
         uid.type_name().to_string() == "Action" && uid.id().unescaped() == name
     };
     match policy.action_constraint() {
-        ActionConstraint::Any => true,
+        // Nobody gets tokens by a permit of everything.
+        ActionConstraint::Any => action != Action::ReadToken || policy.effect() == Effect::Forbid,
         ActionConstraint::Eq(uid) => is(&uid, action.name()),
         ActionConstraint::In(uids) => uids.iter().any(|uid| {
             is(uid, action.name()) || action.group().is_some_and(|group| is(uid, group))

@@ -16,6 +16,7 @@ use super::{
     classification::Tags,
     problem::{PolicyProblem, Source, probably},
     schema::{self, CATALOG_TYPES, ROW_NAMESPACE},
+    template::Templates,
 };
 use crate::catalog::{Catalog, RelationKind, functions::FunctionDef};
 
@@ -75,7 +76,10 @@ pub(super) fn uid(kind: &str, id: &str) -> Option<EntityUid> {
 }
 
 /// The ids that entity literals of catalog types may have, by type.
-pub(super) fn catalog_ids(catalog: &Catalog) -> HashMap<&'static str, BTreeSet<String>> {
+pub(super) fn catalog_ids(
+    catalog: &Catalog,
+    templates: &Templates,
+) -> HashMap<&'static str, BTreeSet<String>> {
     let mut ids: HashMap<&'static str, BTreeSet<String>> = HashMap::new();
     ids.entry("Database")
         .or_default()
@@ -96,20 +100,26 @@ pub(super) fn catalog_ids(catalog: &Catalog) -> HashMap<&'static str, BTreeSet<S
     }
     let functions = catalog.every_function().map(|def| def.uid.clone());
     ids.entry("Function").or_default().extend(functions);
+    let templates = templates.names().map(str::to_owned);
+    ids.entry("Template").or_default().extend(templates);
     ids
 }
 
-/// The entities of the catalog, functions aside.
+/// The entities of the catalog, functions aside, and the templates.
 ///
 /// # Errors
 /// If Cedar takes one of them for malformed, which would be a defect of ours.
 pub(super) fn catalog_entities(
     catalog: &Catalog,
     tags: &Tags,
+    templates: &Templates,
 ) -> Result<Vec<Entity>, Box<DetailedError>> {
     let mut out = Vec::new();
     let database = known("Database", catalog.database())?;
     out.push(entity(database.clone(), [], None)?);
+    for name in templates.names() {
+        out.push(entity(known("Template", name)?, [], None)?);
+    }
     let mut schemas = BTreeSet::from([catalog.fold_relation(catalog.default_schema())]);
     schemas.extend(
         catalog
@@ -412,7 +422,7 @@ mod tests {
 
     #[test]
     fn unreadable_relations_have_no_entity() {
-        let ids = catalog_ids(&fixture::catalog());
+        let ids = catalog_ids(&fixture::catalog(), &Templates::default());
         assert!(ids["Table"].contains("main.contacts"));
         assert!(!ids["Table"].contains("main.sqlite_schema"));
     }

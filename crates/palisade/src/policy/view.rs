@@ -5,10 +5,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use cedar_policy::Entities;
+use cedar_policy::{Entities, PolicyId};
 
 use super::{
-    decide::{Failure, Subject, Verdict, context, decide, decide_among},
+    decide::{Circumstances, Failure, Subject, Verdict, decide, decide_among},
     define, inherit,
     load::Loaded,
     masks,
@@ -16,6 +16,8 @@ use super::{
     rows::rows,
     schema::{self, Action},
     store,
+    timed::Moment,
+    tokens,
     writes::{self, ActionDecision, WriteDecision},
 };
 use crate::{
@@ -32,11 +34,13 @@ use crate::{
 #[derive(Debug)]
 pub struct SessionView {
     principal: Principal,
-    loaded: Arc<Loaded>,
-    subject: Result<Subject, Rejection>,
+    pub(super) loaded: Arc<Loaded>,
+    pub(super) subject: Result<Subject, Rejection>,
     relations: Mutex<HashMap<RelationId, Result<Arc<RelationDecision>, Rejection>>>,
     functions: Mutex<HashMap<String, Result<Arc<FunctionDecision>, Rejection>>>,
     writes: Mutex<HashMap<RelationId, Result<Arc<WriteDecision>, Rejection>>>,
+    /// Set for a session that has a time which policies look at.
+    pub(super) moment: Option<Moment>,
 }
 
 /// What was decided about a function.
@@ -58,6 +62,7 @@ impl SessionView {
             relations: Mutex::default(),
             functions: Mutex::default(),
             writes: Mutex::default(),
+            moment: None,
         }
     }
 
@@ -83,6 +88,11 @@ impl SessionView {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         if let Some(known) = lock(&self.relations).get(&id) {
             return known.clone();
+        }
+        if let (Some(moment), Some(relation)) = (&self.moment, self.loaded.catalog.relation(id))
+            && let Some(steady) = moment.steady_relation(&self.loaded, subject, relation)?
+        {
+            return steady.relation(id);
         }
         // Decided without the lock: two threads may do the work twice, with the same result.
         let decision = self
@@ -127,6 +137,8 @@ impl SessionView {
     /// As [`relation`](Self::relation).
     pub fn define(&self, access: &DefinitionAccess) -> Result<ActionDecision, Rejection> {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
+        // Notes whether it depends on the time; it is not remembered either way.
+        let _ = self.steady(&[define::action(access.definition)]);
         define::decision(&self.loaded, subject, access).map_err(Rejection::from)
     }
 
@@ -138,6 +150,9 @@ impl SessionView {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         if let Some(known) = lock(&self.writes).get(&id) {
             return known.clone();
+        }
+        if let Some(steady) = self.steady(writes::ACTIONS) {
+            return steady.write(id);
         }
         let decision = match self.loaded.catalog.relation(id) {
             Some(relation) if relation.kind == RelationKind::Table => {
@@ -159,6 +174,9 @@ impl SessionView {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         if let Some(known) = lock(&self.functions).get(&def.uid) {
             return known.clone();
+        }
+        if let Some(steady) = self.steady(&[Action::Call]) {
+            return steady.function(def);
         }
         let decision = function_decision(&self.loaded, subject, def)
             .map(Arc::new)
@@ -228,11 +246,12 @@ fn subject(loaded: &Loaded, session: &Session) -> Result<Subject, Rejection> {
         );
     };
     let store = loaded.store.with_principal(&uid, &loaded.schema);
+    let circumstances = Circumstances::of(session);
     Ok(Subject {
         uid,
         store,
-        context: context(session.transport())?,
-        transport: session.transport(),
+        context: circumstances.context()?,
+        circumstances,
     })
 }
 
@@ -289,7 +308,7 @@ fn relation_decision(
         if !(above.is_empty() && below.is_empty()) {
             tighten_generated(loaded, relation, &mut decision.columns);
         }
-        masks::settle(loaded, relation, &mut decision.columns);
+        masks::settle(loaded, subject, relation, &mut decision.columns);
     } else {
         decision.columns = hidden(relation.columns.len());
         decision.rows = RowFilter::Nothing;
@@ -381,6 +400,9 @@ fn column_forbids(
             level: ColumnLevel::Plain,
             policies: Vec::new(),
         });
+    }
+    if let Some(token) = tokens::instead(loaded, subject, &column, &plain)? {
+        return Ok(token);
     }
     let masked = decide(loaded, subject, Action::ReadMasked, column)?;
     if !masked.permitted && !masked.policies.is_empty() {
@@ -481,7 +503,7 @@ fn unreadable(
 }
 
 /// One decision for each column; columns that no policy can tell apart share theirs.
-fn columns(
+pub(super) fn columns(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
@@ -514,9 +536,17 @@ pub(super) fn unfit_masks(
     let mut out = Vec::new();
     let decisions = columns(loaded, subject, relation)?;
     for (column, decision) in relation.columns.iter().zip(decisions) {
-        let ColumnLevel::Masked(_) = decision.level else {
+        let ColumnLevel::Masked(mask) = decision.level else {
             continue;
         };
+        if matches!(mask, Mask::Token(_)) && !masks::fits(&mask, column, dialect) {
+            let permits = loaded.policies.of(Action::ReadToken);
+            let permit = decision.policies.iter().find(|id| {
+                permits.is_some_and(|permits| permits.policy(&PolicyId::new(id)).is_some())
+            });
+            out.extend(permit.map(|id| (id.clone(), mask, column.uid.clone())));
+            continue;
+        }
         for id in decision.policies {
             let mask = loaded.annotations.get(&id).and_then(|a| a.mask.clone());
             if let Some(mask) = mask.filter(|mask| !masks::fits(mask, column, dialect)) {
@@ -611,6 +641,9 @@ fn column_decision(
             policies: plain.policies,
         });
     }
+    if let Some(token) = tokens::instead(loaded, subject, &column, &plain)? {
+        return Ok(token);
+    }
     let masked = decide(loaded, subject, Action::ReadMasked, column)?;
     let policies: BTreeSet<String> = plain.policies.into_iter().chain(masked.policies).collect();
     let level = if masked.permitted {
@@ -697,6 +730,7 @@ mod tests {
             fixture::{self, agent, relation_id, set, sources},
         },
         session::Principal,
+        token::TokenSecret,
     };
 
     const ALL: &str = "permit(principal, action == Action::\"select\", resource);
@@ -856,15 +890,55 @@ permit(principal, action in Action::\"read\", resource);
         );
     }
 
+    fn keyed(policies: &str) -> Vec<String> {
+        let mut sources = sources(policies);
+        sources.secret = Some(TokenSecret::new("0".repeat(32)));
+        let set = fixture::load(&sources).unwrap_or_else(|errors| panic!("{errors}"));
+        let view = set.session(&agent("bot"));
+        let decision = view.relation(relation_id("customers")).unwrap();
+        decision
+            .columns
+            .iter()
+            .map(|column| match &column.level {
+                ColumnLevel::Plain => "plain".to_owned(),
+                ColumnLevel::Masked(mask) => mask.to_string(),
+                ColumnLevel::Hidden => "hidden".to_owned(),
+            })
+            .collect()
+    }
+
+    /// Plain, then a token, then a mask, then nothing; and no token by a permit of everything.
     #[test]
-    fn tokens_are_not_a_level_yet() {
-        let policies =
-            "permit(principal, action in [Action::\"select\", Action::\"read_token\"], resource);";
-        assert!(
-            levels(policies, "bot")
-                .iter()
-                .all(|level| *level == ColumnLevel::Hidden)
+    fn tokens_stand_between_plain_and_masked() {
+        let tokens = "@domain(\"people\") permit(principal, action == Action::\"read_token\", resource in Table::\"main.customers\");";
+        let of_tags = "forbid(principal, action == Action::\"read_plain\", resource) when { resource.tags.contains(\"pii\") };";
+        let levels = keyed(&format!("{ALL}{tokens}{of_tags}"));
+        assert_eq!(
+            levels[..4],
+            ["plain", "plain", "token(people)", "token(people)"]
         );
+        // A mask that a forbid demands is no token; one that a permit offers is behind it.
+        let masked = format!("@mask(\"last(4)\") {of_tags}");
+        let levels = keyed(&format!("{ALL}{tokens}{masked}"));
+        assert_eq!(levels[2..4], ["last(4)", "last(4)"]);
+        let blanket = format!("permit(principal, action, resource);{of_tags}");
+        assert_eq!(keyed(&blanket)[2], "null");
+        let forbidden = format!(
+            "{ALL}{tokens}{of_tags} forbid(principal, action == Action::\"read_token\", resource == Column::\"main.customers.ssn\");"
+        );
+        assert_eq!(keyed(&forbidden)[2..4], ["token(people)", "null"]);
+        // Of two domains the smaller.
+        let own = "permit(principal, action == Action::\"read_token\", resource == Column::\"main.customers.ssn\");";
+        let levels = keyed(&format!("{ALL}{tokens}{own}{of_tags}"));
+        assert_eq!(levels[2..4], ["token(people)", "token"]);
+    }
+
+    #[test]
+    fn tokens_need_a_secret() {
+        let tokens = "permit(principal, action == Action::\"read_token\", resource);";
+        let errors = fixture::load(&sources(&format!("{ALL}{tokens}"))).unwrap_err();
+        assert_eq!(errors.problems()[0].line, Some(4), "{errors}");
+        assert!(errors.to_string().contains("token_secret_env"), "{errors}");
     }
 
     #[test]

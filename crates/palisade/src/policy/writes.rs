@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    decide::{Failure, Subject, Verdict, context_with_condition, decide, decide_among},
+    decide::{Failure, Subject, Verdict, decide, decide_among},
     inherit,
     load::Loaded,
     obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
@@ -99,6 +99,17 @@ impl WriteDecision {
             .is_some_and(|column| column.permitted)
     }
 }
+
+/// The actions that decide about changes of rows.
+pub(super) const ACTIONS: &[Action] = &[
+    Action::Insert,
+    Action::Update,
+    Action::Delete,
+    Action::Truncate,
+    Action::Write,
+    Action::Change,
+    Action::Add,
+];
 
 /// The policy action of a change.
 pub(super) fn action(change: Change) -> Action {
@@ -193,9 +204,7 @@ fn own_decision(
     let ask = |has_where: bool| -> Result<Verdict, Failure> {
         let context = match change {
             Change::Insert | Change::Truncate => subject.context.clone(),
-            Change::Update | Change::Delete => {
-                context_with_condition(subject.transport, has_where)?
-            }
+            Change::Update | Change::Delete => subject.circumstances.with_condition(has_where)?,
         };
         let entities = &subject.store.entities;
         decide_among(

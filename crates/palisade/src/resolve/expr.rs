@@ -5,7 +5,7 @@ use sqlparser::ast::{
     Ident, Interval, MemberOf, ObjectName, ObjectNamePart, TypedString,
 };
 
-use super::{Resolver, query::Ctes, scope::Scope, unsupported};
+use super::{Resolver, query::Ctes, scope::Scope, token, unsupported};
 use crate::{
     access::Usage, catalog::ColumnId, code::Code, dialect::Dialect, rejection::Rejection,
     syntax::decode,
@@ -52,7 +52,8 @@ impl<'a> Resolver<'a> {
             | Expr::IsNotNull(inner) => self.walk(inner, at, out),
             Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
                 self.user_operator("=")?;
-                self.together([&mut **left, &mut **right], at, out)
+                self.together([&mut **left, &mut **right], at, out)?;
+                self.tokens(&mut [&mut **left, &mut **right], at.scope)
             }
             Expr::InList {
                 expr,
@@ -61,7 +62,9 @@ impl<'a> Resolver<'a> {
             } => {
                 self.user_operator("=")?;
                 self.user_operator("<>")?;
-                self.together(std::iter::once(&mut **expr).chain(list), at, out)
+                self.together(std::iter::once(&mut **expr).chain(&mut *list), at, out)?;
+                let mut sides: Vec<_> = std::iter::once(&mut **expr).chain(list).collect();
+                self.tokens(&mut sides, at.scope)
             }
             Expr::InSubquery {
                 expr,
@@ -86,7 +89,8 @@ impl<'a> Resolver<'a> {
                 for symbol in ["<", "<=", ">=", ">"] {
                     self.user_operator(symbol)?;
                 }
-                self.together([&mut **expr, &mut **low, &mut **high], at, out)
+                self.together([&mut **expr, &mut **low, &mut **high], at, out)?;
+                self.tokens(&mut [&mut **expr, &mut **low, &mut **high], at.scope)
             }
             Expr::BinaryOp { left, op, right } => {
                 self.binary_operator(op)?;
@@ -96,6 +100,9 @@ impl<'a> Resolver<'a> {
                     self.walk(right, at, out)?;
                 } else {
                     self.together([&mut **left, &mut **right], at, out)?;
+                }
+                if token::compares(op) {
+                    self.tokens(&mut [&mut **left, &mut **right], at.scope)?;
                 }
                 if *op == BinaryOperator::Regexp {
                     super::pattern::check(right)?;
@@ -170,15 +177,17 @@ impl<'a> Resolver<'a> {
                 conditions,
                 else_result,
             } => {
-                let (whens, results): (Vec<_>, Vec<_>) = conditions
+                let (mut whens, results): (Vec<_>, Vec<_>) = conditions
                     .iter_mut()
                     .map(|CaseWhen { condition, result }| (condition, result))
                     .unzip();
                 match operand {
                     Some(operand) => {
                         self.user_operator("=")?;
-                        let operands = std::iter::once(&mut **operand).chain(whens);
-                        self.together(operands, at, out)?;
+                        let mut operands = vec![&mut **operand];
+                        operands.append(&mut whens);
+                        self.together(operands.iter_mut().map(|e| &mut **e), at, out)?;
+                        self.tokens(&mut operands, at.scope)?;
                     }
                     None => {
                         for when in whens {
@@ -318,7 +327,8 @@ impl<'a> Resolver<'a> {
                 right,
             } if dialect != Dialect::Sqlite => {
                 self.binary_operator(compare_op)?;
-                self.together([&mut **left, &mut **right], at, out)
+                self.together([&mut **left, &mut **right], at, out)?;
+                self.tokens(&mut [&mut **left, &mut **right], at.scope)
             }
             Expr::Convert {
                 is_try: false,

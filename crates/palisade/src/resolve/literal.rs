@@ -116,6 +116,14 @@ impl Resolver<'_> {
     }
 }
 
+impl Resolver<'_> {
+    /// The parameter that a placeholder means which has been resolved.
+    pub(super) fn written(&self, text: &str, start: Location) -> Option<Placeholder> {
+        let numbered = self.outline.positional.get(&start).copied();
+        placeholder(self.catalog.dialect(), text, numbered)
+    }
+}
+
 /// The parameter that a placeholder means; `numbered` if the outline has counted it.
 fn placeholder(dialect: Dialect, text: &str, numbered: Option<u32>) -> Option<Placeholder> {
     let written = |sigil| {

@@ -14,6 +14,7 @@ mod constraint;
 mod define;
 mod effect;
 mod expr;
+mod facts;
 mod from;
 mod function;
 mod guard;
@@ -28,6 +29,7 @@ mod query;
 mod scope;
 mod select;
 mod table_function;
+mod token;
 mod view;
 mod write;
 
@@ -43,6 +45,7 @@ pub(crate) use define::{ResolvedDefinition, resolve_definition};
 pub(crate) use from::reference_index;
 pub(crate) use guard::{Admission, Guard};
 pub(crate) use scope::Output;
+pub(crate) use token::{TokenParameter, foreign as foreign_token, token_index};
 pub(crate) use view::read as read_view;
 pub(crate) use write::{Conflict, Target, is_default};
 
@@ -107,6 +110,8 @@ pub(crate) struct ResolvedStatement {
     pub(crate) access: AccessSet,
     /// Placeholders as they were written, each with the number it now has.
     pub(crate) placeholders: BTreeMap<Placeholder, u32>,
+    /// The parameters that are compared with tokens; a placeholder in the tree has the index of its own.
+    pub(crate) token_parameters: Vec<TokenParameter>,
     /// Whether a predicate goes beyond the leak-proof list, so that filters need a fence.
     pub(crate) needs_fence: bool,
     /// Names of the common table expressions, folded, as they are in the normalised tree.
@@ -190,10 +195,12 @@ pub(crate) fn resolve(
     if explain.is_some() && !resolver.targets.is_empty() {
         return Err(unsupported("EXPLAIN of a statement that changes data"));
     }
+    resolver.access.facts = resolver.facts(&query, explain);
     Ok(ResolvedStatement {
         references: resolver.references,
         access: resolver.access,
         placeholders: resolver.placeholders,
+        token_parameters: resolver.token_parameters,
         needs_fence: resolver.needs_fence,
         ctes: resolver.ctes,
         whole_rows: resolver.whole_rows,
@@ -218,6 +225,7 @@ struct Resolver<'a> {
     relations: usize,
     access: AccessSet,
     placeholders: BTreeMap<Placeholder, u32>,
+    token_parameters: Vec<TokenParameter>,
     needs_fence: bool,
     /// Names of the common table expressions so far.
     ctes: BTreeSet<String>,
@@ -275,6 +283,7 @@ impl<'a> Resolver<'a> {
             relations: 0,
             access: AccessSet::default(),
             placeholders: BTreeMap::new(),
+            token_parameters: Vec::new(),
             needs_fence: false,
             ctes: BTreeSet::new(),
             whole_rows: false,

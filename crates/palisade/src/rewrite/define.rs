@@ -13,7 +13,7 @@ use crate::{
     policy::Permit,
     rejection::Rejection,
     resolve::{self, ResolvedDefinition, Visible},
-    scan::ScanPlan,
+    scan::{EmptyReason, ScanPlan},
     syntax::{self, Outline, ParsedDefinition},
     value::Params,
 };
@@ -71,7 +71,8 @@ pub(crate) fn define(
             max_rows: limits.max_rows,
             max_result_bytes: limits.max_result_bytes,
             max_cell_bytes: limits.max_cell_bytes,
-            filtered: false,
+            if_empty: EmptyReason::NoMatch,
+            tokens: Vec::new(),
         },
         engine_reads: BTreeSet::new(),
         engine_functions: access.functions.clone(),

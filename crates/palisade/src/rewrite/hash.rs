@@ -1,44 +1,73 @@
-//! Keyed hashes: HMAC-SHA-256 (RFC 2104) out of the engine's own SHA-256.
+//! Keyed hashes: HMAC-SHA-256 (RFC 2104) out of the engine's own SHA-256, or a function of ours.
 //!
-//! The key is 64 hexadecimal digits, taken as they are: as many bytes as a block of SHA-256 has.
+//! A key is 64 hexadecimal digits, taken as they are: as many bytes as a block of SHA-256 has. It is bound
+//! as a parameter, combined with the two constants of the construction where the engine has no HMAC.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use sqlparser::ast::{BinaryOperator, Expr};
 
-use super::sql;
-use crate::dialect::Dialect;
+use super::{parameters, sql};
+use crate::{
+    dialect::Dialect,
+    token::{HASH_DIGITS, Key, SQLITE_FUNCTION},
+};
 
-/// The hash of `value`'s text in UTF-8, as 64 hexadecimal digits; none on an engine without the
-/// function.
+/// The hash of `value`'s text in UTF-8, as 64 hexadecimal digits.
 ///
 /// A database whose encoding is not one (PostgreSQL's `SQL_ASCII`) can hold text that is no UTF-8, on
 /// which this raises; a backend does not serve such a database.
-pub(super) fn expression(key: &str, value: Expr, dialect: Dialect) -> Option<Expr> {
-    let pad = |with: u8| sql::text(dialect, &padded(key, with));
-    let (outer, inner) = (pad(0x5c), pad(0x36));
+pub(super) fn expression(
+    key: &Key,
+    value: Expr,
+    dialect: Dialect,
+    functions: &mut BTreeSet<String>,
+) -> Expr {
+    let pad = |with: u8| parameters::secret(padded(key.digits(), with));
     let call = |name: &str, args| sql::call(dialect, name, args);
     match dialect {
-        Dialect::Sqlite => None,
+        Dialect::Sqlite => {
+            functions.insert(SQLITE_FUNCTION.to_owned());
+            let key = parameters::secret(key.digits().to_owned());
+            call(SQLITE_FUNCTION, vec![key, sql::cast_text(dialect, value)])
+        }
         Dialect::Postgres => {
             let bytes = |pad| call("decode", vec![pad, sql::text(dialect, "hex")]);
             let text = sql::cast_text(dialect, value);
             let text = call("convert_to", vec![text, sql::text(dialect, "UTF8")]);
-            let inner = sql::binary(bytes(inner), BinaryOperator::StringConcat, text);
+            let inner = sql::binary(bytes(pad(INNER)), BinaryOperator::StringConcat, text);
             let inner = call("sha256", vec![inner]);
-            let outer = sql::binary(bytes(outer), BinaryOperator::StringConcat, inner);
+            let outer = sql::binary(bytes(pad(OUTER)), BinaryOperator::StringConcat, inner);
             let hash = call("sha256", vec![outer]);
-            Some(call("encode", vec![hash, sql::text(dialect, "hex")]))
+            call("encode", vec![hash, sql::text(dialect, "hex")])
         }
         Dialect::Mysql => {
             let bytes = |text| call("unhex", vec![text]);
             let sha = |bytes| call("sha2", vec![bytes, sql::integer(256)]);
-            let inner = call("concat", vec![bytes(inner), sql::mysql_bytes(value)]);
+            let inner = call("concat", vec![bytes(pad(INNER)), sql::mysql_bytes(value)]);
             let inner = bytes(sha(inner));
-            Some(sha(call("concat", vec![bytes(outer), inner])))
+            sha(call("concat", vec![bytes(pad(OUTER)), inner]))
         }
     }
 }
+
+/// As many of a hash's digits as a token has; NULL stays NULL.
+pub(super) fn shortened(hash: Expr, dialect: Dialect, functions: &mut BTreeSet<String>) -> Expr {
+    let count = i64::try_from(HASH_DIGITS).unwrap_or(i64::MAX);
+    match dialect {
+        Dialect::Sqlite => {
+            functions.insert("substr".to_owned());
+            sql::substr(hash, sql::integer(1), Some(sql::integer(count)))
+        }
+        Dialect::Postgres | Dialect::Mysql => {
+            sql::call(dialect, "left", vec![hash, sql::integer(count)])
+        }
+    }
+}
+
+/// The constants of the inner and the outer hash.
+const INNER: u8 = 0x36;
+const OUTER: u8 = 0x5c;
 
 /// The key, each byte combined with `with`, in hexadecimal.
 fn padded(key: &str, with: u8) -> String {

@@ -377,12 +377,14 @@ mod tests {
                 // One that is computed is bounded whatever it comes to.
                 && !sql.contains(" + ");
             assert_eq!(by_value, asks, "{sql}");
-            let order = parameters::order(&mut parsed.query, &placeholders, dialect, gone)?;
+            let query = &mut parsed.query;
+            let order = parameters::order(query, &mut [], &placeholders, &[], dialect, gone)?;
+            let (text, again) = syntax::print_stable(query, dialect, &limits)?;
             let values = order
+                .of(&again, dialect)?
                 .iter()
-                .filter_map(|p| params.lookup(p).cloned())
-                .collect();
-            let (text, _) = syntax::print_stable(&parsed.query, dialect, &limits)?;
+                .map(|bound| bound.value(&params))
+                .collect::<Result<_, _>>()?;
             Ok((text, values))
         })
         .map_err(|why| why.to_string())

@@ -38,8 +38,14 @@ pub(super) fn expression(
         Mask::Last(Reverse(n)) => masking.last(*n),
         Mask::Email => masking.email(),
         Mask::Hash(mask) => match &mask.key {
-            Some(key) => hash::expression(&key.0, masking.value(), dialect)
-                .unwrap_or_else(|| null::typed(column, catalog)),
+            Some(key) => hash::expression(key, masking.value(), dialect, functions),
+            None => null::typed(column, catalog),
+        },
+        Mask::Token(mask) => match &mask.keys {
+            Some(keys) => {
+                let hash = hash::expression(&keys.source, masking.value(), dialect, functions);
+                hash::shortened(hash, dialect, functions)
+            }
             None => null::typed(column, catalog),
         },
         Mask::Date(part) => masking
@@ -59,6 +65,7 @@ pub(super) fn reads(mask: &Mask) -> bool {
         | Mask::Last(_)
         | Mask::Email
         | Mask::Hash(_)
+        | Mask::Token(_)
         | Mask::Fixed(_) => true,
     }
 }

@@ -44,6 +44,7 @@ use crate::{
     scan::{OutputColumn, ScanPlan},
     session::Principal,
     syntax::{self, Explain, Outline, ParsedQuery},
+    token::{TOKEN_TYPE, TokenKeys},
     value::{Params, Value},
 };
 
@@ -230,6 +231,7 @@ fn apply(
         outputs,
         access,
         placeholders,
+        token_parameters,
         needs_fence,
         ctes,
         whole_rows,
@@ -259,13 +261,13 @@ fn apply(
             continue;
         }
         if needs_form(reference) && !forms.iter().any(|(id, _)| *id == reference.relation) {
-            let form = source::form(
-                reference,
+            let place = source::Place {
                 catalog,
-                needs_fence,
-                false,
-                &mut engine.functions,
-            )?;
+                // Keys have no place among the parameters of a change, and nothing masked is read in one.
+                keyed: targets.is_empty(),
+                in_view: false,
+            };
+            let form = source::form(reference, place, needs_fence, &mut engine.functions)?;
             forms.push((reference.relation, form));
         }
     }
@@ -307,9 +309,17 @@ fn apply(
         let bounded = limit::bound(&mut query, max_rows, params, dialect)?;
         (bounded.gone, bounded.by_value || looked_at)
     };
-    let bound = parameters::order(&mut query, &placeholders, dialect, gone)?;
+    let binding = parameters::order(
+        &mut query,
+        &mut forms,
+        &placeholders,
+        &token_parameters,
+        dialect,
+        gone,
+    )?;
 
     let (sql, again) = syntax::print_stable(&query, dialect, limits)?;
+    let bound = binding.of(&again, dialect)?;
     let mut outline = Outline::default();
     if !bound.is_empty() {
         outline.positional.extend(parameters::positions(&again));
@@ -342,7 +352,7 @@ fn apply(
         return Err(not_as_decided("its columns have other names"));
     }
 
-    let filtered = references.iter().any(source::is_filtered);
+    let if_empty = source::if_empty(&references);
     let columns = match explain {
         None => output_columns(&outputs, &references, catalog, visible)?,
         Some(_) => Explain::columns(dialect)
@@ -354,6 +364,12 @@ fn apply(
             })
             .collect(),
     };
+    let mut tokens = Vec::new();
+    for (index, output) in outputs.iter().enumerate() {
+        if explain.is_none() {
+            tokens.extend(token(output, visible)?.map(|keys| (index, keys)));
+        }
+    }
     let sql = match explain {
         None => sql,
         Some(explain) => explain.prefix(dialect) + &sql,
@@ -370,7 +386,8 @@ fn apply(
             max_rows,
             max_result_bytes: limits.max_result_bytes,
             max_cell_bytes: limits.max_cell_bytes,
-            filtered,
+            if_empty,
+            tokens,
         },
         engine_reads: engine.reads,
         engine_writes: engine_writes(&access, catalog),
@@ -706,6 +723,10 @@ fn output_columns(
                 .identity
                 .and_then(|id| catalog.column(id))
                 .map_or_else(String::new, |c| c.type_name.clone());
+            let type_name = match token(output, visible)? {
+                Some(_) => TOKEN_TYPE.to_owned(),
+                None => type_name,
+            };
             let mut masked = false;
             for column in &output.lineage.columns {
                 masked |= is_masked(*column, references, visible)?;
@@ -717,6 +738,14 @@ fn output_columns(
             })
         })
         .collect()
+}
+
+/// The keys of the tokens that an output is, by identity.
+fn token(output: &Output, visible: &dyn Visible) -> Result<Option<TokenKeys>, Rejection> {
+    let Some(id) = output.lineage.identity else {
+        return Ok(None);
+    };
+    Ok(visible.relation(id.relation)?.token(id.index).cloned())
 }
 
 /// Whether a mask stands before `column`, or before what a view's column is made from.

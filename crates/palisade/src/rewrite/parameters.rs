@@ -1,4 +1,8 @@
 //! Parameters of the statement that runs: what is bound, in the engine's own order.
+//!
+//! Beside those of the statement there are our own: keys, and tokens without their tags. In the tree one
+//! of ours is a placeholder with a text that no statement can spell, until it gets a number after the
+//! statement's own.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -6,26 +10,56 @@ use std::{
 };
 
 use sqlparser::{
-    ast::{Query, Value as SqlValue, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut},
+    ast::{Expr, Query, Value as SqlValue, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut},
     tokenizer::Location,
 };
 
-use super::not_as_decided;
-use crate::{dialect::Dialect, rejection::Rejection, value::Placeholder};
+use super::{not_as_decided, plan::Bound};
+use crate::{
+    catalog::RelationId,
+    dialect::Dialect,
+    rejection::Rejection,
+    resolve::{TokenParameter, token_index},
+    value::Placeholder,
+};
 
-/// What to bind to `query`, the first to its first parameter. `gone` is the position, from 1, of a
-/// `?` that stood in the statement and does not any more.
+/// What the text of a placeholder for a key begins with; no text that is parsed holds the character.
+const SECRET: &str = "\0secret ";
+
+/// A parameter that holds `text`.
+pub(super) fn secret(text: String) -> Expr {
+    let text = format!("{SECRET}{text}");
+    Expr::Value(SqlValue::Placeholder(text).into())
+}
+
+/// What to bind to a statement, as far as its tree says.
+#[derive(Debug, PartialEq)]
+pub(super) struct Binding {
+    /// The statement's own, in their order.
+    agent: Vec<Placeholder>,
+    /// Ours, in the order of their numbers.
+    own: Vec<Bound>,
+    /// On an engine that tells parameters by their places: which of ours each placeholder is, in the order
+    /// of a visit; none for the statement's own.
+    places: Vec<Option<usize>>,
+}
+
+/// Numbers the parameters of `query` and of the `forms` that stand in it. `gone` is the position, from 1,
+/// of a `?` that stood in the statement and does not any more.
 ///
 /// # Errors
 /// `internal` if the tree has another number of them.
 pub(super) fn order(
     query: &mut Query,
+    forms: &mut [(RelationId, Box<Query>)],
     placeholders: &BTreeMap<Placeholder, u32>,
+    tokens: &[TokenParameter],
     dialect: Dialect,
     gone: Option<usize>,
-) -> Result<Vec<Placeholder>, Rejection> {
+) -> Result<Binding, Rejection> {
     let mut numbered: Vec<_> = placeholders.iter().map(|(p, n)| (*n, p.clone())).collect();
     numbered.sort_unstable();
+    let mut numbers = BTreeMap::new();
     match dialect {
         // A limit above the cap has been replaced, and with it perhaps the last placeholder.
         Dialect::Sqlite => {
@@ -34,12 +68,11 @@ pub(super) fn order(
         }
         // PostgreSQL knows no type for a parameter that stands nowhere.
         Dialect::Postgres => {
-            let used = seen(query, '$');
-            numbered.retain(|(number, _)| used.contains_key(number));
-            if used.len() != numbered.len() {
+            numbers = seen(query, '$');
+            numbered.retain(|(number, _)| numbers.contains_key(number));
+            if numbers.len() != numbered.len() {
                 return Err(not_as_decided("a parameter has no value"));
             }
-            let _ = VisitMut::visit(query, &mut Renumbering { numbers: &used });
         }
         Dialect::Mysql => {
             if let Some(index) = gone.and_then(|n| n.checked_sub(1)) {
@@ -48,22 +81,82 @@ pub(super) fn order(
                 }
                 numbered.remove(index);
             }
-            if count(query) != numbered.len() {
-                return Err(not_as_decided("a parameter has no value"));
+        }
+    }
+    let after = u32::try_from(numbered.len()).unwrap_or(u32::MAX);
+    let mut visitor = Renumbering {
+        dialect,
+        numbers: &numbers,
+        tokens,
+        after,
+        own: Vec::new(),
+        places: Vec::new(),
+        unknown: false,
+    };
+    let _ = VisitMut::visit(query, &mut visitor);
+    let places = std::mem::take(&mut visitor.places);
+    for (_, form) in forms {
+        let _ = VisitMut::visit(&mut **form, &mut visitor);
+    }
+    let (own, unknown) = (visitor.own, visitor.unknown);
+    if unknown {
+        return Err(not_as_decided("a parameter is not known"));
+    }
+    let own: Vec<Bound> = own.into_iter().map(|(_, bound)| bound).collect();
+    let agent: Vec<Placeholder> = numbered.into_iter().map(|(_, p)| p).collect();
+    if dialect == Dialect::Mysql {
+        let standing = places.iter().filter(|own| own.is_none()).count();
+        // What a token stands in for has its place, and not the statement's own placeholder.
+        let replaced = own.iter().filter_map(Bound::replaced).count();
+        if standing + replaced != agent.len() {
+            return Err(not_as_decided("a parameter has no value"));
+        }
+    }
+    Ok(Binding { agent, own, places })
+}
+
+impl Binding {
+    /// What to bind, the first to the first parameter of the text that `again` was read from.
+    ///
+    /// # Errors
+    /// `internal` if that has other parameters than the tree it was printed from.
+    pub(super) fn of(self, again: &Query, dialect: Dialect) -> Result<Vec<Bound>, Rejection> {
+        let Self { agent, own, places } = self;
+        match dialect {
+            Dialect::Sqlite | Dialect::Postgres => {
+                let agent = agent.into_iter().map(Bound::Agent);
+                Ok(agent.chain(own).collect())
+            }
+            Dialect::Mysql => {
+                let mut all = All(Vec::new());
+                let _ = Visit::visit(again, &mut all);
+                if all.0.len() != places.len() {
+                    return Err(not_as_decided("a parameter has no place"));
+                }
+                // The same tree is visited in the same order, whatever that is; the text has one of its own.
+                let mut placed: Vec<_> = all.0.into_iter().map(|(_, at)| at).zip(places).collect();
+                placed.sort_unstable();
+                let replaced: Vec<&Placeholder> = own.iter().filter_map(Bound::replaced).collect();
+                let mut agent = agent.iter().filter(|p| !replaced.contains(p));
+                placed
+                    .into_iter()
+                    .map(|(_, which)| match which {
+                        Some(index) => own.get(index).cloned(),
+                        None => agent.next().cloned().map(Bound::Agent),
+                    })
+                    .collect::<Option<Vec<_>>>()
+                    .ok_or_else(|| not_as_decided("a parameter has no value"))
             }
         }
     }
-    Ok(numbered
-        .into_iter()
-        .map(|(_, placeholder)| placeholder)
-        .collect())
 }
 
-/// How many placeholders stand in `node`.
+/// How many placeholders of the statement's own stand in `node`.
 pub(super) fn count(node: &impl Visit) -> usize {
     let mut all = All(Vec::new());
     let _ = Visit::visit(node, &mut all);
-    all.0.len()
+    let own = |text: &String| !text.starts_with(SECRET);
+    all.0.iter().filter(|(text, _)| own(text)).count()
 }
 
 /// The number of each `?` in a query that was read from a text, by its place there.
@@ -107,19 +200,58 @@ impl Visitor for All {
 }
 
 struct Renumbering<'n> {
+    dialect: Dialect,
+    /// New numbers of the statement's own, where they have other ones.
     numbers: &'n BTreeMap<u32, u32>,
+    /// Parameters that were compared with a column of tokens.
+    tokens: &'n [TokenParameter],
+    /// How many the statement has.
+    after: u32,
+    /// Ours so far: the text each had, and what is bound.
+    own: Vec<(String, Bound)>,
+    places: Vec<Option<usize>>,
+    unknown: bool,
+}
+
+impl Renumbering<'_> {
+    /// What is bound to a placeholder of ours.
+    fn bound(&self, text: &str) -> Option<Bound> {
+        if let Some(secret) = text.strip_prefix(SECRET) {
+            return Some(Bound::Secret(secret.to_owned()));
+        }
+        let token = token_index(text)?;
+        self.tokens.get(token).cloned().map(Bound::Token)
+    }
 }
 
 impl VisitorMut for Renumbering<'_> {
     type Break = ();
 
     fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
-        if let SqlValue::Placeholder(text) = &mut value.value
-            && let Some(number) = text.strip_prefix('$').and_then(|n| n.parse().ok())
-            && let Some(rank) = self.numbers.get(&number)
-        {
-            *text = Dialect::Postgres.placeholder(*rank);
+        let SqlValue::Placeholder(text) = &mut value.value else {
+            return ControlFlow::Continue(());
+        };
+        if !text.starts_with('\0') {
+            let number = text.strip_prefix('$').and_then(|n| n.parse().ok());
+            if let Some(rank) = number.and_then(|number: u32| self.numbers.get(&number)) {
+                *text = self.dialect.placeholder(*rank);
+            }
+            self.places.push(None);
+            return ControlFlow::Continue(());
         }
+        let known = self.own.iter().position(|(own, _)| own == text);
+        let index = known.unwrap_or(self.own.len());
+        if known.is_none() {
+            match self.bound(text) {
+                Some(bound) => self.own.push((text.clone(), bound)),
+                None => self.unknown = true,
+            }
+        }
+        let number = u32::try_from(index).unwrap_or(u32::MAX);
+        *text = self
+            .dialect
+            .placeholder(self.after.saturating_add(number).saturating_add(1));
+        self.places.push(Some(index));
         ControlFlow::Continue(())
     }
 }

@@ -8,9 +8,10 @@ use crate::{
     code::Code,
     limits::{EstimateCaps, Limits},
     rejection::Rejection,
+    resolve::{TokenParameter, foreign_token},
     scan::ScanPlan,
     session::Principal,
-    value::{Params, Placeholder},
+    value::{Params, Placeholder, Value},
 };
 
 /// A rewritten statement before values are bound to it. Only the rewriter makes one, from a permit; it
@@ -22,7 +23,7 @@ pub(crate) struct Plan {
     /// The placeholders of the statement as it was written.
     pub(super) used: BTreeSet<Placeholder>,
     /// What is bound, the first to the first parameter.
-    pub(super) bound: Vec<Placeholder>,
+    pub(super) bound: Vec<Bound>,
     /// Whether it was made for the values of its parameters and for no others.
     pub(super) by_value: bool,
     pub(super) scan_plan: ScanPlan,
@@ -41,20 +42,62 @@ pub(crate) struct Plan {
     pub(super) relations: Vec<String>,
 }
 
+/// What a parameter of the statement that runs holds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Bound {
+    /// A parameter of the statement as it was written.
+    Agent(Placeholder),
+    /// A key.
+    Secret(String),
+    /// A parameter that must be a token, without its tag.
+    Token(TokenParameter),
+}
+
+impl Bound {
+    /// The statement's own parameter in whose place it stands.
+    pub(super) fn replaced(&self) -> Option<&Placeholder> {
+        match self {
+            Self::Token(token) => Some(&token.placeholder),
+            Self::Agent(_) | Self::Secret(_) => None,
+        }
+    }
+
+    /// The value, of the statement's `params`.
+    pub(super) fn value(&self, params: &Params) -> Result<Value, Rejection> {
+        let given = |placeholder| {
+            params.lookup(placeholder).cloned().ok_or_else(|| {
+                let message = "a parameter the statement uses is not given";
+                Rejection::new(Code::ParameterMismatch, message)
+            })
+        };
+        match self {
+            Self::Agent(placeholder) => given(placeholder),
+            Self::Secret(text) => Ok(Value::text(text.clone())),
+            Self::Token(TokenParameter { placeholder, keys }) => match given(placeholder)? {
+                Value::Null => Ok(Value::Null),
+                Value::Text(text) => std::str::from_utf8(&text)
+                    .ok()
+                    .and_then(|text| keys.open(text))
+                    .map(Value::text)
+                    .ok_or_else(foreign_token),
+                Value::Bool(_) | Value::Integer(_) | Value::Real(_) | Value::Blob(_) => {
+                    Err(foreign_token())
+                }
+            },
+        }
+    }
+}
+
 impl Plan {
     /// The statement with these values.
     ///
     /// # Errors
-    /// `parameter.mismatch` if they are not exactly those that the statement uses.
+    /// `parameter.mismatch` if they are not exactly those that the statement uses, `token.foreign` if one is no
+    /// token where it must be one.
     pub(crate) fn bind(plan: &Arc<Self>, params: &Params) -> Result<RewrittenStatement, Rejection> {
         let mismatch = |message: String| Rejection::new(Code::ParameterMismatch, message);
         params.check(&plan.used).map_err(mismatch)?;
-        let values = plan.bound.iter().map(|placeholder| {
-            params
-                .lookup(placeholder)
-                .cloned()
-                .ok_or_else(|| mismatch("a parameter the statement uses is not given".to_owned()))
-        });
+        let values = plan.bound.iter().map(|bound| bound.value(params));
         Ok(RewrittenStatement {
             params: values.collect::<Result<_, _>>()?,
             plan: Arc::clone(plan),
@@ -79,7 +122,7 @@ impl Plan {
             + 2 * STRING
             + self.principal.kind().len()
             + self.principal.id().len()
-            + (self.used.len() + self.bound.len()) * 2 * STRING
+            + (self.used.len() + self.bound.len()) * 4 * STRING
             + columns
                 .map(|column| 3 * STRING + column.name.len() + column.type_name.len())
                 .sum::<usize>()

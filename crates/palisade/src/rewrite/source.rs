@@ -12,11 +12,22 @@ use crate::{
     catalog::{Catalog, RelationId, RelationKind},
     code::Code,
     dialect::Dialect,
-    policy::obligation::{ColumnLevel, RowFilter},
+    policy::obligation::{ColumnLevel, Mask, RowFilter},
     rejection::Rejection,
     resolve::Reference,
+    scan::EmptyReason,
     syntax::encode,
 };
+
+/// Where a source form stands.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'c> {
+    pub(super) catalog: &'c Catalog,
+    /// Whether keys of hashes can be bound there; where not, such columns are NULL.
+    pub(super) keyed: bool,
+    /// Whether it stands in a view's query.
+    pub(super) in_view: bool,
+}
 
 /// `(SELECT what may be seen FROM relation WHERE filter)`, fenced if asked. In a view hidden columns
 /// are NULL, so that its definition still finds them.
@@ -26,11 +37,15 @@ use crate::{
 /// were computed before any mask or filter.
 pub(super) fn form(
     reference: &Reference,
-    catalog: &Catalog,
+    place: Place<'_>,
     fence: bool,
-    in_view: bool,
     functions: &mut BTreeSet<String>,
 ) -> Result<Box<Query>, Rejection> {
+    let Place {
+        catalog,
+        keyed,
+        in_view,
+    } = place;
     let unknown = || Rejection::new(Code::Internal, "a reference of another catalog");
     let relation = catalog.relation(reference.relation).ok_or_else(unknown)?;
     let body = match (relation.kind, &reference.body) {
@@ -56,16 +71,24 @@ pub(super) fn form(
     };
     let dialect = catalog.dialect();
     let mut projection: Vec<SelectItem> = Vec::new();
-    for (column, decided) in relation.columns.iter().zip(&reference.decision.columns) {
+    for ((id, column), decided) in relation.column_ids().zip(&reference.decision.columns) {
         match &decided.level {
             ColumnLevel::Plain => {
                 projection.push(SelectItem::UnnamedExpr(sql::column(dialect, &column.name)));
             }
-            ColumnLevel::Masked(mask) => projection.push(sql::item(
-                dialect,
-                mask::expression(mask, column, catalog, functions),
-                &column.name,
-            )),
+            // What a view's query gives as tokens already stays as it is.
+            ColumnLevel::Masked(mask) if keyed && is_token(reference, id.index, mask) => {
+                projection.push(SelectItem::UnnamedExpr(sql::column(dialect, &column.name)));
+            }
+            ColumnLevel::Masked(mask) => {
+                let mask = if keyed || !mask.is_keyed() {
+                    mask
+                } else {
+                    &Mask::Null
+                };
+                let masked = mask::expression(mask, column, catalog, functions);
+                projection.push(sql::item(dialect, masked, &column.name));
+            }
             ColumnLevel::Hidden if in_view => {
                 projection.push(sql::item(
                     dialect,
@@ -98,7 +121,7 @@ pub(super) fn form(
         ),
         Some(body) => {
             let fence = fence || body.resolved.needs_fence;
-            let definition = definition(&body.resolved, catalog, fence, functions)?;
+            let definition = definition(&body.resolved, place, fence, functions)?;
             let name = unused_name(catalog, relation.id);
             let mut query = sql::select(projection, sql::table(dialect, &[&name]), selection);
             query.with = Some(With {
@@ -133,13 +156,42 @@ pub(super) fn form(
     Ok(Box::new(query))
 }
 
-/// Whether rows are filtered at or below `reference`.
-pub(super) fn is_filtered(reference: &Reference) -> bool {
-    reference.decision.rows != RowFilter::Everything
-        || reference
-            .body
-            .as_ref()
-            .is_some_and(|body| body.resolved.references.iter().any(is_filtered))
+/// Whether a view's query gives the very tokens that `mask` asks for at `index`.
+fn is_token(reference: &Reference, index: u16, mask: &Mask) -> bool {
+    let output = reference
+        .body
+        .as_ref()
+        .and_then(|body| body.resolved.outputs.get(usize::from(index)));
+    let below = output.and_then(|output| output.lineage.identity);
+    let (Some(body), Some(below), Some(keys)) = (&reference.body, below, mask.token()) else {
+        return false;
+    };
+    let mut below_here = body
+        .resolved
+        .references
+        .iter()
+        .filter(|r| r.relation == below.relation);
+    below_here.any(|inner| inner.decision.token(below.index) == Some(keys))
+}
+
+/// Why an answer over `references` may be empty: by the filters at and below them.
+pub(super) fn if_empty(references: &[Reference]) -> EmptyReason {
+    let of = |reference: &Reference| {
+        let own = match reference.decision.rows {
+            RowFilter::Everything => EmptyReason::NoMatch,
+            RowFilter::Nothing => EmptyReason::NoRowsPermitted,
+            RowFilter::Where(_) => EmptyReason::NoMatchOrFiltered,
+        };
+        let below = reference.body.as_ref();
+        own.max(below.map_or(EmptyReason::NoMatch, |body| {
+            if_empty(&body.resolved.references)
+        }))
+    };
+    references
+        .iter()
+        .map(of)
+        .max()
+        .unwrap_or(EmptyReason::NoMatch)
 }
 
 /// Whether the source form reads the column at `index`.
@@ -164,17 +216,21 @@ pub(super) fn reads(reference: &Reference, index: u16) -> bool {
 /// A view's query with the source forms of what it reads.
 fn definition(
     resolved: &crate::resolve::ResolvedStatement,
-    catalog: &Catalog,
+    place: Place<'_>,
     fence: bool,
     functions: &mut BTreeSet<String>,
 ) -> Result<Box<Query>, Rejection> {
+    let within = Place {
+        in_view: true,
+        ..place
+    };
     let mut query = resolved.query.clone();
     let mut forms: Vec<(RelationId, Box<Query>)> = Vec::new();
     for reference in &resolved.references {
         if needs_form(reference) && !forms.iter().any(|(id, _)| *id == reference.relation) {
             forms.push((
                 reference.relation,
-                form(reference, catalog, fence, true, functions)?,
+                form(reference, within, fence, functions)?,
             ));
         }
     }

@@ -8,7 +8,7 @@ use sqlparser::ast::{
     UnaryOperator, Value, helpers::attached_token::AttachedToken,
 };
 
-use crate::{dialect::Dialect, syntax::encode};
+use crate::{dialect::Dialect, moment::utc, syntax::encode};
 
 pub(super) fn column(dialect: Dialect, name: &str) -> Expr {
     Expr::Identifier(encode(name, dialect))
@@ -102,27 +102,8 @@ pub(super) fn decimal(value: i64) -> Expr {
 
 /// PostgreSQL's constant for a point in time, in milliseconds from 1970, years 1 to 9999.
 pub(super) fn timestamptz(milliseconds: i64) -> Expr {
-    let (days, of_day) = (
-        milliseconds.div_euclid(86_400_000),
-        milliseconds.rem_euclid(86_400_000),
-    );
-    // https://howardhinnant.github.io/date_algorithms.html#civil_from_days
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let of_era = shifted.rem_euclid(146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + i64::from(month <= 2);
-    let (seconds, fraction) = (of_day / 1_000, of_day % 1_000);
-    let text = format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{fraction:03}+00",
-        seconds / 3_600,
-        seconds / 60 % 60,
-        seconds % 60
-    );
+    let (date, time) = utc(milliseconds);
+    let text = format!("{date} {time}+00");
     cast(
         self::text(Dialect::Postgres, &text),
         DataType::Timestamp(None, TimezoneInfo::WithTimeZone),

@@ -8,11 +8,14 @@
     reason = "tests"
 )]
 
-use std::{cmp::Reverse, collections::BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use sqlparser::ast::SelectItem;
 
-use super::{filter, mask, sql};
+use super::{filter, mask, parameters, sql};
 use crate::{
     catalog::{
         Catalog, ColumnDef, Relation, RelationDef, RelationKind, TypeClass, TypeDef, TypeKind,
@@ -21,9 +24,10 @@ use crate::{
     limits::Limits,
     policy::obligation::{
         Comparison::{self, Equal, GreaterOrEqual, Less, NotEqual},
-        DatePart, HashDomain, HashKey, HashMask, Literal, Mask, Operand, PatternPiece, Predicate,
+        DatePart, HashDomain, HashMask, Literal, Mask, Operand, PatternPiece, Predicate, TokenMask,
     },
     syntax,
+    token::{TokenKeys, TokenSecret},
 };
 
 fn column(name: &str, type_name: &str, class: TypeClass, collation: &str) -> ColumnDef {
@@ -80,11 +84,12 @@ pub(super) fn relation(dialect: Dialect) -> Relation {
 
 /// The text of a condition, read back.
 fn printed(expr: sqlparser::ast::Expr, dialect: Dialect) -> String {
-    let query = sql::select(
+    let mut query = sql::select(
         vec![SelectItem::UnnamedExpr(sql::integer(1))],
         sql::table(dialect, &["s", "items"]),
         Some(expr),
     );
+    parameters::order(&mut query, &mut [], &BTreeMap::new(), &[], dialect, None).unwrap();
     let (text, _) = syntax::print_stable(&query, dialect, &Limits::default())
         .unwrap_or_else(|why| panic!("{why}: {query}"));
     text.split_once(" WHERE ").unwrap().1.to_owned()
@@ -484,30 +489,46 @@ fn masks_in_each_dialect() {
 
 #[test]
 fn hashes_are_hmacs() {
+    let key = TokenSecret::new("0").key(&[]);
     let mask = Mask::Hash(HashMask {
         domain: HashDomain::Column,
-        key: Some(HashKey("0".repeat(64))),
+        key: Some(key),
     });
-    let (outer, inner) = ("6c".repeat(64), "06".repeat(64));
     assert_eq!(
         masked(Dialect::Postgres, &mask, "uuid"),
-        format!(
-            "pg_catalog.encode(pg_catalog.sha256(pg_catalog.decode('{outer}', 'hex') || \
-             pg_catalog.sha256(pg_catalog.decode('{inner}', 'hex') || \
-             pg_catalog.convert_to(CAST(\"c\" AS TEXT), 'UTF8'))), 'hex')"
-        )
+        "pg_catalog.encode(pg_catalog.sha256(pg_catalog.decode($1, 'hex') || \
+         pg_catalog.sha256(pg_catalog.decode($2, 'hex') || \
+         pg_catalog.convert_to(CAST(\"c\" AS TEXT), 'UTF8'))), 'hex')"
     );
     assert_eq!(
         masked(Dialect::Mysql, &mask, "int"),
-        format!(
-            "sha2(concat(unhex('{outer}'), unhex(sha2(concat(unhex('{inner}'), \
-             CAST(CONVERT(`c` USING utf8mb4) AS BINARY)), 256))), 256)"
-        )
+        "sha2(concat(unhex(?), unhex(sha2(concat(unhex(?), \
+         CAST(CONVERT(`c` USING utf8mb4) AS BINARY)), 256))), 256)"
+    );
+    assert_eq!(
+        masked(Dialect::Sqlite, &mask, "TEXT"),
+        "palisade_keyed_hash(?1, CAST(\"c\" AS TEXT))"
     );
     let unkeyed = Mask::Hash(HashMask {
         domain: HashDomain::Column,
         key: None,
     });
     assert_eq!(masked(Dialect::Mysql, &unkeyed, "int"), "NULL");
-    assert_eq!(masked(Dialect::Sqlite, &mask, "TEXT"), "NULL");
+}
+
+#[test]
+fn tokens_are_shortened_hashes() {
+    let keys = TokenKeys::new(&TokenSecret::new("0"), "session", "domain");
+    let mask = Mask::Token(TokenMask {
+        domain: HashDomain::Column,
+        keys: Some(keys),
+    });
+    assert_eq!(
+        masked(Dialect::Sqlite, &mask, "TEXT"),
+        "SUBSTR(palisade_keyed_hash(?1, CAST(\"c\" AS TEXT)), 1, 32)"
+    );
+    for dialect in [Dialect::Postgres, Dialect::Mysql] {
+        let sql = masked(dialect, &mask, "text");
+        assert!(sql.contains("left(") && sql.ends_with(", 32)"), "{sql}");
+    }
 }

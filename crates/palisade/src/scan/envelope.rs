@@ -228,7 +228,7 @@ mod tests {
     use super::*;
     use crate::{
         code::Code,
-        scan::{Action, OutputColumn, ScanPlan, ScanSession},
+        scan::{Action, EmptyReason, OutputColumn, ScanPlan, ScanSession},
         value::RowSink,
         value::Value,
     };
@@ -237,6 +237,7 @@ mod tests {
 
     fn plan(names: &[&str]) -> ScanPlan {
         ScanPlan {
+            tokens: Vec::new(),
             columns: names
                 .iter()
                 .map(|name| OutputColumn {
@@ -248,7 +249,7 @@ mod tests {
             max_rows: 3,
             max_result_bytes: 1000,
             max_cell_bytes: 100,
-            filtered: false,
+            if_empty: EmptyReason::NoMatch,
         }
     }
 
@@ -378,7 +379,7 @@ mod tests {
             json_of(&answer(&plan, Action::Flag, vec![]))["empty_reason"],
             "no_match"
         );
-        plan.filtered = true;
+        plan.if_empty = EmptyReason::NoMatchOrFiltered;
         assert_eq!(
             json_of(&answer(&plan, Action::Flag, vec![]))["empty_reason"],
             "no_match_or_filtered"

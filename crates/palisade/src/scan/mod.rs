@@ -14,6 +14,8 @@ pub use detector::{Detector, Severity, scan_text};
 pub use envelope::{Envelope, Marker};
 pub use rows::{Action, EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason};
 
+use crate::token::TokenKeys;
+
 /// How an answer must be scanned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanPlan {
@@ -25,9 +27,11 @@ pub struct ScanPlan {
     pub(crate) max_result_bytes: usize,
     /// Bytes of one cell.
     pub(crate) max_cell_bytes: usize,
-    /// Whether policy put a row filter on a relation below the answer; whether it took any row is
-    /// never told.
-    pub(crate) filtered: bool,
+    /// What an answer without rows says: it follows from the row filters that policy put on relations below,
+    /// and never from what they took.
+    pub(crate) if_empty: EmptyReason,
+    /// For each column that is one of tokens, its position and their keys.
+    pub(crate) tokens: Vec<(usize, TokenKeys)>,
 }
 
 /// A column of an answer.
@@ -35,7 +39,8 @@ pub struct ScanPlan {
 pub struct OutputColumn {
     /// The name the engine gives it.
     pub name: String,
-    /// The declared type of the base column it is by identity, else empty.
+    /// The declared type of the base column it is by identity, `token` where tokens stand for its values,
+    /// else empty.
     #[serde(rename = "type")]
     pub type_name: String,
     /// Whether a mask stands before any of the columns it comes from.

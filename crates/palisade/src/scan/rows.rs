@@ -71,13 +71,15 @@ pub enum TruncationReason {
 }
 
 /// Why there are no rows. It follows from policy alone, never from hidden data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EmptyReason {
     /// No row meets the statement's conditions.
     NoMatch,
     /// As before, or policy hides the rows that do.
     NoMatchOrFiltered,
+    /// Policy shows no row of a relation that the statement reads, whatever it holds.
+    NoRowsPermitted,
 }
 
 /// An answer that has been scanned: the only thing that becomes JSON, and made only by
@@ -122,6 +124,12 @@ impl ScannedRows {
     #[must_use]
     pub fn total_seen(&self) -> u64 {
         self.total_seen
+    }
+
+    /// Why there are no rows, where there are none.
+    #[must_use]
+    pub fn empty_reason(&self) -> Option<EmptyReason> {
+        self.empty
     }
 
     /// What the detectors found, at most [`MAX_FINDINGS`]; a notice counts the others.
@@ -251,11 +259,7 @@ impl ScanSession {
         }
         // What gives no columns has no rows to miss.
         let could_have_rows = !self.plan.columns.is_empty();
-        let empty = (could_have_rows && self.total_seen == 0).then_some(if self.plan.filtered {
-            EmptyReason::NoMatchOrFiltered
-        } else {
-            EmptyReason::NoMatch
-        });
+        let empty = (could_have_rows && self.total_seen == 0).then_some(self.plan.if_empty);
         let name = |column: usize| self.columns.get(column).map(|c| c.name.clone());
         let notices = self
             .notices
@@ -343,7 +347,11 @@ impl ScanSession {
                 let detectors = scan_text(kept);
                 return self.treated(column, Cell::Text(hex(kept)), &detectors, notices, found);
             }
-            Value::Text(bytes) => bytes,
+            Value::Text(bytes) => match self.token(column, &bytes) {
+                // Digits, which no detector has to look at.
+                Some(token) => return Cell::Text(token),
+                None => bytes,
+            },
         };
         let mut text = String::from_utf8(bytes).unwrap_or_else(|error| {
             notices.push((NoticeKind::InvalidUtf8, column));
@@ -355,6 +363,16 @@ impl ScanSession {
         }
         let detectors = scan_text(text.as_bytes());
         self.treated(column, Cell::Text(text), &detectors, notices, found)
+    }
+
+    /// The token of a hash, in a column of tokens.
+    fn token(&self, column: usize, hash: &[u8]) -> Option<String> {
+        let (_, keys) = self
+            .plan
+            .tokens
+            .iter()
+            .find(|(index, _)| *index == column)?;
+        keys.stamp(hash)
     }
 
     fn treated(

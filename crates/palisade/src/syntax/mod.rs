@@ -10,6 +10,7 @@ mod names;
 pub(crate) mod naming;
 mod outline;
 mod parse;
+mod placeholders;
 mod print;
 mod stack;
 
@@ -21,5 +22,6 @@ pub(crate) use fingerprint::words;
 pub(crate) use names::{decode, encode, key};
 pub(crate) use outline::{Outline, named};
 pub(crate) use parse::{Parsed, ParsedDefinition, ParsedQuery, data_type, parse, parse_any};
+pub(crate) use placeholders::placeholders;
 pub(crate) use print::{print_definition, print_stable};
 pub(crate) use stack::with_stack;

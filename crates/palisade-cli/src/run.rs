@@ -1,0 +1,91 @@
+//! `palisade run`: a template of the policy folder through the gate to a database.
+
+use std::collections::BTreeMap;
+
+use palisade::{
+    guard::Refusal,
+    policy::template::{ParameterType, Template},
+    session::{Session, Transport},
+    value::Value,
+};
+
+use crate::{
+    answer::Answer,
+    args::RunArguments,
+    database::Access,
+    exit::{Exit, Failure},
+    query::Gate,
+    setup::Setup,
+    source::Source,
+    statements,
+};
+
+/// Runs the command.
+pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
+    let (setup, database) = Setup::over(
+        Source::argument(&arguments.source)?,
+        &arguments.secret,
+        &arguments.policies,
+        arguments.audit.as_deref(),
+    )?;
+    let mut limits = setup.limits.clone();
+    limits.max_rows = limits.max_rows.min(arguments.max_rows.unwrap_or(u64::MAX));
+    let access = if arguments.write {
+        Access::Write
+    } else {
+        Access::Read
+    };
+    let gate = Gate::open(&setup, &database, access, limits)?;
+    let session = Session::new(setup.principal.clone()).over(Transport::Cli);
+    let answer = match gate.templates(&session) {
+        Ok(templates) => {
+            let template = templates.iter().find(|t| t.name == arguments.template);
+            let values = values(&arguments.param, template)?;
+            gate.run(&arguments.template, &values, &session)
+        }
+        Err(Refusal {
+            rejection,
+            incident: _,
+        }) => Answer::invalid(rejection.code(), rejection.message()),
+    };
+    statements::print(&answer, arguments.format)?;
+    Ok(answer.exit())
+}
+
+/// What the command line gives, each value as the template's parameter of its name takes it. One that cannot be
+/// read so stays text, which the gate refuses.
+fn values(
+    given: &[String],
+    template: Option<&Template>,
+) -> Result<BTreeMap<String, Value>, Failure> {
+    let mut out = BTreeMap::new();
+    for pair in given {
+        let (name, value) = match pair.split_once('=') {
+            Some((name, text)) => (name, value(text, name, template)),
+            None => (pair.as_str(), Value::Null),
+        };
+        if out.insert(name.to_owned(), value).is_some() {
+            return Err(Failure::Usage(format!(
+                "`--param {name}` is given twice\n  help: give each parameter once"
+            )));
+        }
+    }
+    Ok(out)
+}
+
+fn value(text: &str, name: &str, template: Option<&Template>) -> Value {
+    let parameters = template.map_or(&[][..], |template| &template.parameters);
+    let kind = parameters.iter().find(|p| p.name == name).map(|p| p.kind);
+    let read = match kind {
+        Some(ParameterType::Integer) => text.parse().ok().map(Value::Integer),
+        Some(ParameterType::Number) => text.parse().ok().map(Value::Integer).or_else(|| {
+            text.parse()
+                .ok()
+                .filter(|n: &f64| n.is_finite())
+                .map(Value::Real)
+        }),
+        Some(ParameterType::Boolean) => text.parse().ok().map(Value::Bool),
+        Some(ParameterType::Text) | None => None,
+    };
+    read.unwrap_or_else(|| Value::text(text))
+}

@@ -1,0 +1,71 @@
+//! Where a column is given as tokens.
+
+use std::collections::BTreeSet;
+
+use cedar_policy::EntityUid;
+
+use super::{
+    decide::{Failure, Subject, Verdict, decide},
+    load::Loaded,
+    obligation::{ColumnDecision, ColumnLevel, HashDomain, Mask, TokenMask},
+    schema::Action,
+    view::columns,
+};
+use crate::catalog::{ColumnId, Relation};
+
+/// Tokens in place of a column that is not plain: where `read_token` is permitted, and no forbid has taken
+/// the plaintext for a mask of its own.
+pub(super) fn instead(
+    loaded: &Loaded,
+    subject: &Subject,
+    column: &EntityUid,
+    plain: &Verdict,
+) -> Result<Option<ColumnDecision>, Failure> {
+    let annotations = |ids: &[String]| -> Vec<_> {
+        ids.iter()
+            .filter_map(|id| loaded.annotations.get(id))
+            .collect()
+    };
+    let asks_for_a_mask = annotations(&plain.policies)
+        .iter()
+        .any(|annotations| annotations.mask.is_some());
+    if asks_for_a_mask || !loaded.policies.permits(Action::ReadToken) {
+        return Ok(None);
+    }
+    let token = decide(loaded, subject, Action::ReadToken, column.clone())?;
+    if !token.permitted {
+        return Ok(None);
+    }
+    // A permit without a domain wants the column's own, which is the smallest.
+    let domain = annotations(&token.policies)
+        .iter()
+        .map(|annotations| annotations.domain.clone().unwrap_or(HashDomain::Column))
+        .max()
+        .unwrap_or(HashDomain::Column);
+    let policies: BTreeSet<String> = plain
+        .policies
+        .iter()
+        .cloned()
+        .chain(token.policies)
+        .collect();
+    Ok(Some(ColumnDecision {
+        level: ColumnLevel::Masked(Mask::Token(TokenMask { domain, keys: None })),
+        policies: policies.into_iter().collect(),
+    }))
+}
+
+/// The columns of `relation` that `subject` reads as tokens, each with its uid.
+pub(super) fn columns_of(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+) -> Result<Vec<(ColumnId, String)>, Failure> {
+    let decisions = columns(loaded, subject, relation)?;
+    let tokens = relation
+        .column_ids()
+        .zip(decisions)
+        .filter(|(_, decided)| matches!(decided.level, ColumnLevel::Masked(Mask::Token(_))));
+    Ok(tokens
+        .map(|((id, column), _)| (id, column.uid.clone()))
+        .collect())
+}

@@ -1,0 +1,54 @@
+//! What policies can know of a statement as a whole.
+
+use sqlparser::ast::{Query, SetExpr};
+
+use super::{Resolver, Target};
+use crate::{access::StatementFacts, syntax::Explain};
+
+impl Resolver<'_> {
+    /// The facts of the statement `query`, which has been resolved.
+    pub(super) fn facts(&self, query: &Query, explain: Option<Explain>) -> StatementFacts {
+        StatementFacts {
+            kind: self.kind(explain),
+            joins: self.references.len().saturating_sub(1),
+            has_where: has_where(&query.body),
+        }
+    }
+
+    /// The word for what the statement does. Several changes of one kind are of that kind, others a merge.
+    fn kind(&self, explain: Option<Explain>) -> &'static str {
+        let mut kinds = self
+            .targets
+            .iter()
+            .map(|target| self.kind_of_change(target));
+        match (kinds.next(), explain) {
+            (None, None) => "select",
+            (None, Some(_)) => "explain",
+            (Some(kind), _) if kinds.all(|other| other == kind) => kind,
+            (Some(_), _) => "merge",
+        }
+    }
+
+    fn kind_of_change(&self, target: &Target) -> &'static str {
+        let mut changes = self
+            .access
+            .changes()
+            .filter(|access| access.relation == target.relation && !access.cascaded)
+            .map(|access| access.change.name());
+        match (changes.next(), changes.next(), target.reference) {
+            // An INSERT that updates the row in its way reads no target.
+            (Some(kind), None, _) | (Some(kind), Some(_), None) => kind,
+            (Some(_), Some(_), Some(_)) => "merge",
+            (None, _, _) => "",
+        }
+    }
+}
+
+/// Whether a query has a condition at its top.
+fn has_where(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::Select(select) => select.selection.is_some(),
+        SetExpr::Query(query) => has_where(&query.body),
+        _ => false,
+    }
+}
