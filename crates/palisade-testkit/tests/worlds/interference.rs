@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use palisade::guard::Backend;
+use palisade::{dialect::Dialect, guard::Backend};
 use proptest::{
     prelude::*,
     strategy::ValueTree,
@@ -113,6 +113,16 @@ pub(crate) fn difference(world: &World, statement: &Statement, seen: &[Seen; 2])
         }
     }
     None
+}
+
+/// Whether one of the databases may fail on a row that the other never looks at. MariaDB plans joins for the number of
+/// rows that there are, and nothing makes its plans equal.
+pub(crate) fn may_differ_by_plan(world: &World, statement: &Statement, seen: &[Seen; 2]) -> bool {
+    let failed = seen
+        .iter()
+        .filter(|seen| seen.answer["code"] == "database.rejected")
+        .count();
+    world.dialect == Dialect::Mysql && failed == 1 && statement.sql.contains(" JOIN ")
 }
 
 /// What a principal may see of rows.
@@ -235,6 +245,9 @@ async fn check<B: Backend, D: Bare>(
         run(other, world, statement).await,
     ];
     tally.note(statement, &seen);
+    if may_differ_by_plan(world, statement, &seen) {
+        return None;
+    }
     difference(world, statement, &seen)
 }
 
