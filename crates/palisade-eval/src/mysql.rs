@@ -155,7 +155,8 @@ fn values(row: Row) -> Vec<Value> {
             mysql_async::Value::Bytes(bytes) => match column.column_type() {
                 ColumnType::MYSQL_TYPE_BIT => {
                     let number = bytes.iter().fold(0_u64, |n, b| n << 8 | u64::from(*b));
-                    Value::text(number.to_string())
+                    i64::try_from(number)
+                        .map_or_else(|_| Value::text(number.to_string()), Value::Integer)
                 }
                 ColumnType::MYSQL_TYPE_DECIMAL
                 | ColumnType::MYSQL_TYPE_NEWDECIMAL

@@ -255,18 +255,18 @@ impl<'a> Resolver<'a> {
         };
         let outputs = if !sees_itself {
             self.query(query, parent, ctes, true)?
-        } else if let Some(arm) = recursive_seed(query) {
-            if mentions(&arm, &entry.key, self) {
+        } else if let Some(mut seed) = recursive_seed(query) {
+            if mentions(&seed, &entry.key, self) {
                 return Err(unsupported(
                     "a common table expression that reads itself in its first arm",
                 ));
             }
             // The recursive arm sees the columns of the first one.
-            let mut seed = arm.clone();
-            let kept = self.references.len();
+            let (references, tokens) = (self.references.len(), self.token_parameters.len());
             self.position = Position::Inside;
             let seed = self.query(&mut seed, parent, ctes, true)?;
-            self.references.truncate(kept);
+            self.references.truncate(references);
+            self.token_parameters.truncate(tokens);
             let seed = renamed(seed, &names, self.catalog.dialect())?
                 .into_iter()
                 .map(|o| Output {
@@ -630,21 +630,43 @@ impl VisitorMut for Numbering<'_> {
 
 /// The first arm of a query that may read itself: a union.
 fn recursive_seed(query: &Query) -> Option<Query> {
-    let mut seed = query.clone();
-    let mut arms = 0;
+    let Query {
+        with,
+        body,
+        order_by: _,
+        limit_clause: _,
+        fetch,
+        locks,
+        for_clause,
+        settings,
+        format_clause,
+        pipe_operators,
+    } = query;
+    let mut arm = body;
     while let SetExpr::SetOperation {
         left,
         op: SetOperator::Union,
         set_quantifier: _,
         right: _,
-    } = *seed.body
+    } = &**arm
     {
-        seed.body = left;
-        arms += 1;
+        arm = left;
     }
-    seed.order_by = None;
-    seed.limit_clause = None;
-    (arms > 0).then_some(seed)
+    if std::ptr::eq(arm, body) {
+        return None;
+    }
+    Some(Query {
+        with: with.clone(),
+        body: arm.clone(),
+        order_by: None,
+        limit_clause: None,
+        fetch: fetch.clone(),
+        locks: locks.clone(),
+        for_clause: for_clause.clone(),
+        settings: settings.clone(),
+        format_clause: format_clause.clone(),
+        pipe_operators: pipe_operators.clone(),
+    })
 }
 
 /// Whether a recursive query takes every row of its last round into the next: MySQL and MariaDB stop
