@@ -1,6 +1,6 @@
 //! What policies can know of a statement as a whole.
 
-use sqlparser::ast::{Query, SetExpr};
+use sqlparser::ast::{Query, SetExpr, Statement};
 
 use super::{Resolver, Target};
 use crate::{access::StatementFacts, syntax::Explain};
@@ -44,11 +44,24 @@ impl Resolver<'_> {
     }
 }
 
-/// Whether a query has a condition at its top.
+/// Whether a statement has a condition at its top.
 fn has_where(body: &SetExpr) -> bool {
     match body {
         SetExpr::Select(select) => select.selection.is_some(),
         SetExpr::Query(query) => has_where(&query.body),
-        _ => false,
+        SetExpr::Update(Statement::Update(update)) => update.selection.is_some(),
+        SetExpr::Delete(Statement::Delete(delete)) => delete.selection.is_some(),
+        SetExpr::Update(_)
+        | SetExpr::Delete(_)
+        | SetExpr::Insert(_)
+        | SetExpr::Merge(_)
+        | SetExpr::SetOperation {
+            op: _,
+            set_quantifier: _,
+            left: _,
+            right: _,
+        }
+        | SetExpr::Values(_)
+        | SetExpr::Table(_) => false,
     }
 }
