@@ -13,10 +13,15 @@ use std::{
 
 use palisade::{
     audit::{AuditRecord, AuditSink},
+    catalog::Catalog,
     code::Code,
+    dialect::Dialect,
     firewall::Firewall,
-    guard::{Backend, BackendError, BackendErrorKind, Guard, Outcome},
+    guard::{
+        Backend, BackendError, BackendErrorKind, Completion, Guard, Introspect, Outcome, RowSink,
+    },
     policy::{PolicyFile, PolicySources},
+    rewrite::RewrittenStatement,
     session::{Principal, Session},
     value::{Params, Value},
 };
@@ -126,14 +131,56 @@ impl AuditSink for Kept {
     }
 }
 
-/// `planted` gives its engine less of each decision than was decided, as if the decision were wrong: the engine's second
+/// A backend that can be led to take a decision for one that permits nothing.
+pub trait Misled: Backend {
+    /// Runs `statement` as if nothing had been decided about what it reads and writes.
+    fn execute_misled(
+        &self,
+        statement: &RewrittenStatement,
+        sink: &mut (dyn RowSink + Send),
+    ) -> impl Future<Output = Result<Completion, BackendError>> + Send;
+}
+
+/// A backend that takes every decision for one that permits nothing.
+struct Planted<B>(B);
+
+impl<B: Misled> Introspect for Planted<B> {
+    fn catalog(&self) -> &Catalog {
+        self.0.catalog()
+    }
+
+    async fn is_current(&self) -> Result<bool, BackendError> {
+        self.0.is_current().await
+    }
+
+    async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
+        Ok(self.0.refreshed().await?.map(Self))
+    }
+}
+
+impl<B: Misled> Backend for Planted<B> {
+    fn dialect(&self) -> Dialect {
+        self.0.dialect()
+    }
+
+    async fn execute(
+        &self,
+        statement: &RewrittenStatement,
+        sink: &mut (dyn RowSink + Send),
+    ) -> Result<Completion, BackendError> {
+        self.0.execute_misled(statement, sink).await
+    }
+}
+
+/// `backend` is given less of each decision than was decided, as if the decision were wrong: the engine's second
 /// opinion refuses each of `statements`, the agent learns nothing of why, and the incident is in the record. `contents` is
 /// what the database holds.
-pub async fn wrong_decisions_are_incidents<B: Backend>(
-    planted: B,
+pub async fn wrong_decisions_are_incidents<B: Misled>(
+    backend: B,
     statements: &[&str],
     contents: impl Fn() -> String,
 ) {
+    let planted = Planted(backend);
     let sources = PolicySources {
         policies: vec![PolicyFile {
             name: "everything.cedar".to_owned(),

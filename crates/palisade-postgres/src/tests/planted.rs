@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 
 use palisade::{
-    catalog::Catalog,
-    dialect::Dialect,
-    guard::{Backend, BackendError, Completion, Introspect, RowSink},
+    guard::{BackendError, Completion, RowSink},
     rewrite::RewrittenStatement,
 };
-use palisade_testkit::ask::wrong_decisions_are_incidents;
+use palisade_testkit::ask::{Misled, wrong_decisions_are_incidents};
 
 use super::Shop;
 use crate::{
@@ -17,29 +15,8 @@ use crate::{
     write::{Changes, Work},
 };
 
-/// A backend that takes every decision for one that permits nothing.
-struct Planted(PostgresBackend);
-
-impl Introspect for Planted {
-    fn catalog(&self) -> &Catalog {
-        self.0.catalog()
-    }
-
-    async fn is_current(&self) -> Result<bool, BackendError> {
-        self.0.is_current().await
-    }
-
-    async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
-        Ok(self.0.refreshed().await?.map(Self))
-    }
-}
-
-impl Backend for Planted {
-    fn dialect(&self) -> Dialect {
-        self.0.dialect()
-    }
-
-    async fn execute(
+impl Misled for PostgresBackend {
+    async fn execute_misled(
         &self,
         statement: &RewrittenStatement,
         sink: &mut (dyn RowSink + Send),
@@ -57,7 +34,7 @@ impl Backend for Planted {
             work,
             ..Task::from(statement)
         };
-        self.0.run(&task, sink).await
+        self.run(&task, sink).await
     }
 }
 
@@ -77,5 +54,5 @@ async fn wrong_decisions_are_caught() {
         "DELETE FROM app.users WHERE id = 1",
     ];
     let contents = || shop.ask("TABLE app.users ORDER BY id");
-    wrong_decisions_are_incidents(Planted(backend), &statements, contents).await;
+    wrong_decisions_are_incidents(backend, &statements, contents).await;
 }

@@ -7,39 +7,16 @@ use std::{
 };
 
 use palisade::{
-    catalog::Catalog,
-    dialect::Dialect,
-    guard::{Backend, BackendError, Completion, Introspect, RowSink},
+    guard::{BackendError, Completion, RowSink},
     rewrite::{Effect, RewrittenStatement},
 };
-use palisade_testkit::ask::wrong_decisions_are_incidents;
+use palisade_testkit::ask::{Misled, wrong_decisions_are_incidents};
 
 use super::Shop;
 use crate::{SqliteBackend, execute::Task, write::Changes};
 
-/// A backend that takes every decision for one that permits nothing.
-struct Planted(SqliteBackend);
-
-impl Introspect for Planted {
-    fn catalog(&self) -> &Catalog {
-        self.0.catalog()
-    }
-
-    async fn is_current(&self) -> Result<bool, BackendError> {
-        self.0.is_current().await
-    }
-
-    async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
-        Ok(self.0.refreshed().await?.map(Self))
-    }
-}
-
-impl Backend for Planted {
-    fn dialect(&self) -> Dialect {
-        self.0.dialect()
-    }
-
-    async fn execute(
+impl Misled for SqliteBackend {
+    async fn execute_misled(
         &self,
         statement: &RewrittenStatement,
         sink: &mut (dyn RowSink + Send),
@@ -54,9 +31,8 @@ impl Backend for Planted {
             ..Changes::from(statement)
         };
         match statement.effect() {
-            Effect::Write => self.0.write_now(&task, &changes, sink),
+            Effect::Write => self.write_now(&task, &changes, sink),
             Effect::Read | Effect::Explain | Effect::Define => self
-                .0
                 .execute_now(&task, sink)
                 .map(|()| Completion::default()),
         }
@@ -75,7 +51,7 @@ fn wrong_decisions_are_caught() {
         "DELETE FROM users WHERE id = 1",
     ];
     let contents = || format!("{:x?}", std::fs::read(shop.path()).unwrap());
-    let planted = Planted(backend.writable());
+    let planted = backend.writable();
     let checked = pin!(wrong_decisions_are_incidents(
         planted,
         &statements,
