@@ -277,7 +277,7 @@ fn script(
     if !plan.needs.changes.is_empty() {
         let _ = write!(
             out,
-            "-- MySQL tells of triggers only to who may make them. Where tables that are changed have none, or those that\n\
+            "-- The server tells of triggers only to who may make them. Where tables that are changed have none, or those that\n\
              -- they have are meant: GRANT TRIGGER ON … TO {shown}; or a policy that permits the call of `unseen_triggers`.\n"
         );
     }

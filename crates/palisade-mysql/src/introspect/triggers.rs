@@ -6,26 +6,22 @@ use mysql_async::Conn;
 use palisade::catalog::{Change, RelationDef, RelationKind, Trigger};
 
 use super::{
-    IntrospectError, Name, Product,
+    IntrospectError, Name,
     read::{of_users, query, text},
 };
 use crate::examine::Account;
 
-/// What stands for the triggers of a table of which MySQL does not tell them: they run all the same. MariaDB tells
-/// them to whoever may change the table.
+/// What stands for the triggers of a table of which the server does not tell them: they run all the same. Some
+/// versions of MariaDB tell them to whoever may change the table, later ones of the same series do not.
 const UNSEEN: &str = "unseen_triggers";
 
 /// Puts the triggers where they belong.
 pub(super) async fn read(
     conn: &mut Conn,
-    product: Product,
     relations: &mut [RelationDef],
 ) -> Result<(), IntrospectError> {
     let account = Account::read(conn).await?;
-    let is_told = |def: &RelationDef| match product {
-        Product::MariaDb => true,
-        Product::MySql => account.may(&def.schema, &def.name, "TRIGGER"),
-    };
+    let is_told = |def: &RelationDef| account.may(&def.schema, &def.name, "TRIGGER");
     let mut triggers = by_table(conn, &of_users("t.EVENT_OBJECT_SCHEMA")).await?;
     for def in relations {
         let name = (def.schema.clone(), def.name.clone());
