@@ -33,7 +33,7 @@ use crate::{
     policy::{PolicySet, PolicySources, authorize, template::Template},
     rejection::Rejection,
     resolve::{self, Mode},
-    rewrite::{self, Plan, RewrittenStatement},
+    rewrite::{self, FormCache, Plan, RewrittenStatement},
     session::Session,
     syntax::{self, Parsed},
     token::TokenSecret,
@@ -66,6 +66,7 @@ pub struct Firewall {
     limits: Limits,
     views: ViewCache,
     plans: PlanCache,
+    forms: FormCache,
 }
 
 /// Collects what a [`Firewall`] needs.
@@ -169,6 +170,7 @@ impl FirewallBuilder {
             limits: self.limits,
             views: ViewCache::default(),
             plans: PlanCache::new(self.plan_bytes),
+            forms: FormCache::default(),
         })
     }
 }
@@ -420,7 +422,15 @@ impl Firewall {
                 if let Some(trace) = trace {
                     trace.record(&resolved, &permit, &self.catalog);
                 }
-                rewrite::rewrite(resolved, permit, params, &self.catalog, sight, limits)
+                rewrite::rewrite(
+                    resolved,
+                    permit,
+                    params,
+                    &self.catalog,
+                    sight,
+                    &self.forms,
+                    limits,
+                )
             }
             Parsed::Definition(definition) => {
                 // Where nobody may define anything, no definition is looked at further.

@@ -170,7 +170,7 @@ impl Trace {
                 for (relation, source) in statement.sources() {
                     if let Some(trace) = self.relations.iter_mut().find(|r| r.relation == *relation)
                     {
-                        trace.source = Some(source.clone());
+                        trace.source = Some(source.to_string());
                     }
                 }
             }

@@ -11,21 +11,21 @@ use sqlparser::{
 };
 
 use super::{
-    Mode, Reference, Resolver,
+    Mode, Reference, Resolver, SourceForm,
     query::Ctes,
     scope::{Columns, Merged, Origin, Output, Scope, Source},
     unsupported,
 };
 use crate::{
     access::Usage,
-    catalog::{Column, Relation, RelationKind, SystemClass, system_relation},
+    catalog::{Column, Relation, RelationId, RelationKind, SystemClass, system_relation},
     code::Code,
     dialect::Dialect,
     ident,
     lineage::Lineage,
     policy::obligation::Visibility,
     rejection::Rejection,
-    syntax::decode,
+    syntax::{decode, encode},
 };
 
 /// A line no text has: the span of an identifier that marks a physical reference.
@@ -47,6 +47,12 @@ pub(crate) fn reference_index(name: &ObjectName) -> Option<usize> {
     (start.line == MARK)
         .then(|| usize::try_from(start.column).ok())
         .flatten()
+}
+
+/// The name that stands for the source form at `index` in our own output: no text that is parsed holds its first
+/// character.
+pub(crate) fn form_name(index: usize, dialect: Dialect) -> Ident {
+    encode(&format!("\0form {index}"), dialect)
 }
 
 impl<'a> Resolver<'a> {
@@ -289,9 +295,10 @@ impl<'a> Resolver<'a> {
                         self.table_function(name, args, *with_ordinality, alias, scope, ctes)?
                     }
                     None if *with_ordinality => return Err(unsupported("WITH ORDINALITY")),
-                    None => match self.claims(name, alias.as_ref()) {
-                        Some(awaited) => self.target_factor(name, alias, &awaited)?,
-                        None => self.table(name, alias, ctes)?,
+                    None => match (self.named_form(name)?, self.claims(name, alias.as_ref())) {
+                        (Some(columns), _) => self.aliased(alias, None, None, columns)?,
+                        (None, Some(awaited)) => self.target_factor(name, alias, &awaited)?,
+                        (None, None) => self.table(name, alias, ctes)?,
                     },
                 };
                 if let Some(sample) = sample {
@@ -795,14 +802,44 @@ impl<'a> Resolver<'a> {
         let Mode::Rewritten { forms, writes: _ } = self.mode else {
             return Ok(None);
         };
-        let Some((id, _)) = forms.iter().find(|(_, form)| **form == *query) else {
+        let found = forms.iter().find(|(_, form)| match form {
+            SourceForm::Tree(form) => *form == query,
+            SourceForm::Named => false,
+        });
+        match found {
+            Some((id, _)) => self.form_of(*id),
+            None => Ok(None),
+        }
+    }
+
+    /// In our own output: the relation for whose source form `name` stands.
+    fn named_form(&mut self, name: &ObjectName) -> Result<Option<Columns<'a>>, Rejection> {
+        let Mode::Rewritten { forms, writes: _ } = self.mode else {
             return Ok(None);
         };
-        let Some(relation) = self.catalog.relation(*id) else {
+        let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else {
             return Ok(None);
         };
-        self.access.relations.insert(*id);
-        let decision = self.visible.relation(*id)?;
+        let dialect = self.catalog.dialect();
+        let found = forms
+            .iter()
+            .enumerate()
+            .find(|(index, (_, form))| match form {
+                SourceForm::Tree(_) => false,
+                SourceForm::Named => *ident == form_name(*index, dialect),
+            });
+        match found {
+            Some((_, (id, _))) => self.form_of(*id),
+            None => Ok(None),
+        }
+    }
+
+    fn form_of(&mut self, id: RelationId) -> Result<Option<Columns<'a>>, Rejection> {
+        let Some(relation) = self.catalog.relation(id) else {
+            return Ok(None);
+        };
+        self.access.relations.insert(id);
+        let decision = self.visible.relation(id)?;
         Ok(Some(Columns::Relation {
             relation,
             decision,

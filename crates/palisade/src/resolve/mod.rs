@@ -42,7 +42,7 @@ use std::{
 use sqlparser::ast::{Ident, Query};
 
 pub(crate) use define::{ResolvedDefinition, resolve_definition};
-pub(crate) use from::reference_index;
+pub(crate) use from::{form_name, reference_index};
 pub(crate) use guard::{Admission, Guard};
 pub(crate) use scope::Output;
 pub(crate) use token::{TokenParameter, foreign as foreign_token, token_index};
@@ -152,6 +152,15 @@ pub(crate) struct ViewBody {
     pub(crate) has_obligation: bool,
 }
 
+/// How a relation's source form stands in our own output.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum SourceForm<'f> {
+    /// As this tree, in the place of a table.
+    Tree(&'f Query),
+    /// By a name of ours ([`form_name`]); its text takes the name's place after everything is checked.
+    Named,
+}
+
 /// How names are looked up.
 #[derive(Clone, Copy)]
 pub(crate) enum Mode<'a> {
@@ -164,8 +173,8 @@ pub(crate) enum Mode<'a> {
     },
     /// Our own output, read back: a relation with obligations may stand only in its source form.
     Rewritten {
-        /// The source form of each such relation.
-        forms: &'a [(RelationId, Box<Query>)],
+        /// The source form of each such relation; a name stands for the one at its index.
+        forms: &'a [(RelationId, SourceForm<'a>)],
         /// For each change of rows in the statement, in their order: what must stand around it.
         writes: &'a [WriteForm],
     },

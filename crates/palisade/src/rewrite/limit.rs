@@ -378,7 +378,8 @@ mod tests {
                 && !sql.contains(" + ");
             assert_eq!(by_value, asks, "{sql}");
             let query = &mut parsed.query;
-            let order = parameters::order(query, &mut [], &placeholders, &[], dialect, gone)?;
+            let order =
+                parameters::order(query, &mut Vec::new(), &placeholders, &[], dialect, gone)?;
             let (text, again) = syntax::print_stable(query, dialect, &limits)?;
             let values = order
                 .of(&again, dialect)?

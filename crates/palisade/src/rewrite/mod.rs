@@ -9,6 +9,7 @@ mod admit;
 mod compare;
 mod define;
 mod filter;
+mod form;
 mod hash;
 mod implied;
 mod limit;
@@ -29,7 +30,10 @@ use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
 
+pub(crate) use form::FormCache;
 pub(crate) use plan::Plan;
+
+use form::{Form, Forms};
 
 use crate::{
     access::AccessSet,
@@ -190,7 +194,7 @@ impl RewrittenStatement {
 
     /// For each relation with obligations, its uid and what stands in its place; the operator's.
     #[must_use]
-    pub fn sources(&self) -> &[(String, String)] {
+    pub fn sources(&self) -> &[(String, Arc<str>)] {
         &self.plan.sources
     }
 }
@@ -206,11 +210,12 @@ pub(crate) fn rewrite(
     params: &Params,
     catalog: &Catalog,
     visible: &dyn Visible,
+    known: &FormCache,
     limits: &Limits,
 ) -> Result<RewrittenStatement, Rejection> {
     // Views deepen the tree.
     let plan = syntax::with_stack(resolved.levels, || {
-        apply(resolved, permit, params, catalog, visible, limits)
+        apply(resolved, permit, params, catalog, visible, known, limits)
     })?;
     Plan::bind(&Arc::new(plan), params)
 }
@@ -221,6 +226,7 @@ fn apply(
     params: &Params,
     catalog: &Catalog,
     visible: &dyn Visible,
+    known: &FormCache,
     limits: &Limits,
 ) -> Result<Plan, Rejection> {
     let (policies, permitted_rows) = (permit.policies().to_vec(), permit.max_rows());
@@ -254,7 +260,7 @@ fn apply(
     engine.ctes(&ctes);
     engine.system(&access, catalog.dialect());
     engine.merged(catalog.dialect());
-    let mut forms: Vec<(RelationId, Box<Query>)> = Vec::new();
+    let mut forms = Forms::new();
     for (index, reference) in references.iter().enumerate() {
         engine.reference(reference, catalog, &access);
         if targets.iter().any(|target| target.reference == Some(index)) {
@@ -267,7 +273,7 @@ fn apply(
                 keyed: targets.is_empty(),
                 in_view: false,
             };
-            let form = source::form(reference, place, needs_fence, &mut engine.functions)?;
+            let form = source_form(reference, place, needs_fence, known, &mut engine, limits)?;
             forms.push((reference.relation, form));
         }
     }
@@ -296,8 +302,21 @@ fn apply(
     let permitted_changes = permit.max_affected();
     // A permit is used once.
     drop(permit);
-    replace_references(&mut query, &references, &forms, &targets)?;
     let dialect = catalog.dialect();
+    replace_references(
+        &mut query,
+        &references,
+        &targets,
+        |id| {
+            let mut all = forms.iter().enumerate();
+            let (index, (_, form)) = all.find(|(_, (relation, _))| *relation == id)?;
+            Some(match form {
+                Form::Tree(form) => InPlace::Tree(form.clone()),
+                Form::Text(_) => InPlace::Name(index),
+            })
+        },
+        dialect,
+    )?;
     for (change, form) in write::changes_mut(&mut query).into_iter().zip(&writes) {
         write::apply(change, form)?;
     }
@@ -318,14 +337,14 @@ fn apply(
         gone,
     )?;
 
-    let (sql, again) = syntax::print_stable(&query, dialect, limits)?;
+    let (skeleton, again) = syntax::print_stable(&query, dialect, limits)?;
     let bound = binding.of(&again, dialect)?;
     let mut outline = Outline::default();
     if !bound.is_empty() {
         outline.positional.extend(parameters::positions(&again));
     }
     let parsed = ParsedQuery {
-        text: &sql,
+        text: &skeleton,
         query: again,
         outline,
         explain: None,
@@ -335,7 +354,7 @@ fn apply(
         catalog,
         visible,
         Mode::Rewritten {
-            forms: &forms,
+            forms: &form::known(&forms),
             writes: &writes,
         },
         limits,
@@ -370,11 +389,18 @@ fn apply(
             tokens.extend(token(output, visible)?.map(|keys| (index, keys)));
         }
     }
+    let sql = form::filled(skeleton, &forms, dialect)?;
+    if cfg!(debug_assertions) && !form::is_whole(&query, &sql, &forms, dialect, limits)? {
+        return Err(not_as_decided("it reads back otherwise as a whole"));
+    }
     let sql = match explain {
         None => sql,
         Some(explain) => explain.prefix(dialect) + &sql,
     };
-    let body_after_changes = write::changing_with(&query).map(|with| with.len() + 1);
+    let body_after_changes = write::changing_with(&query)
+        .map(|with| form::filled(with, &forms, dialect))
+        .transpose()?
+        .map(|with| with.len() + 1);
     Ok(Plan {
         body_after_changes,
         principal,
@@ -434,9 +460,8 @@ fn apply(
                     .map(|(schema, name)| ident::qualified([schema, name])),
             )
             .collect(),
-        sources: forms
-            .iter()
-            .filter_map(|(id, form)| Some((catalog.relation(*id)?.uid.clone(), form.to_string())))
+        sources: form::texts(&forms)
+            .filter_map(|(id, form)| Some((catalog.relation(id)?.uid.clone(), form)))
             .collect(),
         sql,
     })
@@ -478,17 +503,58 @@ fn needs_form(reference: &Reference) -> bool {
             .is_some_and(|body| body.has_obligation)
 }
 
-/// Puts the source forms where the marked references stand; each must be met exactly once.
+/// The source form of `reference`, as it will stand in the statement.
+fn source_form(
+    reference: &Reference,
+    place: source::Place<'_>,
+    fence: bool,
+    known: &FormCache,
+    engine: &mut Engine,
+    limits: &Limits,
+) -> Result<Form, Rejection> {
+    let mut with_parameters = None;
+    let ready = known.get(reference, fence, place.keyed, || {
+        let mut functions = BTreeSet::new();
+        let tree = source::form(reference, place, fence, &mut functions)?;
+        let ready = form::ready(&tree, &functions, place.catalog.dialect(), limits)?;
+        if ready.is_none() {
+            with_parameters = Some((tree, functions));
+        }
+        Ok(ready)
+    })?;
+    match (ready, with_parameters) {
+        (Some(ready), _) => {
+            engine.functions.extend(ready.functions.iter().cloned());
+            Ok(Form::Text(ready))
+        }
+        (None, Some((tree, functions))) => {
+            engine.functions.extend(functions);
+            Ok(Form::Tree(tree))
+        }
+        (None, None) => Err(not_as_decided("a relation has no source form")),
+    }
+}
+
+/// What takes the place of a reference.
+enum InPlace {
+    Tree(Box<Query>),
+    /// The name of the form with this index.
+    Name(usize),
+}
+
+/// Puts what `form` gives for a relation where the marked references to it stand; each must be met exactly once.
 fn replace_references(
     query: &mut Query,
     references: &[Reference],
-    forms: &[(RelationId, Box<Query>)],
     targets: &[Target],
+    form: impl Fn(RelationId) -> Option<InPlace>,
+    dialect: Dialect,
 ) -> Result<(), Rejection> {
     let mut visitor = Replacing {
         references,
-        forms,
+        form,
         targets,
+        dialect,
         seen: vec![0; references.len()],
     };
     let _ = VisitMut::visit(query, &mut visitor);
@@ -498,15 +564,16 @@ fn replace_references(
     Ok(())
 }
 
-struct Replacing<'r> {
+struct Replacing<'r, F> {
     references: &'r [Reference],
-    forms: &'r [(RelationId, Box<Query>)],
+    form: F,
+    dialect: Dialect,
     /// Whose references stay as they are: what the statement changes.
     targets: &'r [Target],
     seen: Vec<usize>,
 }
 
-impl VisitorMut for Replacing<'_> {
+impl<F: Fn(RelationId) -> Option<InPlace>> VisitorMut for Replacing<'_, F> {
     type Break = ();
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
@@ -538,14 +605,17 @@ impl VisitorMut for Replacing<'_> {
         let Some(reference) = self.references.get(index) else {
             return ControlFlow::Continue(());
         };
-        if let Some((_, form)) = self.forms.iter().find(|(id, _)| *id == reference.relation) {
+        if let Some(form) = (self.form)(reference.relation) {
             let own = name.0.last().and_then(|part| part.as_ident()).cloned();
             let alias = alias.take().or_else(|| own.map(sql::alias));
-            *factor = TableFactor::Derived {
-                lateral: false,
-                subquery: form.clone(),
-                alias,
-                sample: None,
+            *factor = match form {
+                InPlace::Tree(subquery) => TableFactor::Derived {
+                    lateral: false,
+                    subquery,
+                    alias,
+                    sample: None,
+                },
+                InPlace::Name(index) => form::place(index, alias, self.dialect),
             };
         }
         ControlFlow::Continue(())

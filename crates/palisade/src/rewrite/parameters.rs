@@ -14,9 +14,12 @@ use sqlparser::{
     tokenizer::Location,
 };
 
-use super::{not_as_decided, plan::Bound};
+use super::{
+    form::{Form, Forms},
+    not_as_decided,
+    plan::Bound,
+};
 use crate::{
-    catalog::RelationId,
     dialect::Dialect,
     rejection::Rejection,
     resolve::{TokenParameter, token_index},
@@ -51,7 +54,7 @@ pub(super) struct Binding {
 /// `internal` if the tree has another number of them.
 pub(super) fn order(
     query: &mut Query,
-    forms: &mut [(RelationId, Box<Query>)],
+    forms: &mut Forms,
     placeholders: &BTreeMap<Placeholder, u32>,
     tokens: &[TokenParameter],
     dialect: Dialect,
@@ -96,7 +99,13 @@ pub(super) fn order(
     let _ = VisitMut::visit(query, &mut visitor);
     let places = std::mem::take(&mut visitor.places);
     for (_, form) in forms {
-        let _ = VisitMut::visit(&mut **form, &mut visitor);
+        match form {
+            Form::Tree(form) => {
+                let _ = VisitMut::visit(&mut **form, &mut visitor);
+            }
+            // It holds none.
+            Form::Text(_) => {}
+        }
     }
     let (own, unknown) = (visitor.own, visitor.unknown);
     if unknown {
@@ -157,6 +166,13 @@ pub(super) fn count(node: &impl Visit) -> usize {
     let _ = Visit::visit(node, &mut all);
     let own = |text: &String| !text.starts_with(SECRET);
     all.0.iter().filter(|(text, _)| own(text)).count()
+}
+
+/// Whether any placeholder stands in `query`, the statement's own or ours.
+pub(super) fn any(query: &Query) -> bool {
+    let mut all = All(Vec::new());
+    let _ = Visit::visit(query, &mut all);
+    !all.0.is_empty()
 }
 
 /// The number of each `?` in a query that was read from a text, by its place there.

@@ -38,7 +38,7 @@ pub(crate) struct Plan {
     pub(super) gathers: bool,
     pub(super) limits: Limits,
     pub(super) policies: Vec<String>,
-    pub(super) sources: Vec<(String, String)>,
+    pub(super) sources: Vec<(String, Arc<str>)>,
     pub(super) relations: Vec<String>,
 }
 
@@ -127,7 +127,11 @@ impl Plan {
                 .map(|column| 3 * STRING + column.name.len() + column.type_name.len())
                 .sum::<usize>()
             + pairs(&mut self.engine_reads.iter())
-            + pairs(&mut self.sources.iter())
+            + self
+                .sources
+                .iter()
+                .map(|(uid, _)| 2 * STRING + uid.len())
+                .sum::<usize>()
             + texts(&mut self.engine_functions.iter())
             + texts(&mut self.engine_triggers.iter())
             + self

@@ -7,7 +7,7 @@ use sqlparser::ast::{
     Value, With, helpers::attached_token::AttachedToken,
 };
 
-use super::{filter, mask, needs_form, null, replace_references, sql};
+use super::{InPlace, filter, mask, needs_form, null, replace_references, sql};
 use crate::{
     catalog::{Catalog, RelationId, RelationKind},
     code::Code,
@@ -234,7 +234,12 @@ fn definition(
             ));
         }
     }
-    replace_references(&mut query, &resolved.references, &forms, &[])?;
+    let find = |id| {
+        let found = forms.iter().find(|(relation, _)| *relation == id);
+        found.map(|(_, form)| InPlace::Tree(form.clone()))
+    };
+    let dialect = place.catalog.dialect();
+    replace_references(&mut query, &resolved.references, &[], find, dialect)?;
     Ok(query)
 }
 

@@ -89,7 +89,15 @@ fn printed(expr: sqlparser::ast::Expr, dialect: Dialect) -> String {
         sql::table(dialect, &["s", "items"]),
         Some(expr),
     );
-    parameters::order(&mut query, &mut [], &BTreeMap::new(), &[], dialect, None).unwrap();
+    parameters::order(
+        &mut query,
+        &mut Vec::new(),
+        &BTreeMap::new(),
+        &[],
+        dialect,
+        None,
+    )
+    .unwrap();
     let (text, _) = syntax::print_stable(&query, dialect, &Limits::default())
         .unwrap_or_else(|why| panic!("{why}: {query}"));
     text.split_once(" WHERE ").unwrap().1.to_owned()

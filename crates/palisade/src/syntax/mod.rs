@@ -23,5 +23,5 @@ pub(crate) use names::{decode, encode, key};
 pub(crate) use outline::{Outline, named};
 pub(crate) use parse::{Parsed, ParsedDefinition, ParsedQuery, data_type, parse, parse_any};
 pub(crate) use placeholders::placeholders;
-pub(crate) use print::{print_definition, print_stable};
+pub(crate) use print::{print_definition, print_stable, read_query};
 pub(crate) use stack::with_stack;

@@ -27,6 +27,21 @@ pub(crate) fn print_stable(
     }
 }
 
+/// The query that a text of our own reads as.
+///
+/// # Errors
+/// `syntax.not-stable`.
+pub(crate) fn read_query(
+    text: &str,
+    dialect: Dialect,
+    limits: &Limits,
+) -> Result<Box<Query>, Rejection> {
+    match read_back(text.to_owned(), dialect, limits)?.1 {
+        Tree::Query(query) => Ok(query),
+        Tree::Explain(_, _) | Tree::Definition(_) => Err(unstable()),
+    }
+}
+
 /// The text of a definition and the tree that text parses to, which is the same tree.
 ///
 /// # Errors

@@ -1,0 +1,347 @@
+//! Source forms that are made once: text that was printed, read back and found to be the same tree.
+//!
+//! A form is the same for every statement of a session, and often longer than the statement. In the tree a
+//! name stands for it that no text can spell; when the tree has been printed and read back, the form's text is put where
+//! the name stands. What the whole text means follows from its two parts: both were read back on their own,
+//! the name stands as a table and nothing else (the tree that was read back says so), and what is in parentheses in
+//! the place of a table is read without regard to what stands around it. Builds with debug assertions read the
+//! whole back as well.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    ops::ControlFlow,
+    sync::{Arc, Weak},
+};
+
+use quick_cache::{Weighter, sync::Cache};
+use sqlparser::ast::{
+    ObjectName, ObjectNamePart, Query, TableAlias, TableFactor, VisitMut, VisitorMut,
+};
+
+use super::{not_as_decided, parameters};
+use crate::{
+    catalog::RelationId,
+    dialect::Dialect,
+    limits::Limits,
+    policy::obligation::RelationDecision,
+    rejection::Rejection,
+    resolve::{Reference, SourceForm, ViewBody, form_name},
+    syntax,
+};
+
+/// The text of a source form, with what the engine calls to compute it.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) text: Arc<str>,
+    pub(super) functions: BTreeSet<String>,
+}
+
+/// `query` as a form that is made once, if it holds no parameter: those are numbered anew in each statement.
+///
+/// # Errors
+/// `syntax.not-stable`.
+pub(super) fn ready(
+    query: &Query,
+    functions: &BTreeSet<String>,
+    dialect: Dialect,
+    limits: &Limits,
+) -> Result<Option<Arc<Ready>>, Rejection> {
+    if parameters::any(query) {
+        return Ok(None);
+    }
+    let (text, _) = syntax::print_stable(query, dialect, limits)?;
+    Ok(Some(Arc::new(Ready {
+        text: text.into(),
+        functions: functions.clone(),
+    })))
+}
+
+/// What a form is made from. An address is that of one thing alone as long as somebody holds on to it, and
+/// [`Kept`] does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    relation: RelationId,
+    decision: usize,
+    body: Option<usize>,
+    fence: bool,
+    keyed: bool,
+}
+
+/// A form, and the things whose addresses it is found by. They may go; their addresses stay taken.
+#[derive(Debug, Clone)]
+struct Kept {
+    form: Arc<Ready>,
+    _decision: Weak<RelationDecision>,
+    _body: Option<Weak<ViewBody>>,
+}
+
+/// Forms by what they were made from, bounded in bytes.
+pub(crate) struct FormCache(Cache<Key, Kept, Weight>);
+
+/// Bytes that forms may take until those that nobody asks for are forgotten.
+const FORM_BYTES: u64 = 8 * 1024 * 1024;
+
+/// Bytes of a form, about, for a first guess of how many fit.
+const TYPICAL_BYTES: u64 = 1024;
+
+impl Default for FormCache {
+    fn default() -> Self {
+        let items = usize::try_from(FORM_BYTES / TYPICAL_BYTES).unwrap_or(usize::MAX);
+        Self(Cache::with_weighter(items, FORM_BYTES, Weight))
+    }
+}
+
+impl fmt::Debug for FormCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FormCache").field(&self.0.len()).finish()
+    }
+}
+
+#[derive(Clone)]
+struct Weight;
+
+impl Weighter<Key, Kept> for Weight {
+    fn weight(&self, _: &Key, kept: &Kept) -> u64 {
+        let functions: usize = kept.form.functions.iter().map(|f| 48 + f.len()).sum();
+        let bytes = size_of::<Key>() + size_of::<Kept>() + kept.form.text.len() + functions;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+}
+
+impl FormCache {
+    /// The form that stands for `reference`, made by `make` if it is not known.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub(super) fn get(
+        &self,
+        reference: &Reference,
+        fence: bool,
+        keyed: bool,
+        make: impl FnOnce() -> Result<Option<Arc<Ready>>, Rejection>,
+    ) -> Result<Option<Arc<Ready>>, Rejection> {
+        let (decision, body) = (&reference.decision, reference.body.as_ref());
+        let key = Key {
+            relation: reference.relation,
+            decision: Arc::as_ptr(decision).addr(),
+            body: body.map(|body| Arc::as_ptr(body).addr()),
+            fence,
+            keyed,
+        };
+        if let Some(kept) = self.0.get(&key) {
+            return Ok(Some(kept.form));
+        }
+        let made = make()?;
+        if let Some(form) = &made {
+            let kept = Kept {
+                form: Arc::clone(form),
+                _decision: Arc::downgrade(decision),
+                _body: body.map(Arc::downgrade),
+            };
+            self.0.insert(key, kept);
+        }
+        Ok(made)
+    }
+}
+
+/// What stands in the place of a relation in this statement.
+#[derive(Debug)]
+pub(super) enum Form {
+    /// A tree: with parameters.
+    Tree(Box<Query>),
+    /// A text, for which a name stands in the tree.
+    Text(Arc<Ready>),
+}
+
+/// The forms of a statement, by relation.
+pub(super) type Forms = Vec<(RelationId, Form)>;
+
+/// How the second resolution knows each of `forms`.
+pub(super) fn known(forms: &Forms) -> Vec<(RelationId, SourceForm<'_>)> {
+    let known = |form| match form {
+        &Form::Tree(ref query) => SourceForm::Tree(query),
+        &Form::Text(_) => SourceForm::Named,
+    };
+    forms.iter().map(|(id, form)| (*id, known(form))).collect()
+}
+
+/// The text of each of `forms`, for the operator.
+pub(super) fn texts(forms: &Forms) -> impl Iterator<Item = (RelationId, Arc<str>)> {
+    forms.iter().map(|(id, form)| match form {
+        Form::Tree(query) => (*id, query.to_string().into()),
+        Form::Text(ready) => (*id, Arc::clone(&ready.text)),
+    })
+}
+
+/// The name, as a table, that stands for the form at `index`.
+pub(super) fn place(index: usize, alias: Option<TableAlias>, dialect: Dialect) -> TableFactor {
+    TableFactor::Table {
+        name: ObjectName(vec![ObjectNamePart::Identifier(form_name(index, dialect))]),
+        alias,
+        args: None,
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    }
+}
+
+/// `text`, printed from a tree in which names stand for `forms`, with the forms in their places.
+///
+/// # Errors
+/// `internal` if something else is left of a name.
+pub(super) fn filled(text: String, forms: &Forms, dialect: Dialect) -> Result<String, Rejection> {
+    if !text.contains('\0') {
+        return Ok(text);
+    }
+    let names: Vec<_> = forms
+        .iter()
+        .enumerate()
+        .filter_map(|(index, (_, form))| match form {
+            Form::Tree(_) => None,
+            Form::Text(ready) => Some((form_name(index, dialect).to_string(), &*ready.text)),
+        })
+        .collect();
+    let longest = names.iter().map(|(_, text)| text.len()).sum::<usize>();
+    let mut out = String::with_capacity(text.len() + longest);
+    let mut rest = text.as_str();
+    while let Some((at, name, form)) = next(rest, &names) {
+        out.push_str(rest.get(..at).unwrap_or_default());
+        out.push('(');
+        out.push_str(form);
+        out.push(')');
+        rest = rest.get(at + name.len()..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    if out.contains('\0') {
+        return Err(not_as_decided(
+            "a name that stands for a source form is left",
+        ));
+    }
+    Ok(out)
+}
+
+/// Where the first of `names` stands in `text`.
+fn next<'n>(text: &str, names: &'n [(String, &'n str)]) -> Option<(usize, &'n str, &'n str)> {
+    // The name begins with the quote before the character that nothing else holds.
+    let at = text.find('\0')?.checked_sub(1)?;
+    let rest = text.get(at..)?;
+    let (name, form) = names.iter().find(|(name, _)| rest.starts_with(name))?;
+    Some((at, name, form))
+}
+
+/// Whether `text` reads back as `query` with the `forms` in it.
+///
+/// # Errors
+/// `syntax.not-stable` if it does not.
+pub(super) fn is_whole(
+    query: &Query,
+    text: &str,
+    forms: &Forms,
+    dialect: Dialect,
+    limits: &Limits,
+) -> Result<bool, Rejection> {
+    let mut query = query.clone();
+    let mut filling = Filling {
+        forms,
+        dialect,
+        limits,
+        failed: None,
+    };
+    let _ = VisitMut::visit(&mut query, &mut filling);
+    if let Some(failed) = filling.failed {
+        return Err(failed);
+    }
+    Ok(syntax::print_stable(&query, dialect, limits)?.0 == text)
+}
+
+/// Puts the trees of forms where their names stand.
+struct Filling<'f> {
+    forms: &'f Forms,
+    dialect: Dialect,
+    limits: &'f Limits,
+    failed: Option<Rejection>,
+}
+
+impl VisitorMut for Filling<'_> {
+    type Break = ();
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        let TableFactor::Table {
+            name,
+            alias,
+            args: _,
+            with_hints: _,
+            version: _,
+            with_ordinality: _,
+            partitions: _,
+            json_path: _,
+            sample: _,
+            index_hints: _,
+        } = factor
+        else {
+            return ControlFlow::Continue(());
+        };
+        for (index, (_, form)) in self.forms.iter().enumerate() {
+            let Form::Text(ready) = form else { continue };
+            if name.to_string() != form_name(index, self.dialect).to_string() {
+                continue;
+            }
+            match syntax::read_query(&ready.text, self.dialect, self.limits) {
+                Ok(subquery) => {
+                    *factor = TableFactor::Derived {
+                        lateral: false,
+                        subquery,
+                        alias: alias.take(),
+                        sample: None,
+                    };
+                }
+                Err(why) => self.failed = Some(why),
+            }
+            break;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn form(text: &str) -> (RelationId, Form) {
+        let ready = Ready {
+            text: text.into(),
+            functions: BTreeSet::new(),
+        };
+        (RelationId(0), Form::Text(Arc::new(ready)))
+    }
+
+    #[test]
+    fn forms_stand_where_their_names_stood() {
+        for dialect in Dialect::ALL {
+            let forms: Forms = (0..11).map(|n| form(&format!("SELECT {n}"))).collect();
+            let [one, ten] = [1, 10].map(|index| form_name(index, dialect));
+            let text = format!("SELECT * FROM {one} AS a, {ten} AS b, {one}");
+            let filled = filled(text, &forms, dialect).unwrap();
+            assert_eq!(
+                filled,
+                "SELECT * FROM (SELECT 1) AS a, (SELECT 10) AS b, (SELECT 1)"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_without_a_form_does_not_run() {
+        let forms: Forms = vec![form("SELECT 1")];
+        for index in [1, 10] {
+            let text = format!("SELECT * FROM {}", form_name(index, Dialect::Sqlite));
+            assert!(filled(text, &forms, Dialect::Sqlite).is_err());
+        }
+    }
+}
