@@ -1,6 +1,7 @@
 //! What a session sees, as the resolver asks for it, and the views it has read before.
 
 use std::{
+    cell::RefCell,
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -48,6 +49,8 @@ pub(super) struct Sight<'f> {
     cache: &'f ViewCache,
     /// Whether the firewall lets anything be changed.
     changes: bool,
+    /// What was decided about the relations of the statement: it is asked for of every column.
+    asked: RefCell<Vec<(RelationId, Arc<RelationDecision>)>>,
 }
 
 impl<'f> Sight<'f> {
@@ -62,6 +65,7 @@ impl<'f> Sight<'f> {
             session,
             cache,
             changes,
+            asked: RefCell::default(),
         }
     }
 
@@ -72,7 +76,13 @@ impl<'f> Sight<'f> {
 
 impl Visible for Sight<'_> {
     fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection> {
-        self.view.relation(id)
+        let mut asked = self.asked.borrow_mut();
+        if let Some((_, known)) = asked.iter().find(|(relation, _)| *relation == id) {
+            return Ok(Arc::clone(known));
+        }
+        let decision = self.view.relation(id)?;
+        asked.push((id, Arc::clone(&decision)));
+        Ok(decision)
     }
 
     fn write(&self, id: RelationId) -> Result<Arc<WriteDecision>, Rejection> {

@@ -159,11 +159,13 @@ pub(super) type Forms = Vec<(RelationId, Form)>;
 
 /// How the second resolution knows each of `forms`.
 pub(super) fn known(forms: &Forms) -> Vec<(RelationId, SourceForm<'_>)> {
-    let known = |form| match form {
-        &Form::Tree(ref query) => SourceForm::Tree(query),
-        &Form::Text(_) => SourceForm::Named,
-    };
-    forms.iter().map(|(id, form)| (*id, known(form))).collect()
+    forms
+        .iter()
+        .map(|(id, form)| match form {
+            Form::Tree(query) => (*id, SourceForm::Tree(query)),
+            Form::Text(_) => (*id, SourceForm::Named),
+        })
+        .collect()
 }
 
 /// The text of each of `forms`, for the operator.

@@ -366,8 +366,8 @@ fn apply(
     if !check.access.within(&access) {
         return Err(not_as_decided("it touches more than was permitted"));
     }
-    let names = |outputs: &[Output]| outputs.iter().map(|o| o.name.clone()).collect::<Vec<_>>();
-    if names(&check.outputs) != names(&outputs) {
+    let (names, decided) = (check.outputs.iter(), outputs.iter());
+    if !names.map(|o| &o.name).eq(decided.map(|o| &o.name)) {
         return Err(not_as_decided("its columns have other names"));
     }
 

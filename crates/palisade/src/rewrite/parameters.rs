@@ -64,6 +64,7 @@ pub(super) fn order(
     numbered.sort_unstable();
     let mut numbers = BTreeMap::new();
     match dialect {
+        Dialect::Sqlite | Dialect::Postgres if numbered.is_empty() => {}
         // A limit above the cap has been replaced, and with it perhaps the last placeholder.
         Dialect::Sqlite => {
             let highest = seen(query, '?').into_keys().max().unwrap_or_default();
@@ -110,6 +111,9 @@ pub(super) fn order(
     let (own, unknown) = (visitor.own, visitor.unknown);
     if unknown {
         return Err(not_as_decided("a parameter is not known"));
+    }
+    if numbered.is_empty() && places.contains(&None) {
+        return Err(not_as_decided("a parameter has no value"));
     }
     let own: Vec<Bound> = own.into_iter().map(|(_, bound)| bound).collect();
     let agent: Vec<Placeholder> = numbered.into_iter().map(|(_, p)| p).collect();

@@ -3,7 +3,7 @@
 use sqlparser::{
     ast::{Query, SetExpr, Statement},
     parser::{Parser, ParserError},
-    tokenizer::{Token, TokenWithSpan, Tokenizer},
+    tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace},
 };
 
 use super::{Outline, dialect, explain, explain::Explain, gaps, kind};
@@ -121,10 +121,13 @@ pub(crate) fn parse_any<T>(
 }
 
 pub(super) fn tokenize(text: &str, dialect: Dialect) -> Result<Vec<TokenWithSpan>, Rejection> {
+    // A token and the blank after it take some six characters; to grow costs as much as to read them.
+    let mut tokens = Vec::with_capacity(text.len() / 2 + 8);
     Tokenizer::new(dialect::parser_dialect(dialect), text)
         .with_unescape(false)
-        .tokenize_with_location()
-        .map_err(|error| Rejection::new(Code::SyntaxInvalid, error.to_string()))
+        .tokenize_with_location_into_buf(&mut tokens)
+        .map_err(|error| Rejection::new(Code::SyntaxInvalid, error.to_string()))?;
+    Ok(tokens)
 }
 
 /// The type that `name` spells.
@@ -152,7 +155,7 @@ pub(super) fn parse_tokens(
     let parsed = Parser::new(dialect::parser_dialect(dialect))
         .with_recursion_limit(recursion)
         .with_options(dialect::options())
-        .with_tokens_with_locations(dialect::prepared(tokens, dialect))
+        .with_tokens_with_locations(without_blanks(dialect::prepared(tokens, dialect)))
         .parse_statements();
     let mut statements = parsed.map_err(|error| unparsed(&error, first.as_deref()))?;
     match (statements.pop(), statements.is_empty()) {
@@ -166,6 +169,20 @@ pub(super) fn parse_tokens(
             "the text holds no statement",
         )),
     }
+}
+
+/// The tokens without the blanks that the parser steps over time and again. It looks at one only between a sigil
+/// and the name of a placeholder, where there must be none; of line ends it looks at those between strings.
+fn without_blanks(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut after_sigil = false;
+    tokens.retain(|TokenWithSpan { token, span: _ }| match token {
+        Token::Whitespace(Whitespace::Space | Whitespace::Tab) => after_sigil,
+        other => {
+            after_sigil = matches!(other, Token::Colon | Token::AtSign);
+            true
+        }
+    });
+    tokens
 }
 
 /// What is resolved of a statement; others are refused by name.
