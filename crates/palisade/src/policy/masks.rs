@@ -4,11 +4,14 @@
 use super::{
     decide::Subject,
     load::Loaded,
-    obligation::{ColumnDecision, ColumnLevel, DatePart, HashDomain, HashMask, Mask, TokenMask},
+    obligation::{
+        ColumnDecision, ColumnLevel, DatePart, ExprMask, HashDomain, HashMask, Mask, TokenMask,
+    },
 };
 use crate::{
     catalog::{Column, ColumnId, Relation, TypeClass},
     dialect::Dialect,
+    syntax::formula::Kind,
     token::TokenKeys,
 };
 
@@ -54,6 +57,7 @@ pub(super) fn settle(
             }
             Mask::Null
             | Mask::Fixed(_)
+            | Mask::Expr(_)
             | Mask::First(_)
             | Mask::Last(_)
             | Mask::Email
@@ -96,6 +100,7 @@ fn origin<'l>(loaded: &'l Loaded, id: ColumnId, own: &'l str) -> &'l str {
 pub(super) fn fits(mask: &Mask, column: &Column, dialect: Dialect) -> bool {
     match mask {
         Mask::Null | Mask::Fixed(_) => true,
+        Mask::Expr(mask) => misfit(mask, column, dialect).is_none(),
         Mask::First(_) | Mask::Last(_) | Mask::Hash(_) | Mask::Token(_) => match dialect {
             Dialect::Sqlite => true,
             Dialect::Postgres | Dialect::Mysql => has_text(column.class),
@@ -122,6 +127,17 @@ pub(super) fn fits(mask: &Mask, column: &Column, dialect: Dialect) -> bool {
             _ => false,
         },
     }
+}
+
+/// Why the expression makes no sense of the column's values.
+pub(super) fn misfit(mask: &ExprMask, column: &Column, dialect: Dialect) -> Option<String> {
+    if let Some(other) = mask.names.iter().find(|name| **name != column.key) {
+        return Some(format!(
+            "it speaks of another column, `{other}` (`value` is the column, whatever it is called)"
+        ));
+    }
+    let value = Kind::of(column.class, dialect);
+    mask.formula.kind(value).err()
 }
 
 /// Whether every value has a text, which no function of the database makes.

@@ -9,6 +9,7 @@ mod admit;
 mod compare;
 mod define;
 mod filter;
+mod formula;
 mod hash;
 mod implied;
 mod limit;
