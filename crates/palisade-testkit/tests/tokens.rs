@@ -8,13 +8,19 @@
     reason = "tests"
 )]
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use palisade::{
     audit::NoAudit,
     code::Code,
     dialect::Dialect,
-    firewall::Firewall,
+    firewall::{Decision, Firewall},
     guard::{Backend, Guard, Outcome},
     host::Host,
     policy::{PolicyFile, PolicySources},
@@ -84,7 +90,35 @@ impl Host for StillHost {
     }
 }
 
+/// A host whose clock is turned by hand; it says how many seconds have passed.
+#[derive(Default)]
+struct TurnedHost(AtomicU64);
+
+impl Host for TurnedHost {
+    fn unix_time(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn random(&self) -> Result<[u8; 16], String> {
+        Ok([3; 16])
+    }
+}
+
 fn gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
+    let secret = TokenSecret::new(SECRET);
+    gate_of(backend, schema, secret, Arc::new(StillHost))
+}
+
+fn gate_of<B: Backend>(
+    backend: B,
+    schema: &str,
+    secret: TokenSecret,
+    host: Arc<dyn Host>,
+) -> Guard<B> {
     let sources = PolicySources {
         policies: vec![PolicyFile {
             name: "tokens.cedar".to_owned(),
@@ -94,16 +128,11 @@ fn gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
         ..PolicySources::default()
     };
     let firewall = Firewall::builder(backend.catalog().clone(), sources)
-        .token_secret(TokenSecret::new(SECRET))
+        .token_secret(secret)
         .allow_changes()
         .build()
         .unwrap_or_else(|error| panic!("{error}"));
-    Guard::new(
-        Arc::new(firewall),
-        backend,
-        Arc::new(StillHost),
-        Arc::new(NoAudit),
-    )
+    Guard::new(Arc::new(firewall), backend, host, Arc::new(NoAudit))
 }
 
 struct Asking<B> {
@@ -393,6 +422,82 @@ async fn tokens_tell_of_equality_alone() {
         let (one, other) = (one.ask(sql, &[]).await, other.ask(sql, &[]).await);
         assert_eq!(renamed(&one), renamed(&other), "{sql}");
     }
+}
+
+#[tokio::test]
+async fn tokens_end_with_their_hour() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hours.db");
+    create_database(&path, SCRIPT).unwrap();
+    let backend = SqliteBackend::open_file(&path, "tokens").unwrap();
+    let secret = TokenSecret::new(SECRET).lasting(Duration::from_secs(3600));
+    let host = Arc::new(TurnedHost::default());
+    let guard = gate_of(backend, "main", secret, Arc::clone(&host) as _);
+    let to = Asking {
+        guard,
+        dialect: Dialect::Sqlite,
+    };
+    let turn = |seconds| host.0.store(seconds, Ordering::Relaxed);
+    let all = "SELECT p.email, d.mail, p.phone FROM people p JOIN directory d ON d.mail = p.email WHERE p.id = 1";
+    let by_parameter = "SELECT id FROM people WHERE email = ?";
+    let first = to.ask(all, &[]).await;
+    let token = first[0][0].clone();
+    assert_eq!(first[0][0], first[0][1]);
+    let literal = format!(
+        "SELECT id FROM people WHERE email = '{}'",
+        token.as_str().unwrap()
+    );
+    for seconds in [0, 3599] {
+        turn(seconds);
+        to.check(all, &[], first.clone()).await;
+        to.check(&literal, &[], json!([[1]])).await;
+        to.check(by_parameter, std::slice::from_ref(&token), json!([[1]]))
+            .await;
+    }
+    // What was remembered in the last hour is not of this one.
+    turn(3600);
+    to.check(&literal, &[], json!("token.foreign")).await;
+    to.check(
+        by_parameter,
+        std::slice::from_ref(&token),
+        json!("token.foreign"),
+    )
+    .await;
+    let second = to.ask(all, &[]).await;
+    assert_ne!(second[0][0], token);
+    assert_eq!(second[0][0], second[0][1]);
+    to.check(
+        by_parameter,
+        std::slice::from_ref(&second[0][0]),
+        json!([[1]]),
+    )
+    .await;
+    // A hash lasts.
+    assert_eq!(first[0][2], second[0][2]);
+    // A clock that is turned back finds the old hour again.
+    turn(10);
+    to.check(&literal, &[], json!([[1]])).await;
+    // Without a time there are none.
+    let session = Session::new(Principal::new("Agent", "a"));
+    let firewall = to.guard.firewall();
+    let sql = "SELECT email FROM people";
+    let Decision::Allow(statement) = firewall.check(sql, &Params::None, &session).unwrap() else {
+        panic!("refused")
+    };
+    assert!(
+        statement.sql().contains("NULL AS \"email\""),
+        "{}",
+        statement.sql()
+    );
+    let session = session.at(Duration::from_secs(10));
+    let Decision::Allow(statement) = firewall.check(sql, &Params::None, &session).unwrap() else {
+        panic!("refused")
+    };
+    assert!(
+        !statement.sql().contains("NULL AS \"email\""),
+        "{}",
+        statement.sql()
+    );
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What a session sees, as the resolver asks for it, and the views it has read before.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -44,7 +45,8 @@ fn forget(bodies: &mut HashMap<(Session, RelationId), Arc<ViewBody>>) {
 /// A session's view of the catalog.
 pub(super) struct Sight<'f> {
     view: Arc<SessionView>,
-    session: &'f Session,
+    /// By what the session's views are remembered.
+    session: Cow<'f, Session>,
     cache: &'f ViewCache,
     /// Whether the firewall lets anything be changed.
     changes: bool,
@@ -53,7 +55,7 @@ pub(super) struct Sight<'f> {
 impl<'f> Sight<'f> {
     pub(super) fn new(
         view: Arc<SessionView>,
-        session: &'f Session,
+        session: Cow<'f, Session>,
         cache: &'f ViewCache,
         changes: bool,
     ) -> Self {
@@ -106,7 +108,7 @@ impl Visible for Sight<'_> {
             .bodies
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        bodies.get(&(self.session.clone(), id)).cloned()
+        bodies.get(&((*self.session).clone(), id)).cloned()
     }
 
     fn keep_view(&self, id: RelationId, body: &Arc<ViewBody>) {
@@ -121,6 +123,6 @@ impl Visible for Sight<'_> {
         if bodies.len() >= VIEWS {
             forget(&mut bodies);
         }
-        bodies.insert((self.session.clone(), id), body.clone());
+        bodies.insert(((*self.session).clone(), id), body.clone());
     }
 }

@@ -310,6 +310,7 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
                 let circumstances = Circumstances::of(&session);
                 if let Ok(context) = circumstances.context() {
                     out.push(Subject {
+                        epoch: None,
                         uid: uid.clone(),
                         store: store.clone(),
                         context,

@@ -1,6 +1,8 @@
 //! From the mask a policy demands to the mask a column gets: whether its type takes it, and the keys of
 //! hashes and tokens.
 
+use std::sync::Arc;
+
 use super::{
     decide::Subject,
     load::Loaded,
@@ -12,7 +14,6 @@ use crate::{
     catalog::{Column, ColumnId, Relation, TypeClass},
     dialect::Dialect,
     syntax::formula::Kind,
-    token::TokenKeys,
 };
 
 /// Gives each masked column a mask its type takes, NULL if the one demanded is for other types, and
@@ -48,9 +49,11 @@ pub(super) fn settle(
             Mask::Token(TokenMask { domain, keys: _ }) => {
                 let named = named(domain, origin(loaded, id, &column.uid));
                 let session = subject.uid.to_string();
-                loaded.secret.as_ref().map(|secret| {
+                let secret = loaded.secret.as_ref();
+                let keys = secret.and_then(|secret| secret.tokens(&session, subject.epoch, &named));
+                keys.map(|keys| {
                     Mask::Token(TokenMask {
-                        keys: Some(TokenKeys::new(secret, &session, &named)),
+                        keys: Some(Arc::new(keys)),
                         domain: domain.clone(),
                     })
                 })

@@ -4,6 +4,7 @@ use std::{
     cmp::Ordering,
     collections::BTreeSet,
     hash::{Hash, Hasher},
+    sync::Arc,
 };
 
 use crate::{
@@ -137,7 +138,7 @@ pub struct TokenMask {
     /// Where equal values have equal tokens.
     pub domain: HashDomain,
     /// The keys of the domain, once it is known for which session and column.
-    pub(crate) keys: Option<TokenKeys>,
+    pub(crate) keys: Option<Arc<TokenKeys>>,
 }
 
 /// Where equal values have equal hashes or tokens. The smaller domain is stricter.
@@ -175,7 +176,7 @@ impl Mask {
     }
 
     /// The keys of a token.
-    pub(crate) fn token(&self) -> Option<&TokenKeys> {
+    pub(crate) fn token(&self) -> Option<&Arc<TokenKeys>> {
         match self {
             Self::Token(token) => token.keys.as_ref(),
             Self::Date(_)
@@ -353,7 +354,7 @@ pub struct ColumnDecision {
 
 impl RelationDecision {
     /// The keys of the tokens that stand for the column at `index`, where tokens do.
-    pub(crate) fn token(&self, index: u16) -> Option<&TokenKeys> {
+    pub(crate) fn token(&self, index: u16) -> Option<&Arc<TokenKeys>> {
         match &self.columns.get(usize::from(index))?.level {
             ColumnLevel::Masked(mask) => mask.token(),
             ColumnLevel::Plain | ColumnLevel::Hidden => None,

@@ -250,6 +250,7 @@ fn subject(loaded: &Loaded, session: &Session) -> Result<Subject, Rejection> {
     let store = loaded.store.with_principal(&uid, &loaded.schema);
     let circumstances = Circumstances::of(session);
     Ok(Subject {
+        epoch: session.epoch(),
         uid,
         store,
         context: circumstances.context()?,

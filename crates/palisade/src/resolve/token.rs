@@ -3,6 +3,8 @@
 //! In the text that runs a token stands without its tag, as the engine computes it. Elsewhere in a statement a
 //! token is an ordinary string.
 
+use std::sync::Arc;
+
 use sqlparser::ast::{BinaryOperator, Expr, Value, ValueWithSpan};
 
 use super::{
@@ -17,7 +19,7 @@ pub(crate) struct TokenParameter {
     /// The parameter.
     pub(crate) placeholder: Placeholder,
     /// The keys of the column's tokens.
-    pub(crate) keys: TokenKeys,
+    pub(crate) keys: Arc<TokenKeys>,
 }
 
 /// What the text of a placeholder for a token begins with, before its index.
@@ -96,7 +98,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The keys of the tokens that an expression gives: a column's, under any name.
-    fn token_of(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<TokenKeys> {
+    fn token_of(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<Arc<TokenKeys>> {
         let found = match expr {
             Expr::Nested(inner) => return self.token_of(inner, scope),
             Expr::Collate {
@@ -121,7 +123,7 @@ impl<'a> Resolver<'a> {
         decision.token(identity.index).cloned()
     }
 
-    fn without_tag(&mut self, expr: &mut Expr, keys: &TokenKeys) -> Result<(), Rejection> {
+    fn without_tag(&mut self, expr: &mut Expr, keys: &Arc<TokenKeys>) -> Result<(), Rejection> {
         for constant in constants(expr).into_iter().flatten() {
             let value = constant.ok_or_else(foreign)?;
             match &mut value.value {
@@ -136,7 +138,7 @@ impl<'a> Resolver<'a> {
                     *text = format!("{TOKEN}{}", self.token_parameters.len());
                     self.token_parameters.push(TokenParameter {
                         placeholder,
-                        keys: keys.clone(),
+                        keys: Arc::clone(keys),
                     });
                 }
                 _ => return Err(foreign()),

@@ -742,7 +742,7 @@ fn output_columns(
 }
 
 /// The keys of the tokens that an output is, by identity.
-fn token(output: &Output, visible: &dyn Visible) -> Result<Option<TokenKeys>, Rejection> {
+fn token(output: &Output, visible: &dyn Visible) -> Result<Option<Arc<TokenKeys>>, Rejection> {
     let Some(id) = output.lineage.identity else {
         return Ok(None);
     };

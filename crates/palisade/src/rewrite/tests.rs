@@ -11,6 +11,7 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
 };
 
 use sqlparser::ast::SelectItem;
@@ -28,7 +29,7 @@ use crate::{
         TokenMask,
     },
     syntax::{self, formula},
-    token::{TokenKeys, TokenSecret},
+    token::TokenSecret,
 };
 
 fn column(name: &str, type_name: &str, class: TypeClass, collation: &str) -> ColumnDef {
@@ -600,10 +601,11 @@ fn hashes_are_hmacs() {
 
 #[test]
 fn tokens_are_shortened_hashes() {
-    let keys = TokenKeys::new(&TokenSecret::new("0"), "session", "domain");
+    let secret = TokenSecret::new("0");
+    let keys = secret.tokens("session", None, "domain").unwrap();
     let mask = Mask::Token(TokenMask {
         domain: HashDomain::Column,
-        keys: Some(keys),
+        keys: Some(Arc::new(keys)),
     });
     assert_eq!(
         masked(Dialect::Sqlite, &mask, "TEXT"),
