@@ -43,6 +43,7 @@ INSERT INTO people VALUES
 CREATE TABLE orders (id int PRIMARY KEY, buyer varchar(60), total int);
 INSERT INTO orders VALUES (10, 'ann@canary.example', 5), (11, 'ann@canary.example', 7), (12, 'bob@canary.example', 9);
 CREATE VIEW directory AS SELECT id, email AS mail, born FROM people WHERE id < 9;
+CREATE VIEW latest AS SELECT max(email) AS mail FROM people WHERE id < 2;
 CREATE TABLE log (id int PRIMARY KEY, what varchar(20));
 ";
 
@@ -305,6 +306,122 @@ async fn tokens_hold<B: Backend>(guard: Guard<B>) {
         json!([[2, 2]]),
     )
     .await;
+    // What picks one of several tokens of a domain gives a token.
+    for (sql, expected) in [
+        (
+            "SELECT max(email) AS m, min(email) AS n FROM people WHERE id = 1",
+            json!([[ann, ann]]),
+        ),
+        (
+            "SELECT email FROM people WHERE id = 1 INTERSECT SELECT buyer FROM orders",
+            json!([[ann]]),
+        ),
+        (
+            "SELECT email FROM people EXCEPT SELECT buyer FROM orders WHERE id < 12",
+            json!([[bob], [null]]),
+        ),
+        (
+            "SELECT NULL AS e UNION SELECT buyer FROM orders WHERE id = 12",
+            json!([[bob], [null]]),
+        ),
+        (
+            "SELECT (SELECT email FROM people WHERE id = 2) AS e",
+            json!([[bob]]),
+        ),
+        (
+            "SELECT CASE WHEN p.id = 1 THEN p.email ELSE o.buyer END AS e FROM people p JOIN orders o ON o.id = 12 WHERE p.id IN (1, 3) ORDER BY p.id",
+            json!([[ann], [bob]]),
+        ),
+        (
+            "SELECT coalesce(p.email, o.buyer) AS e FROM people p JOIN orders o ON o.id = 12 WHERE p.id = 3",
+            json!([[bob]]),
+        ),
+        (
+            "SELECT id, lag(email) OVER (ORDER BY id) AS l, first_value(email) OVER (ORDER BY id) AS f FROM people ORDER BY id",
+            json!([[1, null, ann], [2, ann, ann], [3, bob, ann]]),
+        ),
+        (
+            "WITH c AS (SELECT max(email) AS m FROM people WHERE id = 1) SELECT d.m FROM (SELECT m FROM c) AS d",
+            json!([[ann]]),
+        ),
+        (
+            "SELECT l.mail, p.id FROM latest l JOIN people p ON p.email = l.mail",
+            json!([[ann, 1]]),
+        ),
+        // Constants stay what they are.
+        (
+            "SELECT coalesce(email, 'none') AS e FROM people ORDER BY id",
+            json!([[ann], [bob], ["none"]]),
+        ),
+        (
+            "SELECT id, CASE id WHEN 1 THEN email WHEN 2 THEN 'two' END AS e FROM people ORDER BY id",
+            json!([[1, ann], [2, "two"], [3, null]]),
+        ),
+    ] {
+        for _ in 0..2 {
+            let mut answer = to.ask(sql, &[]).await;
+            if !sql.contains("ORDER BY") {
+                let rows = answer.as_array_mut().unwrap();
+                rows.sort_by_key(|row| row[0].is_null());
+            }
+            assert_eq!(answer, expected, "{sql}");
+        }
+    }
+    // And what it gives is compared with tokens, where it may be nothing else.
+    let foreign = json!("token.foreign");
+    for (sql, nothing_else) in [
+        (
+            "SELECT max(id) AS i FROM people WHERE id = 2 HAVING max(email) = ?",
+            true,
+        ),
+        (
+            "SELECT id FROM people WHERE id = 2 AND ? IN (SELECT buyer FROM orders)",
+            true,
+        ),
+        (
+            "SELECT id FROM people WHERE id = 2 AND (?, 12) IN (SELECT buyer, id FROM orders)",
+            true,
+        ),
+        (
+            "SELECT id FROM people WHERE (SELECT mail FROM directory WHERE id = 2) = ? AND id = 2",
+            true,
+        ),
+        (
+            "SELECT id FROM (SELECT id, coalesce(email, 'none') AS e FROM people) AS t WHERE e = ?",
+            false,
+        ),
+    ] {
+        let literal = |token: &Value| sql.replace('?', &format!("'{}'", token.as_str().unwrap()));
+        to.check(sql, std::slice::from_ref(bob), json!([[2]])).await;
+        to.check(&literal(bob), &[], json!([[2]])).await;
+        let (other, none) = (json!("x"), json!("none"));
+        let (of_other, of_none) = if nothing_else {
+            (foreign.clone(), foreign.clone())
+        } else {
+            (json!([]), json!([[3]]))
+        };
+        for (value, expected) in [(&other, of_other), (&none, of_none)] {
+            to.check(sql, std::slice::from_ref(value), expected.clone())
+                .await;
+            to.check(&literal(value), &[], expected).await;
+        }
+    }
+    // Of two domains, beside what may be a hash, or computed: a string of the hash, which is no token.
+    for sql in [
+        "SELECT coalesce(email, name) AS e FROM people WHERE id = 1",
+        "SELECT email AS e FROM people WHERE id = 1 UNION SELECT name FROM people WHERE id = 99",
+        "SELECT coalesce(email, '0123456789abcdef0123456789abcdef') AS e FROM people WHERE id = 1",
+        "SELECT lower(email) AS e FROM people WHERE id = 1",
+    ] {
+        let answer = to.ask(sql, &[]).await;
+        let text = answer[0][0].as_str().unwrap();
+        assert_eq!(text, &ann.as_str().unwrap()[4..36], "{sql}");
+    }
+    let forged = "SELECT coalesce(NULL, '0123456789abcdef0123456789abcdef', email) AS e FROM people WHERE id = 1";
+    assert_eq!(
+        to.ask(forged, &[]).await[0][0],
+        json!("0123456789abcdef0123456789abcdef")
+    );
     // Elsewhere it is a string of the hash.
     to.check(
         "SELECT count(*) AS n FROM people WHERE email LIKE '%example%' OR name LIKE 'canary%'",
@@ -328,7 +445,6 @@ async fn tokens_hold<B: Backend>(guard: Guard<B>) {
     );
 
     // What is none, before anything runs.
-    let foreign = json!("token.foreign");
     let other = to
         .ask_as("b", "SELECT email FROM people ORDER BY id", &[])
         .await;

@@ -186,7 +186,8 @@ impl TokenKeys {
     }
 }
 
-fn is_hash(text: &str) -> bool {
+/// Whether a text is what the engine computes for a token.
+pub(crate) fn is_hash(text: &str) -> bool {
     text.len() == HASH_DIGITS
         && text
             .bytes()

@@ -361,6 +361,14 @@ impl RelationDecision {
         }
     }
 
+    /// Whether any column is given as tokens.
+    pub(crate) fn gives_tokens(&self) -> bool {
+        self.columns.iter().any(|column| match &column.level {
+            ColumnLevel::Masked(mask) => mask.token().is_some(),
+            ColumnLevel::Plain | ColumnLevel::Hidden => false,
+        })
+    }
+
     /// Whether the relation must be replaced by a derived table: something is masked, hidden or
     /// filtered.
     #[must_use]
