@@ -9,6 +9,7 @@ use crate::{
     args::CheckArguments,
     database::Access,
     exit::{Exit, Failure},
+    host::now,
     setup::Setup,
     source::CatalogSource,
     statements,
@@ -42,7 +43,7 @@ impl Answerer for Decider {
         let start = Instant::now();
         let decision = self
             .firewall
-            .check(&request.sql, &request.params, &request.session);
+            .check(&request.sql, &request.params, &now(&request.session));
         let mut answer = Answer::decided(decision);
         answer.duration = start.elapsed();
         answer

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     ops::Range,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use palisade::{ident, limits::Limits, scan::Action, session::Principal};
@@ -33,10 +34,21 @@ pub(crate) struct Config {
     pub(crate) on_finding: Option<OnFinding>,
     /// Where the secret behind tokens and hash masks is.
     pub(crate) token_secret: Option<Secret>,
+    /// How long tokens last.
+    pub(crate) token_lifetime: Option<Lifetime>,
     /// Limits.
     pub(crate) limits: Limits,
     /// Whether statements may change what policies permit.
     pub(crate) writable: bool,
+}
+
+/// How long tokens last.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Lifetime {
+    /// As long as the secret.
+    Unending,
+    /// Until a span of this length ends.
+    Span(Duration),
 }
 
 /// A configuration that has been read and checked, every connection of it.
@@ -57,6 +69,7 @@ struct File {
     on_finding: Option<OnFinding>,
     token_secret_env: Option<Spanned<String>>,
     token_secret_file: Option<Spanned<PathBuf>>,
+    token_lifetime: Option<Spanned<String>>,
     #[serde(default)]
     limits: Limits,
     #[serde(default)]
@@ -101,6 +114,7 @@ struct Connection {
     on_finding: Option<OnFinding>,
     token_secret_env: Option<Spanned<String>>,
     token_secret_file: Option<Spanned<PathBuf>>,
+    token_lifetime: Option<Spanned<String>>,
     /// Only to be checked: what counts is [`limits`].
     #[serde(default, rename = "limits")]
     _limits: Limits,
@@ -147,6 +161,7 @@ const KEYS: &[&str] = &[
     "on_finding",
     "token_secret_env",
     "token_secret_file",
+    "token_lifetime",
     "limits",
     "grants",
     "connections",
@@ -176,7 +191,7 @@ const KEYS: &[&str] = &[
     "statement_timeout_ms",
 ];
 
-const TOP: &str = "the keys are `policies`, `principal`, `audit`, `on_finding`, `token_secret_env`, `token_secret_file` and the tables `[limits]`, `[grants]` and `[connections.NAME]`";
+const TOP: &str = "the keys are `policies`, `principal`, `audit`, `on_finding`, `token_secret_env`, `token_secret_file`, `token_lifetime` and the tables `[limits]`, `[grants]` and `[connections.NAME]`";
 
 impl ConfigFile {
     /// Reads a file; its paths are from the folder it is in.
@@ -311,6 +326,7 @@ impl Reader<'_> {
             on_finding,
             token_secret_env,
             token_secret_file,
+            token_lifetime,
             limits,
             mut grants,
             connections,
@@ -337,6 +353,7 @@ impl Reader<'_> {
             audit: audit.map(|path| self.folder.join(path)),
             on_finding,
             token_secret: self.token_secret(token_secret_env, token_secret_file, &grants)?,
+            token_lifetime: self.lifetime(token_lifetime)?,
             limits,
             writable: false,
         };
@@ -376,6 +393,7 @@ impl Reader<'_> {
             on_finding,
             token_secret_env,
             token_secret_file,
+            token_lifetime,
             _limits: _,
         } = connection;
         let named = [
@@ -463,6 +481,7 @@ impl Reader<'_> {
             token_secret: self
                 .token_secret(token_secret_env, token_secret_file, grants)?
                 .or_else(|| defaults.token_secret.clone()),
+            token_lifetime: self.lifetime(token_lifetime)?.or(defaults.token_lifetime),
             limits: self.limits(name)?,
             writable,
         };
@@ -519,6 +538,30 @@ impl Reader<'_> {
         match secret.as_ref().and_then(|secret| grants.unnamed(secret)) {
             None => Ok(secret),
             Some((message, help)) => Err(self.fault(&message, span, &help)),
+        }
+    }
+
+    /// How long tokens last: whole minutes, hours or days, or as long as the secret.
+    fn lifetime(&self, text: Option<Spanned<String>>) -> Result<Option<Lifetime>, Failure> {
+        let Some(text) = text else { return Ok(None) };
+        let written = text.get_ref().as_str();
+        if written == "never" {
+            return Ok(Some(Lifetime::Unending));
+        }
+        let minutes =
+            [('m', 1), ('h', 60), ('d', 24 * 60)]
+                .into_iter()
+                .find_map(|(unit, minutes)| {
+                    let number: u64 = written.strip_suffix(unit)?.parse().ok()?;
+                    number.checked_mul(minutes)
+                });
+        match minutes.filter(|minutes| (1..=365 * 24 * 60).contains(minutes)) {
+            Some(minutes) => Ok(Some(Lifetime::Span(Duration::from_secs(minutes * 60)))),
+            None => Err(self.fault(
+                &format!("`{written}` is no lifetime of tokens"),
+                Some(text.span()),
+                "write minutes, hours or days, from \"1m\" to \"365d\", for example `token_lifetime = \"24h\"`, or \"never\" for tokens that do not expire",
+            )),
         }
     }
 

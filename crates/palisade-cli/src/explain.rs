@@ -9,6 +9,7 @@ use crate::{
     args::ExplainArguments,
     database::Access,
     exit::{Exit, Failure},
+    host::now,
     setup::Setup,
     source::{CatalogSource, Source},
     statements,
@@ -62,9 +63,9 @@ struct Explainer {
 impl Answerer for Explainer {
     fn answer(&self, request: &Request) -> Answer {
         let start = Instant::now();
-        let explained = self
-            .firewall
-            .explain(&request.sql, &request.params, &request.session);
+        let explained =
+            self.firewall
+                .explain(&request.sql, &request.params, &now(&request.session));
         let mut answer = match explained {
             Ok((decision, trace)) => {
                 let mut answer = Answer::decided(Ok(decision));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use palisade::host::Host;
+use palisade::{host::Host, session::Session};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{STACK, exit::Failure};
@@ -14,6 +14,11 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
         .thread_stack_size(STACK)
         .build()
         .map_err(|error| Failure::Internal(format!("cannot start: {error}")))
+}
+
+/// `session` as a gate on this machine would ask for it, for a decision without one.
+pub(crate) fn now(session: &Session) -> Session {
+    session.clone().at(Machine::new().unix_time())
 }
 
 /// The machine the program runs on.

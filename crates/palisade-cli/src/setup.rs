@@ -1,6 +1,6 @@
 //! From the command line and the configuration file to a firewall over a database.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use palisade::{
     audit::{AuditSink, NoAudit},
@@ -16,7 +16,7 @@ use palisade::{
 use crate::{
     args::{PolicyArguments, SecretArguments},
     audit::AuditFile,
-    config::{Config, ConfigFile},
+    config::{Config, ConfigFile, Lifetime},
     database::{Access, Database, catalog_of_schema},
     exit::Failure,
     policies::Policies,
@@ -183,7 +183,14 @@ impl Setup {
             principal,
             audit,
             on_finding: config.on_finding.map(Action::from).unwrap_or_default(),
-            token_secret: token_secret.map(|secret| TokenSecret::new(secret.reveal())),
+            token_secret: token_secret.map(|secret| {
+                let secret = TokenSecret::new(secret.reveal());
+                match config.token_lifetime {
+                    None => secret.lasting(TOKEN_LIFETIME),
+                    Some(Lifetime::Span(lifetime)) => secret.lasting(lifetime),
+                    Some(Lifetime::Unending) => secret,
+                }
+            }),
             limits: config.limits.clone(),
             writable: config.writable,
             connection: None,
@@ -224,6 +231,9 @@ impl Setup {
         .map_err(|error| self.policies.failure(&error))
     }
 }
+
+/// How long tokens last where the configuration does not say.
+const TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 fn no_configuration() -> Failure {
     Failure::Usage(

@@ -8,13 +8,19 @@
     reason = "tests"
 )]
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use palisade::{
     audit::NoAudit,
     code::Code,
     dialect::Dialect,
-    firewall::Firewall,
+    firewall::{Decision, Firewall},
     guard::{Backend, Guard, Outcome},
     host::Host,
     policy::{PolicyFile, PolicySources},
@@ -37,6 +43,7 @@ INSERT INTO people VALUES
 CREATE TABLE orders (id int PRIMARY KEY, buyer varchar(60), total int);
 INSERT INTO orders VALUES (10, 'ann@canary.example', 5), (11, 'ann@canary.example', 7), (12, 'bob@canary.example', 9);
 CREATE VIEW directory AS SELECT id, email AS mail, born FROM people WHERE id < 9;
+CREATE VIEW latest AS SELECT max(email) AS mail FROM people WHERE id < 2;
 CREATE TABLE log (id int PRIMARY KEY, what varchar(20));
 ";
 
@@ -84,7 +91,35 @@ impl Host for StillHost {
     }
 }
 
+/// A host whose clock is turned by hand; it says how many seconds have passed.
+#[derive(Default)]
+struct TurnedHost(AtomicU64);
+
+impl Host for TurnedHost {
+    fn unix_time(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn random(&self) -> Result<[u8; 16], String> {
+        Ok([3; 16])
+    }
+}
+
 fn gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
+    let secret = TokenSecret::new(SECRET);
+    gate_of(backend, schema, secret, Arc::new(StillHost))
+}
+
+fn gate_of<B: Backend>(
+    backend: B,
+    schema: &str,
+    secret: TokenSecret,
+    host: Arc<dyn Host>,
+) -> Guard<B> {
     let sources = PolicySources {
         policies: vec![PolicyFile {
             name: "tokens.cedar".to_owned(),
@@ -94,16 +129,11 @@ fn gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
         ..PolicySources::default()
     };
     let firewall = Firewall::builder(backend.catalog().clone(), sources)
-        .token_secret(TokenSecret::new(SECRET))
+        .token_secret(secret)
         .allow_changes()
         .build()
         .unwrap_or_else(|error| panic!("{error}"));
-    Guard::new(
-        Arc::new(firewall),
-        backend,
-        Arc::new(StillHost),
-        Arc::new(NoAudit),
-    )
+    Guard::new(Arc::new(firewall), backend, host, Arc::new(NoAudit))
 }
 
 struct Asking<B> {
@@ -276,6 +306,122 @@ async fn tokens_hold<B: Backend>(guard: Guard<B>) {
         json!([[2, 2]]),
     )
     .await;
+    // What picks one of several tokens of a domain gives a token.
+    for (sql, expected) in [
+        (
+            "SELECT max(email) AS m, min(email) AS n FROM people WHERE id = 1",
+            json!([[ann, ann]]),
+        ),
+        (
+            "SELECT email FROM people WHERE id = 1 INTERSECT SELECT buyer FROM orders",
+            json!([[ann]]),
+        ),
+        (
+            "SELECT email FROM people EXCEPT SELECT buyer FROM orders WHERE id < 12",
+            json!([[bob], [null]]),
+        ),
+        (
+            "SELECT NULL AS e UNION SELECT buyer FROM orders WHERE id = 12",
+            json!([[bob], [null]]),
+        ),
+        (
+            "SELECT (SELECT email FROM people WHERE id = 2) AS e",
+            json!([[bob]]),
+        ),
+        (
+            "SELECT CASE WHEN p.id = 1 THEN p.email ELSE o.buyer END AS e FROM people p JOIN orders o ON o.id = 12 WHERE p.id IN (1, 3) ORDER BY p.id",
+            json!([[ann], [bob]]),
+        ),
+        (
+            "SELECT coalesce(p.email, o.buyer) AS e FROM people p JOIN orders o ON o.id = 12 WHERE p.id = 3",
+            json!([[bob]]),
+        ),
+        (
+            "SELECT id, lag(email) OVER (ORDER BY id) AS l, first_value(email) OVER (ORDER BY id) AS f FROM people ORDER BY id",
+            json!([[1, null, ann], [2, ann, ann], [3, bob, ann]]),
+        ),
+        (
+            "WITH c AS (SELECT max(email) AS m FROM people WHERE id = 1) SELECT d.m FROM (SELECT m FROM c) AS d",
+            json!([[ann]]),
+        ),
+        (
+            "SELECT l.mail, p.id FROM latest l JOIN people p ON p.email = l.mail",
+            json!([[ann, 1]]),
+        ),
+        // Constants stay what they are.
+        (
+            "SELECT coalesce(email, 'none') AS e FROM people ORDER BY id",
+            json!([[ann], [bob], ["none"]]),
+        ),
+        (
+            "SELECT id, CASE id WHEN 1 THEN email WHEN 2 THEN 'two' END AS e FROM people ORDER BY id",
+            json!([[1, ann], [2, "two"], [3, null]]),
+        ),
+    ] {
+        for _ in 0..2 {
+            let mut answer = to.ask(sql, &[]).await;
+            if !sql.contains("ORDER BY") {
+                let rows = answer.as_array_mut().unwrap();
+                rows.sort_by_key(|row| row[0].is_null());
+            }
+            assert_eq!(answer, expected, "{sql}");
+        }
+    }
+    // And what it gives is compared with tokens, where it may be nothing else.
+    let foreign = json!("token.foreign");
+    for (sql, nothing_else) in [
+        (
+            "SELECT max(id) AS i FROM people WHERE id = 2 HAVING max(email) = ?",
+            true,
+        ),
+        (
+            "SELECT id FROM people WHERE id = 2 AND ? IN (SELECT buyer FROM orders)",
+            true,
+        ),
+        (
+            "SELECT id FROM people WHERE id = 2 AND (?, 12) IN (SELECT buyer, id FROM orders)",
+            true,
+        ),
+        (
+            "SELECT id FROM people WHERE (SELECT mail FROM directory WHERE id = 2) = ? AND id = 2",
+            true,
+        ),
+        (
+            "SELECT id FROM (SELECT id, coalesce(email, 'none') AS e FROM people) AS t WHERE e = ?",
+            false,
+        ),
+    ] {
+        let literal = |token: &Value| sql.replace('?', &format!("'{}'", token.as_str().unwrap()));
+        to.check(sql, std::slice::from_ref(bob), json!([[2]])).await;
+        to.check(&literal(bob), &[], json!([[2]])).await;
+        let (other, none) = (json!("x"), json!("none"));
+        let (of_other, of_none) = if nothing_else {
+            (foreign.clone(), foreign.clone())
+        } else {
+            (json!([]), json!([[3]]))
+        };
+        for (value, expected) in [(&other, of_other), (&none, of_none)] {
+            to.check(sql, std::slice::from_ref(value), expected.clone())
+                .await;
+            to.check(&literal(value), &[], expected).await;
+        }
+    }
+    // Of two domains, beside what may be a hash, or computed: a string of the hash, which is no token.
+    for sql in [
+        "SELECT coalesce(email, name) AS e FROM people WHERE id = 1",
+        "SELECT email AS e FROM people WHERE id = 1 UNION SELECT name FROM people WHERE id = 99",
+        "SELECT coalesce(email, '0123456789abcdef0123456789abcdef') AS e FROM people WHERE id = 1",
+        "SELECT lower(email) AS e FROM people WHERE id = 1",
+    ] {
+        let answer = to.ask(sql, &[]).await;
+        let text = answer[0][0].as_str().unwrap();
+        assert_eq!(text, &ann.as_str().unwrap()[4..36], "{sql}");
+    }
+    let forged = "SELECT coalesce(NULL, '0123456789abcdef0123456789abcdef', email) AS e FROM people WHERE id = 1";
+    assert_eq!(
+        to.ask(forged, &[]).await[0][0],
+        json!("0123456789abcdef0123456789abcdef")
+    );
     // Elsewhere it is a string of the hash.
     to.check(
         "SELECT count(*) AS n FROM people WHERE email LIKE '%example%' OR name LIKE 'canary%'",
@@ -299,7 +445,6 @@ async fn tokens_hold<B: Backend>(guard: Guard<B>) {
     );
 
     // What is none, before anything runs.
-    let foreign = json!("token.foreign");
     let other = to
         .ask_as("b", "SELECT email FROM people ORDER BY id", &[])
         .await;
@@ -393,6 +538,82 @@ async fn tokens_tell_of_equality_alone() {
         let (one, other) = (one.ask(sql, &[]).await, other.ask(sql, &[]).await);
         assert_eq!(renamed(&one), renamed(&other), "{sql}");
     }
+}
+
+#[tokio::test]
+async fn tokens_end_with_their_hour() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hours.db");
+    create_database(&path, SCRIPT).unwrap();
+    let backend = SqliteBackend::open_file(&path, "tokens").unwrap();
+    let secret = TokenSecret::new(SECRET).lasting(Duration::from_secs(3600));
+    let host = Arc::new(TurnedHost::default());
+    let guard = gate_of(backend, "main", secret, Arc::clone(&host) as _);
+    let to = Asking {
+        guard,
+        dialect: Dialect::Sqlite,
+    };
+    let turn = |seconds| host.0.store(seconds, Ordering::Relaxed);
+    let all = "SELECT p.email, d.mail, p.phone FROM people p JOIN directory d ON d.mail = p.email WHERE p.id = 1";
+    let by_parameter = "SELECT id FROM people WHERE email = ?";
+    let first = to.ask(all, &[]).await;
+    let token = first[0][0].clone();
+    assert_eq!(first[0][0], first[0][1]);
+    let literal = format!(
+        "SELECT id FROM people WHERE email = '{}'",
+        token.as_str().unwrap()
+    );
+    for seconds in [0, 3599] {
+        turn(seconds);
+        to.check(all, &[], first.clone()).await;
+        to.check(&literal, &[], json!([[1]])).await;
+        to.check(by_parameter, std::slice::from_ref(&token), json!([[1]]))
+            .await;
+    }
+    // What was remembered in the last hour is not of this one.
+    turn(3600);
+    to.check(&literal, &[], json!("token.foreign")).await;
+    to.check(
+        by_parameter,
+        std::slice::from_ref(&token),
+        json!("token.foreign"),
+    )
+    .await;
+    let second = to.ask(all, &[]).await;
+    assert_ne!(second[0][0], token);
+    assert_eq!(second[0][0], second[0][1]);
+    to.check(
+        by_parameter,
+        std::slice::from_ref(&second[0][0]),
+        json!([[1]]),
+    )
+    .await;
+    // A hash lasts.
+    assert_eq!(first[0][2], second[0][2]);
+    // A clock that is turned back finds the old hour again.
+    turn(10);
+    to.check(&literal, &[], json!([[1]])).await;
+    // Without a time there are none.
+    let session = Session::new(Principal::new("Agent", "a"));
+    let firewall = to.guard.firewall();
+    let sql = "SELECT email FROM people";
+    let Decision::Allow(statement) = firewall.check(sql, &Params::None, &session).unwrap() else {
+        panic!("refused")
+    };
+    assert!(
+        statement.sql().contains("NULL AS \"email\""),
+        "{}",
+        statement.sql()
+    );
+    let session = session.at(Duration::from_secs(10));
+    let Decision::Allow(statement) = firewall.check(sql, &Params::None, &session).unwrap() else {
+        panic!("refused")
+    };
+    assert!(
+        !statement.sql().contains("NULL AS \"email\""),
+        "{}",
+        statement.sql()
+    );
 }
 
 #[tokio::test]

@@ -366,7 +366,7 @@ impl Firewall {
     fn sight<'f>(&'f self, session: &'f Session) -> Sight<'f> {
         Sight::new(
             self.policies.session(session),
-            session,
+            self.policies.remembered(session),
             &self.views,
             self.changes,
         )
@@ -381,9 +381,8 @@ impl Firewall {
         trace: Option<&mut Trace>,
     ) -> Result<RewrittenStatement, Rejection> {
         let limits = limits.lowered_by(&self.limits);
-        // What depends on the time is not remembered; everything else holds at any.
-        let timeless = session.time().map(|_| session.timeless());
-        let key = timeless.as_ref().unwrap_or(session);
+        // What depends on the time is not remembered; everything else holds at any, and tokens in their epoch.
+        let key = &*self.policies.remembered(session);
         // A trace is the record of a decision, not of a memory.
         let known = trace
             .is_none()

@@ -1,6 +1,8 @@
 //! Lineage: which base columns reach a value, and whether unchanged.
 
-use crate::catalog::ColumnId;
+use std::sync::Arc;
+
+use crate::{catalog::ColumnId, token::TokenKeys};
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -9,6 +11,46 @@ pub struct Lineage {
     pub identity: Option<ColumnId>,
     /// Every column it is made from, the identity included; may repeat.
     pub columns: Vec<ColumnId>,
+    /// Which tokens it is; none of anything else.
+    pub(crate) tokens: Option<Tokens>,
+}
+
+/// Values that go with the tokens of one domain: what is put together of them is still told apart from everything
+/// else by its tag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Tokens {
+    /// NULL alone.
+    Nothing,
+    /// Constants that nobody takes for a token's hash, and NULL.
+    Constants,
+    /// Tokens, and NULL.
+    Of(Arc<TokenKeys>),
+    /// Tokens, and such constants.
+    Among(Arc<TokenKeys>),
+}
+
+impl Tokens {
+    /// Those of a value that is one or the other.
+    pub(crate) fn either(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one?, other?) {
+            (Self::Nothing, tokens) | (tokens, Self::Nothing) => Some(tokens),
+            (Self::Constants, Self::Constants) => Some(Self::Constants),
+            (Self::Constants, Self::Of(keys) | Self::Among(keys))
+            | (Self::Of(keys) | Self::Among(keys), Self::Constants) => Some(Self::Among(keys)),
+            (Self::Of(keys), Self::Of(others)) => (keys == others).then_some(Self::Of(keys)),
+            (Self::Of(keys) | Self::Among(keys), Self::Of(others) | Self::Among(others)) => {
+                (keys == others).then_some(Self::Among(keys))
+            }
+        }
+    }
+
+    /// The keys of the tokens that are in it.
+    pub(crate) fn keys(&self) -> Option<&Arc<TokenKeys>> {
+        match self {
+            Self::Of(keys) | Self::Among(keys) => Some(keys),
+            Self::Nothing | Self::Constants => None,
+        }
+    }
 }
 
 impl Lineage {
@@ -18,6 +60,7 @@ impl Lineage {
         Self {
             identity: Some(column),
             columns: vec![column],
+            tokens: None,
         }
     }
 
@@ -29,7 +72,13 @@ impl Lineage {
         Self {
             identity: None,
             columns,
+            tokens: None,
         }
+    }
+
+    /// The same of a value that is these tokens.
+    pub(crate) fn with_tokens(self, tokens: Option<Tokens>) -> Self {
+        Self { tokens, ..self }
     }
 
     /// The lineage of a column of a set operation, from its arms.
@@ -44,6 +93,49 @@ impl Lineage {
         columns.extend(&other.columns);
         columns.sort_unstable();
         columns.dedup();
-        Self { identity, columns }
+        Self {
+            identity,
+            columns,
+            tokens: Tokens::either(self.tokens, other.tokens.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::token::TokenSecret;
+
+    #[test]
+    fn tokens_of_one_domain_stay_tokens() {
+        let secret = TokenSecret::new("0".repeat(32));
+        let keys = |domain| Arc::new(secret.tokens("a", None, domain).unwrap());
+        let own = Tokens::Of(keys("d"));
+        let all = [
+            None,
+            Some(Tokens::Nothing),
+            Some(Tokens::Constants),
+            Some(own.clone()),
+            Some(Tokens::Among(keys("d"))),
+            Some(Tokens::Of(keys("e"))),
+        ];
+        let of = |one: &Option<Tokens>, other: &Option<Tokens>| {
+            Tokens::either(one.clone(), other.clone())
+        };
+        for a in &all {
+            assert_eq!(of(a, a), *a);
+            assert_eq!(of(a, &None), None);
+            assert_eq!(of(a, &Some(Tokens::Nothing)), *a);
+            for b in &all {
+                assert_eq!(of(a, b), of(b, a));
+                for c in &all {
+                    assert_eq!(of(&of(a, b), c), of(a, &of(b, c)));
+                }
+            }
+        }
+        assert_eq!(of(&all[3], &all[5]), None);
+        assert_eq!(of(&all[3], &all[2]), all[4]);
     }
 }

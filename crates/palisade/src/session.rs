@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use crate::token::Epoch;
+
 /// A Cedar entity id such as `Agent::"support-bot"`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Principal {
@@ -103,6 +105,8 @@ pub struct Session {
     /// Milliseconds since 1970-01-01 UTC.
     time: Option<i64>,
     template: Option<String>,
+    /// The span of the tokens' lifetime that the time is in, where tokens expire; of a session that is remembered.
+    epoch: Option<Epoch>,
 }
 
 impl Session {
@@ -115,6 +119,7 @@ impl Session {
             client: None,
             time: None,
             template: None,
+            epoch: None,
         }
     }
 
@@ -146,12 +151,27 @@ impl Session {
         }
     }
 
-    /// The session without a time: what does not depend on it is the same for both.
-    pub(crate) fn timeless(&self) -> Self {
+    /// The session without a time, of which `epoch` alone is left: what does not depend on the rest is the same for
+    /// both.
+    pub(crate) fn timeless(&self, epoch: Option<Epoch>) -> Self {
         Self {
             time: None,
+            epoch,
             ..self.clone()
         }
+    }
+
+    /// The session in `epoch`.
+    pub(crate) fn in_epoch(&self, epoch: Option<Epoch>) -> Self {
+        Self {
+            epoch,
+            ..self.clone()
+        }
+    }
+
+    /// The span of the tokens' lifetime that it is in.
+    pub(crate) fn epoch(&self) -> Option<Epoch> {
+        self.epoch
     }
 
     /// The same session over another transport.

@@ -4,7 +4,7 @@
 //! with a tag that only the firewall can make. A tag says that the token was given to this session for this
 //! domain, so that what is not one is refused before anything runs.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use crate::digest::hmac_sha256_hex;
 
@@ -30,9 +30,13 @@ const TAG_DIGITS: usize = 16;
 /// What tokens begin with on the way out.
 const PREFIX: &str = "tok_";
 
-/// The secret from which the keys of tokens and of hash masks are derived. It is not printed.
+/// The secret from which the keys of tokens and of hash masks are derived, and how long tokens last. It is not printed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct TokenSecret(String);
+pub struct TokenSecret {
+    text: String,
+    /// In milliseconds, of one at least; none where tokens last as long as the secret.
+    lifetime: Option<i64>,
+}
 
 /// What a secret must at least have, in bytes.
 pub(crate) const SECRET_BYTES: usize = 32;
@@ -42,11 +46,41 @@ impl TokenSecret {
     /// load with a shorter one.
     #[must_use]
     pub fn new(secret: impl Into<String>) -> Self {
-        Self(secret.into())
+        Self {
+            text: secret.into(),
+            lifetime: None,
+        }
+    }
+
+    /// The same secret behind tokens that expire. Time is cut into spans of `lifetime`, counted from 1970, to the millisecond;
+    /// a token is one until its span ends, however late in it it was given, and then is refused like a foreign one:
+    /// what the engine would compare it with is computed under other keys. A session needs a time then
+    /// ([`Session::at`](crate::session::Session::at)), which a gate sees to; without one it gets NULL in place of tokens. Hash
+    /// masks last as long as the secret.
+    #[must_use]
+    pub fn lasting(self, lifetime: Duration) -> Self {
+        let lifetime = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
+        Self {
+            lifetime: Some(lifetime.max(1)),
+            ..self
+        }
+    }
+
+    /// Whether tokens expire.
+    pub(crate) fn expires(&self) -> bool {
+        self.lifetime.is_some()
+    }
+
+    /// In which span of the tokens' lifetime `time` is, in milliseconds since 1970.
+    pub(crate) fn epoch(&self, time: Option<i64>) -> Option<Epoch> {
+        match (self.lifetime, time) {
+            (Some(lifetime), Some(time)) => Some(Epoch(time.div_euclid(lifetime))),
+            (Some(_) | None, _) => None,
+        }
     }
 
     pub(crate) fn is_long_enough(&self) -> bool {
-        self.0.len() >= SECRET_BYTES
+        self.text.len() >= SECRET_BYTES
     }
 
     /// A key of its own for whatever `parts` name.
@@ -56,12 +90,39 @@ impl TokenSecret {
             .iter()
             .map(|part| format!("{}:{part}", part.len()))
             .collect();
-        Key(hmac_sha256_hex(self.0.as_bytes(), named.as_bytes()))
+        Key(hmac_sha256_hex(self.text.as_bytes(), named.as_bytes()))
     }
 
-    /// Says which secret it is, without saying it.
+    /// Says which secret it is and how long tokens last, without saying the secret.
     pub(crate) fn version(&self) -> Key {
-        self.key(&["version"])
+        match self.lifetime {
+            None => self.key(&["version"]),
+            Some(lifetime) => self.key(&["version", &lifetime.to_string()]),
+        }
+    }
+
+    /// The keys of the tokens of `domain` for whoever `session` names, while `epoch` lasts. None where tokens expire and
+    /// nobody says what time it is.
+    pub(crate) fn tokens(
+        &self,
+        session: &str,
+        epoch: Option<Epoch>,
+        domain: &str,
+    ) -> Option<TokenKeys> {
+        let span = match (self.lifetime, epoch) {
+            (None, _) => None,
+            (Some(lifetime), Some(Epoch(number))) => Some(format!("{lifetime} {number}")),
+            (Some(_), None) => return None,
+        };
+        let key = |kind| {
+            let named = [kind, session, domain].into_iter();
+            let parts: Vec<&str> = named.chain(span.as_deref()).collect();
+            self.key(&parts)
+        };
+        Some(TokenKeys {
+            source: key("token"),
+            tag: key("tag"),
+        })
     }
 }
 
@@ -70,6 +131,10 @@ impl fmt::Debug for TokenSecret {
         f.write_str("TokenSecret(…)")
     }
 }
+
+/// A span of the tokens' lifetime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Epoch(i64);
 
 /// A key derived from the secret: 64 hexadecimal digits, taken as they are, as many bytes as a block of
 /// SHA-256 has. Of one key neither another nor the secret follows.
@@ -99,14 +164,6 @@ pub(crate) struct TokenKeys {
 }
 
 impl TokenKeys {
-    /// The keys of `domain` for whoever `session` names.
-    pub(crate) fn new(secret: &TokenSecret, session: &str, domain: &str) -> Self {
-        Self {
-            source: secret.key(&["token", session, domain]),
-            tag: secret.key(&["tag", session, domain]),
-        }
-    }
-
     /// The token of a hash that the engine computed; none of what is no such hash.
     pub(crate) fn stamp(&self, hash: &[u8]) -> Option<String> {
         let hash = std::str::from_utf8(hash)
@@ -129,7 +186,8 @@ impl TokenKeys {
     }
 }
 
-fn is_hash(text: &str) -> bool {
+/// Whether a text is what the engine computes for a token.
+pub(crate) fn is_hash(text: &str) -> bool {
     text.len() == HASH_DIGITS
         && text
             .bytes()
@@ -143,7 +201,8 @@ mod tests {
     use super::*;
 
     fn keys(session: &str, domain: &str) -> TokenKeys {
-        TokenKeys::new(&TokenSecret::new("0".repeat(32)), session, domain)
+        let secret = TokenSecret::new("0".repeat(32));
+        secret.tokens(session, None, domain).unwrap()
     }
 
     #[test]
@@ -156,7 +215,8 @@ mod tests {
         // Another's, of another domain, of another secret.
         assert_eq!(keys("b", "d").open(&token), None);
         assert_eq!(keys("a", "e").open(&token), None);
-        let other = TokenKeys::new(&TokenSecret::new("1".repeat(32)), "a", "d");
+        let other = TokenSecret::new("1".repeat(32));
+        let other = other.tokens("a", None, "d").unwrap();
         assert_eq!(other.open(&token), None);
         // Altered in any place.
         for at in 0..token.len() {
@@ -173,6 +233,34 @@ mod tests {
         for cell in ["", "ada@mail.example", &token] {
             assert_eq!(own.stamp(cell.as_bytes()), None, "{cell}");
         }
+    }
+
+    #[test]
+    fn tokens_end_with_their_epoch() {
+        let secret = TokenSecret::new("0".repeat(32)).lasting(Duration::from_secs(60));
+        let at = |time: i64| secret.tokens("a", secret.epoch(Some(time)), "d").unwrap();
+        let hash = b"0123456789abcdef0123456789abcdef";
+        let token = at(60_000).stamp(hash).unwrap();
+        for (time, opens) in [
+            (59_999, false),
+            (60_000, true),
+            (119_999, true),
+            (120_000, false),
+        ] {
+            assert_eq!(at(time).open(&token).is_some(), opens, "{time}");
+            // What the engine computes is another hash as well.
+            assert_eq!(at(time).source == at(60_000).source, opens, "{time}");
+        }
+        assert_ne!(at(-1), at(0));
+        // Of other spans, and of none.
+        let longer = TokenSecret::new("0".repeat(32)).lasting(Duration::from_secs(61));
+        assert_ne!(
+            longer.tokens("a", longer.epoch(Some(61_000)), "d"),
+            Some(at(61_000))
+        );
+        assert_ne!(keys("a", "d"), at(0));
+        assert_eq!(secret.tokens("a", secret.epoch(None), "d"), None);
+        assert_ne!(secret.version(), longer.version());
     }
 
     #[test]

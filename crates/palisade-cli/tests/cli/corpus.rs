@@ -80,7 +80,7 @@ fn the_binary_answers_the_corpus_as_the_library_does() {
 /// The answers to `cases`, one JSON line each.
 fn batch(database: &Path, policies: &Path, cases: &[&Case]) -> Vec<Value> {
     let config = database.with_extension("toml");
-    let named = "token_secret_env = \"CORPUS_SECRET\"\n[grants]\nenv = [\"CORPUS_SECRET\"]\n";
+    let named = "token_secret_env = \"CORPUS_SECRET\"\ntoken_lifetime = \"never\"\n[grants]\nenv = [\"CORPUS_SECRET\"]\n";
     std::fs::write(&config, named).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_palisade"))
         .arg("query")

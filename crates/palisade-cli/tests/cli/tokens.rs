@@ -30,7 +30,8 @@ fn tokens_need_a_secret_that_is_granted() {
         ],
     );
 
-    let named = format!("token_secret_file = \"secret\"\n{connection}");
+    // So long that no span ends while this runs.
+    let named = format!("token_secret_file = \"secret\"\ntoken_lifetime = \"365d\"\n{connection}");
     desk.write("palisade.toml", &named);
     query(&desk, sql).fails(3, &["is not granted", "under `[grants]` grants it"]);
     let granted = format!("{named}[grants]\nfiles = [\"secret\"]\n");
@@ -54,6 +55,46 @@ fn tokens_need_a_secret_that_is_granted() {
     assert_eq!(found.expect_exit(0).json()["rows"][0]["id"], 1);
     let refused = query(&desk, "SELECT id FROM customers WHERE email = 'x'");
     assert_eq!(refused.expect_exit(1).json()["code"], "token.foreign");
+    // Spans of another length are others, and so are the tokens in them; that of a connection goes before.
+    let shorter = granted.replace("policies = ", "token_lifetime = \"364d\"\npolicies = ");
+    desk.write("palisade.toml", &shorter);
+    let old = format!("SELECT id FROM customers WHERE email = '{token}'");
+    assert_eq!(
+        query(&desk, &old).expect_exit(1).json()["code"],
+        "token.foreign"
+    );
+    // What is only decided about is decided as it would run.
+    let words = [
+        "check",
+        "--catalog",
+        "connection:desk",
+        "--config",
+        "palisade.toml",
+    ];
+    let check = |sql: &str| desk.run(&[&words[..], &["--format", "json", sql]].concat());
+    let fresh = query(&desk, sql).expect_exit(0).json()["rows"][0]["email"].clone();
+    let own = format!(
+        "SELECT id FROM customers WHERE email = '{}'",
+        fresh.as_str().unwrap()
+    );
+    check(&own).expect_exit(0);
+    check(&old).expect_exit(1);
+    for wrong in [
+        "0m",
+        "24",
+        "1w",
+        "-1h",
+        "366d",
+        "1.5h",
+        "99999999999999999999d",
+    ] {
+        let wrong = granted.replace("365d", wrong);
+        desk.write("palisade.toml", &wrong);
+        query(&desk, sql).fails(
+            3,
+            &["palisade.toml:2:18", "is no lifetime of tokens", "\"24h\""],
+        );
+    }
     desk.write(
         "palisade.toml",
         format!("token_secret_env = \"S\"\n{granted}"),

@@ -1,6 +1,7 @@
 //! What a session sees, as the resolver asks for it, and the views it has read before.
 
 use std::{
+    borrow::Cow,
     cell::RefCell,
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -45,7 +46,8 @@ fn forget(bodies: &mut HashMap<(Session, RelationId), Arc<ViewBody>>) {
 /// A session's view of the catalog.
 pub(super) struct Sight<'f> {
     view: Arc<SessionView>,
-    session: &'f Session,
+    /// By what the session's views are remembered.
+    session: Cow<'f, Session>,
     cache: &'f ViewCache,
     /// Whether the firewall lets anything be changed.
     changes: bool,
@@ -56,7 +58,7 @@ pub(super) struct Sight<'f> {
 impl<'f> Sight<'f> {
     pub(super) fn new(
         view: Arc<SessionView>,
-        session: &'f Session,
+        session: Cow<'f, Session>,
         cache: &'f ViewCache,
         changes: bool,
     ) -> Self {
@@ -116,7 +118,7 @@ impl Visible for Sight<'_> {
             .bodies
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        bodies.get(&(self.session.clone(), id)).cloned()
+        bodies.get(&((*self.session).clone(), id)).cloned()
     }
 
     fn keep_view(&self, id: RelationId, body: &Arc<ViewBody>) {
@@ -131,6 +133,6 @@ impl Visible for Sight<'_> {
         if bodies.len() >= VIEWS {
             forget(&mut bodies);
         }
-        bodies.insert((self.session.clone(), id), body.clone());
+        bodies.insert(((*self.session).clone(), id), body.clone());
     }
 }

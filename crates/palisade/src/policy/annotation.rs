@@ -6,11 +6,15 @@ use std::cmp::Reverse;
 use cedar_policy::{Effect, Policy};
 
 use super::{
-    obligation::{DatePart, HashDomain, HashMask, Mask},
+    obligation::{DatePart, ExprMask, HashDomain, HashMask, Mask},
     problem::{PolicyProblem, probably},
     schema::Action,
     slice::covers,
     source::Origin,
+};
+use crate::{
+    dialect::Dialect,
+    syntax::formula::{self, Read, Unread},
 };
 
 /// What a policy's annotations say.
@@ -32,6 +36,7 @@ pub(super) struct Annotations {
 pub(super) fn read(
     policy: &Policy,
     origin: &Origin<'_>,
+    dialect: Dialect,
     problems: &mut Vec<PolicyProblem>,
 ) -> Annotations {
     let mut out = Annotations::default();
@@ -40,7 +45,7 @@ pub(super) fn read(
     for (name, value) in names {
         let read = match name {
             "id" => id(value),
-            "mask" => mask(policy, value).map(|mask| out.mask = Some(mask)),
+            "mask" => mask(policy, value, dialect).map(|mask| out.mask = Some(mask)),
             "domain" => domain(policy, value).map(|domain| out.domain = Some(domain)),
             "max_rows" => max_rows(policy, value).map(|rows| out.max_rows = Some(rows)),
             "message" => message(policy, value).map(|text| out.message = Some(text)),
@@ -67,7 +72,7 @@ pub(super) fn read(
 const KNOWN: &[&str] = &["id", "mask", "domain", "max_rows", "message", "approval"];
 
 const MASK_FORMS: &str = "the masks are `null`, `fixed(***)`, `last(4)`, `first(4)`, `email`, `hash`, `hash(domain)`, \
-     `date(month)` (or `year`, `day`, `hour`) and `bucket(100)`";
+     `date(month)` (or `year`, `day`, `hour`), `bucket(100)` and `expr(…)` with an SQL expression over `value`";
 
 /// Why an annotation is not accepted.
 struct Refused {
@@ -100,7 +105,7 @@ fn id(value: &str) -> Result<(), Refused> {
     Ok(())
 }
 
-fn mask(policy: &Policy, value: &str) -> Result<Mask, Refused> {
+fn mask(policy: &Policy, value: &str, dialect: Dialect) -> Result<Mask, Refused> {
     let (wanted, what) = match policy.effect() {
         Effect::Permit => (Action::ReadMasked, "a permit of `read_masked`"),
         Effect::Forbid => (Action::ReadPlain, "a forbid of `read_plain`"),
@@ -121,8 +126,30 @@ fn mask(policy: &Policy, value: &str) -> Result<Mask, Refused> {
             wanted.name()
         )));
     }
+    if let Some(expression) = value.trim().strip_prefix("expr(") {
+        let expression = expression
+            .strip_suffix(')')
+            .ok_or_else(|| Refused::new(format!("`{value}` has no `)` at its end")))?;
+        return expr(expression, dialect);
+    }
     parse_mask(value)
         .ok_or_else(|| Refused::new(format!("`{value}` is not a mask")).help(MASK_FORMS))
+}
+
+fn expr(text: &str, dialect: Dialect) -> Result<Mask, Refused> {
+    let Read {
+        formula,
+        text,
+        names,
+    } = formula::read(text.trim(), dialect).map_err(|Unread { message, help }| Refused {
+        message: format!("this is no mask: {message}"),
+        help,
+    })?;
+    Ok(Mask::Expr(ExprMask {
+        text,
+        formula,
+        names,
+    }))
 }
 
 fn approval(policy: &Policy, value: &str) -> Result<(), Refused> {
@@ -259,7 +286,12 @@ mod tests {
         };
         let located = parse(source, &mut problems);
         assert!(problems.is_empty(), "{problems:?}");
-        let out = read(&located[0].policy, &located[0].origin, &mut problems);
+        let out = read(
+            &located[0].policy,
+            &located[0].origin,
+            Dialect::Sqlite,
+            &mut problems,
+        );
         problems.into_iter().next().map_or(Ok(out), Err)
     }
 
@@ -288,6 +320,25 @@ mod tests {
             "bucket(500)",
         ] {
             assert_eq!(mask_of(written).unwrap().to_string(), written);
+        }
+    }
+
+    #[test]
+    fn expressions_are_read_with_their_problems() {
+        let mask = mask_of("expr( substr(value, 1, 2)||'**' )").unwrap();
+        assert_eq!(mask.to_string(), "expr(SUBSTR(value, 1, 2) || '**')");
+        for (value, message) in [
+            ("expr(value", "has no `)`"),
+            ("expr()", "is no expression"),
+            ("expr(value + 1)", "arithmetic"),
+            ("expr((SELECT 1))", "a subquery"),
+        ] {
+            let text = format!(
+                "\n@mask(\"{value}\")\nforbid(principal, action == Action::\"read_plain\", resource);"
+            );
+            let problem = check(&text).unwrap_err();
+            assert!(problem.message.contains(message), "{problem}");
+            assert_eq!(problem.line, Some(2));
         }
     }
 

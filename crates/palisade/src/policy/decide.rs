@@ -5,11 +5,13 @@ use cedar_policy::{
 };
 
 use super::{load::Loaded, schema::Action, store::Store};
-use crate::{code::Code, moment::utc, rejection::Rejection, session::Session};
+use crate::{code::Code, moment::utc, rejection::Rejection, session::Session, token::Epoch};
 
 /// Who asks, with the entities in which the principal exists.
 #[derive(Debug, Clone)]
 pub(super) struct Subject {
+    /// The span of the tokens' lifetime that the session is in, where tokens expire.
+    pub(super) epoch: Option<Epoch>,
     pub(super) uid: EntityUid,
     pub(super) store: Store,
     pub(super) context: Context,

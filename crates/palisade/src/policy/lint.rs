@@ -14,7 +14,7 @@ use super::{
     rows::rows,
     schema::{self, Action},
     store, tokens,
-    view::unfit_masks,
+    view::{UnfitMask, unfit_masks},
     writes::{self, WriteDecision},
 };
 use crate::{
@@ -50,10 +50,8 @@ pub(super) fn check(
             };
             if typed_masks {
                 // Where a policy fails, the rows below fail alike or nothing is shown.
-                for (id, mask, column) in
-                    unfit_masks(loaded, &subject, relation).unwrap_or_default()
-                {
-                    findings.unfit.entry(id).or_insert((mask, column));
+                for (id, unfit) in unfit_masks(loaded, &subject, relation).unwrap_or_default() {
+                    findings.unfit.entry(id).or_insert(unfit);
                 }
             }
             // Where a policy fails, the change fails alike.
@@ -93,6 +91,16 @@ pub(super) fn check(
         }
     }
     findings.report(origins, problems, warnings);
+    for (id, origin) in origins {
+        let mask = loaded.annotations.get(id).and_then(|a| a.mask.as_ref());
+        if let Some(Mask::Expr(mask)) = mask
+            && mask.formula.shows_all()
+        {
+            let message = "this mask gives the value back: it hides nothing";
+            let help = "permit `read_plain` where the value may be seen, or mask a part of it";
+            warnings.push(origin.at_annotation("mask", message).with_help(Some(help)));
+        }
+    }
 }
 
 /// What only deciding shows, each once.
@@ -104,8 +112,8 @@ struct Findings {
     unseen: BTreeMap<String, String>,
     /// By policy and whether it forbids: the condition and a relation.
     untranslatable: BTreeMap<(String, bool), (String, String)>,
-    /// By policy: its mask and a column whose type does not take it.
-    unfit: BTreeMap<String, (Mask, String)>,
+    /// By policy: its mask and a column that does not take it.
+    unfit: BTreeMap<String, UnfitMask>,
     /// By policy: a principal for whom it fails.
     failing: BTreeMap<String, String>,
     /// By relation: whether anybody sees a row, and the policies that let it be selected.
@@ -180,7 +188,7 @@ impl Findings {
                 warnings.push(problem)
             }
         }
-        for (id, (mask, column)) in self.unfit {
+        for (id, UnfitMask { mask, column, why }) in self.unfit {
             if matches!(mask, Mask::Token(_)) {
                 // Types of views' columns are not always known: one policy may permit many, and some may not fit.
                 let message = format!(
@@ -189,8 +197,7 @@ impl Findings {
                 warnings.push(place(&id, message));
                 continue;
             }
-            let message =
-                format!("`{mask}` is no mask for `{column}`: its type has no such values");
+            let message = format!("`{mask}` is no mask for `{column}`: {why}");
             problems.push(match origins.get(&id) {
                 Some(origin) => origin.at_annotation("mask", message),
                 None => place(&id, message),
@@ -303,6 +310,7 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
                 let circumstances = Circumstances::of(&session);
                 if let Ok(context) = circumstances.context() {
                     out.push(Subject {
+                        epoch: None,
                         uid: uid.clone(),
                         store: store.clone(),
                         context,
@@ -379,6 +387,46 @@ mod tests {
             warning.message.contains("`main.tickets.title`"),
             "{warning}"
         );
+    }
+
+    #[test]
+    fn expressions_fit_each_column_or_do_not_load() {
+        let mask = |text: &str, column: &str| {
+            let mask = format!(
+                "\n@mask(\"expr({text})\")\nforbid(principal, action == Action::\"read_plain\", resource == Column::\"main.tickets.{column}\");"
+            );
+            load(&sources(&format!(
+                "{SELECT}permit(principal, action in [Action::\"see\", Action::\"read\"], resource);{mask}"
+            )))
+        };
+        for (text, column, message) in [
+            ("value > 5", "title", "it compares text with a number"),
+            ("lower(title)", "region", "another column, `title`"),
+            ("CASE WHEN value THEN 1 ELSE 'x' END", "open", "in one case"),
+        ] {
+            let errors = mask(text, column).unwrap_err();
+            let [problem] = errors.problems() else {
+                panic!("{errors}")
+            };
+            assert!(problem.message.contains(message), "{problem}");
+            assert!(
+                problem
+                    .message
+                    .contains(&format!("`main.tickets.{column}`")),
+                "{problem}"
+            );
+            assert_eq!((problem.line, problem.column), (Some(3), Some(1)));
+        }
+        for (text, column) in [("value > 5", "level"), ("LOWER(Title)", "title")] {
+            let set = mask(text, column).unwrap_or_else(|errors| panic!("{errors}"));
+            assert!(set.warnings().is_empty(), "{:?}", set.warnings());
+        }
+        let set = mask("coalesce(value, 'none')", "title").unwrap();
+        let [warning] = set.warnings() else {
+            panic!("{:?}", set.warnings())
+        };
+        assert!(warning.message.contains("it hides nothing"), "{warning}");
+        assert_eq!(warning.line, Some(3));
     }
 
     #[test]

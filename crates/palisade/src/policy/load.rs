@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     catalog::Catalog,
+    dialect::Dialect,
     digest::sha256_hex,
     token::{SECRET_BYTES, TokenSecret},
 };
@@ -87,7 +88,7 @@ pub(super) fn load(
     flow: &ColumnFlow,
 ) -> Result<Loaded, PolicyErrors> {
     let mut problems = Vec::new();
-    let (located, annotations) = policies(sources, &mut problems);
+    let (located, annotations) = policies(sources, catalog.dialect(), &mut problems);
     keyed(sources, &located, &annotations, &mut problems);
     let principals = Source {
         name: PRINCIPALS_FILE,
@@ -186,6 +187,7 @@ fn finished<T>(value: Option<T>, problems: &mut Vec<PolicyProblem>) -> Result<T,
 
 fn policies<'a>(
     sources: &'a PolicySources,
+    dialect: Dialect,
     problems: &mut Vec<PolicyProblem>,
 ) -> (Vec<Located<'a>>, HashMap<String, Annotations>) {
     let mut located: Vec<Located<'a>> = Vec::new();
@@ -196,7 +198,7 @@ fn policies<'a>(
             text: &file.text,
         };
         for policy in source::parse(source, problems) {
-            let read = annotation::read(&policy.policy, &policy.origin, problems);
+            let read = annotation::read(&policy.policy, &policy.origin, dialect, problems);
             let id = policy.policy.id().to_string();
             if annotations.insert(id.clone(), read).is_some() {
                 let first = located

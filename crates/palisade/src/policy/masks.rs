@@ -1,15 +1,19 @@
 //! From the mask a policy demands to the mask a column gets: whether its type takes it, and the keys of
 //! hashes and tokens.
 
+use std::sync::Arc;
+
 use super::{
     decide::Subject,
     load::Loaded,
-    obligation::{ColumnDecision, ColumnLevel, DatePart, HashDomain, HashMask, Mask, TokenMask},
+    obligation::{
+        ColumnDecision, ColumnLevel, DatePart, ExprMask, HashDomain, HashMask, Mask, TokenMask,
+    },
 };
 use crate::{
     catalog::{Column, ColumnId, Relation, TypeClass},
     dialect::Dialect,
-    token::TokenKeys,
+    syntax::formula::Kind,
 };
 
 /// Gives each masked column a mask its type takes, NULL if the one demanded is for other types, and
@@ -45,15 +49,18 @@ pub(super) fn settle(
             Mask::Token(TokenMask { domain, keys: _ }) => {
                 let named = named(domain, origin(loaded, id, &column.uid));
                 let session = subject.uid.to_string();
-                loaded.secret.as_ref().map(|secret| {
+                let secret = loaded.secret.as_ref();
+                let keys = secret.and_then(|secret| secret.tokens(&session, subject.epoch, &named));
+                keys.map(|keys| {
                     Mask::Token(TokenMask {
-                        keys: Some(TokenKeys::new(secret, &session, &named)),
+                        keys: Some(Arc::new(keys)),
                         domain: domain.clone(),
                     })
                 })
             }
             Mask::Null
             | Mask::Fixed(_)
+            | Mask::Expr(_)
             | Mask::First(_)
             | Mask::Last(_)
             | Mask::Email
@@ -96,6 +103,7 @@ fn origin<'l>(loaded: &'l Loaded, id: ColumnId, own: &'l str) -> &'l str {
 pub(super) fn fits(mask: &Mask, column: &Column, dialect: Dialect) -> bool {
     match mask {
         Mask::Null | Mask::Fixed(_) => true,
+        Mask::Expr(mask) => misfit(mask, column, dialect).is_none(),
         Mask::First(_) | Mask::Last(_) | Mask::Hash(_) | Mask::Token(_) => match dialect {
             Dialect::Sqlite => true,
             Dialect::Postgres | Dialect::Mysql => has_text(column.class),
@@ -122,6 +130,17 @@ pub(super) fn fits(mask: &Mask, column: &Column, dialect: Dialect) -> bool {
             _ => false,
         },
     }
+}
+
+/// Why the expression makes no sense of the column's values.
+pub(super) fn misfit(mask: &ExprMask, column: &Column, dialect: Dialect) -> Option<String> {
+    if let Some(other) = mask.names.iter().find(|name| **name != column.key) {
+        return Some(format!(
+            "it speaks of another column, `{other}` (`value` is the column, whatever it is called)"
+        ));
+    }
+    let value = Kind::of(column.class, dialect);
+    mask.formula.kind(value).err()
 }
 
 /// Whether every value has a text, which no function of the database makes.

@@ -37,6 +37,7 @@ mod view;
 mod writes;
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -51,6 +52,7 @@ pub use writes::{ActionDecision, ColumnWrite, WriteDecision};
 pub(crate) use authorize::authorize;
 
 use load::Loaded;
+use schema::Action;
 
 use crate::{catalog::Catalog, session::Session, token::TokenSecret};
 
@@ -140,23 +142,43 @@ impl PolicySet {
         self.loaded.templates.names().next().is_some()
     }
 
-    /// Whether any policy looks at the time, so that sessions should have one.
+    /// Whether any policy looks at the time, or tokens expire, so that sessions should have one.
     #[must_use]
     pub fn looks_at_time(&self) -> bool {
-        !self.loaded.timed.is_empty()
+        !self.loaded.timed.is_empty() || self.tokens_expire()
+    }
+
+    fn tokens_expire(&self) -> bool {
+        let secret = self.loaded.secret.as_ref();
+        secret.is_some_and(TokenSecret::expires) && self.loaded.policies.permits(Action::ReadToken)
+    }
+
+    /// By what of `session` to remember what does not depend on its time: the epoch of tokens is all that is left of that.
+    pub(crate) fn remembered<'s>(&self, session: &'s Session) -> Cow<'s, Session> {
+        let secret = self.loaded.secret.as_ref().filter(|_| self.tokens_expire());
+        let epoch = secret.and_then(|secret| secret.epoch(session.time()));
+        if session.time().is_none() && session.epoch() == epoch {
+            Cow::Borrowed(session)
+        } else {
+            Cow::Owned(session.timeless(epoch))
+        }
     }
 
     /// What exists for `session`. Nothing is decided yet; what gets decided is remembered, for this
     /// session and any equal one; what depends on the time is forgotten with the answer.
     #[must_use]
     pub fn session(&self, session: &Session) -> Arc<SessionView> {
-        if session.time().is_some() {
-            let steady = self.session(&session.timeless());
-            if !self.looks_at_time() {
-                return steady;
-            }
-            return Arc::new(SessionView::at(Arc::clone(&self.loaded), session, steady));
+        let key = self.remembered(session);
+        let steady = self.steady(&key);
+        if session.time().is_none() || self.loaded.timed.is_empty() {
+            return steady;
         }
+        let session = session.in_epoch(key.epoch());
+        Arc::new(SessionView::at(Arc::clone(&self.loaded), &session, steady))
+    }
+
+    /// What exists for a session whatever the time.
+    fn steady(&self, session: &Session) -> Arc<SessionView> {
         // A poisoned lock guards a map of finished values; the panic was elsewhere.
         let sessions = || self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(view) = sessions().get(session) {

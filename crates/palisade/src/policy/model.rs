@@ -263,6 +263,7 @@ fn subject(set: &PolicySet, session: &Session, relation: &Relation, rows: &[Vec<
     let circumstances = super::decide::Circumstances::of(session);
     let context = circumstances.context().unwrap();
     Subject {
+        epoch: None,
         uid,
         store,
         context,

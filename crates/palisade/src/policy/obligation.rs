@@ -1,7 +1,15 @@
 //! What a decision demands of the statement it permits. Combining obligations only tightens.
 
+use std::{
+    cmp::Ordering,
+    collections::BTreeSet,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
 use crate::{
     code::Code,
+    syntax::formula::Formula,
     token::{Key, TokenKeys},
 };
 
@@ -9,13 +17,14 @@ use crate::{
 /// whatever the value. NULL stays NULL.
 ///
 /// The order is total, from the least to the most strict; where several policies demand different
-/// masks, the greatest is used. It goes by how much of a value one answer shows: a coarser date or
+/// masks, the greatest is used, but for expressions: what one shows cannot be compared, so that with any other mask it
+/// gives NULL. It goes by how much of a value one answer shows: a coarser date or
 /// number, then some characters, then whether two values are equal, for everybody or for one session, then
 /// whether there is one, then nothing. Of two that cannot be compared (the first and the last characters) the later one here wins.
 ///
 /// The result is text, whatever the column's type, for `first`, `last`, `email`, `hash`, tokens and `fixed`:
-/// on PostgreSQL a masked `varchar(n)`, `char(n)`, enum, uuid or json column becomes `text`. The other
-/// masks keep the type, but for its length and precision.
+/// on PostgreSQL a masked `varchar(n)`, `char(n)`, enum, uuid or json column becomes `text`. An expression gives what
+/// it gives. The other masks keep the type, but for its length and precision.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mask {
     /// The point in time at the beginning of the part it is in; NULL outside the years 1 to 9999.
@@ -36,6 +45,8 @@ pub enum Mask {
     Token(TokenMask),
     /// The same text for every value.
     Fixed(String),
+    /// The operator's expression over the value. NULL is a value to it.
+    Expr(ExprMask),
     /// NULL for every value; of the column's type where the engine wants to know it.
     Null,
 }
@@ -78,13 +89,56 @@ pub struct HashMask {
     pub(crate) key: Option<Key>,
 }
 
+/// An expression over the value that has a result for every value; `@mask("expr(…)")`. Two that differ in letters and
+/// blanks alone are one.
+#[derive(Debug, Clone)]
+pub struct ExprMask {
+    /// As it is printed.
+    pub(crate) text: String,
+    pub(crate) formula: Formula,
+    /// Names of columns by which it calls the value, beside `value`; folded.
+    pub(crate) names: BTreeSet<String>,
+}
+
+impl ExprMask {
+    fn meaning(&self) -> (&Formula, &BTreeSet<String>) {
+        (&self.formula, &self.names)
+    }
+}
+
+impl PartialEq for ExprMask {
+    fn eq(&self, other: &Self) -> bool {
+        self.meaning() == other.meaning()
+    }
+}
+
+impl Eq for ExprMask {}
+
+impl PartialOrd for ExprMask {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ExprMask {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.meaning().cmp(&other.meaning())
+    }
+}
+
+impl Hash for ExprMask {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.meaning().hash(state);
+    }
+}
+
 /// A token: a keyed hash for one session, which comes back with a tag.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenMask {
     /// Where equal values have equal tokens.
     pub domain: HashDomain,
     /// The keys of the domain, once it is known for which session and column.
-    pub(crate) keys: Option<TokenKeys>,
+    pub(crate) keys: Option<Arc<TokenKeys>>,
 }
 
 /// Where equal values have equal hashes or tokens. The smaller domain is stricter.
@@ -97,10 +151,13 @@ pub enum HashDomain {
 }
 
 impl Mask {
-    /// The strictest of two.
+    /// The strictest of two; NULL of an expression and any other mask.
     #[must_use]
     pub fn strictest(self, other: Self) -> Self {
-        self.max(other)
+        match (&self, &other) {
+            (Self::Expr(_), _) | (_, Self::Expr(_)) if self != other => Self::Null,
+            (_, _) => self.max(other),
+        }
     }
 
     /// Whether its values are computed with a key.
@@ -113,12 +170,13 @@ impl Mask {
             | Self::Last(_)
             | Self::Email
             | Self::Fixed(_)
+            | Self::Expr(_)
             | Self::Null => false,
         }
     }
 
     /// The keys of a token.
-    pub(crate) fn token(&self) -> Option<&TokenKeys> {
+    pub(crate) fn token(&self) -> Option<&Arc<TokenKeys>> {
         match self {
             Self::Token(token) => token.keys.as_ref(),
             Self::Date(_)
@@ -128,6 +186,7 @@ impl Mask {
             | Self::Email
             | Self::Hash(_)
             | Self::Fixed(_)
+            | Self::Expr(_)
             | Self::Null => None,
         }
     }
@@ -151,6 +210,7 @@ impl std::fmt::Display for Mask {
                 HashDomain::Column => f.write_str("token"),
             },
             Self::Fixed(text) => write!(f, "fixed({text})"),
+            Self::Expr(mask) => write!(f, "expr({})", mask.text),
             Self::Null => f.write_str("null"),
         }
     }
@@ -294,11 +354,19 @@ pub struct ColumnDecision {
 
 impl RelationDecision {
     /// The keys of the tokens that stand for the column at `index`, where tokens do.
-    pub(crate) fn token(&self, index: u16) -> Option<&TokenKeys> {
+    pub(crate) fn token(&self, index: u16) -> Option<&Arc<TokenKeys>> {
         match &self.columns.get(usize::from(index))?.level {
             ColumnLevel::Masked(mask) => mask.token(),
             ColumnLevel::Plain | ColumnLevel::Hidden => None,
         }
+    }
+
+    /// Whether any column is given as tokens.
+    pub(crate) fn gives_tokens(&self) -> bool {
+        self.columns.iter().any(|column| match &column.level {
+            ColumnLevel::Masked(mask) => mask.token().is_some(),
+            ColumnLevel::Plain | ColumnLevel::Hidden => false,
+        })
     }
 
     /// Whether the relation must be replaced by a derived table: something is masked, hidden or
@@ -314,7 +382,8 @@ impl RelationDecision {
 mod tests {
     use std::cmp::Reverse;
 
-    use super::{DatePart, HashDomain, HashMask, Mask, TokenMask};
+    use super::{DatePart, ExprMask, HashDomain, HashMask, Mask, TokenMask};
+    use crate::{dialect::Dialect, syntax::formula};
 
     fn hash(domain: HashDomain) -> Mask {
         Mask::Hash(HashMask { domain, key: None })
@@ -322,6 +391,16 @@ mod tests {
 
     fn token(domain: HashDomain) -> Mask {
         Mask::Token(TokenMask { domain, keys: None })
+    }
+
+    fn expr(text: &str) -> Mask {
+        let read = formula::read(text, Dialect::Sqlite);
+        let read = read.unwrap_or_else(|unread| panic!("{unread:?}"));
+        Mask::Expr(ExprMask {
+            text: read.text,
+            formula: read.formula,
+            names: read.names,
+        })
     }
 
     /// Masks of every kind, from the least to the most strict.
@@ -350,13 +429,26 @@ mod tests {
     #[test]
     fn combining_masks_is_order_free_and_only_tightens() {
         let of = |a: &Mask, b: &Mask| a.clone().strictest(b.clone());
-        for a in &masks() {
+        let is_expr = |mask: &Mask| matches!(mask, Mask::Expr(_));
+        let mut masks = masks();
+        masks.extend([
+            expr("lower(value)"),
+            expr("LOWER( value )"),
+            expr("upper(value)"),
+        ]);
+        assert_eq!(expr("lower(value)"), expr("LOWER( value )"));
+        for a in &masks {
             assert_eq!(of(a, a), *a);
-            for b in &masks() {
+            for b in &masks {
                 let both = of(a, b);
                 assert_eq!(both, of(b, a));
-                assert!(both >= *a && both >= *b && (both == *a || both == *b));
-                for c in &masks() {
+                assert!(both >= *a && both >= *b);
+                if a != b && (is_expr(a) || is_expr(b)) {
+                    assert_eq!(both, Mask::Null);
+                } else {
+                    assert!(both == *a || both == *b);
+                }
+                for c in &masks {
                     assert_eq!(of(&of(a, b), c), of(a, &of(b, c)));
                 }
             }

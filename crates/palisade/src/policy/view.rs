@@ -23,9 +23,11 @@ use super::{
 use crate::{
     access::DefinitionAccess,
     catalog::{
-        Catalog, Change, ColumnId, Relation, RelationId, RelationKind, functions::FunctionDef,
+        Catalog, Change, Column, ColumnId, Relation, RelationId, RelationKind,
+        functions::FunctionDef,
     },
     code::Code,
+    dialect::Dialect,
     rejection::Rejection,
     session::{Principal, Session},
 };
@@ -248,6 +250,7 @@ fn subject(loaded: &Loaded, session: &Session) -> Result<Subject, Rejection> {
     let store = loaded.store.with_principal(&uid, &loaded.schema);
     let circumstances = Circumstances::of(session);
     Ok(Subject {
+        epoch: session.epoch(),
         uid,
         store,
         context: circumstances.context()?,
@@ -526,12 +529,35 @@ pub(super) fn columns(
     Ok(out)
 }
 
-/// The policies whose masks some column of `relation` cannot have, each with the column's uid.
+/// A mask that a column cannot have.
+pub(super) struct UnfitMask {
+    pub(super) mask: Mask,
+    /// The column's uid.
+    pub(super) column: String,
+    /// Why not.
+    pub(super) why: String,
+}
+
+impl UnfitMask {
+    fn new(mask: Mask, column: &Column, dialect: Dialect) -> Self {
+        let why = match &mask {
+            Mask::Expr(expr) => masks::misfit(expr, column, dialect),
+            _ => None,
+        };
+        Self {
+            mask,
+            column: column.uid.clone(),
+            why: why.unwrap_or_else(|| "its type has no such values".to_owned()),
+        }
+    }
+}
+
+/// The policies whose masks some column of `relation` cannot have.
 pub(super) fn unfit_masks(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
-) -> Result<Vec<(String, Mask, String)>, Failure> {
+) -> Result<Vec<(String, UnfitMask)>, Failure> {
     let dialect = loaded.catalog.dialect();
     let mut out = Vec::new();
     let decisions = columns(loaded, subject, relation)?;
@@ -544,13 +570,13 @@ pub(super) fn unfit_masks(
             let permit = decision.policies.iter().find(|id| {
                 permits.is_some_and(|permits| permits.policy(&PolicyId::new(id)).is_some())
             });
-            out.extend(permit.map(|id| (id.clone(), mask, column.uid.clone())));
+            out.extend(permit.map(|id| (id.clone(), UnfitMask::new(mask, column, dialect))));
             continue;
         }
         for id in decision.policies {
             let mask = loaded.annotations.get(&id).and_then(|a| a.mask.clone());
             if let Some(mask) = mask.filter(|mask| !masks::fits(mask, column, dialect)) {
-                out.push((id, mask, column.uid.clone()));
+                out.push((id, UnfitMask::new(mask, column, dialect)));
             }
         }
     }

@@ -78,7 +78,7 @@ impl<'a> Resolver<'a> {
                 let middle = out.len();
                 self.subquery(subquery, at, out)?;
                 self.implicit_casts(&parts(out, &[start, middle]));
-                Ok(())
+                self.tokens_in(expr, subquery)
             }
             Expr::Between {
                 expr,
@@ -669,6 +669,7 @@ impl<'a> Resolver<'a> {
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         let outputs = self.query(query, Some(at.scope), at.ctes, false)?;
+        self.keep_tokens(query, &outputs);
         for output in outputs {
             for column in output.lineage.columns {
                 self.touch(column, at.usage);

@@ -773,6 +773,7 @@ impl<'a> Resolver<'a> {
                 return Err(self.unknown_relation(shown));
             }
         };
+        self.gives_tokens |= decision.gives_tokens();
         let index = self.references.len();
         *name = ObjectName(vec![
             ObjectNamePart::Identifier(marked(self.encode(&relation.schema), index)),

@@ -35,17 +35,20 @@ mod write;
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
-use sqlparser::ast::{Ident, Query};
+use sqlparser::{
+    ast::{Ident, Query},
+    tokenizer::Location,
+};
 
 pub(crate) use define::{ResolvedDefinition, resolve_definition};
 pub(crate) use from::{form_name, reference_index};
 pub(crate) use guard::{Admission, Guard};
 pub(crate) use scope::Output;
-pub(crate) use token::{TokenParameter, foreign as foreign_token, token_index};
+pub(crate) use token::{Beside, TokenParameter, foreign as foreign_token, token_index};
 pub(crate) use view::read as read_view;
 pub(crate) use write::{Conflict, Target, is_default};
 
@@ -55,6 +58,7 @@ use crate::{
     code::Code,
     dialect::Dialect,
     limits::Limits,
+    lineage::Tokens,
     policy::{WriteDecision, obligation::RelationDecision},
     rejection::Rejection,
     syntax::{self, Explain, Outline, ParsedQuery},
@@ -235,6 +239,10 @@ struct Resolver<'a> {
     access: AccessSet,
     placeholders: BTreeMap<Placeholder, u32>,
     token_parameters: Vec<TokenParameter>,
+    /// Whether any relation so far has columns that are given as tokens: where none has, nothing pays for them.
+    gives_tokens: bool,
+    /// The tokens that a column of a subquery is, by where its first SELECT stands and which column.
+    subquery_tokens: HashMap<(Location, usize), Tokens>,
     needs_fence: bool,
     /// Names of the common table expressions so far.
     ctes: BTreeSet<String>,
@@ -293,6 +301,8 @@ impl<'a> Resolver<'a> {
             access: AccessSet::default(),
             placeholders: BTreeMap::new(),
             token_parameters: Vec::new(),
+            gives_tokens: false,
+            subquery_tokens: HashMap::new(),
             needs_fence: false,
             ctes: BTreeSet::new(),
             whole_rows: false,

@@ -448,7 +448,8 @@ impl<'a> Resolver<'a> {
                 closing_token: _,
             } = row;
             for (index, expr) in content.iter_mut().enumerate() {
-                let lineage = Lineage::computed(self.expr(expr, &scope, ctes, Usage::Output)?);
+                let columns = self.expr(expr, &scope, ctes, Usage::Output)?;
+                let lineage = Lineage::computed(columns).with_tokens(self.tokens_of(expr, &scope));
                 match outputs.get_mut(index) {
                     Some(output) => {
                         self.implicit_casts(&[&output.lineage.columns, &lineage.columns]);

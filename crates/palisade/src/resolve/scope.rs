@@ -6,8 +6,9 @@ use super::cartesian::Links;
 use crate::{
     catalog::{ColumnId, Relation, RelationKind},
     dialect::Dialect,
-    lineage::Lineage,
+    lineage::{Lineage, Tokens},
     policy::obligation::{ColumnLevel, RelationDecision},
+    token::TokenKeys,
 };
 
 /// A column of a query's result.
@@ -71,8 +72,8 @@ pub(super) enum Found<'f> {
 
 /// Where a column that was found comes from: most come from a relation, and need no list.
 pub(super) enum Origin<'f> {
-    /// It is this column.
-    Base(ColumnId),
+    /// It is this column, given as tokens under these keys if it is.
+    Base(ColumnId, Option<&'f Arc<TokenKeys>>),
     /// It is a column of a query.
     Derived(&'f Lineage),
     /// Several columns were merged into it.
@@ -83,7 +84,7 @@ impl Origin<'_> {
     /// The column it is, unchanged, if it is one.
     pub(super) fn identity(&self) -> Option<ColumnId> {
         match self {
-            Self::Base(id) => Some(*id),
+            Self::Base(id, _) => Some(*id),
             Self::Derived(lineage) => lineage.identity,
             Self::Merged(lineage) => lineage.identity,
         }
@@ -92,15 +93,24 @@ impl Origin<'_> {
     /// Every column it is made from.
     pub(super) fn columns(&self) -> &[ColumnId] {
         match self {
-            Self::Base(id) => std::slice::from_ref(id),
+            Self::Base(id, _) => std::slice::from_ref(id),
             Self::Derived(lineage) => &lineage.columns,
             Self::Merged(lineage) => &lineage.columns,
         }
     }
 
+    /// Which tokens it is.
+    pub(super) fn tokens(&self) -> Option<Tokens> {
+        match self {
+            Self::Base(_, keys) => keys.cloned().map(Tokens::Of),
+            Self::Derived(lineage) => lineage.tokens.clone(),
+            Self::Merged(lineage) => lineage.tokens.clone(),
+        }
+    }
+
     pub(super) fn into_lineage(self) -> Lineage {
         match self {
-            Self::Base(id) => Lineage::of(id),
+            Self::Base(id, keys) => Lineage::of(id).with_tokens(keys.cloned().map(Tokens::Of)),
             Self::Derived(lineage) => lineage.clone(),
             Self::Merged(lineage) => lineage,
         }
@@ -154,7 +164,8 @@ impl<'a> Columns<'a> {
                 .map(|((id, column), _)| Output {
                     name: column.name.clone(),
                     key: column.key.clone(),
-                    lineage: Lineage::of(id),
+                    lineage: Lineage::of(id)
+                        .with_tokens(decision.token(id.index).cloned().map(Tokens::Of)),
                 })
                 .collect(),
         }
@@ -219,7 +230,8 @@ impl<'a> Columns<'a> {
                     relation: relation.id,
                     index,
                 };
-                Some((Origin::Base(id), column.name.as_str()))
+                let origin = Origin::Base(id, decision.token(index));
+                Some((origin, column.name.as_str()))
             }
         }
     }
@@ -433,6 +445,7 @@ impl<'a, 's> Scope<'a, 's> {
         let own = all.columns.len();
         for (other, _) in others {
             all.columns.extend(other.columns());
+            all.tokens = Tokens::either(all.tokens, other.tokens());
         }
         if all.columns.len() > own && self.dialect != Dialect::Sqlite {
             all.identity = None;

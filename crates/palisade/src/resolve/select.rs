@@ -354,7 +354,8 @@ impl<'a> Resolver<'a> {
         if let Some((lineage, name)) = self.column_of(expr, scope) {
             return Ok((lineage, Some(name)));
         }
-        Ok((Lineage::computed(columns), None))
+        let tokens = self.tokens_of(expr, scope);
+        Ok((Lineage::computed(columns).with_tokens(tokens), None))
     }
 }
 

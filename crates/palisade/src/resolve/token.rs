@@ -1,15 +1,31 @@
 //! What is compared with a column of tokens must be a token of the session's own for that column.
 //!
-//! In the text that runs a token stands without its tag, as the engine computes it. Elsewhere in a statement a
-//! token is an ordinary string.
+//! In the text that runs a token stands without its tag, as the engine computes it. What picks one of several tokens of
+//! one domain gives a token of it; what computes anything else of one gives an ordinary string. Beside constants that nobody
+//! takes for a hash (`coalesce(email, 'none')`) it stays one, and may be compared with other text too.
 
-use sqlparser::ast::{BinaryOperator, Expr, Value, ValueWithSpan};
+use std::sync::Arc;
+
+use sqlparser::{
+    ast::{
+        BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+        ObjectNamePart, Query, SetExpr, Value, ValueWithSpan,
+    },
+    tokenizer::Location,
+};
 
 use super::{
     Mode, Resolver,
-    scope::{Found, Scope},
+    scope::{Found, Output, Scope},
 };
-use crate::{code::Code, rejection::Rejection, token::TokenKeys, value::Placeholder};
+use crate::{
+    code::Code,
+    dialect::Dialect,
+    lineage::Tokens,
+    rejection::Rejection,
+    token::{HASH_DIGITS, TokenKeys, is_hash},
+    value::Placeholder,
+};
 
 /// A parameter that is compared with a column of tokens.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,7 +33,17 @@ pub(crate) struct TokenParameter {
     /// The parameter.
     pub(crate) placeholder: Placeholder,
     /// The keys of the column's tokens.
-    pub(crate) keys: TokenKeys,
+    pub(crate) keys: Arc<TokenKeys>,
+    pub(crate) beside: Beside,
+}
+
+/// What else a value may be that can be a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// Nothing, so that it is compared with tokens alone.
+    Nothing,
+    /// Some constant.
+    Constants,
 }
 
 /// What the text of a placeholder for a token begins with, before its index.
@@ -58,6 +84,9 @@ impl<'a> Resolver<'a> {
         sides: &mut [&mut Expr],
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
+        if !self.gives_tokens {
+            return Ok(());
+        }
         match self.mode {
             Mode::Statement => {}
             // A view's own literals are no principal's; in our own output tokens have no tags.
@@ -87,62 +116,250 @@ impl<'a> Resolver<'a> {
         sides: &mut [&mut Expr],
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
-        let Some(keys) = sides.iter().find_map(|side| self.token_of(side, scope)) else {
+        let mut tokens = sides.iter().filter_map(|side| self.tokens_of(side, scope));
+        let Some((keys, beside)) = tokens.find_map(|tokens| demanded(&tokens)) else {
             return Ok(());
         };
         sides
             .iter_mut()
-            .try_for_each(|side| self.without_tag(side, &keys))
+            .try_for_each(|side| self.without_tag(side, &keys, beside))
     }
 
-    /// The keys of the tokens that an expression gives: a column's, under any name.
-    fn token_of(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<TokenKeys> {
-        let found = match expr {
-            Expr::Nested(inner) => return self.token_of(inner, scope),
-            Expr::Collate {
+    /// As [`tokens`](Self::tokens), of what is looked for among the rows of a subquery.
+    pub(super) fn tokens_in(&mut self, expr: &mut Expr, subquery: &Query) -> Result<(), Rejection> {
+        match self.mode {
+            Mode::Statement => {}
+            Mode::View { within: _ }
+            | Mode::Rewritten {
+                forms: _,
+                writes: _,
+            } => return Ok(()),
+        }
+        let width = row(expr).unwrap_or(1);
+        for at in 0..width {
+            let tokens = place(subquery).and_then(|place| self.subquery_tokens.get(&(place, at)));
+            let Some((keys, beside)) = tokens.and_then(demanded) else {
+                continue;
+            };
+            let side = match row(expr) {
+                Some(_) => field(expr, at),
+                None => Some(&mut *expr),
+            };
+            if let Some(side) = side {
+                self.without_tag(side, &keys, beside)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes which tokens the columns of a subquery are.
+    pub(super) fn keep_tokens(&mut self, query: &Query, outputs: &[Output]) {
+        let Some(place) = place(query).filter(|_| self.gives_tokens) else {
+            return;
+        };
+        for (at, output) in outputs.iter().enumerate() {
+            match &output.lineage.tokens {
+                Some(tokens) => self.subquery_tokens.insert((place, at), tokens.clone()),
+                None => self.subquery_tokens.remove(&(place, at)),
+            };
+        }
+    }
+
+    /// The tokens that an expression gives, which has been resolved: a column's under any name, or one of several.
+    pub(super) fn tokens_of(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<Tokens> {
+        if let Expr::Value(value) = expr {
+            return self.constant(&value.value);
+        }
+        if !self.gives_tokens {
+            return None;
+        }
+        match expr {
+            Expr::Nested(inner)
+            | Expr::Collate {
                 expr: inner,
                 collation: _,
-            } => return self.token_of(inner, scope),
-            Expr::Identifier(name) => scope.find(None, &self.key(name)),
+            } => self.tokens_of(inner, scope),
+            // PostgreSQL writes such casts into the definitions of views.
+            Expr::Cast {
+                kind: _,
+                expr: inner,
+                data_type:
+                    DataType::Text | DataType::Varchar(None) | DataType::CharacterVarying(None),
+                format: None,
+            } => self.tokens_of(inner, scope),
+            Expr::Identifier(name) => found(scope.find(None, &self.key(name))),
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
                 [.., qualifier, name] => {
-                    scope.find(Some(&self.table_key(qualifier)), &self.key(name))
+                    found(scope.find(Some(&self.table_key(qualifier)), &self.key(name)))
                 }
-                _ => return None,
+                _ => None,
             },
-            _ => return None,
-        };
-        let identity = match found {
-            Found::Column(origin, _) => origin.identity()?,
-            Found::Alias(lineage) => lineage.identity?,
-            _ => return None,
-        };
-        let decision = self.visible.relation(identity.relation).ok()?;
-        decision.token(identity.index).cloned()
+            Expr::Case {
+                case_token: _,
+                end_token: _,
+                operand: _,
+                conditions,
+                else_result,
+            } => {
+                let results = conditions.iter().map(|when| &when.result);
+                let otherwise = match else_result {
+                    Some(otherwise) => self.tokens_of(otherwise, scope),
+                    None => Some(Tokens::Nothing),
+                };
+                results.fold(otherwise, |tokens, result| {
+                    Tokens::either(tokens, self.tokens_of(result, scope))
+                })
+            }
+            Expr::Subquery(query) => {
+                let tokens = self.subquery_tokens.get(&(place(query)?, 0)).cloned();
+                // Without a row it is NULL.
+                Tokens::either(tokens, Some(Tokens::Nothing))
+            }
+            Expr::Function(function) => self.tokens_of_call(function, scope),
+            _ => None,
+        }
     }
 
-    fn without_tag(&mut self, expr: &mut Expr, keys: &TokenKeys) -> Result<(), Rejection> {
+    /// The tokens of a call that gives one of its arguments, or of the values of one.
+    fn tokens_of_call(&self, function: &Function, scope: &Scope<'a, '_>) -> Option<Tokens> {
+        let dialect = self.catalog.dialect();
+        let name = match (function.name.0.as_slice(), dialect) {
+            (
+                [
+                    ObjectNamePart::Identifier(schema),
+                    ObjectNamePart::Identifier(name),
+                ],
+                Dialect::Postgres,
+            ) if self.key(schema) == "pg_catalog" => self.key(name),
+            // What a database adds has its schema by now, and so has what PostgreSQL's grammar does not know.
+            ([ObjectNamePart::Identifier(name)], _) => self.key(name),
+            (_, Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql) => return None,
+        };
+        let FunctionArguments::List(list) = &function.args else {
+            return None;
+        };
+        let args = list.args.iter().map(|arg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => Some(arg),
+            _ => None,
+        });
+        let args: Vec<&Expr> = args.collect::<Option<_>>()?;
+        let one_of = |args: &[&Expr]| {
+            args.iter().fold(Some(Tokens::Nothing), |tokens, arg| {
+                Tokens::either(tokens, self.tokens_of(arg, scope))
+            })
+        };
+        match (&*name, args.as_slice(), dialect) {
+            ("coalesce" | "greatest" | "least", all @ [_, ..], _)
+            | ("ifnull", all @ [_, _], Dialect::Sqlite | Dialect::Mysql)
+            | ("min" | "max", all @ [_, _, ..], Dialect::Sqlite)
+            | ("iif", [_, all @ ..], Dialect::Sqlite)
+            | ("if", [_, all @ ..], Dialect::Mysql) => one_of(all),
+            (
+                "nullif" | "min" | "max" | "any_value" | "first_value" | "last_value" | "nth_value",
+                [first, ..],
+                _,
+            ) => one_of(&[first]),
+            ("lag" | "lead", [first, _, default], _) => one_of(&[first, default]),
+            ("lag" | "lead", [first, ..], _) => one_of(&[first]),
+            (_, _, Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql) => None,
+        }
+    }
+
+    /// What a constant is beside tokens: nothing that could be stamped as one.
+    fn constant(&self, value: &Value) -> Option<Tokens> {
+        let harmless = match value {
+            Value::Null => return Some(Tokens::Nothing),
+            Value::SingleQuotedString(text) => !is_hash(text) && !text.contains('\\'),
+            Value::DoubleQuotedString(text) => {
+                self.catalog.dialect() == Dialect::Mysql && !is_hash(text) && !text.contains('\\')
+            }
+            Value::Number(digits, _) => digits.len() < HASH_DIGITS / 2,
+            Value::Boolean(_) => true,
+            _ => false,
+        };
+        harmless.then_some(Tokens::Constants)
+    }
+
+    fn without_tag(
+        &mut self,
+        expr: &mut Expr,
+        keys: &Arc<TokenKeys>,
+        beside: Beside,
+    ) -> Result<(), Rejection> {
         for constant in constants(expr).into_iter().flatten() {
-            let value = constant.ok_or_else(foreign)?;
+            let Some(value) = constant else {
+                not_alone(beside)?;
+                continue;
+            };
             match &mut value.value {
                 Value::SingleQuotedString(text)
                 | Value::DoubleQuotedString(text)
-                | Value::NationalStringLiteral(text) => {
-                    *text = keys.open(text).ok_or_else(foreign)?.to_owned();
-                }
+                | Value::NationalStringLiteral(text) => match keys.open(text) {
+                    Some(hash) => *text = hash.to_owned(),
+                    None => not_alone(beside)?,
+                },
                 Value::Null => {}
                 Value::Placeholder(text) => {
                     let placeholder = self.written(text, value.span.start).ok_or_else(foreign)?;
                     *text = format!("{TOKEN}{}", self.token_parameters.len());
                     self.token_parameters.push(TokenParameter {
                         placeholder,
-                        keys: keys.clone(),
+                        keys: Arc::clone(keys),
+                        beside,
                     });
                 }
+                _ if beside == Beside::Constants => {}
                 _ => return Err(foreign()),
             }
         }
         Ok(())
+    }
+}
+
+/// What a side that gives these tokens demands of the others.
+fn demanded(tokens: &Tokens) -> Option<(Arc<TokenKeys>, Beside)> {
+    match tokens {
+        Tokens::Of(keys) => Some((Arc::clone(keys), Beside::Nothing)),
+        Tokens::Among(keys) => Some((Arc::clone(keys), Beside::Constants)),
+        Tokens::Nothing | Tokens::Constants => None,
+    }
+}
+
+/// What is no token may be compared with what may be something else.
+fn not_alone(beside: Beside) -> Result<(), Rejection> {
+    match beside {
+        Beside::Nothing => Err(foreign()),
+        Beside::Constants => Ok(()),
+    }
+}
+
+fn found(found: Found<'_>) -> Option<Tokens> {
+    match found {
+        Found::Column(origin, _) => origin.tokens(),
+        Found::Alias(lineage) => lineage.tokens.clone(),
+        _ => None,
+    }
+}
+
+/// Where the first SELECT of a query stands, of which a text has one at a place.
+fn place(query: &Query) -> Option<Location> {
+    let mut body = &*query.body;
+    loop {
+        body = match body {
+            SetExpr::Select(select) => {
+                let start = select.select_token.0.span.start;
+                // What was not read from a text has no place.
+                return (start.line > 0).then_some(start);
+            }
+            SetExpr::SetOperation {
+                left,
+                op: _,
+                set_quantifier: _,
+                right: _,
+            } => left,
+            SetExpr::Query(query) => &query.body,
+            _ => return None,
+        };
     }
 }
 

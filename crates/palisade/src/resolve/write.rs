@@ -639,6 +639,7 @@ impl<'a> Resolver<'a> {
             *schema = marked(schema.clone(), index);
         }
         let decision = self.visible.relation(relation.id)?;
+        self.gives_tokens |= decision.gives_tokens();
         self.references.push(Reference {
             relation: relation.id,
             decision,

@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::BTreeSet};
 
 use sqlparser::ast::{BinaryOperator, DataType, ExactNumberInfo, Expr, TimezoneInfo};
 
-use super::{hash, null, sql};
+use super::{formula, hash, null, sql};
 use crate::{
     catalog::{Catalog, Column, TypeClass},
     dialect::Dialect,
@@ -48,6 +48,8 @@ pub(super) fn expression(
             }
             None => null::typed(column, catalog),
         },
+        Mask::Expr(mask) => formula::expression(&mask.formula, column, dialect, functions)
+            .unwrap_or_else(|| null::typed(column, catalog)),
         Mask::Date(part) => masking
             .date(*part)
             .unwrap_or_else(|| null::typed(column, catalog)),
@@ -59,6 +61,7 @@ pub(super) fn expression(
 pub(super) fn reads(mask: &Mask) -> bool {
     match mask {
         Mask::Null => false,
+        Mask::Expr(mask) => mask.formula.reads(),
         Mask::Date(_)
         | Mask::Bucket(_)
         | Mask::First(_)

@@ -10,6 +10,7 @@ mod compare;
 mod define;
 mod filter;
 mod form;
+mod formula;
 mod hash;
 mod implied;
 mod limit;
@@ -42,6 +43,7 @@ use crate::{
     dialect::Dialect,
     ident,
     limits::{EstimateCaps, Limits},
+    lineage::Tokens,
     policy::{Permit, obligation::ColumnLevel},
     rejection::Rejection,
     resolve::{self, Mode, Output, Reference, ResolvedStatement, Target, Visible},
@@ -386,7 +388,7 @@ fn apply(
     let mut tokens = Vec::new();
     for (index, output) in outputs.iter().enumerate() {
         if explain.is_none() {
-            tokens.extend(token(output, visible)?.map(|keys| (index, keys)));
+            tokens.extend(token(output).map(|keys| (index, Arc::clone(keys))));
         }
     }
     let sql = form::filled(skeleton, &forms, dialect)?;
@@ -793,7 +795,7 @@ fn output_columns(
                 .identity
                 .and_then(|id| catalog.column(id))
                 .map_or_else(String::new, |c| c.type_name.clone());
-            let type_name = match token(output, visible)? {
+            let type_name = match token(output) {
                 Some(_) => TOKEN_TYPE.to_owned(),
                 None => type_name,
             };
@@ -810,12 +812,9 @@ fn output_columns(
         .collect()
 }
 
-/// The keys of the tokens that an output is, by identity.
-fn token(output: &Output, visible: &dyn Visible) -> Result<Option<TokenKeys>, Rejection> {
-    let Some(id) = output.lineage.identity else {
-        return Ok(None);
-    };
-    Ok(visible.relation(id.relation)?.token(id.index).cloned())
+/// The keys of the tokens that an output is, or that are among its values.
+fn token(output: &Output) -> Option<&Arc<TokenKeys>> {
+    output.lineage.tokens.as_ref().and_then(Tokens::keys)
 }
 
 /// Whether a mask stands before `column`, or before what a view's column is made from.

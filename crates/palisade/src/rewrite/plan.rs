@@ -8,7 +8,7 @@ use crate::{
     code::Code,
     limits::{EstimateCaps, Limits},
     rejection::Rejection,
-    resolve::{TokenParameter, foreign_token},
+    resolve::{Beside, TokenParameter, foreign_token},
     scan::ScanPlan,
     session::Principal,
     value::{Params, Placeholder, Value},
@@ -73,17 +73,26 @@ impl Bound {
         match self {
             Self::Agent(placeholder) => given(placeholder),
             Self::Secret(text) => Ok(Value::text(text.clone())),
-            Self::Token(TokenParameter { placeholder, keys }) => match given(placeholder)? {
-                Value::Null => Ok(Value::Null),
-                Value::Text(text) => std::str::from_utf8(&text)
-                    .ok()
-                    .and_then(|text| keys.open(text))
-                    .map(Value::text)
-                    .ok_or_else(foreign_token),
-                Value::Bool(_) | Value::Integer(_) | Value::Real(_) | Value::Blob(_) => {
-                    Err(foreign_token())
+            Self::Token(TokenParameter {
+                placeholder,
+                keys,
+                beside,
+            }) => {
+                let value = given(placeholder)?;
+                let hash = match &value {
+                    Value::Null => return Ok(value),
+                    Value::Text(text) => std::str::from_utf8(text)
+                        .ok()
+                        .and_then(|text| keys.open(text))
+                        .map(Value::text),
+                    Value::Bool(_) | Value::Integer(_) | Value::Real(_) | Value::Blob(_) => None,
+                };
+                match (hash, beside) {
+                    (Some(hash), _) => Ok(hash),
+                    (None, Beside::Constants) => Ok(value),
+                    (None, Beside::Nothing) => Err(foreign_token()),
                 }
-            },
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     catalog::{Catalog, RelationId, RelationKind},
     code::Code,
     dialect::Dialect,
+    lineage::Tokens,
     policy::obligation::{ColumnLevel, Mask, RowFilter},
     rejection::Rejection,
     resolve::Reference,
@@ -162,16 +163,12 @@ fn is_token(reference: &Reference, index: u16, mask: &Mask) -> bool {
         .body
         .as_ref()
         .and_then(|body| body.resolved.outputs.get(usize::from(index)));
-    let below = output.and_then(|output| output.lineage.identity);
-    let (Some(body), Some(below), Some(keys)) = (&reference.body, below, mask.token()) else {
-        return false;
-    };
-    let mut below_here = body
-        .resolved
-        .references
-        .iter()
-        .filter(|r| r.relation == below.relation);
-    below_here.any(|inner| inner.decision.token(below.index) == Some(keys))
+    let tokens = output.and_then(|output| output.lineage.tokens.as_ref());
+    match (tokens, mask.token()) {
+        (Some(Tokens::Of(below)), Some(keys)) => below == keys,
+        (Some(Tokens::Nothing | Tokens::Constants | Tokens::Among(_)) | None, _)
+        | (Some(Tokens::Of(_)), None) => false,
+    }
 }
 
 /// Why an answer over `references` may be empty: by the filters at and below them.

@@ -162,6 +162,15 @@ pub(super) fn call(dialect: Dialect, name: &str, args: Vec<Expr>) -> Expr {
         Dialect::Sqlite | Dialect::Mysql => None,
         Dialect::Postgres => Some("pg_catalog"),
     };
+    called(schema, name, args)
+}
+
+/// A call of what is a keyword of the grammar on every engine, and has no schema.
+pub(super) fn keyword_call(name: &str, args: Vec<Expr>) -> Expr {
+    called(None, name, args)
+}
+
+fn called(schema: Option<&str>, name: &str, args: Vec<Expr>) -> Expr {
     Expr::Function(Function {
         name: ObjectName(
             schema

@@ -11,6 +11,7 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
 };
 
 use sqlparser::ast::SelectItem;
@@ -24,10 +25,11 @@ use crate::{
     limits::Limits,
     policy::obligation::{
         Comparison::{self, Equal, GreaterOrEqual, Less, NotEqual},
-        DatePart, HashDomain, HashMask, Literal, Mask, Operand, PatternPiece, Predicate, TokenMask,
+        DatePart, ExprMask, HashDomain, HashMask, Literal, Mask, Operand, PatternPiece, Predicate,
+        TokenMask,
     },
-    syntax,
-    token::{TokenKeys, TokenSecret},
+    syntax::{self, formula},
+    token::TokenSecret,
 };
 
 fn column(name: &str, type_name: &str, class: TypeClass, collation: &str) -> ColumnDef {
@@ -496,6 +498,87 @@ fn masks_in_each_dialect() {
 }
 
 #[test]
+fn expressions_in_each_dialect() {
+    use Dialect::{Mysql, Postgres, Sqlite};
+    for (dialect, text, type_name, expect) in [
+        (
+            Sqlite,
+            "substr(value, 1, 3)",
+            "TEXT",
+            "SUBSTR(CAST(\"c\" AS TEXT), 1, 3)",
+        ),
+        (
+            Postgres,
+            "left(value, 2) || '**'",
+            "character varying(9)",
+            "((pg_catalog.left(CAST(\"c\" AS TEXT) COLLATE \"C\", 2)) || ('**')) COLLATE \"default\"",
+        ),
+        (
+            Postgres,
+            "lower(value)",
+            "text",
+            "(pg_catalog.lower((CAST(\"c\" AS TEXT) COLLATE \"C\") COLLATE \"default\") COLLATE \"C\") COLLATE \"default\"",
+        ),
+        (
+            Mysql,
+            "CASE WHEN value > 1000 THEN -1 ELSE value END",
+            "int",
+            "CASE WHEN (`c`) > (1000) THEN (-1) ELSE `c` END",
+        ),
+        (
+            Postgres,
+            "value >= '2000-01-01' OR value IS NULL",
+            "date",
+            "((\"c\") >= (CAST('2000-01-01' AS DATE))) OR ((\"c\") IS NULL)",
+        ),
+        (
+            Postgres,
+            "value BETWEEN '2000-01-01 12:00:00' AND NULL",
+            "timestamp with time zone",
+            "(\"c\") BETWEEN (CAST('2000-01-01 12:00:00' AS TIMESTAMP WITH TIME ZONE)) AND (NULL)",
+        ),
+        (
+            Sqlite,
+            "CASE trim(value, 'x') WHEN 'a' THEN value IN ('b', NULL) ELSE NOT value LIKE 'c%' END",
+            "TEXT",
+            "CASE (TRIM(CAST(\"c\" AS TEXT), 'x')) WHEN 'a' THEN (CAST(\"c\" AS TEXT)) IN ('b', NULL) \
+             ELSE NOT ((CAST(\"c\" AS TEXT)) LIKE 'c%') END",
+        ),
+        (
+            Mysql,
+            "concat(TRIM(LEADING '0' FROM value), ' it''s')",
+            "varchar(9)",
+            "concat(TRIM(LEADING '0' FROM CAST(`c` AS CHAR)), ' it''s')",
+        ),
+        (
+            Postgres,
+            "nullif(coalesce(length(value), 0) * 2, 4)",
+            "uuid",
+            "nullif((coalesce(pg_catalog.length(CAST(\"c\" AS TEXT) COLLATE \"C\"), 0)) * (2), 4)",
+        ),
+        // One that makes no sense of the type shows nothing.
+        (Mysql, "left(value, 2)", "blob", "NULL"),
+        (
+            Postgres,
+            "value > 5",
+            "integer[]",
+            "CAST(NULL AS INTEGER[])",
+        ),
+        (Postgres, "left(value, 2)", "bytea", "CAST(NULL AS BYTEA)"),
+    ] {
+        let read = formula::read(text, dialect)
+            .map_err(|unread| unread.message)
+            .unwrap();
+        let mask = Mask::Expr(ExprMask {
+            text: read.text,
+            formula: read.formula,
+            names: read.names,
+        });
+        assert_eq!(masked(dialect, &mask, type_name), expect, "{text}");
+    }
+}
+
+#[test]
 fn hashes_are_hmacs() {
     let key = TokenSecret::new("0").key(&[]);
     let mask = Mask::Hash(HashMask {
@@ -526,10 +609,11 @@ fn hashes_are_hmacs() {
 
 #[test]
 fn tokens_are_shortened_hashes() {
-    let keys = TokenKeys::new(&TokenSecret::new("0"), "session", "domain");
+    let secret = TokenSecret::new("0");
+    let keys = secret.tokens("session", None, "domain").unwrap();
     let mask = Mask::Token(TokenMask {
         domain: HashDomain::Column,
-        keys: Some(keys),
+        keys: Some(Arc::new(keys)),
     });
     assert_eq!(
         masked(Dialect::Sqlite, &mask, "TEXT"),

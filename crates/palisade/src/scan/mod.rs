@@ -14,6 +14,8 @@ pub use detector::{Detector, Severity, scan_text};
 pub use envelope::{Envelope, Marker};
 pub use rows::{Action, EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason};
 
+use std::sync::Arc;
+
 use crate::token::TokenKeys;
 
 /// How an answer must be scanned.
@@ -31,7 +33,7 @@ pub struct ScanPlan {
     /// and never from what they took.
     pub(crate) if_empty: EmptyReason,
     /// For each column that is one of tokens, its position and their keys.
-    pub(crate) tokens: Vec<(usize, TokenKeys)>,
+    pub(crate) tokens: Vec<(usize, Arc<TokenKeys>)>,
 }
 
 /// A column of an answer.

@@ -4,6 +4,7 @@
 mod dialect;
 mod explain;
 mod fingerprint;
+pub(crate) mod formula;
 mod gaps;
 mod kind;
 mod names;
