@@ -337,6 +337,7 @@ fn stopped(error: &BackendError) -> Option<String> {
         | BackendErrorKind::SecondLock
         | BackendErrorKind::Constraint
         | BackendErrorKind::AffectedRows
+        | BackendErrorKind::NotAdmitted
         | BackendErrorKind::ReadOnly
         | BackendErrorKind::SchemaChanged
         | BackendErrorKind::Cost

@@ -139,6 +139,7 @@ impl Run<'_> {
                 | BackendErrorKind::SecondLock
                 | BackendErrorKind::Constraint
                 | BackendErrorKind::AffectedRows
+                | BackendErrorKind::NotAdmitted
                 | BackendErrorKind::ReadOnly
                 | BackendErrorKind::Cost
                 | BackendErrorKind::NotTaken

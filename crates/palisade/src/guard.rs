@@ -149,6 +149,15 @@ impl BackendError {
         )
     }
 
+    /// A proviso of the statement gave a row.
+    #[must_use]
+    pub fn not_admitted() -> Self {
+        Self::new(
+            BackendErrorKind::NotAdmitted,
+            "a row is not one that policy admits as the statement would leave it",
+        )
+    }
+
     /// The server did not say whether it kept a change.
     #[must_use]
     pub fn outcome_unknown() -> Self {
@@ -200,6 +209,8 @@ pub enum BackendErrorKind {
     Cost,
     /// The statement would have changed more rows than it may, and nothing was changed.
     AffectedRows,
+    /// A row would be one that policy does not admit, and nothing was changed.
+    NotAdmitted,
     /// The backend was opened for reading only.
     ReadOnly,
     /// The database is not of the schema any more that the statement was decided over; nothing was
@@ -691,6 +702,10 @@ fn refused(error: &BackendError) -> Rejection {
         BackendErrorKind::Constraint => Code::DatabaseConstraint,
         BackendErrorKind::Cost => Code::LimitCost,
         BackendErrorKind::AffectedRows => Code::LimitAffectedRows,
+        BackendErrorKind::NotAdmitted => {
+            let told = "a row that the statement reaches would be outside of what policy admits, so nothing was changed";
+            return Rejection::new(Code::WriteRowNotAdmitted, told);
+        }
         BackendErrorKind::ReadOnly => Code::StatementNotAllowed,
         BackendErrorKind::SchemaChanged => Code::DatabaseSchemaChanged,
         BackendErrorKind::NotTaken => {

@@ -176,6 +176,7 @@ impl Query {
             } => Work::Change(Changes {
                 writes,
                 max_affected: *max_affected,
+                provisos: &[],
             }),
             Kind::Define => Work::Define,
         }

@@ -208,6 +208,7 @@ impl Query {
                 triggers,
                 max_affected: *max_affected,
                 body: None,
+                provisos: &[],
             }),
             Kind::Define => Work::Define,
         }

@@ -65,6 +65,7 @@ pub(crate) fn define(
         principal,
         used: BTreeSet::new(),
         bound: Vec::new(),
+        provisos: Vec::new(),
         by_value: false,
         scan_plan: ScanPlan {
             columns: Vec::new(),

@@ -16,6 +16,7 @@ mod mask;
 mod null;
 mod parameters;
 mod plan;
+mod proviso;
 mod source;
 mod sql;
 #[cfg(test)]
@@ -30,10 +31,11 @@ use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
 
 pub(crate) use plan::Plan;
+pub use proviso::Proviso;
 
 use crate::{
     access::AccessSet,
-    catalog::{Catalog, Change, RelationId, RelationKind, system_relation},
+    catalog::{Catalog, Change, ColumnId, RelationId, RelationKind, system_relation},
     code::Code,
     dialect::Dialect,
     ident,
@@ -66,6 +68,7 @@ use crate::{
 pub struct RewrittenStatement {
     plan: Arc<Plan>,
     params: Vec<Value>,
+    provisos: Vec<Proviso>,
 }
 
 /// What a statement does to a database.
@@ -155,6 +158,13 @@ impl RewrittenStatement {
     #[must_use]
     pub fn params(&self) -> &[Value] {
         &self.params
+    }
+
+    /// What must give no row when it runs in the statement's transaction, before it: rows that policy does not admit as
+    /// the statement would leave them. A backend refuses the statement then, and changes nothing.
+    #[must_use]
+    pub fn provisos(&self) -> &[Proviso] {
+        &self.provisos
     }
 
     /// How the answer must be scanned.
@@ -277,6 +287,8 @@ fn apply(
         return Err(not_as_decided("a change was not decided"));
     }
     let mut writes = Vec::with_capacity(targets.len());
+    let mut doubts = Vec::with_capacity(targets.len());
+    let positions = parameters::positions(&query);
     for (target, change) in targets.iter().zip(changes) {
         let job = write::Job {
             target,
@@ -286,18 +298,32 @@ fn apply(
             placeholders: &placeholders,
             needs_fence,
             ctes: &ctes,
-            positions: parameters::positions(&query),
+            positions: &positions,
         };
-        let (form, reads) = job.form(change, &mut engine.functions)?;
-        engine.target(target, &reads, &access, catalog);
+        let formed = job.form(change, &mut engine.functions)?;
+        engine.target(target, &formed.reads, &access, catalog);
         engine.ctes([job.unused_name()].iter());
-        writes.push(form);
+        writes.push(formed.form);
+        doubts.push(formed.doubt);
     }
     let permitted_changes = permit.max_affected();
     // A permit is used once.
     drop(permit);
     replace_references(&mut query, &references, &forms, &targets)?;
     let dialect = catalog.dialect();
+    let mut provisos = Vec::new();
+    for ((change, form), doubt) in write::changes(&query).into_iter().zip(&writes).zip(&doubts) {
+        let Some(doubt) = doubt else { continue };
+        let mut proviso = proviso::query(change, form, doubt, query.with.as_ref(), dialect)?;
+        let binding = parameters::order_alone(
+            &mut proviso,
+            &positions,
+            &placeholders,
+            &token_parameters,
+            dialect,
+        )?;
+        provisos.push((proviso, binding));
+    }
     for (change, form) in write::changes_mut(&mut query).into_iter().zip(&writes) {
         write::apply(change, form)?;
     }
@@ -352,6 +378,18 @@ fn apply(
         return Err(not_as_decided("its columns have other names"));
     }
 
+    let mut preceding = Vec::with_capacity(provisos.len());
+    for (proviso, binding) in provisos {
+        let (sql, again) = syntax::print_stable(&proviso, dialect, limits)?;
+        let bound = binding.of(&again, dialect)?;
+        let reads = proviso::reads(&sql, again, catalog, visible, limits)?;
+        if let Some(what) = engine.beyond(&reads, catalog) {
+            return Err(not_as_decided(&format!(
+                "what is looked for has {what} too"
+            )));
+        }
+        preceding.push((Arc::from(sql), bound));
+    }
     let if_empty = source::if_empty(&references);
     let columns = match explain {
         None => output_columns(&outputs, &references, catalog, visible)?,
@@ -377,6 +415,7 @@ fn apply(
     let body_after_changes = write::changing_with(&query).map(|with| with.len() + 1);
     Ok(Plan {
         body_after_changes,
+        provisos: preceding,
         principal,
         used: placeholders.into_keys().collect(),
         bound,
@@ -569,6 +608,30 @@ impl Engine {
             .extend(names.into_iter().map(|name| (name.clone(), String::new())));
     }
 
+    /// What `access` reads, calls or changes that is not among it.
+    fn beyond(&self, access: &AccessSet, catalog: &Catalog) -> Option<String> {
+        let undecided = |id: ColumnId| {
+            let relation = catalog.relation(id.relation);
+            let pair = relation.zip(catalog.column(id)).map(|(relation, column)| {
+                (catalog.fold_relation(&relation.name), column.key.clone())
+            });
+            match pair {
+                Some(pair) if self.reads.contains(&pair) => None,
+                Some((table, column)) => Some(format!("`{table}.{column}`")),
+                None => Some("a column that is not there".to_owned()),
+            }
+        };
+        let changes = access
+            .changes()
+            .map(|change| format!("a {}", change.change.name()));
+        let columns = access.columns().filter_map(|(id, _)| undecided(id));
+        let functions = access
+            .functions()
+            .filter(|uid| !self.functions.contains(*uid));
+        let functions = functions.map(|uid| format!("`{uid}()`"));
+        changes.chain(columns).chain(functions).next()
+    }
+
     /// The engine's own relations, whole: who reads them sees everything.
     fn system(&mut self, access: &AccessSet, dialect: Dialect) {
         for (schema, name) in access.system_relations() {
@@ -750,7 +813,7 @@ fn token(output: &Output, visible: &dyn Visible) -> Result<Option<TokenKeys>, Re
 
 /// Whether a mask stands before `column`, or before what a view's column is made from.
 fn is_masked(
-    column: crate::catalog::ColumnId,
+    column: ColumnId,
     references: &[Reference],
     visible: &dyn Visible,
 ) -> Result<bool, Rejection> {

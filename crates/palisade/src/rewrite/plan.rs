@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{Effect, RewrittenStatement};
+use super::{Effect, RewrittenStatement, proviso::Proviso};
 use crate::{
     catalog::Change,
     code::Code,
@@ -24,6 +24,8 @@ pub(crate) struct Plan {
     pub(super) used: BTreeSet<Placeholder>,
     /// What is bound, the first to the first parameter.
     pub(super) bound: Vec<Bound>,
+    /// What must give no row before it, with what is bound there.
+    pub(super) provisos: Vec<(Arc<str>, Vec<Bound>)>,
     /// Whether it was made for the values of its parameters and for no others.
     pub(super) by_value: bool,
     pub(super) scan_plan: ScanPlan,
@@ -97,9 +99,19 @@ impl Plan {
     pub(crate) fn bind(plan: &Arc<Self>, params: &Params) -> Result<RewrittenStatement, Rejection> {
         let mismatch = |message: String| Rejection::new(Code::ParameterMismatch, message);
         params.check(&plan.used).map_err(mismatch)?;
-        let values = plan.bound.iter().map(|bound| bound.value(params));
+        let values = |bound: &[Bound]| -> Result<Vec<Value>, Rejection> {
+            bound.iter().map(|bound| bound.value(params)).collect()
+        };
+        let provisos = plan.provisos.iter().map(|(sql, bound)| {
+            let params = values(bound)?;
+            Ok::<_, Rejection>(Proviso {
+                sql: Arc::clone(sql),
+                params,
+            })
+        });
         Ok(RewrittenStatement {
-            params: values.collect::<Result<_, _>>()?,
+            params: values(&plan.bound)?,
+            provisos: provisos.collect::<Result<_, _>>()?,
             plan: Arc::clone(plan),
         })
     }
@@ -123,6 +135,9 @@ impl Plan {
             + self.principal.kind().len()
             + self.principal.id().len()
             + (self.used.len() + self.bound.len()) * 4 * STRING
+            + (self.provisos.iter())
+                .map(|(sql, bound)| 2 * STRING + sql.len() + bound.len() * 4 * STRING)
+                .sum::<usize>()
             + columns
                 .map(|column| 3 * STRING + column.name.len() + column.type_name.len())
                 .sum::<usize>()
