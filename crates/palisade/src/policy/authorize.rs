@@ -112,7 +112,6 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
             None => return Err(refusal(Code::NameUnknownColumn, &[])),
         }
     }
-    view.confirm(access)?;
     if access.system_relations().next().is_some() && !view.sees_everything()? {
         return Err(refusal(Code::NameSystemRelation, &[]));
     }
@@ -143,6 +142,7 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
         changing.extend(decided.policies);
     }
     let (writes, max_affected) = changed(view, access, &mut changing)?;
+    view.confirm(access)?;
     let policies = policies.ids(&changing);
     view.approved(&policies)?;
     let max_rows = relations

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use cedar_policy::{Entities, PolicyId};
+use cedar_policy::{Context, Entities, PolicyId};
 
 use super::{
     decide::{Circumstances, Failure, Subject, Verdict, decide, decide_among},
@@ -657,6 +657,28 @@ fn column_decision(
     })
 }
 
+/// What policies say of calling `def` where `context` holds.
+pub(super) fn function_verdict(
+    loaded: &Loaded,
+    subject: &Subject,
+    def: &FunctionDef,
+    context: Context,
+) -> Result<Verdict, Failure> {
+    // A policy that reads a column by way of an attribute needs all of them.
+    let known = if loaded.columns_in_attributes {
+        &subject.store.entities
+    } else {
+        &subject.store.few
+    };
+    let entity = store::function_entity(&loaded.catalog, def)
+        .map_err(|error| Failure::new(error.message))?;
+    let entities = Entities::clone(known)
+        .add_entities([entity], Some(&loaded.schema))
+        .map_err(Failure::new)?;
+    let function = resource("Function", &def.uid)?;
+    decide_among(loaded, subject, Action::Call, function, &entities, context)
+}
+
 fn function_decision(
     loaded: &Loaded,
     subject: &Subject,
@@ -669,26 +691,7 @@ fn function_decision(
         });
     }
     let function = resource("Function", &def.uid)?;
-    // A policy that reads a column by way of an attribute needs all of them.
-    let known = if loaded.columns_in_attributes {
-        &subject.store.entities
-    } else {
-        &subject.store.few
-    };
-    let entity = store::function_entity(&loaded.catalog, def)
-        .map_err(|error| Failure::new(error.message))?;
-    let entities = Entities::clone(known)
-        .add_entities([entity], Some(&loaded.schema))
-        .map_err(Failure::new)?;
-    let context = subject.context.clone();
-    let verdict = decide_among(
-        loaded,
-        subject,
-        Action::Call,
-        function.clone(),
-        &entities,
-        context,
-    )?;
+    let verdict = function_verdict(loaded, subject, def, subject.context.clone())?;
     let named = || {
         verdict
             .policies
