@@ -574,6 +574,8 @@ impl<B: Backend> Guard<B> {
             principal: session.principal().to_string(),
             transport: session.transport().name(),
             client: session.client().map(str::to_owned),
+            claimed_client: session.claims().client().map(str::to_owned),
+            claimed_purpose: session.claims().purpose().map(str::to_owned),
             template: session.template().map(str::to_owned),
             connection: self.name.clone(),
             fingerprint: fingerprint.id,

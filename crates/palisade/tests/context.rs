@@ -15,7 +15,7 @@ use palisade::{
     firewall::{Decision, Firewall},
     policy::{PolicyFile, PolicySources},
     scan::{Action, EmptyReason, Marker, ScanSession},
-    session::{Principal, Session},
+    session::{Claims, Principal, Session},
     value::{Params, Value},
 };
 
@@ -148,6 +148,37 @@ fn a_client_that_is_verified_is_known_to_policies() {
         (session(), "name.unknown-relation"),
     ] {
         assert_eq!(code(firewall.check(sql, &Params::None, &session)), expected);
+    }
+}
+
+/// What it says of itself is no client that is verified, and there is no other way to look at it.
+#[test]
+fn what_a_client_says_of_itself_decides_nothing() {
+    let firewall = firewall(
+        "permit(principal, action in [Action::\"select\", Action::\"see\", Action::\"read\"], resource)
+         when { context has client && context.client == \"desk-app\" };",
+    );
+    let claims = Claims::new(Some("desk-app"), Some("desk-app"));
+    for (session, expected) in [
+        (session(), "name.unknown-relation"),
+        (session().of_client("desk-app"), "allow"),
+    ] {
+        for session in [session.clone(), session.claiming(claims.clone())] {
+            let decision = firewall.check("SELECT id FROM people", &Params::None, &session);
+            assert_eq!(code(decision), expected);
+        }
+    }
+    let schema = palisade::policy::PolicySet::schema_text(firewall.catalog());
+    for word in ["claim", "purpose"] {
+        assert!(!schema.contains(word), "{schema}");
+        let policy = format!(
+            "{READ}forbid(principal, action == Action::\"select\", resource) when {{ context has {word} }};"
+        );
+        let errors = load(&policy, None).unwrap_err().to_string();
+        assert!(
+            errors.contains(&format!("there is no `context.{word}`")),
+            "{errors}"
+        );
     }
 }
 
