@@ -73,7 +73,10 @@ async fn initialize_and_list_tools() {
     let info = client.initialize().await;
     assert_eq!(info["protocolVersion"], "2025-11-25");
     assert_eq!(info["serverInfo"]["name"], "palisade");
-    assert_eq!(info["capabilities"], json!({"tools": {"listChanged": true}}));
+    assert_eq!(
+        info["capabilities"],
+        json!({"tools": {"listChanged": true}})
+    );
     assert!(info["instructions"].as_str().unwrap().len() < 1000);
 
     let tools = client.request("tools/list", json!({})).await;

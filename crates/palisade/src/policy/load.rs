@@ -74,6 +74,21 @@ pub(super) struct Loaded {
     pub(super) warnings: Vec<PolicyProblem>,
 }
 
+impl Loaded {
+    /// What these policies demand together.
+    pub(super) fn demands<'p>(
+        &self,
+        policies: impl IntoIterator<Item = &'p String>,
+    ) -> Annotations {
+        policies
+            .into_iter()
+            .filter_map(|id| self.annotations.get(id))
+            .cloned()
+            .reduce(|all, annotations| all.strictest(&annotations))
+            .unwrap_or_default()
+    }
+}
+
 /// Policies by id.
 pub(super) type Origins<'a> = BTreeMap<String, Origin<'a>>;
 

@@ -420,10 +420,7 @@ fn column_forbids(
 
 /// The strictest mask that the policies demand; NULL if none does.
 fn demanded<'p>(loaded: &Loaded, policies: impl Iterator<Item = &'p String>) -> Mask {
-    policies
-        .filter_map(|id| loaded.annotations.get(id).and_then(|a| a.mask.clone()))
-        .reduce(Mask::strictest)
-        .unwrap_or(Mask::Null)
+    loaded.demands(policies).mask.unwrap_or(Mask::Null)
 }
 
 /// What policies say of a relation alone.
@@ -438,17 +435,8 @@ fn own_decision(
         return unreadable(loaded, subject, relation, table, select);
     }
     let rows = rows(loaded, subject, relation, Action::See)?;
-    let max_rows = select
-        .policies
-        .iter()
-        .filter_map(|id| {
-            loaded
-                .annotations
-                .get(id)
-                .and_then(|annotations| annotations.max_rows)
-        })
-        .chain(rows.max_rows)
-        .min();
+    let demanded = loaded.demands(&select.policies).max_rows;
+    let max_rows = demanded.into_iter().chain(rows.max_rows).min();
     let mut policies: BTreeSet<String> = rows.policies;
     policies.extend(select.policies);
     Ok(RelationDecision {
