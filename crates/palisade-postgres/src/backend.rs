@@ -140,6 +140,7 @@ impl Run<'_> {
                 | BackendErrorKind::Constraint
                 | BackendErrorKind::AffectedRows
                 | BackendErrorKind::NotAdmitted
+                | BackendErrorKind::Forbidden
                 | BackendErrorKind::ReadOnly
                 | BackendErrorKind::Cost
                 | BackendErrorKind::NotTaken

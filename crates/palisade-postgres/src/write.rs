@@ -161,7 +161,7 @@ pub(crate) async fn change(
     let Opened { statement, look } = &opened;
     let bound = params::bind(statement.params(), task.params)?;
     let sql = printing(task.sql, changes.body, statement)?;
-    let costs = if task.caps.is_some() { "TRUE" } else { "FALSE" };
+    let costs = if task.is_estimated() { "TRUE" } else { "FALSE" };
     let explain = format!("EXPLAIN (FORMAT JSON, VERBOSE, COSTS {costs}) {sql}");
     let plans = facts
         .client
@@ -179,8 +179,8 @@ pub(crate) async fn change(
         let plan = serde_json::from_str(text)
             .map_err(|e| BackendError::second_lock(format!("the plan is no JSON: {e}")))?;
         changed(&plan, &mut found)?;
-        if let Some(caps) = task.caps {
-            BackendError::unless_within(caps, estimate::read(&plan))?;
+        if task.is_estimated() {
+            task.admit(estimate::read(&plan))?;
         }
     }
     let is_ruled = !changes.triggers.is_empty()

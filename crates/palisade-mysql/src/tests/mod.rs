@@ -206,6 +206,7 @@ impl Ask for Query {
             relations: &self.relations,
             limits: &self.limits,
             caps: self.limits.estimate_caps(),
+            awaiting: None,
             gathers: false,
             work: self.work(),
         };

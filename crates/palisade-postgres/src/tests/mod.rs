@@ -239,6 +239,7 @@ impl Ask for Query {
             functions: &self.functions,
             limits: &self.limits,
             caps: self.limits.estimate_caps(),
+            awaiting: None,
             principal: &self.principal,
             work: self.work(),
         };

@@ -65,7 +65,7 @@ impl<'f> Sight<'f> {
         }
     }
 
-    pub(super) fn view(&self) -> &SessionView {
+    pub(super) fn view(&self) -> &Arc<SessionView> {
         &self.view
     }
 }

@@ -3,12 +3,12 @@
 //! Names are resolved in what a session sees, before anything is known of the statement. So such policies take
 //! away from what was decided then, and refuse the statement.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use cedar_policy::{Context, Effect, RestrictedExpression};
 
 use super::{
-    context::{Mention, STATEMENT, USAGE, looks_at, mentioned},
+    context::{ESTIMATED_COST, ESTIMATED_ROWS, Mention, STATEMENT, USAGE, looks_at, mentioned},
     decide::{Failure, HAS_WHERE, Subject, Verdict, decide_among},
     define,
     load::Loaded,
@@ -27,6 +27,48 @@ use crate::{
     ident,
     rejection::Rejection,
 };
+
+/// What was permitted as far as it is known before the engine has planned the statement: policies of the set look at what
+/// the engine expects, and are asked once more with that.
+#[derive(Debug, Clone)]
+pub(crate) struct Reserved {
+    view: Arc<SessionView>,
+    access: Arc<AccessSet>,
+}
+
+impl Reserved {
+    /// Refuses the statement if policies do so knowing what the engine expects of it; what it does not tell is missing.
+    ///
+    /// # Errors
+    /// `policy.forbidden`, and `policy.evaluation-failed`.
+    pub(crate) fn confirm(&self, cost: Option<f64>, rows: Option<f64>) -> Result<(), Rejection> {
+        let known = [(ESTIMATED_COST, cost), (ESTIMATED_ROWS, rows)];
+        let known = known.into_iter().filter_map(|(name, figure)| {
+            Some((
+                name.to_owned(),
+                RestrictedExpression::new_long(whole(figure?)),
+            ))
+        });
+        self.view.confirm_knowing(&self.access, known.collect())
+    }
+
+    /// About how many bytes it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        const ENTRY: usize = 48;
+        let access = &self.access;
+        ENTRY * (access.columns().count() + access.functions().count() + access.relations().count())
+    }
+}
+
+/// The least whole number that is not less, as policies compare none but whole ones.
+fn whole(figure: f64) -> i64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a cast of what is too large gives the largest, and an estimate is none to the unit"
+    )]
+    let whole = figure.ceil() as i64;
+    whole
+}
 
 /// The policies that look at the statement or at how a column is used. What looks at something that is never there
 /// for one of its actions becomes a problem, as do permits that look at what is not known when names are resolved.
@@ -136,11 +178,28 @@ fn unknown_there(located: &Located<'_>, attribute: &str, action: Action) -> Poli
 }
 
 impl SessionView {
-    /// Asks again about everything that `access` touches, with the statement known.
+    /// Asks again about everything that `access` touches, with the statement known; what must be asked once more when
+    /// the engine's estimates are.
     ///
     /// # Errors
     /// `policy.forbidden`, and `policy.evaluation-failed`.
-    pub(super) fn confirm(&self, access: &AccessSet) -> Result<(), Rejection> {
+    pub(super) fn confirm(
+        self: &Arc<Self>,
+        access: &AccessSet,
+    ) -> Result<Option<Reserved>, Rejection> {
+        self.confirm_knowing(access, Vec::new())?;
+        Ok(self.loaded.of_estimates.then(|| Reserved {
+            view: Arc::clone(self),
+            access: Arc::new(access.clone()),
+        }))
+    }
+
+    /// As [`confirm`](Self::confirm), where this is known of the statement besides.
+    fn confirm_knowing(
+        &self,
+        access: &AccessSet,
+        more: Vec<(String, RestrictedExpression)>,
+    ) -> Result<(), Rejection> {
         if self.loaded.of_statements.is_empty() {
             return Ok(());
         }
@@ -149,7 +208,7 @@ impl SessionView {
             view: self,
             loaded: &self.loaded,
             subject,
-            statement: self.statement(access),
+            statement: self.statement(access).into_iter().chain(more).collect(),
         };
         for id in access.relations() {
             asking.relation(id, Action::Select, None)?;

@@ -10,6 +10,21 @@ use serde_json::Value;
 pub(super) const STATEMENT: &str = "statement";
 pub(super) const USAGE: &str = "usage";
 
+/// Of the statement, what the engine expects of it: known only in the transaction in which it would run.
+pub(super) const ESTIMATED_COST: &str = "estimated_cost";
+pub(super) const ESTIMATED_ROWS: &str = "estimated_rows";
+
+/// Whether the conditions of `policy` look at what the engine expects of a statement.
+pub(super) fn looks_at_estimates(policy: &Policy) -> bool {
+    mentioned(policy).iter().any(|mention| {
+        mention.attribute == STATEMENT
+            && mention
+                .part
+                .as_deref()
+                .is_some_and(|part| [ESTIMATED_COST, ESTIMATED_ROWS].contains(&part))
+    })
+}
+
 /// Whether the conditions of `policy` look at this attribute of the context, or at the context as a whole.
 pub(super) fn looks_at(policy: &Policy, attribute: &str) -> bool {
     // One that cannot be written down may look at anything.

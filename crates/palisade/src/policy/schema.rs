@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::{
-    context::{STATEMENT, USAGE},
+    context::{ESTIMATED_COST, ESTIMATED_ROWS, STATEMENT, USAGE},
     decide::{HAS_WHERE, TIME},
 };
 use crate::{
@@ -329,6 +329,8 @@ pub(super) const FACTS: &[Attribute] = &[
     always("joins", "Long"),
     always("tables", "Set<String>"),
     always("has_where", "Bool"),
+    sometimes(ESTIMATED_COST, "Long"),
+    sometimes(ESTIMATED_ROWS, "Long"),
 ];
 
 /// The attributes that the context of `action` can have. A client that is not verified, a time that is not known and

@@ -82,6 +82,7 @@ pub(crate) fn define(
         effect: Effect::Define,
         max_affected: limits.max_affected_rows,
         estimate_caps: None,
+        reserved: None,
         gathers: false,
         limits: limits.clone(),
         policies,

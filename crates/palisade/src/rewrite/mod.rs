@@ -26,7 +26,11 @@ mod write;
 pub(crate) use define::define;
 pub(crate) use filter::columns as columns_of_condition;
 
-use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    ops::ControlFlow,
+    sync::{Arc, OnceLock},
+};
 
 use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
 
@@ -69,6 +73,8 @@ pub struct RewrittenStatement {
     plan: Arc<Plan>,
     params: Vec<Value>,
     provisos: Vec<Proviso>,
+    /// Why policies refused it once the engine's estimates were known.
+    refused: OnceLock<Rejection>,
 }
 
 /// What a statement does to a database.
@@ -109,6 +115,31 @@ impl RewrittenStatement {
     #[must_use]
     pub fn estimate_caps(&self) -> Option<EstimateCaps> {
         self.plan.estimate_caps
+    }
+
+    /// Whether policies have still to be asked, with the engine's estimates: never over what has masks or filters.
+    #[must_use]
+    pub fn awaits_estimate(&self) -> bool {
+        self.plan.reserved.is_some()
+    }
+
+    /// Asks policies once more, of a statement of which the engine expects this; whether they let it run.
+    pub(crate) fn admits(&self, cost: Option<f64>, rows: Option<f64>) -> bool {
+        let Some(reserved) = &self.plan.reserved else {
+            return true;
+        };
+        match reserved.confirm(cost, rows) {
+            Ok(()) => true,
+            Err(rejection) => {
+                let _ = self.refused.set(rejection);
+                false
+            }
+        }
+    }
+
+    /// Why policies did not let it run.
+    pub(crate) fn refused(&self) -> Option<&Rejection> {
+        self.refused.get()
     }
 
     /// Whether a function in it gives one value of many rows, so that all of them may have to be worked on before the
@@ -234,6 +265,7 @@ fn apply(
     limits: &Limits,
 ) -> Result<Plan, Rejection> {
     let (policies, permitted_rows) = (permit.policies().to_vec(), permit.max_rows());
+    let reserved = permit.reserved().cloned();
     let principal = permit.principal().clone();
     let ResolvedStatement {
         mut query,
@@ -412,6 +444,11 @@ fn apply(
         None => sql,
         Some(explain) => explain.prefix(dialect) + &sql,
     };
+    // A plan that is shown runs nothing; a guard around a change is a filter.
+    let is_guarded = writes
+        .iter()
+        .any(|form| form.guard.is_some() || form.admission.is_some());
+    let estimable = tells && explain.is_none() && !is_guarded;
     let body_after_changes = write::changing_with(&query).map(|with| with.len() + 1);
     Ok(Plan {
         body_after_changes,
@@ -448,13 +485,8 @@ fn apply(
             let kinds = catalog.function(uid).map(|function| function.kinds);
             kinds.is_none_or(|kinds| kinds.aggregate || kinds.window)
         }),
-        // A plan that is shown runs nothing; a guard around a change is a filter.
-        estimate_caps: limits.estimate_caps().filter(|_| {
-            let is_guarded = writes
-                .iter()
-                .any(|form| form.guard.is_some() || form.admission.is_some());
-            tells && explain.is_none() && !is_guarded
-        }),
+        estimate_caps: limits.estimate_caps().filter(|_| estimable),
+        reserved: reserved.filter(|_| estimable),
         limits: limits.clone(),
         policies,
         relations: access

@@ -1,12 +1,16 @@
 //! What of a rewritten statement does not depend on the values of its parameters.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
 
 use super::{Effect, RewrittenStatement, proviso::Proviso};
 use crate::{
     catalog::Change,
     code::Code,
     limits::{EstimateCaps, Limits},
+    policy::Reserved,
     rejection::Rejection,
     resolve::{TokenParameter, foreign_token},
     scan::ScanPlan,
@@ -37,6 +41,8 @@ pub(crate) struct Plan {
     pub(super) engine_writes: BTreeSet<(Change, String, String)>,
     pub(super) engine_triggers: BTreeSet<String>,
     pub(super) estimate_caps: Option<EstimateCaps>,
+    /// What policies have to say of the engine's estimates, where those may be looked at.
+    pub(super) reserved: Option<Reserved>,
     pub(super) gathers: bool,
     pub(super) limits: Limits,
     pub(super) policies: Vec<String>,
@@ -112,6 +118,7 @@ impl Plan {
         Ok(RewrittenStatement {
             params: values(&plan.bound)?,
             provisos: provisos.collect::<Result<_, _>>()?,
+            refused: OnceLock::new(),
             plan: Arc::clone(plan),
         })
     }
@@ -134,6 +141,7 @@ impl Plan {
             + 2 * STRING
             + self.principal.kind().len()
             + self.principal.id().len()
+            + self.reserved.as_ref().map_or(0, Reserved::bytes)
             + (self.used.len() + self.bound.len()) * 4 * STRING
             + (self.provisos.iter())
                 .map(|(sql, bound)| 2 * STRING + sql.len() + bound.len() * 4 * STRING)
