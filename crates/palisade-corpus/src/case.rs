@@ -102,6 +102,9 @@ pub struct Expectation {
     pub truncated: Option<bool>,
     /// How many rows are changed, where it is run on a database that may be changed.
     pub affected: Option<u64>,
+    /// The code by which it is refused where it is run on a database that may be changed, though it was permitted: what
+    /// is there decides.
+    pub on_data: Option<Code>,
     /// Ids of the detectors that find something, each once.
     pub findings: Option<Vec<String>>,
     /// What must not occur anywhere in what the agent gets.

@@ -125,6 +125,7 @@ fn decided(runner: &Runner, dialect: Dialect, sql: &str) -> Result<String, Strin
             ordered: false,
             truncated: None,
             affected: None,
+            on_data: None,
             findings: None,
             never: Vec::new(),
             preserve: false,

@@ -25,7 +25,8 @@
 //! is added to that of each case. A case may name its own `as`, and `params`, `limits`, `on_finding`,
 //! `bench` and `preserve`. A refused case has a `code` and may have the exact `message`; either kind may
 //! have the determining `policies`; an allowed one `rewritten`, `columns`, `masked`, `rows` with
-//! `ordered` (by default whether the statement says ORDER BY), `truncated` and `findings`.
+//! `ordered` (by default whether the statement says ORDER BY), `truncated` and `findings`; one that changes rows
+//! `affected`, or the code `on_data` by which it is refused once it meets the data.
 //!
 //! TOML has no null: an empty table, `{}`, stands for NULL in `rows` and `params`. Unknown keys are
 //! errors. [`Corpus::load`] reads the folder, [`Runner`] decides about a case and runs it,

@@ -245,6 +245,7 @@ struct Written {
     ordered: Option<bool>,
     truncated: Option<bool>,
     affected: Option<u64>,
+    on_data: Option<String>,
     findings: Option<Vec<String>>,
     #[serde(default)]
     never: Vec<String>,
@@ -350,6 +351,15 @@ fn expectation(topic: &Topic, written: &Written, dialect: Dialect) -> Result<Exp
     if verdict == Verdict::Allow && written.message.is_some() {
         return Err("an allowed case has no `message`".to_owned());
     }
+    let on_data = match (&written.on_data, verdict) {
+        (None, _) => None,
+        (Some(code), Verdict::Allow) if written.affected.is_none() => {
+            Some(Code::from_slug(code).ok_or_else(|| format!("there is no code `{code}`"))?)
+        }
+        (Some(_), _) => {
+            return Err("`on_data` is for what is allowed, and changes nothing".to_owned());
+        }
+    };
     let rows = match &written.rows {
         None => None,
         Some(rows) => Some(
@@ -377,6 +387,7 @@ fn expectation(topic: &Topic, written: &Written, dialect: Dialect) -> Result<Exp
             .unwrap_or_else(|| written.sql.to_ascii_uppercase().contains("ORDER BY")),
         truncated: written.truncated,
         affected: written.affected,
+        on_data,
         findings: sorted(&written.findings),
         never: topic.never.iter().chain(&written.never).cloned().collect(),
         preserve: written.preserve,

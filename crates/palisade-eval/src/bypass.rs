@@ -337,6 +337,8 @@ fn stopped(error: &BackendError) -> Option<String> {
         | BackendErrorKind::SecondLock
         | BackendErrorKind::Constraint
         | BackendErrorKind::AffectedRows
+        | BackendErrorKind::NotAdmitted
+        | BackendErrorKind::Forbidden
         | BackendErrorKind::ReadOnly
         | BackendErrorKind::SchemaChanged
         | BackendErrorKind::Cost

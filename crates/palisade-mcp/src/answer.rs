@@ -73,8 +73,22 @@ pub(crate) fn metadata(answer: &impl Serialize) -> Result<CallToolResult, Reject
     Ok(result(json, text, false))
 }
 
+/// Whether there are tools for templates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Templates {
+    /// `list_templates` and `run_template`.
+    Listed,
+    /// Neither.
+    None,
+}
+
 /// A refusal, as a tool result that the model reads.
-pub(crate) fn refusal(refusal: &Refusal, context: Context<'_>, offered: Offered) -> CallToolResult {
+pub(crate) fn refusal(
+    refusal: &Refusal,
+    context: Context<'_>,
+    offered: Offered,
+    templates: Templates,
+) -> CallToolResult {
     let Refusal {
         rejection,
         incident,
@@ -86,7 +100,11 @@ pub(crate) fn refusal(refusal: &Refusal, context: Context<'_>, offered: Offered)
     } else {
         agent.code.summary()
     };
-    let next_valid_actions = next(agent.code, context.tool, agent.next_valid_actions, offered);
+    let usual = match (agent.code, templates) {
+        (Code::TemplateUnknown, Templates::None) => &["query"],
+        (_, Templates::Listed | Templates::None) => agent.next_valid_actions,
+    };
+    let next_valid_actions = next(agent.code, context.tool, usual, offered);
     let mut body = json!({
         "code": agent.code,
         "message": message,
@@ -188,7 +206,7 @@ mod tests {
             rejection: Rejection::new(code, message).with_operator_detail("the operator's"),
             incident: incident.map(str::to_owned),
         };
-        let result = super::refusal(&refusal, CONTEXT, Offered::Reading);
+        let result = super::refusal(&refusal, CONTEXT, Offered::Reading, Templates::None);
         assert_eq!(result.is_error, Some(true));
         let text = result.content[0].as_text().unwrap().text.clone();
         (result.structured_content.unwrap(), text)

@@ -130,6 +130,17 @@ impl<B: Backend> Connections<B> {
         }
     }
 
+    /// On what the list of tools depends, by now: a reload of policies can change it.
+    pub(crate) fn standing(&self) -> Standing {
+        Standing {
+            changeable: match self {
+                Self::One(connection) => vec![connection.is_changeable()],
+                Self::Several(named) => named.values().map(|c| c.is_changeable()).collect(),
+            },
+            templates: self.have_templates(),
+        }
+    }
+
     /// What is offered to a caller by now.
     pub(crate) fn offer(&self) -> Offer<'_> {
         match self {
@@ -176,6 +187,14 @@ impl<B: Backend> Connections<B> {
             Some(_) | None => Err(invalid(format!("`{ARGUMENT}` must be one of {}", listed()))),
         }
     }
+}
+
+/// What makes a list of tools another one.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Of each connection, whether something of it may be changed.
+    changeable: Vec<bool>,
+    templates: bool,
 }
 
 /// What a caller may use.

@@ -15,6 +15,9 @@
 //!
 //! Every tool reaches the database through the guard and in no other way. The principal is fixed when the server starts: nothing a client sends changes it.
 //!
+//! What a client says of itself (`clientInfo`, and `palisade/purpose` in the `_meta` of a call) is recorded as a claim. Where a
+//! reload of policies makes tools come or go, clients are told (`notifications/tools/list_changed`).
+//!
 //! What was understood and refused, bad arguments included, is a tool result with `isError: true`
 //! whose structured content has `code`, `message`, `retryable`, `remediation_hint`, `context`,
 //! `next_valid_actions` and, where the fault is not the agent's, `incident`. Only a request that

@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use palisade::{
@@ -15,28 +15,34 @@ use palisade::{
     guard::{Backend, Guard, Outcome, Refusal},
     limits::Limits,
     rejection::Rejection,
-    session::Principal,
+    session::{Claims, Principal, Session},
 };
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, JsonObject,
-        ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+        ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+        SubscriptionFilter, Tool,
     },
-    service::RequestContext,
+    service::{NotificationContext, RequestContext, SubscriptionContext},
 };
-use tokio::{runtime::Handle, task::spawn_blocking};
+use serde_json::Value;
+use tokio::{runtime::Handle, task::spawn_blocking, time::sleep};
 
 use crate::{
-    answer::{self, Context, Offered},
+    answer::{self, Context, Offered, Templates},
     arguments::{self, MAX_ROWS},
-    connections::{Connection, Connections, ConnectionsError, MAX_CALLS},
+    connections::{Connection, Connections, ConnectionsError, MAX_CALLS, Standing},
     declare::{self, ToolName},
     metadata,
 };
 
 /// Bytes of all cells of one answer.
 const MAX_RESULT_BYTES: usize = 64 * 1024;
+
+/// How often it is looked whether other policies offer other tools: whoever reloads them tells the gate alone.
+const LOOK: Duration = Duration::from_millis(250);
+
 /// What the operator decides about a connection, and no client can change.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
@@ -103,14 +109,26 @@ impl<B: Backend + 'static> PalisadeServer<B> {
         }
     }
 
+    /// Whether other tools are offered than were `seen`, which become those.
+    fn has_changed(&self, seen: &mut Standing) -> bool {
+        let now = self.shared.connections.standing();
+        let before = std::mem::replace(seen, now);
+        before != *seen
+    }
+
     /// Runs `tool` on the connection that the arguments name.
-    async fn run(&self, tool: ToolName, mut arguments: JsonObject) -> CallToolResult {
+    async fn run(
+        &self,
+        tool: ToolName,
+        mut arguments: JsonObject,
+        claims: Claims,
+    ) -> CallToolResult {
         let shared = &self.shared;
         if tool == ToolName::Execute && !shared.connections.offer().changeable() {
             return shared.refusal(tool, None, refusal(read_only()));
         }
         match shared.connections.choose(&mut arguments) {
-            Ok(connection) => match run_on(connection, tool, arguments).await {
+            Ok(connection) => match run_on(connection, tool, arguments, claims).await {
                 Ok(result) => result,
                 Err(refusal) => shared.refusal(tool, Some(connection), refusal),
             },
@@ -125,6 +143,7 @@ async fn run_on<B: Backend + 'static>(
     connection: &Arc<Connection<B>>,
     tool: ToolName,
     arguments: JsonObject,
+    claims: Claims,
 ) -> Result<CallToolResult, Refusal> {
     let _waiting = connection
         .calls
@@ -136,8 +155,9 @@ async fn run_on<B: Backend + 'static>(
         .map_err(|_| refusal(internal("the semaphore is closed")))?;
     let theirs = Arc::clone(connection);
     let handle = Handle::current();
+    let session = connection.session.clone().claiming(claims);
     let job = spawn_blocking(move || {
-        let result = theirs.call(tool, arguments, &handle);
+        let result = theirs.call(tool, arguments, &session, &handle);
         drop(permit);
         result
     });
@@ -151,6 +171,7 @@ impl<B: Backend + 'static> Connection<B> {
         &self,
         tool: ToolName,
         arguments: JsonObject,
+        session: &Session,
         handle: &Handle,
     ) -> Result<CallToolResult, Refusal> {
         match tool {
@@ -169,15 +190,15 @@ impl<B: Backend + 'static> Connection<B> {
             }
             ToolName::ListTemplates => {
                 arguments::list(arguments).map_err(refusal)?;
-                let templates = self.guard.templates(&self.session)?;
+                let templates = self.guard.templates(session)?;
                 answer::metadata(&metadata::templates(&templates)).map_err(refusal)
             }
             ToolName::RunTemplate => {
                 let call = arguments::template(arguments).map_err(refusal)?;
                 let limits = self.limits(call.limit);
-                let run =
-                    self.guard
-                        .run_within(&call.template, &call.arguments, &self.session, &limits);
+                let run = self
+                    .guard
+                    .run_within(&call.template, &call.arguments, session, &limits);
                 rows(handle.block_on(run).0)
             }
             ToolName::Query => {
@@ -186,7 +207,7 @@ impl<B: Backend + 'static> Connection<B> {
                 let (outcome, _) = handle.block_on(self.guard.query_within(
                     &call.sql,
                     &call.params,
-                    &self.session,
+                    session,
                     &limits,
                 ));
                 rows(outcome)
@@ -206,7 +227,7 @@ impl<B: Backend + 'static> Connection<B> {
                 let (outcome, _) = handle.block_on(self.guard.execute_within(
                     &call.sql,
                     &call.params,
-                    &self.session,
+                    session,
                     &limits,
                 ));
                 rows(outcome)
@@ -280,7 +301,12 @@ impl<B: Backend> Shared<B> {
                 "refused"
             );
         }
-        answer::refusal(&refusal, Context { tool, connection }, offered)
+        let templates = if self.connections.have_templates() {
+            Templates::Listed
+        } else {
+            Templates::None
+        };
+        answer::refusal(&refusal, Context { tool, connection }, offered, templates)
     }
 
     fn incident(&self) -> String {
@@ -294,7 +320,11 @@ impl<B: Backend> Shared<B> {
 
 impl<B: Backend + 'static> ServerHandler for PalisadeServer<B> {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .build();
+        ServerConfig::new(capabilities)
             .with_server_info(
                 Implementation::new("palisade", env!("CARGO_PKG_VERSION"))
                     .with_title("Palisade")
@@ -317,6 +347,46 @@ impl<B: Backend + 'static> ServerHandler for PalisadeServer<B> {
         )))
     }
 
+    /// A client that has shaken hands is told of other tools as long as it is there.
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let (server, peer) = (self.clone(), context.peer);
+        tokio::spawn(async move {
+            let mut seen = server.shared.connections.standing();
+            while !peer.is_transport_closed() {
+                sleep(LOOK).await;
+                if server.has_changed(&mut seen) && peer.notify_tool_list_changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        // What is not announced among the capabilities is taken out of it.
+        Some(requested.clone())
+    }
+
+    /// Others ask to be told.
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut seen = self.shared.connections.standing();
+        let wants = context.accepted().tools_list_changed == Some(true);
+        loop {
+            tokio::select! {
+                () = context.cancelled() => return Ok(()),
+                () = sleep(LOOK) => {}
+            }
+            if self.has_changed(&mut seen)
+                && wants
+                && context.sink().notify_tool_list_changed().await.is_err()
+            {
+                return Ok(());
+            }
+        }
+    }
+
     fn get_tool(&self, name: &str) -> Option<Tool> {
         let tool = ToolName::from_name(name)?;
         declare::tool(tool, &self.shared.connections.offer())
@@ -330,12 +400,25 @@ impl<B: Backend + 'static> ServerHandler for PalisadeServer<B> {
         let Some(tool) = ToolName::from_name(&request.name) else {
             return Err(ErrorData::invalid_params("there is no such tool", None));
         };
+        let claims = claims(&context);
         tokio::select! {
-            result = self.run(tool, request.arguments.unwrap_or_default()) => Ok(result.into()),
+            result = self.run(tool, request.arguments.unwrap_or_default(), claims) => Ok(result.into()),
             // The engine's own time-out ends what is running; nobody waits for it here.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
         }
     }
+}
+
+/// Where a call says what it is for.
+const PURPOSE: &str = "palisade/purpose";
+
+/// What the client says of itself, for records.
+fn claims(context: &RequestContext<RoleServer>) -> Claims {
+    let client = context
+        .client_info()
+        .map(|info| format!("{} {}", info.name, info.version));
+    let purpose = context.meta.0.0.get(PURPOSE).and_then(Value::as_str);
+    Claims::new(client.as_deref(), purpose)
 }
 
 fn refusal(rejection: Rejection) -> Refusal {

@@ -20,7 +20,7 @@ use mysql_async::{Column, Conn, Row, prelude::Queryable as _};
 use palisade::{
     catalog::{Catalog, Change, ReferenceAction, Relation},
     guard::{BackendError, BackendErrorKind, Completion, RowSink},
-    rewrite::{Effect, RewrittenStatement},
+    rewrite::{Effect, Proviso, RewrittenStatement},
 };
 use palisade_pool::Ended;
 use tokio::time::timeout;
@@ -77,6 +77,8 @@ pub(crate) enum Work<'a> {
 pub(crate) struct Changes<'a> {
     pub(crate) writes: &'a BTreeSet<(Change, String, String)>,
     pub(crate) max_affected: u64,
+    /// Queries that must give no row before it.
+    pub(crate) provisos: &'a [Proviso],
 }
 
 impl<'a> Work<'a> {
@@ -87,6 +89,7 @@ impl<'a> Work<'a> {
             Effect::Write => Self::Change(Changes {
                 writes: statement.engine_writes(),
                 max_affected: statement.max_affected(),
+                provisos: statement.provisos(),
             }),
             Effect::Define => Self::Define,
         }
@@ -153,6 +156,9 @@ pub(crate) async fn change(
             Look::Failed(error) => BackendError::unavailable(error.to_string()),
             Look::Refused(error) => error,
         })?;
+    for proviso in changes.provisos {
+        seek(conn, proviso).await?;
+    }
     let mut took = ControlFlow::Continue(());
     let mut result = conn
         .exec_iter(&statement, params)
@@ -197,6 +203,28 @@ pub(crate) async fn change(
             affected: Some(affected),
         }),
         ControlFlow::Break(()) => Err(BackendError::not_taken()),
+    }
+}
+
+/// Refuses the statement if what it may not do is found.
+async fn seek(conn: &mut Conn, proviso: &Proviso) -> Result<(), BackendError> {
+    execute::check_text(proviso.sql())?;
+    let query = conn
+        .prep(proviso.sql())
+        .await
+        .map_err(|e| fault::engine(&e))?;
+    // A query has columns, and nothing else that is prepared has.
+    if query.columns().len() != 1 {
+        return Err(BackendError::second_lock("what is looked for is no count"));
+    }
+    let params = params::bind(query.num_params(), proviso.params())?;
+    let found: Option<Row> = conn
+        .exec_first(&query, params)
+        .await
+        .map_err(|e| fault::change(&e))?;
+    match found {
+        Some(_) => Err(BackendError::not_admitted()),
+        None => Ok(()),
     }
 }
 

@@ -139,6 +139,8 @@ impl Run<'_> {
                 | BackendErrorKind::SecondLock
                 | BackendErrorKind::Constraint
                 | BackendErrorKind::AffectedRows
+                | BackendErrorKind::NotAdmitted
+                | BackendErrorKind::Forbidden
                 | BackendErrorKind::ReadOnly
                 | BackendErrorKind::Cost
                 | BackendErrorKind::NotTaken

@@ -17,7 +17,7 @@ use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin, ti
 
 use futures_core::Stream as _;
 use palisade::{
-    guard::{BackendError, RowSink},
+    guard::{BackendError, Estimate, RowSink},
     limits::{EstimateCaps, Limits},
     rewrite::RewrittenStatement,
     session::Principal,
@@ -59,8 +59,28 @@ pub(crate) struct Task<'a> {
     pub(crate) functions: &'a BTreeSet<String>,
     pub(crate) limits: &'a Limits,
     pub(crate) caps: Option<EstimateCaps>,
+    /// The statement, if policies are to be asked once more with what the server expects of it.
+    pub(crate) awaiting: Option<&'a RewrittenStatement>,
     pub(crate) principal: &'a Principal,
     pub(crate) work: Work<'a>,
+}
+
+impl Task<'_> {
+    /// Whether it is to be known what the server expects.
+    pub(crate) fn is_estimated(&self) -> bool {
+        self.caps.is_some() || self.awaiting.is_some()
+    }
+
+    /// Refuses what is more than the caps, or what policies forbid then.
+    pub(crate) fn admit(&self, estimate: Estimate) -> Result<(), BackendError> {
+        if let Some(caps) = self.caps {
+            BackendError::unless_within(caps, estimate)?;
+        }
+        match self.awaiting {
+            Some(statement) => BackendError::unless_admitted(statement, estimate),
+            None => Ok(()),
+        }
+    }
 }
 
 impl<'a> From<&'a RewrittenStatement> for Task<'a> {
@@ -73,6 +93,7 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
             functions: statement.engine_functions(),
             limits: statement.limits(),
             caps: statement.estimate_caps(),
+            awaiting: statement.awaits_estimate().then_some(statement),
             principal: statement.principal(),
             work: Work::of(statement),
         }
@@ -148,13 +169,13 @@ pub(crate) async fn answer(
     check_origins(client, schema, &opened, task).await?;
     let bound = params::bind(statement.params(), task.params)?;
     let bound = params::typed(&bound);
-    if let Some(caps) = task.caps {
+    if task.is_estimated() {
         let estimate = estimate::of(client, task.sql, &bound).await?;
         // Planning has locked the relations: an estimate of another one is none of this.
         schema
             .verify(client, look, task.relations, task.functions)
             .await?;
-        BackendError::unless_within(caps, estimate)?;
+        task.admit(estimate)?;
     }
     let declare = format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {}", task.sql);
     // In this order: declaring locks the relations, and then they are looked at.

@@ -7,6 +7,7 @@
 //! * the server's plan names each relation that rows go into or out of, rules expanded and WITH looked through. Each
 //!   has to be one that was decided, for that change, unless a rule that was decided rewrites it. What triggers and foreign keys do, a plan does not show: for
 //!   these the marks of the schema are compared, under the locks that planning took;
+//! * what must not be there is looked for by queries of one cell, in a part of the transaction that only reads;
 //! * rows are counted, and everything is rolled back unless they are within their bound and the answer was taken.
 //!
 //! Rows that a change gives come as they do from a cursor, as the server prints them: its text stands in a WITH then,
@@ -20,7 +21,7 @@ use futures_core::Stream as _;
 use palisade::{
     catalog::{Catalog, Change, Relation},
     guard::{BackendError, BackendErrorKind, Completion, RowSink},
-    rewrite::{Effect, RewrittenStatement},
+    rewrite::{Effect, Proviso, RewrittenStatement},
 };
 use serde_json::Value as Json;
 use tokio::time::timeout;
@@ -71,6 +72,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) max_affected: u64,
     /// Where the body begins, if rows are changed in the WITH before it.
     pub(crate) body: Option<usize>,
+    /// Queries that must give no row before it.
+    pub(crate) provisos: &'a [Proviso],
 }
 
 impl<'a> Work<'a> {
@@ -83,6 +86,7 @@ impl<'a> Work<'a> {
                 triggers: statement.engine_triggers(),
                 max_affected: statement.max_affected(),
                 body: statement.body_after_changes(),
+                provisos: statement.provisos(),
             }),
             Effect::Define => Self::Define,
         }
@@ -157,7 +161,7 @@ pub(crate) async fn change(
     let Opened { statement, look } = &opened;
     let bound = params::bind(statement.params(), task.params)?;
     let sql = printing(task.sql, changes.body, statement)?;
-    let costs = if task.caps.is_some() { "TRUE" } else { "FALSE" };
+    let costs = if task.is_estimated() { "TRUE" } else { "FALSE" };
     let explain = format!("EXPLAIN (FORMAT JSON, VERBOSE, COSTS {costs}) {sql}");
     let plans = facts
         .client
@@ -175,8 +179,8 @@ pub(crate) async fn change(
         let plan = serde_json::from_str(text)
             .map_err(|e| BackendError::second_lock(format!("the plan is no JSON: {e}")))?;
         changed(&plan, &mut found)?;
-        if let Some(caps) = task.caps {
-            BackendError::unless_within(caps, estimate::read(&plan))?;
+        if task.is_estimated() {
+            task.admit(estimate::read(&plan))?;
         }
     }
     let is_ruled = !changes.triggers.is_empty()
@@ -190,6 +194,9 @@ pub(crate) async fn change(
         .iter()
         .map(|c| Reading::of(c.type_()))
         .collect();
+    for proviso in changes.provisos {
+        seek(facts.client, proviso).await?;
+    }
     let before = match changes.body {
         Some(_) => Some(changed_so_far(facts.client).await?),
         None => None,
@@ -216,6 +223,33 @@ pub(crate) async fn change(
         }),
         ControlFlow::Break(()) => Err(BackendError::not_taken()),
     }
+}
+
+/// Refuses the statement if what it may not do is found. What looks cannot write.
+async fn seek(client: &Client, proviso: &Proviso) -> Result<(), BackendError> {
+    let ours = async |sql| client.batch_execute(sql).await;
+    ours("SAVEPOINT palisade_look; SET TRANSACTION READ ONLY")
+        .await
+        .map_err(|e| fault::engine(&e))?;
+    let query = client
+        .prepare(proviso.sql())
+        .await
+        .map_err(|e| fault::prepare(&e))?;
+    // It says nothing of a row but that it is there.
+    if query.columns().len() != 1 || query.columns().iter().any(|c| c.table_oid().is_some()) {
+        return Err(BackendError::second_lock("what is looked for is no count"));
+    }
+    let bound = params::bind(query.params(), proviso.params())?;
+    let rows = client
+        .query_typed(proviso.sql(), &params::typed(&bound))
+        .await
+        .map_err(|e| fault::change(&e))?;
+    if !rows.is_empty() {
+        return Err(BackendError::not_admitted());
+    }
+    ours("ROLLBACK TO SAVEPOINT palisade_look; RELEASE SAVEPOINT palisade_look")
+        .await
+        .map_err(|e| fault::engine(&e))
 }
 
 /// Changes the schema, or empties a table. Nothing is kept yet.

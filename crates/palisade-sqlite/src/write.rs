@@ -21,7 +21,7 @@ use palisade::{
     catalog::{Catalog, Change, ReferenceAction},
     dialect::Dialect,
     guard::{BackendError, BackendErrorKind, RowSink},
-    rewrite::RewrittenStatement,
+    rewrite::{Proviso, RewrittenStatement},
 };
 use rusqlite::{
     Connection,
@@ -43,6 +43,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) writes: &'a BTreeSet<(Change, String, String)>,
     pub(crate) triggers: &'a BTreeSet<String>,
     pub(crate) max_affected: u64,
+    /// Queries that must give no row before it.
+    pub(crate) provisos: &'a [Proviso],
 }
 
 impl<'a> From<&'a RewrittenStatement> for Changes<'a> {
@@ -51,6 +53,7 @@ impl<'a> From<&'a RewrittenStatement> for Changes<'a> {
             writes: statement.engine_writes(),
             triggers: statement.engine_triggers(),
             max_affected: statement.max_affected(),
+            provisos: statement.provisos(),
         }
     }
 }
@@ -94,6 +97,12 @@ fn in_transaction(
         move |context| own.admits(context),
         |conn, _| conn.prepare(task.sql).map(drop).map_err(|e| engine(&e)),
     )?;
+    // Nothing else can write meanwhile.
+    for proviso in changes.provisos {
+        guarded(conn, execute::permitted(task), |conn, denied| {
+            seek(conn, task, proviso, denied)
+        })?;
+    }
     set_effects(conn, true).map_err(unavailable)?;
     let mut effects = Permitted::with_effects(facts.catalog, task, changes);
     guarded(
@@ -142,6 +151,27 @@ pub(crate) fn set_effects(conn: &Connection, on: bool) -> rusqlite::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses the statement if what it may not do is found.
+fn seek(
+    conn: &Connection,
+    task: &Task<'_>,
+    proviso: &Proviso,
+    denied: &Denied,
+) -> Result<(), BackendError> {
+    let mut query = conn.prepare(proviso.sql()).map_err(|e| engine(&e))?;
+    if denied.first().is_some() {
+        return Ok(());
+    }
+    execute::check_query(&query, task)?;
+    bind(&mut query, proviso.params())?;
+    let found = query.raw_query().next().map_err(|e| engine(&e))?.is_some();
+    if found {
+        Err(BackendError::not_admitted())
+    } else {
+        Ok(())
+    }
 }
 
 fn run(

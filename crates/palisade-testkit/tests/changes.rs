@@ -88,7 +88,8 @@ async fn run<B: Backend>(
     if before != after {
         return Some(format!("{ran}\n  changed {before:?}\n  to {after:?}"));
     }
-    match (&outcome, case.expect.verdict) {
+    let verdict = (case.expect.on_data).map_or(case.expect.verdict, Verdict::Reject);
+    match (&outcome, verdict) {
         (Outcome::Rows(envelope), Verdict::Allow) => {
             let answer = serde_json::to_string(envelope).unwrap();
             if let Some(word) = case.expect.never.iter().find(|word| answer.contains(*word)) {

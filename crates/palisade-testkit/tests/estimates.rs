@@ -60,11 +60,27 @@ impl Host for Still {
     }
 }
 
+/// What caps do, as policies: for everybody but `Agent::"b"`.
+const FORBIDS: &str = r#"
+@id("many")
+@message("ask for fewer rows")
+forbid (principal, action == Action::"select", resource is Table)
+when { context has statement && context.statement has estimated_rows && context.statement.estimated_rows > 3000 }
+unless { principal == Agent::"b" };
+@id("costly")
+forbid (principal, action == Action::"update", resource)
+when { context has statement && context.statement has estimated_cost && context.statement.estimated_cost > 100 };
+"#;
+
 fn guard<B: Backend>(backend: B, schema: &str, limits: Limits) -> Guard<B> {
+    guard_by(backend, schema, limits, "")
+}
+
+fn guard_by<B: Backend>(backend: B, schema: &str, limits: Limits, more: &str) -> Guard<B> {
     let sources = PolicySources {
         policies: vec![PolicyFile {
             name: "test.cedar".to_owned(),
-            text: POLICIES.replace("SCHEMA", schema),
+            text: POLICIES.replace("SCHEMA", schema) + more,
         }],
         ..PolicySources::default()
     };
@@ -114,7 +130,7 @@ async fn check<B: Backend>(guard: &Guard<B>, sql: &str, expected: &str) {
 const COSTS: &str = "limit.cost";
 
 /// What runs and what does not where a step may work on 3,000 rows.
-async fn caps_rows<B: Backend>(guard: &Guard<B>, placeholder: &str) {
+async fn caps_rows<B: Backend>(guard: &Guard<B>, placeholder: &str, refused: &str) {
     // What stops at the limit on rows costs no more than that.
     for sql in [
         "SELECT 1 AS one",
@@ -138,11 +154,11 @@ async fn caps_rows<B: Backend>(guard: &Guard<B>, placeholder: &str) {
         "SELECT v, row_number() OVER (ORDER BY v) AS n FROM big",
         "SELECT * FROM big AS a WHERE g = (SELECT max(b.g) FROM big AS b WHERE b.v = a.v)",
     ] {
-        check(guard, sql, COSTS).await;
+        check(guard, sql, refused).await;
     }
     // Parameters count as what they are.
     let sql = format!("SELECT count(*) FROM big WHERE id < {placeholder}");
-    for (value, expected) in [(10, "ran"), (9000, COSTS)] {
+    for (value, expected) in [(10, "ran"), (9000, refused)] {
         let params = Params::Positional(vec![Value::Integer(value)]);
         assert_eq!(outcome(guard, &sql, &params).await, expected, "{value}");
     }
@@ -177,7 +193,7 @@ async fn postgres_keeps_caps() {
     let database = shop(server, "ANALYZE;");
     let open = async |limits| postgres(server, &database, limits).await;
     let guard = open(rows(3000)).await;
-    caps_rows(&guard, "$1").await;
+    caps_rows(&guard, "$1", COSTS).await;
     // Others work on this while they plan.
     check(
         &guard,
@@ -208,7 +224,7 @@ async fn postgres_keeps_caps() {
 async fn mariadb_keeps_caps_on_rows() {
     let server: &Server = MariaDbServer::shared().unwrap();
     let database = shop(server, "ANALYZE TABLE big;");
-    caps_rows(&mysql(server, &database, rows(3000)).await, "?").await;
+    caps_rows(&mysql(server, &database, rows(3000)).await, "?", COSTS).await;
     // It tells no cost: who caps that gets nothing unbounded.
     let guard = mysql(server, &database, cost(1_000_000)).await;
     check(&guard, "SELECT 1 AS one", COSTS).await;
@@ -219,11 +235,80 @@ async fn mariadb_keeps_caps_on_rows() {
 async fn mysql_9_keeps_caps() {
     let server: &Server = MySqlServer::shared().unwrap();
     let database = shop(server, "ANALYZE TABLE big;");
-    caps_rows(&mysql(server, &database, rows(3000)).await, "?").await;
+    caps_rows(&mysql(server, &database, rows(3000)).await, "?", COSTS).await;
     let guard = mysql(server, &database, cost(100)).await;
     check(&guard, "SELECT v FROM big WHERE id = 5", "ran").await;
     check(&guard, "SELECT count(*) FROM big", COSTS).await;
     check(&guard, "SELECT count(*) FROM others", "ran").await;
+}
+
+const FORBIDDEN: &str = "policy.forbidden";
+
+/// What of `guard` is by policies that look at estimates, twice, since plans are remembered.
+async fn forbids_rows<B: Backend>(guard: &Guard<B>, placeholder: &str) {
+    for _ in 0..2 {
+        caps_rows(guard, placeholder, FORBIDDEN).await;
+    }
+    let session = Session::new(Principal::new("Agent", "a"));
+    let sql = "SELECT count(*) FROM big";
+    match guard
+        .query_within(sql, &Params::None, &session, &Limits::default())
+        .await
+    {
+        (Outcome::Rejected(refusal), report) => {
+            assert_eq!(refusal.rejection.message(), "ask for fewer rows");
+            assert_eq!(report.policies, ["many"]);
+        }
+        (Outcome::Rows(_), _) => panic!("it ran"),
+    }
+    let other = Session::new(Principal::new("Agent", "b"));
+    let outcome = guard.query(sql, &Params::None, &other).await;
+    assert!(matches!(outcome, Outcome::Rows(_)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn postgres_policies_look_at_estimates() {
+    let server: &Server = PostgresServer::shared().unwrap();
+    let database = shop(server, "ANALYZE;");
+    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
+    let config = config.accept_superuser().writable();
+    let backend = PostgresBackend::connect(config).await.unwrap();
+    let guard = guard_by(backend, "public", Limits::default(), FORBIDS);
+    forbids_rows(&guard, "$1").await;
+    check(&guard, "UPDATE big SET v = 'y' WHERE id = 5", "ran").await;
+    check(&guard, "UPDATE big SET v = 'y' WHERE v = 'y'", FORBIDDEN).await;
+    // Of a filtered table nothing is known, so nothing is forbidden by it.
+    check(&guard, "UPDATE others SET g = 1 WHERE g > 0", "ran").await;
+    let changed = "SELECT count(*) FROM big WHERE v = 'y'";
+    assert_eq!(server.query(&database, changed).unwrap(), "1");
+}
+
+#[tokio::test]
+async fn mariadb_policies_look_at_estimates() {
+    let server: &Server = MariaDbServer::shared().unwrap();
+    let database = shop(server, "ANALYZE TABLE big;");
+    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
+    let config = config.accept_powerful().writable();
+    let backend = MysqlBackend::connect(config).await.unwrap();
+    let guard = guard_by(backend, &database, Limits::default(), FORBIDS);
+    forbids_rows(&guard, "?").await;
+    // It tells no cost, and of changes nothing.
+    check(&guard, "UPDATE big SET v = 'y' WHERE v = 'y'", "ran").await;
+}
+
+/// SQLite estimates nothing: a policy that looks at it says so when it loads.
+#[tokio::test]
+async fn sqlite_policies_find_no_estimates() {
+    let tables = "CREATE TABLE big (id INTEGER); CREATE TABLE others (g INTEGER)";
+    let backend = SqliteBackend::in_memory(tables, "main").unwrap();
+    let guard = guard_by(backend, "main", Limits::default(), FORBIDS);
+    check(&guard, "SELECT id FROM big", "ran").await;
+    let firewall = guard.firewall();
+    let warnings: Vec<String> = (firewall.policies().warnings().iter())
+        .map(ToString::to_string)
+        .collect();
+    let told = |warning: &&String| warning.contains("SQLite estimates neither costs nor rows");
+    assert_eq!(warnings.iter().filter(told).count(), 2, "{warnings:?}");
 }
 
 #[tokio::test]

@@ -16,6 +16,10 @@ pub struct AuditRecord {
     pub transport: &'static str,
     /// The verified identity of the client, where there is one.
     pub client: Option<String>,
+    /// What the client says that it is called: a claim, which nobody has verified and nothing was decided by.
+    pub claimed_client: Option<String>,
+    /// What the client says that it asks for: a claim likewise.
+    pub claimed_purpose: Option<String>,
     /// The template that was run.
     pub template: Option<String>,
     /// What the operator calls the database, where it has a name.

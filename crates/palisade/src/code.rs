@@ -135,7 +135,7 @@ codes! {
         "Add a WHERE clause that names the rows to change.";
     WriteRowNotAdmitted "write.row-not-admitted" retry false,
         "A row would be outside of what policy admits.",
-        "Write only rows that you would be permitted to add, as literals or parameters in the columns that policy looks at.";
+        "Write only rows that you would be permitted to add, as literals or parameters in the columns that policy looks at; narrow the condition to such rows.";
     LimitAffectedRows "limit.affected-rows" retry false,
         "The statement would change more rows than the limit, so nothing was changed.",
         "Narrow the condition and change the rows in several statements.";

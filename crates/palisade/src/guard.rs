@@ -36,6 +36,10 @@ pub trait Backend: Introspect + Send + Sync {
     fn dialect(&self) -> Dialect;
 
     /// Runs `statement` exactly as printed and feeds its rows to `sink` until the sink breaks.
+    ///
+    /// In the same transaction, before it: where one of its [provisos](RewrittenStatement::provisos) gives a row, it is
+    /// [not admitted](BackendError::not_admitted); where it [awaits an estimate](RewrittenStatement::awaits_estimate) or has
+    /// caps on one, the engine's decides, by [`unless_admitted`](BackendError::unless_admitted).
     fn execute(
         &self,
         statement: &RewrittenStatement,
@@ -127,6 +131,25 @@ impl BackendError {
         Ok(())
     }
 
+    /// Refuses a statement of which the engine expects this, if that is more than its caps allow or policies forbid it
+    /// then. To be asked in the transaction in which it would run, where its caps or it itself want the estimate.
+    ///
+    /// # Errors
+    /// `Cost`, or `Forbidden`.
+    pub fn unless_admitted(statement: &RewrittenStatement, estimate: Estimate) -> Result<(), Self> {
+        if let Some(caps) = statement.estimate_caps() {
+            Self::unless_within(caps, estimate)?;
+        }
+        if statement.admits(estimate.cost, estimate.rows) {
+            Ok(())
+        } else {
+            Err(Self::new(
+                BackendErrorKind::Forbidden,
+                "policies forbid what the engine expects of the statement",
+            ))
+        }
+    }
+
     /// A failure of this kind.
     pub fn new(kind: BackendErrorKind, detail: impl Into<String>) -> Self {
         Self {
@@ -146,6 +169,15 @@ impl BackendError {
         Self::new(
             BackendErrorKind::NotTaken,
             "not every row that the change gives was taken",
+        )
+    }
+
+    /// A proviso of the statement gave a row.
+    #[must_use]
+    pub fn not_admitted() -> Self {
+        Self::new(
+            BackendErrorKind::NotAdmitted,
+            "a row is not one that policy admits as the statement would leave it",
         )
     }
 
@@ -200,6 +232,10 @@ pub enum BackendErrorKind {
     Cost,
     /// The statement would have changed more rows than it may, and nothing was changed.
     AffectedRows,
+    /// Policies forbid the statement, knowing what the engine expects of it; it was not run.
+    Forbidden,
+    /// A row would be one that policy does not admit, and nothing was changed.
+    NotAdmitted,
     /// The backend was opened for reading only.
     ReadOnly,
     /// The database is not of the schema any more that the statement was decided over; nothing was
@@ -531,7 +567,16 @@ impl<B: Backend> Guard<B> {
                     Err(why) => unchanged(&why),
                 });
             }
-            Err(error) => return Err(refused(&error)),
+            Err(error) => {
+                let forbidden = statement
+                    .refused()
+                    .filter(|_| error.kind == BackendErrorKind::Forbidden);
+                if let Some(rejection) = forbidden {
+                    run.report.policies = rejection.policies().to_vec();
+                    return Err(rejection.clone());
+                }
+                return Err(refused(&error));
+            }
         };
         Ok(Envelope::new(scan.finish()?).with_affected_rows(affected))
     }
@@ -563,6 +608,8 @@ impl<B: Backend> Guard<B> {
             principal: session.principal().to_string(),
             transport: session.transport().name(),
             client: session.client().map(str::to_owned),
+            claimed_client: session.claims().client().map(str::to_owned),
+            claimed_purpose: session.claims().purpose().map(str::to_owned),
             template: session.template().map(str::to_owned),
             connection: self.name.clone(),
             fingerprint: fingerprint.id,
@@ -691,6 +738,11 @@ fn refused(error: &BackendError) -> Rejection {
         BackendErrorKind::Constraint => Code::DatabaseConstraint,
         BackendErrorKind::Cost => Code::LimitCost,
         BackendErrorKind::AffectedRows => Code::LimitAffectedRows,
+        BackendErrorKind::Forbidden => Code::PolicyForbidden,
+        BackendErrorKind::NotAdmitted => {
+            let told = "a row that the statement reaches would be outside of what policy admits, so nothing was changed";
+            return Rejection::new(Code::WriteRowNotAdmitted, told);
+        }
         BackendErrorKind::ReadOnly => Code::StatementNotAllowed,
         BackendErrorKind::SchemaChanged => Code::DatabaseSchemaChanged,
         BackendErrorKind::NotTaken => {

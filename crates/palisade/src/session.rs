@@ -1,6 +1,11 @@
 //! Who asks: the principal, as the operator's configuration or a verified credential names it.
 
-use std::{fmt, time::Duration};
+use std::{
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+    time::Duration,
+};
 
 use crate::token::Epoch;
 
@@ -95,8 +100,82 @@ impl Transport {
     }
 }
 
+/// The most characters of what a client says of itself.
+const MAX_CLAIM: usize = 120;
+
+/// What a client says of itself. It is recorded as a claim, and decides nothing: policies do not see it.
+#[derive(Debug, Clone, Default)]
+pub struct Claims {
+    client: Option<String>,
+    purpose: Option<String>,
+}
+
+impl Claims {
+    /// What a client says that it is, and what it says it asks for. Characters that do not show are left out, and what is
+    /// too long is cut.
+    #[must_use]
+    pub fn new(client: Option<&str>, purpose: Option<&str>) -> Self {
+        Self {
+            client: client.and_then(cleaned),
+            purpose: purpose.and_then(cleaned),
+        }
+    }
+
+    /// What it says that it is called.
+    #[must_use]
+    pub fn client(&self) -> Option<&str> {
+        self.client.as_deref()
+    }
+
+    /// What it says that it asks for.
+    #[must_use]
+    pub fn purpose(&self) -> Option<&str> {
+        self.purpose.as_deref()
+    }
+}
+
+fn cleaned(text: &str) -> Option<String> {
+    let is_hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{feff}')
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+            || matches!(c, '\u{e0000}'..='\u{e007f}')
+    };
+    let shown: String = text.chars().filter(|c| !is_hidden(*c)).collect();
+    let cut: String = shown.trim().chars().take(MAX_CLAIM).collect();
+    (!cut.is_empty()).then_some(cut)
+}
+
+/// Claims beside what decides: they make no other session.
+#[derive(Debug, Clone, Default)]
+struct Beside(Claims);
+
+impl PartialEq for Beside {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Beside {}
+
+impl PartialOrd for Beside {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Beside {
+    fn cmp(&self, _: &Self) -> Ordering {
+        Ordering::Equal
+    }
+}
+
+impl Hash for Beside {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
 /// One principal's use of the firewall. Not a connection: two sessions of the same principal over
-/// the same transport get the same decisions.
+/// the same transport get the same decisions, and are equal whatever their clients [claim](Claims).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Session {
     principal: Principal,
@@ -107,6 +186,7 @@ pub struct Session {
     template: Option<String>,
     /// The span of the tokens' lifetime that the time is in, where tokens expire; of a session that is remembered.
     epoch: Option<Epoch>,
+    claims: Beside,
 }
 
 impl Session {
@@ -120,6 +200,7 @@ impl Session {
             time: None,
             template: None,
             epoch: None,
+            claims: Beside::default(),
         }
     }
 
@@ -129,6 +210,15 @@ impl Session {
     pub fn of_client(self, client: impl Into<String>) -> Self {
         Self {
             client: Some(client.into()),
+            ..self
+        }
+    }
+
+    /// The session of a client that says this of itself, for records.
+    #[must_use]
+    pub fn claiming(self, claims: Claims) -> Self {
+        Self {
+            claims: Beside(claims),
             ..self
         }
     }
@@ -198,6 +288,12 @@ impl Session {
         self.client.as_deref()
     }
 
+    /// What the client says of itself.
+    #[must_use]
+    pub fn claims(&self) -> &Claims {
+        &self.claims.0
+    }
+
     /// When the statement came, in milliseconds since 1970-01-01 UTC.
     #[must_use]
     pub fn time(&self) -> Option<i64> {
@@ -214,6 +310,24 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn claims_are_short_and_show() {
+        let said = |text: &str| Claims::new(Some(text), None).client().map(str::to_owned);
+        assert_eq!(
+            said("desk\n\u{1b}[31m\u{202e}app\0 ").as_deref(),
+            Some("desk[31mapp")
+        );
+        assert_eq!(said(" \r\n\u{200b}"), None);
+        assert_eq!(
+            said(&"x".repeat(5000)).map(|text| text.len()),
+            Some(MAX_CLAIM)
+        );
+        let session = Session::new(Principal::new("Agent", "a"));
+        let claiming = session.clone().claiming(Claims::new(Some("b"), Some("c")));
+        assert_eq!(claiming.claims().purpose(), Some("c"));
+        assert_eq!(session, claiming);
+    }
 
     #[test]
     fn principals_are_read_and_printed() {

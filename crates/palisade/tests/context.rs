@@ -15,7 +15,7 @@ use palisade::{
     firewall::{Decision, Firewall},
     policy::{PolicyFile, PolicySources},
     scan::{Action, EmptyReason, Marker, ScanSession},
-    session::{Principal, Session},
+    session::{Claims, Principal, Session},
     value::{Params, Value},
 };
 
@@ -151,6 +151,37 @@ fn a_client_that_is_verified_is_known_to_policies() {
     }
 }
 
+/// What it says of itself is no client that is verified, and there is no other way to look at it.
+#[test]
+fn what_a_client_says_of_itself_decides_nothing() {
+    let firewall = firewall(
+        "permit(principal, action in [Action::\"select\", Action::\"see\", Action::\"read\"], resource)
+         when { context has client && context.client == \"desk-app\" };",
+    );
+    let claims = Claims::new(Some("desk-app"), Some("desk-app"));
+    for (session, expected) in [
+        (session(), "name.unknown-relation"),
+        (session().of_client("desk-app"), "allow"),
+    ] {
+        for session in [session.clone(), session.claiming(claims.clone())] {
+            let decision = firewall.check("SELECT id FROM people", &Params::None, &session);
+            assert_eq!(code(decision), expected);
+        }
+    }
+    let schema = palisade::policy::PolicySet::schema_text(firewall.catalog());
+    for word in ["claim", "purpose"] {
+        assert!(!schema.contains(word), "{schema}");
+        let policy = format!(
+            "{READ}forbid(principal, action == Action::\"select\", resource) when {{ context has {word} }};"
+        );
+        let errors = load(&policy, None).unwrap_err().to_string();
+        assert!(
+            errors.contains(&format!("there is no `context.{word}`")),
+            "{errors}"
+        );
+    }
+}
+
 #[test]
 fn forbids_look_at_the_statement() {
     let firewall = firewall(&format!(
@@ -216,6 +247,129 @@ fn permits_do_not_look_at_the_statement() {
     );
     let errors = errors.err().unwrap().to_string();
     assert!(errors.contains("is not known for `see`"), "{errors}");
+}
+
+/// Changes, definitions, calls and assignments are asked about again like reading is.
+#[test]
+fn forbids_look_at_statements_that_change() {
+    let when = |action: &str, resource: &str, condition: &str| {
+        format!(
+            "forbid(principal, action == Action::\"{action}\", resource == {resource}) when {{ context has statement && {condition} }};\n"
+        )
+    };
+    let tickets = "Table::\"main.tickets\"";
+    let people = "Table::\"main.people\"";
+    let policies = [
+        "permit(principal, action, resource);\n".to_owned(),
+        "permit(principal, action in [Action::\"update\", Action::\"delete\"], resource) when { !context.has_where };\n".to_owned(),
+        when("insert", tickets, "context.statement.tables.contains(\"main.people\")"),
+        when("update", tickets, "context.statement.joins > 0"),
+        when("delete", tickets, "!context.statement.has_where"),
+        when("drop", tickets, "context.statement.kind == \"drop\""),
+        "forbid(principal, action == Action::\"create\", resource in Schema::\"main\") when { context has statement && context.statement.tables.contains(\"main.fresh\") };\n".to_owned(),
+        when("alter", people, "context.statement.kind == \"alter\""),
+        when("write", "Column::\"main.people.ssn\"", "context.statement.kind == \"update\""),
+        when("call", "Function::\"upper\"", "context.statement.kind == \"select\""),
+    ]
+    .concat();
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "p.cedar".to_owned(),
+            text: policies,
+        }],
+        ..PolicySources::default()
+    };
+    let catalog = palisade_sqlite::catalog_from_ddl(SCHEMA, "desk").unwrap();
+    let firewall = Firewall::builder(catalog, sources)
+        .allow_changes()
+        .build()
+        .unwrap_or_else(|error| panic!("{error}"));
+    for (sql, expected) in [
+        (
+            "INSERT INTO tickets (id) SELECT id FROM people",
+            "policy.forbidden",
+        ),
+        ("INSERT INTO tickets (id) VALUES (1)", "allow"),
+        (
+            "UPDATE tickets SET owner = 'x' FROM people p WHERE p.id = tickets.id",
+            "policy.forbidden",
+        ),
+        ("UPDATE tickets SET owner = 'x' WHERE id = 1", "allow"),
+        ("DELETE FROM tickets", "policy.forbidden"),
+        ("DELETE FROM tickets WHERE id = 1", "allow"),
+        ("DELETE FROM people", "allow"),
+        ("DROP TABLE tickets", "policy.forbidden"),
+        ("DROP TABLE people", "allow"),
+        ("CREATE TABLE fresh (id INTEGER)", "policy.forbidden"),
+        ("CREATE TABLE stale (id INTEGER)", "allow"),
+        (
+            "ALTER TABLE people ADD COLUMN age INTEGER",
+            "policy.forbidden",
+        ),
+        ("ALTER TABLE tickets ADD COLUMN age INTEGER", "allow"),
+        (
+            "UPDATE people SET ssn = 'x' WHERE id = 1",
+            "policy.forbidden",
+        ),
+        ("INSERT INTO people (id, ssn) VALUES (1, 'x')", "allow"),
+        ("SELECT upper(name) AS n FROM people", "policy.forbidden"),
+        ("UPDATE people SET name = upper(name) WHERE id = 1", "allow"),
+    ] {
+        for _ in 0..2 {
+            let decision = firewall.check(sql, &Params::None, &session());
+            assert_eq!(code(decision), expected, "{sql}");
+        }
+    }
+}
+
+/// A policy that looks at what its actions never know would do nothing there, so it does not load.
+#[test]
+fn what_is_never_known_is_not_looked_at() {
+    for (policy, line, message, help) in [
+        (
+            "forbid(principal, action == Action::\"select\", resource)\nwhen { context has has_where && !context.has_where };",
+            3,
+            "`context.has_where` is not known for `select`, so this would forbid nothing there",
+            "it is known for `update`, `delete`",
+        ),
+        (
+            "permit(principal, action in [Action::\"delete\", Action::\"insert\"], resource)\nwhen { context has has_where && context.has_where };",
+            3,
+            "`context.has_where` is not known for `insert`, so this would permit nothing there",
+            "name those in the policy's scope",
+        ),
+        (
+            "forbid(principal, action == Action::\"update\", resource)\nunless { context has\npurpose };",
+            4,
+            "there is no `context.purpose`",
+            "there are `client`",
+        ),
+        (
+            "forbid(principal, action == Action::\"update\", resource) when { context has clent };",
+            2,
+            "there is no `context.clent`",
+            "did you mean `client`?",
+        ),
+        (
+            "forbid(principal, action == Action::\"select\", resource)\nwhen { context has statement &&\ncontext.statement has join };",
+            4,
+            "there is no `context.statement.join`",
+            "did you mean `joins`?",
+        ),
+        (
+            "forbid(principal, action == Action::\"write\", resource) when { context has usage && context.usage.contains(\"output\") };",
+            2,
+            "`context.usage` is not known for `write`",
+            "`read_plain`, `read_masked`, `read_token`",
+        ),
+    ] {
+        let errors = load(&format!("{READ}{policy}"), None)
+            .unwrap_err()
+            .to_string();
+        assert!(errors.contains(message), "{errors}");
+        assert!(errors.contains(help), "{errors}");
+        assert!(errors.contains(&format!("p.cedar:{line}:")), "{errors}");
+    }
 }
 
 /// What nothing can be seen of says so, and nothing about what is there.

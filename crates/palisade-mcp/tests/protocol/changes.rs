@@ -224,6 +224,58 @@ async fn nothing_is_offered_that_is_not_asked_for() {
     }
 }
 
+/// A reload that makes a tool come or go is told, to clients of either kind.
+#[tokio::test]
+async fn other_tools_are_announced() {
+    const CHANGED: &str = "notifications/tools/list_changed";
+    let (guard, options) = served("desk", &[READING], true, &Records::default());
+    let with = |texts: &[&str]| PolicySources {
+        policies: vec![PolicyFile {
+            name: "p.cedar".to_owned(),
+            text: texts.concat(),
+        }],
+        ..PolicySources::default()
+    };
+    let server = PalisadeServer::new(Arc::clone(&guard), options);
+    let mut client = Client::of(server.clone());
+    let info = client.initialize().await;
+    assert_eq!(info["capabilities"]["tools"]["listChanged"], true);
+    let mut newest = Client::of(server);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
+    });
+    let listen = json!({"notifications": {"toolsListChanged": true}, "_meta": meta});
+    newest.send_request("subscriptions/listen", listen).await;
+    newest
+        .notified("notifications/subscriptions/acknowledged")
+        .await;
+    for (texts, expected) in [
+        (
+            &[READING, CHANGING][..],
+            &["describe_table", "execute", "list_tables", "query"][..],
+        ),
+        (&[READING], &["describe_table", "list_tables", "query"]),
+    ] {
+        // Its task may not have begun before it was answered.
+        tools(&mut client).await;
+        tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+        guard.reload(&with(texts)).await.unwrap();
+        client.notified(CHANGED).await;
+        newest.notified(CHANGED).await;
+        assert_eq!(tools(&mut client).await, expected);
+    }
+    // Of templates that are not there nobody is sent to a list of them.
+    let refusal = client
+        .refused("run_template", json!({"template": "x", "arguments": {}}))
+        .await;
+    assert_eq!(refusal["code"], "template.unknown");
+    assert_eq!(refusal["next_valid_actions"], json!(["query"]));
+    client.stop().await;
+    newest.stop().await;
+}
+
 #[tokio::test]
 async fn of_several_connections_those_are_changed_that_may_be() {
     let records = Records::default();

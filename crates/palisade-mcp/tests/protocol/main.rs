@@ -73,7 +73,10 @@ async fn initialize_and_list_tools() {
     let info = client.initialize().await;
     assert_eq!(info["protocolVersion"], "2025-11-25");
     assert_eq!(info["serverInfo"]["name"], "palisade");
-    assert_eq!(info["capabilities"], json!({"tools": {}}));
+    assert_eq!(
+        info["capabilities"],
+        json!({"tools": {"listChanged": true}})
+    );
     assert!(info["instructions"].as_str().unwrap().len() < 1000);
 
     let tools = client.request("tools/list", json!({})).await;
@@ -461,6 +464,49 @@ async fn every_statement_is_recorded_for_the_configured_principal() {
     assert!(!format!("{records:?}").contains("a literal"));
 }
 
+/// What a client says of itself is recorded, cleaned and cut, as what it says.
+#[tokio::test]
+async fn claims_are_recorded_as_claims() {
+    let records = Records::default();
+    let mut client = Client::with(sqlite(), Arc::new(records.clone()));
+    client.initialize().await;
+    let purpose = format!("tickets\u{1b}[2J\n {}", "x".repeat(1000));
+    let call = json!({"name": "query", "arguments": {"sql": "SELECT 1 AS n"}, "_meta": {"palisade/purpose": purpose}});
+    client.request("tools/call", call).await;
+    client.call("query", json!({"sql": "SELECT 1 AS n"})).await;
+    client.stop().await;
+    // Without a handshake each request says it.
+    let mut client = Client::with(sqlite(), Arc::new(records.clone()));
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "other", "version": "1"},
+    });
+    let call = json!({"name": "query", "arguments": {"sql": "SELECT 1 AS n"}, "_meta": meta});
+    client.request("tools/call", call).await;
+    client.stop().await;
+    let records = records.0.lock().unwrap();
+    let claimed: Vec<_> = records
+        .iter()
+        .map(|record| {
+            (
+                record.claimed_client.as_deref(),
+                record.claimed_purpose.as_deref(),
+            )
+        })
+        .collect();
+    let purpose = format!("tickets[2J {}", "x".repeat(109));
+    assert_eq!(
+        claimed,
+        [
+            (Some("test 0"), Some(purpose.as_str())),
+            (Some("test 0"), None),
+            (Some("other 1"), None)
+        ]
+    );
+    assert!(records.iter().all(|record| record.client.is_none()));
+}
+
 /// A client over a pipe in memory, one JSON-RPC message a line.
 struct Client {
     write: WriteHalf<DuplexStream>,
@@ -539,6 +585,21 @@ impl Client {
             assert_eq!(message["jsonrpc"], "2.0", "{line}");
             self.seen.extend(message["id"].as_u64());
             if message["id"] == id {
+                return message;
+            }
+        }
+    }
+
+    /// The next message of this method, which is no answer.
+    async fn notified(&mut self, method: &str) -> Value {
+        loop {
+            let line = timeout(Duration::from_secs(60), self.read.next_line())
+                .await
+                .expect("a message in time")
+                .unwrap()
+                .expect("the server is there");
+            let message: Value = serde_json::from_str(&line).expect("only JSON");
+            if message["method"] == method {
                 return message;
             }
         }

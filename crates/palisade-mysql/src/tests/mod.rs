@@ -176,6 +176,7 @@ impl Query {
             } => Work::Change(Changes {
                 writes,
                 max_affected: *max_affected,
+                provisos: &[],
             }),
             Kind::Define => Work::Define,
         }
@@ -205,6 +206,7 @@ impl Ask for Query {
             relations: &self.relations,
             limits: &self.limits,
             caps: self.limits.estimate_caps(),
+            awaiting: None,
             gathers: false,
             work: self.work(),
         };

@@ -208,6 +208,7 @@ impl Query {
                 triggers,
                 max_affected: *max_affected,
                 body: None,
+                provisos: &[],
             }),
             Kind::Define => Work::Define,
         }
@@ -238,6 +239,7 @@ impl Ask for Query {
             functions: &self.functions,
             limits: &self.limits,
             caps: self.limits.estimate_caps(),
+            awaiting: None,
             principal: &self.principal,
             work: self.work(),
         };

@@ -71,7 +71,7 @@ impl<'f> Sight<'f> {
         }
     }
 
-    pub(super) fn view(&self) -> &SessionView {
+    pub(super) fn view(&self) -> &Arc<SessionView> {
         &self.view
     }
 }

@@ -32,6 +32,34 @@ pub(super) struct Annotations {
     pub(super) message: Option<String>,
 }
 
+impl Annotations {
+    /// What two policies demand together: of each annotation the stricter one. A message demands nothing; of several the
+    /// one of the first policy by id is told.
+    #[must_use]
+    pub(super) fn strictest(self, other: &Self) -> Self {
+        let Self {
+            mask,
+            domain,
+            approval,
+            max_rows,
+            message,
+        } = self;
+        Self {
+            mask: mask
+                .into_iter()
+                .chain(other.mask.clone())
+                .reduce(Mask::strictest),
+            // None is the column's own, which is the smallest.
+            domain: domain
+                .zip(other.domain.clone())
+                .map(|(one, other)| one.max(other)),
+            approval: approval || other.approval,
+            max_rows: max_rows.into_iter().chain(other.max_rows).min(),
+            message: message.or_else(|| other.message.clone()),
+        }
+    }
+}
+
 /// Reads the annotations of `policy`; what is unknown, malformed or without effect becomes a problem.
 pub(super) fn read(
     policy: &Policy,
@@ -320,6 +348,79 @@ mod tests {
             "bucket(500)",
         ] {
             assert_eq!(mask_of(written).unwrap().to_string(), written);
+        }
+    }
+
+    /// Annotations with every combination of a few values of each.
+    fn some() -> Vec<Annotations> {
+        let masks = [
+            "date(day)",
+            "bucket(10)",
+            "first(4)",
+            "last(2)",
+            "email",
+            "hash(people)",
+            "hash",
+            "fixed(x)",
+            "null",
+        ];
+        let masks: Vec<Option<Mask>> = masks
+            .iter()
+            .map(|text| parse_mask(text))
+            .chain([None])
+            .collect();
+        let domains = [
+            None,
+            named_domain("a"),
+            named_domain("b"),
+            Some(HashDomain::Column),
+        ];
+        let mut out = Vec::new();
+        for mask in &masks {
+            for domain in &domains {
+                for approval in [false, true] {
+                    for max_rows in [None, Some(1), Some(100)] {
+                        out.push(Annotations {
+                            mask: mask.clone(),
+                            domain: domain.clone(),
+                            approval,
+                            max_rows,
+                            message: None,
+                        });
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// Whether `one` demands at least what `other` does.
+    fn is_at_least(one: &Annotations, other: &Annotations) -> bool {
+        let rows = |of: &Annotations| of.max_rows.unwrap_or(u64::MAX);
+        let domain = |of: &Annotations| of.domain.clone().unwrap_or(HashDomain::Column);
+        one.mask >= other.mask
+            && domain(one) >= domain(other)
+            && one.approval >= other.approval
+            && rows(one) <= rows(other)
+    }
+
+    #[test]
+    fn combining_is_order_free_and_only_tightens() {
+        let all = some();
+        let of = |one: &Annotations, other: &Annotations| one.clone().strictest(other);
+        for (i, a) in all.iter().enumerate() {
+            assert_eq!(of(a, a), *a);
+            for (j, b) in all.iter().enumerate() {
+                let both = of(a, b);
+                assert_eq!(both, of(b, a));
+                assert!(
+                    is_at_least(&both, a) && is_at_least(&both, b),
+                    "{a:?} {b:?}"
+                );
+                // Each of another part of them.
+                let c = &all[(i * 7 + j * 31) % all.len()];
+                assert_eq!(of(&both, c), of(a, &of(b, c)));
+            }
         }
     }
 

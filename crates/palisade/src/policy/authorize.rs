@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{
+    confirm::Reserved,
     obligation::{ColumnLevel, RelationDecision, RowFilter, Visibility},
     view::SessionView,
     writes::{ActionDecision, WriteDecision},
@@ -39,6 +40,7 @@ pub struct Permit {
     policies: Vec<String>,
     max_rows: Option<u64>,
     max_affected: Option<u64>,
+    reserved: Option<Reserved>,
 }
 
 impl Permit {
@@ -62,6 +64,11 @@ impl Permit {
         self.max_affected
     }
 
+    /// What policies have still to say when the engine's estimates are known.
+    pub(crate) fn reserved(&self) -> Option<&Reserved> {
+        self.reserved.as_ref()
+    }
+
     /// Ids of the policies that determined the permission, sorted, each once.
     pub(crate) fn policies(&self) -> &[String] {
         &self.policies
@@ -78,7 +85,7 @@ impl Permit {
 /// # Errors
 /// With the first refusal: of a relation, of a column, of a function, in this order. What does not
 /// exist for the session is refused as unknown, in the words used for what does not exist at all.
-pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit, Rejection> {
+pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<Permit, Rejection> {
     let mut relations = BTreeMap::new();
     let mut policies = Determining::default();
     let touched: BTreeSet<RelationId> = access
@@ -112,7 +119,6 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
             None => return Err(refusal(Code::NameUnknownColumn, &[])),
         }
     }
-    view.confirm(access)?;
     if access.system_relations().next().is_some() && !view.sees_everything()? {
         return Err(refusal(Code::NameSystemRelation, &[]));
     }
@@ -143,6 +149,7 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
         changing.extend(decided.policies);
     }
     let (writes, max_affected) = changed(view, access, &mut changing)?;
+    let reserved = view.confirm(access)?;
     let policies = policies.ids(&changing);
     view.approved(&policies)?;
     let max_rows = relations
@@ -156,6 +163,7 @@ pub(crate) fn authorize(view: &SessionView, access: &AccessSet) -> Result<Permit
         policies,
         max_rows,
         max_affected,
+        reserved,
     })
 }
 

@@ -1,5 +1,7 @@
 //! Which policies look at what of a request's context.
 
+use std::collections::BTreeSet;
+
 use cedar_policy::Policy;
 use serde_json::Value;
 
@@ -8,12 +10,79 @@ use serde_json::Value;
 pub(super) const STATEMENT: &str = "statement";
 pub(super) const USAGE: &str = "usage";
 
+/// Of the statement, what the engine expects of it: known only in the transaction in which it would run.
+pub(super) const ESTIMATED_COST: &str = "estimated_cost";
+pub(super) const ESTIMATED_ROWS: &str = "estimated_rows";
+
+/// Whether the conditions of `policy` look at what the engine expects of a statement.
+pub(super) fn looks_at_estimates(policy: &Policy) -> bool {
+    mentioned(policy).iter().any(|mention| {
+        mention.attribute == STATEMENT
+            && mention
+                .part
+                .as_deref()
+                .is_some_and(|part| [ESTIMATED_COST, ESTIMATED_ROWS].contains(&part))
+    })
+}
+
 /// Whether the conditions of `policy` look at this attribute of the context, or at the context as a whole.
 pub(super) fn looks_at(policy: &Policy, attribute: &str) -> bool {
     // One that cannot be written down may look at anything.
     policy
         .to_json()
         .map_or(true, |json| mentions(&json, attribute))
+}
+
+/// An attribute of the context that a policy's conditions name.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Mention {
+    pub(super) attribute: String,
+    /// Of that attribute, which is a record, the one that is named.
+    pub(super) part: Option<String>,
+}
+
+/// The attributes of the context that the conditions of `policy` name.
+pub(super) fn mentioned(policy: &Policy) -> BTreeSet<Mention> {
+    let mut out = BTreeSet::new();
+    // One that cannot be written down is looked at by nobody here.
+    if let Ok(json) = policy.to_json() {
+        collect(&json, &mut out);
+    }
+    out
+}
+
+fn collect(json: &Value, out: &mut BTreeSet<Mention>) {
+    match json {
+        Value::Object(fields) => {
+            if let Some(left) = fields.get("left")
+                && let Some(Value::String(attr)) = fields.get("attr")
+            {
+                if is_context(left) {
+                    out.insert(Mention {
+                        attribute: attr.clone(),
+                        part: None,
+                    });
+                } else if let Some(attribute) = of_context(left) {
+                    out.insert(Mention {
+                        attribute: attribute.to_owned(),
+                        part: Some(attr.clone()),
+                    });
+                }
+            }
+            fields.values().for_each(|field| collect(field, out));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, out)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The attribute that `context.attribute` is of.
+fn of_context(json: &Value) -> Option<&str> {
+    let access = json.get(".")?;
+    if !is_context(access.get("left")?) {
+        return None;
+    }
+    access.get("attr")?.as_str()
 }
 
 fn mentions(json: &Value, attribute: &str) -> bool {
@@ -40,6 +109,28 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+
+    #[test]
+    fn attributes_are_found_wherever_they_stand() {
+        let text = "forbid(principal, action, resource) when { context has statement && \
+            (context.statement has rows || !(context.usage.contains(\"filter\") && resource.joins == 1)) } \
+            unless { [context.statement.kind].contains(principal.kind) };";
+        let policy = Policy::parse(None, text).unwrap();
+        let found: Vec<String> = mentioned(&policy)
+            .into_iter()
+            .map(|m| {
+                [Some(m.attribute), m.part]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join(".")
+            })
+            .collect();
+        assert_eq!(
+            found,
+            ["statement", "statement.kind", "statement.rows", "usage"]
+        );
+    }
 
     #[test]
     fn only_attributes_of_the_context_count() {

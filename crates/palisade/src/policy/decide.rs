@@ -19,7 +19,7 @@ pub(super) struct Subject {
 }
 
 /// Cedar's answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) permitted: bool,
     /// The policies that made it so, sorted.

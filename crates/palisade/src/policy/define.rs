@@ -1,9 +1,9 @@
 //! What a session may create, alter and drop.
 
-use cedar_policy::Entities;
+use cedar_policy::{Context, Entities};
 
 use super::{
-    decide::{Failure, Subject, decide, decide_among},
+    decide::{Failure, Subject, Verdict, decide_among},
     load::Loaded,
     schema::{self, Action},
     store,
@@ -34,35 +34,7 @@ pub(super) fn decision(
     subject: &Subject,
     access: &DefinitionAccess,
 ) -> Result<ActionDecision, Failure> {
-    let action = action(access.definition);
-    let verdict = match &access.object {
-        DefinedObject::Relation(id) => {
-            let relation = loaded
-                .catalog
-                .relation(*id)
-                .filter(|relation: &&Relation| schema::has_entity(relation));
-            let Some(relation) = relation else {
-                return Ok(ActionDecision::default());
-            };
-            decide(loaded, subject, action, resource("Table", &relation.uid)?)?
-        }
-        DefinedObject::New { schema, name, view } => {
-            let uid = ident::qualified([schema.as_str(), name.as_str()]);
-            let table = resource("Table", &uid)?;
-            // One that is there, seen or not, is what policies say of it.
-            if loaded.catalog.find(schema, name).is_some() {
-                decide(loaded, subject, action, table)?
-            } else {
-                let entity = store::new_table_entity(&loaded.catalog, schema, &uid, *view)
-                    .map_err(|error| Failure::new(error.message))?;
-                let entities = Entities::clone(&subject.store.entities)
-                    .add_entities([entity], Some(&loaded.schema))
-                    .map_err(Failure::new)?;
-                let context = subject.context.clone();
-                decide_among(loaded, subject, action, table, &entities, context)?
-            }
-        }
-    };
+    let verdict = verdict(loaded, subject, access, subject.context.clone())?;
     let annotations = |id: &String| loaded.annotations.get(id);
     Ok(ActionDecision {
         permitted: verdict.permitted,
@@ -75,4 +47,46 @@ pub(super) fn decision(
             .find_map(|id| annotations(id)?.message.clone()),
         policies: verdict.policies,
     })
+}
+
+/// What policies say of it where `context` holds.
+///
+/// # Errors
+/// As [`decision`].
+pub(super) fn verdict(
+    loaded: &Loaded,
+    subject: &Subject,
+    access: &DefinitionAccess,
+    context: Context,
+) -> Result<Verdict, Failure> {
+    let action = action(access.definition);
+    let entities = &subject.store.entities;
+    match &access.object {
+        DefinedObject::Relation(id) => {
+            let relation = loaded
+                .catalog
+                .relation(*id)
+                .filter(|relation: &&Relation| schema::has_entity(relation));
+            let Some(relation) = relation else {
+                return Ok(Verdict::default());
+            };
+            let table = resource("Table", &relation.uid)?;
+            decide_among(loaded, subject, action, table, entities, context)
+        }
+        DefinedObject::New { schema, name, view } => {
+            let uid = ident::qualified([schema.as_str(), name.as_str()]);
+            let table = resource("Table", &uid)?;
+            // One that is there, seen or not, is what policies say of it.
+            if loaded.catalog.find(schema, name).is_some() {
+                decide_among(loaded, subject, action, table, entities, context)
+            } else {
+                let entity = store::new_table_entity(&loaded.catalog, schema, &uid, *view)
+                    .map_err(|error| Failure::new(error.message))?;
+                let entities = Entities::clone(entities)
+                    .add_entities([entity], Some(&loaded.schema))
+                    .map_err(Failure::new)?;
+                decide_among(loaded, subject, action, table, &entities, context)
+            }
+        }
+    }
 }

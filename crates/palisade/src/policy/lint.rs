@@ -9,12 +9,12 @@ use super::{
     decide::{Circumstances, Subject, decide},
     filter::Untranslatable,
     load::{Loaded, Origins},
-    obligation::{Mask, RowFilter},
+    obligation::{ColumnLevel, HashDomain, Mask, RowFilter},
     problem::{PolicyProblem, Source},
     rows::rows,
     schema::{self, Action},
     store, tokens,
-    view::{UnfitMask, unfit_masks},
+    view::{UnfitMask, columns, unfit_masks},
     writes::{self, WriteDecision},
 };
 use crate::{
@@ -54,8 +54,13 @@ pub(super) fn check(
                     findings.unfit.entry(id).or_insert(unfit);
                 }
             }
+            findings.masked_apart(loaded, &subject, relation);
             // Where a policy fails, the change fails alike.
             if let Ok(write) = writes::decision(loaded, &subject, relation) {
+                for change in Change::ALL {
+                    let policies = write.action(change).policies;
+                    findings.capped_apart(loaded, &policies, &relation.uid);
+                }
                 findings.guessable(loaded, &subject, relation, &write);
                 findings.unseen(loaded, &subject, relation, &write);
             }
@@ -74,6 +79,9 @@ pub(super) fn check(
                     let select = decide(loaded, &subject, Action::Select, table);
                     if let Some(select) = select.ok().filter(|select| select.permitted) {
                         let seen = rows.filter != RowFilter::Nothing;
+                        let together = select.policies.iter().chain(&rows.policies);
+                        let together: Vec<String> = together.cloned().collect();
+                        findings.capped_apart(loaded, &together, &relation.uid);
                         let entry = findings.selectable.entry(relation.uid.clone());
                         let (some, _) = entry.or_insert_with(|| (false, select.policies));
                         *some |= seen;
@@ -112,6 +120,8 @@ struct Findings {
     unseen: BTreeMap<String, String>,
     /// By policy and whether it forbids: the condition and a relation.
     untranslatable: BTreeMap<(String, bool), (String, String)>,
+    /// By annotation, the policy whose demand does not hold and the one whose does: both demands, and of what.
+    conflicts: BTreeMap<(&'static str, String, String), (String, String, String)>,
     /// By policy: its mask and a column that does not take it.
     unfit: BTreeMap<String, UnfitMask>,
     /// By policy: a principal for whom it fails.
@@ -126,6 +136,77 @@ impl Findings {
             self.untranslatable
                 .entry((id, effect == Effect::Forbid))
                 .or_insert((why.0, relation.to_owned()));
+        }
+    }
+
+    /// Columns for which several policies demand different masks, or domains of tokens.
+    fn masked_apart(&mut self, loaded: &Loaded, subject: &Subject, relation: &Relation) {
+        // Where a policy fails, it is reported as failing.
+        let decisions = columns(loaded, subject, relation).unwrap_or_default();
+        for (column, decision) in relation.columns.iter().zip(decisions) {
+            let ColumnLevel::Masked(mask) = &decision.level else {
+                continue;
+            };
+            let annotated = |id: &String| Some((id.clone(), loaded.annotations.get(id)?));
+            let annotated = decision.policies.iter().filter_map(annotated);
+            let demands: Vec<(String, String)> = if let Mask::Token(_) = mask {
+                let permits = |id: &String| loaded.policies.has(Action::ReadToken, id);
+                annotated
+                    .filter(|(id, _)| permits(id))
+                    .map(|(id, of)| match &of.domain {
+                        Some(HashDomain::Named(domain)) => (id, domain.clone()),
+                        Some(HashDomain::Column) | None => (id, "the column's own".to_owned()),
+                    })
+                    .collect()
+            } else {
+                annotated
+                    .filter_map(|(id, of)| Some((id, of.mask.as_ref()?.to_string())))
+                    .collect()
+            };
+            let (annotation, holds) = match mask {
+                Mask::Token(token) => match &token.domain {
+                    HashDomain::Named(domain) => ("domain", domain.clone()),
+                    HashDomain::Column => ("domain", "the column's own".to_owned()),
+                },
+                _ => {
+                    let together = loaded.demands(&decision.policies).mask;
+                    (
+                        "mask",
+                        together.map_or_else(String::new, |mask| mask.to_string()),
+                    )
+                }
+            };
+            self.conflict(annotation, &demands, &holds, &column.uid);
+        }
+    }
+
+    /// Different `@max_rows` of policies that determine the same.
+    fn capped_apart(&mut self, loaded: &Loaded, policies: &[String], relation: &str) {
+        let cap = |id: &String| loaded.annotations.get(id)?.max_rows;
+        let demands: Vec<(String, String)> = policies
+            .iter()
+            .filter_map(|id| Some((id.clone(), cap(id)?.to_string())))
+            .collect();
+        let holds = loaded.demands(policies).max_rows;
+        if let Some(holds) = holds {
+            self.conflict("max_rows", &demands, &holds.to_string(), relation);
+        }
+    }
+
+    fn conflict(
+        &mut self,
+        annotation: &'static str,
+        demands: &[(String, String)],
+        holds: &str,
+        of: &str,
+    ) {
+        let Some((winner, _)) = demands.iter().find(|(_, demand)| demand == holds) else {
+            return;
+        };
+        for (id, demand) in demands.iter().filter(|(_, demand)| demand != holds) {
+            self.conflicts
+                .entry((annotation, id.clone(), winner.clone()))
+                .or_insert_with(|| (demand.clone(), holds.to_owned(), of.to_owned()));
         }
     }
 
@@ -202,6 +283,20 @@ impl Findings {
                 Some(origin) => origin.at_annotation("mask", message),
                 None => place(&id, message),
             });
+        }
+        for ((annotation, id, winner), (demand, holds, of)) in self.conflicts {
+            let first = place(&winner, String::new());
+            let message = format!(
+                "`@{annotation}` demands `{demand}` of `{of}`, and that of `{winner}` ({}, line {}) demands `{holds}`, which holds",
+                first.file,
+                first.line.unwrap_or(1)
+            );
+            let problem = match origins.get(&id) {
+                Some(origin) => origin.at_annotation(annotation, message),
+                None => place(&id, message),
+            };
+            let help = "of several the strictest holds; let their conditions not overlap, or demand the same";
+            warnings.push(problem.with_help(Some(help)));
         }
         for (id, column) in self.guessable {
             let message = format!(
@@ -370,6 +465,66 @@ mod tests {
         let closed = open.replace(";", " when { resource has id && resource.id == 1 };");
         let set = self::set(&format!("{base}\n{closed}"));
         assert!(set.warnings().is_empty(), "{:?}", set.warnings());
+    }
+
+    #[test]
+    fn demands_that_differ_are_warned_of() {
+        let read = "permit(principal, action in [Action::\"select\", Action::\"see\", Action::\"read\"], resource);\n";
+        let forbid = |id: &str, mask: &str, id_of: &str| {
+            format!(
+                "@id(\"{id}\")\n@mask(\"{mask}\") forbid(principal, action == Action::\"read_plain\", {id_of});\n"
+            )
+        };
+        let title = "resource == Column::\"main.tickets.title\"";
+        let tickets = "resource in Table::\"main.tickets\"";
+        let warnings = |policies: &str| -> Vec<String> {
+            let mut sources = sources(policies);
+            sources.secret = Some(TokenSecret::new("0".repeat(32)));
+            let set = load(&sources).unwrap_or_else(|errors| panic!("{errors}"));
+            set.warnings().iter().map(ToString::to_string).collect()
+        };
+        let told = warnings(&format!(
+            "{read}{}{}",
+            forbid("b", "null", title),
+            forbid("a", "last(2)", tickets)
+        ));
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].contains(
+                "base.cedar:5:1: `@mask` demands `last(2)` of `main.tickets.title`, and that of `b` (base.cedar, line 2) demands `null`, which holds"
+            ),
+            "{told:?}"
+        );
+        // The same of two, or others of two principals, is no conflict.
+        for other in [
+            forbid("a", "null", tickets),
+            forbid("a", "last(2)", tickets)
+                .replace("(principal,", "(principal == Agent::\"bot\",")
+                .replace("title", "id"),
+        ] {
+            let told = warnings(&format!(
+                "{read}{}{other}",
+                forbid("b", "null", "resource == Column::\"main.customers.ssn\"")
+            ));
+            assert!(told.is_empty(), "{told:?}");
+        }
+        let capped = read.replace("permit", "@id(\"many\") @max_rows(\"500\") permit")
+            + "@id(\"few\") @max_rows(\"20\") permit(principal, action == Action::\"see\", resource is row::main::tickets);";
+        let told = warnings(&capped);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("`@max_rows` demands `500` of `main.tickets`, and that of `few` (base.cedar, line 2) demands `20`"), "{told:?}");
+        let tokens = format!(
+            "{read}forbid(principal, action == Action::\"read_plain\", {title});
+             @id(\"one\") @domain(\"people\") permit(principal, action == Action::\"read_token\", {title});
+             @id(\"two\") permit(principal, action == Action::\"read_token\", {title});"
+        );
+        let told = warnings(&tokens);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0]
+                .contains("`@domain` demands `people` of `main.tickets.title`, and that of `two`"),
+            "{told:?}"
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::{
     annotation::{self, Annotations},
     classification::{self, Tags},
     confirm,
+    context::looks_at_estimates,
     decide::HAS_WHERE,
     inherit::Inheritance,
     lint, literals,
@@ -52,6 +53,8 @@ pub(super) struct Loaded {
     pub(super) unconditional: BTreeSet<String>,
     /// Forbids that look at the statement, by policy id.
     pub(super) of_statements: BTreeSet<String>,
+    /// Whether some of them look at what the engine expects of a statement.
+    pub(super) of_estimates: bool,
     /// The resources that permits name by `resource == …`, by policy id.
     pub(super) named: HashMap<String, EntityUid>,
     pub(super) tags: Tags,
@@ -73,6 +76,21 @@ pub(super) struct Loaded {
     pub(super) columns_in_attributes: bool,
     pub(super) version: String,
     pub(super) warnings: Vec<PolicyProblem>,
+}
+
+impl Loaded {
+    /// What these policies demand together.
+    pub(super) fn demands<'p>(
+        &self,
+        policies: impl IntoIterator<Item = &'p String>,
+    ) -> Annotations {
+        policies
+            .into_iter()
+            .filter_map(|id| self.annotations.get(id))
+            .cloned()
+            .reduce(|all, annotations| all.strictest(&annotations))
+            .unwrap_or_default()
+    }
 }
 
 /// Policies by id.
@@ -134,6 +152,17 @@ pub(super) fn load(
         &mut warnings,
     );
     let of_statements = confirm::policies(&located, &mut problems);
+    let of_estimates: Vec<_> = located
+        .iter()
+        .filter(|located| looks_at_estimates(&located.policy))
+        .collect();
+    if catalog.dialect() == Dialect::Sqlite {
+        for located in &of_estimates {
+            let message =
+                "SQLite estimates neither costs nor rows, so what this says of them never applies";
+            warnings.push(located.origin.problem(message));
+        }
+    }
     let store = merged(
         catalog,
         (&tags, &templates),
@@ -155,6 +184,7 @@ pub(super) fn load(
         annotations,
         unconditional: unconditional(&located),
         of_statements,
+        of_estimates: !of_estimates.is_empty(),
         named: named_resources(&located),
         tags,
         templates,

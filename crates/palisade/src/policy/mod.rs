@@ -44,6 +44,7 @@ use std::{
 
 pub use authorize::Permit;
 pub use classification::ColumnFlow;
+pub(crate) use confirm::Reserved;
 pub use problem::{PolicyErrors, PolicyProblem, SourceSpan};
 pub use schema::schema_text;
 pub use view::{FunctionDecision, SessionView};

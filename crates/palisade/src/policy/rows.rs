@@ -131,15 +131,7 @@ fn combined(
         let not = |forbid: &Predicate| Predicate::Not(Box::new(forbid.clone()));
         RowFilter::Where(Predicate::And(forbids.iter().map(not).collect()))
     };
-    let max_rows = policies
-        .iter()
-        .filter_map(|id| {
-            loaded
-                .annotations
-                .get(id)
-                .and_then(|annotations| annotations.max_rows)
-        })
-        .min();
+    let max_rows = loaded.demands(&policies).max_rows;
     let filter = if permits.is_empty() || forbids.contains(&Predicate::Constant(true)) {
         RowFilter::Nothing
     } else {

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use super::{context::USAGE, decide::HAS_WHERE};
+use super::{
+    context::{ESTIMATED_COST, ESTIMATED_ROWS, STATEMENT, USAGE},
+    decide::{HAS_WHERE, TIME},
+};
 use crate::{
     catalog::{Catalog, Column, Relation, RelationKind, TypeClass},
     dialect::Dialect,
@@ -133,28 +136,16 @@ pub fn schema_text(catalog: &Catalog) -> String {
         .map(|relation| row_type(catalog, relation))
         .collect();
     let mut out = FIXED.to_owned();
-    let read = format!("{CONTEXT}, {STATEMENT_FACTS}");
-    action_with(&mut out, &[Action::Select], "", "Table", &read);
-    action(&mut out, TABLE_ACTIONS, "", "Table");
-    action_with(
-        &mut out,
-        CONDITIONED_ACTIONS,
-        "",
-        "Table",
-        &format!("{CONTEXT}, {HAS_WHERE}: Bool"),
-    );
+    action(&mut out, &[Action::Select], "", "Table");
+    action(&mut out, &[Action::Discover], "", "Table");
+    action(&mut out, &TABLE_ACTIONS, "", "Table");
+    action(&mut out, &CONDITIONED_ACTIONS, "", "Table");
     action(&mut out, &[Action::Call], "", "Function");
     action(&mut out, &[Action::Run], "", "Template");
     out.push_str("action \"read\";\n");
-    let used = format!("{CONTEXT}, {STATEMENT_FACTS}, {USAGE}?: Set<String>");
-    action_with(
-        &mut out,
-        &[Action::ReadPlain, Action::ReadMasked],
-        " in [\"read\"]",
-        "Column",
-        &used,
-    );
-    action_with(&mut out, &[Action::ReadToken], "", "Column", &used);
+    let read = [Action::ReadPlain, Action::ReadMasked];
+    action(&mut out, &read, " in [\"read\"]", "Column");
+    action(&mut out, &[Action::ReadToken], "", "Column");
     action(&mut out, &[Action::Write], "", "Column");
     // Without a relation there is nothing to see, and Cedar admits no empty list.
     if row_types.is_empty() {
@@ -297,40 +288,107 @@ entity Function in [Schema] { safety: String };
 entity Template;
 ";
 
-const TABLE_ACTIONS: &[Action] = &[
+const TABLE_ACTIONS: [Action; 5] = [
     Action::Insert,
     Action::Truncate,
     Action::Create,
     Action::Alter,
     Action::Drop,
-    Action::Discover,
 ];
 
-/// What is known of every request; a client that is not verified, a time that is not known and a template where
-/// none is run are missing.
-const CONTEXT: &str = "transport: String, client?: String, time?: datetime, template?: String";
-
-/// What is known of a statement once its names are resolved.
-const STATEMENT_FACTS: &str =
-    "statement?: { kind: String, joins: Long, tables: Set<String>, has_where: Bool }";
-
 /// The actions that know whether the statement has a condition.
-const CONDITIONED_ACTIONS: &[Action] = &[Action::Update, Action::Delete];
+const CONDITIONED_ACTIONS: [Action; 2] = [Action::Update, Action::Delete];
 
-fn action(out: &mut String, actions: &[Action], group: &str, resource: &str) {
-    action_with(out, actions, group, resource, CONTEXT);
+/// An attribute of the context of a request, or of a record in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Attribute {
+    pub(super) name: &'static str,
+    kind: &'static str,
+    is_optional: bool,
 }
 
-fn action_with(out: &mut String, actions: &[Action], group: &str, resource: &str, context: &str) {
+const fn always(name: &'static str, kind: &'static str) -> Attribute {
+    Attribute {
+        name,
+        kind,
+        is_optional: false,
+    }
+}
+
+const fn sometimes(name: &'static str, kind: &'static str) -> Attribute {
+    Attribute {
+        name,
+        kind,
+        is_optional: true,
+    }
+}
+
+/// What is known of a statement once its names are resolved: the attributes of `context.statement`.
+pub(super) const FACTS: &[Attribute] = &[
+    always("kind", "String"),
+    always("joins", "Long"),
+    always("tables", "Set<String>"),
+    always("has_where", "Bool"),
+    sometimes(ESTIMATED_COST, "Long"),
+    sometimes(ESTIMATED_ROWS, "Long"),
+];
+
+/// The attributes that the context of `action` can have. A client that is not verified, a time that is not known and
+/// a template where none is run are missing.
+pub(super) fn context(action: Action) -> Vec<Attribute> {
+    let mut out = vec![
+        always("transport", "String"),
+        sometimes("client", "String"),
+        sometimes(TIME, "datetime"),
+        sometimes("template", "String"),
+    ];
+    match action {
+        // Decided before there is a statement, or for all statements alike.
+        Action::Discover | Action::Run | Action::See | Action::Change | Action::Add => {}
+        Action::Select
+        | Action::Insert
+        | Action::Truncate
+        | Action::Create
+        | Action::Alter
+        | Action::Drop
+        | Action::Call
+        | Action::Write => out.push(sometimes(STATEMENT, "")),
+        Action::Update | Action::Delete => {
+            out.extend([sometimes(STATEMENT, ""), always(HAS_WHERE, "Bool")]);
+        }
+        Action::ReadPlain | Action::ReadMasked | Action::ReadToken => {
+            out.extend([sometimes(STATEMENT, ""), sometimes(USAGE, "Set<String>")]);
+        }
+    }
+    out
+}
+
+/// The actions, all of one context, on `resource`.
+fn action(out: &mut String, actions: &[Action], group: &str, resource: &str) {
     let names: Vec<String> = actions
         .iter()
         .map(|a| format!("\"{}\"", a.name()))
         .collect();
+    let attributes = actions.first().map_or_else(Vec::new, |a| context(*a));
     let _ = writeln!(
         out,
-        "action {}{group} appliesTo {{ principal: [Agent, User], resource: {resource}, context: {{ {context} }} }};",
-        names.join(", ")
+        "action {}{group} appliesTo {{ principal: [Agent, User], resource: {resource}, context: {} }};",
+        names.join(", "),
+        record(&attributes)
     );
+}
+
+/// The Cedar type of a record with these attributes.
+fn record(attributes: &[Attribute]) -> String {
+    let attributes = attributes.iter().map(|attribute| {
+        let mark = if attribute.is_optional { "?" } else { "" };
+        let kind = match attribute.name {
+            STATEMENT => record(FACTS),
+            _ => attribute.kind.to_owned(),
+        };
+        format!("{}{mark}: {kind}", attribute.name)
+    });
+    format!("{{ {} }}", attributes.collect::<Vec<_>>().join(", "))
 }
 
 fn row_entity(out: &mut String, catalog: &Catalog, relation: &Relation) {

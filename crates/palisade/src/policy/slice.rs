@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use cedar_policy::{ActionConstraint, Effect, EntityUid, Policy, PolicySet, PolicySetError};
+use cedar_policy::{
+    ActionConstraint, Effect, EntityUid, Policy, PolicyId, PolicySet, PolicySetError,
+};
 
 use super::schema::Action;
 
@@ -33,6 +35,12 @@ impl Slices {
     /// The policies whose scope admits `action`.
     pub(super) fn of(&self, action: Action) -> Option<&PolicySet> {
         self.0.get(&action)
+    }
+
+    /// Whether the policy of this id is among those of `action`.
+    pub(super) fn has(&self, action: Action, id: &str) -> bool {
+        let policies = self.of(action);
+        policies.is_some_and(|policies| policies.policy(&PolicyId::new(id)).is_some())
     }
 
     /// Whether a policy could permit `action`.

@@ -88,6 +88,23 @@ impl Origin<'_> {
         }
     }
 
+    /// A problem where the policy says `context.name` or `context has name`, or any of its attributes is called so.
+    pub(super) fn at_attribute(&self, name: &str, message: impl Into<String>) -> PolicyProblem {
+        let is_end = |c: Option<char>| c.is_none_or(|c| !(c.is_alphanumeric() || c == '_'));
+        let found = self.tokens().find_map(|token| {
+            let before = self.source.text.get(..token.range.start)?;
+            let rest = self.source.text.get(token.range.start..)?;
+            let after = rest.strip_prefix(name)?;
+            let is_word = is_end(before.chars().next_back()) && is_end(after.chars().next());
+            (token.kind == Kind::Other && is_word)
+                .then_some(token.range.start..token.range.start + name.len())
+        });
+        match found {
+            Some(range) => self.source.at(range, message),
+            None => self.problem(message),
+        }
+    }
+
     /// The policy's text.
     pub(super) fn text(&self) -> &str {
         self.source.text.get(self.range.clone()).unwrap_or_default()

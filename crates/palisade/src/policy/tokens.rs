@@ -21,14 +21,7 @@ pub(super) fn instead(
     column: &EntityUid,
     plain: &Verdict,
 ) -> Result<Option<ColumnDecision>, Failure> {
-    let annotations = |ids: &[String]| -> Vec<_> {
-        ids.iter()
-            .filter_map(|id| loaded.annotations.get(id))
-            .collect()
-    };
-    let asks_for_a_mask = annotations(&plain.policies)
-        .iter()
-        .any(|annotations| annotations.mask.is_some());
+    let asks_for_a_mask = loaded.demands(&plain.policies).mask.is_some();
     if asks_for_a_mask || !loaded.policies.permits(Action::ReadToken) {
         return Ok(None);
     }
@@ -37,10 +30,9 @@ pub(super) fn instead(
         return Ok(None);
     }
     // A permit without a domain wants the column's own, which is the smallest.
-    let domain = annotations(&token.policies)
-        .iter()
-        .map(|annotations| annotations.domain.clone().unwrap_or(HashDomain::Column))
-        .max()
+    let domain = loaded
+        .demands(&token.policies)
+        .domain
         .unwrap_or(HashDomain::Column);
     let policies: BTreeSet<String> = plain
         .policies

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use cedar_policy::{Entities, PolicyId};
+use cedar_policy::{Context, Entities, PolicyId};
 
 use super::{
     decide::{Circumstances, Failure, Subject, Verdict, decide, decide_among},
@@ -423,10 +423,7 @@ fn column_forbids(
 
 /// The strictest mask that the policies demand; NULL if none does.
 fn demanded<'p>(loaded: &Loaded, policies: impl Iterator<Item = &'p String>) -> Mask {
-    policies
-        .filter_map(|id| loaded.annotations.get(id).and_then(|a| a.mask.clone()))
-        .reduce(Mask::strictest)
-        .unwrap_or(Mask::Null)
+    loaded.demands(policies).mask.unwrap_or(Mask::Null)
 }
 
 /// What policies say of a relation alone.
@@ -441,17 +438,8 @@ fn own_decision(
         return unreadable(loaded, subject, relation, table, select);
     }
     let rows = rows(loaded, subject, relation, Action::See)?;
-    let max_rows = select
-        .policies
-        .iter()
-        .filter_map(|id| {
-            loaded
-                .annotations
-                .get(id)
-                .and_then(|annotations| annotations.max_rows)
-        })
-        .chain(rows.max_rows)
-        .min();
+    let demanded = loaded.demands(&select.policies).max_rows;
+    let max_rows = demanded.into_iter().chain(rows.max_rows).min();
     let mut policies: BTreeSet<String> = rows.policies;
     policies.extend(select.policies);
     Ok(RelationDecision {
@@ -683,6 +671,28 @@ fn column_decision(
     })
 }
 
+/// What policies say of calling `def` where `context` holds.
+pub(super) fn function_verdict(
+    loaded: &Loaded,
+    subject: &Subject,
+    def: &FunctionDef,
+    context: Context,
+) -> Result<Verdict, Failure> {
+    // A policy that reads a column by way of an attribute needs all of them.
+    let known = if loaded.columns_in_attributes {
+        &subject.store.entities
+    } else {
+        &subject.store.few
+    };
+    let entity = store::function_entity(&loaded.catalog, def)
+        .map_err(|error| Failure::new(error.message))?;
+    let entities = Entities::clone(known)
+        .add_entities([entity], Some(&loaded.schema))
+        .map_err(Failure::new)?;
+    let function = resource("Function", &def.uid)?;
+    decide_among(loaded, subject, Action::Call, function, &entities, context)
+}
+
 fn function_decision(
     loaded: &Loaded,
     subject: &Subject,
@@ -695,26 +705,7 @@ fn function_decision(
         });
     }
     let function = resource("Function", &def.uid)?;
-    // A policy that reads a column by way of an attribute needs all of them.
-    let known = if loaded.columns_in_attributes {
-        &subject.store.entities
-    } else {
-        &subject.store.few
-    };
-    let entity = store::function_entity(&loaded.catalog, def)
-        .map_err(|error| Failure::new(error.message))?;
-    let entities = Entities::clone(known)
-        .add_entities([entity], Some(&loaded.schema))
-        .map_err(Failure::new)?;
-    let context = subject.context.clone();
-    let verdict = decide_among(
-        loaded,
-        subject,
-        Action::Call,
-        function.clone(),
-        &entities,
-        context,
-    )?;
+    let verdict = function_verdict(loaded, subject, def, subject.context.clone())?;
     let named = || {
         verdict
             .policies

@@ -231,11 +231,7 @@ fn own_decision(
     Ok(ActionDecision {
         permitted: verdict.permitted,
         unconditional,
-        max_rows: verdict
-            .policies
-            .iter()
-            .filter_map(|id| annotations(id)?.max_rows)
-            .min(),
+        max_rows: loaded.demands(&verdict.policies).max_rows,
         message: verdict
             .policies
             .iter()

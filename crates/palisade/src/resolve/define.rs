@@ -66,6 +66,7 @@ pub(crate) fn resolve_definition(
             "a definition takes no parameters",
         ));
     }
+    resolver.access.facts = resolver.facts_of_definition(&statement);
     Ok(ResolvedDefinition {
         references: resolver.references,
         access: resolver.access,

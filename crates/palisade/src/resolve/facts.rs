@@ -15,6 +15,27 @@ impl Resolver<'_> {
         }
     }
 
+    /// The facts of a definition, which has been resolved: what it reads is that of its query.
+    pub(super) fn facts_of_definition(&self, statement: &Statement) -> StatementFacts {
+        let defined = self.access.definitions().next();
+        let emptied = self.access.changes().next();
+        let query = match statement {
+            Statement::CreateTable(create) => create.query.as_deref(),
+            Statement::CreateView(create) => Some(&*create.query),
+            // The parser's list is long, and nothing else that is read as a definition has a query.
+            _ => None,
+        };
+        StatementFacts {
+            kind: match (defined, emptied) {
+                (Some(access), _) => access.definition.name(),
+                (None, Some(access)) => access.change.name(),
+                (None, None) => "",
+            },
+            joins: self.references.len().saturating_sub(1),
+            has_where: query.is_some_and(|query| has_where(&query.body)),
+        }
+    }
+
     /// The word for what the statement does. Several changes of one kind are of that kind, others a merge.
     fn kind(&self, explain: Option<Explain>) -> &'static str {
         let mut kinds = self

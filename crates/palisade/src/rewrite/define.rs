@@ -65,6 +65,7 @@ pub(crate) fn define(
         principal,
         used: BTreeSet::new(),
         bound: Vec::new(),
+        provisos: Vec::new(),
         by_value: false,
         scan_plan: ScanPlan {
             columns: Vec::new(),
@@ -81,6 +82,7 @@ pub(crate) fn define(
         effect: Effect::Define,
         max_affected: limits.max_affected_rows,
         estimate_caps: None,
+        reserved: None,
         gathers: false,
         limits: limits.clone(),
         policies,

@@ -114,7 +114,11 @@ impl<'f> Filter<'f> {
                         Expr::IsNotTrue(Box::new(sql::parens(is_nan)))
                     })
                 }
-                Dialect::Mysql => None,
+                Dialect::Mysql => {
+                    // Texts are compared as the bytes of their UTF-8.
+                    self.functions.insert("convert".to_owned());
+                    None
+                }
             });
         }
         Ok(all(conditions))

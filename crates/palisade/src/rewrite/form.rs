@@ -236,6 +236,26 @@ fn next<'n>(text: &str, names: &'n [(String, &'n str)]) -> Option<(usize, &'n st
     Some((at, name, form))
 }
 
+/// Puts the trees of `forms` where their names stand in `query`.
+///
+/// # Errors
+/// `syntax.not-stable` if a form does not read back.
+pub(super) fn stand_in(
+    query: &mut Query,
+    forms: &Forms,
+    dialect: Dialect,
+    limits: &Limits,
+) -> Result<(), Rejection> {
+    let mut filling = Filling {
+        forms,
+        dialect,
+        limits,
+        failed: None,
+    };
+    let _ = VisitMut::visit(query, &mut filling);
+    filling.failed.map_or(Ok(()), Err)
+}
+
 /// Whether `text` reads back as `query` with the `forms` in it.
 ///
 /// # Errors
@@ -248,16 +268,7 @@ pub(super) fn is_whole(
     limits: &Limits,
 ) -> Result<bool, Rejection> {
     let mut query = query.clone();
-    let mut filling = Filling {
-        forms,
-        dialect,
-        limits,
-        failed: None,
-    };
-    let _ = VisitMut::visit(&mut query, &mut filling);
-    if let Some(failed) = filling.failed {
-        return Err(failed);
-    }
+    stand_in(&mut query, forms, dialect, limits)?;
     Ok(syntax::print_stable(&query, dialect, limits)?.0 == text)
 }
 

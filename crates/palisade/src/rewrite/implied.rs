@@ -23,6 +23,12 @@ pub(super) fn tells(
     })
 }
 
+/// Whether all that `rest` says is said by one of `known`, which all hold.
+pub(super) fn follows<'p>(rest: &Predicate, known: impl Iterator<Item = &'p Predicate>) -> bool {
+    let said: Vec<Term> = known.flat_map(terms).collect();
+    terms(rest).iter().all(|term| said.contains(term))
+}
+
 /// A condition, or its opposite.
 #[derive(PartialEq)]
 struct Term {
@@ -97,5 +103,23 @@ mod tests {
             assert_eq!(tells(&rest, add, seen, only_first), expected, "{add:?}");
         }
         assert!(!tells(&rest, &either, Some(&either), |_| true));
+    }
+
+    #[test]
+    fn what_all_rows_are_like_already_follows() {
+        let both = unless(Predicate::And(vec![has(0), has(1)]));
+        let either = unless(Predicate::Or(vec![has(0), has(1)]));
+        let first = unless(has(0));
+        let second = unless(has(1));
+        for (rest, known, expected) in [
+            (&first, vec![&both], true),
+            (&both, vec![&first, &second], true),
+            (&both, vec![&first], false),
+            (&first, vec![&either], false),
+            (&either, vec![&either], true),
+            (&first, vec![], false),
+        ] {
+            assert_eq!(follows(rest, known.into_iter()), expected, "{rest:?}");
+        }
     }
 }

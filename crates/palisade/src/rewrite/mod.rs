@@ -18,6 +18,7 @@ mod mask;
 mod null;
 mod parameters;
 mod plan;
+mod proviso;
 mod source;
 mod sql;
 #[cfg(test)]
@@ -27,18 +28,23 @@ mod write;
 pub(crate) use define::define;
 pub(crate) use filter::columns as columns_of_condition;
 
-use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    ops::ControlFlow,
+    sync::{Arc, OnceLock},
+};
 
 use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
 
 pub(crate) use form::FormCache;
 pub(crate) use plan::Plan;
+pub use proviso::Proviso;
 
 use form::{Form, Forms};
 
 use crate::{
     access::AccessSet,
-    catalog::{Catalog, Change, RelationId, RelationKind, system_relation},
+    catalog::{Catalog, Change, ColumnId, RelationId, RelationKind, system_relation},
     code::Code,
     dialect::Dialect,
     ident,
@@ -72,6 +78,9 @@ use crate::{
 pub struct RewrittenStatement {
     plan: Arc<Plan>,
     params: Vec<Value>,
+    provisos: Vec<Proviso>,
+    /// Why policies refused it once the engine's estimates were known.
+    refused: OnceLock<Rejection>,
 }
 
 /// What a statement does to a database.
@@ -112,6 +121,31 @@ impl RewrittenStatement {
     #[must_use]
     pub fn estimate_caps(&self) -> Option<EstimateCaps> {
         self.plan.estimate_caps
+    }
+
+    /// Whether policies have still to be asked, with the engine's estimates: never over what has masks or filters.
+    #[must_use]
+    pub fn awaits_estimate(&self) -> bool {
+        self.plan.reserved.is_some()
+    }
+
+    /// Asks policies once more, of a statement of which the engine expects this; whether they let it run.
+    pub(crate) fn admits(&self, cost: Option<f64>, rows: Option<f64>) -> bool {
+        let Some(reserved) = &self.plan.reserved else {
+            return true;
+        };
+        match reserved.confirm(cost, rows) {
+            Ok(()) => true,
+            Err(rejection) => {
+                let _ = self.refused.set(rejection);
+                false
+            }
+        }
+    }
+
+    /// Why policies did not let it run.
+    pub(crate) fn refused(&self) -> Option<&Rejection> {
+        self.refused.get()
     }
 
     /// Whether a function in it gives one value of many rows, so that all of them may have to be worked on before the
@@ -161,6 +195,13 @@ impl RewrittenStatement {
     #[must_use]
     pub fn params(&self) -> &[Value] {
         &self.params
+    }
+
+    /// What must give no row when it runs in the statement's transaction, before it: rows that policy does not admit as
+    /// the statement would leave them. A backend refuses the statement then, and changes nothing.
+    #[must_use]
+    pub fn provisos(&self) -> &[Proviso] {
+        &self.provisos
     }
 
     /// How the answer must be scanned.
@@ -232,6 +273,7 @@ fn apply(
     limits: &Limits,
 ) -> Result<Plan, Rejection> {
     let (policies, permitted_rows) = (permit.policies().to_vec(), permit.max_rows());
+    let reserved = permit.reserved().cloned();
     let principal = permit.principal().clone();
     let ResolvedStatement {
         mut query,
@@ -285,6 +327,8 @@ fn apply(
         return Err(not_as_decided("a change was not decided"));
     }
     let mut writes = Vec::with_capacity(targets.len());
+    let mut doubts = Vec::with_capacity(targets.len());
+    let positions = parameters::positions(&query);
     for (target, change) in targets.iter().zip(changes) {
         let job = write::Job {
             target,
@@ -294,12 +338,13 @@ fn apply(
             placeholders: &placeholders,
             needs_fence,
             ctes: &ctes,
-            positions: parameters::positions(&query),
+            positions: &positions,
         };
-        let (form, reads) = job.form(change, &mut engine.functions)?;
-        engine.target(target, &reads, &access, catalog);
+        let formed = job.form(change, &mut engine.functions)?;
+        engine.target(target, &formed.reads, &access, catalog);
         engine.ctes([job.unused_name()].iter());
-        writes.push(form);
+        writes.push(formed.form);
+        doubts.push(formed.doubt);
     }
     let permitted_changes = permit.max_affected();
     // A permit is used once.
@@ -319,6 +364,20 @@ fn apply(
         },
         dialect,
     )?;
+    let mut provisos = Vec::new();
+    for ((change, form), doubt) in write::changes(&query).into_iter().zip(&writes).zip(&doubts) {
+        let Some(doubt) = doubt else { continue };
+        let mut proviso = proviso::query(change, form, doubt, query.with.as_ref(), dialect)?;
+        form::stand_in(&mut proviso, &forms, dialect, limits)?;
+        let binding = parameters::order_alone(
+            &mut proviso,
+            &positions,
+            &placeholders,
+            &token_parameters,
+            dialect,
+        )?;
+        provisos.push((proviso, binding));
+    }
     for (change, form) in write::changes_mut(&mut query).into_iter().zip(&writes) {
         write::apply(change, form)?;
     }
@@ -373,6 +432,18 @@ fn apply(
         return Err(not_as_decided("its columns have other names"));
     }
 
+    let mut preceding = Vec::with_capacity(provisos.len());
+    for (proviso, binding) in provisos {
+        let (sql, again) = syntax::print_stable(&proviso, dialect, limits)?;
+        let bound = binding.of(&again, dialect)?;
+        let reads = proviso::reads(&sql, again, catalog, visible, limits)?;
+        if let Some(what) = engine.beyond(&reads, catalog) {
+            return Err(not_as_decided(&format!(
+                "what is looked for has {what} too"
+            )));
+        }
+        preceding.push((Arc::from(sql), bound));
+    }
     let if_empty = source::if_empty(&references);
     let columns = match explain {
         None => output_columns(&outputs, &references, catalog, visible)?,
@@ -399,12 +470,18 @@ fn apply(
         None => sql,
         Some(explain) => explain.prefix(dialect) + &sql,
     };
+    // A plan that is shown runs nothing; a guard around a change is a filter.
+    let is_guarded = writes
+        .iter()
+        .any(|form| form.guard.is_some() || form.admission.is_some());
+    let estimable = tells && explain.is_none() && !is_guarded;
     let body_after_changes = write::changing_with(&query)
         .map(|with| form::filled(with, &forms, dialect))
         .transpose()?
         .map(|with| with.len() + 1);
     Ok(Plan {
         body_after_changes,
+        provisos: preceding,
         principal,
         used: placeholders.into_keys().collect(),
         bound,
@@ -437,13 +514,8 @@ fn apply(
             let kinds = catalog.function(uid).map(|function| function.kinds);
             kinds.is_none_or(|kinds| kinds.aggregate || kinds.window)
         }),
-        // A plan that is shown runs nothing; a guard around a change is a filter.
-        estimate_caps: limits.estimate_caps().filter(|_| {
-            let is_guarded = writes
-                .iter()
-                .any(|form| form.guard.is_some() || form.admission.is_some());
-            tells && explain.is_none() && !is_guarded
-        }),
+        estimate_caps: limits.estimate_caps().filter(|_| estimable),
+        reserved: reserved.filter(|_| estimable),
         limits: limits.clone(),
         policies,
         relations: access
@@ -641,6 +713,30 @@ impl Engine {
             .extend(names.into_iter().map(|name| (name.clone(), String::new())));
     }
 
+    /// What `access` reads, calls or changes that is not among it.
+    fn beyond(&self, access: &AccessSet, catalog: &Catalog) -> Option<String> {
+        let undecided = |id: ColumnId| {
+            let relation = catalog.relation(id.relation);
+            let pair = relation.zip(catalog.column(id)).map(|(relation, column)| {
+                (catalog.fold_relation(&relation.name), column.key.clone())
+            });
+            match pair {
+                Some(pair) if self.reads.contains(&pair) => None,
+                Some((table, column)) => Some(format!("`{table}.{column}`")),
+                None => Some("a column that is not there".to_owned()),
+            }
+        };
+        let changes = access
+            .changes()
+            .map(|change| format!("a {}", change.change.name()));
+        let columns = access.columns().filter_map(|(id, _)| undecided(id));
+        let functions = access
+            .functions()
+            .filter(|uid| !self.functions.contains(*uid));
+        let functions = functions.map(|uid| format!("`{uid}()`"));
+        changes.chain(columns).chain(functions).next()
+    }
+
     /// The engine's own relations, whole: who reads them sees everything.
     fn system(&mut self, access: &AccessSet, dialect: Dialect) {
         for (schema, name) in access.system_relations() {
@@ -819,7 +915,7 @@ fn token(output: &Output) -> Option<&Arc<TokenKeys>> {
 
 /// Whether a mask stands before `column`, or before what a view's column is made from.
 fn is_masked(
-    column: crate::catalog::ColumnId,
+    column: ColumnId,
     references: &[Reference],
     visible: &dyn Visible,
 ) -> Result<bool, Rejection> {

@@ -128,6 +128,86 @@ pub(super) fn order(
     Ok(Binding { agent, own, places })
 }
 
+/// Numbers the parameters of a query that runs by itself, and is made of parts of a statement whose placeholders stand
+/// at `positions`.
+///
+/// # Errors
+/// `internal` if one of them is not known.
+pub(super) fn order_alone(
+    query: &mut Query,
+    positions: &HashMap<Location, u32>,
+    placeholders: &BTreeMap<Placeholder, u32>,
+    tokens: &[TokenParameter],
+    dialect: Dialect,
+) -> Result<Binding, Rejection> {
+    let mut visitor = Alone {
+        dialect,
+        positions,
+        placeholders,
+        tokens,
+        own: Vec::new(),
+        places: Vec::new(),
+    };
+    match VisitMut::visit(query, &mut visitor) {
+        ControlFlow::Continue(()) => Ok(Binding {
+            agent: Vec::new(),
+            own: visitor.own,
+            places: visitor.places,
+        }),
+        ControlFlow::Break(()) => Err(not_as_decided("a parameter is not known")),
+    }
+}
+
+struct Alone<'n> {
+    dialect: Dialect,
+    positions: &'n HashMap<Location, u32>,
+    placeholders: &'n BTreeMap<Placeholder, u32>,
+    tokens: &'n [TokenParameter],
+    own: Vec<Bound>,
+    places: Vec<Option<usize>>,
+}
+
+impl Alone<'_> {
+    fn bound(&self, text: &str, at: Location) -> Option<Bound> {
+        if text.starts_with('\0') {
+            return self
+                .tokens
+                .get(token_index(text)?)
+                .cloned()
+                .map(Bound::Token);
+        }
+        let number = match self.dialect {
+            Dialect::Sqlite | Dialect::Postgres => text.get(1..)?.parse().ok()?,
+            Dialect::Mysql => *self.positions.get(&at)?,
+        };
+        let mut known = self.placeholders.iter();
+        let (placeholder, _) = known.find(|(_, n)| **n == number)?;
+        Some(Bound::Agent(placeholder.clone()))
+    }
+}
+
+impl VisitorMut for Alone<'_> {
+    type Break = ();
+
+    fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
+        let SqlValue::Placeholder(text) = &mut value.value else {
+            return ControlFlow::Continue(());
+        };
+        let Some(bound) = self.bound(text, value.span.start) else {
+            return ControlFlow::Break(());
+        };
+        let known = self.own.iter().position(|own| *own == bound);
+        let index = known.unwrap_or(self.own.len());
+        if known.is_none() {
+            self.own.push(bound);
+        }
+        let number = u32::try_from(index).unwrap_or(u32::MAX);
+        *text = self.dialect.placeholder(number.saturating_add(1));
+        self.places.push(Some(index));
+        ControlFlow::Continue(())
+    }
+}
+
 impl Binding {
     /// What to bind, the first to the first parameter of the text that `again` was read from.
     ///

@@ -1,12 +1,16 @@
 //! What of a rewritten statement does not depend on the values of its parameters.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
 
-use super::{Effect, RewrittenStatement};
+use super::{Effect, RewrittenStatement, proviso::Proviso};
 use crate::{
     catalog::Change,
     code::Code,
     limits::{EstimateCaps, Limits},
+    policy::Reserved,
     rejection::Rejection,
     resolve::{Beside, TokenParameter, foreign_token},
     scan::ScanPlan,
@@ -24,6 +28,8 @@ pub(crate) struct Plan {
     pub(super) used: BTreeSet<Placeholder>,
     /// What is bound, the first to the first parameter.
     pub(super) bound: Vec<Bound>,
+    /// What must give no row before it, with what is bound there.
+    pub(super) provisos: Vec<(Arc<str>, Vec<Bound>)>,
     /// Whether it was made for the values of its parameters and for no others.
     pub(super) by_value: bool,
     pub(super) scan_plan: ScanPlan,
@@ -35,6 +41,8 @@ pub(crate) struct Plan {
     pub(super) engine_writes: BTreeSet<(Change, String, String)>,
     pub(super) engine_triggers: BTreeSet<String>,
     pub(super) estimate_caps: Option<EstimateCaps>,
+    /// What policies have to say of the engine's estimates, where those may be looked at.
+    pub(super) reserved: Option<Reserved>,
     pub(super) gathers: bool,
     pub(super) limits: Limits,
     pub(super) policies: Vec<String>,
@@ -106,9 +114,20 @@ impl Plan {
     pub(crate) fn bind(plan: &Arc<Self>, params: &Params) -> Result<RewrittenStatement, Rejection> {
         let mismatch = |message: String| Rejection::new(Code::ParameterMismatch, message);
         params.check(&plan.used).map_err(mismatch)?;
-        let values = plan.bound.iter().map(|bound| bound.value(params));
+        let values = |bound: &[Bound]| -> Result<Vec<Value>, Rejection> {
+            bound.iter().map(|bound| bound.value(params)).collect()
+        };
+        let provisos = plan.provisos.iter().map(|(sql, bound)| {
+            let params = values(bound)?;
+            Ok::<_, Rejection>(Proviso {
+                sql: Arc::clone(sql),
+                params,
+            })
+        });
         Ok(RewrittenStatement {
-            params: values.collect::<Result<_, _>>()?,
+            params: values(&plan.bound)?,
+            provisos: provisos.collect::<Result<_, _>>()?,
+            refused: OnceLock::new(),
             plan: Arc::clone(plan),
         })
     }
@@ -131,7 +150,11 @@ impl Plan {
             + 2 * STRING
             + self.principal.kind().len()
             + self.principal.id().len()
+            + self.reserved.as_ref().map_or(0, Reserved::bytes)
             + (self.used.len() + self.bound.len()) * 4 * STRING
+            + (self.provisos.iter())
+                .map(|(sql, bound)| 2 * STRING + sql.len() + bound.len() * 4 * STRING)
+                .sum::<usize>()
             + columns
                 .map(|column| 3 * STRING + column.name.len() + column.type_name.len())
                 .sum::<usize>()

@@ -4,7 +4,7 @@
 //! condition: beside it where that is leak-proof, else a `CASE` that tries it only on rows that the guard
 //! lets through. What rows must be like afterwards (`add`, SQL's WITH CHECK) is decided before anything
 //! runs where the values are literals or parameters; what depends on the row as it was becomes part of
-//! the guard; the rows of a query are filtered.
+//! the guard, and the rows of a query are filtered. Where such a row could be left out, `proviso` looks for one first.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,7 +21,9 @@ use sqlparser::{
 
 use super::{
     admit::{self, Constant, Folded, constant, declared_length, fold},
-    filter, implied, not_as_decided, sql,
+    filter, implied, not_as_decided,
+    proviso::Doubt,
+    sql,
 };
 use crate::{
     catalog::{Catalog, Column, Relation, TypeClass},
@@ -48,14 +50,23 @@ pub(super) struct Job<'j> {
     /// Names of the statement's common table expressions, folded.
     pub(super) ctes: &'j BTreeSet<String>,
     /// The number of each `?` by its place in the statement.
-    pub(super) positions: HashMap<Location, u32>,
+    pub(super) positions: &'j HashMap<Location, u32>,
 }
 
 /// The columns that the engine reads for what policy demands.
 pub(super) type Reads = BTreeSet<u16>;
 
+/// What a change needs.
+#[derive(Debug, Default)]
+pub(super) struct Formed {
+    pub(super) form: WriteForm,
+    pub(super) reads: Reads,
+    /// Rows that may have to refuse it.
+    pub(super) doubt: Option<Doubt>,
+}
+
 impl Job<'_> {
-    /// What must stand around `change`, with the columns of the target that it reads.
+    /// What must stand around `change`, and what must be looked for before it.
     ///
     /// # Errors
     /// `write.row-not-admitted` where a row would be outside of what policy admits, or nobody can tell;
@@ -64,7 +75,7 @@ impl Job<'_> {
         &self,
         change: &SetExpr,
         functions: &mut BTreeSet<String>,
-    ) -> Result<(WriteForm, Reads), Rejection> {
+    ) -> Result<Formed, Rejection> {
         let unknown = || not_as_decided("a change of another catalog");
         let relation = self
             .catalog
@@ -82,13 +93,12 @@ impl Job<'_> {
             }
             None => return Err(not_as_decided("rows are reached that were not decided")),
         };
-        let mut reads = Reads::new();
-        let mut form = WriteForm::default();
+        let mut formed = Formed::default();
+        let Formed { form, reads, doubt } = &mut formed;
         match change {
             SetExpr::Insert(Statement::Insert(insert)) => {
-                self.insert(
-                    insert, relation, write, &seen, &mut form, &mut reads, functions,
-                )?;
+                self.insert(insert, relation, write, &seen, form, reads, functions)?;
+                *doubt = form.admission.is_some().then_some(Doubt::Rows);
             }
             SetExpr::Update(Statement::Update(Update {
                 update_token: _,
@@ -105,24 +115,20 @@ impl Job<'_> {
             })) => {
                 let row = self.constants(assignments, relation);
                 let changed = self.after(&write.add, &seen, &row, relation)?;
+                let joined = self.target.joined;
+                let reached = [&seen, &write.change];
+                let within = self.guard(&reached, relation, joined, reads, functions)?;
                 let filters = [&seen, &write.change, &changed];
-                form.guard = self.guard(
-                    &filters,
-                    relation,
-                    self.target.joined,
-                    &mut reads,
-                    functions,
-                )?;
+                form.guard = self.guard(&filters, relation, joined, reads, functions)?;
+                if let Some(rest) = unimplied(&changed, &reached) {
+                    let admitted = self.condition(rest, relation, joined, functions)?;
+                    *doubt = Some(Doubt::Target { within, admitted });
+                }
             }
             SetExpr::Delete(_) => {
                 let filters = [&seen, &write.change];
-                form.guard = self.guard(
-                    &filters,
-                    relation,
-                    self.target.joined,
-                    &mut reads,
-                    functions,
-                )?;
+                let joined = self.target.joined;
+                form.guard = self.guard(&filters, relation, joined, reads, functions)?;
             }
             // Its condition decides over every row of the target, and what does not match is inserted.
             SetExpr::Merge(Statement::Merge(_)) => {
@@ -145,7 +151,7 @@ impl Job<'_> {
             | SetExpr::Values(_)
             | SetExpr::Table(_) => return Err(not_as_decided("a change of another form")),
         }
-        Ok((form, reads))
+        Ok(formed)
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one statement")]
@@ -214,6 +220,13 @@ impl Job<'_> {
                 };
                 let row = self.constants(assignments, relation);
                 let changed = self.after(&write.add, seen, &row, relation)?;
+                // Which row is in the way, nobody can tell before.
+                if unimplied(&changed, &[seen, &write.change]).is_some() {
+                    return Err(not_admitted(
+                        "policy looks at columns that the update of the row in the way leaves as they are: assign \
+                         those too, or insert and update by statements of their own",
+                    ));
+                }
                 let filters = [seen, &write.change, &changed];
                 form.guard = self.guard(&filters, relation, true, reads, functions)?;
                 Ok(())
@@ -495,7 +508,27 @@ impl Job<'_> {
                 ),
             ));
         }
-        let mut condition = sql::joined(conditions, &BinaryOperator::And, true);
+        let condition = sql::joined(conditions, &BinaryOperator::And, true);
+        Ok(Some(Guard {
+            condition: self.qualified(condition, qualified),
+            fenced: self.needs_fence || self.target.on_conflict == Conflict::Updates,
+        }))
+    }
+
+    /// The condition of rows of the target that `predicate` is.
+    fn condition(
+        &self,
+        predicate: &Predicate,
+        relation: &Relation,
+        qualified: bool,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<Expr, Rejection> {
+        let condition = filter::expression(predicate, relation, self.catalog.dialect(), functions)?;
+        Ok(self.qualified(condition, qualified))
+    }
+
+    /// A condition over the target, whose columns are told from those of other tables beside it.
+    fn qualified(&self, mut condition: Expr, qualified: bool) -> Expr {
         if qualified {
             let _ = VisitMut::visit(
                 &mut condition,
@@ -504,10 +537,7 @@ impl Job<'_> {
                 },
             );
         }
-        Ok(Some(Guard {
-            condition,
-            fenced: self.needs_fence || self.target.on_conflict == Conflict::Updates,
-        }))
+        condition
     }
 
     fn column<'r>(&self, relation: &'r Relation, name: &ObjectName) -> Option<(u16, &'r Column)> {
@@ -653,6 +683,20 @@ pub(super) fn apply(change: &mut SetExpr, form: &WriteForm) -> Result<(), Reject
         }
         SetExpr::Merge(_) if guard.is_none() && admission.is_none() => Ok(()),
         _ => Err(misplaced()),
+    }
+}
+
+/// What rows must be like that are `changed`, unless all that are `reached` are like that.
+fn unimplied<'c>(changed: &'c RowFilter, reached: &[&RowFilter]) -> Option<&'c Predicate> {
+    match changed {
+        RowFilter::Everything | RowFilter::Nothing => None,
+        RowFilter::Where(rest) => {
+            let known = reached.iter().filter_map(|rows| match rows {
+                RowFilter::Where(known) => Some(known),
+                RowFilter::Everything | RowFilter::Nothing => None,
+            });
+            (!implied::follows(rest, known)).then_some(rest)
+        }
     }
 }
 

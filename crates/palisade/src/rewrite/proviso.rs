@@ -1,0 +1,291 @@
+//! What must not be found before a change runs: rows that it would change, and that policy does not admit as they
+//! would be afterwards.
+//!
+//! The change keeps within what is admitted whatever was found; it would leave out the rest, and who asked would take
+//! what was done for what was asked. So the same rows are looked for first, by the same conditions, in the same
+//! transaction. What is hidden is not looked at: rows count that may be seen and changed, and no others.
+
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
+
+use sqlparser::ast::{
+    BinaryOperator, Cte, Expr, LimitClause, ObjectName, ObjectNamePart, OrderBy, OrderByKind,
+    Query, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, Update,
+    UpdateTableFromKind, Visit, Visitor, With,
+};
+
+use super::{not_as_decided, sql, write};
+use crate::{
+    access::AccessSet,
+    catalog::Catalog,
+    code::Code,
+    dialect::Dialect,
+    limits::Limits,
+    rejection::Rejection,
+    resolve::{self, Guard, Mode, Visible, WriteForm},
+    syntax::{Outline, ParsedQuery, encode, key},
+    value::Value,
+};
+
+/// A query that must give no row when it runs in the transaction of a change, before it.
+#[derive(Debug)]
+pub struct Proviso {
+    pub(super) sql: Arc<str>,
+    pub(super) params: Vec<Value>,
+}
+
+impl Proviso {
+    /// The text to run, and nothing else.
+    #[must_use]
+    pub fn sql(&self) -> &str {
+        &self.sql
+    }
+
+    /// The values to bind, the first to the first parameter.
+    #[must_use]
+    pub fn params(&self) -> &[Value] {
+        &self.params
+    }
+}
+
+/// Which rows of a change may not be admitted.
+#[derive(Debug)]
+pub(super) enum Doubt {
+    /// Rows of the target that pass `within`, if they are not `admitted`.
+    Target {
+        within: Option<Guard>,
+        admitted: Expr,
+    },
+    /// Rows of the query that an INSERT takes.
+    Rows,
+}
+
+/// The query that finds a row of `change` that is not admitted. `with` stands before the statement.
+///
+/// # Errors
+/// `write.row-not-admitted` where what it looks at is only there once another change has run.
+pub(super) fn query(
+    change: &SetExpr,
+    form: &WriteForm,
+    doubt: &Doubt,
+    with: Option<&With>,
+    dialect: Dialect,
+) -> Result<Query, Rejection> {
+    let misplaced = || not_as_decided("a change of another form");
+    let mut query = match (change, doubt) {
+        (SetExpr::Update(Statement::Update(update)), Doubt::Target { within, admitted }) => {
+            of_target(update, within.as_ref(), admitted, dialect)?
+        }
+        (SetExpr::Insert(Statement::Insert(insert)), Doubt::Rows) => {
+            let admission = form.admission.as_ref().ok_or_else(misplaced)?;
+            let source = insert.source.clone().ok_or_else(misplaced)?;
+            let mut query = *admission.around(source);
+            let SetExpr::Select(select) = &mut *query.body else {
+                return Err(misplaced());
+            };
+            select.projection = vec![one(dialect)];
+            select.selection = select.selection.take().map(refused);
+            query
+        }
+        _ => return Err(misplaced()),
+    };
+    query.limit_clause = Some(limited(sql::integer(1)));
+    precede(&mut query, with, dialect)?;
+    Ok(query)
+}
+
+/// What the text of a query reads and calls, whoever looks: below masks and filters, as its conditions do.
+pub(super) fn reads(
+    sql: &str,
+    query: Box<Query>,
+    catalog: &Catalog,
+    visible: &dyn Visible,
+    limits: &Limits,
+) -> Result<AccessSet, Rejection> {
+    let mut outline = Outline::default();
+    outline
+        .positional
+        .extend(super::parameters::positions(&query));
+    let parsed = ParsedQuery {
+        text: sql,
+        query,
+        outline,
+        explain: None,
+    };
+    let below = Mode::View { within: &[] };
+    resolve::resolve(parsed, catalog, visible, below, limits)
+        .map(|resolved| resolved.access)
+        .map_err(|inner| not_as_decided(&inner.to_string()))
+}
+
+fn of_target(
+    update: &Update,
+    within: Option<&Guard>,
+    admitted: &Expr,
+    dialect: Dialect,
+) -> Result<Query, Rejection> {
+    let Update {
+        update_token: _,
+        optimizer_hints: _,
+        table,
+        assignments: _,
+        from,
+        selection,
+        returning: _,
+        output: _,
+        or: _,
+        order_by,
+        limit,
+    } = update;
+    let mut tables = vec![table.clone()];
+    match from {
+        None => {}
+        Some(UpdateTableFromKind::AfterSet(more)) => tables.extend(more.iter().cloned()),
+        Some(UpdateTableFromKind::BeforeSet(_)) => {
+            return Err(not_as_decided("a change of another form"));
+        }
+    }
+    let reached = match within {
+        Some(guard) => Some(guard.around(selection.clone())),
+        None => selection.clone(),
+    };
+    let refused = refused(admitted.clone());
+    let Some(limit) = limit else {
+        let conditions = reached.into_iter().chain([refused]).collect();
+        let condition = sql::joined(conditions, &BinaryOperator::And, true);
+        return Ok(select(vec![one(dialect)], tables, Some(condition)));
+    };
+    // Which rows those are that the limit takes is settled before any of them is looked at.
+    let mut taken = select(vec![sql::item(dialect, refused, REFUSED)], tables, reached);
+    taken.order_by = (!order_by.is_empty()).then(|| OrderBy {
+        kind: OrderByKind::Expressions(order_by.clone()),
+        interpolate: None,
+    });
+    taken.limit_clause = Some(limited(limit.clone()));
+    let taken = TableFactor::Derived {
+        lateral: false,
+        subquery: Box::new(taken),
+        alias: Some(sql::alias(encode("taken_rows", dialect))),
+        sample: None,
+    };
+    Ok(sql::select(
+        vec![one(dialect)],
+        taken,
+        Some(sql::column(dialect, REFUSED)),
+    ))
+}
+
+const REFUSED: &str = "refused";
+
+/// What each row that is found gives: nothing of its own.
+fn one(dialect: Dialect) -> SelectItem {
+    sql::item(dialect, sql::integer(1), REFUSED)
+}
+
+/// That `admitted` is false or NULL.
+fn refused(admitted: Expr) -> Expr {
+    sql::case(
+        vec![(sql::parens(admitted), sql::boolean(false))],
+        Some(sql::boolean(true)),
+    )
+}
+
+fn limited(limit: Expr) -> LimitClause {
+    LimitClause::LimitOffset {
+        limit: Some(limit),
+        offset: None,
+        limit_by: Vec::new(),
+    }
+}
+
+fn select(
+    projection: Vec<SelectItem>,
+    tables: Vec<TableWithJoins>,
+    condition: Option<Expr>,
+) -> Query {
+    let mut query = sql::select(projection, None, condition);
+    if let SetExpr::Select(select) = &mut *query.body {
+        select.from = tables;
+    }
+    query
+}
+
+/// Puts those tables of `with` before `query` that it reads.
+fn precede(query: &mut Query, with: Option<&With>, dialect: Dialect) -> Result<(), Rejection> {
+    let Some(With {
+        with_token: _,
+        recursive,
+        cte_tables,
+    }) = with
+    else {
+        return Ok(());
+    };
+    let mut names = Names {
+        dialect,
+        found: BTreeSet::new(),
+    };
+    let _ = Visit::visit(query, &mut names);
+    let name = |cte: &Cte| key(&cte.alias.name, dialect).into_owned();
+    // Each reads what stands before it, or beside it where they are recursive.
+    let mut needed = BTreeSet::new();
+    while let Some(cte) = cte_tables
+        .iter()
+        .find(|cte| names.found.contains(&name(cte)) && !needed.contains(&name(cte)))
+    {
+        if write::is_change(&cte.query.body) {
+            return Err(Rejection::new(
+                Code::WriteRowNotAdmitted,
+                "which rows are changed depends on another change in the same statement, so that nobody can \
+                 tell before whether policy admits them",
+            ));
+        }
+        needed.insert(name(cte));
+        let _ = Visit::visit(cte, &mut names);
+    }
+    let mut tables: Vec<Cte> = cte_tables
+        .iter()
+        .filter(|cte| needed.contains(&name(cte)))
+        .cloned()
+        .collect();
+    if tables.is_empty() {
+        return Ok(());
+    }
+    let own = query.with.take();
+    let is_recursive = *recursive || own.as_ref().is_some_and(|own| own.recursive);
+    tables.extend(own.into_iter().flat_map(|own| own.cte_tables));
+    query.with = Some(With {
+        with_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+        recursive: is_recursive,
+        cte_tables: tables,
+    });
+    Ok(())
+}
+
+/// Names without a schema: in a normalised tree those of common table expressions alone.
+struct Names {
+    dialect: Dialect,
+    found: BTreeSet<String>,
+}
+
+impl Visitor for Names {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table {
+            name: ObjectName(parts),
+            alias: _,
+            args: _,
+            with_hints: _,
+            version: _,
+            with_ordinality: _,
+            partitions: _,
+            json_path: _,
+            sample: _,
+            index_hints: _,
+        } = factor
+            && let [ObjectNamePart::Identifier(name)] = parts.as_slice()
+        {
+            self.found.insert(key(name, self.dialect).into_owned());
+        }
+        ControlFlow::Continue(())
+    }
+}
