@@ -27,6 +27,7 @@ use tokio::time::timeout;
 
 use crate::{
     cells::Reading,
+    connect::Session,
     execute::{self, Facts, Task},
     fault,
     introspect::{IntrospectError, optional, query, text, triggers_of},
@@ -220,8 +221,9 @@ pub(crate) async fn define(conn: &mut Conn, task: &Task<'_>) -> Result<(), Backe
 }
 
 /// Keeps what was changed.
-pub(crate) async fn keep(conn: &mut Conn) -> Result<(), BackendError> {
-    match timeout(COMMIT_TIME, conn.query_drop("COMMIT")).await {
+pub(crate) async fn keep(session: &mut Session) -> Result<(), BackendError> {
+    let commit = async { session.ready().await?.query_drop("COMMIT").await };
+    match timeout(COMMIT_TIME, commit).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) if fault::is_rolled_back(&error) => Err(fault::change(&error)),
         // To try again could do it twice: somebody has to look.
