@@ -28,6 +28,7 @@ use tokio::time::timeout;
 use crate::{
     cells::Reading,
     connect::Session,
+    estimate,
     execute::{self, Facts, Task},
     fault,
     introspect::{IntrospectError, optional, query, text, triggers_of},
@@ -144,10 +145,14 @@ pub(crate) async fn change(
     sink: &mut (dyn RowSink + Send),
 ) -> Result<Completion, BackendError> {
     execute::check_text(task.sql)?;
-    let kind = check_target(facts.catalog, task, changes)?;
+    let (kind, target) = check_target(facts.catalog, task, changes)?;
     let statement = conn.prep(task.sql).await.map_err(|e| fault::engine(&e))?;
     let params = params::bind(statement.num_params(), task.params)?;
     plan(conn, task, &params).await?;
+    if let Some(caps) = task.caps {
+        let estimate = estimate::of_change(conn, facts.product, task.sql, &params, target).await?;
+        BackendError::unless_within(caps, estimate)?;
+    }
     check_effects(conn, facts.catalog, changes)
         .await
         .map_err(|error| match error {
@@ -250,15 +255,15 @@ async fn plan(
         .map_err(|e| fault::change(&e))
 }
 
-/// Checks that the text begins with a change that was decided, of a table that was decided; which one it is.
+/// Checks that the text begins with a change that was decided, of a table that was decided; which they are.
 ///
 /// Where several tables are joined the text does not begin with the one that is changed: then the kind of
 /// change alone is compared, and the account's own rights stand behind it.
-fn check_target(
-    catalog: &Catalog,
+fn check_target<'c>(
+    catalog: &'c Catalog,
     task: &Task<'_>,
     changes: Changes<'_>,
-) -> Result<Change, BackendError> {
+) -> Result<(Change, Option<&'c Relation>), BackendError> {
     let undecided = || BackendError::second_lock("the text begins with no change that was decided");
     let (change, rest) = CHANGES
         .iter()
@@ -280,7 +285,7 @@ fn check_target(
         .iter()
         .any(|(decided, table, _)| *decided == change && (is_joined || is_table(table)));
     if decided {
-        Ok(change)
+        Ok((change, relation.filter(|_| !is_joined)))
     } else {
         Err(undecided())
     }
