@@ -38,7 +38,7 @@ use crate::{
     connect::Session,
     estimate, fault,
     introspect::Product,
-    params,
+    origin, params,
     schema::{Known, Look, Verdict},
     settings::identifier,
     write::Work,
@@ -156,8 +156,22 @@ pub(crate) async fn answer(
     if columns.is_empty() {
         return Err(BackendError::second_lock("the statement gives no columns"));
     }
-    check_origins(&columns, facts, task)?;
     let params = params::bind(statement.num_params(), task.params)?;
+    if let Err(error) = check_origins(&columns, facts, task) {
+        let undecided: Vec<Column> = undecided(&columns, facts, task).cloned().collect();
+        let is_renamed = match facts.product {
+            Product::MariaDb => false,
+            Product::MySql => {
+                origin::are_renamed(conn, &undecided, facts.catalog, task, &params)
+                    .await
+                    // What it does not plan, it does not explain.
+                    .unwrap_or(false)
+            }
+        };
+        if !is_renamed {
+            return Err(error);
+        }
+    }
     if let Some(caps) = task.caps {
         // At most so many are asked for: one more than leave.
         let limit = (!task.gathers).then_some(task.limits.max_rows.saturating_add(1));
@@ -260,12 +274,30 @@ pub(crate) fn check_origins(
     facts: Facts<'_>,
     task: &Task<'_>,
 ) -> Result<(), BackendError> {
+    match undecided(columns, facts, task).next() {
+        None => Ok(()),
+        Some(column) => Err(BackendError::second_lock(format!(
+            "column `{}` comes from `{}.{}.{}`, which was not decided",
+            column.name_str(),
+            column.schema_str(),
+            column.org_table_str(),
+            column.org_name_str()
+        ))),
+    }
+}
+
+/// The columns that come, as the server says, from where it was not decided.
+fn undecided<'c>(
+    columns: &'c [Column],
+    facts: Facts<'c>,
+    task: &'c Task<'_>,
+) -> impl Iterator<Item = &'c Column> {
     let told = match facts.product {
         // What a change gives is its table's, whatever stands in it besides.
         Product::MariaDb => task.work.changes() || !has_derived_tables(task.sql),
         Product::MySql => true,
     };
-    for column in columns {
+    columns.iter().filter(move |column| {
         let (schema, table, name) = (
             column.schema_str(),
             column.org_table_str(),
@@ -276,19 +308,11 @@ pub(crate) fn check_origins(
                 Product::MariaDb => !may_be_alias(task.sql, &table),
                 Product::MySql => true,
             };
-        if told
-            && !schema.is_empty()
+        told && !schema.is_empty()
             && !table.is_empty()
             && !name.is_empty()
             && !is_decided(&schema, &table, &name, facts.catalog, task)
-        {
-            return Err(BackendError::second_lock(format!(
-                "column `{}` comes from `{schema}.{table}.{name}`, which was not decided",
-                column.name_str()
-            )));
-        }
-    }
-    Ok(())
+    })
 }
 
 fn is_decided(schema: &str, table: &str, column: &str, catalog: &Catalog, task: &Task<'_>) -> bool {
