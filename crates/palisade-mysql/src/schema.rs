@@ -54,6 +54,14 @@ impl Known {
     fn of(&self, uid: &str) -> Option<Told> {
         self.lock().get(uid).cloned()
     }
+
+    /// The text that would make the table with this uid anew, as long as its definition is locked and was looked at.
+    pub(crate) fn text(&self, uid: &str) -> Option<Arc<str>> {
+        match self.of(uid)? {
+            Told::Text(text) => Some(text),
+            Told::Nothing => None,
+        }
+    }
 }
 
 /// What is asked of the relations of a statement.
