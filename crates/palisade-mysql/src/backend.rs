@@ -14,10 +14,11 @@ use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
     config::MysqlConfig,
-    connect::{ConnectError, Connector},
+    connect::{ConnectError, Connector, Session},
     examine,
     execute::{self, Facts, Task},
     introspect::{self, IntrospectError, Product, Snapshot},
+    schema::Known,
     write::{self, Work},
 };
 
@@ -37,6 +38,7 @@ pub struct MysqlBackend {
     product: Product,
     catalog: Arc<Catalog>,
     fingerprint: Arc<str>,
+    known: Arc<Known>,
 }
 
 impl MysqlBackend {
@@ -49,7 +51,7 @@ impl MysqlBackend {
     pub async fn connect(config: MysqlConfig) -> Result<Self, ConnectError> {
         let pool = Pool::new(Connector::new(&config)?, config.size, Handle::current());
         let mut lease = pool.lease().await?;
-        let conn = lease.session()?;
+        let conn = lease.session()?.ready().await?;
         if !config.accepts_powerful
             && let Some(privileges) = examine::powerful(conn).await?
         {
@@ -63,6 +65,7 @@ impl MysqlBackend {
             product: snapshot.product,
             catalog: Arc::new(snapshot.catalog),
             fingerprint: snapshot.fingerprint.into(),
+            known: Arc::default(),
         })
     }
 
@@ -88,7 +91,7 @@ impl MysqlBackend {
     /// If the catalog cannot be read any more.
     pub async fn refresh(&self) -> Result<Option<Self>, ConnectError> {
         let mut lease = self.pool.lease().await?;
-        let snapshot = read(lease.session()?).await?;
+        let snapshot = read(lease.session()?.ready().await?).await?;
         lease.give_back().await;
         if snapshot.catalog.version() == self.catalog.version()
             && *snapshot.fingerprint == *self.fingerprint
@@ -99,6 +102,8 @@ impl MysqlBackend {
             product: snapshot.product,
             catalog: Arc::new(snapshot.catalog),
             fingerprint: snapshot.fingerprint.into(),
+            // What was found to be another catalog's.
+            known: Arc::default(),
             ..self.clone()
         }))
     }
@@ -112,6 +117,7 @@ impl MysqlBackend {
         let facts = Facts {
             product: self.product,
             catalog: &self.catalog,
+            known: &self.known,
         };
         let mut run = Run {
             facts,
@@ -139,9 +145,9 @@ struct Run<'a> {
     completion: Completion,
 }
 
-impl Statement<Conn> for Run<'_> {
-    async fn attempt(&mut self, conn: &mut Conn) -> Result<Ended, Failed> {
-        execute::open(conn, self.facts, self.task).await?;
+impl Statement<Session> for Run<'_> {
+    async fn attempt(&mut self, session: &mut Session) -> Result<Ended, Failed> {
+        let conn = execute::open(session, self.facts, self.task).await?;
         let (facts, task, sink) = (self.facts, self.task, &mut *self.sink);
         match task.work {
             Work::Read => execute::answer(conn, facts, task, sink).await,
@@ -159,9 +165,9 @@ impl Statement<Conn> for Run<'_> {
         .map_err(Failed::Running)
     }
 
-    async fn keep(&mut self, conn: &mut Conn) -> Result<(), BackendError> {
+    async fn keep(&mut self, session: &mut Session) -> Result<(), BackendError> {
         if self.task.work.changes() {
-            write::keep(conn).await
+            write::keep(session).await
         } else {
             Ok(())
         }
@@ -191,7 +197,8 @@ impl Introspect for MysqlBackend {
     }
 
     async fn is_current(&self) -> Result<bool, BackendError> {
-        let look = async |conn: &mut Conn| introspect::fingerprint(conn).await;
+        let look =
+            async |session: &mut Session| introspect::fingerprint(session.ready().await?).await;
         let read = self.pool.look(CATALOG_TIME, look).await?;
         Ok(*read == *self.fingerprint)
     }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use mysql_async::{Conn, DriverError, Error, IoError, Opts, OptsBuilder, prelude::Queryable as _};
+use mysql_async::{
+    Conn, DriverError, Error, IoError, Opts, OptsBuilder, Row, prelude::Queryable as _,
+};
 use palisade::guard::BackendError;
 use palisade_pool::{PATIENCE, PoolError};
 use tokio::{runtime::Handle, time::timeout};
@@ -10,6 +12,7 @@ use tokio::{runtime::Handle, time::timeout};
 use crate::{
     config::{ConfigError, MysqlConfig},
     introspect::IntrospectError,
+    settings::SETUP,
 };
 
 /// Why there is no connection, or no backend over it.
@@ -116,13 +119,56 @@ impl From<BackendError> for ConnectError {
 /// # Errors
 /// If a file that `config` names cannot be used, or the server does not let us in.
 pub async fn connect(config: &MysqlConfig) -> Result<Conn, ConnectError> {
-    Connector::new(config)?.open().await
+    let connector = Connector::new(config)?;
+    connector.open(&connector.server).await
+}
+
+/// A connection that is set up when it is used, and not before: a new one and one that was reset have the server's own
+/// settings, and what sets ours goes with the first question.
+pub(crate) struct Session {
+    conn: Conn,
+    is_set_up: bool,
+}
+
+impl Session {
+    fn new(conn: Conn) -> Self {
+        Self {
+            conn,
+            is_set_up: false,
+        }
+    }
+
+    /// The connection with our settings.
+    pub(crate) async fn ready(&mut self) -> Result<&mut Conn, Error> {
+        if !self.is_set_up {
+            self.conn.query_drop(SETUP).await?;
+            self.is_set_up = true;
+        }
+        Ok(&mut self.conn)
+    }
+
+    /// The rows of all statements of a text of ours, under our settings.
+    pub(crate) async fn ask(&mut self, sql: &str) -> Result<Vec<Row>, Error> {
+        let mut result = if self.is_set_up {
+            self.conn.query_iter(sql).await?
+        } else {
+            // The first is done before the next is read.
+            self.conn.query_iter(format!("{SETUP}; {sql}")).await?
+        };
+        let mut rows = Vec::new();
+        while !result.is_empty() {
+            rows.extend(result.collect::<Row>().await?);
+        }
+        drop(result);
+        self.is_set_up = true;
+        Ok(rows)
+    }
 }
 
 /// Makes sessions.
 pub(crate) struct Connector {
     server: Opts,
-    /// For a connection that only ends another: nothing to set up.
+    /// For a connection that is set up when it is used, or that only ends another.
     bare: Opts,
     time: Duration,
 }
@@ -138,9 +184,9 @@ impl Connector {
         })
     }
 
-    /// A new session.
-    async fn open(&self) -> Result<Conn, ConnectError> {
-        Ok(timeout(self.time, Conn::new(self.server.clone()))
+    /// A new connection.
+    async fn open(&self, opts: &Opts) -> Result<Conn, ConnectError> {
+        Ok(timeout(self.time, Conn::new(opts.clone()))
             .await
             .map_err(|_| ConnectError::Late(self.time))??)
     }
@@ -155,32 +201,33 @@ impl Connector {
 }
 
 impl palisade_pool::Connector for Connector {
-    type Session = Conn;
+    type Session = Session;
     type Error = ConnectError;
 
-    async fn connect(&self, _: &Handle) -> Result<Conn, ConnectError> {
-        self.open().await
+    async fn connect(&self, _: &Handle) -> Result<Session, ConnectError> {
+        Ok(Session::new(self.open(&self.bare).await?))
     }
 
-    fn is_usable(&self, conn: &Conn) -> bool {
-        !conn.is_disconnected()
+    fn is_usable(&self, session: &Session) -> bool {
+        !session.conn.is_disconnected()
     }
 
-    /// The reset rolls back, frees locks, prepared statements, temporary tables and variables, and then our
-    /// settings are made anew.
-    async fn clean(&self, conn: &mut Conn) -> bool {
-        matches!(conn.reset().await, Ok(true))
+    /// The reset rolls back, frees locks, prepared statements, temporary tables and variables; our settings too, which
+    /// whoever uses the session next makes anew.
+    async fn clean(&self, session: &mut Session) -> bool {
+        session.is_set_up = false;
+        matches!(session.conn.reset().await, Ok(true))
     }
 
-    async fn end(&self, conn: Conn) {
+    async fn end(&self, session: Session) {
         // Closing the socket alone would not do: the server looks at it when it has something to send, and
         // the driver would read what is still on its way.
-        let _ = timeout(PATIENCE, self.kill(conn.id())).await;
-        drop(conn);
+        let _ = timeout(PATIENCE, self.kill(session.conn.id())).await;
+        drop(session);
     }
 
-    fn close(&self, conn: Conn) {
+    fn close(&self, session: Session) {
         // The driver says goodbye in a task of its own.
-        drop(conn);
+        drop(session);
     }
 }

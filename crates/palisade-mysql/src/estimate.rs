@@ -1,19 +1,72 @@
-//! What the server expects of a query: MariaDB tells rows, MySQL rows and costs.
+//! What the server expects of a statement: MariaDB tells rows, MySQL rows and costs.
+//!
+//! MySQL has two forms of a plan: one of blocks of tables, which MariaDB's is like, and since 8.3 one of steps. It plans
+//! queries in the form that the server prefers, and changes in the first, for the second leaves most of them out.
 
 use mysql_async::{Conn, Error, Params, prelude::Queryable as _};
-use palisade::guard::{BackendError, BackendErrorKind, Estimate};
+use palisade::{
+    catalog::Relation,
+    guard::{BackendError, BackendErrorKind, Estimate},
+};
 use serde_json::Value as Json;
 
-use crate::fault;
+use crate::{
+    fault,
+    introspect::{Product, query, text},
+    settings::literal,
+};
 
-/// What the server expects of `sql`; with a `limit`, as soon as it has given so many rows nothing more is worked on. It
-/// plans, and runs no more of it than it needs for that.
+/// What the server expects of the query `sql`; with a `limit`, as soon as it has given so many rows nothing more is worked
+/// on. It plans, and runs no more of it than it needs for that.
 pub(crate) async fn of(
     conn: &mut Conn,
     sql: &str,
     params: &Params,
     limit: Option<u64>,
 ) -> Result<Estimate, BackendError> {
+    // A condition on groups is in no plan of MySQL's; how many rows have to be worked on for one is not known then.
+    let limit = limit.filter(|_| !sql.contains("HAVING"));
+    let plan = plan(conn, sql, params).await?;
+    Ok(plan.map_or_else(Estimate::default, |plan| read(&plan, limit)))
+}
+
+/// What the server expects of the change `sql` of `target`, if that is one table.
+pub(crate) async fn of_change(
+    conn: &mut Conn,
+    product: Product,
+    sql: &str,
+    params: &Params,
+    target: Option<&Relation>,
+) -> Result<Estimate, BackendError> {
+    match product {
+        Product::MariaDb => {}
+        Product::MySql => match conn.query_drop(FIRST_FORM).await {
+            // It has no other.
+            Err(Error::Server(error)) if error.code == UNKNOWN_VARIABLE => {}
+            set => set.map_err(|e| fault::engine(&e))?,
+        },
+    }
+    let Some(plan) = plan(conn, sql, params).await? else {
+        return Ok(Estimate::default());
+    };
+    let estimate = read(&plan, None);
+    match target {
+        Some(target) if empties(&plan) => {
+            let rows = rows_of(conn, target).await?;
+            Ok(Estimate { rows, ..estimate })
+        }
+        Some(_) | None => Ok(estimate),
+    }
+}
+
+/// The reset after the statement undoes it.
+const FIRST_FORM: &str = "SET SESSION explain_json_format_version = 1";
+
+/// `ER_UNKNOWN_SYSTEM_VARIABLE`.
+const UNKNOWN_VARIABLE: u16 = 1193;
+
+/// The server's plan, if it is one.
+async fn plan(conn: &mut Conn, sql: &str, params: &Params) -> Result<Option<Json>, BackendError> {
     let explain = format!("EXPLAIN FORMAT=JSON {sql}");
     let told: Option<String> = match conn.exec_first(explain, params.clone()).await {
         Ok(told) => told,
@@ -23,27 +76,79 @@ pub(crate) async fn of(
         }
         Err(error) => return Err(fault::engine(&error)),
     };
-    let plan = told.and_then(|text| serde_json::from_str(&text).ok());
-    Ok(plan.map_or_else(Estimate::default, |plan| read(&plan, limit)))
+    Ok(told.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
-/// What a plan says. What is in neither server's form tells nothing.
+/// Whether a plan is to empty a table without reading it. MariaDB tells no number of rows then.
+fn empties(plan: &Json) -> bool {
+    let table = plan.get("query_block").and_then(|block| block.get("table"));
+    let message = table.and_then(|table| table.get("message"));
+    message.and_then(Json::as_str) == Some(EMPTIES)
+}
+
+const EMPTIES: &str = "Deleting all rows";
+
+/// How many rows the server takes a table to have.
+async fn rows_of(conn: &mut Conn, table: &Relation) -> Result<Option<f64>, BackendError> {
+    let sql = format!(
+        "SELECT t.TABLE_ROWS FROM information_schema.TABLES t WHERE t.TABLE_SCHEMA = {} AND t.TABLE_NAME = {}",
+        literal(&table.schema),
+        literal(&table.name)
+    );
+    let rows = query(conn, sql).await.map_err(|e| fault::engine(&e))?;
+    let told = rows.first().and_then(|row| text(row, 0).ok());
+    Ok(told.and_then(|told| told.parse().ok()))
+}
+
+/// What a plan says. What is in none of the forms tells nothing.
 fn read(plan: &Json, limit: Option<u64>) -> Estimate {
     match (plan.get("query_plan"), plan.get("query_block")) {
         (Some(root), _) => Estimate {
             cost: greatest(root, "estimated_total_cost"),
             rows: steps(root, 1.0),
         },
-        (None, Some(block)) => Estimate {
-            cost: None,
-            rows: blocks(block, limit),
-        },
+        (None, Some(block)) => {
+            let rows = blocks(block, limit);
+            Estimate {
+                cost: costs(block, rows),
+                rows,
+            }
+        }
         (None, None) => Estimate::default(),
     }
 }
 
+/// A number, which MySQL's first form spells as a string where it has a fraction.
 fn number(node: &Json, key: &str) -> Option<f64> {
-    node.get(key).and_then(Json::as_f64)
+    let value = node.get(key)?;
+    match value.as_str() {
+        Some(text) => text.parse().ok(),
+        None => value.as_f64(),
+    }
+}
+
+/// MySQL's first form: what all queries of a plan cost, which are told apart. Of a change of one table it tells no cost:
+/// then it is what the server's own constants make of the `rows` (`row_evaluate_cost` and `memory_block_read_cost`,
+/// <https://dev.mysql.com/doc/refman/8.4/en/cost-model.html>), as it does for rows that are looked up one by one.
+fn costs(block: &Json, rows: Option<f64>) -> Option<f64> {
+    const EACH: f64 = 0.1 + 0.25;
+    if let Some(told) = sum(block) {
+        return Some(told);
+    }
+    let table = block.get("table")?;
+    let is_change = ["insert", "replace", "update", "delete"]
+        .iter()
+        .any(|change| table.get(*change) == Some(&Json::Bool(true)));
+    is_change.then_some(rows? * EACH)
+}
+
+/// The sum of all costs of queries at or below `node`, if there are any.
+fn sum(node: &Json) -> Option<f64> {
+    let own = node
+        .get("cost_info")
+        .and_then(|info| number(info, "query_cost"));
+    let below = parts(node).filter_map(|(_, part)| sum(part));
+    own.into_iter().chain(below).reduce(|a, b| a + b)
 }
 
 /// The greatest number under `key` at or below `node`.
@@ -85,31 +190,24 @@ fn steps(node: &Json, share: f64) -> Option<f64> {
     own.into_iter().chain(below).reduce(f64::max)
 }
 
-/// MariaDB: the rows of the step in `block`, or in a query below it, that works on the most. Of a query that only
-/// joins, no more is worked on than gives `limit` rows.
+/// MariaDB, and MySQL's first form: the rows of the step in `block`, or in a query below it, that works on the most. Of a
+/// query that only joins, no more is worked on than gives `limit` rows.
 fn blocks(block: &Json, limit: Option<u64>) -> Option<f64> {
     let mut tables = Vec::new();
     let mut queries = Vec::new();
     collect(block, &mut tables, &mut queries);
-    let joins = block.get("nested_loop").and_then(Json::as_array);
-    let is_whole = block.get("having_condition").is_some();
-    let streams = joins.filter(|_| !is_whole).is_some_and(|steps| {
-        let is_join = |step: &Json| step.get("table").or(step.get("block-nl-join")).is_some();
-        steps.iter().all(is_join)
-    });
     let (mut most, mut given) = (0.0_f64, 1.0_f64);
     for table in tables {
-        match number(table, "rows") {
-            Some(rows) => {
+        match rows_read(table) {
+            Read::Rows(rows) => {
                 most = most.max(given * rows);
                 given *= rows * number(table, "filtered").unwrap_or(100.0) / 100.0;
             }
-            // There is none, or nothing of it is read.
-            None if table.get("message").is_some() => {}
-            None => return None,
+            Read::Nothing => {}
+            Read::Unknown => return None,
         }
     }
-    if let Some(limit) = limit.filter(|_| streams && given > 0.0) {
+    if let Some(limit) = limit.filter(|_| streams(block) && given > 0.0) {
         #[expect(
             clippy::cast_precision_loss,
             reason = "an estimate is none to the unit"
@@ -121,6 +219,68 @@ fn blocks(block: &Json, limit: Option<u64>) -> Option<f64> {
         most = most.max(blocks(query, None)?);
     }
     Some(most)
+}
+
+/// What is read of a table.
+enum Read {
+    /// So many rows, for each row of what is joined before.
+    Rows(f64),
+    Nothing,
+    Unknown,
+}
+
+fn rows_read(table: &Json) -> Read {
+    let told = number(table, "rows").or_else(|| number(table, "rows_examined_per_scan"));
+    if let Some(rows) = told {
+        return Read::Rows(rows);
+    }
+    // What was made of a query has at most as many rows as that works on.
+    let made = table.get("materialized_from_subquery");
+    if let Some(query) = made.and_then(|made| made.get("query_block")) {
+        return blocks(query, None).map_or(Read::Unknown, Read::Rows);
+    }
+    match table.get("message").and_then(Json::as_str) {
+        Some(EMPTIES) => return Read::Unknown,
+        // There is none, or nothing of it is read.
+        Some(_) => return Read::Nothing,
+        None => {}
+    }
+    // What rows go into. MariaDB says no more of it than its name.
+    let is_target = ["insert", "replace"]
+        .iter()
+        .any(|change| table.get(*change) == Some(&Json::Bool(true)));
+    let is_named = table
+        .as_object()
+        .is_some_and(|table| table.keys().eq(["table_name"]));
+    if is_target || is_named {
+        Read::Nothing
+    } else {
+        Read::Unknown
+    }
+}
+
+/// Whether a query gives rows as it reads them: it joins, and does nothing else.
+fn streams(block: &Json) -> bool {
+    let ordered = block.get("ordering_operation");
+    let block = match ordered {
+        // It reads in that order.
+        Some(ordered) if ordered.get("using_filesort") == Some(&Json::Bool(false)) => ordered,
+        Some(_) => return false,
+        None => block,
+    };
+    let is_whole =
+        block.get("having_condition").is_some() || block.get("using_temporary_table").is_some();
+    // MySQL reads the side that it keeps in memory as a whole.
+    let kept = |table: &Json| table.get("using_join_buffer").is_some();
+    let is_join = |step: &Json| match (step.get("table"), step.get("block-nl-join")) {
+        (Some(table), _) => !kept(table),
+        (None, Some(_)) => true,
+        (None, None) => false,
+    };
+    match block.get("nested_loop").and_then(Json::as_array) {
+        Some(steps) => !is_whole && steps.iter().all(is_join),
+        None => !is_whole && block.get("table").is_some(),
+    }
 }
 
 /// The tables of a query, in the order in which they are joined, and the queries below it.

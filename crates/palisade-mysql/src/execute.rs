@@ -20,7 +20,7 @@ use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin, ti
 
 use futures_core::Stream as _;
 use mysql_async::{
-    BinaryProtocol, Column, Conn, QueryResult, Row, Value as Cell, prelude::Queryable as _,
+    BinaryProtocol, Column, Conn, Error, QueryResult, Row, Value as Cell, prelude::Queryable as _,
 };
 use mysql_common::named_params::ParsedNamedParams;
 use palisade::{
@@ -34,7 +34,13 @@ use palisade::{
 use palisade_pool::{Ended, Failed};
 
 use crate::{
-    cells::Reading, estimate, fault, introspect::Product, params, schema, settings::identifier,
+    cells::Reading,
+    connect::Session,
+    estimate, fault,
+    introspect::Product,
+    origin, params,
+    schema::{Known, Look, Verdict},
+    settings::identifier,
     write::Work,
 };
 
@@ -95,32 +101,50 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
 pub(crate) struct Facts<'a> {
     pub(crate) product: Product,
     pub(crate) catalog: &'a Catalog,
+    pub(crate) known: &'a Known,
 }
 
 /// Begins a transaction and looks whether the relations are still those that were decided about, in one round
-/// trip.
-pub(crate) async fn open(conn: &mut Conn, facts: Facts<'_>, task: &Task<'_>) -> Result<(), Failed> {
-    let mut sql = begin(facts.product, task.limits, task.work);
-    sql.push_str(&schema::look(facts.catalog, task.relations).map_err(Failed::Running)?);
-    let rows = ask(conn, sql).await.map_err(|error| {
-        let fault = fault::opening(&error);
-        if fault::is_lost(&error) {
-            Failed::Lost(fault)
-        } else {
-            Failed::Running(fault)
+/// trip, with the settings of a session that is new or was reset.
+pub(crate) async fn open<'s>(
+    session: &'s mut Session,
+    facts: Facts<'_>,
+    task: &Task<'_>,
+) -> Result<&'s mut Conn, Failed> {
+    let begin = begin(facts.product, task.limits, task.work);
+    let mut look =
+        Look::at(facts.catalog, Some(facts.known), task.relations).map_err(Failed::Running)?;
+    let brief = match session.ask(&format!("{begin}{}", look.sql)).await {
+        Ok(rows) => look.verify(facts.product, &rows).map_err(Failed::Running)?,
+        // What was told of a table may be told no more.
+        Err(Error::Server(_)) if look.is_brief() => Verdict::Unsure,
+        Err(error) => return Err(failed(&error)),
+    };
+    match brief {
+        Verdict::Same => {}
+        Verdict::Unsure => {
+            look.forget(facts.known);
+            look = Look::at(facts.catalog, None, task.relations).map_err(Failed::Running)?;
+            // The transaction begins anew: nothing has been done in it.
+            let rows = session.ask(&format!("{begin}{}", look.sql)).await;
+            let rows = rows.map_err(|error| failed(&error))?;
+            look.verify(facts.product, &rows).map_err(Failed::Running)?;
         }
-    })?;
-    schema::verify(facts.catalog, facts.product, task.relations, &rows).map_err(Failed::Running)
+    }
+    let conn = session.ready().await.map_err(|error| failed(&error))?;
+    look.learn(conn, facts.known)
+        .await
+        .map_err(|error| failed(&error))?;
+    Ok(conn)
 }
 
-/// The rows of all statements of a text of ours.
-async fn ask(conn: &mut Conn, sql: String) -> Result<Vec<Row>, mysql_async::Error> {
-    let mut result = conn.query_iter(sql).await?;
-    let mut rows = Vec::new();
-    while !result.is_empty() {
-        rows.extend(result.collect::<Row>().await?);
+fn failed(error: &Error) -> Failed {
+    let fault = fault::opening(error);
+    if fault::is_lost(error) {
+        Failed::Lost(fault)
+    } else {
+        Failed::Running(fault)
     }
-    Ok(rows)
 }
 
 /// Statements that begin a transaction: constants and numbers of our own.
@@ -153,8 +177,22 @@ pub(crate) async fn answer(
     if columns.is_empty() {
         return Err(BackendError::second_lock("the statement gives no columns"));
     }
-    check_origins(&columns, facts, task)?;
     let params = params::bind(statement.num_params(), task.params)?;
+    if let Err(error) = check_origins(&columns, facts, task) {
+        let undecided: Vec<Column> = undecided(&columns, facts, task).cloned().collect();
+        let is_renamed = match facts.product {
+            Product::MariaDb => false,
+            Product::MySql => {
+                origin::are_renamed(conn, &undecided, facts.catalog, task, &params)
+                    .await
+                    // What it does not plan, it does not explain.
+                    .unwrap_or(false)
+            }
+        };
+        if !is_renamed {
+            return Err(error);
+        }
+    }
     if task.is_estimated() {
         // At most so many are asked for: one more than leave.
         let limit = (!task.gathers).then_some(task.limits.max_rows.saturating_add(1));
@@ -257,12 +295,30 @@ pub(crate) fn check_origins(
     facts: Facts<'_>,
     task: &Task<'_>,
 ) -> Result<(), BackendError> {
+    match undecided(columns, facts, task).next() {
+        None => Ok(()),
+        Some(column) => Err(BackendError::second_lock(format!(
+            "column `{}` comes from `{}.{}.{}`, which was not decided",
+            column.name_str(),
+            column.schema_str(),
+            column.org_table_str(),
+            column.org_name_str()
+        ))),
+    }
+}
+
+/// The columns that come, as the server says, from where it was not decided.
+fn undecided<'c>(
+    columns: &'c [Column],
+    facts: Facts<'c>,
+    task: &'c Task<'_>,
+) -> impl Iterator<Item = &'c Column> {
     let told = match facts.product {
         // What a change gives is its table's, whatever stands in it besides.
         Product::MariaDb => task.work.changes() || !has_derived_tables(task.sql),
         Product::MySql => true,
     };
-    for column in columns {
+    columns.iter().filter(move |column| {
         let (schema, table, name) = (
             column.schema_str(),
             column.org_table_str(),
@@ -273,19 +329,11 @@ pub(crate) fn check_origins(
                 Product::MariaDb => !may_be_alias(task.sql, &table),
                 Product::MySql => true,
             };
-        if told
-            && !schema.is_empty()
+        told && !schema.is_empty()
             && !table.is_empty()
             && !name.is_empty()
             && !is_decided(&schema, &table, &name, facts.catalog, task)
-        {
-            return Err(BackendError::second_lock(format!(
-                "column `{}` comes from `{schema}.{table}.{name}`, which was not decided",
-                column.name_str()
-            )));
-        }
-    }
-    Ok(())
+    })
 }
 
 fn is_decided(schema: &str, table: &str, column: &str, catalog: &Catalog, task: &Task<'_>) -> bool {

@@ -15,6 +15,7 @@ mod examine;
 mod execute;
 mod fault;
 pub mod introspect;
+mod origin;
 mod params;
 mod schema;
 mod settings;

@@ -27,11 +27,13 @@ use tokio::time::timeout;
 
 use crate::{
     cells::Reading,
+    connect::Session,
+    estimate,
     execute::{self, Facts, Task},
     fault,
-    introspect::{IntrospectError, optional, query, text, triggers_of},
+    introspect::{IntrospectError, Product, optional, query, text, triggers_of},
     params,
-    settings::literal,
+    settings::{identifier, literal},
 };
 
 /// How long the server may take to say that a change is kept.
@@ -146,11 +148,15 @@ pub(crate) async fn change(
     sink: &mut (dyn RowSink + Send),
 ) -> Result<Completion, BackendError> {
     execute::check_text(task.sql)?;
-    let kind = check_target(facts.catalog, task, changes)?;
+    let (kind, target) = check_target(facts.catalog, task, changes)?;
     let statement = conn.prep(task.sql).await.map_err(|e| fault::engine(&e))?;
     let params = params::bind(statement.num_params(), task.params)?;
     plan(conn, task, &params).await?;
-    check_effects(conn, facts.catalog, changes)
+    if task.is_estimated() {
+        let estimate = estimate::of_change(conn, facts.product, task.sql, &params, target).await?;
+        task.admit(estimate)?;
+    }
+    check_effects(conn, facts, changes)
         .await
         .map_err(|error| match error {
             Look::Failed(error) => BackendError::unavailable(error.to_string()),
@@ -248,8 +254,9 @@ pub(crate) async fn define(conn: &mut Conn, task: &Task<'_>) -> Result<(), Backe
 }
 
 /// Keeps what was changed.
-pub(crate) async fn keep(conn: &mut Conn) -> Result<(), BackendError> {
-    match timeout(COMMIT_TIME, conn.query_drop("COMMIT")).await {
+pub(crate) async fn keep(session: &mut Session) -> Result<(), BackendError> {
+    let commit = async { session.ready().await?.query_drop("COMMIT").await };
+    match timeout(COMMIT_TIME, commit).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) if fault::is_rolled_back(&error) => Err(fault::change(&error)),
         // To try again could do it twice: somebody has to look.
@@ -276,15 +283,15 @@ async fn plan(
         .map_err(|e| fault::change(&e))
 }
 
-/// Checks that the text begins with a change that was decided, of a table that was decided; which one it is.
+/// Checks that the text begins with a change that was decided, of a table that was decided; which they are.
 ///
 /// Where several tables are joined the text does not begin with the one that is changed: then the kind of
 /// change alone is compared, and the account's own rights stand behind it.
-fn check_target(
-    catalog: &Catalog,
+fn check_target<'c>(
+    catalog: &'c Catalog,
     task: &Task<'_>,
     changes: Changes<'_>,
-) -> Result<Change, BackendError> {
+) -> Result<(Change, Option<&'c Relation>), BackendError> {
     let undecided = || BackendError::second_lock("the text begins with no change that was decided");
     let (change, rest) = CHANGES
         .iter()
@@ -306,7 +313,7 @@ fn check_target(
         .iter()
         .any(|(decided, table, _)| *decided == change && (is_joined || is_table(table)));
     if decided {
-        Ok(change)
+        Ok((change, relation.filter(|_| !is_joined)))
     } else {
         Err(undecided())
     }
@@ -382,9 +389,10 @@ impl From<IntrospectError> for Look {
 /// Checks that what a change sets off is what the catalog says, and that it can be taken back.
 async fn check_effects(
     conn: &mut Conn,
-    catalog: &Catalog,
+    facts: Facts<'_>,
     changes: Changes<'_>,
 ) -> Result<(), Look> {
+    let catalog = facts.catalog;
     let tables: BTreeSet<&str> = (changes.writes.iter())
         .map(|(_, table, _)| table.as_str())
         .collect();
@@ -417,9 +425,45 @@ async fn check_effects(
         {
             return Err(changed_schema());
         }
-        references(conn, catalog, relation, (&schema, &table)).await?;
+        if !found.is_empty() || may_reach_children(facts, relation, changes) {
+            references(conn, catalog, relation, (&schema, &table)).await?;
+        }
     }
     Ok(())
+}
+
+/// Whether foreign keys of other tables can do something when `relation`, which has no triggers, is changed: unless rows are
+/// only added, or no column is assigned that they could refer to.
+///
+/// To be told of foreign keys costs MariaDB as much as opening every table of the server.
+fn may_reach_children(facts: Facts<'_>, relation: &Relation, changes: Changes<'_>) -> bool {
+    let name = facts.catalog.fold_relation(&relation.name);
+    let own = || changes.writes.iter().filter(|(_, table, _)| *table == name);
+    if own().all(|(change, _, _)| *change == Change::Insert) {
+        return false;
+    }
+    let text = match facts.product {
+        Product::MariaDb => facts.known.text(&relation.uid),
+        Product::MySql => None,
+    };
+    let Some(text) = text else {
+        return true;
+    };
+    own().any(|(change, _, column)| match change {
+        Change::Insert => false,
+        Change::Update => relation
+            .position(column)
+            .and_then(|position| relation.columns.get(usize::from(position)))
+            .is_none_or(|column| may_be_referred_to(&text, &column.name)),
+        Change::Delete | Change::Truncate => true,
+    })
+}
+
+/// Whether a foreign key could refer to what changes with `column`, by the text that would make its table: it refers to
+/// columns of an index. A column that the text names once is in none, nor in the expression of another; and none is assigned
+/// by itself.
+fn may_be_referred_to(text: &str, column: &str) -> bool {
+    text.contains(" ON UPDATE ") || text.matches(&identifier(column)).count() != 1
 }
 
 /// Checks that foreign keys to `relation` do what the catalog says that they do.
@@ -479,6 +523,33 @@ mod tests {
         ] {
             let expected = expected.map(|(name, rest)| (name.to_owned(), rest));
             assert_eq!(name(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_column_of_no_index_is_not_referred_to() {
+        let table = |rest: &str| {
+            format!(
+                "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `a` int,\n  `aa` int{rest},\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB"
+            )
+        };
+        for (rest, column, expected) in [
+            ("", "a", false),
+            ("", "id", true),
+            (",\n  KEY `k` (`aa`,`a`)", "a", true),
+            (" GENERATED ALWAYS AS (`a` + 1) STORED", "a", true),
+            (
+                " DEFAULT current_timestamp() ON UPDATE current_timestamp()",
+                "a",
+                true,
+            ),
+            ("", "gone", true),
+        ] {
+            assert_eq!(
+                may_be_referred_to(&table(rest), column),
+                expected,
+                "{rest} {column}"
+            );
         }
     }
 

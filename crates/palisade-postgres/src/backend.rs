@@ -14,11 +14,12 @@ use tokio_postgres::Client;
 
 use crate::{
     config::PostgresConfig,
-    connect::{ConnectError, Connector, Session},
+    connect::{ConnectError, Connector, Session, cleaning},
     examine,
-    execute::{self, Features, Task},
+    execute::{self, Ground, Task},
     introspect::{self, IntrospectError},
     schema::Schema,
+    settings::Features,
     wire::MAX_MESSAGE_BYTES,
     write::{self, Facts, Work},
 };
@@ -93,6 +94,14 @@ impl PostgresBackend {
         }))
     }
 
+    fn facts<'a>(&'a self, session: &'a Session) -> Facts<'a> {
+        Facts {
+            client: &session.client,
+            schema: &self.schema,
+            catalog: &self.catalog,
+        }
+    }
+
     /// Runs `task` within its time.
     pub(crate) async fn run(
         &self,
@@ -100,12 +109,6 @@ impl PostgresBackend {
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
         let mut run = Run {
-            opening: execute::opening(
-                self.catalog.search_path(),
-                task.limits,
-                self.features,
-                task.work,
-            ),
             backend: self,
             task,
             sink,
@@ -119,7 +122,6 @@ impl PostgresBackend {
 
 /// A statement on its way to the sink.
 struct Run<'a> {
-    opening: String,
     backend: &'a PostgresBackend,
     task: &'a Task<'a>,
     sink: &'a mut (dyn RowSink + Send),
@@ -127,39 +129,46 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn steps(&mut self, session: &Session) -> Result<(), Failed> {
-        let handed = self.backend.config.handed.as_ref();
-        let opened = execute::open(session, &self.opening, handed, self.task)
-            .await
-            .map_err(|error| match error.kind {
-                BackendErrorKind::Unavailable => Failed::Lost(error),
-                BackendErrorKind::Timeout
-                | BackendErrorKind::Resource
-                | BackendErrorKind::Rejected
-                | BackendErrorKind::SecondLock
-                | BackendErrorKind::Constraint
-                | BackendErrorKind::AffectedRows
-                | BackendErrorKind::NotAdmitted
-                | BackendErrorKind::Forbidden
-                | BackendErrorKind::ReadOnly
-                | BackendErrorKind::Cost
-                | BackendErrorKind::NotTaken
-                | BackendErrorKind::OutcomeUnknown
-                | BackendErrorKind::SchemaChanged => Failed::Running(error),
-            })?;
-        let facts = Facts {
-            client: &session.client,
+    async fn steps(&mut self, session: &mut Session) -> Result<(), Failed> {
+        let config = &self.backend.config;
+        let ground = Ground {
+            features: self.backend.features,
+            search_path: self.backend.catalog.search_path(),
             schema: &self.backend.schema,
-            catalog: &self.backend.catalog,
+            handed: config.handed.as_ref(),
         };
-        let (task, sink) = (self.task, &mut *self.sink);
-        match task.work {
-            Work::Read => execute::answer(facts.client, facts.schema, opened, task, sink).await,
-            Work::Explain => write::explain(facts, opened, task, sink).await,
-            Work::Change(changes) => write::change(facts, opened, task, changes, sink)
+        let opened =
+            execute::open(session, ground, self.task)
                 .await
-                .map(|completion| self.completion = completion),
-            Work::Define => write::define(facts, opened, task).await,
+                .map_err(|error| match error.kind {
+                    BackendErrorKind::Unavailable => Failed::Lost(error),
+                    BackendErrorKind::Timeout
+                    | BackendErrorKind::Resource
+                    | BackendErrorKind::Rejected
+                    | BackendErrorKind::SecondLock
+                    | BackendErrorKind::Constraint
+                    | BackendErrorKind::AffectedRows
+                    | BackendErrorKind::NotAdmitted
+                    | BackendErrorKind::Forbidden
+                    | BackendErrorKind::ReadOnly
+                    | BackendErrorKind::Cost
+                    | BackendErrorKind::NotTaken
+                    | BackendErrorKind::OutcomeUnknown
+                    | BackendErrorKind::SchemaChanged => Failed::Running(error),
+                })?;
+        let (backend, task, sink) = (self.backend, self.task, &mut *self.sink);
+        match task.work {
+            Work::Read => {
+                let cleaning = cleaning(config.is_pooled);
+                execute::answer(session, ground.schema, opened, task, cleaning, sink).await
+            }
+            Work::Explain => write::explain(backend.facts(session), opened, task, sink).await,
+            Work::Change(changes) => {
+                write::change(backend.facts(session), opened, task, changes, sink)
+                    .await
+                    .map(|completion| self.completion = completion)
+            }
+            Work::Define => write::define(backend.facts(session), opened, task).await,
         }
         .map_err(Failed::Running)
     }

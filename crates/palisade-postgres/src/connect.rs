@@ -10,8 +10,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
     config::{ConfigError, PostgresConfig},
+    execute::Kept,
     introspect::{IntrospectError, chain},
-    schema::Look,
     tls::Tls,
     wire::{Excess, Limited, LimitedConnect, Place, Wire},
 };
@@ -80,6 +80,11 @@ const CLEAN: &str = "ROLLBACK; CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RES
 const CLEAN_POOLED: &str = "ROLLBACK; DEALLOCATE ALL; CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *; \
      SELECT pg_catalog.pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES";
 
+/// What leaves nothing of a statement behind.
+pub(crate) fn cleaning(is_pooled: bool) -> &'static str {
+    if is_pooled { CLEAN_POOLED } else { CLEAN }
+}
+
 /// A connection and the task that drives it.
 pub(crate) struct Session {
     pub(crate) client: Client,
@@ -88,7 +93,9 @@ pub(crate) struct Session {
     /// Whether it ended for the size of a message.
     pub(crate) excess: Excess,
     /// Prepared with the first statement.
-    pub(crate) look: OnceLock<Look>,
+    pub(crate) kept: OnceLock<Kept>,
+    /// Whether nothing of a statement is left in it, as the server has said.
+    pub(crate) is_clean: bool,
 }
 
 /// Makes sessions.
@@ -156,7 +163,8 @@ impl Connector {
             driver,
             place: place.clone(),
             excess,
-            look: OnceLock::new(),
+            kept: OnceLock::new(),
+            is_clean: false,
         })
     }
 
@@ -186,7 +194,11 @@ impl palisade_pool::Connector for Connector {
     }
 
     async fn clean(&self, session: &mut Session) -> bool {
-        let sql = if self.is_pooled { CLEAN_POOLED } else { CLEAN };
+        // Once: what uses the session next may leave something.
+        if std::mem::take(&mut session.is_clean) {
+            return true;
+        }
+        let sql = cleaning(self.is_pooled);
         session.client.batch_execute(sql).await.is_ok()
     }
 
@@ -196,7 +208,8 @@ impl palisade_pool::Connector for Connector {
             mut driver,
             place,
             excess: _,
-            look: _,
+            kept: _,
+            is_clean: _,
         } = session;
         // Closing the socket alone would not do: the server looks at it when it has something to send.
         let _ = timeout(PATIENCE, self.cancel(&client, &place)).await;

@@ -13,7 +13,13 @@
 //! * time-outs of the server's, which the statement itself can lift with `set_config`: hence a clock of our own;
 //! * `ROLLBACK` always, and a cleaning after it, since session-level advisory locks outlive it.
 
-use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin, time::Duration};
+use std::{
+    collections::BTreeSet,
+    future::{Future as _, poll_fn},
+    ops::ControlFlow,
+    pin::pin,
+    task::Poll,
+};
 
 use futures_core::Stream as _;
 use palisade::{
@@ -24,7 +30,7 @@ use palisade::{
     value::Value,
 };
 use tokio_postgres::{
-    Client, SimpleQueryMessage, SimpleQueryRow, Statement,
+    Client, SimpleQueryMessage, SimpleQueryRow, SimpleQueryStream, Statement,
     types::{ToSql, Type},
 };
 
@@ -34,11 +40,11 @@ use crate::{
     connect::Session,
     estimate, fault, params,
     schema::{Look, Origin, Schema, is_system},
-    settings,
+    settings::{self, Features, Own},
     write::Work,
 };
 
-/// Rows of the first batch, before their size is known.
+/// Rows of the first batch, before their size is known. The server works a batch out as a whole before it sends any of it.
 const FIRST_BATCH: u32 = 64;
 
 /// The most rows that are asked for at a time.
@@ -46,9 +52,6 @@ const MAX_BATCH: u32 = 5000;
 
 /// Bytes that a batch should have: what is still on its way when the sink has enough is read and thrown away.
 const BATCH_BYTES: usize = 1024 * 1024;
-
-/// The longest wait for a lock. Queries wait only for what needs a table to itself.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What to run and what it may touch: the part of a [`RewrittenStatement`] that a database needs.
 pub(crate) struct Task<'a> {
@@ -104,36 +107,125 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
 pub(crate) struct Opened {
     pub(crate) statement: Statement,
     pub(crate) look: Look,
+    /// Whether its cursor is declared, and the schema looked at after that.
+    pub(crate) is_declared: bool,
 }
 
-/// Begins a transaction and prepares the statement in it, in one round trip.
+/// What a session keeps prepared: planning it takes longer than running it.
+#[derive(Clone)]
+pub(crate) struct Kept {
+    look: Look,
+    pins: Statement,
+}
+
+/// How transactions begin, and with what they are compared.
+#[derive(Clone, Copy)]
+pub(crate) struct Ground<'a> {
+    pub(crate) features: Features,
+    pub(crate) search_path: &'a [String],
+    pub(crate) schema: &'a Schema,
+    pub(crate) handed: Option<&'a SettingName>,
+}
+
+/// Begins a transaction and prepares the statement in it, in one round trip. Where nothing has to be known of a query
+/// before, its cursor is declared in the same one, which plans it and runs nothing.
 pub(crate) async fn open(
     session: &Session,
-    opening: &str,
-    handed: Option<&SettingName>,
+    ground: Ground<'_>,
     task: &Task<'_>,
 ) -> Result<Opened, BackendError> {
     let client = &session.client;
-    let ((), (), look, statement) = tokio::try_join!(
+    let begin = begin(task.work);
+    let own = Own::of(ground.search_path, task.limits);
+    let own = own.values(ground.features);
+    let kept = session.kept.get();
+    let early = match task.work {
+        Work::Read if task.params.is_empty() && !task.is_estimated() => kept,
+        Work::Read | Work::Explain | Work::Change(_) | Work::Define => None,
+    };
+    // The server takes them in this order.
+    let ((), (), (), kept, statement, ()) = tokio::try_join!(
         biased;
-        async { client.batch_execute(opening).await.map_err(|e| fault::engine(&e)) },
+        async { client.batch_execute(&begin).await.map_err(|e| fault::engine(&e)) },
+        pin(client, kept, ground.features, own),
         async {
-            match handed {
+            match ground.handed {
                 Some(name) => hand(client, name, task).await,
                 None => Ok(()),
             }
         },
         async {
-            match session.look.get() {
-                Some(look) => Ok(look.clone()),
-                None => Look::prepare(client).await,
+            match kept {
+                Some(kept) => Ok(kept.clone()),
+                None => Kept::prepare(client, ground.features).await,
             }
         },
         async { client.prepare(task.sql).await.map_err(|e| fault::prepare(&e)) },
+        async {
+            match early {
+                Some(kept) => declare(client, ground.schema, &kept.look, task, &[]).await,
+                None => Ok(()),
+            }
+        },
     )?;
     // Another cannot have come first: a session has one statement at a time.
-    let _ = session.look.set(look.clone());
-    Ok(Opened { statement, look })
+    let _ = session.kept.set(kept.clone());
+    Ok(Opened {
+        statement,
+        look: kept.look,
+        is_declared: early.is_some(),
+    })
+}
+
+impl Kept {
+    /// Prepares it, under the settings of statements.
+    async fn prepare(client: &Client, features: Features) -> Result<Self, BackendError> {
+        let pins = settings::pins(features);
+        let (look, pins) = tokio::try_join!(biased; Look::prepare(client), async {
+            client.prepare(&pins).await.map_err(|e| fault::engine(&e))
+        })?;
+        Ok(Self { look, pins })
+    }
+}
+
+/// Sets everything that is pinned, for the transaction.
+async fn pin(
+    client: &Client,
+    kept: Option<&Kept>,
+    features: Features,
+    own: &[String],
+) -> Result<(), BackendError> {
+    let set = match kept {
+        Some(kept) => {
+            let values: Vec<&(dyn ToSql + Sync)> = own.iter().map(|v| v as _).collect();
+            client.execute(&kept.pins, &values).await.map(drop)
+        }
+        None => {
+            let values: Vec<_> = own.iter().map(|v| (v as _, Type::TEXT)).collect();
+            let sql = settings::pins(features);
+            client.query_typed(&sql, &values).await.map(drop)
+        }
+    };
+    set.map_err(|e| fault::engine(&e))
+}
+
+/// Has the server make a cursor of the statement, and looks at the schema then: declaring it locks the relations.
+async fn declare(
+    client: &Client,
+    schema: &Schema,
+    look: &Look,
+    task: &Task<'_>,
+    bound: &[(&(dyn ToSql + Sync), Type)],
+) -> Result<(), BackendError> {
+    let sql = format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {}", task.sql);
+    tokio::try_join!(
+        biased;
+        async {
+            client.execute_typed(&sql, bound).await.map_err(|e| fault::cursor(&e))
+        },
+        schema.verify(client, look, task.relations, task.functions),
+    )?;
+    Ok(())
 }
 
 /// The id of the function that changes settings.
@@ -157,35 +249,39 @@ async fn hand(client: &Client, name: &SettingName, task: &Task<'_>) -> Result<()
         .map_err(|e| fault::engine(&e))
 }
 
-/// Runs what was opened and feeds its rows to `sink`. The transaction stays open.
+/// Runs what was opened and feeds its rows to `sink`. The transaction stays open, unless `session` is marked as clean.
 pub(crate) async fn answer(
-    client: &Client,
+    session: &mut Session,
     schema: &Schema,
     opened: Opened,
     task: &Task<'_>,
+    cleaning: &str,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<(), BackendError> {
-    let Opened { statement, look } = &opened;
+    let client = &session.client;
+    let Opened {
+        statement,
+        look,
+        is_declared,
+    } = &opened;
     check_origins(client, schema, &opened, task).await?;
-    let bound = params::bind(statement.params(), task.params)?;
-    let bound = params::typed(&bound);
-    if task.is_estimated() {
-        let estimate = estimate::of(client, task.sql, &bound).await?;
-        // Planning has locked the relations: an estimate of another one is none of this.
-        schema
-            .verify(client, look, task.relations, task.functions)
-            .await?;
-        task.admit(estimate)?;
+    if !is_declared {
+        let bound = params::bind(statement.params(), task.params)?;
+        let bound = params::typed(&bound);
+        if task.is_estimated() {
+            let estimate = estimate::of(client, task.sql, &bound).await?;
+            // Planning has locked the relations: an estimate of another one is none of this.
+            schema
+                .verify(client, look, task.relations, task.functions)
+                .await?;
+            task.admit(estimate)?;
+        }
+        declare(client, schema, look, task, &bound).await?;
+    } else if !statement.params().is_empty() {
+        return Err(BackendError::second_lock(
+            "the statement has parameters, and none are bound",
+        ));
     }
-    let declare = format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {}", task.sql);
-    // In this order: declaring locks the relations, and then they are looked at.
-    tokio::try_join!(
-        biased;
-        async {
-            client.execute_typed(&declare, &bound).await.map_err(|e| fault::cursor(&e))
-        },
-        schema.verify(client, look, task.relations, task.functions),
-    )?;
     let names: Vec<&str> = statement.columns().iter().map(|c| c.name()).collect();
     if sink.columns(&names).is_break() {
         return Ok(());
@@ -195,7 +291,22 @@ pub(crate) async fn answer(
         .iter()
         .map(|c| Reading::of(c.type_()))
         .collect();
-    fetch(client, &readings, sink).await
+    // The rewritten statement gives no more, and the sink takes no more.
+    let most = task.limits.max_rows.saturating_add(1);
+    fetch(session, &readings, most, cleaning, sink).await
+}
+
+/// The simple query that begins a transaction: constants of our own.
+fn begin(work: Work<'_>) -> String {
+    let mut sql = format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED {}",
+        work.access_mode()
+    );
+    if !work.changes() {
+        sql.push_str("; ");
+        sql.push_str(PLAN_ONCE);
+    }
+    sql
 }
 
 /// Has the server keep the plan for looking at the schema: it would make one for the relations of each statement, which
@@ -208,48 +319,95 @@ const PLAN_AS_EVER: &str = "SET LOCAL plan_cache_mode TO DEFAULT";
 /// The name of the only cursor of a transaction.
 const CURSOR: &str = "palisade_answer";
 
+/// Feeds at most `most` rows of the cursor to `sink`. With the last of them the session is cleaned, in one round trip.
 async fn fetch(
-    client: &Client,
+    session: &mut Session,
     readings: &[Reading],
+    most: u64,
+    cleaning: &str,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<(), BackendError> {
-    let mut wanted = FIRST_BATCH;
+    let client = &session.client;
+    let (mut wanted, mut left) = (FIRST_BATCH, most);
     let mut before = format!("{PLAN_AS_EVER}; ");
     loop {
-        let (mut rows, mut bytes) = (0_u32, 0_usize);
+        let is_last = left <= u64::from(wanted);
+        if is_last {
+            wanted = u32::try_from(left).unwrap_or(wanted);
+        }
         let sql = format!("{before}FETCH FORWARD {wanted} FROM {CURSOR}");
         before.clear();
-        let mut stream = pin!(
-            client
-                .simple_query_raw(&sql)
-                .await
-                .map_err(|e| fault::engine(&e))?
-        );
-        while let Some(message) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
-            match message.map_err(|e| fault::engine(&e))? {
-                SimpleQueryMessage::Row(row) => {
-                    rows = rows.saturating_add(1);
-                    let (cells, size) = cells(&row, readings)?;
-                    bytes = bytes.saturating_add(size);
-                    match sink.row(cells) {
-                        ControlFlow::Continue(()) => {}
-                        ControlFlow::Break(()) => return Ok(()),
-                    }
-                }
-                SimpleQueryMessage::RowDescription(_) | SimpleQueryMessage::CommandComplete(_) => {}
-                // Foreign and open-ended.
-                _ => {
-                    return Err(BackendError::unavailable(
-                        "the server sent an unknown message",
-                    ));
+        let stream = client
+            .simple_query_raw(&sql)
+            .await
+            .map_err(|e| fault::engine(&e))?;
+        if !is_last {
+            let batch = read(stream, readings, sink).await?;
+            if batch.took.is_break() || batch.rows < wanted {
+                return Ok(());
+            }
+            left = left.saturating_sub(u64::from(batch.rows));
+            wanted = next_batch(batch.rows, batch.bytes);
+            continue;
+        }
+        // The server gets both at once, and does the second whatever becomes of the first.
+        let mut cleaned = pin!(client.batch_execute(cleaning));
+        let mut is_cleaned = poll_fn(|cx| {
+            Poll::Ready(match cleaned.as_mut().poll(cx) {
+                Poll::Ready(result) => Some(result.is_ok()),
+                Poll::Pending => None,
+            })
+        })
+        .await;
+        let batch = read(stream, readings, sink).await;
+        if is_cleaned.is_none() {
+            is_cleaned = Some(cleaned.await.is_ok());
+        }
+        session.is_clean = is_cleaned == Some(true);
+        return batch.map(|_| ());
+    }
+}
+
+/// A batch as far as it was read.
+struct Batch {
+    rows: u32,
+    bytes: usize,
+    took: ControlFlow<()>,
+}
+
+/// Feeds a batch to `sink`.
+async fn read(
+    stream: SimpleQueryStream,
+    readings: &[Reading],
+    sink: &mut (dyn RowSink + Send),
+) -> Result<Batch, BackendError> {
+    let mut batch = Batch {
+        rows: 0,
+        bytes: 0,
+        took: ControlFlow::Continue(()),
+    };
+    let mut stream = pin!(stream);
+    while let Some(message) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
+        match message.map_err(|e| fault::engine(&e))? {
+            SimpleQueryMessage::Row(row) => {
+                batch.rows = batch.rows.saturating_add(1);
+                let (cells, size) = cells(&row, readings)?;
+                batch.bytes = batch.bytes.saturating_add(size);
+                batch.took = sink.row(cells);
+                if batch.took.is_break() {
+                    break;
                 }
             }
+            SimpleQueryMessage::RowDescription(_) | SimpleQueryMessage::CommandComplete(_) => {}
+            // Foreign and open-ended.
+            _ => {
+                return Err(BackendError::unavailable(
+                    "the server sent an unknown message",
+                ));
+            }
         }
-        if rows < wanted {
-            return Ok(());
-        }
-        wanted = next_batch(rows, bytes);
     }
+    Ok(batch)
 }
 
 /// How many rows to ask for, when `rows` rows had `bytes` bytes.
@@ -285,7 +443,11 @@ pub(crate) async fn check_origins(
     opened: &Opened,
     task: &Task<'_>,
 ) -> Result<(), BackendError> {
-    let Opened { statement, look } = opened;
+    let Opened {
+        statement,
+        look,
+        is_declared: _,
+    } = opened;
     let Err(error) = origins(statement, schema, task) else {
         return Ok(());
     };
@@ -357,53 +519,6 @@ const SYSTEM_COLUMNS: [(i16, &str); 6] = [
     (-6, "tableoid"),
 ];
 
-/// What the server is capable of.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Features {
-    /// `server_version_num`.
-    pub(crate) version: i32,
-    /// Whether it can look after its clients while it works: not on every system.
-    pub(crate) checks_connection: bool,
-}
-
-/// The simple query that begins a transaction for a statement: constants and numbers of our own.
-pub(crate) fn opening(
-    search_path: &[String],
-    limits: &Limits,
-    features: Features,
-    work: Work<'_>,
-) -> String {
-    let time = limits.statement_timeout();
-    // 0 would mean for ever.
-    let ms = |time: Duration| time.as_millis().clamp(1, i32::MAX.unsigned_abs().into());
-    let (whole, lock) = (ms(time), ms(time.min(LOCK_TIMEOUT)));
-    let mut sql = format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED {}; {}; \
-         SET LOCAL statement_timeout = {whole}; SET LOCAL lock_timeout = {lock}; \
-         SET LOCAL idle_in_transaction_session_timeout = {whole}",
-        work.access_mode(),
-        settings::set_local(search_path)
-    );
-    if !work.changes() {
-        sql.push_str("; ");
-        sql.push_str(PLAN_ONCE);
-    }
-    if features.checks_connection {
-        sql.push_str("; SET LOCAL client_connection_check_interval = 1000");
-    }
-    if features.version >= TRANSACTION_TIMEOUT_SINCE {
-        // The session ends with it, so that our own clock gets its chance first.
-        sql.push_str(&format!(
-            "; SET LOCAL transaction_timeout = {}",
-            ms(time.saturating_add(Duration::from_secs(1)))
-        ));
-    }
-    sql
-}
-
-/// The first version with `transaction_timeout`.
-const TRANSACTION_TIMEOUT_SINCE: i32 = 17_00_00;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -418,24 +533,5 @@ mod tests {
         ] {
             assert_eq!(next_batch(rows, bytes), expected);
         }
-    }
-
-    #[test]
-    fn no_time_is_not_for_ever() {
-        let limits = Limits {
-            statement_timeout_ms: 0,
-            ..Limits::default()
-        };
-        let features = Features {
-            version: 17_00_00,
-            checks_connection: true,
-        };
-        let sql = opening(&[], &limits, features, Work::Read);
-        assert!(!sql.contains("_timeout = 0"), "{sql}");
-        assert!(sql.contains("SET LOCAL statement_timeout = 1;"), "{sql}");
-        assert!(
-            sql.contains("SET LOCAL transaction_timeout = 1000"),
-            "{sql}"
-        );
     }
 }

@@ -3,8 +3,15 @@
 //! A statement is decided by a catalog in memory, and by the time that it runs somebody may have replaced a view
 //! or added a column. So each statement looks again, in its own transaction and after its cursor has
 //! locked the relations it reads: no later change gets in before it ends.
+//!
+//! Looking at the marks takes the server longer than most small statements do. So a backend remembers at which state of
+//! the database it found what: two snapshots that the server calls by the same text see the same transactions, hence the
+//! same rows of its catalog. Where nobody has written anything since, not even to a table, that is all that is asked.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use palisade::{guard::BackendError, ident};
 use tokio_postgres::{Client, Row, Statement, types::Type};
@@ -27,7 +34,95 @@ pub(crate) struct Schema {
     rest: Marked,
     /// Of all of it and the rest of the catalog.
     fingerprint: String,
+    seen: Seen,
 }
+
+/// What was found to be unchanged, and when. It is no part of the schema: of clones each has its own.
+#[derive(Debug, Default)]
+struct Seen(Mutex<Sight>);
+
+#[derive(Debug, Default)]
+struct Sight {
+    /// The last state of the database at which marks were looked at.
+    moment: Option<Moment>,
+    /// What was unchanged then, beside what every statement depends on.
+    objects: HashSet<(Sort, String)>,
+    /// Whether nobody had written between the last two looks at marks: where somebody writes all the time, to ask for the
+    /// state first would be in vain.
+    is_quiet: bool,
+}
+
+impl Clone for Seen {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for Seen {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Seen {}
+
+impl Seen {
+    fn lock(&self) -> MutexGuard<'_, Sight> {
+        // Whoever panicked was comparing.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is worth asking whether `objects` are as they were seen.
+    fn may_know(&self, objects: &[(Sort, &Marked)]) -> bool {
+        let sight = self.lock();
+        sight.is_quiet && sight.has(objects)
+    }
+
+    /// Whether `objects` were unchanged at `moment`.
+    fn knows(&self, moment: &Moment, objects: &[(Sort, &Marked)]) -> bool {
+        let mut sight = self.lock();
+        sight.is_quiet = sight.moment.as_ref() == Some(moment);
+        sight.is_quiet && sight.has(objects)
+    }
+
+    /// Remembers that `objects` were unchanged at `moment`.
+    fn learn(&self, moment: Option<Moment>, objects: &[(Sort, &Marked)]) {
+        let mut sight = self.lock();
+        sight.is_quiet = moment.is_some() && sight.moment == moment;
+        if !sight.is_quiet {
+            sight.objects.clear();
+            sight.moment = moment;
+        }
+        let objects = objects.iter().map(|(sort, marked)| (*sort, marked.uid()));
+        sight.objects.extend(objects);
+    }
+}
+
+impl Sight {
+    fn has(&self, objects: &[(Sort, &Marked)]) -> bool {
+        objects
+            .iter()
+            .all(|(sort, marked)| self.objects.contains(&(*sort, marked.uid())))
+    }
+}
+
+/// A state of the database, by which transactions it sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Moment(String);
+
+impl Moment {
+    /// The state that the server calls `snapshot`: before which transaction all have ended, from which on none had begun,
+    /// and which of those between were running. A server that follows another leaves the last out: there is such a state
+    /// only where none were.
+    fn of(snapshot: &str, is_following: bool) -> Option<Self> {
+        let mut parts = snapshot.split(':');
+        let (ended, begun) = (parts.next()?, parts.next()?);
+        (!is_following || ended == begun).then(|| Self(snapshot.to_owned()))
+    }
+}
+
+/// The query for the state of the database.
+const MOMENT: &str = "SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text, pg_catalog.pg_is_in_recovery()::pg_catalog.text";
 
 /// The query for marks, prepared in a session: planning it takes longer than running it.
 #[derive(Clone)]
@@ -36,9 +131,13 @@ pub(crate) struct Look(Statement);
 impl Look {
     /// Prepares it, under the search path of statements.
     pub(crate) async fn prepare(client: &Client) -> Result<Self, BackendError> {
-        let sql = marks(
+        let marks = marks(
             "c.oid = ANY ($1)",
             &format!("p.proname = ANY ($2) AND {USER_SCHEMA}"),
+        );
+        // With the state of the database in the place of an object's schema and name.
+        let sql = format!(
+            "{marks} UNION ALL SELECT 'm', 0::pg_catalog.oid, m.*, '' FROM ({MOMENT}) AS m"
         );
         client
             .prepare_typed(&sql, &[Type::OID_ARRAY, Type::TEXT_ARRAY])
@@ -56,6 +155,12 @@ struct Marked {
     schema: String,
     name: String,
     mark: String,
+}
+
+impl Marked {
+    fn uid(&self) -> String {
+        ident::qualified([self.schema.as_str(), self.name.as_str()])
+    }
 }
 
 /// A relation as results name it.
@@ -77,10 +182,11 @@ impl Schema {
             routines: HashMap::new(),
             rest: Marked::default(),
             fingerprint: Self::fingerprint_now(client).await?,
+            seen: Seen::default(),
         };
         for row in client.query_typed(&sql, &[]).await? {
             let (sort, marked) = marked(&row)?;
-            let uid = ident::qualified([marked.schema.as_str(), marked.name.as_str()]);
+            let uid = marked.uid();
             match sort {
                 Sort::Relation => {
                     let origin = Origin {
@@ -99,6 +205,7 @@ impl Schema {
                     schema.routines.insert(uid, marked);
                 }
                 Sort::Rest => schema.rest = marked,
+                Sort::Moment => {}
             }
         }
         Ok(schema)
@@ -166,6 +273,12 @@ impl Schema {
             names.push(found.name.as_str());
             expected.push((Sort::Routines, found));
         }
+        if self.seen.may_know(&expected)
+            && let Some(moment) = now(client).await?
+            && self.seen.knows(&moment, &expected)
+        {
+            return Ok(());
+        }
         let found = client
             .query(&look.0, &[&oids, &names])
             .await
@@ -173,11 +286,13 @@ impl Schema {
             .map_err(|e| fault::engine(&e))?;
         let is_found =
             |(sort, marked): &(Sort, &Marked)| found.iter().any(|(s, m)| (s, m) == (sort, *marked));
-        if expected.iter().all(is_found) {
-            Ok(())
-        } else {
-            Err(BackendError::schema_changed("the schema changed"))
+        if !expected.iter().all(is_found) {
+            return Err(BackendError::schema_changed("the schema changed"));
         }
+        let moment = found.iter().find(|(sort, _)| *sort == Sort::Moment);
+        let moment = moment.and_then(|(_, m)| Moment::of(&m.schema, m.name != "false"));
+        self.seen.learn(moment, &expected);
+        Ok(())
     }
 }
 
@@ -208,11 +323,28 @@ fn relations() -> String {
     format!("c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {USER_SCHEMA}")
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Sort {
     Relation,
     Routines,
     Rest,
+    Moment,
+}
+
+/// The state of the database for the next statement, if the server tells it.
+async fn now(client: &Client) -> Result<Option<Moment>, BackendError> {
+    let rows = client
+        .query_typed(MOMENT, &[])
+        .await
+        .map_err(|e| fault::engine(&e))?;
+    let Some(row) = rows.first() else {
+        return Ok(None);
+    };
+    let told = row
+        .try_get(0)
+        .and_then(|snapshot| Ok((snapshot, row.try_get(1)?)));
+    let (snapshot, is_following): (&str, &str) = told.map_err(|e| fault::engine(&e))?;
+    Ok(Moment::of(snapshot, is_following != "false"))
 }
 
 /// The query for marks of the relations and routines for which these conditions hold.
@@ -260,6 +392,7 @@ fn marked(row: &Row) -> Result<(Sort, Marked), tokio_postgres::Error> {
     let sort = match row.try_get(0)? {
         "r" => Sort::Relation,
         "f" => Sort::Routines,
+        "m" => Sort::Moment,
         _ => Sort::Rest,
     };
     Ok((
@@ -276,4 +409,55 @@ fn marked(row: &Row) -> Result<(Sort, Marked), tokio_postgres::Error> {
 /// Whether a uid is of a relation of the server's own.
 pub(crate) fn is_system(uid: &str) -> bool {
     uid.starts_with("pg_catalog.") || uid.starts_with("information_schema.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_that_a_text_does_not_tell_apart_are_none() {
+        for (snapshot, is_following, expected) in [
+            ("10:10:", false, true),
+            ("10:20:10,14", false, true),
+            ("10:10:", true, true),
+            ("10:20:", true, false),
+            ("", false, false),
+        ] {
+            let moment = Moment::of(snapshot, is_following);
+            assert_eq!(moment.is_some(), expected, "{snapshot} {is_following}");
+        }
+    }
+
+    #[test]
+    fn what_was_seen_is_known_for_that_state_alone() {
+        let object = |name: &str| Marked {
+            schema: "app".to_owned(),
+            name: name.to_owned(),
+            ..Marked::default()
+        };
+        let (users, orders) = (object("users"), object("orders"));
+        let (users, both) = (
+            [(Sort::Relation, &users)],
+            [(Sort::Relation, &users), (Sort::Relation, &orders)],
+        );
+        let (first, second) = (Moment("1:1:".to_owned()), Moment("2:2:".to_owned()));
+        let seen = Seen::default();
+        seen.learn(Some(first.clone()), &users);
+        assert!(
+            !seen.may_know(&users),
+            "whether anybody writes is not known"
+        );
+        seen.learn(Some(first.clone()), &users);
+        assert!(seen.may_know(&users) && seen.knows(&first, &users));
+        assert!(!seen.may_know(&both) && !seen.knows(&first, &both));
+        assert!(!seen.knows(&second, &users));
+        assert!(!seen.may_know(&users), "somebody wrote");
+        seen.learn(Some(second.clone()), &both);
+        seen.learn(Some(second.clone()), &users);
+        assert!(seen.knows(&second, &both));
+        seen.learn(None, &both);
+        seen.learn(None, &both);
+        assert!(!seen.may_know(&users));
+    }
 }

@@ -125,7 +125,11 @@ pub(crate) async fn explain(
     task: &Task<'_>,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<(), BackendError> {
-    let Opened { statement, look } = &opened;
+    let Opened {
+        statement,
+        look,
+        is_declared: _,
+    } = &opened;
     let names = names(statement);
     if names != [PLAN] {
         return Err(BackendError::second_lock("the statement shows no plan"));
@@ -158,7 +162,11 @@ pub(crate) async fn change(
     sink: &mut (dyn RowSink + Send),
 ) -> Result<Completion, BackendError> {
     execute::check_origins(facts.client, facts.schema, &opened, task).await?;
-    let Opened { statement, look } = &opened;
+    let Opened {
+        statement,
+        look,
+        is_declared: _,
+    } = &opened;
     let bound = params::bind(statement.params(), task.params)?;
     let sql = printing(task.sql, changes.body, statement)?;
     let costs = if task.is_estimated() { "TRUE" } else { "FALSE" };
@@ -258,7 +266,11 @@ pub(crate) async fn define(
     opened: Opened,
     task: &Task<'_>,
 ) -> Result<(), BackendError> {
-    let Opened { statement, look } = &opened;
+    let Opened {
+        statement,
+        look,
+        is_declared: _,
+    } = &opened;
     if !DEFINITIONS.iter().any(|words| task.sql.starts_with(words)) {
         return Err(BackendError::second_lock("the statement is no definition"));
     }

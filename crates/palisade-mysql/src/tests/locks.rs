@@ -202,6 +202,41 @@ async fn origins(shop: &Shop, looks_through: bool) {
         let rows = shop.query(sql).run().await;
         assert!(rows.is_ok(), "{sql}: {rows:?}");
     }
+    // By the name of a column of that relation that was not, and of one of another type or of the same; what is called as
+    // one that was decided, and is not, is none of these.
+    for (sql, is_answered) in [
+        (
+            "WITH c (ssn) AS (SELECT id FROM users) SELECT ssn FROM c",
+            true,
+        ),
+        (
+            "WITH c (ssn) AS (SELECT id FROM users) SELECT ssn AS x FROM c WHERE ssn = 1",
+            true,
+        ),
+        (
+            "WITH c (ssn) AS (SELECT name FROM users) SELECT ssn AS x FROM c",
+            true,
+        ),
+        (
+            "SELECT d.ssn FROM (SELECT name AS ssn FROM users) AS d",
+            true,
+        ),
+        (
+            "SELECT ssn, n FROM (SELECT ssn, name AS n FROM users) AS d",
+            !looks_through,
+        ),
+        (
+            "SELECT ssn FROM (SELECT ssn FROM users WHERE id = 1) AS d",
+            !looks_through,
+        ),
+        (
+            "SELECT ssn, id AS ssn FROM (SELECT ssn, id FROM users) AS d",
+            !looks_through,
+        ),
+    ] {
+        let rows = shop.query(sql).run().await;
+        assert_eq!(rows.is_ok(), is_answered, "{sql}: {rows:?}");
+    }
     // As far as the name stays the same.
     let through = shop
         .query("SELECT d.ssn AS x FROM (SELECT ssn FROM users) AS d")

@@ -87,7 +87,7 @@ pub(crate) async fn snapshot(client: &Client) -> Result<(Catalog, Schema), Intro
 /// The fingerprint of what [`snapshot`] would read.
 pub(crate) async fn fingerprint(client: &Client) -> Result<String, IntrospectError> {
     in_transaction(client, async || {
-        client.batch_execute(&settings::set_local(&[])).await?;
+        client.batch_execute(&settings::set_local()).await?;
         Schema::fingerprint_now(client).await
     })
     .await
@@ -114,7 +114,7 @@ async fn read_all(client: &Client) -> Result<(Catalog, Schema), IntrospectError>
         return Err(IntrospectError::Version(database.version_text));
     }
     // Names outside of pg_catalog are then printed with their schemas.
-    client.batch_execute(&settings::set_local(&[])).await?;
+    client.batch_execute(&settings::set_local()).await?;
     let types = types::Types::read(client).await?;
     let columns = columns::Columns::read(client).await?;
     let relations = relations::read(client, &types, &columns).await?;

@@ -278,6 +278,7 @@ async fn a_sink_that_has_enough_stops_the_statement() {
     // Nobody lives to see the end of it: if it ran on, its time would be up.
     let query = shop
         .query("SELECT generate_series(1, 1000000000000), repeat('x', 1000)")
+        .up_to(10_000)
         .within_ms(60_000);
     for stop_after in [0, 1, 3000] {
         let mut rows = Rows::until(stop_after);
@@ -287,6 +288,23 @@ async fn a_sink_that_has_enough_stops_the_statement() {
     }
     // One session did it all: none had to be thrown away.
     assert_eq!(shop.sessions(), 1);
+}
+
+/// Among the last rows, which come with the cleaning.
+#[tokio::test]
+async fn a_statement_that_fails_in_the_middle_leaves_a_session() {
+    let shop = Shop::with("middle", |config| config.connections(1, 1)).await;
+    let pid = shop.query("SELECT pg_backend_pid()").cell().await;
+    let sql = "SELECT 1 / (n - 700), pg_advisory_lock(n) FROM generate_series(1, 5000) AS n";
+    let mut rows = Rows::all();
+    let query = shop.query(sql);
+    let error = query.run_into(&mut rows).await.unwrap_err();
+    assert!(error.detail.starts_with("22012"), "{error}");
+    assert_eq!(rows.rows.len(), 64);
+    let left =
+        "SELECT (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'), pg_backend_pid()";
+    let found = shop.query(left).run().await.unwrap();
+    assert_eq!(found.rows, [[Value::Integer(0), pid]]);
 }
 
 #[tokio::test]

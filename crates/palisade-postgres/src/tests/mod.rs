@@ -223,6 +223,12 @@ impl Query {
         self.limits.statement_timeout_ms = ms;
         self
     }
+
+    /// With rows in more batches than one.
+    fn up_to(mut self, rows: u64) -> Self {
+        self.limits.max_rows = rows;
+        self
+    }
 }
 
 impl Ask for Query {

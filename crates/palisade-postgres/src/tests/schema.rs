@@ -4,6 +4,7 @@ use palisade::{guard::BackendErrorKind as Kind, value::Value};
 use palisade_testkit::ask::Ask as _;
 
 use super::Shop;
+use crate::{PostgresBackend, PostgresConfig};
 
 #[tokio::test]
 async fn a_schema_that_changed_stops_what_reads_it() {
@@ -180,4 +181,60 @@ async fn the_look_at_the_schema_is_planned_once() {
         .cell()
         .await;
     assert_eq!(mode, Value::text("auto"));
+}
+
+/// On a server on which nobody else writes. Other tests' writing has the marks looked at each time.
+#[tokio::test]
+async fn marks_are_looked_at_again_when_somebody_has_written() {
+    let server = super::start();
+    server.create_database("shop").unwrap();
+    let loaded = server.load("shop", super::SHOP).unwrap();
+    loaded.clean().unwrap();
+    let ask = |sql: &str| server.query("shop", sql).unwrap();
+    let config = PostgresConfig::from_url(&server.url("shop")).unwrap();
+    let config = config.accept_superuser().connections(1, 1);
+    let backend = PostgresBackend::connect(config).await.unwrap();
+    let shop = Shop {
+        backend,
+        ..Shop::new("quiet").await
+    };
+    let mut query = shop.query(
+        "SELECT generic_plans + 0 FROM pg_prepared_statements WHERE statement LIKE '%pg_trigg' || 'er t%'",
+    );
+    query.functions = ["app.twice".to_owned()].into();
+    let looks = async |query: &super::Query| match query.cell().await {
+        Value::Integer(looks) => looks,
+        other => panic!("{other:?}"),
+    };
+    // Counted in the session that looks: the first prepares it, the third need not look.
+    for expected in [1, 2, 2, 2] {
+        assert_eq!(looks(&query).await, expected);
+    }
+    // What was not among what was looked at.
+    let mut other = query.clone();
+    other.functions.insert("app.writes".to_owned());
+    for (query, expected) in [(&other, 3), (&other, 3), (&query, 3)] {
+        assert_eq!(looks(query).await, expected);
+    }
+    // Whatever is written, and wherever: it is looked at until that is over.
+    ask("INSERT INTO hr.users VALUES (2, '')");
+    for expected in [4, 5, 5] {
+        assert_eq!(looks(&query).await, expected);
+    }
+    // Somebody who has begun and not ended changes nothing yet, before somebody else's end and after it.
+    let writer = crate::connect(&server.url("shop")).await.unwrap();
+    writer
+        .batch_execute("BEGIN; CREATE OR REPLACE FUNCTION app.twice(int) RETURNS int LANGUAGE sql AS 'SELECT 3 * $1'")
+        .await
+        .unwrap();
+    assert_eq!(looks(&query).await, 5);
+    ask("INSERT INTO hr.users VALUES (3, '')");
+    for expected in [6, 7, 7] {
+        assert_eq!(looks(&query).await, expected);
+    }
+    writer.batch_execute("COMMIT").await.unwrap();
+    for _ in 0..4 {
+        let error = query.fails().await;
+        assert_eq!(error.detail, "the schema changed");
+    }
 }
