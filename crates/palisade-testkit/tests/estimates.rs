@@ -361,8 +361,8 @@ async fn mariadb_policies_look_at_estimates() {
     let backend = MysqlBackend::connect(config).await.unwrap();
     let guard = guard_by(backend, &database, Limits::default(), FORBIDS);
     forbids_rows(&guard, "?").await;
-    // It tells no cost, and of changes nothing.
-    check(&guard, "UPDATE big SET v = 'y' WHERE v = 'y'", "ran").await;
+    check(&guard, "UPDATE big SET v = 'y' WHERE id = 5", "ran").await;
+    check(&guard, "UPDATE big SET v = 'y' WHERE v = 'y'", FORBIDDEN).await;
 }
 
 /// SQLite estimates nothing: a policy that looks at it says so when it loads.
