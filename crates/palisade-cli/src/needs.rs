@@ -24,6 +24,8 @@ pub(crate) struct Needs {
     pub(crate) views: BTreeSet<(String, String)>,
     /// What to change, by schema and name; nothing where the database is opened for reading.
     pub(crate) changes: BTreeMap<(String, String), Changes>,
+    /// Tables and views to do away with, by schema and name.
+    pub(crate) drops: BTreeSet<(String, String)>,
     /// What some principal may know of and cannot read, and why.
     pub(crate) notes: Vec<String>,
 }
@@ -150,6 +152,16 @@ pub(crate) fn needs(
                     .push(format!("no change for {principal}: {}", why.code()));
             }
         }
+        for relation in &visible {
+            // Where nobody may change anything, this is refused like every change.
+            let decision = firewall
+                .check(&drop(firewall.catalog(), relation), &Params::None, &session)
+                .map_err(|error| Failure::Internal(error.to_string()))?;
+            if let Decision::Allow(_) = decision {
+                let key = (relation.schema.clone(), relation.name.clone());
+                needs.drops.insert(key);
+            }
+        }
         for relation in visible.iter().filter(|relation| relation.readable) {
             let decision = firewall
                 .check(&probe(relation), &Params::None, &session)
@@ -171,6 +183,23 @@ pub(crate) fn needs(
     needs.notes.sort();
     needs.notes.dedup();
     Ok(needs)
+}
+
+/// A statement that does away with `relation`.
+fn drop(catalog: &Catalog, relation: &VisibleRelation) -> String {
+    let kind = catalog
+        .find(&relation.schema, &relation.name)
+        .map(|r| r.kind);
+    let word = match kind {
+        Some(RelationKind::View) => "VIEW",
+        Some(RelationKind::Materialized) => "MATERIALIZED VIEW",
+        Some(RelationKind::Table | RelationKind::Virtual | RelationKind::System) | None => "TABLE",
+    };
+    format!(
+        "DROP {word} {}.{}",
+        ident::quoted(&relation.schema),
+        ident::quoted(&relation.name)
+    )
 }
 
 /// A statement that reads everything of `relation` that exists for its principal.

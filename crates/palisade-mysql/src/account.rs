@@ -108,16 +108,17 @@ pub async fn assignable(conn: &mut Conn) -> Result<Vec<(ColumnName, Assigning)>,
     Ok(found)
 }
 
-/// Those of `tables`, by database and name, of which the account certainly may delete rows.
+/// Those of `tables`, by database and name, on which the account certainly has `privilege`, in capitals.
 ///
 /// # Errors
 /// If the server does not answer, or not as its documentation says.
-pub async fn deletable(
+pub async fn having(
     conn: &mut Conn,
+    privilege: &str,
     tables: &[(&str, &str)],
 ) -> Result<Vec<(String, String)>, IntrospectError> {
     let account = Account::read(conn).await?;
-    let may = |(schema, name): &&(&str, &str)| account.may(schema, name, "DELETE");
+    let may = |(schema, name): &&(&str, &str)| account.may(schema, name, privilege);
     Ok(tables
         .iter()
         .filter(may)

@@ -3,6 +3,8 @@
 //! The firewall decides by text; what it might overlook, privileges stop. An account that is allowed more
 //! than reading is a lock left open, and this is the list of them.
 
+use std::collections::BTreeSet;
+
 use mysql_async::Conn;
 
 use crate::{
@@ -60,6 +62,17 @@ pub enum WeaknessKind {
 /// # Errors
 /// If the server does not answer, or not as its documentation says.
 pub async fn examine(conn: &mut Conn) -> Result<Vec<Weakness>, IntrospectError> {
+    examine_beside(conn, &BTreeSet::new()).await
+}
+
+/// As [`examine()`], but for privileges that the account is meant to have: each in capitals, on what it is `ON`.
+///
+/// # Errors
+/// As [`examine()`].
+pub async fn examine_beside(
+    conn: &mut Conn,
+    meant: &BTreeSet<(String, String)>,
+) -> Result<Vec<Weakness>, IntrospectError> {
     let Account {
         name: account,
         grants,
@@ -71,6 +84,10 @@ pub async fn examine(conn: &mut Conn) -> Result<Vec<Weakness>, IntrospectError> 
             let Some(kind) = kind(privilege, grant) else {
                 continue;
             };
+            let object = grant.object.clone().unwrap_or_default();
+            if meant.contains(&(privilege.clone(), object)) {
+                continue;
+            }
             let (on, from) = match &grant.object {
                 Some(object) => (format!(" on {object}"), format!(" ON {object}")),
                 None => (String::new(), String::new()),

@@ -27,7 +27,7 @@ mod write;
 pub use backend::MysqlBackend;
 pub use config::{ConfigError, MysqlConfig};
 pub use connect::{ConnectError, Obstacle, connect};
-pub use examine::{Weakness, WeaknessKind, examine};
+pub use examine::{Weakness, WeaknessKind, examine, examine_beside};
 pub use introspect::{IntrospectError, catalog};
 pub use mysql_async::Conn;
 pub use tls::SslMode;

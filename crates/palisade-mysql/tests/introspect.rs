@@ -64,7 +64,7 @@ fn armed(relation: &Relation) -> Vec<(&str, &str, Vec<&str>)> {
 }
 
 /// Everything that the two products have in common.
-async fn check(server: &Server, generated: [&str; 2]) {
+async fn check(server: &Server, generated: [&str; 2], tells_triggers: bool) {
     let database = server.fresh_database("catalog").unwrap();
     let other = server.fresh_database("other").unwrap();
     server
@@ -220,12 +220,23 @@ async fn check(server: &Server, generated: [&str; 2]) {
         .unwrap()
         .clean()
         .unwrap();
-    let seen = read(server, &database, &format!("writer_{database}")).await;
+    let writer = format!("writer_{database}");
+    let seen = read(server, &database, &writer).await;
     assert!(find(&seen, "c").triggers.is_empty());
     assert_eq!(find(&seen, "c").foreign_keys, c.foreign_keys);
-    let all = vec!["insert", "update", "delete", "truncate"];
-    let unseen = [(database.as_str(), "unseen_triggers", all)];
-    assert!(armed(find(&seen, "t")).ends_with(&unseen));
+    let all = vec!["insert", "update", "delete"];
+    // Not every MariaDB tells.
+    let count = "SELECT COUNT(*) FROM information_schema.TRIGGERS";
+    let told = server.query_as(&writer, &database, count).unwrap();
+    let tells_triggers = tells_triggers && told != "0";
+    if tells_triggers {
+        assert_eq!(find(&seen, "t").triggers, t.triggers);
+    } else {
+        assert_eq!(
+            armed(find(&seen, "t")),
+            [(database.as_str(), "unseen_triggers", all)]
+        );
+    }
     let again = read(server, &database, server.superuser()).await;
     assert_eq!(find(&again, "v").definition, find(&catalog, "v").definition);
 }
@@ -233,14 +244,19 @@ async fn check(server: &Server, generated: [&str; 2]) {
 #[tokio::test]
 async fn a_catalog_of_mariadb() {
     let server = MariaDbServer::shared().unwrap();
-    check(server, ["`inv` + 1", "concat('x\\'y',`inv`)"]).await;
+    check(server, ["`inv` + 1", "concat('x\\'y',`inv`)"], true).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn a_catalog_of_mysql_9() {
     let server = MySqlServer::shared().unwrap();
-    check(server, ["(`inv` + 1)", "concat(_utf8mb4'x\\'y',`inv`)"]).await;
+    check(
+        server,
+        ["(`inv` + 1)", "concat(_utf8mb4'x\\'y',`inv`)"],
+        false,
+    )
+    .await;
 }
 
 #[tokio::test]

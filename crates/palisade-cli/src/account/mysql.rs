@@ -14,9 +14,10 @@ use palisade::{
 use palisade_mysql::{
     Conn, IntrospectError,
     account::{
-        Assigning, assignable, client_host, current, deletable, invoker_views, unreadable, version,
+        Assigning, assignable, client_host, current, having, invoker_views, unreadable, version,
     },
-    examine,
+    examine_beside,
+    introspect::tells_triggers,
 };
 
 use super::{Account, Mending, Plan, beside_changes, comment, compare_changes};
@@ -27,7 +28,7 @@ use crate::{
     needs::{Changes, Needs, needs, principals},
     setup::Setup,
     target::Target,
-    weakness::{Weak, missing},
+    weakness::{Weak, missing, missing_changes},
 };
 
 /// Looks at the account that `target` logs in as.
@@ -38,16 +39,29 @@ pub(crate) async fn look(
 ) -> Result<Account, Failure> {
     let mut conn = mysql::connection(target).await?;
     let (product, version) = version(&mut conn).await.map_err(silent(target))?;
-    let weaknesses = examine(&mut conn).await.map_err(silent(target))?;
-    let weaknesses = weaknesses.into_iter().map(Weak::from);
+    // The built-in policies speak of every table; that an account reads fewer is no fault.
+    let found = if !setup.is_starter || access == Access::Write {
+        let found = of_server(setup, target, &mut conn, &principals(setup), access).await?;
+        let tells = tells_triggers(&mut conn).await.map_err(silent(target))?;
+        let beside = beside(&found.1, tells);
+        Some((found, beside))
+    } else {
+        None
+    };
+    let meant = found
+        .iter()
+        .flat_map(|(_, beside)| beside)
+        .map(|((schema, name), word)| ((*word).to_owned(), relation(schema, name)));
+    let weaknesses = examine_beside(&mut conn, &meant.collect()).await;
+    let weaknesses = weaknesses
+        .map_err(silent(target))?
+        .into_iter()
+        .map(Weak::from);
     let mut weaknesses = match access {
         Access::Read => weaknesses.collect(),
         Access::Write => beside_changes(weaknesses),
     };
-    // The built-in policies speak of every table; that an account reads fewer is no fault.
-    if !setup.is_starter || access == Access::Write {
-        let (catalog, needs) =
-            of_server(setup, target, &mut conn, &principals(setup), access).await?;
+    if let Some(((catalog, needs), beside)) = found {
         let (name, host) = current(&mut conn).await.map_err(silent(target))?;
         let account = account(&name, &host);
         if !setup.is_starter {
@@ -57,6 +71,18 @@ pub(crate) async fn look(
         if access == Access::Write {
             let held = held(&mut conn, &catalog).await.map_err(silent(target))?;
             weaknesses.extend(changes(&account, &needs, &held));
+            for ((schema, name), word) in &beside {
+                let one = [(schema.as_str(), name.as_str())];
+                let held = having(&mut conn, word, &one)
+                    .await
+                    .map_err(silent(target))?;
+                if held.is_empty() {
+                    let table = relation(schema, name);
+                    let remedy = format!("GRANT {word} ON {table} TO {account};");
+                    let shown = ident::qualified([schema.as_str(), name.as_str()]);
+                    weaknesses.push(missing_changes(&account, &shown, word, remedy));
+                }
+            }
         }
     }
     Ok(Account {
@@ -85,7 +111,34 @@ pub(crate) async fn sql(
     };
     let scope = databases(&setup.policies.sources, &catalog, target.database());
     let plan = Plan::new(role, access, &principals, &needs);
-    Ok(script(&account, &catalog, &scope, &plan))
+    let tells = tells_triggers(&mut conn).await.map_err(silent(target))?;
+    Ok(script(
+        &account,
+        &catalog,
+        &scope,
+        &plan,
+        &beside(&needs, tells),
+    ))
+}
+
+/// Privileges beyond changing rows, on tables and views: the servers take the one to do away with a table for emptying it,
+/// and most tell of triggers, without which nothing is changed, only to who may make them.
+type Beside = BTreeSet<((String, String), &'static str)>;
+
+fn beside(needs: &Needs, tells_triggers: bool) -> Beside {
+    let mut found = Beside::new();
+    for (key, changes) in &needs.changes {
+        let changes_rows =
+            changes.delete || !changes.insert.is_empty() || !changes.update.is_empty();
+        if !tells_triggers && changes_rows {
+            found.insert((key.clone(), "TRIGGER"));
+        }
+        if changes.truncate {
+            found.insert((key.clone(), "DROP"));
+        }
+    }
+    found.extend(needs.drops.iter().map(|key| (key.clone(), "DROP")));
+    found
 }
 
 /// What the server holds for the account of `conn`, and what the policies let `principals` read and change of it.
@@ -146,7 +199,7 @@ async fn held(
         .iter()
         .map(|relation| (relation.schema.as_str(), relation.name.as_str()))
         .collect();
-    for (schema, name) in deletable(conn, &tables).await? {
+    for (schema, name) in having(conn, "DELETE", &tables).await? {
         held.entry((schema, name)).or_default().delete = true;
     }
     for ((schema, name, column), privilege) in assignable(conn).await? {
@@ -162,8 +215,7 @@ async fn held(
     Ok(held)
 }
 
-/// What the account can change, beside what the policies permit. Emptying a table takes the privilege to drop it, which
-/// nobody is given here.
+/// What the account can change, beside what the policies permit. What emptying a table takes is told with [`Beside`].
 fn changes(account: &str, needs: &Needs, held: &BTreeMap<(String, String), Changes>) -> Vec<Weak> {
     let needed = needs.changes.iter().map(|(key, changes)| {
         let changes = Changes {
@@ -223,6 +275,7 @@ fn script(
     catalog: &Catalog,
     scope: &BTreeSet<String>,
     plan: &Plan<'_>,
+    beside: &Beside,
 ) -> String {
     let account = account(name, host);
     let shown = comment(&account);
@@ -265,6 +318,12 @@ fn script(
                     .into_iter()
                     .flat_map(|changes| changes.privileges(identifier)),
             )
+            .chain(
+                ["TRIGGER", "DROP"]
+                    .into_iter()
+                    .filter(|word| beside.contains(&(key.clone(), word)))
+                    .map(str::to_owned),
+            )
             .collect();
         let privileges = privileges.join(", ");
         let _ = writeln!(
@@ -274,11 +333,11 @@ fn script(
         );
     }
     out.push_str(&plan.notes());
-    if !plan.needs.changes.is_empty() {
+    if beside.iter().any(|(_, word)| *word == "TRIGGER") {
         let _ = write!(
             out,
-            "-- The server tells of triggers only to who may make them. Where tables that are changed have none, or those that\n\
-             -- they have are meant: GRANT TRIGGER ON … TO {shown}; or a policy that permits the call of `unseen_triggers`.\n"
+            "-- This server tells of triggers only to who may make them: hence TRIGGER where rows are changed. Without it, a\n\
+             -- policy has to permit the call of `unseen_triggers`. The gate makes none, and no statement through it can.\n"
         );
     }
     let _ = write!(
@@ -332,7 +391,7 @@ mod tests {
         let plan = Plan::new("r", Access::Write, &principals, &needs);
         let account = ("r` SUPER".to_owned(), "%".to_owned());
         let scope = databases(&PolicySources::default(), &catalog, "d");
-        let text = script(&account, &catalog, &scope, &plan);
+        let text = script(&account, &catalog, &scope, &plan, &Beside::new());
         for line in [
             "CREATE USER `r`` SUPER`@`%` WITH",
             "GRANT SELECT (`x)`), REFERENCES ON `d`.`t``; DROP` TO `r`` SUPER`@`%`;",

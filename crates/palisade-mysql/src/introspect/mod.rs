@@ -68,8 +68,8 @@ pub(crate) enum Product {
 /// * A column's collation is empty if its values are compared as numbers, times or bytes.
 /// * MariaDB's `JSON`, a `longtext` with a condition, is of the class [`Json`](palisade::catalog::TypeClass::Json).
 /// * Where the server does not tell what a foreign key does, it counts as one that cascades.
-/// * A trigger goes by its own name. Of a table on which the account has not the privilege `TRIGGER` the server may
-///   tell none; there is one called `unseen_triggers` then, of the table's database, that everything sets off.
+/// * A trigger goes by its own name. Of a table on which the account has not the privilege `TRIGGER` MySQL tells
+///   none, nor does MariaDB before 10.11.19; there is one called `unseen_triggers` then, of the table's database, that every change of rows sets off.
 /// * Functions and procedures are those that the account may execute. Whether a function is an aggregate, the
 ///   server does not tell: all are taken for scalar ones. Loadable functions are left out, and so are MariaDB's
 ///   packages.
@@ -83,6 +83,14 @@ pub(crate) enum Product {
 /// session has no database.
 pub async fn catalog(conn: &mut Conn) -> Result<Catalog, IntrospectError> {
     Ok(snapshot(conn).await?.catalog)
+}
+
+/// Whether the server tells of the triggers of a table to whoever may change it, and not only to who may make them.
+///
+/// # Errors
+/// If the server does not answer.
+pub async fn tells_triggers(conn: &mut Conn) -> Result<bool, IntrospectError> {
+    Ok(read::server(conn).await?.tells_triggers())
 }
 
 /// A catalog and what it was made from.
@@ -100,7 +108,7 @@ pub(crate) async fn snapshot(conn: &mut Conn) -> Result<Snapshot, IntrospectErro
     server.check()?;
     let mut relations = relations::read(conn, server.product).await?;
     keys::read(conn, &mut relations).await?;
-    triggers::read(conn, &mut relations).await?;
+    triggers::read(conn, &server, &mut relations).await?;
     let mut builder = Catalog::builder(Dialect::Mysql)
         .search_path([server.database.clone()])
         .database(server.database.clone())

@@ -49,6 +49,14 @@ pub(crate) fn product(version: &str) -> Product {
 }
 
 impl Server {
+    /// Whether it tells of the triggers of a table to whoever may change it.
+    pub(super) fn tells_triggers(&self) -> bool {
+        match self.product {
+            Product::MariaDb => tells_triggers(&self.version),
+            Product::MySql => false,
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), IntrospectError> {
         let least = match self.product {
             Product::MariaDb => MIN_MARIADB,
@@ -59,6 +67,17 @@ impl Server {
             Some(_) | None => Err(IntrospectError::Version(self.version.clone())),
         }
     }
+}
+
+/// Whether a MariaDB of this version tells of triggers to those who may not make them: earlier ones of 10.11 do not, and of
+/// other series it is not known.
+fn tells_triggers(version: &str) -> bool {
+    let end = |c: char| !c.is_ascii_digit();
+    let last = version
+        .strip_prefix("10.11.")
+        .and_then(|rest| rest.split(end).next());
+    last.and_then(|last| last.parse::<u16>().ok())
+        .is_some_and(|last| last >= 19)
 }
 
 /// The first two numbers of a version.
@@ -105,6 +124,19 @@ fn odd(index: usize) -> IntrospectError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_that_tell_of_triggers() {
+        for (version, expected) in [
+            ("10.11.19-MariaDB-0+deb12u1", true),
+            ("10.11.14-MariaDB-0+deb12u2", false),
+            ("10.11.100-MariaDB", true),
+            ("11.4.2-MariaDB", false),
+            ("10.11", false),
+        ] {
+            assert_eq!(tells_triggers(version), expected, "{version}");
+        }
+    }
 
     #[test]
     fn old_servers_are_told_from_new_ones() {

@@ -7,21 +7,23 @@ use palisade::catalog::{Change, RelationDef, RelationKind, Trigger};
 
 use super::{
     IntrospectError, Name,
-    read::{of_users, query, text},
+    read::{Server, of_users, query, text},
 };
 use crate::examine::Account;
 
-/// What stands for the triggers of a table of which the server does not tell them: they run all the same. Some
-/// versions of MariaDB tell them to whoever may change the table, later ones of the same series do not.
+/// What stands for the triggers of a table of which the server does not tell them: they run all the same.
 const UNSEEN: &str = "unseen_triggers";
 
 /// Puts the triggers where they belong.
 pub(super) async fn read(
     conn: &mut Conn,
+    server: &Server,
     relations: &mut [RelationDef],
 ) -> Result<(), IntrospectError> {
     let account = Account::read(conn).await?;
-    let is_told = |def: &RelationDef| account.may(&def.schema, &def.name, "TRIGGER");
+    let is_told = |def: &RelationDef| {
+        server.tells_triggers() || account.may(&def.schema, &def.name, "TRIGGER")
+    };
     let mut triggers = by_table(conn, &of_users("t.EVENT_OBJECT_SCHEMA")).await?;
     for def in relations {
         let name = (def.schema.clone(), def.name.clone());
@@ -30,7 +32,8 @@ pub(super) async fn read(
             def.triggers.push(Trigger {
                 schema: def.schema.clone(),
                 function: UNSEEN.to_owned(),
-                on: Change::ALL.into(),
+                // Emptying a table sets off none.
+                on: [Change::Insert, Change::Update, Change::Delete].into(),
             });
         }
     }

@@ -1,5 +1,7 @@
 //! MariaDB and MySQL: their common types, and what each has alone.
 
+use std::{collections::BTreeSet, fmt::Write as _};
+
 use palisade_mysql::{MysqlBackend, MysqlConfig};
 use palisade_testkit::servers::{MariaDbServer, MySqlServer, Server};
 
@@ -111,7 +113,59 @@ const MYSQL: &[Type] = &[
         .note("floats of four bytes, the lowest first"),
 ];
 
+/// Types that the server calls otherwise than they are declared.
+const ALIASES: &[(&str, &str)] = &[("geomcollection", "geometrycollection")];
+
+/// Every type that the server has. It keeps no list: each word that it knows is tried as one, keywords, data types of
+/// plugins, functions (of which constructors of geometries are called as their types), and headings of its own help.
+fn every_type(server: &Server) -> BTreeSet<String> {
+    let database = server.fresh_database("every").unwrap();
+    let mut words = "SELECT LOWER(WORD) FROM information_schema.KEYWORDS \
+                     UNION SELECT LOWER(name) FROM mysql.help_topic \
+                     UNION SELECT LOWER(PLUGIN_NAME) FROM information_schema.PLUGINS"
+        .to_owned();
+    if server.version().contains("MariaDB") {
+        words.push_str(" UNION SELECT LOWER(FUNCTION) FROM information_schema.SQL_FUNCTIONS");
+    }
+    let words = server.query(&database, &words).unwrap();
+    let is_word = |word: &&str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ' ';
+        !word.is_empty() && word.chars().all(plain)
+    };
+    let mut tables = String::new();
+    for (number, word) in words.lines().filter(is_word).enumerate() {
+        for (form, given) in ["", "(2)", "('a')"].into_iter().enumerate() {
+            let _ = writeln!(tables, "CREATE TABLE t{number}_{form} (c {word}{given});");
+        }
+    }
+    // Most words are no types.
+    let _ = server.load(&database, &tables).unwrap();
+    let columns = format!(
+        "SELECT DISTINCT LOWER(DATA_TYPE) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = '{database}'"
+    );
+    let found = server.query(&database, &columns).unwrap();
+    let drop = format!("DROP DATABASE `{database}`");
+    server.query(&database, &drop).unwrap();
+    found.lines().map(str::to_owned).collect()
+}
+
+fn check_every_type(server: &Server, own: &[Type]) {
+    let base = |ty: &Type| ty.name.split(['(', ' ']).next().unwrap().to_owned();
+    let known: BTreeSet<String> = COMMON.iter().chain(own).map(base).collect();
+    let listed = every_type(server);
+    // What is there in any case has been found.
+    for name in ["bigint", "enum", "varchar", "longtext", "point"] {
+        assert!(listed.contains(name), "{name} is not in {listed:?}");
+    }
+    for name in &listed {
+        let alias = ALIASES.iter().find(|(listed, _)| listed == name);
+        let name = alias.map_or(name.as_str(), |(_, known)| known);
+        assert!(known.contains(name), "{name}");
+    }
+}
+
 async fn section(server: &Server, own: &[Type]) -> String {
+    check_every_type(server, own);
     let mut rows = String::new();
     for types in [COMMON, own] {
         let database = server.fresh_database("types").unwrap();
