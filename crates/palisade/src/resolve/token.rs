@@ -244,8 +244,8 @@ impl<'a> Resolver<'a> {
         });
         let args: Vec<&Expr> = args.collect::<Option<_>>()?;
         let one_of = |args: &[&Expr]| {
-            args.iter().fold(Some(Tokens::Nothing), |tokens, arg| {
-                Tokens::either(tokens, self.tokens_of(arg, scope))
+            args.iter().try_fold(Tokens::Nothing, |tokens, arg| {
+                Tokens::either(Some(tokens), self.tokens_of(arg, scope))
             })
         };
         match (&*name, args.as_slice(), dialect) {
