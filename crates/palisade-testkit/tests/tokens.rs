@@ -406,6 +406,10 @@ async fn tokens_hold<B: Backend>(guard: Guard<B>) {
             to.check(&literal(value), &[], expected).await;
         }
     }
+    let without = "SELECT nullif(email, ?) AS e FROM people WHERE id < 3 ORDER BY id";
+    to.check(without, std::slice::from_ref(ann), json!([[null], [bob]]))
+        .await;
+    to.check(without, &[json!("x")], foreign.clone()).await;
     // Of two domains, beside what may be a hash, or computed: a string of the hash, which is no token.
     for sql in [
         "SELECT coalesce(email, name) AS e FROM people WHERE id = 1",

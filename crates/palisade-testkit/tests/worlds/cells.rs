@@ -116,13 +116,18 @@ pub(crate) enum Mask {
     Bucket(i64),
     /// Not on SQLite, which has no hash function.
     Hash,
+    /// An expression over text.
+    Words,
+    /// An expression over numbers.
+    Clamped,
 }
 
 impl Mask {
     /// The masks that columns of `kind` take.
     pub(crate) fn of(kind: Kind, dialect: Dialect) -> &'static [Self] {
         match (kind, dialect) {
-            (Kind::Int, _) => &[Self::Bucket(10), Self::Null],
+            (Kind::Int, Dialect::Sqlite) => &[Self::Bucket(10), Self::Clamped],
+            (Kind::Int, Dialect::Postgres | Dialect::Mysql) => &[Self::Bucket(10), Self::Null],
             (Kind::Text, Dialect::Sqlite) => &[
                 Self::Last(4),
                 Self::Null,
@@ -133,7 +138,7 @@ impl Mask {
             (Kind::Text, Dialect::Postgres | Dialect::Mysql) => &[
                 Self::Last(4),
                 Self::Null,
-                Self::Fixed,
+                Self::Words,
                 Self::First(2),
                 Self::Email,
                 Self::Hash,
@@ -153,6 +158,10 @@ impl Mask {
             Self::Month => "date(month)".to_owned(),
             Self::Bucket(width) => format!("bucket({width})"),
             Self::Hash => "hash(promise)".to_owned(),
+            Self::Words => "expr(CASE WHEN value LIKE '%@%' THEN substr(value, 1, 1) WHEN substr(value, 7, 1) LIKE '_' THEN 'long' ELSE '-' END)".to_owned(),
+            Self::Clamped => {
+                "expr(CASE WHEN value < 0 THEN -1 WHEN value > 9 THEN 10 ELSE value END)".to_owned()
+            }
         }
     }
 
@@ -160,7 +169,14 @@ impl Mask {
     pub(crate) fn shown(self, cell: &Cell) -> Option<String> {
         let long = |n: usize, text: &str| text.chars().count() >= 2 * n;
         match (self, cell) {
+            (Self::Words, Cell::Null) => Some("-".to_owned()),
             (Self::Null, _) | (_, Cell::Null) => None,
+            (Self::Words, Cell::Text(text)) if text.contains('@') => {
+                text.chars().next().map(String::from)
+            }
+            (Self::Words, Cell::Text(text)) if text.chars().count() > 6 => Some("long".to_owned()),
+            (Self::Words, Cell::Text(_)) => Some("-".to_owned()),
+            (Self::Clamped, Cell::Int(number)) => Some((*number).clamp(-1, 10).to_string()),
             (Self::Fixed, _) => Some("hidden".to_owned()),
             (Self::First(n), Cell::Text(text)) => {
                 long(n, text).then(|| text.chars().take(n).collect())

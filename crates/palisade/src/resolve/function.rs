@@ -238,6 +238,14 @@ impl<'a> Resolver<'a> {
         let before = out.len();
         if let FunctionArguments::List(list) = args {
             self.arguments(list, &called, at, out)?;
+            // `nullif(a, b)` is `CASE WHEN a = b THEN NULL ELSE a END`.
+            if called.candidates.iter().any(|def| def.name == "nullif") {
+                let args = list.args.iter_mut().filter_map(|arg| match arg {
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => Some(arg),
+                    _ => None,
+                });
+                self.tokens(&mut args.collect::<Vec<_>>(), at.scope)?;
+            }
         }
         if called.is_over_rows(count) {
             for column in out.get(before..).unwrap_or_default() {

@@ -38,7 +38,7 @@ pub(crate) struct TokenParameter {
 }
 
 /// What else a value may be that can be a token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Beside {
     /// Nothing, so that it is compared with tokens alone.
     Nothing,
@@ -116,8 +116,10 @@ impl<'a> Resolver<'a> {
         sides: &mut [&mut Expr],
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
-        let mut tokens = sides.iter().filter_map(|side| self.tokens_of(side, scope));
-        let Some((keys, beside)) = tokens.find_map(|tokens| demanded(&tokens)) else {
+        let tokens = sides.iter().filter_map(|side| self.tokens_of(side, scope));
+        let demands = tokens.filter_map(|tokens| demanded(&tokens));
+        // What stands beside tokens alone is a token, whatever else is compared.
+        let Some((keys, beside)) = demands.min_by_key(|(_, beside)| *beside) else {
             return Ok(());
         };
         sides
@@ -244,8 +246,8 @@ impl<'a> Resolver<'a> {
         });
         let args: Vec<&Expr> = args.collect::<Option<_>>()?;
         let one_of = |args: &[&Expr]| {
-            args.iter().fold(Some(Tokens::Nothing), |tokens, arg| {
-                Tokens::either(tokens, self.tokens_of(arg, scope))
+            args.iter().try_fold(Tokens::Nothing, |tokens, arg| {
+                Tokens::either(Some(tokens), self.tokens_of(arg, scope))
             })
         };
         match (&*name, args.as_slice(), dialect) {

@@ -88,6 +88,15 @@ impl Masking<'_> {
         sql::cast_text(self.dialect, self.value())
     }
 
+    /// Whether searching in the column's text raises for some values: on PostgreSQL under a collation that is not
+    /// deterministic, of which alone the catalog tells.
+    fn cannot_be_searched(&self) -> bool {
+        match self.dialect {
+            Dialect::Postgres => !self.column.collation.is_empty(),
+            Dialect::Sqlite | Dialect::Mysql => false,
+        }
+    }
+
     /// A call of the engine's own function.
     fn call(&mut self, name: &str, args: Vec<Expr>) -> Expr {
         self.functions.insert(match self.dialect {
@@ -163,7 +172,10 @@ impl Masking<'_> {
 
     /// With two `@`, what is behind one of them may be of the name.
     fn email(&mut self) -> Expr {
-        let (text, at) = (self.text(), sql::text(self.dialect, "@"));
+        let (mut text, at) = (self.text(), sql::text(self.dialect, "@"));
+        if self.cannot_be_searched() {
+            text = sql::collate(text, "C", self.dialect);
+        }
         let without = vec![text.clone(), at.clone(), sql::text(self.dialect, "")];
         let without = self.call("replace", without);
         let rest = self.length(without);
@@ -182,7 +194,11 @@ impl Masking<'_> {
         let hidden = sql::text(self.dialect, "***@");
         let shown = self.concat(hidden, domain);
         let one = sql::binary(count, BinaryOperator::Eq, sql::integer(1));
-        sql::case(vec![(one, shown)], None)
+        let domain = sql::case(vec![(one, shown)], None);
+        if self.cannot_be_searched() {
+            return sql::collate(sql::parens(domain), "default", self.dialect);
+        }
+        domain
     }
 
     /// The value, where it is from `low` on and before `high`. PostgreSQL's dates reach further than
