@@ -16,7 +16,7 @@ use sqlparser::ast::{
 use super::{not_as_decided, sql, write};
 use crate::{
     access::AccessSet,
-    catalog::Catalog,
+    catalog::{Catalog, functions::Safety},
     code::Code,
     dialect::Dialect,
     limits::Limits,
@@ -52,8 +52,8 @@ impl Proviso {
 pub(super) enum Doubt {
     /// Rows of the target that pass `within`, if they are not `admitted`.
     Target {
-        within: Option<Guard>,
-        admitted: Expr,
+        within: Option<Box<Guard>>,
+        admitted: Box<Expr>,
     },
     /// Rows of the query that an INSERT takes.
     Rows,
@@ -73,7 +73,7 @@ pub(super) fn query(
     let misplaced = || not_as_decided("a change of another form");
     let mut query = match (change, doubt) {
         (SetExpr::Update(Statement::Update(update)), Doubt::Target { within, admitted }) => {
-            of_target(update, within.as_ref(), admitted, dialect)?
+            of_target(update, within.as_deref(), admitted, dialect)?
         }
         (SetExpr::Insert(Statement::Insert(insert)), Doubt::Rows) => {
             let admission = form.admission.as_ref().ok_or_else(misplaced)?;
@@ -91,6 +91,39 @@ pub(super) fn query(
     query.limit_clause = Some(limited(sql::integer(1)));
     precede(&mut query, with, dialect)?;
     Ok(query)
+}
+
+/// Refuses a statement with a function that must not run twice, once to look and once in the change. PostgreSQL looks
+/// where nothing can be written, and SQLite has no such functions.
+pub(super) fn runs_twice(reads: &AccessSet, catalog: &Catalog) -> Result<(), Rejection> {
+    match catalog.dialect() {
+        Dialect::Sqlite | Dialect::Postgres => return Ok(()),
+        Dialect::Mysql => {}
+    }
+    for uid in reads.functions() {
+        match catalog
+            .function(uid)
+            .map_or(Safety::Unknown, |def| def.safety)
+        {
+            Safety::Pure
+            | Safety::Volatile
+            | Safety::Session
+            | Safety::Catalog
+            | Safety::Resource => {}
+            Safety::File
+            | Safety::Network
+            | Safety::DynamicSql
+            | Safety::Lock
+            | Safety::Admin
+            | Safety::Unknown => {
+                let message = format!(
+                    "`{uid}` would have to run before the statement too, to tell whether policy admits its rows"
+                );
+                return Err(Rejection::new(Code::WriteRowNotAdmitted, message));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What the text of a query reads and calls, whoever looks: below masks and filters, as its conditions do.

@@ -122,7 +122,10 @@ impl Job<'_> {
                 form.guard = self.guard(&filters, relation, joined, reads, functions)?;
                 if let Some(rest) = unimplied(&changed, &reached) {
                     let admitted = self.condition(rest, relation, joined, functions)?;
-                    *doubt = Some(Doubt::Target { within, admitted });
+                    *doubt = Some(Doubt::Target {
+                        within: within.map(Box::new),
+                        admitted: Box::new(admitted),
+                    });
                 }
             }
             SetExpr::Delete(_) => {
