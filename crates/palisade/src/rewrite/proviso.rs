@@ -8,9 +8,9 @@
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
-    BinaryOperator, Cte, Expr, LimitClause, ObjectName, ObjectNamePart, OrderBy, OrderByKind,
-    Query, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, Update,
-    UpdateTableFromKind, Visit, Visitor, With,
+    BinaryOperator, Cte, Expr, Ident, Insert, LimitClause, ObjectName, ObjectNamePart, OrderBy,
+    OrderByKind, Query, SelectItem, SetExpr, Statement, TableAliasWithoutColumns, TableFactor,
+    TableObject, TableWithJoins, Update, UpdateTableFromKind, Visit, Visitor, With,
 };
 
 use super::{not_as_decided, sql, write};
@@ -57,6 +57,12 @@ pub(super) enum Doubt {
     },
     /// Rows of the query that an INSERT takes.
     Rows,
+    /// Rows in the way of an upsert, by what it gives the columns of ON CONFLICT, for each of its rows.
+    InTheWay {
+        within: Option<Box<Guard>>,
+        admitted: Box<Expr>,
+        keys: Vec<Vec<(Ident, Expr)>>,
+    },
 }
 
 /// The query that finds a row of `change` that is not admitted. `with` stands before the statement.
@@ -86,6 +92,14 @@ pub(super) fn query(
             select.selection = select.selection.take().map(refused);
             query
         }
+        (
+            SetExpr::Insert(Statement::Insert(insert)),
+            Doubt::InTheWay {
+                within,
+                admitted,
+                keys,
+            },
+        ) => in_the_way(insert, within.as_deref(), admitted, keys, dialect)?,
         _ => return Err(misplaced()),
     };
     query.limit_clause = Some(limited(sql::integer(1)));
@@ -205,6 +219,53 @@ fn of_target(
         taken,
         Some(sql::column(dialect, REFUSED)),
     ))
+}
+
+fn in_the_way(
+    insert: &Insert,
+    within: Option<&Guard>,
+    admitted: &Expr,
+    keys: &[Vec<(Ident, Expr)>],
+    dialect: Dialect,
+) -> Result<Query, Rejection> {
+    let TableObject::TableName(name) = &insert.table else {
+        return Err(not_as_decided("a change of another form"));
+    };
+    let Some(own) = name.0.last().and_then(|part| part.as_ident()) else {
+        return Err(not_as_decided("a change of another form"));
+    };
+    let alias = match &insert.table_alias {
+        Some(TableAliasWithoutColumns { explicit: _, alias }) => alias,
+        None => own,
+    };
+    let target = TableFactor::Table {
+        name: name.clone(),
+        alias: Some(sql::alias(alias.clone())),
+        args: None,
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    };
+    let row = |key: &Vec<(Ident, Expr)>| {
+        let equal = key.iter().map(|(column, value)| {
+            let column = Expr::CompoundIdentifier(vec![alias.clone(), column.clone()]);
+            sql::binary(column, BinaryOperator::Eq, sql::parens(value.clone()))
+        });
+        sql::joined(equal.collect(), &BinaryOperator::And, true)
+    };
+    let rows = sql::joined(keys.iter().map(row).collect(), &BinaryOperator::Or, false);
+    // Equal keys fail on no row.
+    let within = within.map(|guard| sql::parens(guard.condition.clone()));
+    let conditions = within
+        .into_iter()
+        .chain([rows, refused(admitted.clone())])
+        .collect();
+    let condition = sql::joined(conditions, &BinaryOperator::And, true);
+    Ok(sql::select(vec![one(dialect)], target, Some(condition)))
 }
 
 const REFUSED: &str = "refused";
