@@ -27,6 +27,7 @@ use serde_json::Value as Json;
 use tokio::time::timeout;
 use tokio_postgres::{
     Client, RowStream, Statement,
+    error::SqlState,
     types::{FromSql, ToSql, Type},
 };
 
@@ -251,7 +252,11 @@ async fn seek(client: &Client, proviso: &Proviso) -> Result<(), BackendError> {
     let rows = client
         .query_typed(proviso.sql(), &params::typed(&bound))
         .await
-        .map_err(|e| fault::change(&e))?;
+        .map_err(|e| match e.code() {
+            // A function that may write in the change must not be run to look.
+            Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => BackendError::not_admitted(),
+            Some(_) | None => fault::change(&e),
+        })?;
     if !rows.is_empty() {
         return Err(BackendError::not_admitted());
     }

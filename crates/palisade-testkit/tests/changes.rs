@@ -243,6 +243,77 @@ async fn rows_that_a_with_changes_count_as_all_others_do() {
     }
 }
 
+/// What writes as it is called is not called to look whether its rows are admitted.
+#[tokio::test]
+async fn what_writes_is_not_run_to_look() {
+    let mut corpus = corpus();
+    let keeper = corpus.policies["keeper"].clone();
+    let with = |uid: &str| {
+        let mut sources = keeper.clone();
+        sources.policies[0].text += &format!(
+            "permit(principal, action == Action::\"call\", resource == Function::\"{uid}\");"
+        );
+        sources
+    };
+    let refused = |outcome: Outcome, sql: &str| match outcome {
+        Outcome::Rejected(refusal) => assert_eq!(
+            refusal.rejection.code(),
+            Code::WriteRowNotAdmitted,
+            "{sql}: {:?}",
+            refusal.rejection.operator_detail()
+        ),
+        Outcome::Rows(_) => panic!("{sql}: it ran"),
+    };
+    let of = |catalog: &str| {
+        let mut cases = corpus.cases.iter();
+        let case = cases.find(|case| case.catalog == catalog && case.policies == "keeper");
+        case.unwrap().clone()
+    };
+    let (on_postgres, on_mysql) = (of("ledger.postgres"), of("ledger.mysql"));
+    let session = Session::new(on_postgres.principal.clone());
+
+    let server: &Server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("twice").unwrap();
+    drop(postgres(server, &database, &corpus).await);
+    server
+        .query(&database, "CREATE SEQUENCE main.numbers START 500")
+        .unwrap();
+    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
+    let config = config.accept_superuser().writable();
+    let backend = PostgresBackend::connect(config).await.unwrap();
+    let catalog = backend.catalog().clone();
+    corpus
+        .policies
+        .insert("keeper".to_owned(), with("pg_catalog.nextval"));
+    let gate = guard(&corpus, &on_postgres, &catalog, backend);
+    let sql = "INSERT INTO accounts (id, tenant_id, name, balance) SELECT nextval('main.numbers'), tenant_id, name, 0 FROM accounts WHERE id = 1";
+    refused(gate.execute(sql, &Params::None, &session).await, sql);
+    let next = server.query(&database, "SELECT nextval('main.numbers')");
+    assert_eq!(next.unwrap(), "500");
+
+    let server: &Server = MariaDbServer::shared().unwrap();
+    let database = server.fresh_database("twice").unwrap();
+    server
+        .load(&database, &corpus.catalogs["ledger.mysql"])
+        .unwrap()
+        .clean()
+        .unwrap();
+    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
+    let config = config.accept_powerful().writable();
+    let backend = MysqlBackend::connect(config).await.unwrap();
+    let catalog = backend.catalog().clone();
+    let mut sources = with("get_lock");
+    for file in &mut sources.policies {
+        file.text = file
+            .text
+            .replace("row::main::", &format!("row::{database}::"));
+    }
+    corpus.policies.insert("keeper".to_owned(), sources);
+    let gate = guard(&corpus, &on_mysql, &catalog, backend);
+    let sql = "UPDATE accounts SET name = 'x' WHERE id = 1 AND get_lock('a', 0) = 1";
+    refused(gate.execute(sql, &Params::None, &session).await, sql);
+}
+
 #[tokio::test]
 async fn postgres_changes_what_is_permitted_and_nothing_else() {
     let corpus = corpus();

@@ -437,6 +437,7 @@ fn apply(
         let (sql, again) = syntax::print_stable(&proviso, dialect, limits)?;
         let bound = binding.of(&again, dialect)?;
         let reads = proviso::reads(&sql, again, catalog, visible, limits)?;
+        proviso::runs_twice(&reads, catalog)?;
         if let Some(what) = engine.beyond(&reads, catalog) {
             return Err(not_as_decided(&format!(
                 "what is looked for has {what} too"

@@ -8,15 +8,15 @@
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
-    BinaryOperator, Cte, Expr, LimitClause, ObjectName, ObjectNamePart, OrderBy, OrderByKind,
-    Query, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, Update,
-    UpdateTableFromKind, Visit, Visitor, With,
+    BinaryOperator, Cte, Expr, Ident, Insert, LimitClause, ObjectName, ObjectNamePart, OrderBy,
+    OrderByKind, Query, SelectItem, SetExpr, Statement, TableAliasWithoutColumns, TableFactor,
+    TableObject, TableWithJoins, Update, UpdateTableFromKind, Visit, Visitor, With,
 };
 
 use super::{not_as_decided, sql, write};
 use crate::{
     access::AccessSet,
-    catalog::Catalog,
+    catalog::{Catalog, functions::Safety},
     code::Code,
     dialect::Dialect,
     limits::Limits,
@@ -52,11 +52,17 @@ impl Proviso {
 pub(super) enum Doubt {
     /// Rows of the target that pass `within`, if they are not `admitted`.
     Target {
-        within: Option<Guard>,
-        admitted: Expr,
+        within: Option<Box<Guard>>,
+        admitted: Box<Expr>,
     },
     /// Rows of the query that an INSERT takes.
     Rows,
+    /// Rows in the way of an upsert, by what it gives the columns of ON CONFLICT, for each of its rows.
+    InTheWay {
+        within: Option<Box<Guard>>,
+        admitted: Box<Expr>,
+        keys: Vec<Vec<(Ident, Expr)>>,
+    },
 }
 
 /// The query that finds a row of `change` that is not admitted. `with` stands before the statement.
@@ -73,7 +79,7 @@ pub(super) fn query(
     let misplaced = || not_as_decided("a change of another form");
     let mut query = match (change, doubt) {
         (SetExpr::Update(Statement::Update(update)), Doubt::Target { within, admitted }) => {
-            of_target(update, within.as_ref(), admitted, dialect)?
+            of_target(update, within.as_deref(), admitted, dialect)?
         }
         (SetExpr::Insert(Statement::Insert(insert)), Doubt::Rows) => {
             let admission = form.admission.as_ref().ok_or_else(misplaced)?;
@@ -86,11 +92,52 @@ pub(super) fn query(
             select.selection = select.selection.take().map(refused);
             query
         }
+        (
+            SetExpr::Insert(Statement::Insert(insert)),
+            Doubt::InTheWay {
+                within,
+                admitted,
+                keys,
+            },
+        ) => in_the_way(insert, within.as_deref(), admitted, keys, dialect)?,
         _ => return Err(misplaced()),
     };
     query.limit_clause = Some(limited(sql::integer(1)));
     precede(&mut query, with, dialect)?;
     Ok(query)
+}
+
+/// Refuses a statement with a function that must not run twice, once to look and once in the change. PostgreSQL looks
+/// where nothing can be written, and SQLite has no such functions.
+pub(super) fn runs_twice(reads: &AccessSet, catalog: &Catalog) -> Result<(), Rejection> {
+    match catalog.dialect() {
+        Dialect::Sqlite | Dialect::Postgres => return Ok(()),
+        Dialect::Mysql => {}
+    }
+    for uid in reads.functions() {
+        match catalog
+            .function(uid)
+            .map_or(Safety::Unknown, |def| def.safety)
+        {
+            Safety::Pure
+            | Safety::Volatile
+            | Safety::Session
+            | Safety::Catalog
+            | Safety::Resource => {}
+            Safety::File
+            | Safety::Network
+            | Safety::DynamicSql
+            | Safety::Lock
+            | Safety::Admin
+            | Safety::Unknown => {
+                let message = format!(
+                    "`{uid}` would have to run before the statement too, to tell whether policy admits its rows"
+                );
+                return Err(Rejection::new(Code::WriteRowNotAdmitted, message));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What the text of a query reads and calls, whoever looks: below masks and filters, as its conditions do.
@@ -172,6 +219,53 @@ fn of_target(
         taken,
         Some(sql::column(dialect, REFUSED)),
     ))
+}
+
+fn in_the_way(
+    insert: &Insert,
+    within: Option<&Guard>,
+    admitted: &Expr,
+    keys: &[Vec<(Ident, Expr)>],
+    dialect: Dialect,
+) -> Result<Query, Rejection> {
+    let TableObject::TableName(name) = &insert.table else {
+        return Err(not_as_decided("a change of another form"));
+    };
+    let Some(own) = name.0.last().and_then(|part| part.as_ident()) else {
+        return Err(not_as_decided("a change of another form"));
+    };
+    let alias = match &insert.table_alias {
+        Some(TableAliasWithoutColumns { explicit: _, alias }) => alias,
+        None => own,
+    };
+    let target = TableFactor::Table {
+        name: name.clone(),
+        alias: Some(sql::alias(alias.clone())),
+        args: None,
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    };
+    let row = |key: &Vec<(Ident, Expr)>| {
+        let equal = key.iter().map(|(column, value)| {
+            let column = Expr::CompoundIdentifier(vec![alias.clone(), column.clone()]);
+            sql::binary(column, BinaryOperator::Eq, sql::parens(value.clone()))
+        });
+        sql::joined(equal.collect(), &BinaryOperator::And, true)
+    };
+    let rows = sql::joined(keys.iter().map(row).collect(), &BinaryOperator::Or, false);
+    // Equal keys fail on no row.
+    let within = within.map(|guard| sql::parens(guard.condition.clone()));
+    let conditions = within
+        .into_iter()
+        .chain([rows, refused(admitted.clone())])
+        .collect();
+    let condition = sql::joined(conditions, &BinaryOperator::And, true);
+    Ok(sql::select(vec![one(dialect)], target, Some(condition)))
 }
 
 const REFUSED: &str = "refused";

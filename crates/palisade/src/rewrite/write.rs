@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlparser::{
     ast::{
-        Assignment, AssignmentTarget, BinaryOperator, Cte, DataType, DoUpdate, Expr, Ident, Insert,
-        ObjectName, ObjectNamePart, OnConflict, OnConflictAction, OnInsert, Query, SelectItem,
-        SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, Update,
-        Value as SqlValue, Values, VisitMut, VisitorMut, With,
+        Assignment, AssignmentTarget, BinaryOperator, ConflictTarget, Cte, DataType, DoUpdate,
+        Expr, Ident, Insert, ObjectName, ObjectNamePart, OnConflict, OnConflictAction, OnInsert,
+        Query, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
+        Update, Value as SqlValue, Values, VisitMut, VisitorMut, With,
         helpers::attached_token::AttachedToken,
     },
     tokenizer::Location,
@@ -97,8 +97,7 @@ impl Job<'_> {
         let Formed { form, reads, doubt } = &mut formed;
         match change {
             SetExpr::Insert(Statement::Insert(insert)) => {
-                self.insert(insert, relation, write, &seen, form, reads, functions)?;
-                *doubt = form.admission.is_some().then_some(Doubt::Rows);
+                *doubt = self.insert(insert, relation, write, &seen, form, reads, functions)?;
             }
             SetExpr::Update(Statement::Update(Update {
                 update_token: _,
@@ -122,7 +121,10 @@ impl Job<'_> {
                 form.guard = self.guard(&filters, relation, joined, reads, functions)?;
                 if let Some(rest) = unimplied(&changed, &reached) {
                     let admitted = self.condition(rest, relation, joined, functions)?;
-                    *doubt = Some(Doubt::Target { within, admitted });
+                    *doubt = Some(Doubt::Target {
+                        within: within.map(Box::new),
+                        admitted: Box::new(admitted),
+                    });
                 }
             }
             SetExpr::Delete(_) => {
@@ -164,7 +166,7 @@ impl Job<'_> {
         form: &mut WriteForm,
         reads: &mut Reads,
         functions: &mut BTreeSet<String>,
-    ) -> Result<(), Rejection> {
+    ) -> Result<Option<Doubt>, Rejection> {
         // As PostgreSQL does: a row that is given back must be one that may be seen.
         let mut admitted = vec![&write.add];
         if self.target.returns {
@@ -188,8 +190,9 @@ impl Job<'_> {
         if !predicates.is_empty() {
             form.admission = self.admit(insert, relation, &predicates, functions)?;
         }
+        let rows = form.admission.is_some().then_some(Doubt::Rows);
         match self.target.on_conflict {
-            Conflict::Leaves => Ok(()),
+            Conflict::Leaves => Ok(rows),
             Conflict::Replaces => {
                 if [seen, &write.change]
                     .into_iter()
@@ -197,7 +200,7 @@ impl Job<'_> {
                 {
                     return Err(inapplicable("REPLACE", relation));
                 }
-                Ok(())
+                Ok(rows)
             }
             Conflict::Updates => {
                 let assignments = match &insert.on {
@@ -220,16 +223,30 @@ impl Job<'_> {
                 };
                 let row = self.constants(assignments, relation);
                 let changed = self.after(&write.add, seen, &row, relation)?;
-                // Which row is in the way, nobody can tell before.
-                if unimplied(&changed, &[seen, &write.change]).is_some() {
-                    return Err(not_admitted(
-                        "policy looks at columns that the update of the row in the way leaves as they are: assign \
-                         those too, or insert and update by statements of their own",
-                    ));
-                }
+                let reached = [seen, &write.change];
+                let doubt = match unimplied(&changed, &reached) {
+                    None => rows,
+                    Some(rest) => {
+                        let within = self.guard(&reached, relation, true, reads, functions)?;
+                        let admitted = self.condition(rest, relation, true, functions)?;
+                        // Which rows are in the way is known before where the keys are.
+                        let keys = keys(insert).filter(|_| rows.is_none());
+                        let keys = keys.ok_or_else(|| {
+                            not_admitted(
+                                "policy looks at columns that the update of the row in the way leaves as they are: assign \
+                                 those too, or insert and update by statements of their own",
+                            )
+                        })?;
+                        Some(Doubt::InTheWay {
+                            within: within.map(Box::new),
+                            admitted: Box::new(admitted),
+                            keys,
+                        })
+                    }
+                };
                 let filters = [seen, &write.change, &changed];
                 form.guard = self.guard(&filters, relation, true, reads, functions)?;
-                Ok(())
+                Ok(doubt)
             }
         }
     }
@@ -684,6 +701,42 @@ pub(super) fn apply(change: &mut SetExpr, form: &WriteForm) -> Result<(), Reject
         SetExpr::Merge(_) if guard.is_none() && admission.is_none() => Ok(()),
         _ => Err(misplaced()),
     }
+}
+
+/// What an upsert gives the columns of its ON CONFLICT, for each of its rows, where it says so by literals and parameters
+/// and updates whatever is in the way.
+fn keys(insert: &Insert) -> Option<Vec<Vec<(Ident, Expr)>>> {
+    let Some(OnInsert::OnConflict(OnConflict {
+        conflict_target: Some(ConflictTarget::Columns(columns)),
+        action:
+            OnConflictAction::DoUpdate(DoUpdate {
+                assignments: _,
+                selection: None,
+            }),
+    })) = &insert.on
+    else {
+        return None;
+    };
+    let SetExpr::Values(Values {
+        explicit_row: _,
+        value_keyword: _,
+        rows,
+    }) = &*insert.source.as_ref()?.body
+    else {
+        return None;
+    };
+    let name = |name: &ObjectName| name.0.last().and_then(|part| part.as_ident()).cloned();
+    let given: Vec<Ident> = insert.columns.iter().map(name).collect::<Option<_>>()?;
+    rows.iter()
+        .map(|row| {
+            let value = |column: &Ident| {
+                let at = given.iter().position(|given| given == column)?;
+                let value = row.content.get(at)?;
+                matches!(value, Expr::Value(_)).then(|| (column.clone(), value.clone()))
+            };
+            columns.iter().map(value).collect::<Option<Vec<_>>>()
+        })
+        .collect()
 }
 
 /// What rows must be like that are `changed`, unless all that are `reached` are like that.
