@@ -106,23 +106,26 @@ impl Sight {
     }
 }
 
-/// A state of the database, by which transactions it sees.
+/// A state of the database, by which transactions it sees, and of which server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Moment(String);
 
 impl Moment {
     /// The state that the server calls `snapshot`: before which transaction all have ended, from which on none had begun,
-    /// and which of those between were running. A server that follows another leaves the last out: there is such a state
+    /// and which of those between were running. A `server` that follows another leaves the last out: there is such a state
     /// only where none were.
-    fn of(snapshot: &str, is_following: bool) -> Option<Self> {
+    fn of(snapshot: &str, server: &str) -> Option<Self> {
         let mut parts = snapshot.split(':');
         let (ended, begun) = (parts.next()?, parts.next()?);
-        (!is_following || ended == begun).then(|| Self(snapshot.to_owned()))
+        let is_leading = server.starts_with("f ");
+        (is_leading || ended == begun).then(|| Self(format!("{snapshot} {server}")))
     }
 }
 
-/// The query for the state of the database.
-const MOMENT: &str = "SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text, pg_catalog.pg_is_in_recovery()::pg_catalog.text";
+/// The query for the state of the database; and whether its server follows another, and since when it runs, for others, and
+/// the same after it was restored, can call other states alike.
+const MOMENT: &str = "SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text, \
+     pg_catalog.concat_ws(' ', pg_catalog.pg_is_in_recovery(), pg_catalog.pg_postmaster_start_time())";
 
 /// The query for marks, prepared in a session: planning it takes longer than running it.
 #[derive(Clone)]
@@ -290,7 +293,7 @@ impl Schema {
             return Err(BackendError::schema_changed("the schema changed"));
         }
         let moment = found.iter().find(|(sort, _)| *sort == Sort::Moment);
-        let moment = moment.and_then(|(_, m)| Moment::of(&m.schema, m.name != "false"));
+        let moment = moment.and_then(|(_, m)| Moment::of(&m.schema, &m.name));
         self.seen.learn(moment, &expected);
         Ok(())
     }
@@ -343,8 +346,8 @@ async fn now(client: &Client) -> Result<Option<Moment>, BackendError> {
     let told = row
         .try_get(0)
         .and_then(|snapshot| Ok((snapshot, row.try_get(1)?)));
-    let (snapshot, is_following): (&str, &str) = told.map_err(|e| fault::engine(&e))?;
-    Ok(Moment::of(snapshot, is_following != "false"))
+    let (snapshot, server): (&str, &str) = told.map_err(|e| fault::engine(&e))?;
+    Ok(Moment::of(snapshot, server))
 }
 
 /// The query for marks of the relations and routines for which these conditions hold.
@@ -417,16 +420,18 @@ mod tests {
 
     #[test]
     fn states_that_a_text_does_not_tell_apart_are_none() {
-        for (snapshot, is_following, expected) in [
-            ("10:10:", false, true),
-            ("10:20:10,14", false, true),
-            ("10:10:", true, true),
-            ("10:20:", true, false),
-            ("", false, false),
+        for (snapshot, server, expected) in [
+            ("10:10:", "f 2026", true),
+            ("10:20:10,14", "f 2026", true),
+            ("10:10:", "t 2026", true),
+            ("10:20:", "t 2026", false),
+            ("10:20:", "", false),
+            ("", "f 2026", false),
         ] {
-            let moment = Moment::of(snapshot, is_following);
-            assert_eq!(moment.is_some(), expected, "{snapshot} {is_following}");
+            let moment = Moment::of(snapshot, server);
+            assert_eq!(moment.is_some(), expected, "{snapshot} {server}");
         }
+        assert_ne!(Moment::of("10:10:", "f 1"), Moment::of("10:10:", "f 2"));
     }
 
     #[test]
