@@ -147,7 +147,7 @@ pub(crate) async fn change(
     let statement = conn.prep(task.sql).await.map_err(|e| fault::engine(&e))?;
     let params = params::bind(statement.num_params(), task.params)?;
     plan(conn, task, &params).await?;
-    check_effects(conn, facts.catalog, changes)
+    check_effects(conn, facts.catalog, task, changes)
         .await
         .map_err(|error| match error {
             Look::Failed(error) => BackendError::unavailable(error.to_string()),
@@ -355,13 +355,17 @@ impl From<IntrospectError> for Look {
 async fn check_effects(
     conn: &mut Conn,
     catalog: &Catalog,
+    task: &Task<'_>,
     changes: Changes<'_>,
 ) -> Result<(), Look> {
     let tables: BTreeSet<&str> = (changes.writes.iter())
         .map(|(_, table, _)| table.as_str())
         .collect();
-    let changed =
-        |relation: &&Relation| tables.contains(catalog.fold_relation(&relation.name).as_str());
+    // Another database's table can have the same name.
+    let changed = |relation: &&Relation| {
+        task.relations.contains(&relation.uid)
+            && tables.contains(catalog.fold_relation(&relation.name).as_str())
+    };
     for relation in catalog.relations().iter().filter(changed) {
         let (schema, table) = (literal(&relation.schema), literal(&relation.name));
         let sql = format!(
