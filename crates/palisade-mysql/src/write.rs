@@ -156,7 +156,7 @@ pub(crate) async fn change(
         let estimate = estimate::of_change(conn, facts.product, task.sql, &params, target).await?;
         task.admit(estimate)?;
     }
-    check_effects(conn, facts, changes)
+    check_effects(conn, facts, task, changes)
         .await
         .map_err(|error| match error {
             Look::Failed(error) => BackendError::unavailable(error.to_string()),
@@ -390,14 +390,18 @@ impl From<IntrospectError> for Look {
 async fn check_effects(
     conn: &mut Conn,
     facts: Facts<'_>,
+    task: &Task<'_>,
     changes: Changes<'_>,
 ) -> Result<(), Look> {
     let catalog = facts.catalog;
     let tables: BTreeSet<&str> = (changes.writes.iter())
         .map(|(_, table, _)| table.as_str())
         .collect();
-    let changed =
-        |relation: &&Relation| tables.contains(catalog.fold_relation(&relation.name).as_str());
+    // Another database's table can have the same name.
+    let changed = |relation: &&Relation| {
+        task.relations.contains(&relation.uid)
+            && tables.contains(catalog.fold_relation(&relation.name).as_str())
+    };
     for relation in catalog.relations().iter().filter(changed) {
         let (schema, table) = (literal(&relation.schema), literal(&relation.name));
         let sql = format!(

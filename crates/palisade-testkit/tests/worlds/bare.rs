@@ -3,6 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use mysql_async::prelude::Queryable as _;
+use palisade_sqlite::add_keyed_hash;
 use rusqlite::types::Value as Sqlite;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
@@ -22,6 +23,9 @@ pub(crate) trait Bare {
 
     /// Makes the tables hold what they held at first.
     async fn restore(&mut self);
+
+    /// Takes the database away where it would be in the way of others: a server's catalog holds all of them.
+    async fn leave(&mut self);
 }
 
 /// A SQLite file.
@@ -41,6 +45,7 @@ impl SqliteFile {
 impl Bare for SqliteFile {
     async fn run(&mut self, sql: &str) -> Result<Printed, String> {
         let conn = rusqlite::Connection::open(&self.path).unwrap();
+        add_keyed_hash(&conn).unwrap();
         let mut statement = conn.prepare(sql).map_err(|error| error.to_string())?;
         let mut printed = Printed {
             names: statement.column_names().map(str::to_owned).collect(),
@@ -67,6 +72,10 @@ impl Bare for SqliteFile {
 
     async fn restore(&mut self) {
         fs::write(&self.path, &self.bytes).unwrap();
+    }
+
+    async fn leave(&mut self) {
+        fs::remove_file(&self.path).unwrap();
     }
 }
 
@@ -104,12 +113,15 @@ impl Bare for PostgresSession {
         let script = self.fill.join(";\n");
         self.client.batch_execute(&script).await.unwrap();
     }
+
+    async fn leave(&mut self) {}
 }
 
 /// A connection to MySQL or MariaDB, and what fills the tables.
 pub(crate) struct MysqlSession {
     pub(crate) conn: mysql_async::Conn,
     pub(crate) fill: Vec<String>,
+    pub(crate) database: String,
 }
 
 impl Bare for MysqlSession {
@@ -150,8 +162,16 @@ impl Bare for MysqlSession {
     }
 
     async fn restore(&mut self) {
+        // At once, which is quicker than one after the other.
+        self.conn.query_drop("START TRANSACTION").await.unwrap();
         for statement in &self.fill {
             self.conn.query_drop(statement).await.unwrap();
         }
+        self.conn.query_drop("COMMIT").await.unwrap();
+    }
+
+    async fn leave(&mut self) {
+        let drop = format!("DROP DATABASE {}", self.database);
+        self.conn.query_drop(drop).await.unwrap();
     }
 }

@@ -1,5 +1,7 @@
 //! Values of generated tables, and what a mask makes of them, as the manual says it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use palisade::dialect::Dialect;
 
 use crate::choices::Choices;
@@ -10,6 +12,10 @@ pub(crate) enum Kind {
     Int,
     Text,
     Date,
+    /// Not what a column holds, but what statements see of one that is given as tokens: those of the domain with this
+    /// number. Tokens of one domain are compared with each other, and nothing is computed from them: what is, depends
+    /// on the hash, as does their order.
+    Token(u8),
 }
 
 impl Kind {
@@ -24,6 +30,7 @@ impl Kind {
             (Self::Text, Dialect::Postgres) => "text",
             (Self::Text, Dialect::Mysql) => "varchar(100)",
             (Self::Date, _) => "date",
+            (Self::Token(_), _) => panic!("no column holds tokens"),
         }
     }
 }
@@ -45,7 +52,7 @@ impl Cell {
                 Ok(value) => Self::Int(value),
                 Err(_) => Self::Text(text.to_owned()),
             },
-            (Kind::Text | Kind::Date, Some(text)) => Self::Text(text.to_owned()),
+            (Kind::Text | Kind::Date | Kind::Token(_), Some(text)) => Self::Text(text.to_owned()),
         }
     }
 
@@ -63,10 +70,15 @@ impl Cell {
         if nullable && choices.chance(20) {
             return Self::Null;
         }
+        // Often one of few, so that cells are equal.
+        let few = choices.chance(40);
         match kind {
+            Kind::Int if few => Self::Int(*choices.pick(&INTEGERS[..3])),
+            Kind::Text if few => Self::Text((*choices.pick(&TEXTS[..3])).to_owned()),
             Kind::Int => Self::Int(*choices.pick(INTEGERS)),
             Kind::Text => Self::Text((*choices.pick(TEXTS)).to_owned()),
             Kind::Date => Self::Text((*choices.pick(DATES)).to_owned()),
+            Kind::Token(_) => panic!("no column holds tokens"),
         }
     }
 }
@@ -144,6 +156,7 @@ impl Mask {
                 Self::Hash,
             ],
             (Kind::Date, _) => &[Self::Month, Self::Null],
+            (Kind::Token(_), _) => &[Self::Null],
         }
     }
 
@@ -193,6 +206,49 @@ impl Mask {
             (Self::Bucket(width), Cell::Int(value)) => Some((value - value % width).to_string()),
             (Self::Hash, Cell::Text(text)) => Some(text.clone()),
             (mask, cell) => panic!("{mask:?} of {cell:?}"),
+        }
+    }
+}
+
+/// Which values stand for which others in the other database, in the columns of one domain of tokens: a permutation
+/// of the values that there are, so that different values stay different and equal ones equal.
+#[derive(Debug, Clone)]
+pub(crate) struct Renaming(BTreeMap<String, String>);
+
+impl Renaming {
+    /// Values that may stand for each other go to the same columns, and every filter says the same of them.
+    pub(crate) fn new(alike: impl Fn(&str) -> Vec<bool>, choices: &mut Choices<'_>) -> Self {
+        let integers: Vec<String> = INTEGERS.iter().map(ToString::to_string).collect();
+        let all: BTreeSet<&str> = integers
+            .iter()
+            .map(String::as_str)
+            .chain(TEXTS.iter().chain(DATES).copied())
+            .collect();
+        let mut classes: BTreeMap<Vec<bool>, Vec<&str>> = BTreeMap::new();
+        for value in all {
+            let mut class = alike(value);
+            class.push(integers.iter().any(|integer| integer == value));
+            class.push(TEXTS.contains(&value));
+            class.push(DATES.contains(&value));
+            classes.entry(class).or_default().push(value);
+        }
+        let mut renaming = BTreeMap::new();
+        for values in classes.values() {
+            let by = choices.below(values.len());
+            let others = values.iter().cycle().skip(by);
+            for (value, other) in values.iter().zip(others) {
+                renaming.insert((*value).to_owned(), (*other).to_owned());
+            }
+        }
+        Self(renaming)
+    }
+
+    /// What stands for `cell` in the other database.
+    pub(crate) fn of(&self, cell: &Cell) -> Cell {
+        match cell {
+            Cell::Null => Cell::Null,
+            Cell::Int(value) => Cell::Int(self.0[&value.to_string()].parse().unwrap()),
+            Cell::Text(text) => Cell::Text(self.0[text].clone()),
         }
     }
 }

@@ -19,4 +19,5 @@ mod interference;
 mod mutants;
 mod preservation;
 mod stand;
+mod tokens;
 mod world;

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
-use palisade::dialect::Dialect;
+use palisade::{dialect::Dialect, value::Value};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use serde_json::json;
 use sqlparser::{
@@ -13,6 +13,7 @@ use sqlparser::{
     },
     dialect::{Dialect as Grammar, MySqlDialect, PostgreSqlDialect, SQLiteDialect},
     parser::{Parser, ParserOptions},
+    tokenizer::{Token, Tokenizer},
 };
 
 use crate::{
@@ -24,6 +25,7 @@ use crate::{
         world_numbers,
     },
     stand::{Engine, MariaDb, Policies, Postgres, Sqlite, Stand},
+    tokens::Renames,
     world::{Filter, World},
 };
 
@@ -54,6 +56,14 @@ enum Mutant {
     UnguardedDelete,
     /// The rows of a query are added as they are.
     UncheckedRows,
+    /// A token with another tag is taken for one.
+    UncheckedTag,
+    /// The rows of set operations are not capped.
+    UncappedSets,
+    /// What foreign keys and triggers do is not asked about.
+    Uncounted,
+    /// A partition that is named is not filtered. (PostgreSQL alone has them.)
+    Partitions,
 }
 
 const MUTANTS: &[Mutant] = &[
@@ -68,9 +78,64 @@ const MUTANTS: &[Mutant] = &[
     Mutant::UnguardedUpdate,
     Mutant::UnguardedDelete,
     Mutant::UncheckedRows,
+    Mutant::UncheckedTag,
+    Mutant::UncappedSets,
+    Mutant::Uncounted,
 ];
 
+/// How many statements of a world are looked at.
+const STATEMENTS: usize = 500;
+
+/// The mutants that there are on an engine.
+fn mutants(dialect: Dialect) -> Vec<Mutant> {
+    let mut all = MUTANTS.to_vec();
+    if dialect == Dialect::Postgres {
+        all.push(Mutant::Partitions);
+    }
+    all
+}
+
 impl Mutant {
+    /// Whether it is worth while to break a statement so: what concerns few statements is looked for among more.
+    fn concerns(self, world: &World, statement: &Statement, number: usize) -> bool {
+        match self {
+            Self::UncheckedTag => statement.forges(),
+            Self::UncappedSets => {
+                statement.capped
+                    && ["a set operation", "nested set operations"]
+                        .iter()
+                        .any(|shape| statement.shapes.contains(shape))
+            }
+            Self::Uncounted => {
+                (statement.target).is_some_and(|target| world.reached(target).len() > 1)
+            }
+            Self::Partitions => statement.shapes.contains("a partition"),
+            Self::NoFence => {
+                number < 50
+                    || [
+                        "a condition that may raise",
+                        "a cast that may raise",
+                        "a division",
+                    ]
+                    .iter()
+                    .any(|shape| statement.shapes.contains(shape))
+            }
+            Self::SecondArm => ["a set operation", "nested set operations"]
+                .iter()
+                .any(|shape| statement.shapes.contains(shape)),
+            Self::None
+            | Self::SecondReference
+            | Self::Subqueries
+            | Self::BelowViews
+            | Self::OneMask
+            | Self::MaskAfter
+            | Self::HiddenInView
+            | Self::UnguardedUpdate
+            | Self::UnguardedDelete
+            | Self::UncheckedRows => number < 100,
+        }
+    }
+
     /// `sql`, broken; nothing where there is nothing to break.
     fn of(
         self,
@@ -86,6 +151,20 @@ impl Mutant {
             .is_some_and(|index| world.tables[index].filter != Filter::All);
         match self {
             Self::None => return Some(printed),
+            // These are not broken here, but let through what would be refused.
+            Self::UncheckedTag | Self::Uncounted => return Some(printed),
+            Self::UncappedSets => {
+                if let Parsed::Query(query) = &mut parsed
+                    && let SetExpr::SetOperation { .. } = &*query.body
+                {
+                    query.limit_clause = None;
+                }
+            }
+            Self::Partitions => forms(&mut parsed, |form, _| {
+                if source(form).contains("_low") || source(form).contains("_high") {
+                    unfilter(form);
+                }
+            }),
             Self::NoFence => {
                 forms(&mut parsed, |form, _| form.limit_clause = None);
                 if filtered {
@@ -179,6 +258,30 @@ fn parse(sql: &str, dialect: Dialect) -> Parsed {
     parser
         .parse_statement()
         .unwrap_or_else(|why| panic!("{why}: {sql}"))
+}
+
+/// `sql` with what is bound to it in its place.
+fn bound(sql: &str, params: &[Value], dialect: Dialect) -> String {
+    let mut tokenizer = Tokenizer::new(grammar(dialect), sql).with_unescape(false);
+    let mut next = 0;
+    tokenizer
+        .tokenize()
+        .unwrap()
+        .iter()
+        .map(|token| match token {
+            Token::Placeholder(text) => {
+                next += 1;
+                let number = text[1..].parse().unwrap_or(next);
+                match &params[number - 1] {
+                    Value::Text(text) => {
+                        format!("'{}'", String::from_utf8_lossy(text).replace('\'', "''"))
+                    }
+                    other => panic!("{other:?} is bound to {sql}"),
+                }
+            }
+            other => other.to_string(),
+        })
+        .collect()
 }
 
 /// Calls `change` with each source form, and whether it stands below a view.
@@ -353,17 +456,38 @@ async fn run<B: palisade::guard::Backend, D: Bare>(
     statement: &Statement,
     mutant: Mutant,
 ) -> Option<Seen> {
-    let rewritten = stand.rewritten(&statement.sql).ok()?;
-    let sql = mutant.of(rewritten.sql(), world.dialect, world, statement)?;
+    let rewritten = match mutant {
+        Mutant::UncheckedTag => stand.rewritten(&unforged(statement)?).ok()?,
+        Mutant::Uncounted => {
+            let target = statement.target?;
+            if world.reached(target).len() == 1 || stand.rewritten(statement).is_ok() {
+                return None;
+            }
+            // Otherwise it is what the statement reads that is no more filtered.
+            let names = world.tables.iter().map(|table| table.name);
+            let reads = names
+                .chain(world.views.iter().map(|view| view.name))
+                .filter(|name| *name != world.tables[target].name)
+                .any(|name| statement.sql.contains(name));
+            if reads {
+                return None;
+            }
+            let policies = world.policies_of_target(target, stand.schema());
+            stand.rewritten_under(policies, statement).ok()?
+        }
+        _ => stand.rewritten(statement).ok()?,
+    };
+    let sql = bound(rewritten.sql(), rewritten.params(), world.dialect);
+    let sql = mutant.of(&sql, world.dialect, world, statement)?;
     let answer = match stand.bare.run(&sql).await {
         // The gate forwards no message.
         Err(_) => json!({ "code": "database.rejected" }),
         Ok(printed) => {
             let shown = match mutant {
-                Mutant::MaskAfter => stand.answer(&statement.sql).await,
+                Mutant::MaskAfter => stand.answer(statement).await,
                 _ => serde_json::Value::Null,
             };
-            let mut rows: Vec<String> = printed
+            let mut rows: Vec<serde_json::Value> = printed
                 .rows
                 .into_iter()
                 .map(|row| {
@@ -371,10 +495,10 @@ async fn run<B: palisade::guard::Backend, D: Bare>(
                         // As if masks were put over the answer.
                         cell.filter(|_| shown["columns"][index]["masked"] != true)
                     });
-                    format!("{:?}", cells.collect::<Vec<_>>())
+                    format!("{:?}", cells.collect::<Vec<_>>()).into()
                 })
                 .collect();
-            rows.sort();
+            rows.sort_by_key(ToString::to_string);
             json!({
                 "columns": printed.names,
                 "row_count": rows.len(),
@@ -394,43 +518,68 @@ async fn run<B: palisade::guard::Backend, D: Bare>(
     Some(Seen { answer, contents })
 }
 
+/// A statement that holds a forged token, with that of which it was made.
+fn unforged(statement: &Statement) -> Option<Statement> {
+    statement.forges().then(|| Statement {
+        sql: statement.sql.replace("{forged ", "{token "),
+        ..statement.clone()
+    })
+}
+
 /// Breaks statements until each mutant is found out: how many of its statements that took.
 async fn hunt<E: Engine>(engine: &E, seed: u64, worlds: usize) -> BTreeMap<Mutant, usize> {
+    let all = mutants(E::DIALECT);
     let mut runner = runner(seed);
     let mut tried: BTreeMap<Mutant, usize> = BTreeMap::new();
     let mut caught = BTreeMap::new();
     for _ in 0..worlds {
         let numbers = world_numbers().new_tree(&mut runner).unwrap().current();
         let world = World::new(E::DIALECT, &mut Choices::new(&numbers));
-        let mut one = engine.stand(&world, 0, Policies::World).await;
-        let mut other = engine.stand(&world, 1, Policies::World).await;
-        for _ in 0..100 {
+        let mut stands = [
+            engine.stand(&world, 0, Policies::World).await,
+            engine.stand(&world, 1, Policies::World).await,
+        ];
+        let renames = Renames::new(&stands[0].tokens, &stands[1].tokens);
+        for number in 0..STATEMENTS {
             let numbers = statement_numbers().new_tree(&mut runner).unwrap().current();
             let statement = statement_of(&world, &numbers);
-            for mutant in MUTANTS.iter().chain([&Mutant::None]) {
-                if caught.contains_key(mutant) {
+            for mutant in all.iter().chain([&Mutant::None]) {
+                if caught.contains_key(mutant) || !mutant.concerns(&world, &statement, number) {
                     continue;
                 }
                 let (Some(one), Some(other)) = (
-                    run(&mut one, &world, &statement, *mutant).await,
-                    run(&mut other, &world, &statement, *mutant).await,
+                    run(&mut stands[0], &world, &statement, *mutant).await,
+                    run(&mut stands[1], &world, &statement, *mutant).await,
                 ) else {
                     continue;
                 };
-                let seen = [one, other];
+                let renames = renames.as_ref().unwrap();
+                let seen = [
+                    one,
+                    Seen {
+                        answer: renames.answer(other.answer),
+                        ..other
+                    },
+                ];
                 if *mutant == Mutant::None && may_differ_by_plan(&world, &statement, &seen) {
                     continue;
                 }
                 let count = tried.entry(*mutant).or_default();
                 *count += 1;
                 if let Some(why) = difference(&world, &statement, &seen) {
-                    assert_ne!(*mutant, Mutant::None, "{}\n{why}", statement.sql);
+                    let ran = stands[0]
+                        .rewritten(&statement)
+                        .map(|ran| ran.sql().to_owned());
+                    assert_ne!(*mutant, Mutant::None, "{}\n{ran:?}\n{why}", statement.sql);
                     caught.insert(*mutant, *count);
                 }
             }
-            if caught.len() == MUTANTS.len() {
+            if caught.len() == all.len() {
                 return caught;
             }
+        }
+        for stand in &mut stands {
+            stand.bare.leave().await;
         }
     }
     panic!("found out: {caught:?}, of {tried:?}");
@@ -444,12 +593,12 @@ fn broken_rewriters_are_found_out_on_sqlite() {
 
 #[test]
 fn broken_rewriters_are_found_out_on_postgres() {
-    let caught = runtime().block_on(hunt(&Postgres, 42, 20));
+    let caught = runtime().block_on(hunt(&Postgres, 42, 30));
     println!("{caught:?}");
 }
 
 #[test]
 fn broken_rewriters_are_found_out_on_mariadb() {
-    let caught = runtime().block_on(hunt(&MariaDb, 43, 20));
+    let caught = runtime().block_on(hunt(&MariaDb, 43, 30));
     println!("{caught:?}");
 }

@@ -4,6 +4,8 @@
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use serde_json::Value;
 
+use palisade::dialect::Dialect;
+
 use crate::{
     bare::{Bare, Printed},
     choices::Choices,
@@ -32,9 +34,9 @@ async fn difference<B: palisade::guard::Backend, D: Bare>(
     statement: &Statement,
     tally: &mut Tally,
 ) -> Option<String> {
-    let answer = stand.answer(&statement.sql).await;
+    let answer = stand.answer(statement).await;
     let after = contents(stand, world, statement).await;
-    let bare = stand.bare.run(&statement.sql).await;
+    let bare = stand.bare.run(&stand.spoken(statement).whole).await;
     let bare_after = contents(stand, world, statement).await;
     tally.statements += 1;
     if answer["code"] == "internal" {
@@ -56,14 +58,24 @@ async fn difference<B: palisade::guard::Backend, D: Bare>(
     tally.ran += 1;
     if statement.target.is_some() {
         tally.changed += 1;
-        if answer["affected_rows"] != printed.affected {
+        // Of an upsert MySQL counts a row that there was twice; what we count does not tell.
+        let twice = world.dialect == Dialect::Mysql
+            && ["an upsert", "REPLACE"]
+                .iter()
+                .any(|shape| statement.shapes.contains(shape));
+        if !twice && answer["affected_rows"] != printed.affected {
             return Some(format!("{} rows changed, and: {answer}", printed.affected));
         }
     }
     if after != bare_after {
         return Some(format!("afterwards:\n  {after:?}\n  {bare_after:?}"));
     }
-    if answer["truncated"] == true {
+    // A plan is that of what runs.
+    if answer["truncated"] == true || statement.shapes.contains("EXPLAIN") {
+        return None;
+    }
+    // MariaDB has no columns where it knows beforehand that there is no row.
+    if statement.target.is_some() && printed.names.is_empty() && printed.rows.is_empty() {
         return None;
     }
     let (names, rows) = shown(&answer);
@@ -152,11 +164,12 @@ async fn hold<E: Engine>(engine: &E, seed: u64, worlds: u64, statements: usize) 
             let why = difference(&mut stand, &world, &statement, &mut tally).await;
             if let Some(why) = why {
                 let ran = stand
-                    .rewritten(&statement.sql)
+                    .rewritten(&statement)
                     .map_or_else(|why| why, |rewritten| rewritten.sql().to_owned());
                 wrong.push(format!("{}\n  {ran}\n  {why}", statement.sql));
             }
         }
+        stand.bare.leave().await;
     }
     println!("{tally:?}");
     assert!(
@@ -183,15 +196,25 @@ const STARS: &[&str] = &[
     "SELECT * FROM t0 AS x JOIN t1 AS y USING (id) RIGHT JOIN t2 AS z USING (id)",
 ];
 
+/// Columns that engines name in ways of their own.
+const NAMES: &[&str] = &[
+    "SELECT (3), ('us'), ((4)), (NULL), (-3) FROM t0 AS x",
+    "SELECT CASE WHEN x.id = 1 THEN 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\
+     aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\
+     aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' END FROM t0 AS x",
+];
+
 async fn stars<E: Engine>(engine: &E) {
     let numbers = world_numbers().new_tree(&mut runner(54)).unwrap().current();
     let world = World::new(E::DIALECT, &mut Choices::new(&numbers));
     let mut stand = engine.stand(&world, 0, Policies::Everything).await;
-    for sql in STARS {
+    for sql in STARS.iter().chain(NAMES) {
         let statement = Statement {
             sql: (*sql).to_owned(),
             loose: false,
             target: None,
+            shapes: std::collections::BTreeSet::new(),
+            capped: false,
         };
         let mut tally = Tally::default();
         let why = difference(&mut stand, &world, &statement, &mut tally).await;

@@ -26,7 +26,9 @@ use tempfile::TempDir;
 use crate::{
     bare::{Bare, MysqlSession, PostgresSession, SqliteFile},
     cells,
-    world::{Row, World},
+    grammar::Statement,
+    tokens::{Spoken, Tokens},
+    world::{Level, Row, World},
 };
 
 /// Everything may be done.
@@ -36,6 +38,10 @@ pub(crate) const EVERYTHING: &str = "permit(principal, action, resource);";
 pub(crate) struct Stand<B: Backend, D> {
     pub(crate) guard: Guard<B>,
     pub(crate) bare: D,
+    /// The tokens of its rows, as they were read at first.
+    pub(crate) tokens: Tokens,
+    /// The schema of its tables, which can be the database's own name.
+    schema: String,
 }
 
 /// Which policies a stand has.
@@ -48,32 +54,66 @@ pub(crate) enum Policies {
 }
 
 impl<B: Backend, D: Bare> Stand<B, D> {
-    fn new(backend: B, bare: D, policies: String) -> Self {
-        let sources = PolicySources {
-            policies: vec![PolicyFile {
-                name: "promise.cedar".to_owned(),
-                text: policies,
-            }],
-            secret: Some(TokenSecret::new("a secret of at least thirty-two bytes")),
-            ..PolicySources::default()
-        };
-        let firewall = firewall(backend.catalog(), sources);
+    fn new(backend: B, bare: D, policies: String, schema: &str) -> Self {
+        let firewall = firewall(backend.catalog(), sources(policies));
         let guard = Guard::new(
             Arc::new(firewall),
             backend,
             Arc::new(Still),
             Arc::new(NoAudit),
         );
-        Self { guard, bare }
+        Self {
+            guard,
+            bare,
+            tokens: Tokens::default(),
+            schema: schema.to_owned(),
+        }
+    }
+
+    /// Reads the tokens of all rows that may be seen.
+    async fn acquainted(mut self, world: &World) -> Self {
+        for (index, table) in world.tables.iter().enumerate() {
+            let tokens: Vec<usize> = (0..table.columns.len())
+                .filter(|at| matches!(table.columns[*at].level, Level::Token(_)))
+                .collect();
+            if tokens.is_empty() || !table.selectable {
+                continue;
+            }
+            let query = format!("SELECT * FROM {} ORDER BY id", table.name);
+            let answer = self.ask(&query, &Params::None).await;
+            for row in answer["rows"].as_array().expect(&query) {
+                for at in &tokens {
+                    if let Some(token) = row[table.columns[*at].name].as_str() {
+                        let place = (index, *at, row["id"].as_i64().unwrap());
+                        self.tokens.0.insert(place, token.to_owned());
+                    }
+                }
+            }
+        }
+        self
+    }
+
+    /// What this session writes where it says `statement`.
+    pub(crate) fn spoken(&self, statement: &Statement) -> Spoken {
+        let dialect = self.guard.firewall().catalog().dialect();
+        statement.spoken(&self.tokens, dialect)
     }
 
     /// What an agent gets: the envelope or the refusal, rows in a fixed order, for theirs is no part of the
     /// promise.
-    pub(crate) async fn answer(&self, sql: &str) -> serde_json::Value {
-        let mut answer = match self.guard.execute(sql, &Params::None, &session()).await {
+    pub(crate) async fn answer(&self, statement: &Statement) -> serde_json::Value {
+        let spoken = self.spoken(statement);
+        self.ask(&spoken.sql, &spoken.params()).await
+    }
+
+    async fn ask(&self, sql: &str, params: &Params) -> serde_json::Value {
+        let mut answer = match self.guard.execute(sql, params, &session()).await {
             Outcome::Rows(envelope) => serde_json::to_value(&envelope).unwrap(),
             Outcome::Rejected(refusal) => {
                 let mut told = serde_json::to_value(refusal.rejection.for_agent()).unwrap();
+                if let Some(message) = told["message"].as_str() {
+                    told["message"] = message.replace(&self.schema, "schema").into();
+                }
                 if refusal.rejection.code() == Code::Internal {
                     // A fault of ours: why is for whoever sees the test fail.
                     told["detail"] = refusal.rejection.operator_detail().into();
@@ -88,12 +128,38 @@ impl<B: Backend, D: Bare> Stand<B, D> {
     }
 
     /// What would be run, or why nothing is.
-    pub(crate) fn rewritten(&self, sql: &str) -> Result<RewrittenStatement, String> {
+    pub(crate) fn rewritten(&self, statement: &Statement) -> Result<RewrittenStatement, String> {
         let firewall = self.guard.firewall();
-        match firewall.check(sql, &Params::None, &session()).unwrap() {
+        let spoken = self.spoken(statement);
+        match firewall
+            .check(&spoken.sql, &spoken.params(), &session())
+            .unwrap()
+        {
             Decision::Allow(statement) => Ok(*statement),
             Decision::Reject(why) => Err(why.to_string()),
         }
+    }
+
+    /// What would be run if policies were others, or why nothing is.
+    pub(crate) fn rewritten_under(
+        &self,
+        policies: String,
+        statement: &Statement,
+    ) -> Result<RewrittenStatement, String> {
+        let firewall = firewall(self.guard.firewall().catalog(), sources(policies));
+        let spoken = self.spoken(statement);
+        match firewall
+            .check(&spoken.sql, &spoken.params(), &session())
+            .unwrap()
+        {
+            Decision::Allow(statement) => Ok(*statement),
+            Decision::Reject(why) => Err(why.to_string()),
+        }
+    }
+
+    /// The schema of its tables.
+    pub(crate) fn schema(&self) -> &str {
+        &self.schema
     }
 
     /// What the tables hold, sorted.
@@ -119,6 +185,17 @@ impl<B: Backend, D: Bare> Stand<B, D> {
     }
 }
 
+fn sources(policies: String) -> PolicySources {
+    PolicySources {
+        policies: vec![PolicyFile {
+            name: "promise.cedar".to_owned(),
+            text: policies,
+        }],
+        secret: Some(TokenSecret::new("a secret of at least thirty-two bytes")),
+        ..PolicySources::default()
+    }
+}
+
 fn firewall(catalog: &Catalog, sources: PolicySources) -> Firewall {
     let limits = Limits {
         statement_timeout_ms: 20_000,
@@ -132,6 +209,17 @@ fn firewall(catalog: &Catalog, sources: PolicySources) -> Firewall {
 }
 
 impl Policies {
+    async fn acquainted<B: Backend, D: Bare>(
+        self,
+        stand: Stand<B, D>,
+        world: &World,
+    ) -> Stand<B, D> {
+        match self {
+            Self::World => stand.acquainted(world).await,
+            Self::Everything => stand,
+        }
+    }
+
     fn text(self, world: &World, schema: &str) -> String {
         match self {
             Self::World => world.policies(schema),
@@ -192,7 +280,13 @@ impl Engine for Sqlite {
         let path = self.folder.path().join(format!("{}.db", self.count.get()));
         create_database(&path, &script(world, database)).unwrap();
         let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
-        Stand::new(backend, SqliteFile::new(path), policies.text(world, "main"))
+        let stand = Stand::new(
+            backend,
+            SqliteFile::new(path),
+            policies.text(world, "main"),
+            "main",
+        );
+        policies.acquainted(stand, world).await
     }
 }
 
@@ -230,7 +324,8 @@ impl Engine for Postgres {
         let backend = PostgresBackend::connect(config).await.unwrap();
         let fill = world.fill(database);
         let bare = PostgresSession { client, fill };
-        Stand::new(backend, bare, policies.text(world, "public"))
+        let stand = Stand::new(backend, bare, policies.text(world, "public"), "public");
+        policies.acquainted(stand, world).await
     }
 }
 
@@ -266,8 +361,13 @@ impl Engine for MariaDb {
             .writable();
         let backend = MysqlBackend::connect(config).await.unwrap();
         let fill = world.fill(database);
-        let bare = MysqlSession { conn, fill };
-        Stand::new(backend, bare, policies.text(world, &name))
+        let bare = MysqlSession {
+            conn,
+            fill,
+            database: name.clone(),
+        };
+        let stand = Stand::new(backend, bare, policies.text(world, &name), &name);
+        policies.acquainted(stand, world).await
     }
 }
 

@@ -1,11 +1,19 @@
 //! Generated schemas and policies, and two databases that differ only in what may not be seen.
 
-use std::fmt::Write as _;
+mod rows;
+pub(crate) mod structure;
+mod views;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use palisade::dialect::Dialect;
 
+use self::structure::{OnDelete, Reference, Trigger};
 use crate::{
-    cells::{Cell, Kind, Mask},
+    cells::{Cell, Kind, Mask, Renaming},
     choices::Choices,
 };
 
@@ -18,6 +26,8 @@ const HIDDEN_IDS: i64 = 100_000;
 pub(crate) enum Level {
     Plain,
     Masked(Mask),
+    /// What is read is a token, of the domain with this number.
+    Token(u8),
     Hidden,
 }
 
@@ -29,6 +39,20 @@ pub(crate) struct Column {
     pub(crate) level: Level,
     /// Whether policy lets it be assigned.
     pub(crate) assignable: bool,
+    /// Of a generated column, which it is computed from.
+    pub(crate) generated: Option<usize>,
+    /// Whether no two rows have the same value.
+    pub(crate) unique: bool,
+}
+
+impl Column {
+    /// What statements see of it.
+    pub(crate) fn shown(&self) -> Kind {
+        match self.level {
+            Level::Token(domain) => Kind::Token(domain),
+            Level::Plain | Level::Masked(_) | Level::Hidden => self.kind,
+        }
+    }
 }
 
 /// Which rows may be seen.
@@ -81,6 +105,14 @@ pub(crate) struct Table {
     pub(crate) selectable: bool,
     /// How many rows one UPDATE or DELETE may reach.
     pub(crate) max_rows: Option<u64>,
+    /// How many rows one statement that reads it gives.
+    pub(crate) cap: Option<u64>,
+    /// What its column `r` references.
+    pub(crate) reference: Option<Reference>,
+    /// What its changes set off.
+    pub(crate) trigger: Option<Trigger>,
+    /// Whether its rows are held by partitions, by their ids.
+    pub(crate) partitioned: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -88,7 +120,12 @@ pub(crate) struct View {
     pub(crate) name: &'static str,
     pub(crate) query: String,
     pub(crate) columns: Vec<(&'static str, Kind)>,
+    /// Whether a table below has a cap on the rows that are read.
+    pub(crate) capped: bool,
 }
+
+/// Which of the tables triggers write to.
+pub(crate) const JOURNAL: usize = 4;
 
 pub(crate) type Row = Vec<Cell>;
 
@@ -99,6 +136,8 @@ pub(crate) struct World {
     pub(crate) tables: Vec<Table>,
     pub(crate) views: Vec<View>,
     indexes: Vec<String>,
+    /// Of each domain of tokens, what the values of one database are in the other.
+    pub(crate) renamings: BTreeMap<u8, Renaming>,
     /// Of each database the rows of each table.
     pub(crate) rows: [Vec<Vec<Row>>; 2],
 }
@@ -142,7 +181,7 @@ impl Table {
         }
     }
 
-    /// Whether two rows look the same.
+    /// Whether two rows look the same, but for their tokens.
     fn alike(&self, one: &[Cell], other: &[Cell]) -> bool {
         let cells = one.iter().zip(other);
         self.columns
@@ -151,7 +190,7 @@ impl Table {
             .all(|(column, (one, other))| match column.level {
                 Level::Plain => one == other,
                 Level::Masked(mask) => mask.shown(one) == mask.shown(other),
-                Level::Hidden => true,
+                Level::Hidden | Level::Token(_) => true,
             })
     }
 }
@@ -159,19 +198,36 @@ impl Table {
 impl World {
     /// The world that `choices` stand for.
     pub(crate) fn new(dialect: Dialect, choices: &mut Choices<'_>) -> Self {
-        let mut tables = ["t0", "t1", "t2"]
-            .map(|name| table(name, dialect, choices))
-            .to_vec();
+        let mut tables: Vec<Table> = (0..3)
+            .zip(["t0", "t1", "t2"])
+            .map(|(index, name)| table(index, name, dialect, choices))
+            .collect();
+        structure::add(&mut tables, dialect, choices);
         tables.push(Table {
             selectable: false,
             filter: Filter::Nothing,
-            ..table("vault", dialect, choices)
+            cap: None,
+            ..table(3, "vault", dialect, choices)
         });
-        let views = vec![
-            plain_view("v0", &tables[0], choices),
-            joined_view("v1", &tables[1], &tables[0]),
-            grouped_view("v2", &tables[choices.below(3)]),
+        tables.push(structure::journal());
+        let domains: BTreeSet<u8> = tables
+            .iter()
+            .flat_map(|table| &table.columns)
+            .filter_map(|column| match column.level {
+                Level::Token(domain) => Some(domain),
+                Level::Plain | Level::Masked(_) | Level::Hidden => None,
+            })
+            .collect();
+        let renamings: BTreeMap<u8, Renaming> = domains
+            .into_iter()
+            .map(|domain| (domain, Renaming::new(said, choices)))
+            .collect();
+        let mut views = vec![
+            views::plain_view("v0", &tables[0], choices),
+            views::joined_view("v1", &tables[1], &tables[0]),
+            views::grouped_view("v2", &tables[choices.below(3)]),
         ];
+        views.push(views::over_views("v3", &views));
         let mut indexes = Vec::new();
         for table in &tables {
             for column in &table.columns {
@@ -186,7 +242,10 @@ impl World {
         }
         let mut rows = [Vec::new(), Vec::new()];
         for table in &tables {
-            let [one, other] = twins(table, choices);
+            let [one, other] = match table.name {
+                "journal" => [Vec::new(), Vec::new()],
+                _ => rows::twins(table, &rows, &renamings, choices),
+            };
             rows[0].push(one);
             rows[1].push(other);
         }
@@ -195,62 +254,156 @@ impl World {
             tables,
             views,
             indexes,
+            renamings,
             rows,
         }
+    }
+
+    /// The cells that the tokens of a domain stand for, as table, column and id of a row that may be seen.
+    pub(crate) fn tokens(&self, domain: u8) -> Vec<(usize, usize, i64)> {
+        let mut out = Vec::new();
+        for (index, table) in self.tables.iter().enumerate() {
+            for row in self.rows[0][index].iter().filter(|row| table.shows(row)) {
+                for (at, column) in table.columns.iter().enumerate() {
+                    if let (Cell::Int(id), true) = (&row[0], column.level == Level::Token(domain))
+                        && table.selectable
+                        && row[at] != Cell::Null
+                    {
+                        out.push((index, at, *id));
+                    }
+                }
+            }
+        }
+        out
     }
 
     /// The statements that make the schema.
     pub(crate) fn schema(&self) -> Vec<String> {
         let mut out = Vec::new();
         for table in &self.tables {
-            let mut columns = Vec::new();
-            for column in &table.columns {
-                let mut text = format!("{} {}", column.name, column.kind.declared(self.dialect));
-                if column.kind == Kind::Text {
-                    text.push_str(table.collation(column.name, self.dialect));
-                }
-                if table.keyed && column.name == "id" {
-                    text.push_str(" NOT NULL PRIMARY KEY");
-                } else if !column.nullable {
-                    text.push_str(" NOT NULL");
-                }
-                columns.push(text);
+            let mut columns: Vec<String> = table
+                .columns
+                .iter()
+                .map(|column| self.defined(table, column))
+                .collect();
+            if let Some(reference) = &table.reference {
+                columns.push(reference.constraint(self.tables[reference.parent].name));
             }
+            let partition = match table.partitioned {
+                true => " PARTITION BY RANGE (id)",
+                false => "",
+            };
             out.push(format!(
-                "CREATE TABLE {} ({})",
+                "CREATE TABLE {} ({}){partition}",
                 table.name,
                 columns.join(", ")
             ));
+            if table.partitioned {
+                out.extend(structure::partitions(table.name));
+            }
         }
         for view in &self.views {
             out.push(format!("CREATE VIEW {} AS {}", view.name, view.query));
+        }
+        for table in &self.tables {
+            if let Some(trigger) = &table.trigger {
+                out.extend(trigger.created(table, self.dialect));
+            }
         }
         out.extend(self.indexes.iter().cloned());
         out
     }
 
+    fn defined(&self, table: &Table, column: &Column) -> String {
+        let mut text = format!("{} {}", column.name, column.kind.declared(self.dialect));
+        if column.kind == Kind::Text {
+            text.push_str(table.collation(column.name, self.dialect));
+        }
+        if let Some(source) = column.generated {
+            let source = &table.columns[source];
+            text.push_str(&structure::generation(source, self.dialect));
+        } else if table.keyed && column.name == "id" {
+            text.push_str(" NOT NULL PRIMARY KEY");
+        } else if column.unique {
+            text.push_str(" UNIQUE");
+        } else if !column.nullable {
+            text.push_str(" NOT NULL");
+        }
+        text
+    }
+
     /// The statements that fill the tables of one of the databases, after they were emptied.
     pub(crate) fn fill(&self, database: usize) -> Vec<String> {
-        let mut out = Vec::new();
+        // Tables reference those before them.
+        let mut out: Vec<String> = self
+            .tables
+            .iter()
+            .rev()
+            .map(|table| format!("DELETE FROM {}", table.name))
+            .collect();
         for (table, rows) in self.tables.iter().zip(&self.rows[database]) {
-            out.push(format!("DELETE FROM {}", table.name));
             if rows.is_empty() {
                 continue;
             }
+            let held = |index: &usize| table.columns[*index].generated.is_none();
+            let held: Vec<usize> = (0..table.columns.len()).filter(held).collect();
+            let names: Vec<&str> = held.iter().map(|at| table.columns[*at].name).collect();
             let rows: Vec<String> = rows
                 .iter()
                 .map(|row| {
-                    let cells: Vec<String> = row.iter().map(Cell::literal).collect();
+                    let cells: Vec<String> = held.iter().map(|at| row[*at].literal()).collect();
                     format!("({})", cells.join(", "))
                 })
                 .collect();
             out.push(format!(
-                "INSERT INTO {} VALUES {}",
+                "INSERT INTO {} ({}) VALUES {}",
                 table.name,
+                names.join(", "),
                 rows.join(", ")
             ));
         }
+        // Triggers wrote into it.
+        out.push("DELETE FROM journal".to_owned());
         out
+    }
+
+    /// The tables whose rows a change of one of them may change, itself among them.
+    pub(crate) fn reached(&self, target: usize) -> BTreeSet<usize> {
+        let mut reached = BTreeSet::from([target]);
+        // Tables reference those before them.
+        for (index, table) in self.tables.iter().enumerate() {
+            let follows = table.reference.as_ref().is_some_and(|reference| {
+                reference.on_delete != OnDelete::Refuse && reached.contains(&reference.parent)
+            });
+            if follows {
+                reached.insert(index);
+            }
+        }
+        if reached
+            .iter()
+            .any(|index| self.tables[*index].trigger.is_some())
+        {
+            reached.insert(JOURNAL);
+        }
+        reached
+    }
+
+    /// The policies as they were for who took a change for one of `target` alone: what it sets off is permitted.
+    pub(crate) fn policies_of_target(&self, target: usize, schema: &str) -> String {
+        let mut others = self.clone();
+        for (index, table) in others.tables.iter_mut().enumerate() {
+            if let Some(trigger) = &mut table.trigger {
+                trigger.permitted = true;
+            }
+            if index != target && table.selectable {
+                table.filter = Filter::All;
+                for column in &mut table.columns {
+                    column.level = Level::Plain;
+                    column.assignable = true;
+                }
+            }
+        }
+        others.policies(schema)
     }
 
     /// The policies, for unqualified names of `schema`.
@@ -258,6 +411,9 @@ impl World {
         let mut out = "permit(principal, action, resource);\n".to_owned();
         for table in &self.tables {
             table.policies(schema, &mut out).unwrap();
+            if let Some(trigger) = table.trigger.as_ref().filter(|trigger| trigger.permitted) {
+                out.push_str(&trigger.permit(table, schema));
+            }
         }
         out
     }
@@ -273,6 +429,10 @@ impl Table {
             );
         }
         for column in &self.columns {
+            // It is what it is computed from that policies keep.
+            if column.generated.is_some() {
+                continue;
+            }
             let uid = format!("Column::\"{schema}.{name}.{}\"", column.name);
             match column.level {
                 Level::Plain => {}
@@ -285,6 +445,15 @@ impl Table {
                     "@mask(\"{}\")\nforbid(principal, action == Action::\"read_plain\", resource == {uid});",
                     mask.written()
                 )?,
+                Level::Token(domain) => writeln!(
+                    out,
+                    "forbid(principal, action == Action::\"read_plain\", resource == {uid});\n\
+                     {}permit(principal, action == Action::\"read_token\", resource == {uid});",
+                    match domain {
+                        SHARED => "@domain(\"shared\")\n",
+                        _ => "",
+                    }
+                )?,
             }
             if !column.assignable {
                 writeln!(
@@ -292,6 +461,13 @@ impl Table {
                     "forbid(principal, action == Action::\"write\", resource == {uid});"
                 )?;
             }
+        }
+        if let Some(most) = self.cap {
+            writeln!(
+                out,
+                "@max_rows(\"{most}\")\npermit(principal, action == Action::\"select\", \
+                 resource == Table::\"{schema}.{name}\");"
+            )?;
         }
         if let Some(most) = self.max_rows {
             writeln!(
@@ -364,6 +540,34 @@ const COLUMNS: &[(&str, Kind)] = &[
     ("d", Kind::Date),
 ];
 
+/// The domain of tokens that columns of several tables share.
+const SHARED: u8 = 0;
+
+/// Whether tokens of two domains may stand for the same values.
+pub(crate) fn stand_for_the_same(one: u8, other: u8) -> bool {
+    let kind = |domain: u8| match domain {
+        SHARED => None,
+        own => Some(COLUMNS[usize::from((own - 1) % 16)].1),
+    };
+    match (kind(one), kind(other)) {
+        (Some(one), Some(other)) => one == other,
+        (None, _) | (_, None) => true,
+    }
+}
+
+/// What filters say of a value, wherever it stands.
+fn said(value: &str) -> Vec<bool> {
+    let integer: Option<i64> = value.parse().ok();
+    vec![
+        value.starts_with("eu"),
+        value == "eu",
+        integer == Some(1),
+        integer == Some(2),
+        integer == Some(5),
+        integer.is_some_and(|integer| integer < 2),
+    ]
+}
+
 const FILTERS: &[Filter] = &[
     Filter::Org(1),
     Filter::All,
@@ -378,7 +582,7 @@ const FILTERS: &[Filter] = &[
     Filter::OrgAtLength(1),
 ];
 
-fn table(name: &'static str, dialect: Dialect, choices: &mut Choices<'_>) -> Table {
+fn table(index: u8, name: &'static str, dialect: Dialect, choices: &mut Choices<'_>) -> Table {
     let filter = match FILTERS[choices.weighted(&[3, 5, 2, 2, 2, 3, 2, 2, 1, 1, 3])] {
         Filter::NoOrg if choices.chance(50) => Filter::All,
         filter => filter,
@@ -390,24 +594,34 @@ fn table(name: &'static str, dialect: Dialect, choices: &mut Choices<'_>) -> Tab
         nullable: false,
         level: Level::Plain,
         assignable: true,
+        generated: None,
+        unique: false,
     }];
-    for (name, kind) in COLUMNS {
+    for (place, (name, kind)) in (0..).zip(COLUMNS) {
         // What filters look at is always there.
         let needed = matches!(*name, "org" | "grp" | "a");
         if !needed && choices.chance(30) {
             continue;
         }
-        let level = match choices.weighted(&[6, 2, 2]) {
+        let level = match choices.weighted(&[6, 2, 2, 2]) {
             0 => Level::Plain,
             1 => Level::Masked(*choices.pick(Mask::of(*kind, dialect))),
-            _ => Level::Hidden,
+            2 => Level::Hidden,
+            _ if choices.chance(50) => Level::Token(SHARED),
+            _ => Level::Token(1 + 16 * index + place),
         };
+        // What is given as tokens cannot be assigned, and is left out of new rows.
+        let must_be_null = matches!(level, Level::Token(_));
         columns.push(Column {
             name,
             kind: *kind,
-            nullable: choices.chance(60) || (filter == Filter::NoOrg && *name == "org"),
+            nullable: choices.chance(60)
+                || must_be_null
+                || (filter == Filter::NoOrg && *name == "org"),
             level,
             assignable: !choices.chance(8),
+            generated: None,
+            unique: false,
         });
     }
     Table {
@@ -418,123 +632,9 @@ fn table(name: &'static str, dialect: Dialect, choices: &mut Choices<'_>) -> Tab
         actions: [Actions::All, Actions::SeeAndAdd, Actions::See][choices.weighted(&[3, 2, 2])],
         selectable: true,
         max_rows: choices.chance(15).then_some(2),
-    }
-}
-
-/// Rows of a table in two databases: those that may be seen look the same and stand in the same order, for what
-/// depends on that is not promised; those that may not are others, and stand anywhere between them.
-fn twins(table: &Table, choices: &mut Choices<'_>) -> [Vec<Row>; 2] {
-    let (mut one, mut other) = (Vec::new(), Vec::new());
-    for id in 1..=i64::try_from(choices.below(6)).unwrap() {
-        let Some(row) = row(table, id, true, choices) else {
-            continue;
-        };
-        other.push(twin(table, &row, choices));
-        one.push(row);
-    }
-    for rows in [&mut one, &mut other] {
-        let count = match table.filter {
-            Filter::All => 0,
-            _ => i64::try_from(choices.below(5)).unwrap(),
-        };
-        for id in 1..=count {
-            let at = choices.below(rows.len() + 1);
-            let hidden = row(table, HIDDEN_IDS + id, false, choices);
-            rows.splice(at..at, hidden);
-        }
-    }
-    [one, other]
-}
-
-/// A row that may be seen, or not; nothing where none is found.
-fn row(table: &Table, id: i64, shown: bool, choices: &mut Choices<'_>) -> Option<Row> {
-    (0..12).find_map(|_| {
-        let mut row: Row = table
-            .columns
-            .iter()
-            .map(|column| Cell::any(column.kind, column.nullable, choices))
-            .collect();
-        row[0] = Cell::Int(id);
-        if shown && choices.chance(80) {
-            for (column, cell) in table.columns.iter().zip(&mut row) {
-                match (table.filter, column.name) {
-                    (Filter::Org(value) | Filter::OrgAtLength(value), "org") => {
-                        *cell = Cell::Int(value)
-                    }
-                    (Filter::Group(value), "grp") => *cell = Cell::Text(value.to_owned()),
-                    (Filter::GroupBegins(start), "grp") => *cell = Cell::Text(format!("{start}-1")),
-                    _ => {}
-                }
-            }
-        }
-        (table.shows(&row) == shown).then_some(row)
-    })
-}
-
-/// Another row that looks the same.
-fn twin(table: &Table, row: &Row, choices: &mut Choices<'_>) -> Row {
-    let mut twin = row.clone();
-    for (index, column) in table.columns.iter().enumerate().skip(1) {
-        if column.level == Level::Plain {
-            continue;
-        }
-        for _ in 0..6 {
-            let mut changed = twin.clone();
-            changed[index] = Cell::any(column.kind, column.nullable, choices);
-            if table.shows(&changed) && table.alike(row, &changed) {
-                twin = changed;
-                break;
-            }
-        }
-    }
-    twin
-}
-
-fn plain_view(name: &'static str, table: &Table, choices: &mut Choices<'_>) -> View {
-    const NAMES: [&str; 3] = ["x", "y", "z"];
-    let mut items = vec!["id".to_owned()];
-    let mut columns = vec![("id", Kind::Int)];
-    for column in NAMES {
-        let source = choices.pick(&table.columns);
-        items.push(format!("{} AS {column}", source.name));
-        columns.push((column, source.kind));
-    }
-    let condition = choices.pick(&["", " WHERE a > 0", " WHERE org IS NOT NULL OR a < 3"]);
-    View {
-        name,
-        query: format!("SELECT {} FROM {}{condition}", items.join(", "), table.name),
-        columns,
-    }
-}
-
-fn joined_view(name: &'static str, left: &Table, right: &Table) -> View {
-    View {
-        name,
-        query: format!(
-            "SELECT l.id, l.grp AS x, r.grp AS y, r.a AS n FROM {} l LEFT JOIN {} r ON l.a = r.a",
-            left.name, right.name
-        ),
-        columns: vec![
-            ("id", Kind::Int),
-            ("x", Kind::Text),
-            ("y", Kind::Text),
-            ("n", Kind::Int),
-        ],
-    }
-}
-
-fn grouped_view(name: &'static str, table: &Table) -> View {
-    View {
-        name,
-        query: format!(
-            "SELECT a, count(*) AS n, max(grp) AS x, sum(org) AS y FROM {} GROUP BY a",
-            table.name
-        ),
-        columns: vec![
-            ("a", Kind::Int),
-            ("n", Kind::Int),
-            ("x", Kind::Text),
-            ("y", Kind::Int),
-        ],
+        cap: choices.chance(20).then_some(2),
+        reference: None,
+        trigger: None,
+        partitioned: false,
     }
 }

@@ -113,6 +113,18 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
             Some((ColumnLevel::Plain | ColumnLevel::Masked(_), determining)) => {
                 policies.add(determining);
             }
+            // No statement names it: a foreign key's action looks at it.
+            Some((ColumnLevel::Hidden, determining))
+                if access
+                    .changes()
+                    .any(|change| change.cascaded && change.relation == id.relation) =>
+            {
+                return Err(Rejection::new(
+                    Code::ObligationInapplicable,
+                    "a foreign key would reach rows by a column that is not shown",
+                )
+                .with_policies(determining.clone()));
+            }
             Some((ColumnLevel::Hidden, determining)) => {
                 return Err(refusal(Code::NameUnknownColumn, determining));
             }

@@ -113,6 +113,10 @@ impl Resolver<'_> {
             cascaded: true,
             conditioned: true,
         });
+        // What they hold decides which rows are reached, and what is left tells it.
+        for id in &own {
+            self.touch(*id, Usage::Filter);
+        }
         if theirs == Change::Update {
             for id in &own {
                 self.touch(*id, Usage::Write);

@@ -242,6 +242,10 @@ impl<'a> Resolver<'a> {
                             .or(printed)
                             .unwrap_or_else(|| expr.to_string()),
                     };
+                    let name = match dialect {
+                        Dialect::Mysql => naming::mysql_shortened(name),
+                        Dialect::Sqlite | Dialect::Postgres => name,
+                    };
                     if named && !(column && is_column(expr)) && !name.is_empty() {
                         let expr = std::mem::replace(expr, Expr::Identifier(Ident::new("")));
                         *item = SelectItem::ExprWithAlias {

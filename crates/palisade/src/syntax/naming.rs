@@ -183,10 +183,16 @@ fn type_name(data_type: &DataType) -> String {
     .to_owned()
 }
 
-/// MySQL's name for a column that is a literal: a string's content. Other expressions are named after
-/// their text.
+/// MySQL's name for a column that is a literal: a string's content, and without the parentheses around it. Other
+/// expressions are named after their text.
 pub(crate) fn mysql_literal(expr: &Expr) -> Option<String> {
     match expr {
+        Expr::Nested(inner) => match &**inner {
+            Expr::Value(value) if matches!(value.value, Value::Number(_, _)) => {
+                Some(inner.to_string())
+            }
+            _ => mysql_literal(inner),
+        },
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) | Value::DoubleQuotedString(text)
                 if !text.contains(['\\', '\'', '"']) =>
@@ -199,6 +205,18 @@ pub(crate) fn mysql_literal(expr: &Expr) -> Option<String> {
         },
         _ => None,
     }
+}
+
+/// What MySQL leaves of a name that is made of a text: as many bytes as a name of a column in an answer has.
+pub(crate) fn mysql_shortened(mut name: String) -> String {
+    let end = (0..=255)
+        .rev()
+        .find(|end| name.is_char_boundary(*end))
+        .unwrap_or_default();
+    if name.len() > end {
+        name.truncate(end);
+    }
+    name
 }
 
 /// Takes the signs `+` off a column or literal: MySQL reads them as nothing, and names the item after what is

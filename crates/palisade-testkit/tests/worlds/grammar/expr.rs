@@ -3,7 +3,10 @@
 use palisade::dialect::Dialect;
 
 use super::{Grammar, Named};
-use crate::cells::{Cell, DATES, INTEGERS, Kind, TEXTS};
+use crate::{
+    cells::{Cell, DATES, INTEGERS, Kind, TEXTS},
+    tokens::Mark,
+};
 
 /// How deep expressions nest.
 const DEPTH: usize = 3;
@@ -27,10 +30,11 @@ impl Grammar<'_, '_> {
                     Dialect::Sqlite => text,
                 }
             }
+            Kind::Token(domain) => self.handed_out(domain, Mark::Literal),
         }
     }
 
-    fn leaf(&mut self, kind: Kind, scope: &[Named]) -> String {
+    pub(super) fn leaf(&mut self, kind: Kind, scope: &[Named]) -> String {
         if self.choices.chance(25) {
             return self.literal(kind);
         }
@@ -57,6 +61,9 @@ impl Grammar<'_, '_> {
             return self.leaf(kind, scope);
         }
         let next = depth + 1;
+        if let Kind::Token(domain) = kind {
+            return self.token(domain, scope, next);
+        }
         match self.choices.below(9) {
             0 => self.computed(kind, scope, next),
             1 => {
@@ -99,6 +106,7 @@ impl Grammar<'_, '_> {
                     5 => self.divided(scope),
                     6 => format!("({}) % ({})", int(self), self.leaf(Kind::Int, scope)),
                     7 => {
+                        self.note("a cast that may raise");
                         let text = self.leaf(Kind::Text, scope);
                         match self.dialect() {
                             Dialect::Sqlite => format!("CAST({text} AS INTEGER)"),
@@ -111,7 +119,7 @@ impl Grammar<'_, '_> {
             }
             Kind::Text => {
                 let text = |this: &mut Self| this.expr(Kind::Text, scope, depth);
-                match self.choices.below(7) {
+                match self.choices.below(8) {
                     0 => format!("upper({})", text(self)),
                     1 => {
                         let (one, other) = (text(self), self.leaf(Kind::Text, scope));
@@ -129,9 +137,7 @@ impl Grammar<'_, '_> {
                             Dialect::Sqlite | Dialect::Postgres => format!("CAST({int} AS TEXT)"),
                         }
                     }
-                    5 if self.dialect() == Dialect::Sqlite => {
-                        format!("json({})", self.leaf(Kind::Text, scope))
-                    }
+                    5 => self.json(scope),
                     _ => format!("lower({})", text(self)),
                 }
             }
@@ -143,11 +149,35 @@ impl Grammar<'_, '_> {
                 }
                 _ => self.leaf(Kind::Date, scope),
             },
+            Kind::Token(_) => self.leaf(kind, scope),
+        }
+    }
+
+    /// A text made of or out of JSON.
+    fn json(&mut self, scope: &[Named]) -> String {
+        self.note("JSON");
+        let (text, int) = (self.leaf(Kind::Text, scope), self.leaf(Kind::Int, scope));
+        match (self.dialect(), self.choices.below(4)) {
+            (Dialect::Sqlite, 0) => format!("json({text})"),
+            (Dialect::Sqlite, 1) => format!("json_object('k', {text}, 'n', {int})"),
+            (Dialect::Sqlite, 2) => format!("json_array({int}, {text}) ->> '$[1]'"),
+            (Dialect::Sqlite, _) => format!("json_extract({text}, '$.a')"),
+            (Dialect::Postgres, 0) => format!("CAST(CAST({text} AS jsonb) AS text)"),
+            (Dialect::Postgres, 1) => format!("jsonb_build_object('k', {text}, 'n', {int})::text"),
+            (Dialect::Postgres, 2) => format!("to_jsonb({int})::text"),
+            (Dialect::Postgres, _) => format!("(CAST({text} AS jsonb) ->> 'a')"),
+            (Dialect::Mysql, 0) => format!("JSON_OBJECT('k', {text}, 'n', {int})"),
+            (Dialect::Mysql, 1) => format!("JSON_EXTRACT({text}, '$.a')"),
+            (Dialect::Mysql, 2) => {
+                format!("JSON_UNQUOTE(JSON_EXTRACT(JSON_ARRAY({text}), '$[0]'))")
+            }
+            (Dialect::Mysql, _) => format!("JSON_QUOTE({text})"),
         }
     }
 
     /// A whole quotient, which raises on PostgreSQL where the divisor is 0.
     fn divided(&mut self, scope: &[Named]) -> String {
+        self.note("a division");
         let (one, other) = (self.literal(Kind::Int), self.leaf(Kind::Int, scope));
         match self.dialect() {
             Dialect::Mysql => format!("({one}) DIV ({other})"),
@@ -183,6 +213,11 @@ impl Grammar<'_, '_> {
     /// A condition.
     pub(super) fn predicate(&mut self, scope: &[Named], depth: usize) -> String {
         let kind = Kind::ALL[self.choices.weighted(&[4, 4, 1])];
+        if self.choices.chance(18)
+            && let Some(predicate) = self.token_predicate(scope, depth)
+        {
+            return predicate;
+        }
         if depth >= DEPTH || self.choices.is_over() {
             let left = self.leaf(kind, scope);
             return format!("{left} = {}", self.literal(kind));
@@ -260,7 +295,7 @@ impl Grammar<'_, '_> {
         }
     }
 
-    fn not(&mut self) -> &'static str {
+    pub(super) fn not(&mut self) -> &'static str {
         if self.choices.chance(30) { "NOT " } else { "" }
     }
 
@@ -268,6 +303,7 @@ impl Grammar<'_, '_> {
     fn risky(&mut self, scope: &[Named]) -> String {
         let (int, text) = (self.leaf(Kind::Int, scope), self.leaf(Kind::Text, scope));
         let choice = self.choices.below(6);
+        self.note("a condition that may raise");
         match self.dialect() {
             Dialect::Sqlite => match choice {
                 0 | 1 => format!("json({text}) > '0'"),

@@ -3,14 +3,17 @@
 
 mod expr;
 mod query;
+mod token;
 mod write;
+
+use std::collections::BTreeSet;
 
 use palisade::dialect::Dialect;
 
 use crate::{
     cells::Kind,
     choices::Choices,
-    world::{Level, Table, World},
+    world::{Level, Table, World, stand_for_the_same},
 };
 
 /// A statement.
@@ -22,6 +25,10 @@ pub(crate) struct Statement {
     pub(crate) loose: bool,
     /// The table that it changes.
     pub(crate) target: Option<usize>,
+    /// What it is made of.
+    pub(crate) shapes: BTreeSet<&'static str>,
+    /// Whether policy caps the rows that are read.
+    pub(crate) capped: bool,
 }
 
 /// The statement that `choices` stand for.
@@ -33,6 +40,9 @@ pub(crate) fn statement(world: &World, choices: &mut Choices<'_>) -> Statement {
         aliases: 0,
         ctes: Vec::new(),
         target: None,
+        shapes: BTreeSet::new(),
+        capped: false,
+        ordered: false,
     };
     let sql = if grammar.choices.chance(38) {
         grammar.change()
@@ -41,8 +51,11 @@ pub(crate) fn statement(world: &World, choices: &mut Choices<'_>) -> Statement {
     };
     Statement {
         sql,
-        loose: grammar.loose,
+        // Which rows a cap leaves is promised where their order is.
+        loose: grammar.loose || (grammar.capped && !grammar.ordered),
         target: grammar.target,
+        shapes: grammar.shapes,
+        capped: grammar.capped,
     }
 }
 
@@ -65,6 +78,10 @@ struct Grammar<'g, 'c> {
     ctes: Vec<(String, Vec<(String, Kind)>)>,
     /// What the statement changes.
     target: Option<usize>,
+    shapes: BTreeSet<&'static str>,
+    capped: bool,
+    /// Whether the order of all rows is given.
+    ordered: bool,
 }
 
 impl Grammar<'_, '_> {
@@ -72,9 +89,39 @@ impl Grammar<'_, '_> {
         self.world.dialect
     }
 
+    /// Says that the statement has something of this shape.
+    fn note(&mut self, shape: &'static str) {
+        self.shapes.insert(shape);
+    }
+
     fn alias(&mut self) -> String {
         self.aliases += 1;
         format!("x{}", self.aliases)
+    }
+
+    /// A kind of tokens that columns of `scope` are of.
+    fn token_kind(&mut self, scope: &[Named]) -> Option<Kind> {
+        let kinds: Vec<Kind> = scope
+            .iter()
+            .map(|named| named.kind)
+            .filter(|kind| matches!(kind, Kind::Token(_)))
+            .collect();
+        (!kinds.is_empty()).then(|| *self.choices.pick(&kinds))
+    }
+
+    /// A kind of tokens of another domain than `kind`, that may stand for the same values.
+    fn other_token_kind(&mut self, kind: Kind, scope: &[Named]) -> Option<Kind> {
+        let others: Vec<Named> = scope
+            .iter()
+            .filter(|named| match (named.kind, kind) {
+                (Kind::Token(other), Kind::Token(domain)) => {
+                    other != domain && stand_for_the_same(other, domain)
+                }
+                _ => false,
+            })
+            .cloned()
+            .collect();
+        self.token_kind(&others)
     }
 
     /// The columns of `table` that statements name: seldom one that is hidden, and where the statement changes
@@ -85,11 +132,11 @@ impl Grammar<'_, '_> {
         for column in &table.columns {
             let usual = match column.level {
                 Level::Plain => true,
-                Level::Masked(_) => !changes,
+                Level::Masked(_) | Level::Token(_) => !changes,
                 Level::Hidden => false,
             };
             if usual || self.choices.chance(2) {
-                out.push((column.name.to_owned(), column.kind));
+                out.push((column.name.to_owned(), column.shown()));
             }
         }
         out

@@ -14,14 +14,36 @@ impl Grammar<'_, '_> {
         let index = self.choices.below(3);
         self.target = Some(index);
         let table = self.world.tables[index].clone();
-        match self.choices.weighted(&[5, 5, 4, 1]) {
+        self.capped |= table.cap.is_some();
+        if table
+            .trigger
+            .as_ref()
+            .is_some_and(|trigger| trigger.permitted)
+        {
+            self.note("a table with a trigger changed");
+        }
+        if table.reference.is_some() {
+            self.note("a table with a foreign key changed");
+        }
+        // A MERGE takes no filter, nor does what replaces rows.
+        let merge = match (self.dialect(), table.filter) {
+            (Dialect::Postgres | Dialect::Sqlite, Filter::All) => 4,
+            (Dialect::Postgres | Dialect::Sqlite, _) if !self.choices.chance(20) => 0,
+            _ => 1,
+        };
+        match self.choices.weighted(&[5, 5, 4, merge]) {
             0 => self.insert(&table),
             1 => self.update(&table),
-            2 => self.delete(&table),
+            2 => {
+                if self.world.reached(index).len() > 1 {
+                    self.note("a deletion that reaches other tables");
+                }
+                self.delete(&table)
+            }
             _ => match self.dialect() {
                 Dialect::Postgres => self.merge(&table),
                 Dialect::Mysql => self.replace(&table),
-                Dialect::Sqlite => self.update(&table),
+                Dialect::Sqlite => self.replace(&table),
             },
         }
     }
@@ -33,7 +55,11 @@ impl Grammar<'_, '_> {
             .iter()
             .filter(|column| {
                 let must = !column.nullable || matches!(column.name, "id" | "org" | "grp");
-                let may = column.assignable || self.choices.chance(3);
+                if column.generated.is_some() {
+                    return self.choices.chance(2);
+                }
+                let usual = column.assignable && !matches!(column.level, Level::Token(_));
+                let may = usual || self.choices.chance(3);
                 (must || self.choices.chance(60)) && may
             })
             .cloned()
@@ -43,6 +69,21 @@ impl Grammar<'_, '_> {
     fn new_value(&mut self, table: &Table, column: &Column) -> String {
         if column.name == "id" {
             return (200 + self.choices.below(50)).to_string();
+        }
+        // That a row is referenced, or that a value is there already, is told by constraints.
+        if column.name == "r" {
+            return match self.choices.below(6) {
+                0 => "NULL".to_owned(),
+                id => id.to_string(),
+            };
+        }
+        if column.unique {
+            self.note("a unique column assigned");
+            let fresh = 500 + self.choices.below(400);
+            return match column.kind {
+                Kind::Text => format!("'n{fresh}'"),
+                _ => fresh.to_string(),
+            };
         }
         if self.choices.chance(75) {
             match (table.filter, column.name) {
@@ -66,6 +107,8 @@ impl Grammar<'_, '_> {
 
     fn insert(&mut self, table: &Table) -> String {
         let columns = self.assigned(table);
+        // Of rows that may be seen.
+        let meets = table.keyed && self.choices.chance(35);
         let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
         let source = if self.choices.chance(40) {
             self.inserted_query(table, &columns)
@@ -75,6 +118,7 @@ impl Grammar<'_, '_> {
                     let values: Vec<String> = columns
                         .iter()
                         .map(|column| match column.name {
+                            "id" if meets => (1 + self.choices.below(6)).to_string(),
                             "id" if table.keyed => {
                                 (200 + 2 * self.choices.below(20) + number).to_string()
                             }
@@ -87,7 +131,7 @@ impl Grammar<'_, '_> {
             format!("VALUES {}", rows.join(", "))
         };
         let name = table.name;
-        let conflict = self.on_conflict(table, &columns);
+        let conflict = self.on_conflict(table, &columns, meets);
         let returning = self.returning(
             table,
             self.dialect() != Dialect::Mysql || conflict.is_empty(),
@@ -104,6 +148,7 @@ impl Grammar<'_, '_> {
             // One row for each of the source, so that ids stay apart.
             let index = self.choices.below(3);
             let source = self.world.tables[index].clone();
+            self.capped |= source.cap.is_some();
             if !source.keyed {
                 return self.one_row(table, columns);
             }
@@ -127,6 +172,8 @@ impl Grammar<'_, '_> {
             .iter()
             .map(|column| match column.name {
                 "id" => format!("{id} + 300"),
+                "r" => self.new_value(table, column),
+                _ if column.unique => self.new_value(table, column),
                 "org" | "grp" if self.choices.chance(60) => self.new_value(table, column),
                 _ => self.expr(column.kind, &own, 1),
             })
@@ -143,19 +190,28 @@ impl Grammar<'_, '_> {
         format!("SELECT {}", items.join(", "))
     }
 
-    fn on_conflict(&mut self, table: &Table, columns: &[Column]) -> String {
-        if !table.keyed || !self.choices.chance(35) {
+    fn on_conflict(&mut self, table: &Table, columns: &[Column], meets: bool) -> String {
+        let percent = if meets { 85 } else { 25 };
+        if !table.keyed || !self.choices.chance(percent) {
             return String::new();
         }
+        self.note("an upsert");
         let assigned = self.assignments(table, columns).join(", ");
         if self.dialect() == Dialect::Mysql {
             return format!(" ON DUPLICATE KEY UPDATE {assigned}");
         }
         if self.choices.chance(30) {
-            return " ON CONFLICT (id) DO NOTHING".to_owned();
+            return match self.choices.chance(30) {
+                true => " ON CONFLICT DO NOTHING".to_owned(),
+                false => " ON CONFLICT (id) DO NOTHING".to_owned(),
+            };
         }
         // SQLite reads ON after a SELECT as that of a join.
-        format!(" ON CONFLICT (id) DO UPDATE SET {assigned}")
+        let condition = match self.choices.chance(30) {
+            true => self.target_condition(table),
+            false => String::new(),
+        };
+        format!(" ON CONFLICT (id) DO UPDATE SET {assigned}{condition}")
     }
 
     /// What SET says.
@@ -170,7 +226,8 @@ impl Grammar<'_, '_> {
             if !out.is_empty() && self.choices.chance(60) {
                 continue;
             }
-            let value = if matches!(column.name, "org" | "grp") || self.choices.chance(40) {
+            let given = column.unique || matches!(column.name, "org" | "grp" | "r");
+            let value = if given || self.choices.chance(40) {
                 self.new_value(table, column)
             } else {
                 self.own_expr(column.kind, &scope)
@@ -211,6 +268,7 @@ impl Grammar<'_, '_> {
             let alias = self.alias();
             let index = self.choices.below(3);
             let source = self.world.tables[index].clone();
+            self.capped |= source.cap.is_some();
             let theirs = plain(&source, &alias);
             let mut scope = plain(table, name);
             let assigned = self.assignments(table, &columns);
@@ -221,6 +279,7 @@ impl Grammar<'_, '_> {
             } else if self.choices.chance(30) {
                 condition = format!("{} AND {condition}", self.predicate(&scope, 2));
             }
+            self.note("UPDATE with another table");
             return match self.dialect() {
                 Dialect::Mysql => {
                     // Which of the two tables it is of.
@@ -228,8 +287,9 @@ impl Grammar<'_, '_> {
                         .iter()
                         .map(|assignment| format!("{name}.{assignment}"))
                         .collect();
+                    // What stands in ON is no condition of the change.
                     format!(
-                        "UPDATE {name} JOIN {} AS {alias} ON {condition} SET {}",
+                        "UPDATE {name} JOIN {} AS {alias} ON {name}.id = {alias}.id SET {} WHERE {condition}",
                         source.name,
                         assigned.join(", ")
                     )
@@ -249,7 +309,7 @@ impl Grammar<'_, '_> {
     }
 
     /// A condition that is leak-proof, so that it may stand beside a filter.
-    fn comparison(&mut self, scope: &[Named]) -> String {
+    pub(super) fn comparison(&mut self, scope: &[Named]) -> String {
         let kind = Kind::ALL[self.choices.below(2)];
         let column = self.column(kind, scope).unwrap_or("1".to_owned());
         let operator = *self.choices.pick(&["=", "<>", ">=", "<"]);
@@ -270,6 +330,7 @@ impl Grammar<'_, '_> {
             let alias = self.alias();
             let index = self.choices.below(3);
             let source = self.world.tables[index].clone();
+            self.capped |= source.cap.is_some();
             let mut scope = plain(table, name);
             scope.extend(plain(&source, &alias));
             let condition = if self.choices.chance(60) {
@@ -278,6 +339,7 @@ impl Grammar<'_, '_> {
                 self.predicate(&scope, 2)
             };
             let join = self.equal(&scope);
+            self.note("DELETE with another table");
             return match self.dialect() {
                 Dialect::Mysql => format!(
                     "DELETE {name} FROM {name} JOIN {} AS {alias} ON {join} WHERE {condition}",
@@ -298,6 +360,7 @@ impl Grammar<'_, '_> {
         let name = table.name;
         let index = self.choices.below(3);
         let source = self.world.tables[index].clone();
+        self.capped |= source.cap.is_some();
         let columns = self.assigned(table);
         let assigned = self.assignments(table, &columns).join(", ");
         let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
@@ -308,13 +371,22 @@ impl Grammar<'_, '_> {
                 _ => self.new_value(table, column),
             })
             .collect();
+        self.note("MERGE");
         let matched = if self.choices.chance(60) {
             format!("UPDATE SET {assigned}")
         } else {
             "DELETE".to_owned()
         };
+        let further = match self.choices.chance(40) {
+            true => {
+                let mut scope = plain(table, name);
+                scope.extend(plain(&source, "y"));
+                format!(" AND {}", self.comparison(&scope))
+            }
+            false => String::new(),
+        };
         format!(
-            "MERGE INTO {name} USING {} AS y ON {name}.id = y.id WHEN MATCHED THEN {matched} \
+            "MERGE INTO {name} USING {} AS y ON {name}.id = y.id WHEN MATCHED{further} THEN {matched} \
              WHEN NOT MATCHED THEN INSERT ({}) VALUES ({})",
             source.name,
             names.join(", "),
@@ -325,10 +397,15 @@ impl Grammar<'_, '_> {
     fn replace(&mut self, table: &Table) -> String {
         let columns = self.assigned(table);
         let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+        let meets = self.choices.chance(50);
         let values: Vec<String> = columns
             .iter()
-            .map(|column| self.new_value(table, column))
+            .map(|column| match column.name {
+                "id" if meets => (1 + self.choices.below(6)).to_string(),
+                _ => self.new_value(table, column),
+            })
             .collect();
+        self.note("REPLACE");
         format!(
             "REPLACE INTO {} ({}) VALUES ({})",
             table.name,
@@ -369,9 +446,14 @@ impl Grammar<'_, '_> {
             .collect();
         let kind = Kind::ALL[self.choices.below(2)];
         let item = self.column(kind, &scope).unwrap_or("id".to_owned());
-        match self.choices.below(3) {
+        self.note("RETURNING");
+        match self.choices.below(4) {
             0 => format!(" RETURNING id, {item}"),
             1 => format!(" RETURNING {item}"),
+            2 => {
+                self.note("RETURNING an expression");
+                format!(" RETURNING id, {} AS k", self.own_expr(kind, &scope))
+            }
             _ => " RETURNING *".to_owned(),
         }
     }

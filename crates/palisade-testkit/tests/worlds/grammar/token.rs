@@ -1,0 +1,131 @@
+//! Tokens: what is compared with them, and what they are compared with.
+//!
+//! Nothing is computed from them and nothing ordered by them here: that is of the hash, and not promised.
+
+use palisade::dialect::Dialect;
+
+use super::{Grammar, Named};
+use crate::{cells::Kind, tokens::Mark};
+
+impl Grammar<'_, '_> {
+    /// A token of `domain` that was handed out earlier, or what is none.
+    pub(super) fn handed_out(&mut self, domain: u8, mark: Mark) -> String {
+        let places = self.world.tokens(domain);
+        if places.is_empty() || self.choices.chance(4) {
+            return self.literal(Kind::Text);
+        }
+        self.note(match mark {
+            Mark::Literal => "a token as a literal",
+            Mark::Parameter => "a token as a parameter",
+            // Which the gate must refuse.
+            Mark::Forged => return mark.of(*self.choices.pick(&places)),
+        });
+        mark.of(*self.choices.pick(&places))
+    }
+
+    /// An expression that gives a token of `domain`.
+    pub(super) fn token(&mut self, domain: u8, scope: &[Named], depth: usize) -> String {
+        let kind = Kind::Token(domain);
+        self.note("an expression over tokens");
+        match self.choices.below(5) {
+            1 => {
+                let (when, then) = (self.predicate(scope, depth), self.leaf(kind, scope));
+                let other = self.leaf(kind, scope);
+                format!("CASE WHEN {when} THEN {then} ELSE {other} END")
+            }
+            2 => {
+                let (one, other) = (self.leaf(kind, scope), self.leaf(kind, scope));
+                format!("COALESCE({one}, {other})")
+            }
+            3 => {
+                let (one, other) = (self.leaf(kind, scope), self.leaf(kind, scope));
+                format!("NULLIF({one}, {other})")
+            }
+            4 => {
+                let places = self.world.tokens(domain);
+                if places.is_empty() {
+                    return self.leaf(kind, scope);
+                }
+                let (table, column, id) = *self.choices.pick(&places);
+                let table = &self.world.tables[table];
+                self.capped |= table.cap.is_some();
+                let (name, column) = (table.name, table.columns[column].name);
+                let alias = self.alias();
+                // Of those rows that may be seen one has the id.
+                format!("(SELECT {alias}.{column} FROM {name} AS {alias} WHERE {alias}.id = {id})")
+            }
+            _ => self.leaf(kind, scope),
+        }
+    }
+
+    /// A condition over a column of tokens, where `scope` has one.
+    pub(super) fn token_predicate(&mut self, scope: &[Named], depth: usize) -> Option<String> {
+        let kind = self.token_kind(scope)?;
+        let Kind::Token(domain) = kind else {
+            return None;
+        };
+        let column = self.column(kind, scope)?;
+        let mark = match self.choices.chance(30) {
+            true => Mark::Parameter,
+            false => Mark::Literal,
+        };
+        self.note("a condition over tokens");
+        Some(match self.choices.below(12) {
+            0 | 1 => {
+                let operator = *self.choices.pick(&["=", "<>"]);
+                format!("{column} {operator} {}", self.handed_out(domain, mark))
+            }
+            2 => format!("{column} IS {}NULL", self.not()),
+            3 => {
+                let list: Vec<String> = (0..self.choices.below(3) + 1)
+                    .map(|_| self.handed_out(domain, mark))
+                    .collect();
+                format!("{column} {}IN ({})", self.not(), list.join(", "))
+            }
+            4 if depth < 3 => {
+                let (query, _) = self.query(Some(&[kind]), scope, depth + 1);
+                format!("{column} {}IN ({query})", self.not())
+            }
+            // Of another domain, of which none is equal but by chance.
+            5 | 6 => {
+                let other = self.other_token_kind(kind, scope)?;
+                self.note("tokens of two domains compared");
+                let operator = *self.choices.pick(&["=", "<>"]);
+                format!("{column} {operator} {}", self.column(other, scope)?)
+            }
+            7 => {
+                let other = self.leaf(kind, scope);
+                match self.dialect() {
+                    Dialect::Sqlite => format!("{column} IS {}{other}", self.not()),
+                    Dialect::Postgres => {
+                        format!("{column} IS {}DISTINCT FROM {other}", self.not())
+                    }
+                    Dialect::Mysql => format!("{column} <=> {other}"),
+                }
+            }
+            8 => {
+                let (one, other) = (
+                    self.handed_out(domain, mark),
+                    self.handed_out(domain, Mark::Literal),
+                );
+                format!("CASE {column} WHEN {one} THEN 1 WHEN {other} THEN 2 ELSE 3 END < 3")
+            }
+            9 => {
+                let id = self.choices.below(5) + 1;
+                let token = self.handed_out(domain, mark);
+                match self.column(Kind::Int, scope) {
+                    Some(int) => format!("({column}, {int}) = ({token}, {id})"),
+                    None => format!("({column}, {id}) = ({token}, {id})"),
+                }
+            }
+            10 => {
+                let operator = *self.choices.pick(&[">=", "<"]);
+                format!(
+                    "{column} {operator} {}",
+                    self.handed_out(domain, Mark::Forged)
+                )
+            }
+            _ => format!("{column} = {}", self.leaf(kind, scope)),
+        })
+    }
+}
