@@ -1,8 +1,9 @@
 //! NULL of a type: PostgreSQL takes a bare NULL of a derived table for text, which then has no
-//! comparison with numbers and does not go with them in a set operation.
+//! comparison with numbers and does not go with them in a set operation. MariaDB 10.11.14 ends with a signal where it
+//! pushes `LIKE` down to an aggregate of a bare one.
 
 use sqlparser::{
-    ast::{DataType, Expr, ObjectName, ObjectNamePart},
+    ast::{DataType, Expr, ObjectName, ObjectNamePart, TimezoneInfo, Value as SqlValue},
     dialect::PostgreSqlDialect,
     parser::Parser,
     tokenizer::Token,
@@ -18,12 +19,39 @@ use crate::{
 /// NULL, of the column's type if the engine must be told and can be.
 pub(super) fn typed(column: &Column, catalog: &Catalog) -> Expr {
     match catalog.dialect() {
-        Dialect::Sqlite | Dialect::Mysql => sql::null(),
+        Dialect::Sqlite => sql::null(),
+        Dialect::Mysql => like(column.class),
         Dialect::Postgres => match named(&column.type_name, catalog, DOMAINS) {
             Some(data_type) => sql::cast(sql::null(), data_type),
             None => sql::null(),
         },
     }
+}
+
+/// NULL of MySQL's type for a class. As text it has no collation of its own: a cast's would not go with that of every
+/// column it is compared with.
+fn like(class: TypeClass) -> Expr {
+    let dialect = Dialect::Mysql;
+    let of = |text: &str, data_type| sql::cast(sql::text(dialect, text), data_type);
+    let value = match class {
+        TypeClass::Integer | TypeClass::Boolean => sql::integer(0),
+        TypeClass::Decimal | TypeClass::Number => {
+            Expr::Value(SqlValue::Number("0.0".to_owned(), false).into())
+        }
+        TypeClass::Date => of("2000-01-01", DataType::Date),
+        TypeClass::Timestamp | TypeClass::TimestampTz => of("2000-01-01", DataType::Datetime(None)),
+        TypeClass::Time => of("00:00:00", DataType::Time(None, TimezoneInfo::None)),
+        TypeClass::Text
+        | TypeClass::Padded
+        | TypeClass::Enum
+        | TypeClass::Uuid
+        | TypeClass::Interval
+        | TypeClass::Json
+        | TypeClass::Network
+        | TypeClass::Blob
+        | TypeClass::Other => sql::text(dialect, ""),
+    };
+    sql::case(vec![(sql::boolean(false), value)], None)
 }
 
 /// How many domains may stand on each other.
