@@ -374,7 +374,10 @@ fn null_has_the_columns_type_on_postgres() {
             "{type_name}"
         );
     }
-    assert_eq!(masked(Dialect::Mysql, &Mask::Null, "int"), "NULL");
+    assert_eq!(
+        masked(Dialect::Mysql, &Mask::Null, "int"),
+        "CASE WHEN false THEN 0 END"
+    );
     assert_eq!(masked(Dialect::Sqlite, &Mask::Null, "INT"), "NULL");
 }
 
@@ -557,7 +560,12 @@ fn expressions_in_each_dialect() {
             "nullif((coalesce(pg_catalog.length(CAST(\"c\" AS TEXT) COLLATE \"C\"), 0)) * (2), 4)",
         ),
         // One that makes no sense of the type shows nothing.
-        (Mysql, "left(value, 2)", "blob", "NULL"),
+        (
+            Mysql,
+            "left(value, 2)",
+            "blob",
+            "CASE WHEN false THEN '' END",
+        ),
         (
             Postgres,
             "value > 5",
@@ -604,7 +612,10 @@ fn hashes_are_hmacs() {
         domain: HashDomain::Column,
         key: None,
     });
-    assert_eq!(masked(Dialect::Mysql, &unkeyed, "int"), "NULL");
+    assert_eq!(
+        masked(Dialect::Mysql, &unkeyed, "int"),
+        "CASE WHEN false THEN 0 END"
+    );
 }
 
 #[test]

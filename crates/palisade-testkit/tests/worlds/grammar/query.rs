@@ -207,7 +207,8 @@ impl Grammar<'_, '_> {
                 "INTERSECT ALL",
             ],
         };
-        *self.choices.pick(all)
+        let operator = self.choices.pick(all);
+        operator
     }
 
     fn select(
@@ -320,7 +321,7 @@ impl Grammar<'_, '_> {
             1 => format!("to_jsonb({alias}) AS k"),
             2 => format!("row_to_json({alias}) AS k"),
             3 => format!("count({alias}) AS k"),
-            4 => format!("{alias} IS NULL AS k"),
+            4 => format!("CASE WHEN {alias} IS NULL THEN 1 ELSE 2 END AS k"),
             _ => format!("{alias}.*"),
         };
         let condition = self.condition(own, outer, 0);
@@ -545,6 +546,10 @@ impl Grammar<'_, '_> {
             text = match (join, self.choices.below(8)) {
                 ("CROSS JOIN", _) => format!("{text} CROSS JOIN {other}"),
                 ("FULL JOIN", _) => format!("{text} FULL JOIN {other} ON {}", self.equal(&both)),
+                // MariaDB lists the columns of this in an order that we do not know.
+                ("RIGHT JOIN", 0) if self.dialect() == Dialect::Mysql => {
+                    format!("{text} {join} {other} ON {}", self.equal(&both))
+                }
                 (_, 0) if natural => format!("{text} NATURAL {join} {other}"),
                 (_, 1) => format!("{text} {join} {other} USING (id)"),
                 (_, 2) => format!(

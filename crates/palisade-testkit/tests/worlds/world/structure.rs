@@ -215,7 +215,7 @@ fn trigger(table: &Table, choices: &mut Choices<'_>) -> Trigger {
         .filter(|at| !permitted || table.columns[*at].level == Level::Plain)
         .collect();
     Trigger {
-        on: *choices.pick(&["UPDATE", "INSERT", "DELETE"]),
+        on: ["UPDATE", "INSERT", "DELETE"][choices.below(3)],
         copied: *choices.pick(&able),
         permitted,
     }
