@@ -207,8 +207,7 @@ impl Grammar<'_, '_> {
                 "INTERSECT ALL",
             ],
         };
-        let operator = self.choices.pick(all);
-        operator
+        self.choices.pick::<&str>(all)
     }
 
     fn select(
