@@ -540,10 +540,6 @@ const COLUMNS: &[(&str, Kind)] = &[
     ("d", Kind::Date),
 ];
 
-/// Where one of two columns shows a row, an assignment to one tells of the other by whether the row is still there, unless
-/// new rows are looked at as well. The rewriter asks that of policies of `add`, and not yet of those of `see`.
-const SEEN_BY_EITHER: Actions = Actions::SeeAndAdd;
-
 /// The domain of tokens that columns of several tables share.
 const SHARED: u8 = 0;
 
@@ -633,12 +629,7 @@ fn table(index: u8, name: &'static str, dialect: Dialect, choices: &mut Choices<
         columns,
         keyed,
         filter,
-        actions: match [Actions::All, Actions::SeeAndAdd, Actions::See]
-            [choices.weighted(&[3, 2, 2])]
-        {
-            Actions::See if matches!(filter, Filter::Either(_, _)) => SEEN_BY_EITHER,
-            actions => actions,
-        },
+        actions: [Actions::All, Actions::SeeAndAdd, Actions::See][choices.weighted(&[3, 2, 2])],
         selectable: true,
         max_rows: choices.chance(15).then_some(2),
         cap: choices.chance(20).then_some(2),

@@ -29,6 +29,24 @@ pub(super) fn follows<'p>(rest: &Predicate, known: impl Iterator<Item = &'p Pred
     terms(rest).iter().all(|term| said.contains(term))
 }
 
+/// The conditions, of those that all hold where `seen` does, that look at an `assigned` column and at one that is neither
+/// that nor `shown`.
+pub(super) fn hidden_beside(
+    seen: &Predicate,
+    assigned: impl Fn(u16) -> bool,
+    shown: impl Fn(u16) -> bool,
+) -> impl Iterator<Item = Predicate> {
+    terms(seen).into_iter().filter_map(move |term| {
+        let mut looked = BTreeSet::new();
+        filter::columns(&term.predicate, &mut looked);
+        let is_assigned = looked.iter().any(|index| assigned(*index));
+        let is_hidden = looked
+            .iter()
+            .any(|index| !assigned(*index) && !shown(*index));
+        (is_assigned && is_hidden).then_some(term.predicate)
+    })
+}
+
 /// A condition, or its opposite.
 #[derive(PartialEq)]
 struct Term {

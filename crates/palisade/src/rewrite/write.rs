@@ -114,6 +114,7 @@ impl Job<'_> {
             })) => {
                 let row = self.constants(assignments, relation);
                 let changed = self.after(&write.add, &seen, &row, relation)?;
+                self.stays_in_sight(&seen, &row, relation)?;
                 let joined = self.target.joined;
                 let reached = [&seen, &write.change];
                 let within = self.guard(&reached, relation, joined, reads, functions)?;
@@ -223,6 +224,7 @@ impl Job<'_> {
                 };
                 let row = self.constants(assignments, relation);
                 let changed = self.after(&write.add, seen, &row, relation)?;
+                self.stays_in_sight(seen, &row, relation)?;
                 let reached = [seen, &write.change];
                 let doubt = match unimplied(&changed, &reached) {
                     None => rows,
@@ -310,6 +312,45 @@ impl Job<'_> {
                 }
                 Ok(RowFilter::Where(rest))
             }
+        }
+    }
+
+    /// Checks that no column that is not shown decides which of the changed rows may still be seen: whether a row
+    /// is still there would tell what it holds. Rows that all go, or go by what is shown, tell nothing.
+    fn stays_in_sight(
+        &self,
+        seen: &RowFilter,
+        row: &BTreeMap<u16, Option<Constant>>,
+        relation: &Relation,
+    ) -> Result<(), Rejection> {
+        let RowFilter::Where(seen) = seen else {
+            return Ok(());
+        };
+        let settles = |condition: &Predicate| {
+            let Ok(known) = looked_at(condition, row, relation) else {
+                return false;
+            };
+            match fold(condition, &known) {
+                Ok(Folded::Known(_)) => true,
+                Ok(Folded::Rest(rest)) => {
+                    let mut looked = BTreeSet::new();
+                    filter::columns(&rest, &mut looked);
+                    looked
+                        .into_iter()
+                        .all(|index| self.is_plain(relation, index))
+                }
+                Err(admit::Undecided) => false,
+            }
+        };
+        let shown = |index| self.is_plain(relation, index);
+        if implied::hidden_beside(seen, |index| row.contains_key(&index), shown)
+            .all(|condition| settles(&condition))
+        {
+            Ok(())
+        } else {
+            Err(not_admitted(
+                "with these values, what is not shown would decide which rows may still be seen",
+            ))
         }
     }
 
