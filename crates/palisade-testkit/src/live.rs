@@ -250,11 +250,13 @@ pub async fn ddl_widens_nothing<B: Backend>(
     let changing = {
         let (enough, rounds, ddl) = (Arc::clone(&enough), Arc::clone(&rounds), Arc::clone(ddl));
         thread::spawn(move || {
+            // Of all lengths: a slow server is changed again before what was read of it could be used, and yet answers.
+            let pause = || BETWEEN_CHANGES * (1 << (rounds.load(Ordering::Acquire) % 6));
             while !enough.load(Ordering::Acquire) {
                 ddl(&replace_view("SELECT id, secret AS name FROM people"));
-                thread::sleep(BETWEEN_CHANGES);
+                thread::sleep(pause());
                 ddl(&replace_view("SELECT id, name FROM people"));
-                thread::sleep(BETWEEN_CHANGES);
+                thread::sleep(pause());
                 rounds.fetch_add(1, Ordering::AcqRel);
             }
         })

@@ -350,7 +350,7 @@ fn apply(
     // A permit is used once.
     drop(permit);
     let dialect = catalog.dialect();
-    replace_references(
+    let named = replace_references(
         &mut query,
         &references,
         &targets,
@@ -399,6 +399,11 @@ fn apply(
     )?;
 
     let (skeleton, again) = syntax::print_stable(&query, dialect, limits)?;
+    if skeleton.matches('\0').count() != named {
+        return Err(not_as_decided(
+            "something else is spelled like a source form's name",
+        ));
+    }
     let bound = binding.of(&again, dialect)?;
     let mut outline = Outline::default();
     if !bound.is_empty() {
@@ -617,26 +622,28 @@ enum InPlace {
     Name(usize),
 }
 
-/// Puts what `form` gives for a relation where the marked references to it stand; each must be met exactly once.
+/// Puts what `form` gives for a relation where the marked references to it stand; each must be met exactly once. Gives
+/// how many names it put.
 fn replace_references(
     query: &mut Query,
     references: &[Reference],
     targets: &[Target],
     form: impl Fn(RelationId) -> Option<InPlace>,
     dialect: Dialect,
-) -> Result<(), Rejection> {
+) -> Result<usize, Rejection> {
     let mut visitor = Replacing {
         references,
         form,
         targets,
         dialect,
         seen: vec![0; references.len()],
+        named: 0,
     };
     let _ = VisitMut::visit(query, &mut visitor);
     if visitor.seen.iter().any(|count| *count != 1) {
         return Err(not_as_decided("a reference was not met exactly once"));
     }
-    Ok(())
+    Ok(visitor.named)
 }
 
 struct Replacing<'r, F> {
@@ -646,6 +653,7 @@ struct Replacing<'r, F> {
     /// Whose references stay as they are: what the statement changes.
     targets: &'r [Target],
     seen: Vec<usize>,
+    named: usize,
 }
 
 impl<F: Fn(RelationId) -> Option<InPlace>> VisitorMut for Replacing<'_, F> {
@@ -690,7 +698,10 @@ impl<F: Fn(RelationId) -> Option<InPlace>> VisitorMut for Replacing<'_, F> {
                     alias,
                     sample: None,
                 },
-                InPlace::Name(index) => form::place(index, alias, self.dialect),
+                InPlace::Name(index) => {
+                    self.named += 1;
+                    form::place(index, alias, self.dialect)
+                }
             };
         }
         ControlFlow::Continue(())
