@@ -303,7 +303,10 @@ impl Writer<'_> {
             }
             // The parser has a node of its own for it, with a schema too.
             ("substr", _) => {
-                self.functions.insert("substr".to_owned());
+                self.functions.insert(match self.dialect {
+                    Dialect::Sqlite | Dialect::Mysql => "substr".to_owned(),
+                    Dialect::Postgres => "pg_catalog.substr".to_owned(),
+                });
                 let mut written = written.into_iter();
                 Some(sql::substr(
                     written.next()?,
