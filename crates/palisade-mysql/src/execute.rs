@@ -26,8 +26,8 @@ use mysql_common::named_params::ParsedNamedParams;
 use palisade::{
     catalog::{Catalog, Relation, RelationKind},
     dialect::Dialect,
-    guard::{BackendError, BackendErrorKind, Estimate, RowSink},
-    limits::{EstimateCaps, Limits},
+    guard::{BackendError, BackendErrorKind, Estimates, RowSink},
+    limits::Limits,
     rewrite::RewrittenStatement,
     value::Value,
 };
@@ -54,30 +54,10 @@ pub(crate) struct Task<'a> {
     pub(crate) reads: &'a BTreeSet<(String, String)>,
     pub(crate) relations: &'a [String],
     pub(crate) limits: &'a Limits,
-    pub(crate) caps: Option<EstimateCaps>,
-    /// The statement, if policies are to be asked once more with what the server expects of it.
-    pub(crate) awaiting: Option<&'a RewrittenStatement>,
+    pub(crate) estimates: Estimates<'a>,
     /// Whether all rows are worked on for one.
     pub(crate) gathers: bool,
     pub(crate) work: Work<'a>,
-}
-
-impl Task<'_> {
-    /// Whether it is to be known what the server expects.
-    pub(crate) fn is_estimated(&self) -> bool {
-        self.caps.is_some() || self.awaiting.is_some()
-    }
-
-    /// Refuses what is more than the caps, or what policies forbid then.
-    pub(crate) fn admit(&self, estimate: Estimate) -> Result<(), BackendError> {
-        if let Some(caps) = self.caps {
-            BackendError::unless_within(caps, estimate)?;
-        }
-        match self.awaiting {
-            Some(statement) => BackendError::unless_admitted(statement, estimate),
-            None => Ok(()),
-        }
-    }
 }
 
 impl<'a> From<&'a RewrittenStatement> for Task<'a> {
@@ -88,8 +68,7 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
             reads: statement.engine_reads(),
             relations: statement.relations(),
             limits: statement.limits(),
-            caps: statement.estimate_caps(),
-            awaiting: statement.awaits_estimate().then_some(statement),
+            estimates: Estimates::of(statement),
             gathers: statement.gathers(),
             work: Work::of(statement),
         }
@@ -193,11 +172,11 @@ pub(crate) async fn answer(
             return Err(error);
         }
     }
-    if task.is_estimated() {
+    if task.estimates.are_wanted() {
         // At most so many are asked for: one more than leave.
         let limit = (!task.gathers).then_some(task.limits.max_rows.saturating_add(1));
         let estimate = estimate::of(conn, task.sql, &params, limit).await?;
-        task.admit(estimate)?;
+        task.estimates.admit(estimate)?;
     }
     let names: Vec<_> = columns.iter().map(Column::name_str).collect();
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();

@@ -152,9 +152,9 @@ pub(crate) async fn change(
     let statement = conn.prep(task.sql).await.map_err(|e| fault::engine(&e))?;
     let params = params::bind(statement.num_params(), task.params)?;
     plan(conn, task, &params).await?;
-    if task.is_estimated() {
+    if task.estimates.are_wanted() {
         let estimate = estimate::of_change(conn, facts.product, task.sql, &params, target).await?;
-        task.admit(estimate)?;
+        task.estimates.admit(estimate)?;
     }
     check_effects(conn, facts, task, changes)
         .await

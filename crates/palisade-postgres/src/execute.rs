@@ -23,8 +23,8 @@ use std::{
 
 use futures_core::Stream as _;
 use palisade::{
-    guard::{BackendError, Estimate, RowSink},
-    limits::{EstimateCaps, Limits},
+    guard::{BackendError, Estimates, RowSink},
+    limits::Limits,
     rewrite::RewrittenStatement,
     session::Principal,
     value::Value,
@@ -61,29 +61,9 @@ pub(crate) struct Task<'a> {
     pub(crate) relations: &'a [String],
     pub(crate) functions: &'a BTreeSet<String>,
     pub(crate) limits: &'a Limits,
-    pub(crate) caps: Option<EstimateCaps>,
-    /// The statement, if policies are to be asked once more with what the server expects of it.
-    pub(crate) awaiting: Option<&'a RewrittenStatement>,
+    pub(crate) estimates: Estimates<'a>,
     pub(crate) principal: &'a Principal,
     pub(crate) work: Work<'a>,
-}
-
-impl Task<'_> {
-    /// Whether it is to be known what the server expects.
-    pub(crate) fn is_estimated(&self) -> bool {
-        self.caps.is_some() || self.awaiting.is_some()
-    }
-
-    /// Refuses what is more than the caps, or what policies forbid then.
-    pub(crate) fn admit(&self, estimate: Estimate) -> Result<(), BackendError> {
-        if let Some(caps) = self.caps {
-            BackendError::unless_within(caps, estimate)?;
-        }
-        match self.awaiting {
-            Some(statement) => BackendError::unless_admitted(statement, estimate),
-            None => Ok(()),
-        }
-    }
 }
 
 impl<'a> From<&'a RewrittenStatement> for Task<'a> {
@@ -95,8 +75,7 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
             relations: statement.relations(),
             functions: statement.engine_functions(),
             limits: statement.limits(),
-            caps: statement.estimate_caps(),
-            awaiting: statement.awaits_estimate().then_some(statement),
+            estimates: Estimates::of(statement),
             principal: statement.principal(),
             work: Work::of(statement),
         }
@@ -140,7 +119,7 @@ pub(crate) async fn open(
     let own = own.values(ground.features);
     let kept = session.kept.get();
     let early = match task.work {
-        Work::Read if task.params.is_empty() && !task.is_estimated() => kept,
+        Work::Read if task.params.is_empty() && !task.estimates.are_wanted() => kept,
         Work::Read | Work::Explain | Work::Change(_) | Work::Define => None,
     };
     // The server takes them in this order.
@@ -268,13 +247,13 @@ pub(crate) async fn answer(
     if !is_declared {
         let bound = params::bind(statement.params(), task.params)?;
         let bound = params::typed(&bound);
-        if task.is_estimated() {
+        if task.estimates.are_wanted() {
             let estimate = estimate::of(client, task.sql, &bound).await?;
             // Planning has locked the relations: an estimate of another one is none of this.
             schema
                 .verify(client, look, task.relations, task.functions)
                 .await?;
-            task.admit(estimate)?;
+            task.estimates.admit(estimate)?;
         }
         declare(client, schema, look, task, &bound).await?;
     } else if !statement.params().is_empty() {

@@ -170,7 +170,11 @@ pub(crate) async fn change(
     } = &opened;
     let bound = params::bind(statement.params(), task.params)?;
     let sql = printing(task.sql, changes.body, statement)?;
-    let costs = if task.is_estimated() { "TRUE" } else { "FALSE" };
+    let costs = if task.estimates.are_wanted() {
+        "TRUE"
+    } else {
+        "FALSE"
+    };
     let explain = format!("EXPLAIN (FORMAT JSON, VERBOSE, COSTS {costs}) {sql}");
     let plans = facts
         .client
@@ -188,8 +192,8 @@ pub(crate) async fn change(
         let plan = serde_json::from_str(text)
             .map_err(|e| BackendError::second_lock(format!("the plan is no JSON: {e}")))?;
         changed(&plan, &mut found)?;
-        if task.is_estimated() {
-            task.admit(estimate::read(&plan))?;
+        if task.estimates.are_wanted() {
+            task.estimates.admit(estimate::read(&plan))?;
         }
     }
     let is_ruled = !changes.triggers.is_empty()

@@ -1,9 +1,11 @@
 //! The one gate to a database: decide, run what was printed, scan, record.
 
+mod estimates;
 mod live;
 
 use std::{borrow::Cow, collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
+pub use estimates::Estimates;
 pub use live::RefreshError;
 
 use live::{Current, Live};

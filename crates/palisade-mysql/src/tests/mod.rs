@@ -205,8 +205,10 @@ impl Ask for Query {
             reads: &self.reads,
             relations: &self.relations,
             limits: &self.limits,
-            caps: self.limits.estimate_caps(),
-            awaiting: None,
+            estimates: palisade::guard::Estimates {
+                caps: self.limits.estimate_caps(),
+                awaiting: None,
+            },
             gathers: false,
             work: self.work(),
         };

@@ -244,8 +244,10 @@ impl Ask for Query {
             relations: &self.relations,
             functions: &self.functions,
             limits: &self.limits,
-            caps: self.limits.estimate_caps(),
-            awaiting: None,
+            estimates: palisade::guard::Estimates {
+                caps: self.limits.estimate_caps(),
+                awaiting: None,
+            },
             principal: &self.principal,
             work: self.work(),
         };
