@@ -74,16 +74,24 @@ async fn guard_with(
     more: &str,
     configure: impl FnOnce(PostgresConfig) -> PostgresConfig,
 ) -> Guard<PostgresBackend> {
+    guard_over(SCHEMA, more, configure).await
+}
+
+async fn guard_over(
+    schema: &str,
+    more: &str,
+    configure: impl FnOnce(PostgresConfig) -> PostgresConfig,
+) -> Guard<PostgresBackend> {
     let server = PostgresServer::shared().unwrap();
     let database = server.fresh_database("guard").unwrap();
-    server.load(&database, SCHEMA).unwrap().clean().unwrap();
+    server.load(&database, schema).unwrap().clean().unwrap();
     let role = format!("reader_{database}");
     server
         .query(
             &database,
             &format!(
                 "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA app, hr TO {role};
-                 GRANT SELECT ON ALL TABLES IN SCHEMA app, hr TO {role}"
+                 GRANT SELECT ON ALL TABLES IN SCHEMA app, hr, public TO {role}"
             ),
         )
         .unwrap();
@@ -194,4 +202,51 @@ async fn who_asks_is_not_for_statements_to_change() {
         told,
         "Internal the statement may change for whom the server takes it"
     );
+}
+
+/// Operators of a database's own types are no business of statements without such values: here they raise.
+#[tokio::test]
+async fn operators_of_own_types_are_asked_for_where_values_of_them_are() {
+    let more = r#"
+        CREATE TYPE public.rank AS ENUM ('low', 'high');
+        CREATE FUNCTION public.raises(public.rank, public.rank) RETURNS boolean LANGUAGE plpgsql IMMUTABLE
+            AS 'BEGIN RAISE EXCEPTION ''called''; END';
+        CREATE FUNCTION public.first_rank() RETURNS public.rank LANGUAGE sql AS 'SELECT ''low''::public.rank';
+        CREATE OPERATOR public.= (leftarg = public.rank, rightarg = public.rank, function = public.raises);
+        CREATE OPERATOR public.<> (leftarg = public.rank, rightarg = public.rank, function = public.raises);
+        CREATE DOMAIN public.named AS text;
+        CREATE TYPE public.pair AS (a public.rank, b int);
+        CREATE TABLE public.plain (id int PRIMARY KEY, word varchar(9), at timestamptz, many int[], raw bytea);
+        CREATE TABLE public.ranked (id int PRIMARY KEY, own public.rank);
+        CREATE TABLE public.paired (id int PRIMARY KEY, both_of public.pair);
+        CREATE VIEW public.seen AS SELECT id, own FROM public.ranked;
+        INSERT INTO public.plain VALUES (1, 'a', now(), '{1,2}', 'x');
+        INSERT INTO public.ranked VALUES (1, 'low');
+        INSERT INTO public.paired VALUES (1, ROW('low', 1));
+    "#;
+    let guard = guard_over(&format!("{SCHEMA}{more}"), "", |config| config).await;
+    for sql in [
+        "SELECT id FROM plain WHERE id = 1 AND word = 'a' AND at <> '2020-01-01'",
+        "SELECT id FROM plain WHERE id IN (1, 2) AND 'a' = 'a' AND 1 = 1",
+        "SELECT id FROM plain WHERE 1 = ANY (many) AND raw = 'x' AND (word, id) = ('a', 1)",
+        "SELECT a.id FROM plain a JOIN plain b USING (id) WHERE CASE a.word WHEN 'a' THEN true END",
+        "SELECT id FROM plain WHERE word = (SELECT 'a'::text) AND NULLIF(id, 2) = 1",
+    ] {
+        let told = ask(&guard, sql, Params::None).await;
+        assert_eq!(told, r#"[{"id":1}]"#, "{sql}");
+    }
+    for sql in [
+        "SELECT id FROM ranked WHERE own = 'low'",
+        "SELECT id FROM plain WHERE 'low'::rank = 'low'",
+        "SELECT id FROM plain WHERE id = 1 AND CAST('low' AS public.rank) <> 'high'",
+        "SELECT id FROM plain WHERE 'low' = ANY (ARRAY['low'::rank])",
+        "SELECT id FROM seen WHERE own IN ('low', 'high')",
+        "SELECT id FROM paired WHERE (both_of).a = 'low'",
+        "SELECT x.own = 'low' AS e FROM (SELECT own FROM ranked) x",
+        "WITH x AS (SELECT 'low'::rank AS own) SELECT own = 'low' AS e FROM x",
+        "SELECT id FROM plain WHERE first_rank() = 'low'",
+    ] {
+        let told = ask(&guard, sql, Params::None).await;
+        assert_eq!(told, "FunctionNotAllowed ", "{sql}");
+    }
 }

@@ -347,6 +347,20 @@ async fn routines_and_operators() {
         CREATE AGGREGATE app.nth(float8 ORDER BY int) (sfunc = app.keep, stype = int, finalfunc = app.done);
         CREATE FUNCTION app.same(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true';
         CREATE OPERATOR app.=== (leftarg = text, rightarg = text, function = app.same);
+        CREATE TYPE app.rank AS ENUM ('low', 'high');
+        CREATE TYPE app.word AS ENUM ('a', 'b');
+        CREATE DOMAIN app.alias AS text;
+        CREATE FUNCTION app.alike(app.rank, app.rank) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+        CREATE OPERATOR app.= (leftarg = app.rank, rightarg = app.rank, function = app.alike);
+        CREATE FUNCTION app.unlike(app.rank, app.word) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+        CREATE OPERATOR app.<> (leftarg = app.rank, rightarg = app.word, function = app.unlike);
+        CREATE CAST (text AS app.word) WITH INOUT AS IMPLICIT;
+        CREATE FUNCTION app.less(app.rank, app.rank) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+        CREATE FUNCTION app.less(text, app.rank) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+        CREATE OPERATOR app.< (leftarg = app.rank, rightarg = app.rank, function = app.less);
+        CREATE OPERATOR app.< (leftarg = text, rightarg = app.rank, function = app.less);
+        CREATE FUNCTION app.more(app.alias, app.rank) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+        CREATE OPERATOR app.> (leftarg = app.alias, rightarg = app.rank, function = app.more);
         CREATE OPERATOR app.!!! (rightarg = int, function = pg_catalog.int4up);
         CREATE FUNCTION public.levenshtein(uuid, uuid) RETURNS int LANGUAGE sql AS 'SELECT 1';
         CREATE FUNCTION "Odd"() RETURNS int LANGUAGE sql AS 'SELECT 1';
@@ -408,16 +422,23 @@ async fn routines_and_operators() {
         .filter(|def| def.schema == "app")
         .cloned()
         .collect();
-    let operator = |name: &str, function: &str| OperatorDef {
+    let operator = |name: &str, function: &str, confined| OperatorDef {
         schema: "app".to_owned(),
         name: name.to_owned(),
         function: function.to_owned(),
+        confined,
     };
     assert_eq!(
         own,
         [
-            operator("!!!", "pg_catalog.int4up"),
-            operator("===", "app.same")
+            operator("!!!", "pg_catalog.int4up", false),
+            // One of its kinds takes texts, to which names are cast.
+            operator("<", "app.less", false),
+            // Texts are cast to what it takes.
+            operator("<>", "app.unlike", false),
+            operator("=", "app.alike", true),
+            operator("===", "app.same", false),
+            operator(">", "app.more", false),
         ]
     );
     assert!(catalog.operators().iter().any(|def| {

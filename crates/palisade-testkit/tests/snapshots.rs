@@ -176,7 +176,7 @@ fn catalog() -> impl Strategy<Value = Catalog> {
         vec(routine(), 0..4),
         vec(type_def(), 0..4),
     );
-    let operators = vec((name(), name(), name()), 0..2);
+    let operators = vec((name(), name(), name(), any::<bool>()), 0..2);
     let end = || (name(), name());
     let casts = vec((end(), end(), name(), any::<bool>()), 0..2);
     let held = (held, operators, casts);
@@ -202,11 +202,12 @@ fn catalog() -> impl Strategy<Value = Catalog> {
         for def in types {
             builder = builder.type_def(def);
         }
-        for (schema, name, function) in operators {
+        for (schema, name, function, confined) in operators {
             builder = builder.operator(OperatorDef {
                 schema,
                 name,
                 function,
+                confined,
             });
         }
         for (source, target, function, implicit) in casts {

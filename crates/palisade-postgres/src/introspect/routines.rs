@@ -199,14 +199,28 @@ impl Group {
 
 /// Every operator that people made; one that is only declared cannot be used.
 pub(super) async fn operators(client: &Client) -> Result<Vec<OperatorDef>, IntrospectError> {
+    // A domain takes what its base type does, a row type any row; what is preferred is taken where nothing is known.
+    let confined = |side: &str| {
+        format!(
+            "EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid = {side} AND t.oid >= 16384 \
+                     AND t.typtype IN ('b', 'e', 'r', 'm') AND t.typelem = 0 AND NOT t.typispreferred) \
+             AND NOT EXISTS (SELECT FROM pg_catalog.pg_cast k \
+                             WHERE k.casttarget = {side} AND k.castcontext = 'i' AND k.castsource < 16384)"
+        )
+    };
     let sql = format!(
-        "SELECT DISTINCT n.nspname, o.oprname, pn.nspname, p.proname \
+        "SELECT n.nspname, o.oprname, pn.nspname, p.proname, \
+                pg_catalog.bool_and(o.oprkind = 'b' AND o.oprname IN ('=', '<>', '<', '<=', '>', '>=') \
+                                    AND {} AND {}) \
          FROM pg_catalog.pg_operator o \
          JOIN pg_catalog.pg_namespace n ON n.oid = o.oprnamespace \
          JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode \
          JOIN pg_catalog.pg_namespace pn ON pn.oid = p.pronamespace \
          WHERE {USER_SCHEMA} \
-         ORDER BY 1, 2, 3, 4"
+         GROUP BY 1, 2, 3, 4 \
+         ORDER BY 1, 2, 3, 4",
+        confined("o.oprleft"),
+        confined("o.oprright"),
     );
     let mut operators = Vec::new();
     for row in client.query_typed(&sql, &[]).await? {
@@ -214,6 +228,7 @@ pub(super) async fn operators(client: &Client) -> Result<Vec<OperatorDef>, Intro
             schema: row.try_get(0)?,
             name: row.try_get(1)?,
             function: ident::qualified([row.try_get(2)?, row.try_get(3)?]),
+            confined: row.try_get(4)?,
         });
     }
     Ok(operators)

@@ -195,6 +195,8 @@ struct OperatorText {
     schema: String,
     name: String,
     function: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    confined: bool,
 }
 
 #[derive(PartialEq, Serialize, Deserialize)]
@@ -231,6 +233,7 @@ impl Catalog {
                     schema: def.schema.clone(),
                     name: def.name.clone(),
                     function: def.function.clone(),
+                    confined: def.confined,
                 })
                 .collect(),
             casts: self
@@ -356,6 +359,7 @@ fn builder(snapshot: Snapshot) -> Result<CatalogBuilder, SnapshotError> {
             schema: operator.schema,
             name: operator.name,
             function: operator.function,
+            confined: operator.confined,
         });
     }
     for cast in snapshot.casts {

@@ -190,6 +190,10 @@ pub struct OperatorDef {
     pub name: String,
     /// The id of the function behind it, `schema.name`.
     pub function: String,
+    /// Whether the engine can choose it only for values of types that a database adds: PostgreSQL has an operator of
+    /// this symbol for texts, and nothing of its own types is cast to what this one takes
+    /// (<https://www.postgresql.org/docs/current/typeconv-oper.html>).
+    pub confined: bool,
 }
 
 /// A cast that a database adds and that calls a function.

@@ -4,7 +4,7 @@ use sqlparser::ast::{ArrayElemTypeDef, DataType, Ident, ObjectName, ObjectNamePa
 
 use super::{Resolver, unsupported};
 use crate::{
-    catalog::{Relation, TypeKind},
+    catalog::{Relation, TypeClass, TypeKind},
     code::Code,
     dialect::Dialect,
     rejection::Rejection,
@@ -189,6 +189,7 @@ impl<'a> Resolver<'a> {
                 }
             }
         };
+        self.names_own = true;
         name.0 = [&own.0, &own.1]
             .map(|part| ObjectNamePart::Identifier(self.encode(part)))
             .to_vec();
@@ -292,6 +293,16 @@ pub(super) fn is_own_type(key: &str) -> bool {
     POSTGRES.binary_search(&key).is_ok()
 }
 
+/// Whether a column's type, as `format_type` spells it, is PostgreSQL's own, or an array of it. One that a database adds is
+/// written with its schema, or in quotes, where it has the name of one of these.
+pub(super) fn is_engine_type(type_name: &str) -> bool {
+    let element = type_name.trim_end_matches("[]");
+    let bare = element.split('(').next().unwrap_or_default().trim();
+    TypeClass::of(Dialect::Postgres, element) != TypeClass::Other
+        || is_own_type(bare)
+        || bare == "bit varying"
+}
+
 /// The name of a type that is one word, folded.
 fn word(data_type: &DataType) -> Option<String> {
     let text = data_type.to_string().to_ascii_lowercase();
@@ -332,6 +343,32 @@ fn plain(data_type: &DataType) -> Result<(), Rejection> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn types_of_a_database_are_told_from_the_engine_s() {
+        for name in [
+            "integer",
+            "integer[]",
+            "character varying(20)",
+            "numeric(10,2)",
+            "timestamp(3) with time zone",
+            "bit varying(4)",
+            "tsvector",
+            "\"char\"",
+        ] {
+            assert!(is_engine_type(name), "{name}");
+        }
+        for name in [
+            "mood",
+            "app.mood[]",
+            "public.text",
+            "\"TEXT\"",
+            "regclass",
+            "",
+        ] {
+            assert!(!is_engine_type(name), "{name}");
+        }
+    }
 
     #[test]
     fn types_are_sorted() {

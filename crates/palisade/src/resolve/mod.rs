@@ -208,6 +208,7 @@ pub(crate) fn resolve(
     if explain.is_some() && !resolver.targets.is_empty() {
         return Err(unsupported("EXPLAIN of a statement that changes data"));
     }
+    resolver.confined_operators();
     resolver.access.facts = resolver.facts(&query, explain);
     Ok(ResolvedStatement {
         references: resolver.references,
@@ -252,6 +253,10 @@ struct Resolver<'a> {
     cast_to: BTreeSet<(String, String)>,
     /// Whether a function of the database was called, whose result may be of any type.
     calls_own: bool,
+    /// Whether something was made into a type of the database.
+    names_own: bool,
+    /// Functions of operators that only values of such types can choose.
+    confined: BTreeSet<String>,
     /// CTEs renamed so far.
     renamed: usize,
     /// How many characters a call may ask for here: calls inside calls share the budget.
@@ -309,6 +314,8 @@ impl<'a> Resolver<'a> {
             view_levels: 0,
             cast_to: BTreeSet::new(),
             calls_own: false,
+            names_own: false,
+            confined: BTreeSet::new(),
             renamed: 0,
             size_budget: MAX_SIZE,
             position: Position::Inside,

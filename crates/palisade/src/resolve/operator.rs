@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{BinaryOperator, UnaryOperator};
 
-use super::{Resolver, unsupported};
+use super::{Resolver, cast::is_engine_type, unsupported};
 use crate::{code::Code, dialect::Dialect, rejection::Rejection, syntax};
 
 impl Resolver<'_> {
@@ -76,15 +76,48 @@ impl Resolver<'_> {
     }
 
     /// Counts the functions of the database's own operators with this symbol: which of the candidates
-    /// the engine takes depends on types.
+    /// the engine takes depends on types. Those that only values of the database's own types can choose wait until it is
+    /// known whether there are any ([`confined_operators`](Self::confined_operators)).
     pub(super) fn user_operator(&mut self, symbol: &str) -> Result<(), Rejection> {
         let path = self.catalog.search_path();
         for operator in self.catalog.operators() {
-            if operator.name == symbol && path.contains(&operator.schema) {
+            if operator.name != symbol || !path.contains(&operator.schema) {
+                continue;
+            }
+            if operator.confined {
+                self.confined.insert(operator.function.clone());
+            } else {
                 self.access.functions.insert(operator.function.clone());
             }
         }
         Ok(())
+    }
+
+    /// Counts the functions of operators that only values of the database's own types can choose, if anything in the
+    /// statement may be such a value: what is made into one, what a function gives that is not the engine's, and what
+    /// any column holds of any relation that takes part.
+    pub(super) fn confined_operators(&mut self) {
+        if self.confined.is_empty() {
+            return;
+        }
+        let relations = self.access.relations();
+        let changed = self.access.changes().map(|change| change.relation);
+        let holds = relations.chain(changed).any(|id| {
+            self.catalog.relation(id).is_none_or(|relation| {
+                let mut columns = relation.columns.iter();
+                columns.any(|column| !is_engine_type(&column.type_name))
+            })
+        });
+        let gives = self.access.functions().any(|uid| {
+            let schema = self.catalog.function(uid).map(|def| def.schema.as_deref());
+            !matches!(
+                schema,
+                Some(None | Some("pg_catalog" | "information_schema"))
+            )
+        });
+        if self.names_own || holds || gives {
+            self.access.functions.append(&mut self.confined);
+        }
     }
 
     /// `ORDER BY … USING operator`.

@@ -198,6 +198,8 @@ pub(super) fn operator(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlE
         schema,
         name,
         function,
+        // Which casts there are is not known before the whole text is read.
+        confined: false,
     });
     Ok(())
 }
