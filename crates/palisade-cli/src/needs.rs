@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use palisade::{
     catalog::{Catalog, Change, Relation, RelationKind},
+    dialect::Dialect,
     firewall::{Decision, Firewall, PermittedChange, VisibleRelation},
-    ident,
     policy::PolicySources,
     rewrite::RewrittenStatement,
     session::{Principal, Session},
@@ -164,7 +164,11 @@ pub(crate) fn needs(
         }
         for relation in visible.iter().filter(|relation| relation.readable) {
             let decision = firewall
-                .check(&probe(relation), &Params::None, &session)
+                .check(
+                    &probe(relation, firewall.catalog().dialect()),
+                    &Params::None,
+                    &session,
+                )
                 .map_err(|error| Failure::Internal(error.to_string()))?;
             match decision {
                 Decision::Allow(statement) => {
@@ -195,29 +199,30 @@ fn drop(catalog: &Catalog, relation: &VisibleRelation) -> String {
         Some(RelationKind::Materialized) => "MATERIALIZED VIEW",
         Some(RelationKind::Table | RelationKind::Virtual | RelationKind::System) | None => "TABLE",
     };
-    format!(
-        "DROP {word} {}.{}",
-        ident::quoted(&relation.schema),
-        ident::quoted(&relation.name)
-    )
+    format!("DROP {word} {}", named_in(relation, catalog.dialect()))
 }
 
 /// A statement that reads everything of `relation` that exists for its principal.
-fn probe(relation: &VisibleRelation) -> String {
+fn probe(relation: &VisibleRelation, dialect: Dialect) -> String {
     let columns: Vec<String> = relation
         .columns
         .iter()
-        .map(|column| ident::quoted(&column.name))
+        .map(|column| dialect.identifier(&column.name))
         .collect();
     let columns = if columns.is_empty() {
         "1".to_owned()
     } else {
         columns.join(", ")
     };
+    format!("SELECT {columns} FROM {}", named_in(relation, dialect))
+}
+
+/// The relation's name in a statement.
+fn named_in(relation: &VisibleRelation, dialect: Dialect) -> String {
     format!(
-        "SELECT {columns} FROM {}.{}",
-        ident::quoted(&relation.schema),
-        ident::quoted(&relation.name)
+        "{}.{}",
+        dialect.identifier(&relation.schema),
+        dialect.identifier(&relation.name)
     )
 }
 

@@ -107,6 +107,16 @@ impl Dialect {
         }
     }
 
+    /// `name` as an identifier in the text of a statement: in quotes, with inner ones doubled.
+    #[must_use]
+    pub fn identifier(self, name: &str) -> String {
+        let quote = self.quote();
+        format!(
+            "{quote}{}{quote}",
+            name.replace(quote, &format!("{quote}{quote}"))
+        )
+    }
+
     /// How the parameter with this number is spelt in the text that is run.
     #[must_use]
     pub fn placeholder(self, number: u32) -> String {

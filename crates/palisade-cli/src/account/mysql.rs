@@ -7,6 +7,7 @@ use std::{
 
 use palisade::{
     catalog::{Catalog, RelationKind},
+    dialect::Dialect,
     ident,
     policy::PolicySources,
     session::Principal,
@@ -364,9 +365,8 @@ fn relation(schema: &str, name: &str) -> String {
     format!("{}.{}", identifier(schema), identifier(name))
 }
 
-/// `name` as an identifier, under every mode of the server's.
 fn identifier(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
+    Dialect::Mysql.identifier(name)
 }
 
 #[cfg(test)]

@@ -242,6 +242,11 @@ fn least(shop: &Shop) {
         query("SELECT label, id FROM labels, mine"),
         json!([{"label": "odd", "id": 1}])
     );
+    // What has no masks and filters is read as it is.
+    assert_eq!(
+        query("SELECT * FROM kinds"),
+        json!([{"id": 1, "label": "odd"}])
+    );
     // The server holds to it, too.
     shop.ask(&format!("ALTER USER {role}@'127.0.0.1' IDENTIFIED BY ''"));
     for sql in [
