@@ -29,7 +29,7 @@ pub(crate) use define::define;
 pub(crate) use filter::columns as columns_of_condition;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     ops::ControlFlow,
     sync::{Arc, OnceLock},
 };
@@ -300,6 +300,7 @@ fn apply(
         reads: BTreeSet::new(),
         functions: access.functions.clone(),
         whole_rows,
+        tables: Vec::new(),
     };
     engine.ctes(&ctes);
     engine.system(&access, catalog.dialect());
@@ -328,7 +329,12 @@ fn apply(
     }
     let mut writes = Vec::with_capacity(targets.len());
     let mut doubts = Vec::with_capacity(targets.len());
-    let positions = parameters::positions(&query);
+    // Values are looked at of what changes alone.
+    let positions = if targets.is_empty() {
+        HashMap::new()
+    } else {
+        parameters::positions(&query)
+    };
     for (target, change) in targets.iter().zip(changes) {
         let job = write::Job {
             target,
@@ -426,6 +432,9 @@ fn apply(
         limits,
     )
     .map_err(|inner| not_as_decided(&inner.to_string()))?;
+    if bound.is_empty() && !check.placeholders.is_empty() {
+        return Err(not_as_decided("a parameter has no value"));
+    }
     if check.targets.len() != targets.len() {
         return Err(not_as_decided("it changes something else"));
     }
@@ -716,6 +725,8 @@ struct Engine {
     reads: BTreeSet<(String, String)>,
     functions: BTreeSet<String>,
     whole_rows: bool,
+    /// Tables whose reads are there already, each with whether whole rows were.
+    tables: Vec<(RelationId, bool)>,
 }
 
 impl Engine {
@@ -815,6 +826,13 @@ impl Engine {
         let Some(relation) = catalog.relation(reference.relation) else {
             return;
         };
+        if reference.body.is_none() {
+            let table = (relation.id, self.whole_rows);
+            if self.tables.contains(&table) {
+                return;
+            }
+            self.tables.push(table);
+        }
         let table = catalog.fold_relation(&relation.name);
         self.reads.insert((table.clone(), String::new()));
         let form = needs_form(reference);

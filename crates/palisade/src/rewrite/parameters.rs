@@ -36,7 +36,7 @@ pub(super) fn secret(text: String) -> Expr {
 }
 
 /// What to bind to a statement, as far as its tree says.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Binding {
     /// The statement's own, in their order.
     agent: Vec<Placeholder>,
@@ -60,6 +60,14 @@ pub(super) fn order(
     dialect: Dialect,
     gone: Option<usize>,
 ) -> Result<Binding, Rejection> {
+    let has_none = |form: &Form| match form {
+        Form::Tree(_) => false,
+        Form::Text(_) => true,
+    };
+    if placeholders.is_empty() && tokens.is_empty() && forms.iter().all(|(_, form)| has_none(form))
+    {
+        return Ok(Binding::default());
+    }
     let mut numbered: Vec<_> = placeholders.iter().map(|(p, n)| (*n, p.clone())).collect();
     numbered.sort_unstable();
     let mut numbers = BTreeMap::new();

@@ -10,7 +10,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::{delegate, simple::simple};
+use super::{delegate, simple::simple, solid::has_word};
 
 /// See the module.
 #[derive(Debug)]
@@ -161,10 +161,7 @@ pub(super) fn without_hints(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan
         matches!(&token.token,
             Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(text))
     };
-    if !tokens
-        .iter()
-        .any(|t| word(t, "materialized") || word(t, "indexed"))
-    {
+    if !has_word(&tokens, &["materialized", "indexed"]) {
         return tokens;
     }
     let solid: Vec<usize> = tokens
