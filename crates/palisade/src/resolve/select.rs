@@ -279,8 +279,11 @@ impl<'a> Resolver<'a> {
                         return Err(Rejection::new(Code::SyntaxInvalid, "`*` without FROM"));
                     };
                     let mut keys = BTreeSet::new();
-                    if scope.nested && !columns.iter().all(|c| keys.insert(&c.key)) {
-                        // SQLite invents names for what such a join gives twice.
+                    // SQLite invents names for what such a join gives twice.
+                    if self.catalog.dialect() == Dialect::Sqlite
+                        && scope.nested
+                        && !columns.iter().all(|c| keys.insert(&c.key))
+                    {
                         return Err(unsupported("`*` over a join in parentheses"));
                     }
                     self.star(&mut outputs, columns);

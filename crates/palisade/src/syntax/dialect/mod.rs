@@ -4,6 +4,7 @@ mod exclude;
 mod from;
 mod membership;
 mod mysql;
+mod parens;
 mod postgres;
 mod quantified;
 mod simple;
@@ -76,12 +77,15 @@ fn call(name: Vec<Ident>, args: Option<Vec<FunctionArg>>) -> Expr {
 /// does, or taken away where it changes no result.
 pub(super) fn prepared(tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<TokenWithSpan> {
     match dialect {
-        Dialect::Sqlite => exclude::moved_in(membership::spelt_out(sqlite::without_hints(tokens))),
+        Dialect::Sqlite => {
+            let tokens = membership::spelt_out(sqlite::without_hints(tokens));
+            exclude::moved_in(parens::spelt_out(tokens, dialect))
+        }
         Dialect::Postgres => {
             let tokens = from::spelt_out(table::spelt_out(tokens));
             exclude::moved_in(postgres::bounded_frames(tokens))
         }
-        Dialect::Mysql => mysql::spelt_out(table::spelt_out(tokens)),
+        Dialect::Mysql => mysql::spelt_out(parens::spelt_out(table::spelt_out(tokens), dialect)),
     }
 }
 

@@ -67,6 +67,11 @@ impl ParserDialect for Mysql {
         supports_left_associative_joins_without_parens() -> bool;
     }
 
+    /// `(a)` and `(a AS b)` where a table stands.
+    fn supports_parens_around_table_factor(&self) -> bool {
+        true
+    }
+
     /// `/*! … */` stays a comment here, so that it is refused instead of read as code whatever version
     /// it names.
     fn supports_multiline_comment_hints(&self) -> bool {

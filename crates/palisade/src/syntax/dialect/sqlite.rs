@@ -40,6 +40,11 @@ impl ParserDialect for Sqlite {
         supports_numeric_literal_underscores() -> bool;
     }
 
+    /// `(a)` and `(a AS b)` where a table stands.
+    fn supports_parens_around_table_factor(&self) -> bool {
+        true
+    }
+
     fn supports_cross_join_constraint(&self) -> bool {
         true
     }

@@ -1,0 +1,112 @@
+//! `(a, b)` where a table stands, which SQLite and MySQL read as a join without a condition
+//! (<https://www.sqlite.org/lang_select.html#the_from_clause>, <https://dev.mysql.com/doc/refman/8.4/en/join.html>).
+
+use sqlparser::{
+    keywords::Keyword,
+    tokenizer::{Token, TokenWithSpan},
+};
+
+use super::solid::{Edits, Solid, word};
+use crate::dialect::Dialect;
+
+/// What a query in parentheses begins with.
+const QUERIES: &[&str] = &["select", "values", "with", "table"];
+
+/// Writes a join for the comma.
+pub(super) fn spelt_out(tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<TokenWithSpan> {
+    let mut before = false;
+    let stands = tokens.iter().any(|t| match &t.token {
+        Token::Whitespace(_) => false,
+        Token::LParen => before,
+        token => {
+            before = begins(token);
+            false
+        }
+    });
+    if !stands {
+        return tokens;
+    }
+    let solid = Solid::of(&tokens);
+    let mut edits = Edits::default();
+    // For each parenthesis that is open: whether tables stand in it.
+    let mut open: Vec<bool> = Vec::new();
+    for n in 0..solid.len() {
+        if solid.is(n, &Token::RParen) {
+            open.pop();
+        } else if solid.is(n, &Token::LParen) {
+            let tables = holds_tables(&solid, n, open.last() == Some(&true));
+            open.push(tables);
+            if tables {
+                join(&solid, n, dialect, &mut edits);
+            }
+        }
+    }
+    edits.apply(tokens)
+}
+
+/// Whether a table follows in FROM.
+fn begins(token: &Token) -> bool {
+    super::is_word(token, &["from", "join", "straight_join"])
+}
+
+/// Whether the parenthesis at `n` has tables in it; `among` if it stands among some.
+fn holds_tables(solid: &Solid<'_>, n: usize, among: bool) -> bool {
+    let Some(before) = n.checked_sub(1) else {
+        return false;
+    };
+    let follows = solid.token(before).is_some_and(|t| begins(&t.token));
+    // `a IS DISTINCT FROM (b, c)` compares rows.
+    let compares = before
+        .checked_sub(1)
+        .is_some_and(|n| solid.is_word(n, &["distinct"]));
+    let listed = among && (solid.is(before, &Token::LParen) || solid.is(before, &Token::Comma));
+    let inside =
+        solid.is(n + 1, &Token::LParen) || (solid.is_name(n + 1) && !solid.is_word(n + 1, QUERIES));
+    ((follows && !compares) || listed) && inside
+}
+
+/// Joins what stands between the commas of the parenthesis at `open`.
+fn join(solid: &Solid<'_>, open: usize, dialect: Dialect, edits: &mut Edits) {
+    let Some(close) = solid.closing(open) else {
+        return;
+    };
+    let mut depth = 0usize;
+    let mut commas = Vec::new();
+    let mut joins = Vec::new();
+    for n in open + 1..close {
+        if solid.is(n, &Token::LParen) {
+            depth += 1;
+        } else if solid.is(n, &Token::RParen) {
+            depth = depth.saturating_sub(1);
+        } else if depth == 0 && solid.is(n, &Token::Comma) {
+            commas.push(n);
+        } else if depth == 0 && solid.is_word(n, &["join", "straight_join"]) {
+            joins.push(n);
+        }
+    }
+    if commas.is_empty() {
+        return;
+    }
+    let starts = std::iter::once(open + 1).chain(commas.iter().map(|comma| comma + 1));
+    let ends = commas.iter().copied().chain([close]);
+    for (start, end) in starts.zip(ends) {
+        match dialect {
+            // A comma binds like JOIN does.
+            Dialect::Sqlite => {}
+            // It binds less.
+            Dialect::Mysql | Dialect::Postgres => {
+                if joins.iter().any(|join| (start..end).contains(join)) {
+                    edits.put(solid, start, Token::LParen);
+                    edits.put(solid, end, Token::RParen);
+                }
+            }
+        }
+    }
+    for comma in commas {
+        if dialect == Dialect::Mysql {
+            edits.put(solid, comma, word("CROSS", Keyword::CROSS));
+        }
+        edits.put(solid, comma, word("JOIN", Keyword::JOIN));
+        edits.take(solid, comma);
+    }
+}
