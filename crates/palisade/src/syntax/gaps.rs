@@ -6,7 +6,7 @@ use sqlparser::tokenizer::Token;
 
 use super::{dialect::Solid, parse};
 use crate::{
-    code::Code::{self, NameVariable, StatementNotAllowed, SyntaxUnsupported},
+    code::Code::{self, NameSystemRelation, NameVariable, StatementNotAllowed, SyntaxUnsupported},
     dialect::Dialect::{self, Mysql, Postgres, Sqlite},
     rejection::Rejection,
 };
@@ -193,13 +193,17 @@ pub(crate) const GAPS: &[Gap] = &[
 
 /// `refusal`, or one that names what the parser does not read in `text`.
 pub(super) fn named(refusal: Rejection, text: &str, dialect: Dialect) -> Rejection {
-    if refusal.code() != Code::SyntaxInvalid {
-        return refusal;
-    }
     let Ok(tokens) = parse::tokenize(text, dialect) else {
         return refusal;
     };
     let solid = Solid::of(&tokens);
+    if refusal.code() == StatementNotAllowed && asks_for_the_schema(&solid) {
+        let message = "what tables and columns there are is not for statements to ask";
+        return Rejection::new(NameSystemRelation, message);
+    }
+    if refusal.code() != Code::SyntaxInvalid {
+        return refusal;
+    }
     let found = GAPS
         .iter()
         .filter(|gap| gap.engines.contains(&dialect))
@@ -218,6 +222,21 @@ pub(super) fn named(refusal: Rejection, text: &str, dialect: Dialect) -> Rejecti
             Rejection::new(gap.code, format!("{} {why}", gap.name))
         }
     }
+}
+
+/// Whether a statement that is refused in any case asks the engine what tables and columns there are.
+fn asks_for_the_schema(solid: &Solid<'_>) -> bool {
+    const QUESTIONS: [&str; 2] = [
+        "show tables|columns|fields|index|indexes|keys|create|databases|schemas|views|full",
+        "pragma … table_info|table_xinfo|table_list|index_list|index_info|index_xinfo|foreign_key_list|database_list",
+    ];
+    let asks = |signs: &&str| begins(solid, 0, &signs.split(' ').collect::<Vec<_>>());
+    // `DESCRIBE t`, and `DESCRIBE t column`.
+    let describes = solid.is_word(0, &["describe", "desc"])
+        && solid
+            .after_name(1)
+            .is_some_and(|after| after + 2 >= solid.len());
+    describes || QUESTIONS.iter().any(asks)
 }
 
 fn begins(solid: &Solid<'_>, n: usize, signs: &[&str]) -> bool {

@@ -59,7 +59,7 @@ impl<'t> Solid<'t> {
     }
 
     /// The position after the name, with its qualifiers, that begins at `n`.
-    pub(super) fn after_name(&self, n: usize) -> Option<usize> {
+    pub(in crate::syntax) fn after_name(&self, n: usize) -> Option<usize> {
         let mut n = n;
         loop {
             if !self.is_name(n) {
