@@ -4,10 +4,13 @@
 //! that a column of it which is masked would be read as it is. `authorize` refuses every masked column
 //! in a statement that changes anything; row filters become a guard around the condition.
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast::{
-    Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, ObjectName, ObjectNamePart,
-    OrderByExpr, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SqliteOnConflict, Statement,
-    TableAlias, TableFactor, Update, UpdateTableFromKind,
+    Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, JoinConstraint, JoinOperator,
+    ObjectName, ObjectNamePart, OrderByExpr, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+    SqliteOnConflict, Statement, TableAlias, TableFactor, TableWithJoins, Update,
+    UpdateTableFromKind, visit_expressions,
 };
 
 use super::{
@@ -161,6 +164,7 @@ impl<'a> Resolver<'a> {
         self.await_target(key, Change::Update);
         self.table_with_joins(table, &mut scope, ctes)?;
         let (relation, mut target) = self.claimed_target()?;
+        let is_joined = self.is_joined(std::slice::from_ref(table), &target);
         match from {
             None => {}
             Some(UpdateTableFromKind::AfterSet(tables)) if dialect != Dialect::Mysql => {
@@ -180,7 +184,7 @@ impl<'a> Resolver<'a> {
         self.change_columns(
             relation,
             Change::Update,
-            read.iter().any(|id| id.relation == relation.id),
+            is_joined || read.iter().any(|id| id.relation == relation.id),
             &updated,
         );
         target.returns = returning.is_some();
@@ -210,6 +214,16 @@ impl<'a> Resolver<'a> {
         let FromTable::WithFromKeyword(from) = from else {
             return Err(unsupported("DELETE without FROM"));
         };
+        if dialect == Dialect::Mysql
+            && let Some(joined) = using.take()
+        {
+            // `DELETE FROM t USING t JOIN u …` is MySQL's `DELETE t FROM t JOIN u …`.
+            let [target] = from.as_slice() else {
+                return Err(unsupported("DELETE from several tables"));
+            };
+            tables.push(target_name(target)?);
+            *from = joined;
+        }
         let key = match (tables.as_mut_slice(), from.as_slice()) {
             ([], [table]) if table.joins.is_empty() => self.factor_key(&table.relation),
             // MySQL's `DELETE t FROM t JOIN u …`.
@@ -224,10 +238,11 @@ impl<'a> Resolver<'a> {
         };
         let mut scope = Scope::inside(dialect, None);
         self.await_target(key, Change::Delete);
-        for table in from {
+        for table in from.iter_mut() {
             self.table_with_joins(table, &mut scope, ctes)?;
         }
         let (relation, mut target) = self.claimed_target()?;
+        let is_joined = self.is_joined(from, &target);
         if let Some(using) = using {
             if dialect != Dialect::Postgres {
                 return Err(unsupported("USING in DELETE"));
@@ -243,7 +258,7 @@ impl<'a> Resolver<'a> {
         self.change(
             relation,
             Change::Delete,
-            read.iter().any(|id| id.relation == relation.id),
+            is_joined || read.iter().any(|id| id.relation == relation.id),
         );
         target.returns = returning.is_some();
         let outputs = self.returning_in(returning, relation, &scope, ctes)?;
@@ -277,6 +292,29 @@ impl<'a> Resolver<'a> {
             Some(expr) => self.predicate(expr, scope, ctes, Usage::Filter),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// Whether an inner join of MySQL's has a condition on the target's columns, as that of a WHERE would be.
+    fn is_joined(&self, tables: &[TableWithJoins], target: &Target) -> bool {
+        let own = self.table_key(&target.qualifier);
+        let names = |condition: &Expr| {
+            let found = visit_expressions(condition, |expr| match expr {
+                Expr::CompoundIdentifier(parts) if matches!(parts.as_slice(), [qualifier, _] if self.table_key(qualifier) == own) => {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            });
+            found.is_break()
+        };
+        let conditions = tables.iter().flat_map(|table| &table.joins);
+        conditions
+            .into_iter()
+            .any(|join| match &join.join_operator {
+                JoinOperator::Join(JoinConstraint::On(condition))
+                | JoinOperator::Inner(JoinConstraint::On(condition))
+                | JoinOperator::StraightJoin(JoinConstraint::On(condition)) => names(condition),
+                _ => false,
+            })
     }
 
     /// MySQL's ORDER BY and LIMIT of UPDATE and DELETE.
@@ -686,6 +724,32 @@ impl<'a> Resolver<'a> {
     pub(super) fn not_as_decided(&self, detail: &str) -> Rejection {
         Rejection::new(Code::Internal, "the rewritten statement is not as decided")
             .with_operator_detail(detail)
+    }
+}
+
+/// The name of a target that stands by itself.
+fn target_name(target: &TableWithJoins) -> Result<ObjectName, Rejection> {
+    let TableWithJoins { relation, joins } = target;
+    match relation {
+        TableFactor::Table {
+            name,
+            alias: None,
+            args: None,
+            with_hints,
+            version: None,
+            with_ordinality: false,
+            partitions,
+            json_path: None,
+            sample: None,
+            index_hints,
+        } if joins.is_empty()
+            && with_hints.is_empty()
+            && partitions.is_empty()
+            && index_hints.is_empty() =>
+        {
+            Ok(name.clone())
+        }
+        _ => Err(unsupported("a target of this form in DELETE")),
     }
 }
 

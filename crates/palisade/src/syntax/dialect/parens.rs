@@ -1,4 +1,4 @@
-//! `(a, b)` where a table stands, which SQLite and MySQL read as a join without a condition
+//! `(a, b)` where a table stands, which SQLite and MySQL read as a join without a condition, and MySQL's `UPDATE a, b`
 //! (<https://www.sqlite.org/lang_select.html#the_from_clause>, <https://dev.mysql.com/doc/refman/8.4/en/join.html>).
 
 use sqlparser::{
@@ -6,7 +6,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::solid::{Edits, Solid, word};
+use super::solid::{Edits, Solid, has_word, word};
 use crate::dialect::Dialect;
 
 /// What a query in parentheses begins with.
@@ -14,6 +14,7 @@ const QUERIES: &[&str] = &["select", "values", "with", "table"];
 
 /// Writes a join for the comma.
 pub(super) fn spelt_out(tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<TokenWithSpan> {
+    let updates = dialect == Dialect::Mysql && has_word(&tokens, &["update"]);
     let mut before = false;
     let stands = tokens.iter().any(|t| match &t.token {
         Token::Whitespace(_) => false,
@@ -23,7 +24,7 @@ pub(super) fn spelt_out(tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<Tok
             false
         }
     });
-    if !stands {
+    if !stands && !updates {
         return tokens;
     }
     let solid = Solid::of(&tokens);
@@ -36,9 +37,16 @@ pub(super) fn spelt_out(tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<Tok
         } else if solid.is(n, &Token::LParen) {
             let tables = holds_tables(&solid, n, open.last() == Some(&true));
             open.push(tables);
-            if tables {
-                join(&solid, n, dialect, &mut edits);
+            if tables && let Some(close) = solid.closing(n) {
+                join(&solid, n + 1, close, dialect, &mut edits);
             }
+        } else if updates
+            && open.is_empty()
+            && solid.is_word(n, &["update"])
+            && solid.is_name(n + 1)
+            && let Some(set) = assignments(&solid, n)
+        {
+            join(&solid, n + 1, set, dialect, &mut edits);
         }
     }
     edits.apply(tokens)
@@ -65,15 +73,30 @@ fn holds_tables(solid: &Solid<'_>, n: usize, among: bool) -> bool {
     ((follows && !compares) || listed) && inside
 }
 
-/// Joins what stands between the commas of the parenthesis at `open`.
-fn join(solid: &Solid<'_>, open: usize, dialect: Dialect, edits: &mut Edits) {
-    let Some(close) = solid.closing(open) else {
-        return;
-    };
+/// Where the assignments of the UPDATE at `n` begin; none if the word belongs to another clause.
+fn assignments(solid: &Solid<'_>, n: usize) -> Option<usize> {
+    if n > 0 && solid.is_word(n - 1, &["for", "key", "on"]) {
+        return None;
+    }
+    let mut depth = 0usize;
+    for n in n + 1..solid.len() {
+        if solid.is(n, &Token::LParen) {
+            depth += 1;
+        } else if solid.is(n, &Token::RParen) {
+            depth = depth.checked_sub(1)?;
+        } else if depth == 0 && solid.is_word(n, &["set"]) {
+            return Some(n);
+        }
+    }
+    None
+}
+
+/// Joins what stands between the commas from `start` to `close`.
+fn join(solid: &Solid<'_>, start: usize, close: usize, dialect: Dialect, edits: &mut Edits) {
     let mut depth = 0usize;
     let mut commas = Vec::new();
     let mut joins = Vec::new();
-    for n in open + 1..close {
+    for n in start..close {
         if solid.is(n, &Token::LParen) {
             depth += 1;
         } else if solid.is(n, &Token::RParen) {
@@ -87,7 +110,7 @@ fn join(solid: &Solid<'_>, open: usize, dialect: Dialect, edits: &mut Edits) {
     if commas.is_empty() {
         return;
     }
-    let starts = std::iter::once(open + 1).chain(commas.iter().map(|comma| comma + 1));
+    let starts = std::iter::once(start).chain(commas.iter().map(|comma| comma + 1));
     let ends = commas.iter().copied().chain([close]);
     for (start, end) in starts.zip(ends) {
         match dialect {
