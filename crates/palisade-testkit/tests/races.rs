@@ -32,7 +32,7 @@ use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_sqlite::{SqliteBackend, create_database};
 use palisade_testkit::{
     live::changing_gate,
-    servers::{MariaDbServer, MySqlServer, PostgresServer, Server},
+    servers::{MariaDbServer, MySqlServer, PgBouncer, PostgresServer, Server},
 };
 use tokio::task::JoinHandle;
 
@@ -214,6 +214,46 @@ async fn on_postgres_a_definition_that_changed_meanwhile_refuses_the_change() {
             "0"
         );
     }
+}
+
+/// An account that may do what is asked for, and nothing else.
+fn writer(server: &Server, database: &str) -> String {
+    let role = format!("writer_{database}");
+    let script = format!(
+        "CREATE ROLE {role} LOGIN; GRANT SELECT (id, tenant), UPDATE (name) ON accounts TO {role}"
+    );
+    server.query(database, &script).unwrap();
+    role
+}
+
+async fn changes_both(config: PostgresConfig) {
+    let backend = PostgresBackend::connect(config.writable()).await.unwrap();
+    let gate = gate(backend, "public");
+    // What looks at the schema is used again.
+    for _ in 0..2 {
+        let outcome = gate.execute(CHANGE, &Params::None, &session()).await;
+        match outcome {
+            Outcome::Rows(rows) => assert_eq!(rows.affected_rows(), Some(2)),
+            Outcome::Rejected(refusal) => panic!("{:?}", refusal.rejection),
+        }
+    }
+}
+
+#[tokio::test]
+async fn on_postgres_a_look_takes_no_more_rights_than_the_change() {
+    let (server, database, _) = on_postgres("rights").await;
+    let url = server.url_as(&writer(server, &database), &database);
+    changes_both(PostgresConfig::from_url(&url).unwrap()).await;
+}
+
+#[tokio::test]
+#[ignore = "needs PgBouncer: cargo xtask test runs it"]
+async fn on_postgres_a_look_goes_through_a_pooler() {
+    let (server, database, _) = on_postgres("pooled").await;
+    let role = writer(server, &database);
+    let pooler = PgBouncer::before(server, &[&role], &["default_pool_size = 2"]).unwrap();
+    let config = PostgresConfig::from_url(&pooler.url_as(&role, &database)).unwrap();
+    changes_both(config.pooled_by_transaction()).await;
 }
 
 async fn on_mysql(server: &'static Server, label: &str) -> (String, Arc<Guard<MysqlBackend>>) {
