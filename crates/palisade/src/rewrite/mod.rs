@@ -199,7 +199,11 @@ impl RewrittenStatement {
     }
 
     /// What must give no row when it runs in the statement's transaction, before it: rows that policy does not admit as
-    /// the statement would leave them. A backend refuses the statement then, and changes nothing.
+    /// the statement would leave them. A backend refuses the statement then, and changes nothing. The transaction must see
+    /// the same rows from the first of these to the statement's end, or fail as [`BackendErrorKind::Conflict`]; and the schema
+    /// must be looked at as it is under the statement's locks.
+    ///
+    /// [`BackendErrorKind::Conflict`]: crate::guard::BackendErrorKind::Conflict
     #[must_use]
     pub fn provisos(&self) -> &[Proviso] {
         &self.provisos
