@@ -150,6 +150,7 @@ pub fn arises_on_execution(code: Code) -> bool {
         | Code::DatabaseRejected
         | Code::DatabaseConstraint
         | Code::DatabaseOutcomeUnknown
+        | Code::DatabaseConflict
         | Code::DatabaseUnavailable
         | Code::DatabaseSchemaChanged => true,
         Code::RequestInvalid

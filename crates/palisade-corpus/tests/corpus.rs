@@ -43,6 +43,10 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "needs a database that is changed; tested with the backends",
     ),
     (
+        Code::DatabaseConflict,
+        "needs two transactions at a time; tested with the backends",
+    ),
+    (
         Code::DatabaseUnavailable,
         "needs a database that goes away; tested with the backend",
     ),

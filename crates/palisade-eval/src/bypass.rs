@@ -344,6 +344,7 @@ fn stopped(error: &BackendError) -> Option<String> {
         | BackendErrorKind::Cost
         | BackendErrorKind::NotTaken
         | BackendErrorKind::OutcomeUnknown
+        | BackendErrorKind::Conflict
         | BackendErrorKind::Unavailable => None,
     }
 }

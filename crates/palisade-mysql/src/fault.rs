@@ -35,9 +35,11 @@ fn kind(error: &ServerError) -> BackendErrorKind {
         // Memory, sort and temporary space, stack, packets, JSON too deep, rows to examine.
         1037 | 1038 | 1041 | 1114 | 1119 | 1153 | 1301 | 1436 | 1104 | 3157 | 3636 | 1021
         | 1030 | 1931 | 4038 => Kind::Resource,
-        // Too many connections, of all or of one account; shutting down; host blocked; deadlock; killed.
-        1040 | 1203 | 1226 | 1053 | 1129 | 1130 | 1213 | 1927 | 3169 | 4031 | 2006 | 2013
-        | 1077 | 1080 => Kind::Unavailable,
+        // A deadlock; a row that changed since it was read.
+        1213 | 1020 => Kind::Conflict,
+        // Too many connections, of all or of one account; shutting down; host blocked; killed.
+        1040 | 1203 | 1226 | 1053 | 1129 | 1130 | 1927 | 3169 | 4031 | 2006 | 2013 | 1077
+        | 1080 => Kind::Unavailable,
         _ => Kind::Rejected,
     }
 }
@@ -123,6 +125,7 @@ mod tests {
             (1227, Kind::SecondLock),
             (1370, Kind::SecondLock),
             (1436, Kind::Resource),
+            (1213, Kind::Conflict),
             (1040, Kind::Unavailable),
             (1054, Kind::Rejected),
             (1064, Kind::Rejected),

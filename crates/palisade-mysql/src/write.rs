@@ -8,6 +8,8 @@
 //! * the text begins with a change that was decided, of a table that was decided;
 //! * triggers and foreign keys are looked at again, while the table's definition is locked;
 //! * a table whose engine cannot take a change back is not changed;
+//! * what must not be there is looked for first, in a transaction whose reads lock what they find and where they looked:
+//!   the change finds it so, or another transaction waits, or one of the two fails;
 //! * rows are counted, and everything is rolled back unless they are within their bound and the answer was taken.
 //!
 //! A definition is committed by the server as it runs, and cannot be planned: there is the protocol's lock, and its
@@ -102,7 +104,11 @@ impl<'a> Work<'a> {
         match self {
             Self::Read | Self::Explain => "START TRANSACTION READ ONLY",
             // The session's own mode stays, so that nothing that commits by itself gets further.
-            Self::Change(_) => "START TRANSACTION READ WRITE",
+            Self::Change(changes) if changes.provisos.is_empty() => "START TRANSACTION READ WRITE",
+            // What is looked at first is locked, so that the change finds it as it was.
+            Self::Change(_) => {
+                "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE; START TRANSACTION READ WRITE"
+            }
             // The reset after it puts the session's mode back.
             Self::Define => "SET SESSION TRANSACTION READ WRITE",
         }

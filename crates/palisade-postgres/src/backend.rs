@@ -18,6 +18,7 @@ use crate::{
     examine,
     execute::{self, Ground, Task},
     introspect::{self, IntrospectError},
+    outside::Outside,
     schema::Schema,
     settings::Features,
     wire::MAX_MESSAGE_BYTES,
@@ -36,6 +37,7 @@ const CATALOG_TIME: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub struct PostgresBackend {
     pub(crate) pool: Pool<Connector>,
+    outside: Outside,
     config: Arc<PostgresConfig>,
     features: Features,
     schema: Arc<Schema>,
@@ -51,6 +53,7 @@ impl PostgresBackend {
     /// [`accept_superuser`](PostgresConfig::accept_superuser) does not admit, or the catalog cannot be read.
     pub async fn connect(config: PostgresConfig) -> Result<Self, ConnectError> {
         let pool = Pool::new(Connector::new(&config), config.size, Handle::current());
+        let outside = Outside::new(&config);
         let mut lease = pool.lease().await?;
         let client = &lease.session()?.client;
         if !config.accepts_superuser
@@ -63,6 +66,7 @@ impl PostgresBackend {
         lease.give_back().await;
         Ok(Self {
             pool,
+            outside,
             config: Arc::new(config),
             features,
             schema: Arc::new(schema),
@@ -99,6 +103,7 @@ impl PostgresBackend {
             client: &session.client,
             schema: &self.schema,
             catalog: &self.catalog,
+            outside: &self.outside,
         }
     }
 
@@ -154,6 +159,7 @@ impl Run<'_> {
                     | BackendErrorKind::Cost
                     | BackendErrorKind::NotTaken
                     | BackendErrorKind::OutcomeUnknown
+                    | BackendErrorKind::Conflict
                     | BackendErrorKind::SchemaChanged => Failed::Running(error),
                 })?;
         let (backend, task, sink) = (self.backend, self.task, &mut *self.sink);

@@ -178,7 +178,7 @@ impl PostgresConfig {
     }
 
     /// At most this many connections (at least one), and this many statements that wait for one: the next
-    /// is refused. 8 and 64 if not called.
+    /// is refused. 8 and 64 if not called. Where policy has rows looked for before a change, one more looks at the schema.
     #[must_use]
     pub fn connections(mut self, connections: usize, waiting: usize) -> Self {
         self.size = PoolSize {

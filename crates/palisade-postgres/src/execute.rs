@@ -278,7 +278,8 @@ pub(crate) async fn answer(
 /// The simple query that begins a transaction: constants of our own.
 fn begin(work: Work<'_>) -> String {
     let mut sql = format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED {}",
+        "BEGIN ISOLATION LEVEL {} {}",
+        work.isolation(),
         work.access_mode()
     );
     if !work.changes() {

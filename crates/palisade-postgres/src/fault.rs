@@ -50,8 +50,10 @@ fn kind(code: &str) -> BackendErrorKind {
         ("28" | "0L" | "0P", _) => Kind::SecondLock,
         // Too many connections.
         (_, "53300") => Kind::Unavailable,
-        // A deadlock or a conflict with recovery on a standby, which may pass.
-        ("40", _) => Kind::Unavailable,
+        // Whether anything was kept, nobody knows.
+        (_, "40003") => Kind::Unavailable,
+        // Another transaction's change, a deadlock, or recovery on a standby, which may pass.
+        ("40", _) => Kind::Conflict,
         ("53" | "54", _) => Kind::Resource,
         ("08" | "57" | "58" | "F0" | "XX", _) => Kind::Unavailable,
         (_, _) => Kind::Rejected,
@@ -139,7 +141,9 @@ mod tests {
             ("54001", Kind::Resource),
             ("57P01", Kind::Unavailable),
             ("08006", Kind::Unavailable),
-            ("40001", Kind::Unavailable),
+            ("40001", Kind::Conflict),
+            ("40P01", Kind::Conflict),
+            ("40003", Kind::Unavailable),
             ("XX000", Kind::Unavailable),
             ("22012", Kind::Rejected),
             ("22P02", Kind::Rejected),

@@ -14,6 +14,7 @@ mod examine;
 mod execute;
 mod fault;
 pub mod introspect;
+mod outside;
 mod params;
 mod schema;
 mod settings;

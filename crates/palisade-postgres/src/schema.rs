@@ -122,10 +122,13 @@ impl Moment {
     }
 }
 
-/// The query for the state of the database; and whether its server follows another, and since when it runs, for others, and
-/// the same after it was restored, can call other states alike.
-const MOMENT: &str = "SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text, \
-     pg_catalog.concat_ws(' ', pg_catalog.pg_is_in_recovery(), pg_catalog.pg_postmaster_start_time())";
+/// What tells a server from others, and from itself after it was restored: whether it follows another, and since when it runs.
+const SERVER: &str = "pg_catalog.concat_ws(' ', pg_catalog.pg_is_in_recovery(), pg_catalog.pg_postmaster_start_time())";
+
+/// The query for the state of the database, and for its server: others can call other states alike.
+fn moment() -> String {
+    format!("SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text, {SERVER}")
+}
 
 /// The query for marks, prepared in a session: planning it takes longer than running it.
 #[derive(Clone)]
@@ -140,7 +143,8 @@ impl Look {
         );
         // With the state of the database in the place of an object's schema and name.
         let sql = format!(
-            "{marks} UNION ALL SELECT 'm', 0::pg_catalog.oid, m.*, '' FROM ({MOMENT}) AS m"
+            "{marks} UNION ALL SELECT 'm', 0::pg_catalog.oid, m.*, '' FROM ({}) AS m",
+            moment()
         );
         client
             .prepare_typed(&sql, &[Type::OID_ARRAY, Type::TEXT_ARRAY])
@@ -334,10 +338,18 @@ enum Sort {
     Moment,
 }
 
+/// The server that a session is with.
+pub(crate) async fn server(client: &Client) -> Result<String, BackendError> {
+    let sql = format!("SELECT {SERVER}");
+    let row = client.query_typed_one(&sql, &[]).await;
+    row.and_then(|row| row.try_get(0))
+        .map_err(|e| fault::engine(&e))
+}
+
 /// The state of the database for the next statement, if the server tells it.
 async fn now(client: &Client) -> Result<Option<Moment>, BackendError> {
     let rows = client
-        .query_typed(MOMENT, &[])
+        .query_typed(&moment(), &[])
         .await
         .map_err(|e| fault::engine(&e))?;
     let Some(row) = rows.first() else {

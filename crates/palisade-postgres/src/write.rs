@@ -7,7 +7,9 @@
 //! * the server's plan names each relation that rows go into or out of, rules expanded and WITH looked through. Each
 //!   has to be one that was decided, for that change, unless a rule that was decided rewrites it. What triggers and foreign keys do, a plan does not show: for
 //!   these the marks of the schema are compared, under the locks that planning took;
-//! * what must not be there is looked for by queries of one cell, in a part of the transaction that only reads;
+//! * what must not be there is looked for by queries of one cell, in a part of the transaction that only reads. Such a
+//!   transaction sees one state of the database, and fails where another has changed a row that it is to change. Definitions
+//!   that were committed before it had its locks it may not see: it asks another session for their marks, which sees all;
 //! * rows are counted, and everything is rolled back unless they are within their bound and the answer was taken.
 //!
 //! Rows that a change gives come as they do from a cursor, as the server prints them: its text stands in a WITH then,
@@ -35,7 +37,9 @@ use crate::{
     cells::Reading,
     estimate,
     execute::{self, Opened, Task},
-    fault, params,
+    fault,
+    outside::Outside,
+    params,
     schema::Schema,
 };
 
@@ -101,6 +105,17 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// The isolation level of its transaction.
+    pub(crate) fn isolation(self) -> &'static str {
+        match self {
+            // Each statement sees what was committed before it, so that the schema is looked at as it is under the locks.
+            Self::Read | Self::Explain | Self::Define => "READ COMMITTED",
+            Self::Change(changes) if changes.provisos.is_empty() => "READ COMMITTED",
+            // The change sees the rows that were looked at first, or fails.
+            Self::Change(_) => "REPEATABLE READ",
+        }
+    }
+
     /// The access mode of its transaction.
     pub(crate) fn access_mode(self) -> &'static str {
         if self.changes() {
@@ -117,6 +132,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) client: &'a Client,
     pub(crate) schema: &'a Schema,
     pub(crate) catalog: &'a Catalog,
+    pub(crate) outside: &'a Outside,
 }
 
 /// Shows the plan of a query. Nothing runs.
@@ -182,10 +198,17 @@ pub(crate) async fn change(
         .await
         .map_err(|e| fault::plan(&e))?;
     // Planning has locked what is changed against other definitions.
-    facts
-        .schema
-        .verify(facts.client, look, task.relations, task.functions)
-        .await?;
+    if changes.provisos.is_empty() {
+        let schema = facts.schema;
+        schema
+            .verify(facts.client, look, task.relations, task.functions)
+            .await?;
+    } else {
+        facts
+            .outside
+            .verify(facts.client, facts.schema, task)
+            .await?;
+    }
     let mut found = Vec::new();
     for row in &plans {
         let Printed(text) = row.try_get(0).map_err(|e| fault::engine(&e))?;

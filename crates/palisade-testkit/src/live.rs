@@ -91,7 +91,12 @@ pub fn gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
 
 /// As [`gate`], with a clock that stands still, and through which policies may permit changes.
 pub fn still_gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
-    let firewall = Firewall::builder(backend.catalog().clone(), policies(schema, ""));
+    changing_gate(backend, policies(schema, ""))
+}
+
+/// A gate through which `policies` may permit changes, with a clock that stands still.
+pub fn changing_gate<B: Backend>(backend: B, policies: PolicySources) -> Guard<B> {
+    let firewall = Firewall::builder(backend.catalog().clone(), policies);
     guard(firewall.allow_changes(), backend, Still)
 }
 

@@ -157,6 +157,9 @@ codes! {
     DatabaseConstraint "database.constraint" retry false,
         "A constraint of the table refused the change, so nothing was changed.",
         "Check keys, required columns and allowed values; the engine's own message is withheld because it can hold data.";
+    DatabaseConflict "database.conflict" retry true,
+        "Another transaction stood in the statement's way, and nothing was changed.",
+        "Send the statement again: it will be decided over the rows as they are then.";
     DatabaseUnavailable "database.unavailable" retry true,
         "The database cannot be reached.",
         "Try again later; tell the operator the incident id if it stays so.";

@@ -247,6 +247,8 @@ pub enum BackendErrorKind {
     NotTaken,
     /// The server was lost while it kept a change: whether it is kept, nobody knows.
     OutcomeUnknown,
+    /// Another transaction changed or held what the statement looks at, and nothing was changed: it may be sent again.
+    Conflict,
     /// No connection, or a broken database.
     Unavailable,
 }
@@ -645,6 +647,7 @@ impl<B: Backend> Guard<B> {
                 record.detail = match refusal.rejection.code() {
                     Code::DatabaseRejected
                     | Code::DatabaseConstraint
+                    | Code::DatabaseConflict
                     | Code::DatabaseUnavailable
                     | Code::LimitResource => None,
                     _ => refusal.rejection.operator_detail().map(str::to_owned),
@@ -753,6 +756,7 @@ fn refused(error: &BackendError) -> Rejection {
             return Rejection::new(Code::LimitResource, told);
         }
         BackendErrorKind::OutcomeUnknown => Code::DatabaseOutcomeUnknown,
+        BackendErrorKind::Conflict => Code::DatabaseConflict,
         BackendErrorKind::Unavailable => Code::DatabaseUnavailable,
     };
     Rejection::new(code, code.summary()).with_operator_detail(error.detail.clone())

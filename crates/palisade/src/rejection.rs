@@ -142,6 +142,7 @@ fn next_valid_actions(code: Code) -> &'static [&'static str] {
         | Code::OutputBlocked
         | Code::DatabaseRejected
         | Code::DatabaseOutcomeUnknown
+        | Code::DatabaseConflict
         | Code::DatabaseUnavailable => &["query"],
         Code::TemplateUnknown => &["list_templates"],
         Code::PolicyEvaluationFailed | Code::Internal => &[],

@@ -332,6 +332,63 @@ fn explain_tells_how() {
 }
 
 #[test]
+fn explain_tells_what_is_looked_for_before_a_change() {
+    let desk = Desk::empty();
+    desk.write(
+        "schema.sql",
+        "CREATE TABLE accounts (id INTEGER PRIMARY KEY, tenant INTEGER NOT NULL, name TEXT);",
+    );
+    desk.policy(
+        "permit(principal, action, resource);
+         forbid(principal, action == Action::\"add\", resource is row::main::accounts)
+         unless { resource.tenant == 1 };",
+    );
+    let explain = |sql: &str, format: &str| {
+        desk.run(&[
+            "explain",
+            "--dialect",
+            "sqlite",
+            "--catalog",
+            "schema.sql",
+            "--policies",
+            "p",
+            "--format",
+            format,
+            sql,
+        ])
+        .expect_exit(0)
+    };
+    let change = "UPDATE accounts SET name = 'x' WHERE id = 7";
+    let told = explain(change, "text").out;
+    let at = told.find("must give no row first:").unwrap();
+    assert_eq!(
+        &told[at..],
+        "must give no row first:
+  SELECT 1 AS \"refused\"
+  FROM \"main\".\"accounts\"
+  WHERE (id = 7) AND (CASE WHEN ((NOT (NOT (\"tenant\" = 1))) AND
+    (typeof(\"tenant\") IN ('integer', 'null'))) THEN false ELSE true END)
+  LIMIT 1
+rewritten:
+  UPDATE \"main\".\"accounts\" SET name = 'x'
+  WHERE (((NOT (NOT (\"tenant\" = 1))) AND (typeof(\"tenant\") IN ('integer',
+    'null')))) AND (id = 7)
+"
+    );
+    let trace = &explain(change, "json").json()["trace"];
+    let provisos = trace["provisos"].as_array().unwrap();
+    assert_eq!(provisos.len(), 1);
+    assert!(provisos[0].as_str().unwrap().starts_with("SELECT 1 AS"));
+    // Where nothing has to be looked for, nothing is told; and a refusal tells of none.
+    let known = "UPDATE accounts SET name = 'x', tenant = 1 WHERE id = 7";
+    assert!(!explain(known, "text").out.contains("no row first"));
+    assert_eq!(
+        explain(known, "json").json()["trace"]["provisos"],
+        serde_json::json!([])
+    );
+}
+
+#[test]
 fn the_audit_log_holds_no_values() {
     let desk = Desk::new();
     let audit = |sql: &str| desk.run(&["query", "sqlite:demo.db", "--audit", "log.jsonl", sql]);

@@ -382,6 +382,30 @@ fn values_that_are_written_are_looked_at_each_time() {
     }
 }
 
+/// The condition of an upsert may fail: it is tried on rows that may be seen and are in the way, whatever the engine tries
+/// first.
+#[test]
+fn what_an_upsert_meets_is_looked_for_behind_a_fence() {
+    let firewall = ledger(
+        "permit(principal, action, resource);
+         forbid(principal, action == Action::\"see\", resource is row::main::notes) when { resource.id == 3 };
+         forbid(principal, action == Action::\"add\", resource is row::main::notes)
+         unless { resource has tenant_id && resource.tenant_id == 1 };",
+    );
+    let session = Session::new(Principal::new("Agent", "a"));
+    let sql = "INSERT INTO notes (id, tenant_id) VALUES (1, 1), (3, 1) \
+               ON CONFLICT (id) DO UPDATE SET id = notes.id WHERE 1 / (id - 3) < excluded.tenant_id";
+    let (_, trace) = firewall.explain(sql, &Params::None, &session).unwrap();
+    let seen = r#"((((NOT ("notes"."id" = 3)))) AND (("notes".id = excluded.id)))"#;
+    let admitted = r#"((NOT (NOT (("notes"."tenant_id" IS NOT NULL) AND ("notes"."tenant_id" = 1)))) AND (typeof("notes"."tenant_id") IN ('integer', 'null')))"#;
+    assert_eq!(
+        trace.provisos,
+        [format!(
+            r#"SELECT 1 AS "refused" FROM "main"."notes" AS "notes", (WITH "admitted_rows" (id, tenant_id) AS (VALUES ((1), CAST((1) AS INTEGER)), ((3), CAST((1) AS INTEGER))) SELECT id, tenant_id FROM "admitted_rows") AS excluded WHERE {seen} AND (CASE WHEN {admitted} THEN false ELSE true END) AND (CASE WHEN {seen} THEN (1 / ("notes".id - 3) < excluded.tenant_id) ELSE false END) LIMIT 1"#
+        )]
+    );
+}
+
 /// Speaking of statements without a condition is a policy's, not a comment's.
 #[test]
 fn a_comment_permits_nothing() {

@@ -245,6 +245,9 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<bool, Rejection> {
         let dialect = self.catalog.dialect();
+        if let Some(message) = other_engines(on, dialect) {
+            return Err(Rejection::new(Code::SyntaxUnsupported, message));
+        }
         match on {
             OnInsert::OnConflict(OnConflict {
                 conflict_target,
@@ -416,5 +419,35 @@ fn plain_values(query: &mut Query) -> Option<&mut Vec<Parens<Vec<Expr>>>> {
             Some(rows)
         }
         _ => None,
+    }
+}
+
+/// What the parser reads of a conflict, whatever the engine, and the engine does not; and what to write instead.
+fn other_engines(on: &OnInsert, dialect: Dialect) -> Option<&'static str> {
+    match (on, dialect) {
+        (OnInsert::OnConflict(_), Dialect::Mysql) => {
+            Some("MySQL and MariaDB have no ON CONFLICT; write ON DUPLICATE KEY UPDATE")
+        }
+        (OnInsert::DuplicateKeyUpdate(_), Dialect::Sqlite | Dialect::Postgres) => {
+            Some("ON DUPLICATE KEY UPDATE is MySQL's; write ON CONFLICT (columns) DO UPDATE SET")
+        }
+        (
+            OnInsert::OnConflict(OnConflict {
+                conflict_target: Some(ConflictTarget::OnConstraint(_)),
+                action: _,
+            }),
+            Dialect::Sqlite,
+        ) => Some("SQLite has no ON CONFLICT ON CONSTRAINT; write ON CONFLICT (columns)"),
+        (
+            OnInsert::OnConflict(OnConflict {
+                conflict_target: None,
+                action: OnConflictAction::DoUpdate(_),
+            }),
+            Dialect::Postgres,
+        ) => Some(
+            "PostgreSQL has no ON CONFLICT DO UPDATE without columns; write ON CONFLICT (columns) DO UPDATE SET",
+        ),
+        // The rest is the engine's own, or refused by what resolves it.
+        (_, Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql) => None,
     }
 }

@@ -23,6 +23,7 @@ mod source;
 mod sql;
 #[cfg(test)]
 mod tests;
+mod upsert;
 mod write;
 
 pub(crate) use define::define;
@@ -198,7 +199,11 @@ impl RewrittenStatement {
     }
 
     /// What must give no row when it runs in the statement's transaction, before it: rows that policy does not admit as
-    /// the statement would leave them. A backend refuses the statement then, and changes nothing.
+    /// the statement would leave them. A backend refuses the statement then, and changes nothing. The transaction must see
+    /// the same rows from the first of these to the statement's end, or fail as [`BackendErrorKind::Conflict`]; and the schema
+    /// must be looked at as it is under the statement's locks.
+    ///
+    /// [`BackendErrorKind::Conflict`]: crate::guard::BackendErrorKind::Conflict
     #[must_use]
     pub fn provisos(&self) -> &[Proviso] {
         &self.provisos
@@ -350,7 +355,7 @@ fn apply(
         engine.target(target, &formed.reads, &access, catalog);
         engine.ctes([job.unused_name()].iter());
         writes.push(formed.form);
-        doubts.push(formed.doubt);
+        doubts.push(formed.doubts);
     }
     let permitted_changes = permit.max_affected();
     // A permit is used once.
@@ -371,8 +376,11 @@ fn apply(
         dialect,
     )?;
     let mut provisos = Vec::new();
-    for ((change, form), doubt) in write::changes(&query).into_iter().zip(&writes).zip(&doubts) {
-        let Some(doubt) = doubt else { continue };
+    let changes = write::changes(&query).into_iter().zip(&writes);
+    let in_doubt = changes
+        .zip(&doubts)
+        .flat_map(|(change, doubts)| doubts.iter().map(move |doubt| (change, doubt)));
+    for ((change, form), doubt) in in_doubt {
         let mut proviso = proviso::query(change, form, doubt, query.with.as_ref(), dialect)?;
         form::stand_in(&mut proviso, &forms, dialect, limits)?;
         let binding = parameters::order_alone(

@@ -21,11 +21,16 @@ pub(super) fn typed(column: &Column, catalog: &Catalog) -> Expr {
     match catalog.dialect() {
         Dialect::Sqlite => sql::null(),
         Dialect::Mysql => like(column.class),
-        Dialect::Postgres => match named(&column.type_name, catalog, DOMAINS) {
+        Dialect::Postgres => match data_type(column, catalog) {
             Some(data_type) => sql::cast(sql::null(), data_type),
             None => sql::null(),
         },
     }
+}
+
+/// The type of a column of PostgreSQL's, as a cast names it.
+pub(super) fn data_type(column: &Column, catalog: &Catalog) -> Option<DataType> {
+    named(&column.type_name, catalog, DOMAINS)
 }
 
 /// NULL of MySQL's type for a class. As text it has no collation of its own: a cast's would not go with that of every

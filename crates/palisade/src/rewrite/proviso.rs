@@ -8,12 +8,12 @@
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
-    BinaryOperator, Cte, Expr, Ident, Insert, LimitClause, ObjectName, ObjectNamePart, OrderBy,
-    OrderByKind, Query, SelectItem, SetExpr, Statement, TableAliasWithoutColumns, TableFactor,
-    TableObject, TableWithJoins, Update, UpdateTableFromKind, Visit, Visitor, With,
+    BinaryOperator, Cte, Expr, Insert, LimitClause, ObjectName, ObjectNamePart, OrderBy,
+    OrderByKind, Query, SelectItem, SetExpr, Statement, TableFactor, TableObject, TableWithJoins,
+    Update, UpdateTableFromKind, Visit, Visitor, With,
 };
 
-use super::{not_as_decided, sql, write};
+use super::{not_as_decided, sql, upsert::Proposed, write};
 use crate::{
     access::AccessSet,
     catalog::{Catalog, functions::Safety},
@@ -57,11 +57,11 @@ pub(super) enum Doubt {
     },
     /// Rows of the query that an INSERT takes.
     Rows,
-    /// Rows in the way of an upsert, by what it gives the columns of ON CONFLICT, for each of its rows.
+    /// Rows in the way of what an upsert proposes.
     InTheWay {
         within: Option<Box<Guard>>,
         admitted: Box<Expr>,
-        keys: Vec<Vec<(Ident, Expr)>>,
+        proposed: Box<Proposed>,
     },
 }
 
@@ -97,9 +97,9 @@ pub(super) fn query(
             Doubt::InTheWay {
                 within,
                 admitted,
-                keys,
+                proposed,
             },
-        ) => in_the_way(insert, within.as_deref(), admitted, keys, dialect)?,
+        ) => in_the_way(insert, within.as_deref(), admitted, proposed, dialect)?,
         _ => return Err(misplaced()),
     };
     query.limit_clause = Some(limited(sql::integer(1)));
@@ -225,22 +225,15 @@ fn in_the_way(
     insert: &Insert,
     within: Option<&Guard>,
     admitted: &Expr,
-    keys: &[Vec<(Ident, Expr)>],
+    proposed: &Proposed,
     dialect: Dialect,
 ) -> Result<Query, Rejection> {
     let TableObject::TableName(name) = &insert.table else {
         return Err(not_as_decided("a change of another form"));
     };
-    let Some(own) = name.0.last().and_then(|part| part.as_ident()) else {
-        return Err(not_as_decided("a change of another form"));
-    };
-    let alias = match &insert.table_alias {
-        Some(TableAliasWithoutColumns { explicit: _, alias }) => alias,
-        None => own,
-    };
     let target = TableFactor::Table {
         name: name.clone(),
-        alias: Some(sql::alias(alias.clone())),
+        alias: Some(sql::alias(proposed.alias.clone())),
         args: None,
         with_hints: Vec::new(),
         version: None,
@@ -250,22 +243,27 @@ fn in_the_way(
         sample: None,
         index_hints: Vec::new(),
     };
-    let row = |key: &Vec<(Ident, Expr)>| {
-        let equal = key.iter().map(|(column, value)| {
-            let column = Expr::CompoundIdentifier(vec![alias.clone(), column.clone()]);
-            sql::binary(column, BinaryOperator::Eq, sql::parens(value.clone()))
-        });
-        sql::joined(equal.collect(), &BinaryOperator::And, true)
-    };
-    let rows = sql::joined(keys.iter().map(row).collect(), &BinaryOperator::Or, false);
-    // Equal keys fail on no row.
+    let rows = proposed
+        .table(insert, dialect)
+        .ok_or_else(|| not_as_decided("an upsert of other rows"))?;
+    let tables = [target, rows].map(|relation| TableWithJoins {
+        relation,
+        joins: Vec::new(),
+    });
     let within = within.map(|guard| sql::parens(guard.condition.clone()));
-    let conditions = within
-        .into_iter()
-        .chain([rows, refused(admitted.clone())])
-        .collect();
+    let reached = within.into_iter().chain([proposed.meets()]).collect();
+    let reached = sql::joined(reached, &BinaryOperator::And, true);
+    let mut conditions = vec![reached.clone(), refused(admitted.clone())];
+    if let Some(own) = proposed.condition(insert, dialect) {
+        // It may fail, and is tried on no other rows than in the change.
+        let fence = Guard {
+            condition: reached,
+            fenced: true,
+        };
+        conditions.push(fence.around(Some(own)));
+    }
     let condition = sql::joined(conditions, &BinaryOperator::And, true);
-    Ok(sql::select(vec![one(dialect)], target, Some(condition)))
+    Ok(select(vec![one(dialect)], tables.into(), Some(condition)))
 }
 
 const REFUSED: &str = "refused";

@@ -2,10 +2,11 @@
 //! an operator.
 
 use sqlparser::ast::{
-    BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Select,
-    SelectFlavor, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, TimezoneInfo,
-    UnaryOperator, Value, helpers::attached_token::AttachedToken,
+    BinaryOperator, CaseWhen, CastKind, Cte, DataType, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart,
+    Query, Select, SelectFlavor, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
+    TableWithJoins, TimezoneInfo, UnaryOperator, Value, With,
+    helpers::attached_token::AttachedToken,
 };
 
 use crate::{dialect::Dialect, moment::utc, syntax::encode};
@@ -283,6 +284,30 @@ pub(super) fn select(
         value_table_mode: None,
         flavor: SelectFlavor::Standard,
     })))
+}
+
+/// `WITH name (columns) AS (query)`.
+pub(super) fn with(name: Ident, columns: Vec<Ident>, query: Query) -> With {
+    let columns = columns.into_iter().map(|name| TableAliasColumnDef {
+        name,
+        data_type: None,
+    });
+    With {
+        with_token: AttachedToken::empty(),
+        recursive: false,
+        cte_tables: vec![Cte {
+            alias: TableAlias {
+                explicit: false,
+                name,
+                columns: columns.collect(),
+                at: None,
+            },
+            query: Box::new(query),
+            from: None,
+            materialized: None,
+            closing_paren_token: AttachedToken::empty(),
+        }],
+    }
 }
 
 pub(super) fn query(body: SetExpr) -> Query {

@@ -10,11 +10,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlparser::{
     ast::{
-        Assignment, AssignmentTarget, BinaryOperator, ConflictTarget, Cte, DataType, DoUpdate,
-        Expr, Ident, Insert, ObjectName, ObjectNamePart, OnConflict, OnConflictAction, OnInsert,
-        Query, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
-        Update, Value as SqlValue, Values, VisitMut, VisitorMut, With,
-        helpers::attached_token::AttachedToken,
+        Assignment, AssignmentTarget, BinaryOperator, DataType, DoUpdate, Expr, Ident, Insert,
+        ObjectName, ObjectNamePart, OnConflict, OnConflictAction, OnInsert, Query, SelectItem,
+        SetExpr, Statement, TableFactor, Update, Value as SqlValue, Values, VisitMut, VisitorMut,
     },
     tokenizer::Location,
 };
@@ -24,6 +22,7 @@ use super::{
     filter, implied, not_as_decided,
     proviso::Doubt,
     sql,
+    upsert::Proposed,
 };
 use crate::{
     catalog::{Catalog, Column, Relation, TypeClass},
@@ -62,7 +61,7 @@ pub(super) struct Formed {
     pub(super) form: WriteForm,
     pub(super) reads: Reads,
     /// Rows that may have to refuse it.
-    pub(super) doubt: Option<Doubt>,
+    pub(super) doubts: Vec<Doubt>,
 }
 
 impl Job<'_> {
@@ -94,10 +93,14 @@ impl Job<'_> {
             None => return Err(not_as_decided("rows are reached that were not decided")),
         };
         let mut formed = Formed::default();
-        let Formed { form, reads, doubt } = &mut formed;
+        let Formed {
+            form,
+            reads,
+            doubts,
+        } = &mut formed;
         match change {
             SetExpr::Insert(Statement::Insert(insert)) => {
-                *doubt = self.insert(insert, relation, write, &seen, form, reads, functions)?;
+                *doubts = self.insert(insert, relation, write, &seen, form, reads, functions)?;
             }
             SetExpr::Update(Statement::Update(Update {
                 update_token: _,
@@ -122,7 +125,7 @@ impl Job<'_> {
                 form.guard = self.guard(&filters, relation, joined, reads, functions)?;
                 if let Some(rest) = unimplied(&changed, &reached) {
                     let admitted = self.condition(rest, relation, joined, functions)?;
-                    *doubt = Some(Doubt::Target {
+                    doubts.push(Doubt::Target {
                         within: within.map(Box::new),
                         admitted: Box::new(admitted),
                     });
@@ -167,7 +170,7 @@ impl Job<'_> {
         form: &mut WriteForm,
         reads: &mut Reads,
         functions: &mut BTreeSet<String>,
-    ) -> Result<Option<Doubt>, Rejection> {
+    ) -> Result<Vec<Doubt>, Rejection> {
         // As PostgreSQL does: a row that is given back must be one that may be seen.
         let mut admitted = vec![&write.add];
         if self.target.returns {
@@ -191,9 +194,12 @@ impl Job<'_> {
         if !predicates.is_empty() {
             form.admission = self.admit(insert, relation, &predicates, functions)?;
         }
-        let rows = form.admission.is_some().then_some(Doubt::Rows);
+        let mut doubts = Vec::new();
+        if form.admission.is_some() {
+            doubts.push(Doubt::Rows);
+        }
         match self.target.on_conflict {
-            Conflict::Leaves => Ok(rows),
+            Conflict::Leaves => Ok(doubts),
             Conflict::Replaces => {
                 if [seen, &write.change]
                     .into_iter()
@@ -201,7 +207,7 @@ impl Job<'_> {
                 {
                     return Err(inapplicable("REPLACE", relation));
                 }
-                Ok(rows)
+                Ok(doubts)
             }
             Conflict::Updates => {
                 let assignments = match &insert.on {
@@ -226,31 +232,39 @@ impl Job<'_> {
                 let changed = self.after(&write.add, seen, &row, relation)?;
                 self.stays_in_sight(seen, &row, relation)?;
                 let reached = [seen, &write.change];
-                let doubt = match unimplied(&changed, &reached) {
-                    None => rows,
-                    Some(rest) => {
-                        let within = self.guard(&reached, relation, true, reads, functions)?;
-                        let admitted = self.condition(rest, relation, true, functions)?;
-                        // Which rows are in the way is known before where the keys are.
-                        let keys = keys(insert).filter(|_| rows.is_none());
-                        let keys = keys.ok_or_else(|| {
-                            not_admitted(
-                                "policy looks at columns that the update of the row in the way leaves as they are: assign \
-                                 those too, or insert and update by statements of their own",
-                            )
-                        })?;
-                        Some(Doubt::InTheWay {
-                            within: within.map(Box::new),
-                            admitted: Box::new(admitted),
-                            keys,
-                        })
-                    }
-                };
+                if let Some(rest) = unimplied(&changed, &reached) {
+                    let within = self.guard(&reached, relation, true, reads, functions)?;
+                    let admitted = self.condition(rest, relation, true, functions)?;
+                    doubts.push(Doubt::InTheWay {
+                        within: within.map(Box::new),
+                        admitted: Box::new(admitted),
+                        proposed: Box::new(self.proposed(insert, relation)?),
+                    });
+                }
                 let filters = [seen, &write.change, &changed];
                 form.guard = self.guard(&filters, relation, true, reads, functions)?;
-                Ok(doubt)
+                Ok(doubts)
             }
         }
+    }
+
+    /// What the rows of an upsert are met by. Which rows are in the way is known before where the keys are.
+    fn proposed(&self, insert: &Insert, relation: &Relation) -> Result<Proposed, Rejection> {
+        Proposed::of(
+            insert,
+            relation,
+            self.catalog,
+            &self.target.qualifier,
+            encode(&self.unused_name(), self.catalog.dialect()),
+            |value, column| self.constant(value, column).is_some(),
+        )
+        .ok_or_else(|| {
+            not_admitted(
+                "policy looks at columns that the update of the row in the way leaves as they are, and that row cannot be \
+                 looked for: assign those columns too; or name the key's columns in ON CONFLICT, give them by literals, \
+                 parameters or a query, and have the condition compare columns that are given so",
+            )
+        })
     }
 
     /// What each assigned column holds afterwards; nothing where only the engine knows.
@@ -490,32 +504,15 @@ impl Job<'_> {
         };
         let condition = sql::joined(conditions, &BinaryOperator::And, true);
         let mut frame = sql::select(outer, derived, Some(condition));
-        frame.with = Some(With {
-            with_token: AttachedToken::empty(),
-            recursive: false,
-            cte_tables: vec![Cte {
-                alias: TableAlias {
-                    explicit: false,
-                    name: encode(&name, dialect),
-                    columns: columns
-                        .iter()
-                        .map(|(_, column)| TableAliasColumnDef {
-                            name: encode(&column.name, dialect),
-                            data_type: None,
-                        })
-                        .collect(),
-                    at: None,
-                },
-                query: Box::new(sql::query(SetExpr::Values(Values {
-                    explicit_row: false,
-                    value_keyword: false,
-                    rows: Vec::new(),
-                }))),
-                from: None,
-                materialized: None,
-                closing_paren_token: AttachedToken::empty(),
-            }],
-        });
+        let names = columns
+            .iter()
+            .map(|(_, column)| encode(&column.name, dialect));
+        let none = sql::query(SetExpr::Values(Values {
+            explicit_row: false,
+            value_keyword: false,
+            rows: Vec::new(),
+        }));
+        frame.with = Some(sql::with(encode(&name, dialect), names.collect(), none));
         Ok(Admission {
             frame: Box::new(frame),
         })
@@ -742,42 +739,6 @@ pub(super) fn apply(change: &mut SetExpr, form: &WriteForm) -> Result<(), Reject
         SetExpr::Merge(_) if guard.is_none() && admission.is_none() => Ok(()),
         _ => Err(misplaced()),
     }
-}
-
-/// What an upsert gives the columns of its ON CONFLICT, for each of its rows, where it says so by literals and parameters
-/// and updates whatever is in the way.
-fn keys(insert: &Insert) -> Option<Vec<Vec<(Ident, Expr)>>> {
-    let Some(OnInsert::OnConflict(OnConflict {
-        conflict_target: Some(ConflictTarget::Columns(columns)),
-        action:
-            OnConflictAction::DoUpdate(DoUpdate {
-                assignments: _,
-                selection: None,
-            }),
-    })) = &insert.on
-    else {
-        return None;
-    };
-    let SetExpr::Values(Values {
-        explicit_row: _,
-        value_keyword: _,
-        rows,
-    }) = &*insert.source.as_ref()?.body
-    else {
-        return None;
-    };
-    let name = |name: &ObjectName| name.0.last().and_then(|part| part.as_ident()).cloned();
-    let given: Vec<Ident> = insert.columns.iter().map(name).collect::<Option<_>>()?;
-    rows.iter()
-        .map(|row| {
-            let value = |column: &Ident| {
-                let at = given.iter().position(|given| given == column)?;
-                let value = row.content.get(at)?;
-                matches!(value, Expr::Value(_)).then(|| (column.clone(), value.clone()))
-            };
-            columns.iter().map(value).collect::<Option<Vec<_>>>()
-        })
-        .collect()
 }
 
 /// What rows must be like that are `changed`, unless all that are `reached` are like that.
