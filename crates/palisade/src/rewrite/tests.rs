@@ -602,7 +602,7 @@ fn hashes_are_hmacs() {
     assert_eq!(
         masked(Dialect::Mysql, &mask, "int"),
         "sha2(concat(unhex(?), unhex(sha2(concat(unhex(?), \
-         CAST(CONVERT(`c` USING utf8mb4) AS BINARY)), 256))), 256)"
+         CAST(CONVERT(`c` USING utf8mb4) AS BINARY)), 256))), 256) COLLATE utf8mb4_bin"
     );
     assert_eq!(
         masked(Dialect::Sqlite, &mask, "TEXT"),
