@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::{
-    decide::decide,
+    decide::{decide, resource},
     problem::{PolicyProblem, Source},
     schema::Action,
-    view::{SessionView, resource},
+    view::SessionView,
 };
 use crate::{
     dialect::Dialect,
