@@ -3,6 +3,8 @@
 //!
 //! An engine may compute a mask for rows that a filter hides, and its error would tell of them.
 
+mod bounds;
+mod callable;
 mod read;
 
 pub(crate) use read::{Read, Unread, read};
