@@ -59,30 +59,7 @@ fn bounds(formula: &Formula) -> Option<(i64, i64)> {
             arms: _,
             otherwise: _,
         }
-        | Formula::Compare(_, _, _)
-        | Formula::Between {
-            operand: _,
-            low: _,
-            high: _,
-            negated: _,
-        }
-        | Formula::In {
-            operand: _,
-            list: _,
-            negated: _,
-        }
-        | Formula::IsNull {
-            operand: _,
-            negated: _,
-        }
-        | Formula::Like {
-            operand: _,
-            pattern: _,
-            negated: _,
-        }
-        | Formula::And(_, _)
-        | Formula::Or(_, _)
-        | Formula::Not(_)
+        | Formula::Condition(_)
         | Formula::Concat(_, _)
         | Formula::AsText(_)
         | Formula::Nullif(_, _)
@@ -114,30 +91,7 @@ fn wholes(formula: &Formula) -> usize {
         | Formula::Text(_)
         | Formula::Number(_)
         | Formula::Truth(_)
-        | Formula::Compare(_, _, _)
-        | Formula::Between {
-            operand: _,
-            low: _,
-            high: _,
-            negated: _,
-        }
-        | Formula::In {
-            operand: _,
-            list: _,
-            negated: _,
-        }
-        | Formula::IsNull {
-            operand: _,
-            negated: _,
-        }
-        | Formula::Like {
-            operand: _,
-            pattern: _,
-            negated: _,
-        }
-        | Formula::And(_, _)
-        | Formula::Or(_, _)
-        | Formula::Not(_)
+        | Formula::Condition(_)
         | Formula::Arithmetic(_, _, _) => 0,
         Formula::Case {
             operand: _,

@@ -13,7 +13,7 @@ use sqlparser::{
 };
 
 use super::{
-    Arithmetic, Comparing, Formula, Side,
+    Arithmetic, Comparing, Condition, Formula, Side,
     bounds::{arithmetic, bounded, once},
     callable,
 };
@@ -139,7 +139,7 @@ impl Reader {
             Expr::UnaryOp {
                 op: UnaryOperator::Not,
                 expr,
-            } => Ok(Formula::Not(Box::new(inner(expr)?))),
+            } => condition(Condition::Not(Box::new(inner(expr)?))),
             Expr::Case {
                 case_token: _,
                 end_token: _,
@@ -167,7 +167,7 @@ impl Reader {
                 negated,
                 low,
                 high,
-            } => Ok(Formula::Between {
+            } => condition(Condition::Between {
                 operand: boxed(inner(expr)?)?,
                 low: boxed(inner(low)?)?,
                 high: boxed(inner(high)?)?,
@@ -183,17 +183,17 @@ impl Reader {
                 if !list.iter().all(is_constant) {
                     return Err(Unread::new("what stands in `IN (…)` is a constant"));
                 }
-                Ok(Formula::In {
+                condition(Condition::In {
                     operand,
                     list,
                     negated: *negated,
                 })
             }
-            Expr::IsNull(expr) => Ok(Formula::IsNull {
+            Expr::IsNull(expr) => condition(Condition::IsNull {
                 operand: boxed(inner(expr)?)?,
                 negated: false,
             }),
-            Expr::IsNotNull(expr) => Ok(Formula::IsNull {
+            Expr::IsNotNull(expr) => condition(Condition::IsNull {
                 operand: boxed(inner(expr)?)?,
                 negated: true,
             }),
@@ -206,11 +206,13 @@ impl Reader {
             } => {
                 let operand = Box::new(inner(expr)?);
                 match inner(pattern)? {
-                    Formula::Text(pattern) if !pattern.contains('\\') => Ok(Formula::Like {
-                        operand,
-                        pattern,
-                        negated: *negated,
-                    }),
+                    Formula::Text(pattern) if !pattern.contains('\\') => {
+                        condition(Condition::Like {
+                            operand,
+                            pattern,
+                            negated: *negated,
+                        })
+                    }
                     _ => Err(Unread::new(
                         "the pattern of LIKE is a constant without backslashes",
                     )),
@@ -345,8 +347,8 @@ impl Reader {
             BinaryOperator::LtEq => Comparing::LessOrEqual,
             BinaryOperator::Gt => Comparing::Greater,
             BinaryOperator::GtEq => Comparing::GreaterOrEqual,
-            BinaryOperator::And => return Ok(Formula::And(left, right)),
-            BinaryOperator::Or => return Ok(Formula::Or(left, right)),
+            BinaryOperator::And => return condition(Condition::And(left, right)),
+            BinaryOperator::Or => return condition(Condition::Or(left, right)),
             BinaryOperator::StringConcat => {
                 return match self.dialect {
                     Dialect::Sqlite | Dialect::Postgres => once(Formula::Concat(left, right)),
@@ -367,7 +369,7 @@ impl Reader {
                 .help(CONSTRUCTS));
             }
         };
-        Ok(Formula::Compare(left, comparing, right))
+        condition(Condition::Compare(left, comparing, right))
     }
 
     /// The name of a plain call, folded, and its arguments.
@@ -485,6 +487,10 @@ impl Reader {
 
 const CONSTRUCTS: &str = "an expression has `value`, constants, CASE, comparisons, AND, OR, NOT, IS NULL, IN, BETWEEN, LIKE, \
      CAST to text, and functions of text";
+
+fn condition(condition: Condition) -> Result<Formula, Unread> {
+    Ok(Formula::Condition(condition))
+}
 
 fn is_constant(formula: &Formula) -> bool {
     matches!(
