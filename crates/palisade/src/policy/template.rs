@@ -186,14 +186,7 @@ impl Templates {
         let Some(source) = source else {
             return Self(out);
         };
-        let document = toml::from_str::<Document>(source.text).map_err(|error| {
-            let message = error.message().to_owned();
-            match error.span() {
-                Some(span) => source.at(span, message),
-                None => source.whole(message),
-            }
-        });
-        let document = match document {
+        let document: Document = match source.toml() {
             Ok(document) => document,
             Err(problem) => {
                 problems.push(problem);
