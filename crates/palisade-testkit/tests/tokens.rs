@@ -642,19 +642,15 @@ async fn tokens_on_postgres() {
     tokens_hold(gate(backend, "public")).await;
 }
 
-async fn mysql(server: &Server, label: &str, script: &str) -> Guard<MysqlBackend> {
-    let database = server.fresh_database(label).unwrap();
-    server.load(&database, script).unwrap().clean().unwrap();
+async fn on_mysql(server: &Server) {
+    let database = server.fresh_database("tokens").unwrap();
+    server.load(&database, SCRIPT).unwrap().clean().unwrap();
     let config = MysqlConfig::from_url(&server.url(&database))
         .unwrap()
         .accept_powerful()
         .writable();
     let backend = MysqlBackend::connect(config).await.unwrap();
-    gate(backend, &database)
-}
-
-async fn on_mysql(server: &Server) {
-    tokens_hold(mysql(server, "tokens", SCRIPT).await).await;
+    tokens_hold(gate(backend, &database)).await;
 }
 
 #[tokio::test]
@@ -666,57 +662,4 @@ async fn tokens_on_mariadb() {
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn tokens_on_mysql_9() {
     on_mysql(MySqlServer::shared().unwrap()).await;
-}
-
-/// Tokens and hashes go with text of every character set and collation, to either side of it.
-async fn beside_other_text(server: &Server) {
-    let script = format!(
-        "{SCRIPT} CREATE TABLE texts (id int,
-             latin1 varchar(20) CHARACTER SET latin1,
-             latin2 varchar(20) CHARACTER SET latin2,
-             short varchar(20) CHARACTER SET utf8mb3,
-             own varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci,
-             other varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci,
-             bytes varbinary(20));
-         INSERT INTO texts VALUES (1, '\u{e9}', '\u{10d}', '\u{20ac}', '\u{1f600}', '\u{1f600}', 'b');"
-    );
-    let guard = mysql(server, "texts", &script).await;
-    let dialect = guard.firewall().catalog().dialect();
-    let to = Asking { guard, dialect };
-    // Both as what the server may take apart, and as what it keeps in a table of its own.
-    for people in ["people", "(SELECT email, phone, id FROM people LIMIT 9)"] {
-        for hidden in ["email", "phone"] {
-            for text in [
-                "latin1", "latin2", "short", "own", "other", "bytes", "'\u{e9}'",
-            ] {
-                let from = format!("{people} AS p JOIN texts ON texts.id = p.id");
-                for sql in [
-                    format!(
-                        "SELECT {hidden} AS t FROM {people} AS p UNION ALL SELECT {text} FROM texts"
-                    ),
-                    format!(
-                        "SELECT {text} AS t FROM texts UNION ALL SELECT {hidden} FROM {people} AS p"
-                    ),
-                    format!(
-                        "SELECT CASE WHEN p.id = 1 THEN {hidden} ELSE {text} END AS t FROM {from}"
-                    ),
-                    format!("SELECT coalesce({text}, {hidden}) AS t FROM {from}"),
-                ] {
-                    let answer = to.ask(&sql, &[]).await;
-                    assert!(!answer.as_array().unwrap().is_empty(), "{sql}: {answer}");
-                }
-            }
-        }
-    }
-}
-
-#[tokio::test]
-async fn tokens_go_with_other_text_on_mariadb() {
-    beside_other_text(MariaDbServer::shared().unwrap()).await;
-}
-
-#[tokio::test]
-#[ignore = "needs MySQL 9: cargo xtask test runs it"]
-async fn tokens_go_with_other_text_on_mysql_9() {
-    beside_other_text(MySqlServer::shared().unwrap()).await;
 }

@@ -33,8 +33,8 @@ pub(super) fn expression(
     Some(match (kind, dialect) {
         // Whoever sorts by it sorts by the database's own collation.
         (Kind::Text, Dialect::Postgres) => sql::collate(sql::parens(expr), "default", dialect),
-        (Kind::Text, Dialect::Sqlite | Dialect::Mysql)
-        | (Kind::Null | Kind::Number | Kind::Truth | Kind::Moment(_), _) => expr,
+        (Kind::Text, Dialect::Sqlite | Dialect::Mysql) => sql::mysql_text(expr, dialect),
+        (Kind::Null | Kind::Number | Kind::Truth | Kind::Moment(_), _) => expr,
     })
 }
 

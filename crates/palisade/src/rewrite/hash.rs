@@ -46,10 +46,7 @@ pub(super) fn expression(
             let sha = |bytes| call("sha2", vec![bytes, sql::integer(256)]);
             let inner = call("concat", vec![bytes(pad(INNER)), sql::mysql_bytes(value)]);
             let inner = bytes(sha(inner));
-            let hash = sha(call("concat", vec![bytes(pad(OUTER)), inner]));
-            // Where a query combines it with text of another character set, MariaDB would have to make that of it, and
-            // raises. By this name it is the text that everything else becomes.
-            sql::collate(hash, "utf8mb4_bin", dialect)
+            sha(call("concat", vec![bytes(pad(OUTER)), inner]))
         }
     }
 }
