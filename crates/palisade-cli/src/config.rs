@@ -115,7 +115,7 @@ struct Connection {
     token_secret_env: Option<Spanned<String>>,
     token_secret_file: Option<Spanned<PathBuf>>,
     token_lifetime: Option<Spanned<String>>,
-    /// Only to be checked: what counts is [`limits`].
+    /// Only to be checked: what counts is [`Reader::limits`].
     #[serde(default, rename = "limits")]
     _limits: Limits,
 }

@@ -1,7 +1,5 @@
 //! A name in FROM: a common table expression, a relation of the visible catalog, or one of the engine's own.
 
-use std::borrow::Cow;
-
 use sqlparser::{
     ast::{Ident, ObjectName, ObjectNamePart, TableAlias},
     tokenizer::{Location, Span},
@@ -54,17 +52,9 @@ impl<'a> Resolver<'a> {
         alias: &mut Option<TableAlias>,
         ctes: Ctes<'_>,
     ) -> Result<Source<'a>, Rejection> {
-        self.drop_database(name);
-        let (schema, last) = match name.0.as_mut_slice() {
-            [ObjectNamePart::Identifier(last)] => (None, last),
-            [
-                ObjectNamePart::Identifier(schema),
-                ObjectNamePart::Identifier(last),
-            ] => (Some(self.table_key(schema)), last),
-            _ => return Err(unsupported("a relation name of this form")),
-        };
+        let (schema, last) = self.schema_and_name(name)?;
         let shown = self.table_name(last);
-        let schema = schema.map(Cow::into_owned);
+        let schema = schema.map(|schema| self.table_key(schema).into_owned());
         let key = self.table_key(last).into_owned();
         if schema.is_none()
             && let Some(cte) = ctes.find(&key)
@@ -99,27 +89,37 @@ impl<'a> Resolver<'a> {
                 columns: Columns::Derived(Vec::new()),
             });
         }
-        let found = match &schema {
-            Some(schema) => self.catalog.find(schema, &key),
-            None => self.catalog.lookup(&key),
-        };
         if self.is_system_name(schema.as_deref(), &key)
             && let Some(source) = self.system(schema.as_deref(), &key, name, alias)?
         {
             return Ok(source);
         }
-        if self.is_system_name(schema.as_deref(), &key)
-            || found.is_some_and(|r| r.kind == RelationKind::System)
+        let relation = self.in_catalog(schema.as_deref(), &key, &shown)?;
+        self.relation(name, relation, alias, &shown)
+    }
+
+    /// The relation of the catalog called `key`, in the search path or in `schema`; both are folded.
+    ///
+    /// # Errors
+    /// `name.system-relation` for one of the engine's own, `name.unknown-relation` for one that is not there.
+    pub(in crate::resolve) fn in_catalog(
+        &self,
+        schema: Option<&str>,
+        key: &str,
+        shown: &str,
+    ) -> Result<&'a Relation, Rejection> {
+        let found = match schema {
+            Some(schema) => self.catalog.find(schema, key),
+            None => self.catalog.lookup(key),
+        };
+        if self.is_system_name(schema, key) || found.is_some_and(|r| r.kind == RelationKind::System)
         {
             return Err(Rejection::new(
                 Code::NameSystemRelation,
                 format!("`{shown}` is a system relation"),
             ));
         }
-        let Some(relation) = found else {
-            return Err(self.unknown_relation(&shown));
-        };
-        self.relation(name, relation, alias, &shown)
+        found.ok_or_else(|| self.unknown_relation(shown))
     }
 
     /// A relation of the engine's own that tells of names alone, for whom nothing is hidden.
@@ -168,8 +168,24 @@ impl<'a> Resolver<'a> {
         .map(Some)
     }
 
+    /// The parts of `[schema.]name`, which may stand behind the database at hand.
+    pub(in crate::resolve) fn schema_and_name<'n>(
+        &self,
+        name: &'n mut ObjectName,
+    ) -> Result<(Option<&'n Ident>, &'n mut Ident), Rejection> {
+        self.drop_database(name);
+        match name.0.as_mut_slice() {
+            [ObjectNamePart::Identifier(last)] => Ok((None, last)),
+            [
+                ObjectNamePart::Identifier(schema),
+                ObjectNamePart::Identifier(last),
+            ] => Ok((Some(schema), last)),
+            _ => Err(unsupported("a relation name of this form")),
+        }
+    }
+
     /// Takes the database off `database.schema.table` where it is the one at hand.
-    pub(in crate::resolve) fn drop_database(&self, name: &mut ObjectName) {
+    fn drop_database(&self, name: &mut ObjectName) {
         if self.catalog.dialect() == Dialect::Postgres
             && name.0.len() == 3
             && let Some(ObjectNamePart::Identifier(database)) = name.0.first()
