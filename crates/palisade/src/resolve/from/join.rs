@@ -114,17 +114,9 @@ impl<'a> Resolver<'a> {
                 Ok(())
             }
             JoinConstraint::Natural => {
-                let keys = |range: Range<usize>| -> Vec<String> {
-                    let sources = scope.sources.get(range).unwrap_or_default();
-                    sources
-                        .iter()
-                        .flat_map(|s| s.columns.list())
-                        .map(|o| o.key)
-                        .collect()
-                };
-                let new = keys(left.end..scope.sources.len());
+                let new = keys(scope, left.end..scope.sources.len());
                 let mut shared: Vec<String> = Vec::new();
-                for key in keys(left.clone()) {
+                for key in listed(scope, left.clone()) {
                     if new.contains(&key) && !shared.contains(&key) {
                         shared.push(key);
                     }
@@ -202,4 +194,32 @@ impl<'a> Resolver<'a> {
         }
         Ok(())
     }
+}
+
+/// The columns of these sources, each as it is.
+fn keys(scope: &Scope<'_, '_>, sources: Range<usize>) -> Vec<String> {
+    let all = sources.filter_map(|index| Some((index, scope.sources.get(index)?)));
+    all.flat_map(|(index, source)| {
+        let columns = source.columns.list().into_iter();
+        columns.filter_map(move |column| {
+            let is_merged = scope
+                .merged
+                .iter()
+                .any(|merged| merged.source == index && merged.key == column.key);
+            (!is_merged).then_some(column.key)
+        })
+    })
+    .collect()
+}
+
+/// The columns of these sources as `*` lists them, in which order a NATURAL join merges them: of one side of a join, those
+/// that joins within it have merged come first.
+fn listed(scope: &Scope<'_, '_>, sources: Range<usize>) -> Vec<String> {
+    let before = keys(scope, 0..sources.start).len();
+    let count = keys(scope, sources).len();
+    let all = scope.star(None).unwrap_or_default().into_iter();
+    all.skip(before)
+        .take(count)
+        .map(|column| column.key)
+        .collect()
 }
