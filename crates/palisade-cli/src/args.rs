@@ -31,7 +31,7 @@ pub(crate) enum Command {
     /// Run statements that may change what policy permits to change
     #[command(after_help = EXECUTE_HELP)]
     Execute(QueryArguments),
-    /// Run a template of the policy folder.
+    /// Run a template of the policy folder
     #[command(after_help = RUN_HELP)]
     Run(RunArguments),
     /// Decide about a statement without a database
@@ -76,8 +76,9 @@ Examples for MySQL and MariaDB:
 const EXECUTE_HELP: &str = "\
 The database is opened for writing, each statement is one transaction, and what
 would change more rows than the limit (`max_affected_rows`) changes nothing.
-Policies permit changes by `insert`, `update`, `delete` on tables, `write` on columns
-and `change` and `add` on rows; `query` refuses them whatever policies say.
+Policies permit changes by `insert`, `update`, `delete` on tables, `write` on
+columns and `change` and `add` on rows; `query` refuses them whatever policies
+say.
 
 Examples (after `palisade demo`):
   palisade execute sqlite:demo.db --policies demo-policies \\
@@ -90,11 +91,11 @@ Example for PostgreSQL:
     'UPDATE tickets SET status = $$closed$$ WHERE id = $1'";
 
 const RUN_HELP: &str = "\
-Templates stand in `templates.toml` of the policy folder: statements with names and
-typed parameters. Policies permit `run` on them, and what their statements touch like
-that of any other, for which they may look at `context.template`.
+Templates stand in `templates.toml` of the policy folder: statements with names
+and typed parameters. Policies permit `run` on them, and what their statements
+touch like that of any other, for which they may look at `context.template`.
 
-Example:
+Example, of a template `tickets-of` with parameters `owner` and `after`:
   palisade run sqlite:demo.db tickets-of --policies my-policies \\
     --as 'Agent::\"support-bot\"' --param owner=ann --param after=3";
 
@@ -105,8 +106,9 @@ Examples (after `palisade demo`):
     --policies demo-policies --as 'Agent::\"support-bot\"' \\
     --format json \"DELETE FROM tickets\"
 
-`--catalog` also takes postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE,
-and a file of CREATE statements, SQLite's if no --dialect says otherwise.";
+`--catalog` also takes postgres://USER@HOST/DATABASE,
+mysql://USER@HOST/DATABASE, and a file of CREATE statements, SQLite's if no
+--dialect says otherwise.";
 
 const EXPLAIN_HELP: &str = "\
 Examples (after `palisade demo`):
@@ -114,8 +116,9 @@ Examples (after `palisade demo`):
   palisade explain --catalog sqlite:demo.db --policies demo-policies \\
     --as 'Agent::\"support-bot\"' \"SELECT count(*) FROM tickets\"
 
-`--catalog` also takes postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE,
-and a file of CREATE statements, SQLite's if no --dialect says otherwise.";
+`--catalog` also takes postgres://USER@HOST/DATABASE,
+mysql://USER@HOST/DATABASE, and a file of CREATE statements, SQLite's if no
+--dialect says otherwise.";
 
 const SERVE_HELP: &str = "\
 Examples (after `palisade demo`):
@@ -129,7 +132,7 @@ Examples for PostgreSQL (`palisade setup-sql` prints the account):
   palisade serve postgres://palisade_reader@localhost:5432/sales \\
     --password-env SALES_PASSWORD < /dev/null
 
-Examples for several databases of a configuration (each call of a tool names one):
+Examples for several connections (each call of a tool names one):
   palisade serve --config palisade.toml < /dev/null
   palisade serve connection:sales connection:hr --config palisade.toml
 
@@ -195,29 +198,30 @@ pub(crate) struct QueryArguments {
 /// `palisade run`
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
-    /// The database: sqlite:FILE, postgres://…, mysql://… or connection:NAME.
+    /// sqlite:FILE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, or
+    /// connection:NAME of the configuration
     #[arg(value_name = "DATABASE")]
     pub(crate) source: String,
-    /// The template's name.
+    /// The template's name
     #[arg(value_name = "TEMPLATE")]
     pub(crate) template: String,
-    /// A parameter; without `=VALUE` it is NULL. Each must be given.
+    /// A parameter; without `=VALUE` it is NULL. Each must be given
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) param: Vec<String>,
-    /// Open the database for writing, for a template that changes data.
+    /// Open the database for writing, for a template that changes data
     #[arg(long)]
     pub(crate) write: bool,
     #[command(flatten)]
     pub(crate) secret: SecretArguments,
     #[command(flatten)]
     pub(crate) policies: PolicyArguments,
-    /// Return at most this many rows.
+    /// Return at most this many rows; it can only lower the limit
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_rows: Option<u64>,
-    /// Append a record of the statement to this file.
+    /// Append one JSON line a statement to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
-    /// How the answer is printed.
+    /// How to print the answer
     #[arg(long, default_value = "text")]
     pub(crate) format: Format,
 }
@@ -455,5 +459,16 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    /// What is wider is broken where it happens to be.
+    #[test]
+    fn what_follows_the_options_is_no_wider_than_it_is_shown() {
+        for command in Arguments::command().get_subcommands() {
+            let text = command.get_after_help().map(ToString::to_string);
+            for line in text.unwrap_or_default().lines() {
+                assert!(line.chars().count() <= 80, "{}: {line}", command.get_name());
+            }
+        }
     }
 }

@@ -115,7 +115,7 @@ struct Connection {
     token_secret_env: Option<Spanned<String>>,
     token_secret_file: Option<Spanned<PathBuf>>,
     token_lifetime: Option<Spanned<String>>,
-    /// Only to be checked: what counts is [`limits`].
+    /// Only to be checked: what counts is [`Reader::limits`].
     #[serde(default, rename = "limits")]
     _limits: Limits,
 }
@@ -152,46 +152,6 @@ impl From<OnFinding> for Action {
         }
     }
 }
-
-/// Every key, for hints.
-const KEYS: &[&str] = &[
-    "policies",
-    "principal",
-    "audit",
-    "on_finding",
-    "token_secret_env",
-    "token_secret_file",
-    "token_lifetime",
-    "limits",
-    "grants",
-    "connections",
-    "hosts",
-    "env",
-    "files",
-    "url",
-    "writable",
-    "password_env",
-    "password_file",
-    "hand_principal",
-    "pooled",
-    "acknowledge_superuser",
-    "acknowledge_write",
-    "max_query_bytes",
-    "max_nesting",
-    "max_chain",
-    "max_relations",
-    "max_columns",
-    "max_unjoined",
-    "max_rows",
-    "max_result_bytes",
-    "max_cell_bytes",
-    "max_affected_rows",
-    "max_cost",
-    "max_estimated_rows",
-    "statement_timeout_ms",
-];
-
-const TOP: &str = "the keys are `policies`, `principal`, `audit`, `on_finding`, `token_secret_env`, `token_secret_file`, `token_lifetime` and the tables `[limits]`, `[grants]` and `[connections.NAME]`";
 
 impl ConfigFile {
     /// Reads a file; its paths are from the folder it is in.
@@ -310,15 +270,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(&self) -> Result<ConfigFile, Failure> {
-        let file: File = toml::from_str(self.text).map_err(|error| {
-            let message = error.message();
-            let help = misspelt(message).map(|close| format!("did you mean `{close}`?"));
-            self.fault(
-                message.split(", expected").next().unwrap_or(message),
-                error.span(),
-                help.as_deref().unwrap_or(TOP),
-            )
-        })?;
+        let file: File = toml::from_str(self.text).map_err(|error| self.unread(&error))?;
         let File {
             policies,
             principal,
@@ -568,8 +520,8 @@ impl Reader<'_> {
     /// The limits of a connection: each that it does not set is that of `[limits]`.
     fn limits(&self, connection: &str) -> Result<Limits, Failure> {
         // All of it has been read once, with places; this is the same text.
-        let fault = |error: toml::de::Error| self.fault(error.message(), error.span(), TOP);
-        let table: toml::Table = toml::from_str(self.text).map_err(fault)?;
+        let unread = |error| self.unread(&error);
+        let table: toml::Table = toml::from_str(self.text).map_err(unread)?;
         let mut limits = toml::Table::new();
         let own = table
             .get("connections")
@@ -580,7 +532,7 @@ impl Reader<'_> {
                 limits.extend(layer.clone());
             }
         }
-        limits.try_into().map_err(fault)
+        limits.try_into().map_err(unread)
     }
 
     fn principal(&self, text: Option<Spanned<String>>) -> Result<Option<Principal>, Failure> {
@@ -594,6 +546,34 @@ impl Reader<'_> {
             })
         })
         .transpose()
+    }
+
+    /// That the text is no configuration. Of a word that is not known, the parser's message lists those that its
+    /// place takes.
+    fn unread(&self, error: &toml::de::Error) -> Failure {
+        let message = error.message();
+        let words: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+        let (told, help) = match words.split_first() {
+            Some((unknown, known)) if message.starts_with("unknown ") => (
+                message.split(", expected").next().unwrap_or(message),
+                match ident::closest(unknown, known.iter().copied()) {
+                    Some(close) => format!("did you mean `{close}`?"),
+                    None => format!("write one of these here: `{}`", known.join("`, `")),
+                },
+            ),
+            Some((missing, _)) if message.starts_with("missing field ") => {
+                (message, format!("write `{missing} = …`"))
+            }
+            _ if message.starts_with("invalid ") && message.contains(", expected ") => (
+                message,
+                "write a value of the kind that is expected".to_owned(),
+            ),
+            Some(_) | None => (
+                message,
+                "mend what is written there: the file is TOML".to_owned(),
+            ),
+        };
+        self.fault(told, error.span(), &help)
     }
 
     fn fault(&self, message: &str, span: Option<Range<usize>>, help: &str) -> Failure {
@@ -627,10 +607,4 @@ impl Reader<'_> {
             self.shown
         ))
     }
-}
-
-/// The key that was probably meant, if the parser's message is about an unknown one.
-fn misspelt(message: &str) -> Option<&'static str> {
-    let word = message.strip_prefix("unknown field `")?.split('`').next()?;
-    ident::closest(word, KEYS.iter().copied())
 }

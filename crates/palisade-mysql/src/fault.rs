@@ -44,7 +44,8 @@ fn kind(error: &ServerError) -> BackendErrorKind {
     }
 }
 
-/// As [`engine`], for what changes rows: violated constraints have a kind of their own.
+/// As [`engine`], for what changes rows or the schema: violated constraints have a kind of their own, and what belongs
+/// to a more powerful account is as the database has it.
 pub(crate) fn change(error: &Error) -> BackendError {
     let found = engine(error);
     match error {
@@ -72,6 +73,8 @@ pub(crate) fn change(error: &Error) -> BackendError {
         {
             BackendError::new(BackendErrorKind::Constraint, found.detail)
         }
+        // MySQL keeps a view or a trigger of an account with SYSTEM_USER from those without, whatever else they may.
+        Error::Server(server) if server.code == 1227 => BackendError::rejected(found.detail),
         Error::Server(_) | Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => {
             found
         }
@@ -113,6 +116,21 @@ pub(crate) fn is_rolled_back(error: &Error) -> bool {
 mod tests {
     use super::*;
 
+    fn numbered(code: u16) -> ServerError {
+        ServerError {
+            code,
+            message: String::new(),
+            state: "HY000".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_another_account_has_is_refused_and_no_contradiction() {
+        let kind = |code| change(&Error::Server(numbered(code))).kind;
+        assert_eq!(kind(1227), BackendErrorKind::Rejected);
+        assert_eq!(kind(1142), BackendErrorKind::SecondLock);
+    }
+
     #[test]
     fn numbers_have_kinds() {
         use BackendErrorKind as Kind;
@@ -131,12 +149,7 @@ mod tests {
             (1064, Kind::Rejected),
             (1365, Kind::Rejected),
         ] {
-            let error = ServerError {
-                code,
-                message: String::new(),
-                state: "HY000".to_owned(),
-            };
-            assert_eq!(kind(&error), expected, "{code}");
+            assert_eq!(kind(&numbered(code)), expected, "{code}");
         }
     }
 }

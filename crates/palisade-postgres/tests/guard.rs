@@ -189,6 +189,36 @@ async fn policies_hold_on_a_real_database() {
 }
 
 /// Even a policy that permits it by name lets no statement change whom the server takes it for.
+/// What a NATURAL join merges comes in the order in which the join before it lists its columns.
+#[tokio::test]
+async fn joins_after_joins_list_their_columns_as_the_server_does() {
+    let guard = guard().await;
+    let b = "(SELECT 1 AS z, 'a' AS x, 1 AS id) AS b";
+    let c = "(SELECT 1 AS id, 3 AS w) AS c";
+    let a = "(SELECT 2 AS own, 'a' AS x, 1 AS id) AS a";
+    for (from, rows) in [
+        (
+            format!("{b} JOIN {c} USING (id) NATURAL JOIN {a}"),
+            r#"[{"id":1,"x":"a","z":1,"w":3,"own":2}]"#,
+        ),
+        (
+            format!("{c}, {b} JOIN {c}2 USING (id) NATURAL LEFT JOIN {a}"),
+            r#"[{"id":1,"w":3,"id_2":1,"x":"a","z":1,"w_2":3,"own":2}]"#,
+        ),
+        (
+            format!("({b} NATURAL RIGHT JOIN {c}) NATURAL FULL JOIN {a}"),
+            r#"[{"id":1,"x":"a","z":1,"w":3,"own":2}]"#,
+        ),
+        (
+            format!("{b} NATURAL JOIN {a}"),
+            r#"[{"x":"a","id":1,"z":1,"own":2}]"#,
+        ),
+    ] {
+        let told = ask(&guard, &format!("SELECT * FROM {from}"), Params::None).await;
+        assert_eq!(told, rows, "{from}");
+    }
+}
+
 #[tokio::test]
 async fn who_asks_is_not_for_statements_to_change() {
     let permit = r#"permit(principal, action == Action::"call", resource == Function::"pg_catalog.set_config");"#;

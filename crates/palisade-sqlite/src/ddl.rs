@@ -33,17 +33,7 @@ pub(crate) fn view_query(sql: &str) -> Option<&str> {
         sql,
         tokens: &tokens,
     };
-    at.word("create")?;
-    let _ = at.word("temp").or_else(|| at.word("temporary"));
-    at.word("view")?;
-    if at.word("if").is_some() {
-        at.word("not")?;
-        at.word("exists")?;
-    }
-    at.name()?;
-    if at.punctuation(b'.').is_some() {
-        at.name()?;
-    }
+    at.create("view")?;
     if at.peek(b'(') {
         at.group()?;
     }
@@ -60,17 +50,7 @@ pub(crate) fn trigger_event(sql: &str) -> Option<Change> {
         sql,
         tokens: &tokens,
     };
-    at.word("create")?;
-    let _ = at.word("temp").or_else(|| at.word("temporary"));
-    at.word("trigger")?;
-    if at.word("if").is_some() {
-        at.word("not")?;
-        at.word("exists")?;
-    }
-    at.name()?;
-    if at.punctuation(b'.').is_some() {
-        at.name()?;
-    }
+    at.create("trigger")?;
     if at.word("instead").is_some() {
         at.word("of")?;
     } else {
@@ -231,6 +211,22 @@ impl<'t> Cursor<'_, 't> {
         } else {
             None
         }
+    }
+
+    /// `CREATE [TEMP] kind [IF NOT EXISTS] [schema.]name`
+    fn create(&mut self, kind: &str) -> Option<()> {
+        self.word("create")?;
+        let _ = self.word("temp").or_else(|| self.word("temporary"));
+        self.word(kind)?;
+        if self.word("if").is_some() {
+            self.word("not")?;
+            self.word("exists")?;
+        }
+        self.name()?;
+        if self.punctuation(b'.').is_some() {
+            self.name()?;
+        }
+        Some(())
     }
 
     fn punctuation(&mut self, byte: u8) -> Option<&'t Token> {

@@ -54,7 +54,7 @@ pub struct AuditRecord {
     pub duration_us: u64,
 }
 
-/// Where records go.
+/// Where records go: one for each statement, handed over after it has run and before it is answered.
 pub trait AuditSink: Send + Sync {
     /// Keeps `record`.
     ///

@@ -1,257 +1,35 @@
 //! The one gate to a database: decide, run what was printed, scan, record.
 
+mod backend;
 mod estimates;
+mod failure;
 mod live;
 
-use std::{borrow::Cow, collections::BTreeMap, future::Future, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
+pub use backend::{Backend, Completion, Estimate, Introspect};
 pub use estimates::Estimates;
+pub use failure::{BackendError, BackendErrorKind};
 pub use live::RefreshError;
 
+use failure::refused;
 use live::{Current, Live};
 
 use crate::{
     audit::{AuditRecord, AuditSink},
-    catalog::Catalog,
     code::Code,
-    dialect::Dialect,
     firewall::{Decision, Firewall, VisibleRelation},
     host::Host,
-    limits::{EstimateCaps, Limits},
+    limits::Limits,
     policy::template::Template,
     rejection::Rejection,
-    rewrite::{Effect, RewrittenStatement},
+    rewrite::Effect,
     scan::{Action, Envelope, Marker, ScanSession},
     session::Session,
     value::{Params, Value},
 };
 
 pub use crate::value::RowSink;
-
-/// A database behind the gate: a driver and nothing else. It holds no policy; what it adds is the
-/// engine's own locks (read-only mode, time-outs, authorizer).
-///
-/// A value is the database as it was when its catalog was read, and never changes: what is decided over
-/// [`catalog`](Introspect::catalog) runs on that schema or not at all.
-pub trait Backend: Introspect + Send + Sync {
-    /// The dialect it runs.
-    fn dialect(&self) -> Dialect;
-
-    /// Runs `statement` exactly as printed and feeds its rows to `sink` until the sink breaks.
-    ///
-    /// In the same transaction, before it: where one of its [provisos](RewrittenStatement::provisos) gives a row, it is
-    /// [not admitted](BackendError::not_admitted); where it [awaits an estimate](RewrittenStatement::awaits_estimate) or has
-    /// caps on one, the engine's decides, by [`unless_admitted`](BackendError::unless_admitted).
-    fn execute(
-        &self,
-        statement: &RewrittenStatement,
-        sink: &mut (dyn RowSink + Send),
-    ) -> impl Future<Output = Result<Completion, BackendError>> + Send;
-}
-
-/// What a statement has done besides giving rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Completion {
-    /// How many rows it changed; none for a statement that reads.
-    pub affected: Option<u64>,
-}
-
-/// What an engine expects of a statement, as far as it tells.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Estimate {
-    /// The cost of all of it, in the engine's own unit.
-    pub cost: Option<f64>,
-    /// The rows of the step that works on the most.
-    pub rows: Option<f64>,
-}
-
-/// A database that tells its schema.
-pub trait Introspect: Sized {
-    /// What the database held when this value was made.
-    fn catalog(&self) -> &Catalog;
-
-    /// Whether it still holds that, by a question that costs little beside reading everything. A yes may
-    /// overlook what statements would be refused for anyway.
-    fn is_current(&self) -> impl Future<Output = Result<bool, BackendError>> + Send;
-
-    /// The database as it is now, if that is something else.
-    fn refreshed(&self) -> impl Future<Output = Result<Option<Self>, BackendError>> + Send;
-}
-
-/// Why a database did not answer. The detail is the operator's: an engine's message can hold data.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{kind:?}: {detail}")]
-pub struct BackendError {
-    /// What kind of failure.
-    pub kind: BackendErrorKind,
-    /// The engine's message, for the operator's log only.
-    pub detail: String,
-}
-
-impl BackendError {
-    /// Refuses a statement that changes anything: for a backend that only reads.
-    ///
-    /// # Errors
-    /// `ReadOnly`.
-    pub fn unless_reading(statement: &RewrittenStatement) -> Result<(), Self> {
-        match statement.effect() {
-            Effect::Read | Effect::Explain => Ok(()),
-            Effect::Write | Effect::Define => Err(Self {
-                kind: BackendErrorKind::ReadOnly,
-                detail: "the backend was opened for reading only".to_owned(),
-            }),
-        }
-    }
-
-    /// Refuses a statement that the engine expects to be more than `caps` allow. What it does not tell is more.
-    ///
-    /// # Errors
-    /// `Cost`.
-    pub fn unless_within(caps: EstimateCaps, estimate: Estimate) -> Result<(), Self> {
-        for (cap, found, what) in [
-            (caps.cost, estimate.cost, "cost"),
-            (caps.rows, estimate.rows, "rows"),
-        ] {
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "an estimate is none to the unit"
-            )]
-            let is_within = match (cap, found) {
-                (None, _) => true,
-                (Some(cap), Some(found)) => found <= cap as f64,
-                (Some(_), None) => false,
-            };
-            if !is_within {
-                let found = found.map_or_else(|| "nothing".to_owned(), |found| found.to_string());
-                let cap = cap.unwrap_or_default();
-                return Err(Self::new(
-                    BackendErrorKind::Cost,
-                    format!("the engine estimates {found} for {what}, and at most {cap} may be"),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses a statement of which the engine expects this, if that is more than its caps allow or policies forbid it
-    /// then. To be asked in the transaction in which it would run, where its caps or it itself want the estimate.
-    ///
-    /// # Errors
-    /// `Cost`, or `Forbidden`.
-    pub fn unless_admitted(statement: &RewrittenStatement, estimate: Estimate) -> Result<(), Self> {
-        if let Some(caps) = statement.estimate_caps() {
-            Self::unless_within(caps, estimate)?;
-        }
-        if statement.admits(estimate.cost, estimate.rows) {
-            Ok(())
-        } else {
-            Err(Self::new(
-                BackendErrorKind::Forbidden,
-                "policies forbid what the engine expects of the statement",
-            ))
-        }
-    }
-
-    /// A failure of this kind.
-    pub fn new(kind: BackendErrorKind, detail: impl Into<String>) -> Self {
-        Self {
-            kind,
-            detail: detail.into(),
-        }
-    }
-
-    /// The database, or what it says of the statement, contradicts what was decided.
-    pub fn second_lock(detail: impl Into<String>) -> Self {
-        Self::new(BackendErrorKind::SecondLock, detail)
-    }
-
-    /// The sink did not take every row that a change gives, and the change was taken back.
-    #[must_use]
-    pub fn not_taken() -> Self {
-        Self::new(
-            BackendErrorKind::NotTaken,
-            "not every row that the change gives was taken",
-        )
-    }
-
-    /// A proviso of the statement gave a row.
-    #[must_use]
-    pub fn not_admitted() -> Self {
-        Self::new(
-            BackendErrorKind::NotAdmitted,
-            "a row is not one that policy admits as the statement would leave it",
-        )
-    }
-
-    /// The server did not say whether it kept a change.
-    #[must_use]
-    pub fn outcome_unknown() -> Self {
-        Self::new(
-            BackendErrorKind::OutcomeUnknown,
-            "the server did not say whether it kept the change",
-        )
-    }
-
-    /// There is no server, or no connection.
-    pub fn unavailable(detail: impl Into<String>) -> Self {
-        Self::new(BackendErrorKind::Unavailable, detail)
-    }
-
-    /// The database is not the one that was decided about.
-    pub fn schema_changed(detail: impl Into<String>) -> Self {
-        Self::new(BackendErrorKind::SchemaChanged, detail)
-    }
-
-    /// The statement or its parameters are wrong.
-    pub fn rejected(detail: impl Into<String>) -> Self {
-        Self::new(BackendErrorKind::Rejected, detail)
-    }
-
-    /// Time is up by our own clock.
-    #[must_use]
-    pub fn out_of_time() -> Self {
-        Self::new(
-            BackendErrorKind::Timeout,
-            "the statement ran out of time by our clock",
-        )
-    }
-}
-
-/// The kinds of failure an agent can tell apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BackendErrorKind {
-    /// The statement ran out of time.
-    Timeout,
-    /// The engine's limit on size or memory.
-    Resource,
-    /// The engine refused the statement: a type, a value, an arithmetic error.
-    Rejected,
-    /// The engine's second lock refused what the firewall had permitted: an incident.
-    SecondLock,
-    /// A constraint of a table refused a change, and nothing was changed.
-    Constraint,
-    /// The engine expects more of the statement than it may cost; it was not run.
-    Cost,
-    /// The statement would have changed more rows than it may, and nothing was changed.
-    AffectedRows,
-    /// Policies forbid the statement, knowing what the engine expects of it; it was not run.
-    Forbidden,
-    /// A row would be one that policy does not admit, and nothing was changed.
-    NotAdmitted,
-    /// The backend was opened for reading only.
-    ReadOnly,
-    /// The database is not of the schema any more that the statement was decided over; nothing was
-    /// answered, and nothing was changed.
-    SchemaChanged,
-    /// Rows that a change gives were not taken, so the change was taken back.
-    NotTaken,
-    /// The server was lost while it kept a change: whether it is kept, nobody knows.
-    OutcomeUnknown,
-    /// Another transaction changed or held what the statement looks at, and nothing was changed: it may be sent again.
-    Conflict,
-    /// No connection, or a broken database.
-    Unavailable,
-}
 
 /// What the agent gets.
 #[derive(Debug)]
@@ -731,33 +509,4 @@ fn unchanged(why: &Rejection) -> Rejection {
         Some(detail) => told.with_operator_detail(detail),
         None => told,
     }
-}
-
-/// What an agent may know of a database's failure: its kind, in our words.
-fn refused(error: &BackendError) -> Rejection {
-    let code = match error.kind {
-        BackendErrorKind::Timeout => Code::LimitTime,
-        BackendErrorKind::Resource => Code::LimitResource,
-        BackendErrorKind::Rejected => Code::DatabaseRejected,
-        BackendErrorKind::SecondLock => Code::Internal,
-        BackendErrorKind::Constraint => Code::DatabaseConstraint,
-        BackendErrorKind::Cost => Code::LimitCost,
-        BackendErrorKind::AffectedRows => Code::LimitAffectedRows,
-        BackendErrorKind::Forbidden => Code::PolicyForbidden,
-        BackendErrorKind::NotAdmitted => {
-            let told = "a row that the statement reaches would be outside of what policy admits, so nothing was changed";
-            return Rejection::new(Code::WriteRowNotAdmitted, told);
-        }
-        BackendErrorKind::ReadOnly => Code::StatementNotAllowed,
-        BackendErrorKind::SchemaChanged => Code::DatabaseSchemaChanged,
-        BackendErrorKind::NotTaken => {
-            let told = "the change returns more rows or bytes than may be sent, so nothing was changed; \
-                        change fewer rows at a time or return fewer columns";
-            return Rejection::new(Code::LimitResource, told);
-        }
-        BackendErrorKind::OutcomeUnknown => Code::DatabaseOutcomeUnknown,
-        BackendErrorKind::Conflict => Code::DatabaseConflict,
-        BackendErrorKind::Unavailable => Code::DatabaseUnavailable,
-    };
-    Rejection::new(code, code.summary()).with_operator_detail(error.detail.clone())
 }

@@ -540,4 +540,41 @@ fn mistakes_in_connections_point_at_their_line() {
         "[grants]\nhost = [\"a:1\"]\n",
         &["c.toml:2:1", "did you mean `hosts`?"],
     );
+    // What a place takes is told of that place, not of another.
+    for (text, told) in [
+        (
+            "[grants]\nsecrets = []\n",
+            "write one of these here: `hosts`, `env`, `files`\n",
+        ),
+        (
+            "[grants]\nurl = \"sqlite:demo.db\"\n",
+            "write one of these here: `hosts`, `env`, `files`\n",
+        ),
+        ("hosts = []\n", "`limits`, `grants`, `connections`\n"),
+        (
+            "[limits]\nrows = 3\n",
+            "write one of these here: `max_query_bytes`,",
+        ),
+        (
+            "[connections.a]\nurl = \"sqlite:demo.db\"\n[connections.a.limits]\nhosts = 3\n",
+            "write one of these here: `max_query_bytes`,",
+        ),
+        (
+            "[connections.a]\nurl = \"sqlite:demo.db\"\ngrants = []\n",
+            "write one of these here: `url`,",
+        ),
+        (
+            "[connections.a]\npolicies = \"p\"\n",
+            "help: write `url = …`\n",
+        ),
+        (
+            "on_finding = \"x\"\n",
+            "`flag`, `redact`, `withhold`, `block`\n",
+        ),
+        ("policies = 3\n", "expected path string\n"),
+        ("policies = 3\n", "a value of the kind that is expected"),
+        ("policies\n", "the file is TOML"),
+    ] {
+        check(text, &["c.toml:", told]);
+    }
 }

@@ -1,4 +1,4 @@
-//! What the README shows of servers runs as it stands there.
+//! What the README shows runs as it stands there.
 
 use crate::{
     desk::{Answer, Desk},
@@ -114,6 +114,24 @@ fn the_quick_start_with_mariadb_runs() {
     assert!(answers[3].out.contains("****4821"), "{}", answers[3].out);
     assert!(!answers[3].out.contains("900-11"), "{}", answers[3].out);
     assert!(answers[4].err.contains("serving"), "{}", answers[4].err);
+}
+
+#[test]
+fn the_command_line_of_the_readme_runs() {
+    let desk = Desk::new();
+    let mut run = 0;
+    for line in blocks("The command line", "sh")[0].lines() {
+        if line == "sqlite3 demo.db .schema > schema.sql" {
+            desk.write("schema.sql", include_str!("../../src/demo/schema.sql"));
+            continue;
+        }
+        // Whether there are credentials is not told.
+        let exit = i32::from(line.contains("credentials"));
+        let answer = desk.shell(line, 0, b"").expect_exit(exit);
+        assert!(!answer.out.contains("900-11"), "{line}: {}", answer.out);
+        run += 1;
+    }
+    assert_eq!(run, 8);
 }
 
 #[test]

@@ -10,6 +10,7 @@
 
 mod examine;
 mod locks;
+mod owned;
 mod planted;
 mod pool;
 mod schema;

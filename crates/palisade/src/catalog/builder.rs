@@ -177,21 +177,21 @@ impl CatalogBuilder {
         self
     }
 
-    /// Adds a type.
+    /// Adds a type that the database defines.
     #[must_use]
     pub fn type_def(mut self, def: TypeDef) -> Self {
         self.types.push(def);
         self
     }
 
-    /// Adds an operator.
+    /// Adds an operator that the database defines.
     #[must_use]
     pub fn operator(mut self, def: OperatorDef) -> Self {
         self.operators.push(def);
         self
     }
 
-    /// Adds a cast.
+    /// Adds a cast that the database defines by a function.
     #[must_use]
     pub fn cast(mut self, def: CastDef) -> Self {
         self.casts.push(def);

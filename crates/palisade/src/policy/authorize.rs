@@ -83,8 +83,9 @@ impl Permit {
 /// Permits everything in `access`, or nothing.
 ///
 /// # Errors
-/// With the first refusal: of a relation, of a column, of a function, in this order. What does not
-/// exist for the session is refused as unknown, in the words used for what does not exist at all.
+/// With the first refusal: of a relation, of a change or a definition as such, of a column, of a function, of the rows
+/// and columns that are changed, in this order: who may not change a table at all is told nothing else of it. What does
+/// not exist for the session is refused as unknown, in the words used for what does not exist at all.
 pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<Permit, Rejection> {
     let mut relations = BTreeMap::new();
     let mut policies = Determining::default();
@@ -100,14 +101,23 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
     for decision in relations.values() {
         policies.add(&decision.policies);
     }
-    let changes = access.changes().next().is_some() || access.definitions().next().is_some();
+    let mut changing = BTreeSet::new();
+    let changes = permitted(view, access)?;
+    for definition in access.definitions() {
+        let decided = view.define(definition)?;
+        if !decided.permitted {
+            return Err(undefined(view, definition, &decided));
+        }
+        changing.extend(decided.policies);
+    }
+    let changes_anything = !changes.is_empty() || access.definitions().next().is_some();
     for id in access.columns_read() {
         let column = relations
             .get(&id.relation)
             .and_then(|decision| decision.columns.get(usize::from(id.index)));
         match column.map(|column| (&column.level, &column.policies)) {
             // What is masked for the reader would be the value itself, or would be lost.
-            Some((ColumnLevel::Masked(_), determining)) if changes => {
+            Some((ColumnLevel::Masked(_), determining)) if changes_anything => {
                 return Err(masked(view, id, determining));
             }
             Some((ColumnLevel::Plain | ColumnLevel::Masked(_), determining)) => {
@@ -152,15 +162,7 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
     for decision in &calls {
         policies.add(&decision.policies);
     }
-    let mut changing = BTreeSet::new();
-    for definition in access.definitions() {
-        let decided = view.define(definition)?;
-        if !decided.permitted {
-            return Err(undefined(view, definition, &decided));
-        }
-        changing.extend(decided.policies);
-    }
-    let (writes, max_affected) = changed(view, access, &mut changing)?;
+    let (writes, max_affected) = changed(view, access, changes, &mut changing)?;
     let reserved = view.confirm(access)?;
     let policies = policies.ids(&changing);
     view.approved(&policies)?;
@@ -181,26 +183,57 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
 
 type Writes = BTreeMap<RelationId, Arc<WriteDecision>>;
 
-/// Checks every change, and gives the decisions with the smallest cap.
+/// A change that is permitted as such.
+struct Permitted {
+    access: ChangeAccess,
+    write: Arc<WriteDecision>,
+    action: ActionDecision,
+}
+
+/// Every change, each permitted as such; those that the statement makes are asked for before those that the engine makes
+/// for them.
+fn permitted(view: &SessionView, access: &AccessSet) -> Result<Vec<Permitted>, Rejection> {
+    let mut changes: Vec<ChangeAccess> = access.changes().collect();
+    changes.sort_by_key(|change| change.cascaded);
+    changes
+        .into_iter()
+        .map(|access| {
+            let write = view.write(access.relation)?;
+            let action = write.action(access.change);
+            if action.permitted {
+                Ok(Permitted {
+                    access,
+                    write,
+                    action,
+                })
+            } else {
+                Err(unpermitted(view, access.relation, access.change, &action))
+            }
+        })
+        .collect()
+}
+
+/// Checks the rows and columns of every change, and gives the decisions with the smallest cap.
 fn changed(
     view: &SessionView,
     access: &AccessSet,
+    changes: Vec<Permitted>,
     policies: &mut BTreeSet<String>,
 ) -> Result<(Writes, Option<u64>), Rejection> {
     let mut writes = Writes::new();
     let mut cap: Option<u64> = None;
-    for ChangeAccess {
-        relation,
-        change,
-        cascaded,
-        conditioned,
-    } in access.changes()
+    for Permitted {
+        access:
+            ChangeAccess {
+                relation,
+                change,
+                cascaded,
+                conditioned,
+            },
+        write,
+        action,
+    } in changes
     {
-        let write = view.write(relation)?;
-        let action = write.action(change);
-        if !action.permitted {
-            return Err(unpermitted(view, relation, change, &action));
-        }
         if !conditioned && !action.unconditional {
             let message = format!(
                 "{} without a condition changes every row",

@@ -55,14 +55,9 @@ pub(super) fn classify(
     problems: &mut Vec<PolicyProblem>,
 ) -> Tags {
     let document = source.and_then(|source| {
-        toml::from_str::<Document>(source.text)
-            .map_err(|error| {
-                let message = error.message().to_owned();
-                problems.push(match error.span() {
-                    Some(span) => source.at(span, message),
-                    None => source.whole(message),
-                });
-            })
+        source
+            .toml::<Document>()
+            .map_err(|problem| problems.push(problem))
             .ok()
             .map(|document| (source, document))
     });

@@ -8,8 +8,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use cedar_policy::{Context, Effect, RestrictedExpression};
 
 use super::{
+    calls,
     context::{ESTIMATED_COST, ESTIMATED_ROWS, Mention, STATEMENT, USAGE, looks_at, mentioned},
-    decide::{Failure, HAS_WHERE, Subject, Verdict, decide_among},
+    decide::{Failure, HAS_WHERE, Subject, Verdict, decide_among, resource},
     define,
     load::Loaded,
     obligation::{ColumnLevel, Mask},
@@ -17,7 +18,7 @@ use super::{
     schema::{self, Action},
     slice::covers,
     source::Located,
-    view::{SessionView, function_verdict, resource},
+    view::SessionView,
     writes,
 };
 use crate::{
@@ -368,7 +369,7 @@ impl<'a> Asking<'a> {
         let verdict = {
             let _ = self.view.steady(&[Action::Call]);
             let context = self.context(None)?;
-            function_verdict(self.loaded, self.subject, def, context)?
+            calls::verdict(self.loaded, self.subject, def, context)?
         };
         self.unless_forbidden(verdict, &|| {
             format!("a policy forbids calling `{uid}` in this statement")

@@ -4,7 +4,11 @@ use cedar_policy::{
     Authorizer, Context, Decision, Entities, EntityUid, Request, RestrictedExpression,
 };
 
-use super::{load::Loaded, schema::Action, store::Store};
+use super::{
+    load::Loaded,
+    schema::Action,
+    store::{self, Store},
+};
 use crate::{code::Code, moment::utc, rejection::Rejection, session::Session, token::Epoch};
 
 /// Who asks, with the entities in which the principal exists.
@@ -16,6 +20,40 @@ pub(super) struct Subject {
     pub(super) store: Store,
     pub(super) context: Context,
     pub(super) circumstances: Circumstances,
+}
+
+impl Subject {
+    /// Who asks in `session`.
+    ///
+    /// # Errors
+    /// `policy.no-permit` if the principal is of no type that policies know.
+    pub(super) fn of(loaded: &Loaded, session: &Session) -> Result<Self, Rejection> {
+        let principal = session.principal();
+        let uid = store::uid(principal.kind(), principal.id()).filter(|uid| {
+            loaded
+                .schema
+                .principals()
+                .any(|kind| kind == uid.type_name())
+        });
+        let Some(uid) = uid else {
+            return Err(
+                Rejection::new(Code::PolicyNoPermit, Code::PolicyNoPermit.summary())
+                    .with_operator_detail(format!(
+                        "principal {principal}: `{}` is not a principal type",
+                        principal.kind()
+                    )),
+            );
+        };
+        let store = loaded.store.with_principal(&uid, &loaded.schema);
+        let circumstances = Circumstances::of(session);
+        Ok(Self {
+            epoch: session.epoch(),
+            uid,
+            store,
+            context: circumstances.context()?,
+            circumstances,
+        })
+    }
 }
 
 /// Cedar's answer.
@@ -106,6 +144,11 @@ pub(super) const TIME: &str = "time";
 
 /// The attribute of the context that says whether an `UPDATE` or `DELETE` has a condition.
 pub(super) const HAS_WHERE: &str = "has_where";
+
+/// The entity of `kind` called `id`.
+pub(super) fn resource(kind: &str, id: &str) -> Result<cedar_policy::EntityUid, Failure> {
+    store::uid(kind, id).ok_or_else(|| Failure::new(format!("`{kind}` is not a type name")))
+}
 
 /// Whether the subject may do `action` to `resource`.
 ///

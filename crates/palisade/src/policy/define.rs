@@ -3,11 +3,10 @@
 use cedar_policy::{Context, Entities};
 
 use super::{
-    decide::{Failure, Subject, Verdict, decide_among},
+    decide::{Failure, Subject, Verdict, decide_among, resource},
     load::Loaded,
     schema::{self, Action},
     store,
-    view::resource,
     writes::ActionDecision,
 };
 use crate::{

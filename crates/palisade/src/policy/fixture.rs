@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use super::{ColumnFlow, PolicyErrors, PolicyFile, PolicySet, PolicySources};
+use super::{
+    ColumnFlow, PolicyErrors, PolicyFile, PolicySet, PolicySources, obligation::RelationDecision,
+};
 use crate::{
     catalog::{Catalog, ColumnDef, ColumnId, RelationDef, RelationId, RelationKind, TypeClass},
     dialect::Dialect,
@@ -150,3 +152,17 @@ tags = ["pii"]
 pattern = "*.*.*ssn*"
 tags = ["pii", "secret"]
 "#;
+
+/// Policies that permit reading everything.
+pub(super) const READ_ALL: &str = "permit(principal, action == Action::\"select\", resource);
+permit(principal, action == Action::\"see\", resource);
+permit(principal, action in Action::\"read\", resource);
+";
+
+/// What `policies` decide about a table for an agent.
+pub(super) fn decision(policies: &str, who: &str, table: &str) -> Arc<RelationDecision> {
+    set(policies)
+        .session(&agent(who))
+        .relation(relation_id(table))
+        .unwrap()
+}

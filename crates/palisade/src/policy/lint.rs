@@ -6,15 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use cedar_policy::{Effect, EntityUid};
 
 use super::{
+    columns::columns,
     decide::{Circumstances, Subject, decide},
     filter::Untranslatable,
     load::{Loaded, Origins},
+    masks::{UnfitMask, unfit_masks},
     obligation::{ColumnLevel, HashDomain, Mask, RowFilter},
     problem::{PolicyProblem, Source},
     rows::rows,
     schema::{self, Action},
     store, tokens,
-    view::{UnfitMask, columns, unfit_masks},
     writes::{self, WriteDecision},
 };
 use crate::{

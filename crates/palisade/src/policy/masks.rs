@@ -3,12 +3,16 @@
 
 use std::sync::Arc;
 
+use cedar_policy::PolicyId;
+
 use super::{
-    decide::Subject,
+    columns::columns,
+    decide::{Failure, Subject},
     load::Loaded,
     obligation::{
         ColumnDecision, ColumnLevel, DatePart, ExprMask, HashDomain, HashMask, Mask, TokenMask,
     },
+    schema::Action,
 };
 use crate::{
     catalog::{Column, ColumnId, Relation, TypeClass},
@@ -97,6 +101,60 @@ fn origin<'l>(loaded: &'l Loaded, id: ColumnId, own: &'l str) -> &'l str {
         .catalog
         .column(at)
         .map_or(own, |column| column.uid.as_str())
+}
+
+/// A mask that a column cannot have.
+pub(super) struct UnfitMask {
+    pub(super) mask: Mask,
+    /// The column's uid.
+    pub(super) column: String,
+    /// Why not.
+    pub(super) why: String,
+}
+
+impl UnfitMask {
+    fn new(mask: Mask, column: &Column, dialect: Dialect) -> Self {
+        let why = match &mask {
+            Mask::Expr(expr) => misfit(expr, column, dialect),
+            _ => None,
+        };
+        Self {
+            mask,
+            column: column.uid.clone(),
+            why: why.unwrap_or_else(|| "its type has no such values".to_owned()),
+        }
+    }
+}
+
+/// The policies whose masks some column of `relation` cannot have.
+pub(super) fn unfit_masks(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+) -> Result<Vec<(String, UnfitMask)>, Failure> {
+    let dialect = loaded.catalog.dialect();
+    let mut out = Vec::new();
+    let decisions = columns(loaded, subject, relation)?;
+    for (column, decision) in relation.columns.iter().zip(decisions) {
+        let ColumnLevel::Masked(mask) = decision.level else {
+            continue;
+        };
+        if matches!(mask, Mask::Token(_)) && !fits(&mask, column, dialect) {
+            let permits = loaded.policies.of(Action::ReadToken);
+            let permit = decision.policies.iter().find(|id| {
+                permits.is_some_and(|permits| permits.policy(&PolicyId::new(id)).is_some())
+            });
+            out.extend(permit.map(|id| (id.clone(), UnfitMask::new(mask, column, dialect))));
+            continue;
+        }
+        for id in decision.policies {
+            let mask = loaded.annotations.get(&id).and_then(|a| a.mask.clone());
+            if let Some(mask) = mask.filter(|mask| !fits(mask, column, dialect)) {
+                out.push((id, UnfitMask::new(mask, column, dialect)));
+            }
+        }
+    }
+    Ok(out)
 }
 
 /// Whether `mask` makes sense of the column's values and cannot fail on any.

@@ -7,7 +7,9 @@
 
 mod annotation;
 mod authorize;
+mod calls;
 mod classification;
+mod columns;
 mod confirm;
 mod context;
 mod decide;
@@ -25,6 +27,7 @@ mod masks;
 mod model;
 pub mod obligation;
 mod problem;
+mod relation;
 mod rows;
 mod schema;
 mod slice;
@@ -43,11 +46,12 @@ use std::{
 };
 
 pub use authorize::Permit;
+pub use calls::FunctionDecision;
 pub use classification::ColumnFlow;
 pub(crate) use confirm::Reserved;
 pub use problem::{PolicyErrors, PolicyProblem, SourceSpan};
 pub use schema::schema_text;
-pub use view::{FunctionDecision, SessionView};
+pub use view::SessionView;
 pub use writes::{ActionDecision, ColumnWrite, WriteDecision};
 
 pub(crate) use authorize::authorize;

@@ -80,7 +80,7 @@ impl DatePart {
     }
 }
 
-/// A keyed hash.
+/// A keyed hash: `@mask("hash")`, the same for everybody who sees one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HashMask {
     /// Where equal values have equal hashes.

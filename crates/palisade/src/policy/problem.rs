@@ -3,6 +3,7 @@
 use std::{fmt, ops::Range};
 
 use cedar_policy::ffi::DetailedError;
+use serde::de::DeserializeOwned;
 
 use crate::ident;
 
@@ -113,6 +114,14 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
+    /// The file as TOML.
+    pub(super) fn toml<T: DeserializeOwned>(&self) -> Result<T, PolicyProblem> {
+        toml::from_str(self.text).map_err(|error| match error.span() {
+            Some(span) => self.at(span, error.message()),
+            None => self.whole(error.message()),
+        })
+    }
+
     /// A problem with the file as a whole.
     pub(super) fn whole(&self, message: impl Into<String>) -> PolicyProblem {
         PolicyProblem {

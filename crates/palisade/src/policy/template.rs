@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::{
-    decide::decide,
+    decide::{decide, resource},
     problem::{PolicyProblem, Source},
     schema::Action,
-    view::{SessionView, resource},
+    view::SessionView,
 };
 use crate::{
     dialect::Dialect,
@@ -186,14 +186,7 @@ impl Templates {
         let Some(source) = source else {
             return Self(out);
         };
-        let document = toml::from_str::<Document>(source.text).map_err(|error| {
-            let message = error.message().to_owned();
-            match error.span() {
-                Some(span) => source.at(span, message),
-                None => source.whole(message),
-            }
-        });
-        let document = match document {
+        let document: Document = match source.toml() {
             Ok(document) => document,
             Err(problem) => {
                 problems.push(problem);

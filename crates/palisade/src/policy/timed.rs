@@ -13,11 +13,11 @@ use cedar_policy::{PartialEntityUid, PartialRequest};
 
 use super::{
     context::looks_at,
-    decide::{Failure, Subject, TIME, action_uid},
+    decide::{Failure, Subject, TIME, action_uid, resource},
     load::Loaded,
     schema::{self, Action},
     slice::Slices,
-    view::{SessionView, resource},
+    view::SessionView,
 };
 use crate::{catalog::Relation, session::Session};
 

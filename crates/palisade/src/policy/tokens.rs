@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use cedar_policy::EntityUid;
 
 use super::{
+    columns::columns,
     decide::{Failure, Subject, Verdict, decide},
     load::Loaded,
     obligation::{ColumnDecision, ColumnLevel, HashDomain, Mask, TokenMask},
     schema::Action,
-    view::columns,
 };
 use crate::catalog::{ColumnId, Relation};
 

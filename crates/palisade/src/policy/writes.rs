@@ -6,13 +6,12 @@
 use std::collections::BTreeMap;
 
 use super::{
-    decide::{Failure, Subject, Verdict, decide, decide_among},
+    decide::{Failure, Subject, Verdict, decide, decide_among, resource},
     inherit,
     load::Loaded,
     obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
     rows::rows,
     schema::{self, Action},
-    view::resource,
 };
 use crate::{
     catalog::{Change, Relation},

@@ -556,15 +556,8 @@ impl<'a> Resolver<'a> {
         name: &mut ObjectName,
         view: bool,
     ) -> Result<(String, String), Rejection> {
-        self.drop_database(name);
-        let (schema, last) = match name.0.as_slice() {
-            [ObjectNamePart::Identifier(last)] => (None, last),
-            [
-                ObjectNamePart::Identifier(schema),
-                ObjectNamePart::Identifier(last),
-            ] => (Some(self.table_name(schema)), last),
-            _ => return Err(unsupported("a relation name of this form")),
-        };
+        let (schema, last) = self.schema_and_name(name)?;
+        let schema = schema.map(|schema| self.table_name(schema));
         let shown = match self.catalog.dialect() {
             Dialect::Sqlite | Dialect::Mysql => decode(last).into_owned(),
             Dialect::Postgres => self.table_key(last).into_owned(),

@@ -279,11 +279,15 @@ impl<'a> Resolver<'a> {
                         return Err(Rejection::new(Code::SyntaxInvalid, "`*` without FROM"));
                     };
                     let mut keys = BTreeSet::new();
-                    // SQLite invents names for what such a join gives twice.
-                    if self.catalog.dialect() == Dialect::Sqlite
-                        && scope.nested
-                        && !columns.iter().all(|c| keys.insert(&c.key))
-                    {
+                    // SQLite invents names for what such a join gives twice. MySQL lists what a RIGHT JOIN merges in the
+                    // order of its right side, and that of a join in parentheses is not its tables'.
+                    let is_unordered = scope
+                        .merged
+                        .iter()
+                        .any(|merged| merged.right_first && merged.over.end > merged.middle + 1);
+                    let is_renamed = self.catalog.dialect() == Dialect::Sqlite
+                        && !columns.iter().all(|c| keys.insert(&c.key));
+                    if scope.nested && (is_unordered || is_renamed) {
                         return Err(unsupported("`*` over a join in parentheses"));
                     }
                     self.star(&mut outputs, columns);

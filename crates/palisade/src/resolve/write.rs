@@ -539,32 +539,11 @@ impl<'a> Resolver<'a> {
         name: &mut ObjectName,
         change: Change,
     ) -> Result<&'a Relation, Rejection> {
-        self.drop_database(name);
-        let (schema, last) = match name.0.as_slice() {
-            [ObjectNamePart::Identifier(last)] => (None, last),
-            [
-                ObjectNamePart::Identifier(schema),
-                ObjectNamePart::Identifier(last),
-            ] => (Some(self.table_key(schema)), last),
-            _ => return Err(unsupported("a relation name of this form")),
-        };
+        let (schema, last) = self.schema_and_name(name)?;
         let shown = self.table_name(last);
         let key = self.table_key(last);
-        let found = match &schema {
-            Some(schema) => self.catalog.find(schema, &key),
-            None => self.catalog.lookup(&key),
-        };
-        if self.is_system_name(schema.as_deref(), &key)
-            || found.is_some_and(|r| r.kind == RelationKind::System)
-        {
-            return Err(Rejection::new(
-                Code::NameSystemRelation,
-                format!("`{shown}` is a system relation"),
-            ));
-        }
-        let Some(relation) = found else {
-            return Err(self.unknown_relation(&shown));
-        };
+        let schema = schema.map(|schema| self.table_key(schema));
+        let relation = self.in_catalog(schema.as_deref(), &key, &shown)?;
         let decision = self.visible.relation(relation.id)?;
         let write = self.visible.write(relation.id)?;
         if decision.visibility == Visibility::Absent && !write.is_target() {

@@ -12,7 +12,7 @@ use super::sql;
 use crate::{
     catalog::{Column, TypeClass},
     dialect::Dialect,
-    syntax::formula::{Arithmetic, Comparing, Formula, Kind, Side, compared},
+    syntax::formula::{Arithmetic, Comparing, Condition, Formula, Kind, Side, compared},
 };
 
 /// `formula` over `column`; none of what makes no sense of its type.
@@ -33,8 +33,8 @@ pub(super) fn expression(
     Some(match (kind, dialect) {
         // Whoever sorts by it sorts by the database's own collation.
         (Kind::Text, Dialect::Postgres) => sql::collate(sql::parens(expr), "default", dialect),
-        (Kind::Text, Dialect::Sqlite | Dialect::Mysql)
-        | (Kind::Null | Kind::Number | Kind::Truth | Kind::Moment(_), _) => expr,
+        (Kind::Text, Dialect::Sqlite | Dialect::Mysql) => sql::mysql_text(expr, dialect),
+        (Kind::Null | Kind::Number | Kind::Truth | Kind::Moment(_), _) => expr,
     })
 }
 
@@ -120,77 +120,7 @@ impl Writer<'_> {
                 arms,
                 otherwise,
             } => self.case(formula, operand.as_deref(), arms, otherwise.as_deref())?,
-            Formula::Compare(left, comparing, right) => {
-                let kind = compared(left, right, self.value).ok()?;
-                let left = sql::parens(self.of_kind(left, kind)?);
-                let right = sql::parens(self.of_kind(right, kind)?);
-                sql::binary(left, operator(*comparing), right)
-            }
-            Formula::Between {
-                operand,
-                low,
-                high,
-                negated,
-            } => {
-                let kind = compared(operand, low, self.value).ok()?;
-                Expr::Between {
-                    expr: Box::new(sql::parens(self.of_kind(operand, kind)?)),
-                    negated: *negated,
-                    low: Box::new(sql::parens(self.of_kind(low, kind)?)),
-                    high: Box::new(sql::parens(self.of_kind(high, kind)?)),
-                }
-            }
-            Formula::In {
-                operand,
-                list,
-                negated,
-            } => {
-                let kinds = list.iter().map(|item| compared(operand, item, self.value));
-                let kind = kinds
-                    .filter_map(Result::ok)
-                    .find(|kind| *kind != Kind::Null)
-                    .unwrap_or(Kind::Null);
-                Expr::InList {
-                    expr: Box::new(sql::parens(self.of_kind(operand, kind)?)),
-                    list: list
-                        .iter()
-                        .map(|item| self.of_kind(item, kind))
-                        .collect::<Option<Vec<_>>>()?,
-                    negated: *negated,
-                }
-            }
-            Formula::IsNull { operand, negated } => {
-                let operand = if matches!(**operand, Formula::Value) {
-                    sql::column(self.dialect, &self.column.name)
-                } else {
-                    self.plain(operand)?
-                };
-                let operand = Box::new(sql::parens(operand));
-                if *negated {
-                    Expr::IsNotNull(operand)
-                } else {
-                    Expr::IsNull(operand)
-                }
-            }
-            Formula::Like {
-                operand,
-                pattern,
-                negated,
-            } => {
-                if self.dialect == Dialect::Sqlite {
-                    self.functions.insert("like".to_owned());
-                }
-                Expr::Like {
-                    negated: *negated,
-                    any: false,
-                    expr: Box::new(sql::parens(self.text(operand)?)),
-                    pattern: Box::new(sql::text(self.dialect, pattern)),
-                    escape_char: None,
-                }
-            }
-            Formula::And(left, right) => self.both(left, BinaryOperator::And, right)?,
-            Formula::Or(left, right) => self.both(left, BinaryOperator::Or, right)?,
-            Formula::Not(inner) => sql::not(self.plain(inner)?),
+            Formula::Condition(condition) => self.condition(condition)?,
             Formula::Concat(left, right) => sql::binary(
                 sql::parens(self.text(left)?),
                 BinaryOperator::StringConcat,
@@ -222,6 +152,82 @@ impl Writer<'_> {
             }
             Formula::Call(name, args) => self.call(name, args)?,
             Formula::Trim { side, what, text } => self.trim(*side, what.as_deref(), text)?,
+        })
+    }
+
+    fn condition(&mut self, condition: &Condition) -> Option<Expr> {
+        Some(match condition {
+            Condition::Compare(left, comparing, right) => {
+                let kind = compared(left, right, self.value).ok()?;
+                let left = sql::parens(self.of_kind(left, kind)?);
+                let right = sql::parens(self.of_kind(right, kind)?);
+                sql::binary(left, operator(*comparing), right)
+            }
+            Condition::Between {
+                operand,
+                low,
+                high,
+                negated,
+            } => {
+                let kind = compared(operand, low, self.value).ok()?;
+                Expr::Between {
+                    expr: Box::new(sql::parens(self.of_kind(operand, kind)?)),
+                    negated: *negated,
+                    low: Box::new(sql::parens(self.of_kind(low, kind)?)),
+                    high: Box::new(sql::parens(self.of_kind(high, kind)?)),
+                }
+            }
+            Condition::In {
+                operand,
+                list,
+                negated,
+            } => {
+                let kinds = list.iter().map(|item| compared(operand, item, self.value));
+                let kind = kinds
+                    .filter_map(Result::ok)
+                    .find(|kind| *kind != Kind::Null)
+                    .unwrap_or(Kind::Null);
+                Expr::InList {
+                    expr: Box::new(sql::parens(self.of_kind(operand, kind)?)),
+                    list: list
+                        .iter()
+                        .map(|item| self.of_kind(item, kind))
+                        .collect::<Option<Vec<_>>>()?,
+                    negated: *negated,
+                }
+            }
+            Condition::IsNull { operand, negated } => {
+                let operand = if matches!(**operand, Formula::Value) {
+                    sql::column(self.dialect, &self.column.name)
+                } else {
+                    self.plain(operand)?
+                };
+                let operand = Box::new(sql::parens(operand));
+                if *negated {
+                    Expr::IsNotNull(operand)
+                } else {
+                    Expr::IsNull(operand)
+                }
+            }
+            Condition::Like {
+                operand,
+                pattern,
+                negated,
+            } => {
+                if self.dialect == Dialect::Sqlite {
+                    self.functions.insert("like".to_owned());
+                }
+                Expr::Like {
+                    negated: *negated,
+                    any: false,
+                    expr: Box::new(sql::parens(self.text(operand)?)),
+                    pattern: Box::new(sql::text(self.dialect, pattern)),
+                    escape_char: None,
+                }
+            }
+            Condition::And(left, right) => self.both(left, BinaryOperator::And, right)?,
+            Condition::Or(left, right) => self.both(left, BinaryOperator::Or, right)?,
+            Condition::Not(inner) => sql::not(self.plain(inner)?),
         })
     }
 

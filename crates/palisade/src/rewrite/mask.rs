@@ -27,24 +27,30 @@ pub(super) fn expression(
     };
     match mask {
         Mask::Null => null::typed(column, catalog),
-        Mask::Fixed(text) => sql::case(
-            vec![(
-                Expr::IsNotNull(Box::new(masking.value())),
-                sql::text(dialect, text),
-            )],
-            None,
-        ),
-        Mask::First(Reverse(n)) => masking.first(*n),
-        Mask::Last(Reverse(n)) => masking.last(*n),
-        Mask::Email => masking.email(),
+        Mask::Fixed(text) => {
+            let is_there = Expr::IsNotNull(Box::new(masking.value()));
+            let fixed = sql::case(vec![(is_there, sql::text(dialect, text))], None);
+            // Of these characters every other text has some.
+            if text.is_ascii() {
+                fixed
+            } else {
+                sql::mysql_text(fixed, dialect)
+            }
+        }
+        Mask::First(Reverse(n)) => sql::mysql_text(masking.first(*n), dialect),
+        Mask::Last(Reverse(n)) => sql::mysql_text(masking.last(*n), dialect),
+        Mask::Email => sql::mysql_text(masking.email(), dialect),
         Mask::Hash(mask) => match &mask.key {
-            Some(key) => hash::expression(key, masking.value(), dialect, functions),
+            Some(key) => {
+                let hash = hash::expression(key, masking.value(), dialect, functions);
+                sql::mysql_text(hash, dialect)
+            }
             None => null::typed(column, catalog),
         },
         Mask::Token(mask) => match &mask.keys {
             Some(keys) => {
                 let hash = hash::expression(&keys.source, masking.value(), dialect, functions);
-                hash::shortened(hash, dialect, functions)
+                sql::mysql_text(hash::shortened(hash, dialect, functions), dialect)
             }
             None => null::typed(column, catalog),
         },

@@ -157,6 +157,18 @@ pub(super) fn collate(expr: Expr, name: &str, dialect: Dialect) -> Expr {
     }
 }
 
+/// What a mask made, as text that goes with any other.
+///
+/// MySQL's text has the collation of the session, which goes with no column of another one, and MariaDB's of a
+/// constant or a hash cannot become what a column of another character set holds: where a query combined the two, both
+/// would raise. To this one everything else gives way.
+pub(super) fn mysql_text(expr: Expr, dialect: Dialect) -> Expr {
+    match dialect {
+        Dialect::Sqlite | Dialect::Postgres => expr,
+        Dialect::Mysql => collate(expr, "utf8mb4_bin", dialect),
+    }
+}
+
 /// A call of the engine's own function `name`.
 pub(super) fn call(dialect: Dialect, name: &str, args: Vec<Expr>) -> Expr {
     let schema = match dialect {

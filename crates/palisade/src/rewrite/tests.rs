@@ -415,13 +415,13 @@ fn masks_in_each_dialect() {
             Mysql,
             Mask::First(Reverse(2)),
             "varchar(9)",
-            "CASE WHEN char_length(CAST(`c` AS CHAR)) >= 4 THEN concat(left(CAST(`c` AS CHAR), 2), '**') END",
+            "CASE WHEN char_length(CAST(`c` AS CHAR)) >= 4 THEN concat(left(CAST(`c` AS CHAR), 2), '**') END COLLATE utf8mb4_bin",
         ),
         (
             Mysql,
             Mask::Last(Reverse(2)),
             "varchar(9)",
-            "CASE WHEN char_length(CAST(`c` AS CHAR)) >= 4 THEN concat('**', right(CAST(`c` AS CHAR), 2)) END",
+            "CASE WHEN char_length(CAST(`c` AS CHAR)) >= 4 THEN concat('**', right(CAST(`c` AS CHAR), 2)) END COLLATE utf8mb4_bin",
         ),
         (
             Sqlite,
@@ -443,7 +443,7 @@ fn masks_in_each_dialect() {
             Mask::Email,
             "text",
             "CASE WHEN (char_length(CAST(`c` AS CHAR)) - char_length(replace(CAST(`c` AS CHAR), '@', ''))) = 1 \
-             THEN concat('***@', substring_index(CAST(`c` AS CHAR), '@', (-1))) END",
+             THEN concat('***@', substring_index(CAST(`c` AS CHAR), '@', (-1))) END COLLATE utf8mb4_bin",
         ),
         (
             Postgres,
@@ -551,7 +551,7 @@ fn expressions_in_each_dialect() {
             Mysql,
             "concat(TRIM(LEADING '0' FROM value), ' it''s')",
             "varchar(9)",
-            "concat(TRIM(LEADING '0' FROM CAST(`c` AS CHAR)), ' it''s')",
+            "concat(TRIM(LEADING '0' FROM CAST(`c` AS CHAR)), ' it''s') COLLATE utf8mb4_bin",
         ),
         (
             Postgres,
@@ -602,7 +602,7 @@ fn hashes_are_hmacs() {
     assert_eq!(
         masked(Dialect::Mysql, &mask, "int"),
         "sha2(concat(unhex(?), unhex(sha2(concat(unhex(?), \
-         CAST(CONVERT(`c` USING utf8mb4) AS BINARY)), 256))), 256)"
+         CAST(CONVERT(`c` USING utf8mb4) AS BINARY)), 256))), 256) COLLATE utf8mb4_bin"
     );
     assert_eq!(
         masked(Dialect::Sqlite, &mask, "TEXT"),
@@ -632,6 +632,6 @@ fn tokens_are_shortened_hashes() {
     );
     for dialect in [Dialect::Postgres, Dialect::Mysql] {
         let sql = masked(dialect, &mask, "text");
-        assert!(sql.contains("left(") && sql.ends_with(", 32)"), "{sql}");
+        assert!(sql.contains("left(") && sql.contains(", 32)"), "{sql}");
     }
 }

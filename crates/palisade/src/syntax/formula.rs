@@ -3,11 +3,13 @@
 //!
 //! An engine may compute a mask for rows that a filter hides, and its error would tell of them.
 
+mod bounds;
+mod callable;
+mod kind;
 mod read;
 
+pub(crate) use kind::{Kind, compared};
 pub(crate) use read::{Read, Unread, read};
-
-use crate::{catalog::TypeClass, dialect::Dialect};
 
 /// An expression over a value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +26,27 @@ pub(crate) enum Formula {
         arms: Vec<(Formula, Formula)>,
         otherwise: Option<Box<Formula>>,
     },
+    Condition(Condition),
+    /// `||`, which is OR on MySQL and never there.
+    Concat(Box<Formula>, Box<Formula>),
+    /// Of numbers whose bounds are known, and the result's with them.
+    Arithmetic(Box<Formula>, Arithmetic, Box<Formula>),
+    AsText(Box<Formula>),
+    Coalesce(Vec<Formula>),
+    Nullif(Box<Formula>, Box<Formula>),
+    /// A call whose first argument is text and whose others are constants; of `concat` all are text.
+    Call(&'static str, Vec<Formula>),
+    /// `TRIM([side] [what FROM] text)`.
+    Trim {
+        side: Option<Side>,
+        what: Option<String>,
+        text: Box<Formula>,
+    },
+}
+
+/// What is true, false, or neither where something in it is NULL.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Condition {
     Compare(Box<Formula>, Comparing, Box<Formula>),
     Between {
         operand: Box<Formula>,
@@ -49,21 +72,6 @@ pub(crate) enum Formula {
     And(Box<Formula>, Box<Formula>),
     Or(Box<Formula>, Box<Formula>),
     Not(Box<Formula>),
-    /// `||`, which is OR on MySQL and never there.
-    Concat(Box<Formula>, Box<Formula>),
-    /// Of numbers whose bounds are known, and the result's with them.
-    Arithmetic(Box<Formula>, Arithmetic, Box<Formula>),
-    AsText(Box<Formula>),
-    Coalesce(Vec<Formula>),
-    Nullif(Box<Formula>, Box<Formula>),
-    /// A call whose first argument is text and whose others are constants; of `concat` all are text.
-    Call(&'static str, Vec<Formula>),
-    /// `TRIM([side] [what FROM] text)`.
-    Trim {
-        side: Option<Side>,
-        what: Option<String>,
-        text: Box<Formula>,
-    },
 }
 
 /// How two sides are compared.
@@ -93,215 +101,38 @@ pub(crate) enum Side {
     Trailing,
 }
 
-/// What an expression gives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// NULL alone, which goes with everything.
-    Null,
-    Text,
-    Number,
-    Truth,
-    /// A day or a point in time, of this class.
-    Moment(TypeClass),
-}
-
-impl Kind {
-    /// What a column of `class` gives, as masks read it; none of one whose values have no text.
-    pub(crate) fn of(class: TypeClass, dialect: Dialect) -> Option<Self> {
-        match (class, dialect) {
-            (TypeClass::Integer | TypeClass::Number | TypeClass::Decimal, _) => Some(Self::Number),
-            (TypeClass::Boolean, _) => Some(Self::Truth),
-            (
-                TypeClass::Date | TypeClass::Timestamp | TypeClass::TimestampTz,
-                Dialect::Postgres | Dialect::Mysql,
-            ) => Some(Self::Moment(class)),
-            (
-                TypeClass::Text
-                | TypeClass::Padded
-                | TypeClass::Enum
-                | TypeClass::Uuid
-                | TypeClass::Date
-                | TypeClass::Time
-                | TypeClass::Timestamp
-                | TypeClass::TimestampTz
-                | TypeClass::Interval
-                | TypeClass::Json
-                | TypeClass::Network,
-                _,
-            ) => Some(Self::Text),
-            (TypeClass::Blob | TypeClass::Other, Dialect::Sqlite) => Some(Self::Text),
-            (TypeClass::Blob | TypeClass::Other, Dialect::Postgres | Dialect::Mysql) => None,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Null => "NULL",
-            Self::Text => "text",
-            Self::Number => "a number",
-            Self::Truth => "a truth value",
-            Self::Moment(_) => "a date",
-        }
-    }
-}
-
 impl Formula {
-    /// What it gives where the value is of `kind`, or has no text.
-    ///
-    /// # Errors
-    /// In words, why it makes no sense of such a value.
-    pub(crate) fn kind(&self, value: Option<Kind>) -> Result<Kind, String> {
+    /// Whether the value is in it at all.
+    pub(crate) fn reads(&self) -> bool {
+        *self == Self::Value || self.parts().into_iter().any(Self::reads)
+    }
+
+    /// What it is made of, one level down.
+    fn parts(&self) -> Vec<&Self> {
         match self {
-            Self::Value => value.ok_or_else(|| "the column's type has no text".to_owned()),
-            Self::Null => Ok(Kind::Null),
-            Self::Text(_) => Ok(Kind::Text),
-            Self::Number(_) => Ok(Kind::Number),
-            Self::Truth(_) => Ok(Kind::Truth),
+            Self::Value | Self::Null | Self::Text(_) | Self::Number(_) | Self::Truth(_) => {
+                Vec::new()
+            }
             Self::Case {
                 operand,
                 arms,
                 otherwise,
             } => {
-                for (when, _) in arms {
-                    match operand {
-                        Some(operand) => drop(compared(operand, when, value)?),
-                        None => when.truth(value)?,
-                    }
-                }
-                let results = arms.iter().map(|(_, then)| then);
-                unified(results.chain(otherwise.as_deref()), value)
+                let arms = arms.iter().flat_map(|(when, then)| [when, then]);
+                let outer = operand.as_deref().into_iter().chain(otherwise.as_deref());
+                outer.chain(arms).collect()
             }
-            Self::Compare(left, _, right) => compared(left, right, value).map(|_| Kind::Truth),
-            Self::Between {
-                operand,
-                low,
-                high,
-                negated: _,
-            } => {
-                compared(operand, low, value)?;
-                compared(operand, high, value)?;
-                Ok(Kind::Truth)
-            }
-            Self::In {
-                operand,
-                list,
-                negated: _,
-            } => {
-                for item in list {
-                    compared(operand, item, value)?;
-                }
-                Ok(Kind::Truth)
-            }
-            // Whether there is a value is known of every type.
-            Self::IsNull {
-                operand,
-                negated: _,
-            } => match **operand {
-                Self::Value => Ok(Kind::Truth),
-                _ => operand.kind(value).map(|_| Kind::Truth),
-            },
-            Self::Like {
-                operand,
-                pattern: _,
-                negated: _,
-            } => operand.kind(value).map(|_| Kind::Truth),
-            Self::And(left, right) | Self::Or(left, right) => {
-                left.truth(value)?;
-                right.truth(value)?;
-                Ok(Kind::Truth)
-            }
-            Self::Not(inner) => inner.truth(value).map(|()| Kind::Truth),
-            Self::Concat(left, right) => {
-                left.kind(value)?;
-                right.kind(value)?;
-                Ok(Kind::Text)
-            }
-            Self::Arithmetic(left, _, right) => {
-                left.kind(value)?;
-                right.kind(value)?;
-                Ok(Kind::Number)
-            }
+            Self::Condition(condition) => condition.parts(),
+            Self::Concat(left, right)
+            | Self::Arithmetic(left, _, right)
+            | Self::Nullif(left, right) => vec![left, right],
             Self::AsText(inner)
             | Self::Trim {
                 side: _,
                 what: _,
                 text: inner,
-            } => inner.kind(value).map(|_| Kind::Text),
-            Self::Coalesce(parts) => unified(parts.iter(), value),
-            Self::Nullif(left, right) => {
-                compared(left, right, value)?;
-                left.kind(value)
-            }
-            Self::Call(name, args) => {
-                for arg in args {
-                    arg.kind(value)?;
-                }
-                Ok(if gives_number(name) {
-                    Kind::Number
-                } else {
-                    Kind::Text
-                })
-            }
-        }
-    }
-
-    fn truth(&self, value: Option<Kind>) -> Result<(), String> {
-        match self.kind(value)? {
-            Kind::Truth | Kind::Null => Ok(()),
-            kind @ (Kind::Text | Kind::Number | Kind::Moment(_)) => {
-                Err(format!("{} stands where a condition belongs", kind.name()))
-            }
-        }
-    }
-
-    /// Whether the value is in it at all.
-    pub(crate) fn reads(&self) -> bool {
-        match self {
-            Self::Value => true,
-            Self::Null | Self::Text(_) | Self::Number(_) | Self::Truth(_) => false,
-            Self::Case {
-                operand,
-                arms,
-                otherwise,
-            } => {
-                operand.as_ref().is_some_and(|operand| operand.reads())
-                    || arms.iter().any(|(when, then)| when.reads() || then.reads())
-                    || otherwise.as_ref().is_some_and(|other| other.reads())
-            }
-            Self::Compare(left, _, right)
-            | Self::And(left, right)
-            | Self::Or(left, right)
-            | Self::Concat(left, right)
-            | Self::Arithmetic(left, _, right)
-            | Self::Nullif(left, right) => left.reads() || right.reads(),
-            Self::Between {
-                operand,
-                low,
-                high,
-                negated: _,
-            } => operand.reads() || low.reads() || high.reads(),
-            Self::In {
-                operand,
-                list,
-                negated: _,
-            } => operand.reads() || list.iter().any(Self::reads),
-            Self::IsNull {
-                operand: inner,
-                negated: _,
-            }
-            | Self::Like {
-                operand: inner,
-                pattern: _,
-                negated: _,
-            }
-            | Self::Not(inner)
-            | Self::AsText(inner)
-            | Self::Trim {
-                side: _,
-                what: _,
-                text: inner,
-            } => inner.reads(),
-            Self::Coalesce(parts) | Self::Call(_, parts) => parts.iter().any(Self::reads),
+            } => vec![inner],
+            Self::Coalesce(parts) | Self::Call(_, parts) => parts.iter().collect(),
         }
     }
 
@@ -313,30 +144,7 @@ impl Formula {
             | Self::Text(_)
             | Self::Number(_)
             | Self::Truth(_)
-            | Self::Compare(_, _, _)
-            | Self::Between {
-                operand: _,
-                low: _,
-                high: _,
-                negated: _,
-            }
-            | Self::In {
-                operand: _,
-                list: _,
-                negated: _,
-            }
-            | Self::IsNull {
-                operand: _,
-                negated: _,
-            }
-            | Self::Like {
-                operand: _,
-                pattern: _,
-                negated: _,
-            }
-            | Self::And(_, _)
-            | Self::Or(_, _)
-            | Self::Not(_)
+            | Self::Condition(_)
             | Self::Arithmetic(_, _, _)
             | Self::Trim {
                 side: _,
@@ -363,90 +171,41 @@ impl Formula {
     }
 }
 
+impl Condition {
+    /// What it is made of, one level down.
+    fn parts(&self) -> Vec<&Formula> {
+        match self {
+            Self::Compare(left, _, right) | Self::And(left, right) | Self::Or(left, right) => {
+                vec![left, right]
+            }
+            Self::Between {
+                operand,
+                low,
+                high,
+                negated: _,
+            } => vec![operand, low, high],
+            Self::In {
+                operand,
+                list,
+                negated: _,
+            } => std::iter::once(&**operand).chain(list).collect(),
+            Self::IsNull {
+                operand: inner,
+                negated: _,
+            }
+            | Self::Like {
+                operand: inner,
+                pattern: _,
+                negated: _,
+            }
+            | Self::Not(inner) => vec![inner],
+        }
+    }
+}
+
 /// Whether a function gives a number; the others give text.
 pub(crate) fn gives_number(name: &str) -> bool {
     matches!(name, "length" | "char_length" | "instr" | "strpos")
-}
-
-/// As what two sides are compared.
-pub(crate) fn compared(
-    left: &Formula,
-    right: &Formula,
-    value: Option<Kind>,
-) -> Result<Kind, String> {
-    match (left.kind(value)?, right.kind(value)?) {
-        (one, other) if one == other => Ok(one),
-        (Kind::Null, kind) | (kind, Kind::Null) => Ok(kind),
-        (Kind::Moment(class), Kind::Text) if is_moment(right) => Ok(Kind::Moment(class)),
-        (Kind::Text, Kind::Moment(class)) if is_moment(left) => Ok(Kind::Moment(class)),
-        (Kind::Moment(_), Kind::Text) | (Kind::Text, Kind::Moment(_)) => Err(
-            "it compares a date with text that is none: write '2026-01-31' or '2026-01-31 12:00:00', of the years 1 to 9999"
-                .to_owned(),
-        ),
-        (one, other) => Err(format!("it compares {} with {}", one.name(), other.name())),
-    }
-}
-
-/// What all of them give.
-fn unified<'f>(
-    parts: impl Iterator<Item = &'f Formula>,
-    value: Option<Kind>,
-) -> Result<Kind, String> {
-    parts.into_iter().try_fold(Kind::Null, |so_far, part| {
-        match (so_far, part.kind(value)?) {
-            (Kind::Null, kind) | (kind, Kind::Null) => Ok(kind),
-            (one, other) if one == other => Ok(one),
-            (one, other) => Err(format!(
-                "it gives {} in one case and {} in another (CAST(value AS …) makes text of both)",
-                one.name(),
-                other.name()
-            )),
-        }
-    })
-}
-
-/// Whether a constant is a day, or a second of one, in a form that every engine reads alike.
-fn is_moment(formula: &Formula) -> bool {
-    let Formula::Text(text) = formula else {
-        return false;
-    };
-    let (day, time) = match text.split_once(' ') {
-        Some((day, time)) => (day, Some(time)),
-        None => (text.as_str(), None),
-    };
-    is_day(day) && time.is_none_or(is_time)
-}
-
-fn is_day(text: &str) -> bool {
-    let Some([year, month, day]) = numbers(text, '-', [4, 2, 2]) else {
-        return false;
-    };
-    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let days = match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if leap => 29,
-        2 => 28,
-        1..=12 => 31,
-        _ => 0,
-    };
-    year > 0 && (1..=days).contains(&day)
-}
-
-fn is_time(text: &str) -> bool {
-    numbers(text, ':', [2, 2, 2])
-        .is_some_and(|[hour, minute, second]| hour < 24 && minute < 60 && second < 60)
-}
-
-/// Three numbers of so many digits, with `between` between them.
-fn numbers(text: &str, between: char, digits: [usize; 3]) -> Option<[u32; 3]> {
-    let mut parts = text.split(between);
-    let mut out = [0; 3];
-    for (digits, number) in digits.into_iter().zip(&mut out) {
-        let part = parts.next()?;
-        let plain = part.len() == digits && part.bytes().all(|b| b.is_ascii_digit());
-        *number = plain.then(|| part.parse().ok()).flatten()?;
-    }
-    parts.next().is_none().then_some(out)
 }
 
 #[cfg(test)]
@@ -454,66 +213,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
     use super::*;
-
-    fn kind(text: &str, value: Option<Kind>) -> Result<Kind, String> {
-        let formula = read(text, Dialect::Postgres).expect(text).formula;
-        formula.kind(value)
-    }
-
-    #[test]
-    fn expressions_fit_types() {
-        let date = Some(Kind::Moment(TypeClass::Date));
-        for (text, value, gives) in [
-            ("'x'", None, Kind::Text),
-            (
-                "CASE WHEN value IS NULL THEN 'none' ELSE 'some' END",
-                None,
-                Kind::Text,
-            ),
-            ("left(value, 2)", Some(Kind::Number), Kind::Text),
-            (
-                "CASE WHEN value > 1000 THEN 1000 ELSE value END",
-                Some(Kind::Number),
-                Kind::Number,
-            ),
-            ("length(value)", Some(Kind::Text), Kind::Number),
-            ("value >= '2000-02-29'", date, Kind::Truth),
-            (
-                "value BETWEEN '2000-01-01' AND '2000-12-31 23:59:59'",
-                date,
-                Kind::Truth,
-            ),
-            ("nullif(value, 'x')", Some(Kind::Text), Kind::Text),
-            (
-                "CASE WHEN value THEN 'yes' END",
-                Some(Kind::Truth),
-                Kind::Text,
-            ),
-        ] {
-            assert_eq!(kind(text, value), Ok(gives), "{text}");
-        }
-        for (text, value, message) in [
-            ("left(value, 2)", None, "has no text"),
-            ("value > 1000", Some(Kind::Text), "text with a number"),
-            (
-                "CASE WHEN value > 'a' THEN 'x' ELSE 1 END",
-                Some(Kind::Text),
-                "in another",
-            ),
-            (
-                "CASE WHEN value THEN 'x' END",
-                Some(Kind::Text),
-                "a condition",
-            ),
-            ("value >= '2001-02-29'", date, "a date with text"),
-            ("value >= '2001-2-9'", date, "a date with text"),
-            ("value >= '2001-02-09 24:00:00'", date, "a date with text"),
-            ("coalesce(value, 'none')", date, "in another"),
-        ] {
-            let error = kind(text, value).unwrap_err();
-            assert!(error.contains(message), "{text}: {error}");
-        }
-    }
+    use crate::dialect::Dialect;
 
     #[test]
     fn what_shows_all_is_known() {

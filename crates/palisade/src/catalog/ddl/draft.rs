@@ -134,6 +134,26 @@ impl Draft {
         }
     }
 
+    /// The table of `CREATE TABLE [IF NOT EXISTS] name`, still without columns; none where it is there already and may
+    /// be.
+    pub(super) fn create(&self, cursor: &mut Cursor<'_>) -> Result<Option<Table>, DdlError> {
+        let optional = cursor.eat("if not exists");
+        let name = cursor.name()?;
+        let (schema, table) = self.place(&name, cursor)?;
+        let known = Name {
+            schema: Some(schema.clone()),
+            name: table.clone(),
+        };
+        if self.relation(&known).is_none() {
+            let def = RelationDef::new(schema, table, RelationKind::Table, Vec::new());
+            return Ok(Some(Table::new(def)));
+        }
+        if optional {
+            return Ok(None);
+        }
+        Err(cursor.error(format!("relation `{table}` is there already")))
+    }
+
     fn schemas<'a>(&'a self, name: &'a Name) -> impl Iterator<Item = &'a String> {
         let path = if name.schema.is_some() {
             &[][..]

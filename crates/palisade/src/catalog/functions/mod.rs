@@ -57,7 +57,7 @@ impl Kinds {
     }
 }
 
-/// A function.
+/// A function, of the engine or of the database, with what is known of what it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionDef {
     /// Its id in policies: `lower`, `pg_catalog.lower`, `public.price_of`. Where a number of arguments

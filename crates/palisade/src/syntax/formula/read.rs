@@ -12,7 +12,11 @@ use sqlparser::{
     tokenizer::Token,
 };
 
-use super::{Arithmetic, Comparing, Formula, Side};
+use super::{
+    Arithmetic, Comparing, Condition, Formula, Side,
+    bounds::{arithmetic, bounded, once},
+    callable,
+};
 use crate::{
     dialect::Dialect,
     syntax::{
@@ -39,14 +43,14 @@ pub(crate) struct Unread {
 }
 
 impl Unread {
-    fn new(message: impl Into<String>) -> Self {
+    pub(super) fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             help: None,
         }
     }
 
-    fn help(self, help: impl Into<String>) -> Self {
+    pub(super) fn help(self, help: impl Into<String>) -> Self {
         Self {
             help: Some(help.into()),
             ..self
@@ -62,9 +66,6 @@ const MAX_BYTES: usize = 2000;
 
 /// How deep an expression may be.
 const MAX_DEPTH: usize = 64;
-
-/// The largest constant that says how many characters, or where.
-const MAX_COUNT: i64 = 10_000;
 
 /// Reads `text`.
 ///
@@ -138,7 +139,7 @@ impl Reader {
             Expr::UnaryOp {
                 op: UnaryOperator::Not,
                 expr,
-            } => Ok(Formula::Not(Box::new(inner(expr)?))),
+            } => condition(Condition::Not(Box::new(inner(expr)?))),
             Expr::Case {
                 case_token: _,
                 end_token: _,
@@ -166,7 +167,7 @@ impl Reader {
                 negated,
                 low,
                 high,
-            } => Ok(Formula::Between {
+            } => condition(Condition::Between {
                 operand: boxed(inner(expr)?)?,
                 low: boxed(inner(low)?)?,
                 high: boxed(inner(high)?)?,
@@ -182,17 +183,17 @@ impl Reader {
                 if !list.iter().all(is_constant) {
                     return Err(Unread::new("what stands in `IN (…)` is a constant"));
                 }
-                Ok(Formula::In {
+                condition(Condition::In {
                     operand,
                     list,
                     negated: *negated,
                 })
             }
-            Expr::IsNull(expr) => Ok(Formula::IsNull {
+            Expr::IsNull(expr) => condition(Condition::IsNull {
                 operand: boxed(inner(expr)?)?,
                 negated: false,
             }),
-            Expr::IsNotNull(expr) => Ok(Formula::IsNull {
+            Expr::IsNotNull(expr) => condition(Condition::IsNull {
                 operand: boxed(inner(expr)?)?,
                 negated: true,
             }),
@@ -205,11 +206,13 @@ impl Reader {
             } => {
                 let operand = Box::new(inner(expr)?);
                 match inner(pattern)? {
-                    Formula::Text(pattern) if !pattern.contains('\\') => Ok(Formula::Like {
-                        operand,
-                        pattern,
-                        negated: *negated,
-                    }),
+                    Formula::Text(pattern) if !pattern.contains('\\') => {
+                        condition(Condition::Like {
+                            operand,
+                            pattern,
+                            negated: *negated,
+                        })
+                    }
                     _ => Err(Unread::new(
                         "the pattern of LIKE is a constant without backslashes",
                     )),
@@ -344,8 +347,8 @@ impl Reader {
             BinaryOperator::LtEq => Comparing::LessOrEqual,
             BinaryOperator::Gt => Comparing::Greater,
             BinaryOperator::GtEq => Comparing::GreaterOrEqual,
-            BinaryOperator::And => return Ok(Formula::And(left, right)),
-            BinaryOperator::Or => return Ok(Formula::Or(left, right)),
+            BinaryOperator::And => return condition(Condition::And(left, right)),
+            BinaryOperator::Or => return condition(Condition::Or(left, right)),
             BinaryOperator::StringConcat => {
                 return match self.dialect {
                     Dialect::Sqlite | Dialect::Postgres => once(Formula::Concat(left, right)),
@@ -366,7 +369,7 @@ impl Reader {
                 .help(CONSTRUCTS));
             }
         };
-        Ok(Formula::Compare(left, comparing, right))
+        condition(Condition::Compare(left, comparing, right))
     }
 
     /// The name of a plain call, folded, and its arguments.
@@ -455,11 +458,8 @@ impl Reader {
             }
             ("trim" | "btrim", _) => {}
             (_, _) => {
-                let callable = CALLABLE
-                    .iter()
-                    .find(|callable| {
-                        callable.name == name && callable.dialects.contains(&self.dialect)
-                    })
+                let callable = callable::of(self.dialect)
+                    .find(|callable| callable.name == name)
                     .ok_or_else(|| self.no_function(name))?;
                 callable.takes(&args)?;
                 return once(Formula::Call(callable.name, args));
@@ -473,9 +473,7 @@ impl Reader {
     }
 
     fn no_function(&self, name: &str) -> Unread {
-        let mut names: Vec<_> = CALLABLE
-            .iter()
-            .filter(|callable| callable.dialects.contains(&self.dialect))
+        let mut names: Vec<_> = callable::of(self.dialect)
             .map(|callable| callable.name)
             .chain(["coalesce", "nullif", "trim"])
             .collect();
@@ -490,10 +488,8 @@ impl Reader {
 const CONSTRUCTS: &str = "an expression has `value`, constants, CASE, comparisons, AND, OR, NOT, IS NULL, IN, BETWEEN, LIKE, \
      CAST to text, and functions of text";
 
-fn arithmetic() -> Unread {
-    Unread::new("arithmetic over the value can raise").help(
-        "only lengths, positions and constants are added, subtracted and multiplied; `bucket(100)` makes numbers coarser",
-    )
+fn condition(condition: Condition) -> Result<Formula, Unread> {
+    Ok(Formula::Condition(condition))
 }
 
 fn is_constant(formula: &Formula) -> bool {
@@ -527,317 +523,12 @@ fn trim(side: Option<Side>, text: Formula, what: Option<Formula>) -> Result<Form
     })
 }
 
-/// Two numbers with known bounds whose result every engine's integers hold.
-fn bounded(left: Box<Formula>, op: Arithmetic, right: Box<Formula>) -> Result<Formula, Unread> {
-    let formula = Formula::Arithmetic(left, op, right);
-    let fits =
-        |(low, high): &(i64, i64)| *low >= i64::from(i32::MIN) && *high <= i64::from(i32::MAX);
-    bounds(&formula)
-        .filter(fits)
-        .map(|_| formula)
-        .ok_or_else(arithmetic)
-}
-
-/// More characters than a value of any engine has: PostgreSQL's are at most a gigabyte.
-const LONGEST: i64 = (1 << 30) - 1;
-
-/// Between which whole numbers the result is, where that is known without the value.
-fn bounds(formula: &Formula) -> Option<(i64, i64)> {
-    match formula {
-        Formula::Number(digits) => digits.parse().ok().map(|number| (number, number)),
-        Formula::Call(name, _) => super::gives_number(name).then_some((0, LONGEST)),
-        Formula::Arithmetic(left, op, right) => {
-            let ((low, high), (from, to)) = (bounds(left)?, bounds(right)?);
-            let all = match op {
-                Arithmetic::Plus => [low.checked_add(from)?, high.checked_add(to)?].to_vec(),
-                Arithmetic::Minus => [low.checked_sub(to)?, high.checked_sub(from)?].to_vec(),
-                Arithmetic::Times => [(low, from), (low, to), (high, from), (high, to)]
-                    .into_iter()
-                    .map(|(one, other)| one.checked_mul(other))
-                    .collect::<Option<Vec<_>>>()?,
-            };
-            all.iter().min().copied().zip(all.iter().max().copied())
-        }
-        Formula::Coalesce(parts) => {
-            let all = parts.iter().map(bounds).collect::<Option<Vec<_>>>()?;
-            let low = all.iter().map(|(low, _)| *low).min()?;
-            let high = all.iter().map(|(_, high)| *high).max()?;
-            Some((low, high))
-        }
-        Formula::Value
-        | Formula::Null
-        | Formula::Text(_)
-        | Formula::Truth(_)
-        | Formula::Case {
-            operand: _,
-            arms: _,
-            otherwise: _,
-        }
-        | Formula::Compare(_, _, _)
-        | Formula::Between {
-            operand: _,
-            low: _,
-            high: _,
-            negated: _,
-        }
-        | Formula::In {
-            operand: _,
-            list: _,
-            negated: _,
-        }
-        | Formula::IsNull {
-            operand: _,
-            negated: _,
-        }
-        | Formula::Like {
-            operand: _,
-            pattern: _,
-            negated: _,
-        }
-        | Formula::And(_, _)
-        | Formula::Or(_, _)
-        | Formula::Not(_)
-        | Formula::Concat(_, _)
-        | Formula::AsText(_)
-        | Formula::Nullif(_, _)
-        | Formula::Trim {
-            side: _,
-            what: _,
-            text: _,
-        } => None,
-    }
-}
-
-/// A text that holds the whole value at most once: longer than the value by a constant, it has room where the
-/// value has.
-fn once(formula: Formula) -> Result<Formula, Unread> {
-    if wholes(&formula) > 1 {
-        return Err(Unread::new(
-            "the whole value stands more than once in one text, which may grow too long",
-        )
-        .help("take a part of it: `left(value, 20)`, `substr(value, 1, 20)`"));
-    }
-    Ok(formula)
-}
-
-/// How many times the result can be as long as the value.
-fn wholes(formula: &Formula) -> usize {
-    match formula {
-        Formula::Value => 1,
-        Formula::Null
-        | Formula::Text(_)
-        | Formula::Number(_)
-        | Formula::Truth(_)
-        | Formula::Compare(_, _, _)
-        | Formula::Between {
-            operand: _,
-            low: _,
-            high: _,
-            negated: _,
-        }
-        | Formula::In {
-            operand: _,
-            list: _,
-            negated: _,
-        }
-        | Formula::IsNull {
-            operand: _,
-            negated: _,
-        }
-        | Formula::Like {
-            operand: _,
-            pattern: _,
-            negated: _,
-        }
-        | Formula::And(_, _)
-        | Formula::Or(_, _)
-        | Formula::Not(_)
-        | Formula::Arithmetic(_, _, _) => 0,
-        Formula::Case {
-            operand: _,
-            arms,
-            otherwise,
-        } => {
-            let results = arms.iter().map(|(_, then)| then);
-            let all = results.chain(otherwise.as_deref()).map(wholes);
-            all.max().unwrap_or(0)
-        }
-        Formula::Concat(left, right) => wholes(left) + wholes(right),
-        Formula::AsText(inner)
-        | Formula::Nullif(inner, _)
-        | Formula::Trim {
-            side: _,
-            what: _,
-            text: inner,
-        } => wholes(inner),
-        Formula::Coalesce(parts) => parts.iter().map(wholes).max().unwrap_or(0),
-        Formula::Call("concat", parts) => parts.iter().map(wholes).sum(),
-        Formula::Call("left" | "right" | "lpad" | "rpad", _) => 0,
-        Formula::Call("substr", args) if args.len() > 2 => 0,
-        Formula::Call("replace", args) => {
-            let of = args.first().map_or(0, wholes);
-            match args.as_slice() {
-                [_, Formula::Text(from), Formula::Text(to)] if to.len() > from.len() => {
-                    of * to.len().div_ceil(from.len().max(1))
-                }
-                _ => of,
-            }
-        }
-        Formula::Call(name, args) if !super::gives_number(name) => args.first().map_or(0, wholes),
-        Formula::Call(_, _) => 0,
-    }
-}
-
-/// A function that gives a result for every value, with arguments as they are said here.
-struct Callable {
-    name: &'static str,
-    dialects: &'static [Dialect],
-    /// What follows the text.
-    rest: &'static [Rest],
-    /// How many of those may be left out at the end.
-    optional: usize,
-}
-
-/// An argument beside the text.
-#[derive(Clone, Copy)]
-enum Rest {
-    /// Any text.
-    Text,
-    /// A constant text of at least one character.
-    Some,
-    /// A constant text.
-    Constant,
-    /// A whole number from 0 on.
-    Count,
-    /// A whole number from 1 on.
-    From,
-    /// A whole number, negative too.
-    Signed,
-}
-
-const EVERYWHERE: &[Dialect] = &[Dialect::Sqlite, Dialect::Postgres, Dialect::Mysql];
-const SERVERS: &[Dialect] = &[Dialect::Postgres, Dialect::Mysql];
-
-const fn callable(
-    name: &'static str,
-    dialects: &'static [Dialect],
-    rest: &'static [Rest],
-    optional: usize,
-) -> Callable {
-    Callable {
-        name,
-        dialects,
-        rest,
-        optional,
-    }
-}
-
-const CALLABLE: &[Callable] = &[
-    callable("lower", EVERYWHERE, &[], 0),
-    callable("upper", EVERYWHERE, &[], 0),
-    callable("length", EVERYWHERE, &[], 0),
-    callable("char_length", SERVERS, &[], 0),
-    callable("reverse", SERVERS, &[], 0),
-    // PostgreSQL raises for a negative count, and takes what is before the first character for characters.
-    callable(
-        "substr",
-        &[Dialect::Postgres],
-        &[Rest::From, Rest::Count],
-        1,
-    ),
-    callable(
-        "substr",
-        &[Dialect::Sqlite, Dialect::Mysql],
-        &[Rest::Signed, Rest::Count],
-        1,
-    ),
-    callable("left", SERVERS, &[Rest::Count], 0),
-    callable("right", SERVERS, &[Rest::Count], 0),
-    callable("replace", EVERYWHERE, &[Rest::Some, Rest::Constant], 0),
-    callable(
-        "ltrim",
-        &[Dialect::Sqlite, Dialect::Postgres],
-        &[Rest::Constant],
-        1,
-    ),
-    callable(
-        "rtrim",
-        &[Dialect::Sqlite, Dialect::Postgres],
-        &[Rest::Constant],
-        1,
-    ),
-    callable("ltrim", &[Dialect::Mysql], &[], 0),
-    callable("rtrim", &[Dialect::Mysql], &[], 0),
-    callable("lpad", SERVERS, &[Rest::Count, Rest::Some], 0),
-    callable("rpad", SERVERS, &[Rest::Count, Rest::Some], 0),
-    callable(
-        "instr",
-        &[Dialect::Sqlite, Dialect::Mysql],
-        &[Rest::Constant],
-        0,
-    ),
-    callable("strpos", &[Dialect::Postgres], &[Rest::Constant], 0),
-    // Field 0 raises.
-    callable(
-        "split_part",
-        &[Dialect::Postgres],
-        &[Rest::Some, Rest::From],
-        0,
-    ),
-    callable(
-        "substring_index",
-        &[Dialect::Mysql],
-        &[Rest::Some, Rest::Signed],
-        0,
-    ),
-    callable("concat", SERVERS, &[Rest::Text; 15], 15),
-];
-
-impl Callable {
-    fn takes(&self, args: &[Formula]) -> Result<(), Unread> {
-        let rest = args.get(1..).unwrap_or_default();
-        let least = self.rest.len() - self.optional;
-        if args.is_empty() || !(least..=self.rest.len()).contains(&rest.len()) {
-            return Err(Unread::new(format!(
-                "`{}` does not take {} arguments in a mask",
-                self.name,
-                args.len()
-            )));
-        }
-        for (arg, kind) in rest.iter().zip(self.rest) {
-            let number = |least: i64| match arg {
-                Formula::Number(digits) => digits
-                    .parse::<i64>()
-                    .is_ok_and(|number| (least..=MAX_COUNT).contains(&number)),
-                _ => false,
-            };
-            let (right, wants) = match kind {
-                Rest::Text => (true, "text"),
-                Rest::Some => (
-                    matches!(arg, Formula::Text(text) if !text.is_empty()),
-                    "a constant text that is not empty",
-                ),
-                Rest::Constant => (matches!(arg, Formula::Text(_)), "a constant text"),
-                Rest::Count => (number(0), "a whole number from 0 to 10000"),
-                Rest::From => (number(1), "a whole number from 1 to 10000"),
-                Rest::Signed => (number(-MAX_COUNT), "a whole number from -10000 to 10000"),
-            };
-            if !right {
-                return Err(Unread::new(format!(
-                    "after the text, `{}` takes {wants} here",
-                    self.name
-                )));
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
     use super::*;
+    use crate::syntax::formula::callable::{EVERYWHERE, SERVERS};
 
     #[test]
     fn total_expressions_are_read() {

@@ -1,7 +1,7 @@
 //! `CREATE TABLE` and `ALTER TABLE`.
 
 use crate::catalog::{
-    ForeignKey, RelationDef, RelationKind, TypeClass,
+    ForeignKey, RelationKind, TypeClass,
     ddl::{
         DdlError,
         cursor::{Cursor, Name},
@@ -14,25 +14,9 @@ use super::column::{self, Declared, Reference};
 
 pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
     let mut cursor = cursor;
-    let optional = cursor.eat("if not exists");
-    let name = cursor.name()?;
-    let (schema, table) = draft.place(&name, &cursor)?;
-    let known = Name {
-        schema: Some(schema.clone()),
-        name: table.clone(),
+    let Some(mut new) = draft.create(&mut cursor)? else {
+        return Ok(());
     };
-    if draft.relation(&known).is_some() {
-        if optional {
-            return Ok(());
-        }
-        return Err(cursor.error(format!("table `{table}` is there already")));
-    }
-    let mut new = Table::new(RelationDef::new(
-        schema,
-        table,
-        RelationKind::Table,
-        Vec::new(),
-    ));
     if let Some(from) = like(cursor)? {
         let Some(from) = draft.relation(&from) else {
             return Err(cursor.error(format!("there is no table `{}`", from.name)));

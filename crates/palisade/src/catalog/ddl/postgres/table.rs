@@ -1,7 +1,7 @@
 //! `CREATE TABLE`: columns, keys, parents.
 
 use crate::catalog::{
-    ColumnDef, ForeignKey, RelationDef, RelationKind, TypeKind,
+    ColumnDef, ForeignKey, TypeKind,
     ddl::{
         DdlError,
         cursor::{Cursor, Name},
@@ -31,25 +31,9 @@ const CONSTRAINTS: &[&str] = &[
 
 pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
     let mut cursor = cursor;
-    let optional = cursor.eat("if not exists");
-    let name = cursor.name()?;
-    let (schema, table) = draft.place(&name, &cursor)?;
-    let known = Name {
-        schema: Some(schema.clone()),
-        name: table.clone(),
+    let Some(mut new) = draft.create(&mut cursor)? else {
+        return Ok(());
     };
-    if draft.relation(&known).is_some() {
-        if optional {
-            return Ok(());
-        }
-        return Err(cursor.error(format!("relation `{table}` is there already")));
-    }
-    let mut new = Table::new(RelationDef::new(
-        schema,
-        table,
-        RelationKind::Table,
-        Vec::new(),
-    ));
     if cursor.eat("partition of") {
         let parent = cursor.name()?;
         inherit(&mut new, &parent, draft, &cursor)?;
@@ -59,6 +43,10 @@ pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlErr
                 element(part, &mut new, draft, Kind::OfParent)?;
             }
         }
+        let known = Name {
+            schema: Some(new.def.schema.clone()),
+            name: new.def.name.clone(),
+        };
         draft.put(new);
         draft.arm_partition(&known, &parent);
         return Ok(());

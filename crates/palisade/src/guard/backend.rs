@@ -1,0 +1,56 @@
+//! What stands behind the gate: a database that tells its schema and runs what was printed.
+
+use std::future::Future;
+
+use super::BackendError;
+use crate::{catalog::Catalog, dialect::Dialect, rewrite::RewrittenStatement, value::RowSink};
+
+/// A database behind the gate: a driver and nothing else. It holds no policy; what it adds is the
+/// engine's own locks (read-only mode, time-outs, authorizer).
+///
+/// A value is the database as it was when its catalog was read, and never changes: what is decided over
+/// [`catalog`](Introspect::catalog) runs on that schema or not at all.
+pub trait Backend: Introspect + Send + Sync {
+    /// The dialect it runs.
+    fn dialect(&self) -> Dialect;
+
+    /// Runs `statement` exactly as printed and feeds its rows to `sink` until the sink breaks.
+    ///
+    /// In the same transaction, before it: where one of its [provisos](RewrittenStatement::provisos) gives a row, it is
+    /// [not admitted](BackendError::not_admitted); where it [awaits an estimate](RewrittenStatement::awaits_estimate) or has
+    /// caps on one, the engine's decides, by [`unless_admitted`](BackendError::unless_admitted).
+    fn execute(
+        &self,
+        statement: &RewrittenStatement,
+        sink: &mut (dyn RowSink + Send),
+    ) -> impl Future<Output = Result<Completion, BackendError>> + Send;
+}
+
+/// What a statement has done besides giving rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Completion {
+    /// How many rows it changed; none for a statement that reads.
+    pub affected: Option<u64>,
+}
+
+/// What an engine expects of a statement, as far as it tells.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Estimate {
+    /// The cost of all of it, in the engine's own unit.
+    pub cost: Option<f64>,
+    /// The rows of the step that works on the most.
+    pub rows: Option<f64>,
+}
+
+/// A database that tells its schema.
+pub trait Introspect: Sized {
+    /// What the database held when this value was made.
+    fn catalog(&self) -> &Catalog;
+
+    /// Whether it still holds that, by a question that costs little beside reading everything. A yes may
+    /// overlook what statements would be refused for anyway.
+    fn is_current(&self) -> impl Future<Output = Result<bool, BackendError>> + Send;
+
+    /// The database as it is now, if that is something else.
+    fn refreshed(&self) -> impl Future<Output = Result<Option<Self>, BackendError>> + Send;
+}

@@ -1,0 +1,213 @@
+//! Why a database did not answer, and what an agent may know of that.
+
+use super::Estimate;
+use crate::{
+    code::Code,
+    limits::EstimateCaps,
+    rejection::Rejection,
+    rewrite::{Effect, RewrittenStatement},
+};
+
+/// Why a database did not answer. The detail is the operator's: an engine's message can hold data.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind:?}: {detail}")]
+pub struct BackendError {
+    /// What kind of failure.
+    pub kind: BackendErrorKind,
+    /// The engine's message, for the operator's log only.
+    pub detail: String,
+}
+
+impl BackendError {
+    /// Refuses a statement that changes anything: for a backend that only reads.
+    ///
+    /// # Errors
+    /// `ReadOnly`.
+    pub fn unless_reading(statement: &RewrittenStatement) -> Result<(), Self> {
+        match statement.effect() {
+            Effect::Read | Effect::Explain => Ok(()),
+            Effect::Write | Effect::Define => Err(Self {
+                kind: BackendErrorKind::ReadOnly,
+                detail: "the backend was opened for reading only".to_owned(),
+            }),
+        }
+    }
+
+    /// Refuses a statement that the engine expects to be more than `caps` allow. What it does not tell is more.
+    ///
+    /// # Errors
+    /// `Cost`.
+    pub fn unless_within(caps: EstimateCaps, estimate: Estimate) -> Result<(), Self> {
+        for (cap, found, what) in [
+            (caps.cost, estimate.cost, "cost"),
+            (caps.rows, estimate.rows, "rows"),
+        ] {
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "an estimate is none to the unit"
+            )]
+            let is_within = match (cap, found) {
+                (None, _) => true,
+                (Some(cap), Some(found)) => found <= cap as f64,
+                (Some(_), None) => false,
+            };
+            if !is_within {
+                let found = found.map_or_else(|| "nothing".to_owned(), |found| found.to_string());
+                let cap = cap.unwrap_or_default();
+                return Err(Self::new(
+                    BackendErrorKind::Cost,
+                    format!("the engine estimates {found} for {what}, and at most {cap} may be"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a statement of which the engine expects this, if that is more than its caps allow or policies forbid it
+    /// then. To be asked in the transaction in which it would run, where its caps or it itself want the estimate.
+    ///
+    /// # Errors
+    /// `Cost`, or `Forbidden`.
+    pub fn unless_admitted(statement: &RewrittenStatement, estimate: Estimate) -> Result<(), Self> {
+        if let Some(caps) = statement.estimate_caps() {
+            Self::unless_within(caps, estimate)?;
+        }
+        if statement.admits(estimate.cost, estimate.rows) {
+            Ok(())
+        } else {
+            Err(Self::new(
+                BackendErrorKind::Forbidden,
+                "policies forbid what the engine expects of the statement",
+            ))
+        }
+    }
+
+    /// A failure of this kind.
+    pub fn new(kind: BackendErrorKind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            detail: detail.into(),
+        }
+    }
+
+    /// The database, or what it says of the statement, contradicts what was decided.
+    pub fn second_lock(detail: impl Into<String>) -> Self {
+        Self::new(BackendErrorKind::SecondLock, detail)
+    }
+
+    /// The sink did not take every row that a change gives, and the change was taken back.
+    #[must_use]
+    pub fn not_taken() -> Self {
+        Self::new(
+            BackendErrorKind::NotTaken,
+            "not every row that the change gives was taken",
+        )
+    }
+
+    /// A proviso of the statement gave a row.
+    #[must_use]
+    pub fn not_admitted() -> Self {
+        Self::new(
+            BackendErrorKind::NotAdmitted,
+            "a row is not one that policy admits as the statement would leave it",
+        )
+    }
+
+    /// The server did not say whether it kept a change.
+    #[must_use]
+    pub fn outcome_unknown() -> Self {
+        Self::new(
+            BackendErrorKind::OutcomeUnknown,
+            "the server did not say whether it kept the change",
+        )
+    }
+
+    /// There is no server, or no connection.
+    pub fn unavailable(detail: impl Into<String>) -> Self {
+        Self::new(BackendErrorKind::Unavailable, detail)
+    }
+
+    /// The database is not the one that was decided about.
+    pub fn schema_changed(detail: impl Into<String>) -> Self {
+        Self::new(BackendErrorKind::SchemaChanged, detail)
+    }
+
+    /// The statement or its parameters are wrong.
+    pub fn rejected(detail: impl Into<String>) -> Self {
+        Self::new(BackendErrorKind::Rejected, detail)
+    }
+
+    /// Time is up by our own clock.
+    #[must_use]
+    pub fn out_of_time() -> Self {
+        Self::new(
+            BackendErrorKind::Timeout,
+            "the statement ran out of time by our clock",
+        )
+    }
+}
+
+/// The kinds of failure an agent can tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackendErrorKind {
+    /// The statement ran out of time.
+    Timeout,
+    /// The engine's limit on size or memory.
+    Resource,
+    /// The engine refused the statement: a type, a value, an arithmetic error.
+    Rejected,
+    /// The engine's second lock refused what the firewall had permitted: an incident.
+    SecondLock,
+    /// A constraint of a table refused a change, and nothing was changed.
+    Constraint,
+    /// Another transaction changed or held what the statement looks at, and nothing was changed: it may be sent again.
+    Conflict,
+    /// The engine expects more of the statement than it may cost; it was not run.
+    Cost,
+    /// The statement would have changed more rows than it may, and nothing was changed.
+    AffectedRows,
+    /// Policies forbid the statement, knowing what the engine expects of it; it was not run.
+    Forbidden,
+    /// A row would be one that policy does not admit, and nothing was changed.
+    NotAdmitted,
+    /// The backend was opened for reading only.
+    ReadOnly,
+    /// The database is not of the schema any more that the statement was decided over; nothing was
+    /// answered, and nothing was changed.
+    SchemaChanged,
+    /// Rows that a change gives were not taken, so the change was taken back.
+    NotTaken,
+    /// The server was lost while it kept a change: whether it is kept, nobody knows.
+    OutcomeUnknown,
+    /// No connection, or a broken database.
+    Unavailable,
+}
+
+/// What an agent may know of a database's failure: its kind, in our words.
+pub(super) fn refused(error: &BackendError) -> Rejection {
+    let code = match error.kind {
+        BackendErrorKind::Timeout => Code::LimitTime,
+        BackendErrorKind::Resource => Code::LimitResource,
+        BackendErrorKind::Rejected => Code::DatabaseRejected,
+        BackendErrorKind::SecondLock => Code::Internal,
+        BackendErrorKind::Constraint => Code::DatabaseConstraint,
+        BackendErrorKind::Conflict => Code::DatabaseConflict,
+        BackendErrorKind::Cost => Code::LimitCost,
+        BackendErrorKind::AffectedRows => Code::LimitAffectedRows,
+        BackendErrorKind::Forbidden => Code::PolicyForbidden,
+        BackendErrorKind::NotAdmitted => {
+            let told = "a row that the statement reaches would be outside of what policy admits, so nothing was changed";
+            return Rejection::new(Code::WriteRowNotAdmitted, told);
+        }
+        BackendErrorKind::ReadOnly => Code::StatementNotAllowed,
+        BackendErrorKind::SchemaChanged => Code::DatabaseSchemaChanged,
+        BackendErrorKind::NotTaken => {
+            let told = "the change returns more rows or bytes than may be sent, so nothing was changed; \
+                        change fewer rows at a time or return fewer columns";
+            return Rejection::new(Code::LimitResource, told);
+        }
+        BackendErrorKind::OutcomeUnknown => Code::DatabaseOutcomeUnknown,
+        BackendErrorKind::Unavailable => Code::DatabaseUnavailable,
+    };
+    Rejection::new(code, code.summary()).with_operator_detail(error.detail.clone())
+}
