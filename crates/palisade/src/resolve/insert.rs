@@ -1,10 +1,12 @@
 //! INSERT, REPLACE and upserts.
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast::{
-    ConflictTarget, DoUpdate, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, Insert, InsertAliases, ObjectName, ObjectNamePart, OnConflict,
-    OnConflictAction, OnInsert, Parens, Query, SetExpr, TableAliasWithoutColumns, TableObject,
-    Values,
+    Assignment, ConflictTarget, DoUpdate, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, Insert, InsertAliases, ObjectName,
+    ObjectNamePart, OnConflict, OnConflictAction, OnInsert, Parens, Query, SetExpr,
+    TableAliasWithoutColumns, TableObject, Values, visit_expressions_mut,
 };
 
 use super::{
@@ -141,7 +143,7 @@ impl<'a> Resolver<'a> {
             Conflict::Leaves
         };
         if let Some(on) = on
-            && self.on_conflict(on, relation, &alias, insert_alias.as_mut(), ctes)?
+            && self.on_conflict(on, relation, &alias, insert_alias.take(), ctes)?
         {
             if conflict == Conflict::Replaces {
                 return Err(unsupported("ON CONFLICT after REPLACE"));
@@ -241,7 +243,7 @@ impl<'a> Resolver<'a> {
         on: &mut OnInsert,
         relation: &'a Relation,
         alias: &Ident,
-        row_alias: Option<&mut InsertAliases>,
+        row_alias: Option<InsertAliases>,
         ctes: Ctes<'_>,
     ) -> Result<bool, Rejection> {
         let dialect = self.catalog.dialect();
@@ -249,6 +251,9 @@ impl<'a> Resolver<'a> {
             return Err(Rejection::new(Code::SyntaxUnsupported, message));
         }
         match on {
+            OnInsert::OnConflict(_) if row_alias.is_some() => {
+                Err(unsupported("an alias for the inserted row"))
+            }
             OnInsert::OnConflict(OnConflict {
                 conflict_target,
                 action,
@@ -290,20 +295,13 @@ impl<'a> Resolver<'a> {
             OnInsert::DuplicateKeyUpdate(assignments) => {
                 self.change(relation, Change::Update, true);
                 let mut proposed = Scope::inside(dialect, None);
-                if let Some(InsertAliases {
-                    row_alias,
-                    col_aliases,
-                }) = row_alias
-                {
-                    if col_aliases.is_some() {
-                        return Err(unsupported("column aliases for the inserted row"));
+                let row_key = row_alias.map(|alias| self.row_key(alias)).transpose()?;
+                if let Some(key) = &row_key {
+                    if self.table_key(alias) == *key {
+                        return Err(unsupported("one name for the table and the inserted row"));
                     }
-                    let [ObjectNamePart::Identifier(name)] = row_alias.0.as_mut_slice() else {
-                        return Err(unsupported("an alias of this form"));
-                    };
-                    self.normalise_table(name);
                     let mut source = self.target_source(relation, None)?;
-                    source.qualifier = Some(self.table_key(name).into_owned());
+                    source.qualifier = Some(key.clone());
                     proposed.sources.push(source);
                 }
                 let mut scope = Scope::inside(dialect, Some(&proposed));
@@ -314,11 +312,71 @@ impl<'a> Resolver<'a> {
                 let done = self.assignments(assignments, relation, &scope, ctes);
                 self.proposed = None;
                 done?;
+                if let Some(key) = &row_key {
+                    self.spell_proposed(assignments, key)?;
+                }
                 Ok(true)
             }
             // The parser's list is open.
             _ => Err(unsupported("what an INSERT does on a conflict")),
         }
+    }
+
+    /// How the row that was to be inserted is called in ON DUPLICATE KEY UPDATE.
+    fn row_key(&self, alias: InsertAliases) -> Result<String, Rejection> {
+        let InsertAliases {
+            row_alias,
+            col_aliases,
+        } = alias;
+        if col_aliases.is_some_and(|columns| !columns.is_empty()) {
+            return Err(unsupported("column aliases for the inserted row"));
+        }
+        match row_alias.0.as_slice() {
+            [ObjectNamePart::Identifier(name)] => Ok(self.table_key(name).into_owned()),
+            _ => Err(unsupported("an alias of this form")),
+        }
+    }
+
+    /// Writes `VALUES(column)` for `row.column`, which MariaDB does not know
+    /// (<https://dev.mysql.com/doc/refman/8.4/en/insert-on-duplicate.html>). It means nothing in a subquery.
+    fn spell_proposed(
+        &self,
+        assignments: &mut [Assignment],
+        row_key: &str,
+    ) -> Result<(), Rejection> {
+        let mut inside = false;
+        for Assignment { target: _, value } in assignments {
+            let mut spell = |expr: &mut Expr| {
+                match expr {
+                    Expr::CompoundIdentifier(parts) => {
+                        if let [row, column] = parts.as_slice()
+                            && self.table_key(row) == row_key
+                        {
+                            *expr = values_of(column.clone());
+                        }
+                    }
+                    Expr::Subquery(_)
+                    | Expr::Exists {
+                        subquery: _,
+                        negated: _,
+                    }
+                    | Expr::InSubquery {
+                        expr: _,
+                        subquery: _,
+                        negated: _,
+                    } => inside = true,
+                    _ => {}
+                }
+                ControlFlow::<()>::Continue(())
+            };
+            let _ = visit_expressions_mut(value, &mut spell);
+        }
+        if inside {
+            return Err(unsupported(
+                "a subquery beside an alias for the inserted row",
+            ));
+        }
+        Ok(())
     }
 
     /// MySQL's `VALUES(column)` in ON DUPLICATE KEY UPDATE: the value that was to be inserted. Whether
@@ -390,6 +448,26 @@ impl<'a> Resolver<'a> {
             .map(|(id, _)| id)
             .collect())
     }
+}
+
+/// `VALUES(column)`
+fn values_of(column: Ident) -> Expr {
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new("VALUES")]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(
+                Expr::Identifier(column),
+            ))],
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
 }
 
 /// The rows of `VALUES` that stand alone.
