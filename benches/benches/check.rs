@@ -40,7 +40,7 @@ fn main() {
         let firewall = runner
             .firewall(case)
             .expect("a bench statement has a catalog");
-        let session = Session::new(case.principal.clone());
+        let session = case.session();
         assert!(
             matches!(
                 firewall.check(&case.sql, &Params::None, &session),

@@ -91,7 +91,7 @@ fn longest(corpus: &Corpus, runner: &Runner) -> Vec<Question> {
             name: case.name.clone(),
             sql: case.sql.clone(),
             firewall: runner.firewall(case).expect("a catalog").clone(),
-            session: Session::new(case.principal.clone()),
+            session: case.session(),
         })
         .collect()
 }

@@ -4,10 +4,15 @@ use std::{
     collections::BTreeMap,
     ops::Range,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
-use palisade::{ident, limits::Limits, scan::Action, session::Principal};
+use palisade::{
+    ident,
+    limits::Limits,
+    scan::Action,
+    session::Principal,
+    token::{Lifetime, LifetimeSyntaxError},
+};
 use palisade_postgres::SettingName;
 use serde::Deserialize;
 use toml::Spanned;
@@ -40,15 +45,6 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     /// Whether statements may change what policies permit.
     pub(crate) writable: bool,
-}
-
-/// How long tokens last.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Lifetime {
-    /// As long as the secret.
-    Unending,
-    /// Until a span of this length ends.
-    Span(Duration),
 }
 
 /// A configuration that has been read and checked, every connection of it.
@@ -493,28 +489,14 @@ impl Reader<'_> {
         }
     }
 
-    /// How long tokens last: whole minutes, hours or days, or as long as the secret.
+    /// How long tokens last.
     fn lifetime(&self, text: Option<Spanned<String>>) -> Result<Option<Lifetime>, Failure> {
-        let Some(text) = text else { return Ok(None) };
-        let written = text.get_ref().as_str();
-        if written == "never" {
-            return Ok(Some(Lifetime::Unending));
-        }
-        let minutes =
-            [('m', 1), ('h', 60), ('d', 24 * 60)]
-                .into_iter()
-                .find_map(|(unit, minutes)| {
-                    let number: u64 = written.strip_suffix(unit)?.parse().ok()?;
-                    number.checked_mul(minutes)
-                });
-        match minutes.filter(|minutes| (1..=365 * 24 * 60).contains(minutes)) {
-            Some(minutes) => Ok(Some(Lifetime::Span(Duration::from_secs(minutes * 60)))),
-            None => Err(self.fault(
-                &format!("`{written}` is no lifetime of tokens"),
-                Some(text.span()),
-                "write minutes, hours or days, from \"1m\" to \"365d\", for example `token_lifetime = \"24h\"`, or \"never\" for tokens that do not expire",
-            )),
-        }
+        text.map(|text| {
+            (text.get_ref().parse()).map_err(|error: LifetimeSyntaxError| {
+                self.fault(&error.to_string(), Some(text.span()), error.help())
+            })
+        })
+        .transpose()
     }
 
     /// The limits of a connection: each that it does not set is that of `[limits]`.

@@ -10,13 +10,13 @@ use palisade::{
     limits::Limits,
     scan::Action,
     session::Principal,
-    token::TokenSecret,
+    token::{Lifetime, TokenSecret},
 };
 
 use crate::{
     args::{PolicyArguments, SecretArguments},
     audit::AuditFile,
-    config::{Config, ConfigFile, Lifetime},
+    config::{Config, ConfigFile},
     database::{Access, Database, catalog_of_schema},
     exit::Failure,
     policies::Policies,
@@ -184,12 +184,8 @@ impl Setup {
             audit,
             on_finding: config.on_finding.map(Action::from).unwrap_or_default(),
             token_secret: token_secret.map(|secret| {
-                let secret = TokenSecret::new(secret.reveal());
-                match config.token_lifetime {
-                    None => secret.lasting(TOKEN_LIFETIME),
-                    Some(Lifetime::Span(lifetime)) => secret.lasting(lifetime),
-                    Some(Lifetime::Unending) => secret,
-                }
+                let lifetime = config.token_lifetime.unwrap_or(TOKEN_LIFETIME);
+                TokenSecret::new(secret.reveal()).lasting(lifetime)
             }),
             limits: config.limits.clone(),
             writable: config.writable,
@@ -233,7 +229,7 @@ impl Setup {
 }
 
 /// How long tokens last where the configuration does not say.
-const TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+const TOKEN_LIFETIME: Lifetime = Lifetime::Span(Duration::from_secs(24 * 60 * 60));
 
 fn no_configuration() -> Failure {
     Failure::Usage(

@@ -3,7 +3,7 @@
 
 use std::{error::Error, path::PathBuf};
 
-use palisade::{dialect::Dialect, session::Session};
+use palisade::dialect::Dialect;
 use palisade_corpus::{Corpus, Runner};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             continue;
         }
         let firewall = runner.firewall(case).ok_or("a case without a catalog")?;
-        let session = Session::new(case.principal.clone());
+        let session = case.session();
         let (_, trace) = firewall.explain(&case.sql, &case.params, &session)?;
         let Some(printed) = &trace.rewritten else {
             continue;

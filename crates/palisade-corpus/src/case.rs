@@ -1,9 +1,15 @@
 //! Cases as values.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use palisade::{
-    code::Code, dialect::Dialect, limits::Limits, scan::Action, session::Principal, value::Params,
+    code::Code,
+    dialect::Dialect,
+    limits::Limits,
+    scan::Action,
+    session::{Principal, Session},
+    token::Lifetime,
+    value::Params,
 };
 
 /// What a case is about: the folder it stands in.
@@ -63,8 +69,12 @@ pub struct Case {
     pub dialect: Dialect,
     /// The policies it is decided by.
     pub policies: String,
+    /// How long tokens last under them.
+    pub token_lifetime: Lifetime,
     /// Who asks.
     pub principal: Principal,
+    /// When, as time since 1970-01-01 UTC.
+    pub at: Duration,
     /// The statement.
     pub sql: String,
     /// Its parameters.
@@ -123,6 +133,12 @@ pub enum Verdict {
 }
 
 impl Case {
+    /// Who asks, when.
+    #[must_use]
+    pub fn session(&self) -> Session {
+        Session::new(self.principal.clone()).at(self.at)
+    }
+
     /// `attacks/joins: using-a-masked-column`.
     #[must_use]
     pub fn id(&self) -> String {

@@ -1,9 +1,10 @@
 //! The manual's page of what is read and what is refused, made of the decisions themselves.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use palisade::{
-    code::Code, dialect::Dialect, limits::Limits, scan::Action, session::Principal, value::Params,
+    code::Code, dialect::Dialect, limits::Limits, scan::Action, session::Principal,
+    token::Lifetime, value::Params,
 };
 use serde::Deserialize;
 
@@ -108,7 +109,9 @@ fn decided(runner: &Runner, dialect: Dialect, sql: &str) -> Result<String, Strin
         },
         dialect,
         policies: "open".to_owned(),
+        token_lifetime: Lifetime::default(),
         principal: Principal::parse("Agent::\"anyone\"").map_err(|error| error.to_string())?,
+        at: Duration::ZERO,
         sql: sql.to_owned(),
         params: Params::None,
         limits: Limits::default(),

@@ -5,15 +5,18 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use palisade::{
     code::Code,
     dialect::Dialect,
     limits::Limits,
+    moment,
     policy::{PolicyFile, PolicySources},
     scan::Action,
     session::Principal,
+    token::{Lifetime, LifetimeSyntaxError},
     value::Params,
 };
 use serde::Deserialize;
@@ -193,6 +196,8 @@ struct Topic {
     catalog: Catalogs,
     policies: String,
     r#as: String,
+    at: Option<String>,
+    token_lifetime: Option<String>,
     /// Added to that of every case.
     #[serde(default)]
     never: Vec<String>,
@@ -228,6 +233,7 @@ struct Written {
     sql: String,
     params: Option<toml::Value>,
     r#as: Option<String>,
+    at: Option<String>,
     limits: Option<Limits>,
     on_finding: Option<OnFinding>,
     #[serde(default)]
@@ -307,7 +313,19 @@ fn case(
         catalog: catalog.to_owned(),
         dialect,
         policies: topic.policies.clone(),
+        token_lifetime: match &topic.token_lifetime {
+            None => Lifetime::default(),
+            Some(text) => text
+                .parse()
+                .map_err(|error: LifetimeSyntaxError| format!("{error}: {}", error.help()))?,
+        },
         principal: Principal::parse(principal).map_err(|error| error.to_string())?,
+        at: match written.at.as_ref().or(topic.at.as_ref()) {
+            None => Duration::ZERO,
+            Some(text) => moment::since_1970(text).ok_or_else(|| {
+                format!("`at` is no moment: `{text}`; write it in UTC, as \"2026-03-01T12:00:00Z\"")
+            })?,
+        },
         sql: written.sql.clone(),
         params: match &written.params {
             None => Params::None,
@@ -535,6 +553,11 @@ mod tests {
                 "has no columns",
             ),
             ("decision = 'allow'\nas = 'bot'", "is not a principal"),
+            ("decision = 'allow'\nat = 'noon'", "is no moment"),
+            (
+                "decision = 'allow'\nat = 1970-01-01T00:00:00Z",
+                "expected a string",
+            ),
             (
                 "decision = 'allow'\nlimits = { max_row = 1 }",
                 "unknown field",

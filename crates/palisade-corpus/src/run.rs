@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     future::Future,
+    path::{Path, PathBuf},
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -20,7 +21,7 @@ use palisade::{
     rewrite::{Effect, RewrittenStatement},
     scan::{Action, Marker, ScanSession},
     session::Session,
-    token::TokenSecret,
+    token::{Lifetime, TokenSecret},
     value::{Params, Value},
 };
 use palisade_sqlite::{CreateError, OpenError, SqliteBackend, create_database};
@@ -35,16 +36,18 @@ use crate::{
 
 /// Firewalls over the catalogs of a corpus, with a database each.
 pub struct Runner {
-    /// By catalog and policies.
-    stands: BTreeMap<(String, String), Stand>,
+    /// By catalog, policies and how long tokens last.
+    stands: BTreeMap<(String, String, Lifetime), Stand>,
     /// Holds the databases; gone with the runner.
-    folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
 }
 
 struct Stand {
     firewall: Arc<Firewall>,
     /// None for a dialect whose statements are decided about and not run.
     backend: Option<SqliteBackend>,
+    /// Where the database is, if there is one.
+    database: PathBuf,
 }
 
 /// The database of a MySQL catalog, which is its one schema, so that policies name its relations as they do
@@ -141,11 +144,14 @@ impl Runner {
         let folder = tempfile::tempdir().map_err(RunError::Folder)?;
         let mut stands = BTreeMap::new();
         for case in &corpus.cases {
-            let key = (case.catalog.clone(), case.policies.clone());
-            if let Entry::Vacant(vacant) = stands.entry(key) {
-                let (catalog, policies) = vacant.key();
+            let number = stands.len();
+            if let Entry::Vacant(vacant) = stands.entry(key(case)) {
+                let (catalog, policies, token_lifetime) = vacant.key();
+                let database = folder.path().join(format!("{catalog}.{number}.db"));
                 let (builder, backend) =
-                    ground(corpus, case.dialect, catalog, policies, folder.path())?;
+                    ground(corpus, case.dialect, catalog, policies, &database)?;
+                let builder =
+                    builder.token_secret(TokenSecret::new(SECRET).lasting(*token_lifetime));
                 let firewall = configure(builder)
                     .build()
                     .map_err(|source| RunError::Policies {
@@ -156,10 +162,14 @@ impl Runner {
                 vacant.insert(Stand {
                     firewall: Arc::new(firewall),
                     backend,
+                    database,
                 });
             }
         }
-        Ok(Self { stands, folder })
+        Ok(Self {
+            stands,
+            _folder: folder,
+        })
     }
 
     /// The firewall that decides about `case`.
@@ -246,10 +256,11 @@ impl Runner {
         let guard = Guard::new(
             Arc::clone(&stand.firewall),
             backend.clone(),
-            Arc::new(StillHost),
+            Arc::new(StillHost(case.at)),
             Arc::new(NoAudit),
         )
         .on_finding(case.on_finding);
+        // Without a time of its own: the gate asks the clock.
         let session = Session::new(case.principal.clone());
         let (outcome, report) =
             block_on(guard.query_within(&case.sql, &case.params, &session, &case.limits))
@@ -279,26 +290,21 @@ impl Runner {
             Ok(Decision::Reject(rejection)) => return Err(rejection.to_string()),
             Err(error) => return Err(error.to_string()),
         };
-        let path = self
-            .folder
-            .path()
-            .join(database(&case.catalog, &case.policies));
         let rows = |e: rusqlite::Error| e.to_string();
-        let conn =
-            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(rows)?;
+        let conn = Connection::open_with_flags(&stand.database, OpenFlags::SQLITE_OPEN_READ_ONLY)
+            .map_err(rows)?;
         bare_rows(&conn, case, &statement)
     }
 
     fn check(&self, stand: &Stand, case: &Case) -> Result<Decision, Error> {
-        let session = Session::new(case.principal.clone());
         stand
             .firewall
-            .check_within(&case.sql, &case.params, &session, &case.limits)
+            .check_within(&case.sql, &case.params, &case.session(), &case.limits)
     }
 
     fn stand(&self, case: &Case) -> Result<&Stand, RunError> {
         self.stands
-            .get(&(case.catalog.clone(), case.policies.clone()))
+            .get(&key(case))
             .ok_or_else(|| RunError::Missing {
                 catalog: case.catalog.clone(),
                 policies: case.policies.clone(),
@@ -306,13 +312,22 @@ impl Runner {
     }
 }
 
-/// What a stand is built on.
+/// What stand `case` runs on.
+fn key(case: &Case) -> (String, String, Lifetime) {
+    (
+        case.catalog.clone(),
+        case.policies.clone(),
+        case.token_lifetime,
+    )
+}
+
+/// What a stand is built on, with a database at `path` where one is needed.
 fn ground(
     corpus: &Corpus,
     dialect: Dialect,
     catalog: &str,
     policies: &str,
-    folder: &std::path::Path,
+    path: &Path,
 ) -> Result<(FirewallBuilder, Option<SqliteBackend>), RunError> {
     let missing = || RunError::Missing {
         catalog: catalog.to_owned(),
@@ -335,13 +350,12 @@ fn ground(
             (facts, None)
         }
         Dialect::Sqlite => {
-            let path = folder.join(database(catalog, policies));
-            create_database(&path, script).map_err(|source| RunError::Create {
+            create_database(path, script).map_err(|source| RunError::Create {
                 catalog: catalog.to_owned(),
                 source,
             })?;
             let backend =
-                SqliteBackend::open_file(&path, catalog).map_err(|source| RunError::Open {
+                SqliteBackend::open_file(path, catalog).map_err(|source| RunError::Open {
                     catalog: catalog.to_owned(),
                     source,
                 })?;
@@ -349,15 +363,9 @@ fn ground(
         }
     };
     Ok((
-        Firewall::builder(facts, sources.clone())
-            .token_secret(TokenSecret::new(SECRET))
-            .allow_changes(),
+        Firewall::builder(facts, sources.clone()).allow_changes(),
         backend,
     ))
-}
-
-fn database(catalog: &str, policies: &str) -> String {
-    format!("{catalog}.{policies}.db")
 }
 
 fn refused(rejection: &Rejection) -> Answer {

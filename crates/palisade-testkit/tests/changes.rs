@@ -79,7 +79,7 @@ async fn run<B: Backend>(
     kept: &dyn Fn() -> Vec<String>,
 ) -> Option<String> {
     let before = kept();
-    let session = Session::new(case.principal.clone());
+    let session = case.session();
     let (outcome, report) = guard
         .execute_within(&case.sql, &case.params, &session, &case.limits)
         .await;
@@ -201,7 +201,7 @@ async fn rows_that_a_with_changes_count_as_all_others_do() {
     let catalog = backend.catalog().clone();
     let case = cases(&corpus, "ledger.postgres").next().unwrap();
     let guard = guard(&corpus, case, &catalog, backend);
-    let session = Session::new(case.principal.clone());
+    let session = case.session();
     let most = |rows| Limits {
         max_affected_rows: rows,
         ..Limits::default()

@@ -91,7 +91,7 @@ fn decision(firewall: &Firewall, case: &Case, request: &Request, stage: &Stage) 
         Some(index) => index.get(&stage.principals).clone(),
         None => case.principal.clone(),
     };
-    let session = Session::new(principal).over(request.transport);
+    let session = Session::new(principal).over(request.transport).at(case.at);
     let params = request.params.as_ref().unwrap_or(&case.params);
     let limits = Limits {
         max_rows: request.max_rows.unwrap_or(case.limits.max_rows),
@@ -138,13 +138,13 @@ fn a_plan_is_one_session_s_alone() {
     for case in &stage.corpus.cases {
         let firewall = stage.all.firewall(case).unwrap();
         for principal in &stage.principals {
-            let session = Session::new(principal.clone());
+            let session = Session::new(principal.clone()).at(case.at);
             let ask = |firewall: &Firewall| {
                 let answer = firewall.check(&case.sql, &case.params, &session);
                 format!("{answer:?}")
             };
             // Asked by its own principal before and in between.
-            let own = Session::new(case.principal.clone());
+            let own = case.session();
             let _ = firewall.check(&case.sql, &case.params, &own).unwrap();
             let expected = ask(stage.without.firewall(case).unwrap());
             assert_eq!(ask(firewall), expected, "{principal}: {}", case.sql);

@@ -44,6 +44,8 @@ CREATE TABLE orders (id int PRIMARY KEY, buyer varchar(60), total int);
 INSERT INTO orders VALUES (10, 'ann@canary.example', 5), (11, 'ann@canary.example', 7), (12, 'bob@canary.example', 9);
 CREATE VIEW directory AS SELECT id, email AS mail, born FROM people WHERE id < 9;
 CREATE VIEW latest AS SELECT max(email) AS mail FROM people WHERE id < 2;
+CREATE VIEW chain AS WITH RECURSIVE r (n, mail) AS
+    (SELECT 1, email FROM people WHERE id = 2 UNION ALL SELECT n + 1, mail FROM r WHERE n < 2) SELECT n, mail FROM r;
 CREATE TABLE log (id int PRIMARY KEY, what varchar(20));
 ";
 
@@ -490,9 +492,135 @@ async fn tokens_hold<B: Backend>(guard: Guard<B>) {
     ] {
         to.check(sql, &[], foreign.clone()).await;
     }
+    tokens_recur(&to, ann, bob).await;
     // Values of the session's own do not reach the keys, and a change reads no tokens.
     let insert = "INSERT INTO log SELECT id + ?, 'x' FROM people WHERE id = 1";
     assert_eq!(to.ask(insert, &[json!(1)]).await, json!([]));
+}
+
+/// Tokens that a query reads from itself are tokens where each of its arms gives those of one domain, and strings else.
+async fn tokens_recur<B: Backend>(to: &Asking<B>, ann: &Value, bob: &Value) {
+    let [ann_sql, hash] = [
+        format!("'{}'", ann.as_str().unwrap()),
+        ann.as_str().unwrap()[4..36].to_owned(),
+    ];
+    let name = to.ask("SELECT name FROM people WHERE id = 1", &[]).await[0][0].clone();
+    let name_hash = &name.as_str().unwrap()[4..36];
+    let query = |arm: &str, then: &str| {
+        format!(
+            "WITH RECURSIVE r (n, e) AS (SELECT 1, email FROM people WHERE id = 1 UNION ALL SELECT n + 1, {arm}) {then}"
+        )
+    };
+    let all = "SELECT n, e FROM r ORDER BY n";
+    for (arm, expected) in [
+        (
+            "e FROM r WHERE n < 3",
+            json!([[1, ann], [2, ann], [3, ann]]),
+        ),
+        (
+            "o.buyer FROM r JOIN orders o ON o.id = 10 + r.n WHERE n < 3",
+            json!([[1, ann], [2, ann], [3, bob]]),
+        ),
+        (
+            "coalesce(p.email, e) FROM r JOIN people p ON p.id = r.n + 1 WHERE n < 3",
+            json!([[1, ann], [2, bob], [3, bob]]),
+        ),
+        ("NULL FROM r WHERE n < 2", json!([[1, ann], [2, null]])),
+        ("'none' FROM r WHERE n < 2", json!([[1, ann], [2, "none"]])),
+        // What may be a constant may be compared with one, in the arm that gives it too.
+        (
+            "coalesce(NULLIF(e, e), 'none') FROM r WHERE n < 4 AND e <> 'none'",
+            json!([[1, ann], [2, "none"]]),
+        ),
+        // Of another domain, computed, or what may be a hash: all are strings.
+        (
+            "p.name FROM r JOIN people p ON p.id = r.n WHERE n < 2",
+            json!([[1, hash], [2, name_hash]]),
+        ),
+        ("lower(e) FROM r WHERE n < 2", json!([[1, hash], [2, hash]])),
+        (
+            "'0123456789abcdef0123456789abcdef' FROM r WHERE n < 2",
+            json!([[1, hash], [2, "0123456789abcdef0123456789abcdef"]]),
+        ),
+        // A string is compared with anything, and a tag stays on what it is compared with.
+        (
+            "lower(e) FROM r WHERE n < 2 AND e <> 'x'",
+            json!([[1, hash], [2, hash]]),
+        ),
+        (
+            &format!("lower(e) FROM r WHERE n < 2 AND e = {ann_sql}"),
+            json!([[1, hash]]),
+        ),
+        // A token is compared with tokens, whose tags are taken off once.
+        (
+            &format!("e FROM r WHERE n < 3 AND e = {ann_sql}"),
+            json!([[1, ann], [2, ann], [3, ann]]),
+        ),
+        ("e FROM r WHERE n < 3 AND e = 'x'", json!("token.foreign")),
+        (
+            &format!("e FROM r WHERE n < 3 AND e = '{hash}'"),
+            json!("token.foreign"),
+        ),
+    ] {
+        to.check(&query(arm, all), &[], expected).await;
+    }
+    let by = query(
+        "o.buyer FROM r JOIN orders o ON o.id = 10 + r.n WHERE n < 3 AND e <> ?",
+        "SELECT n FROM r WHERE e = ? ORDER BY n",
+    );
+    to.check(&by, &[bob.clone(), bob.clone()], json!([[3]]))
+        .await;
+    to.check(&by, &[bob.clone(), ann.clone()], json!([[1], [2]]))
+        .await;
+    for params in [[bob.clone(), json!("x")], [json!("x"), bob.clone()]] {
+        to.check(&by, &params, json!("token.foreign")).await;
+    }
+    // A parameter that was taken for a token's in an earlier reading is none.
+    let string = query("lower(e) FROM r WHERE n < 2 AND e <> ?", all);
+    to.check(&string, &[json!("x")], json!([[1, hash], [2, hash]]))
+        .await;
+    // Columns that go round: of one domain, of two, and of another that comes late.
+    let round = |columns: &[&str], arm: &str| {
+        let names = &["a", "b", "c", "d", "e", "f", "g"][..columns.len()];
+        format!(
+            "WITH RECURSIVE r (n, {}) AS (SELECT 1, {} FROM people p JOIN orders o ON o.buyer = p.email WHERE o.id = 12 \
+             UNION ALL SELECT n + 1, {arm} FROM r WHERE n < 9) SELECT a FROM r WHERE n = 1",
+            names.join(", "),
+            columns.join(", "),
+        )
+    };
+    let bob_hash = &bob.as_str().unwrap()[4..36];
+    for (columns, arm, tagged) in [
+        (&["email", "buyer"][..], "b, a", true),
+        (&["email", "name"], "b, a", false),
+        (&["email", "email", "buyer"], "b, c, c", true),
+        (&["email", "email", "name"], "b, c, c", false),
+        (
+            &["email", "email", "email", "email", "email", "email", "name"],
+            "b, c, d, e, f, g, g",
+            false,
+        ),
+        (&["email", "name"], "a, b", true),
+    ] {
+        let expected = if tagged { bob } else { &json!(bob_hash) };
+        to.check(&round(columns, arm), &[], json!([[expected]]))
+            .await;
+    }
+    // One inside of another, and in a view.
+    to.check(
+        "WITH RECURSIVE r (n, e) AS (SELECT 1, email FROM people WHERE id = 1 UNION ALL SELECT r.n + 1, d.e FROM r JOIN (\
+         WITH RECURSIVE s (m, e) AS (SELECT 1, buyer FROM orders WHERE id = 12 UNION ALL SELECT m + 1, e FROM s WHERE m < 2) \
+         SELECT m, e FROM s) AS d ON d.m = r.n WHERE r.n < 3) SELECT n, e FROM r ORDER BY n",
+        &[],
+        json!([[1, ann], [2, bob], [3, bob]]),
+    )
+    .await;
+    to.check(
+        "SELECT c.n, c.mail, p.id FROM chain c JOIN people p ON p.email = c.mail WHERE c.mail = ? ORDER BY c.n",
+        std::slice::from_ref(bob),
+        json!([[1, bob, 2], [2, bob, 2]]),
+    )
+    .await;
 }
 
 /// `answer` with each token replaced by a number, in the order in which they come.

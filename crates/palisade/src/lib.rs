@@ -13,7 +13,7 @@ pub mod host;
 pub mod ident;
 pub mod limits;
 pub mod lineage;
-mod moment;
+pub mod moment;
 pub mod policy;
 pub mod rejection;
 mod resolve;

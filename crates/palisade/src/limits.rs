@@ -14,8 +14,8 @@ pub struct Limits {
     pub max_nesting: usize,
     /// Operators chained in one run (`a OR b OR …`, `UNION` arms): each is a level of the tree.
     pub max_chain: usize,
-    /// Relations a statement may reference, views counted with what stands below them; and common
-    /// table expressions of one WITH.
+    /// Relations a statement may reference, views counted with what stands below them, and those of a query that reads
+    /// itself as often as it is read for that, as it is itself; and common table expressions of one WITH.
     pub max_relations: usize,
     /// Columns one SELECT may give; stars over stars double them.
     pub max_columns: usize,

@@ -1,5 +1,48 @@
 //! Points in time as text.
 
+use std::time::Duration;
+
+/// The time since 1970 of `2026-03-01T12:00:00Z`, or of `2026-03-01T12:00:00.250Z`: UTC, from 1970 to 9999. None of any
+/// other text.
+#[must_use]
+pub fn since_1970(text: &str) -> Option<Duration> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let mut parts = time.splitn(3, ':');
+    let (hours, minutes) = (parts.next()?, parts.next()?);
+    let seconds = parts.next()?;
+    let (seconds, fraction) = seconds.split_once('.').unwrap_or((seconds, "000"));
+    let [hours, minutes, seconds, fraction] =
+        [hours, minutes, seconds, fraction].map(|number| number.parse::<u16>().ok().map(i64::from));
+    let of_day = (hours? * 60 + minutes?) * 60 + seconds?;
+    let milliseconds = days(date)? * 86_400_000 + of_day * 1_000 + fraction?;
+    // What is not written as it would be printed is no moment: no 30 February, no 25 o'clock, no sign.
+    let (printed, printed_time) = utc(milliseconds);
+    let same = printed == date
+        && (printed_time == time || printed_time.strip_suffix(".000") == Some(time));
+    let milliseconds = u64::try_from(milliseconds).ok()?;
+    same.then(|| Duration::from_millis(milliseconds))
+}
+
+/// The days from 1970-01-01 to `YYYY-MM-DD`, in the calendar that Cedar and SQL use
+/// (<https://howardhinnant.github.io/date_algorithms.html#days_from_civil>).
+pub(crate) fn days(text: &str) -> Option<i64> {
+    let mut parts = text.splitn(3, '-');
+    let mut next = || parts.next()?.parse::<i64>().ok();
+    let (year, month, day) = (next()?, next()?, next()?);
+    let plausible = text.len() == 10
+        && (0..=9999).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=31).contains(&day);
+    if !plausible {
+        return None;
+    }
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
+}
+
 /// `2020-01-31` and `23:59:59.999`, UTC, of milliseconds since 1970.
 pub(crate) fn utc(milliseconds: i64) -> (String, String) {
     let (days, of_day) = (
@@ -28,7 +71,7 @@ pub(crate) fn utc(milliseconds: i64) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
-    use super::utc;
+    use super::*;
 
     #[test]
     fn moments_are_written_in_utc() {
@@ -40,6 +83,43 @@ mod tests {
         ] {
             let (got_date, got_time) = utc(milliseconds);
             assert_eq!((got_date.as_str(), got_time.as_str()), (date, time));
+        }
+    }
+    #[test]
+    fn moments_are_read_as_they_are_written() {
+        for (text, milliseconds) in [
+            ("1970-01-01T00:00:00Z", Some(0)),
+            ("2020-02-29T00:00:00.001Z", Some(1_582_934_400_001)),
+            ("9999-12-31T23:59:59.999Z", Some(253_402_300_799_999)),
+            ("2026-03-01T12:00:00", None),
+            ("2026-03-01T12:00:00+01:00", None),
+            ("2026-03-01 12:00:00Z", None),
+            ("2026-03-01T12:00Z", None),
+            ("2026-03-01T12:00:00.5Z", None),
+            ("2026-02-30T12:00:00Z", None),
+            ("2026-03-01T24:00:00Z", None),
+            ("2026-03-01T12:60:00Z", None),
+            ("2026-03-01T+1:00:00Z", None),
+            ("2026-03-01T99999999999999999:00:00Z", None),
+            ("1969-12-31T23:59:59Z", None),
+            ("", None),
+        ] {
+            let expected = milliseconds.map(Duration::from_millis);
+            assert_eq!(since_1970(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn days_count_from_1970() {
+        for (text, expected) in [
+            ("1970-01-01", Some(0)),
+            ("2000-03-01", Some(11_017)),
+            ("1969-12-31", Some(-1)),
+            ("0001-01-01", Some(-719_162)),
+            ("1970-13-01", None),
+            ("1970-01-01T00:00:00Z", None),
+        ] {
+            assert_eq!(days(text), expected, "{text}");
         }
     }
 }

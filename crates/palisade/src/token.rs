@@ -4,7 +4,7 @@
 //! with a tag that only the firewall can make. A tag says that the token was given to this session for this
 //! domain, so that what is not one is refused before anything runs.
 
-use std::{fmt, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
 use crate::digest::hmac_sha256_hex;
 
@@ -58,12 +58,13 @@ impl TokenSecret {
     /// ([`Session::at`](crate::session::Session::at)), which a gate sees to; without one it gets NULL in place of tokens. Hash
     /// masks last as long as the secret.
     #[must_use]
-    pub fn lasting(self, lifetime: Duration) -> Self {
-        let lifetime = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
-        Self {
-            lifetime: Some(lifetime.max(1)),
-            ..self
-        }
+    pub fn lasting(self, lifetime: impl Into<Lifetime>) -> Self {
+        let milliseconds = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+        let lifetime = match lifetime.into() {
+            Lifetime::Unending => None,
+            Lifetime::Span(span) => Some(milliseconds(span).max(1)),
+        };
+        Self { lifetime, ..self }
     }
 
     /// Whether tokens expire.
@@ -129,6 +130,57 @@ impl TokenSecret {
 impl fmt::Debug for TokenSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("TokenSecret(…)")
+    }
+}
+
+/// How long tokens last. Configurations write it as `24h`, or `never` for tokens that do not expire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Lifetime {
+    /// As long as the secret.
+    #[default]
+    Unending,
+    /// Until a span of this length ends.
+    Span(Duration),
+}
+
+/// A text that is no [`Lifetime`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no lifetime of tokens")]
+pub struct LifetimeSyntaxError(String);
+
+impl LifetimeSyntaxError {
+    /// What to write instead.
+    #[must_use]
+    pub fn help(&self) -> &'static str {
+        "write minutes, hours or days, from \"1m\" to \"365d\", for example `token_lifetime = \"24h\"`, or \"never\" for tokens that do not expire"
+    }
+}
+
+impl From<Duration> for Lifetime {
+    fn from(span: Duration) -> Self {
+        Self::Span(span)
+    }
+}
+
+impl FromStr for Lifetime {
+    type Err = LifetimeSyntaxError;
+
+    /// Reads whole minutes, hours or days, or `never`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "never" {
+            return Ok(Self::Unending);
+        }
+        let minutes =
+            [('m', 1), ('h', 60), ('d', 24 * 60)]
+                .into_iter()
+                .find_map(|(unit, minutes)| {
+                    let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+                    number.checked_mul(minutes)
+                });
+        match minutes.filter(|minutes| (1..=365 * 24 * 60).contains(minutes)) {
+            Some(minutes) => Ok(Self::Span(Duration::from_secs(minutes * 60))),
+            None => Err(LifetimeSyntaxError(text.to_owned())),
+        }
     }
 }
 
@@ -261,6 +313,25 @@ mod tests {
         assert_ne!(keys("a", "d"), at(0));
         assert_eq!(secret.tokens("a", secret.epoch(None), "d"), None);
         assert_ne!(secret.version(), longer.version());
+    }
+
+    #[test]
+    fn lifetimes_are_read_in_whole_units() {
+        let minutes = |minutes: u64| Ok(Lifetime::Span(Duration::from_secs(60 * minutes)));
+        let wrong = |text: &str| Err(LifetimeSyntaxError(text.to_owned()));
+        for (text, lifetime) in [
+            ("never", Ok(Lifetime::Unending)),
+            ("1m", minutes(1)),
+            ("24h", minutes(24 * 60)),
+            ("365d", minutes(365 * 24 * 60)),
+            ("0m", wrong("0m")),
+            ("366d", wrong("366d")),
+            ("1.5h", wrong("1.5h")),
+            ("18446744073709551615d", wrong("18446744073709551615d")),
+            ("", wrong("")),
+        ] {
+            assert_eq!(text.parse::<Lifetime>(), lifetime);
+        }
     }
 
     #[test]

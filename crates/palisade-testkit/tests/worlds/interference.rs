@@ -17,7 +17,7 @@ use crate::{
     choices::Choices,
     grammar::{self, Statement},
     stand::{Engine, MariaDb, Policies, Postgres, Sqlite, Stand},
-    tokens::Renames,
+    tokens::{Renames, Spoken},
     world::{Actions, Level, Row, Table, World},
 };
 
@@ -237,16 +237,17 @@ fn shape(answer: &Value) -> Value {
 }
 
 /// A failing statement with all that is needed to see it fail, its case as the corpus has it.
-fn report(world: &World, sql: &str, why: &str, ran: &str) -> String {
+fn report(world: &World, spoken: &Spoken, why: &str, ran: &str) -> String {
     let quote = |text: &str| format!("'''\n{text}'''");
     format!(
         "{why}\n\nwhat runs: {ran}\n\ncatalog:\n{};\n\none database:\n{};\n\nthe other:\n{};\n\npolicies:\n{}\n\
-         [[case]]\nname = \"interference\"\nwhy = \"Two databases that look the same are told apart.\"\nsql = {}\n",
+         [[case]]\nname = \"interference\"\nwhy = \"Two databases that look the same are told apart.\"\nsql = {}\n{}",
         world.schema().join(";\n"),
         world.fill(0).join(";\n"),
         world.fill(1).join(";\n"),
         world.policies("main"),
-        quote(sql),
+        quote(&spoken.sql),
+        spoken.written_params(),
     )
 }
 
@@ -336,8 +337,7 @@ async fn simplest<E: Engine>(
         Ok(rewritten) => rewritten.sql().to_owned(),
         Err(why) => why,
     };
-    let sql = stand.spoken(&statement).whole;
-    report(&world, &sql, &why, &ran)
+    report(&world, &stand.spoken(&statement), &why, &ran)
 }
 
 /// How often a failing statement is made simpler.

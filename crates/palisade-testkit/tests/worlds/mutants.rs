@@ -95,10 +95,6 @@ fn mutants(dialect: Dialect) -> Vec<Mutant> {
     if dialect == Dialect::Postgres {
         all.push(Mutant::Partitions);
     }
-    // Among as many statements on MariaDB this one is not found out yet.
-    if dialect == Dialect::Mysql {
-        all.retain(|mutant| *mutant != Mutant::SharedKey);
-    }
     all
 }
 
@@ -288,6 +284,8 @@ fn bound(sql: &str, params: &[Value], dialect: Dialect) -> String {
                     Value::Text(text) => {
                         format!("'{}'", String::from_utf8_lossy(text).replace('\'', "''"))
                     }
+                    Value::Integer(value) => value.to_string(),
+                    Value::Null => "NULL".to_owned(),
                     other => panic!("{other:?} is bound to {sql}"),
                 }
             }

@@ -80,7 +80,7 @@ async fn difference<B: palisade::guard::Backend, D: Bare>(
     }
     let (names, rows) = shown(&answer);
     // What stands as a literal in the one is a parameter in the other, and in the names of columns.
-    let agree = statement.sql.contains("{parameter") || names_agree(&names, &printed.names);
+    let agree = statement.binds() || names_agree(&names, &printed.names);
     if names.len() != printed.names.len() || !agree {
         return Some(format!("columns:\n  {names:?}\n  {:?}", printed.names));
     }

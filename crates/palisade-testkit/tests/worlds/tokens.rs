@@ -1,11 +1,12 @@
-//! Tokens that were handed out earlier, in statements, and answers of one database in the words of the other.
+//! Tokens that were handed out earlier and parameters, in statements, and answers of one database in the words of the
+//! other.
 
 use std::collections::BTreeMap;
 
 use palisade::{dialect::Dialect, value::Params};
 use serde_json::{Map, Value};
 
-use crate::grammar::Statement;
+use crate::{cells::Cell, grammar::Statement};
 
 /// A cell of a table: the table, the column, and the id of the row.
 pub(crate) type Place = (usize, usize, i64);
@@ -13,6 +14,14 @@ pub(crate) type Place = (usize, usize, i64);
 /// The tokens that a session was given, by the cells that they stand for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tokens(pub(crate) BTreeMap<Place, String>);
+
+/// What begins a value that is bound, which stands in a statement as a literal.
+const BOUND: &str = "{bound ";
+
+/// A value that is bound, as it stands in a statement.
+pub(crate) fn bound(value: &Cell) -> String {
+    format!("{BOUND}{}}}", value.literal())
+}
 
 /// How a token stands in a statement until it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +66,18 @@ impl Spoken {
             values => Params::from_json(&Value::from(values)).unwrap(),
         }
     }
+
+    /// The parameters as a case of the corpus has them.
+    pub(crate) fn written_params(&self) -> String {
+        let values = self.values.iter().map(|value| match value {
+            Value::Null => "{}".to_owned(),
+            value => value.to_string(),
+        });
+        match values.collect::<Vec<_>>().as_slice() {
+            [] => String::new(),
+            values => format!("params = [{}]\n", values.join(", ")),
+        }
+    }
 }
 
 impl Statement {
@@ -69,25 +90,35 @@ impl Statement {
         };
         let mut rest = self.sql.as_str();
         loop {
-            let first = Mark::ALL
+            let signs = Mark::ALL
                 .into_iter()
-                .filter_map(|mark| Some((rest.find(mark.sign())?, mark)))
-                .min_by_key(|(at, _)| *at);
-            let Some((at, mark)) = first else {
+                .map(|mark| (mark.sign(), Some(mark)))
+                .chain([(BOUND, None)]);
+            let first = signs
+                .filter_map(|(sign, mark)| Some((rest.find(sign)?, sign, mark)))
+                .min_by_key(|(at, _, _)| *at);
+            let Some((at, sign, mark)) = first else {
                 break;
             };
             let (before, after) = rest.split_at(at);
-            let (place, after) = after[mark.sign().len()..].split_once('}').unwrap();
+            let (said, after) = after[sign.len()..].split_once('}').unwrap();
             rest = after;
-            let token = tokens.at(place, mark);
-            let literal = format!("'{token}'");
+            let (literal, value) = match mark {
+                Some(mark) => {
+                    let token = tokens.at(said, mark);
+                    let literal = format!("'{token}'");
+                    let value = (mark == Mark::Parameter).then(|| token.into());
+                    (literal, value)
+                }
+                None => (said.to_owned(), Some(value(said))),
+            };
             spoken.whole += before;
             spoken.whole += &literal;
             spoken.sql += before;
-            match mark {
-                Mark::Literal | Mark::Forged => spoken.sql += &literal,
-                Mark::Parameter => {
-                    spoken.values.push(token.into());
+            match value {
+                None => spoken.sql += &literal,
+                Some(value) => {
+                    spoken.values.push(value);
                     let number = spoken.values.len().try_into().unwrap();
                     spoken.sql += &dialect.placeholder(number);
                 }
@@ -98,9 +129,28 @@ impl Statement {
         spoken
     }
 
+    /// Whether it has parameters.
+    pub(crate) fn binds(&self) -> bool {
+        [Mark::Parameter.sign(), BOUND]
+            .iter()
+            .any(|sign| self.sql.contains(sign))
+    }
+
     /// Whether it holds a token that nobody was given.
     pub(crate) fn forges(&self) -> bool {
         self.sql.contains(Mark::Forged.sign())
+    }
+}
+
+/// The value of a literal.
+fn value(literal: &str) -> Value {
+    let text = literal
+        .strip_prefix('\'')
+        .and_then(|text| text.strip_suffix('\''));
+    match text {
+        Some(text) => text.replace("\'\'", "'").into(),
+        None if literal == "NULL" => Value::Null,
+        None => literal.parse::<i64>().unwrap().into(),
     }
 }
 

@@ -4,6 +4,7 @@
 use cedar_policy::pst::{self, BinaryOp, Expr, UnaryOp};
 
 use super::{obligation::Literal, schema::AttributeType};
+use crate::moment::days;
 
 /// The constant that `expr` is.
 pub(super) fn literal(expr: &Expr) -> Option<(Literal, AttributeType)> {
@@ -76,7 +77,7 @@ fn datetime(expr: &Expr) -> Option<i64> {
         Expr::UnaryOp {
             op: UnaryOp::Datetime,
             expr: inner,
-        } => day(string(inner)?)?.checked_mul(86_400_000),
+        } => days(string(inner)?)?.checked_mul(86_400_000),
         Expr::BinaryOp {
             op: BinaryOp::Offset,
             left,
@@ -96,26 +97,6 @@ fn datetime(expr: &Expr) -> Option<i64> {
     }
 }
 
-/// The days from 1970-01-01 to `YYYY-MM-DD`, in the calendar that Cedar and SQL use
-/// (<https://howardhinnant.github.io/date_algorithms.html#days_from_civil>).
-fn day(text: &str) -> Option<i64> {
-    let mut parts = text.splitn(3, '-');
-    let mut next = || parts.next()?.parse::<i64>().ok();
-    let (year, month, day) = (next()?, next()?, next()?);
-    let plausible = text.len() == 10
-        && (0..=9999).contains(&year)
-        && (1..=12).contains(&month)
-        && (1..=31).contains(&day);
-    if !plausible {
-        return None;
-    }
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,20 +112,6 @@ mod tests {
             ("1.00001", None),
         ] {
             assert_eq!(decimal(text), value, "{text}");
-        }
-    }
-
-    #[test]
-    fn days_count_from_1970() {
-        for (text, days) in [
-            ("1970-01-01", Some(0)),
-            ("2000-03-01", Some(11_017)),
-            ("1969-12-31", Some(-1)),
-            ("0001-01-01", Some(-719_162)),
-            ("1970-13-01", None),
-            ("1970-01-01T00:00:00Z", None),
-        ] {
-            assert_eq!(day(text), days, "{text}");
         }
     }
 }

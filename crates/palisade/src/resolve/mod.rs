@@ -26,6 +26,7 @@ mod only;
 mod operator;
 mod pattern;
 mod query;
+mod recursive;
 mod scope;
 mod select;
 mod table_function;
@@ -242,6 +243,8 @@ struct Resolver<'a> {
     token_parameters: Vec<TokenParameter>,
     /// Whether any relation so far has columns that are given as tokens: where none has, nothing pays for them.
     gives_tokens: bool,
+    /// What becomes of values that are compared with tokens.
+    comparisons: recursive::Comparisons,
     /// The tokens that a column of a subquery is, by where its first SELECT stands and which column.
     subquery_tokens: HashMap<(Location, usize), Tokens>,
     needs_fence: bool,
@@ -307,6 +310,7 @@ impl<'a> Resolver<'a> {
             placeholders: BTreeMap::new(),
             token_parameters: Vec::new(),
             gives_tokens: false,
+            comparisons: recursive::Comparisons::default(),
             subquery_tokens: HashMap::new(),
             needs_fence: false,
             ctes: BTreeSet::new(),

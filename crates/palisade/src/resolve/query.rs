@@ -8,6 +8,7 @@ use sqlparser::ast::{
 
 use super::{
     Mode, Position, Resolver,
+    recursive::{never_ends, recursive_seed},
     scope::{Output, Scope},
     unsupported,
 };
@@ -22,11 +23,11 @@ type Then<'t, 'a> = dyn FnMut(&mut Resolver<'a>, Ctes<'_>) -> Result<Vec<Output>
 /// The common table expressions in force, innermost first.
 #[derive(Clone, Copy)]
 pub(super) struct Ctes<'c> {
-    entry: Option<&'c CteEntry<'c>>,
+    pub(super) entry: Option<&'c CteEntry<'c>>,
 }
 
 pub(super) struct CteEntry<'c> {
-    key: String,
+    pub(super) key: String,
     /// The name it has in our text.
     pub(super) name: Ident,
     /// Its columns; none while its own non-recursive query is being read, and none of a change that gives
@@ -34,7 +35,7 @@ pub(super) struct CteEntry<'c> {
     pub(super) columns: Option<Vec<Output>>,
     /// Whether it changes rows.
     pub(super) changes: bool,
-    outer: Ctes<'c>,
+    pub(super) outer: Ctes<'c>,
 }
 
 impl<'c> Ctes<'c> {
@@ -240,6 +241,7 @@ impl<'a> Resolver<'a> {
                 format!("the common table expression `{key}` has no condition that ends it"),
             ));
         }
+        let reads_itself = mentions(query, &key, self);
         let mut entry = CteEntry {
             key,
             name: name.clone(),
@@ -255,34 +257,13 @@ impl<'a> Resolver<'a> {
         };
         let outputs = if !sees_itself {
             self.query(query, parent, ctes, true)?
-        } else if let Some(mut seed) = recursive_seed(query) {
+        } else if let Some(seed) = recursive_seed(query).filter(|_| reads_itself) {
             if mentions(&seed, &entry.key, self) {
                 return Err(unsupported(
                     "a common table expression that reads itself in its first arm",
                 ));
             }
-            // The recursive arm sees the columns of the first one.
-            let (references, tokens) = (self.references.len(), self.token_parameters.len());
-            self.position = Position::Inside;
-            let seed = self.query(&mut seed, parent, ctes, true)?;
-            self.references.truncate(references);
-            self.token_parameters.truncate(tokens);
-            let seed = renamed(seed, &names, self.catalog.dialect())?
-                .into_iter()
-                .map(|o| Output {
-                    lineage: Lineage::computed(o.lineage.columns),
-                    ..o
-                })
-                .collect();
-            entry.columns = Some(seed);
-            self.query(
-                query,
-                parent,
-                Ctes {
-                    entry: Some(&entry),
-                },
-                true,
-            )?
+            self.recursive(query, seed, &mut entry, &names, parent)?
         } else {
             self.query(
                 query,
@@ -629,72 +610,8 @@ impl VisitorMut for Numbering<'_> {
     }
 }
 
-/// The first arm of a query that may read itself: a union.
-fn recursive_seed(query: &Query) -> Option<Query> {
-    let Query {
-        with,
-        body,
-        order_by: _,
-        limit_clause: _,
-        fetch,
-        locks,
-        for_clause,
-        settings,
-        format_clause,
-        pipe_operators,
-    } = query;
-    let mut arm = body;
-    while let SetExpr::SetOperation {
-        left,
-        op: SetOperator::Union,
-        set_quantifier: _,
-        right: _,
-    } = &**arm
-    {
-        arm = left;
-    }
-    if std::ptr::eq(arm, body) {
-        return None;
-    }
-    Some(Query {
-        with: with.clone(),
-        body: arm.clone(),
-        order_by: None,
-        limit_clause: None,
-        fetch: fetch.clone(),
-        locks: locks.clone(),
-        for_clause: for_clause.clone(),
-        settings: settings.clone(),
-        format_clause: format_clause.clone(),
-        pipe_operators: pipe_operators.clone(),
-    })
-}
-
-/// Whether a recursive query takes every row of its last round into the next: MySQL and MariaDB stop
-/// it after a number of rounds and answer with what there is.
-fn never_ends(query: &Query, key: &str) -> bool {
-    let SetExpr::SetOperation {
-        left: _,
-        op: SetOperator::Union,
-        set_quantifier: SetQuantifier::All,
-        right,
-    } = &*query.body
-    else {
-        return false;
-    };
-    let SetExpr::Select(arm) = &**right else {
-        return false;
-    };
-    let alone = match arm.from.as_slice() {
-        [table] => {
-            table.joins.is_empty() && table.relation.to_string().to_lowercase().contains(key)
-        }
-        _ => false,
-    };
-    alone && arm.selection.is_none() && arm.having.is_none() && query.limit_clause.is_none()
-}
-
-/// Whether `query` names `key` as a relation somewhere. Used only to refuse.
+/// Whether `query` names `key` as a relation somewhere. Used only to refuse, and to read a query as one that does: one of
+/// which this says that it does not cannot see itself.
 fn mentions(query: &Query, key: &str, resolver: &Resolver<'_>) -> bool {
     let mut found = false;
     let _ = sqlparser::ast::visit_relations(query, |name| {

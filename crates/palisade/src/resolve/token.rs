@@ -16,6 +16,7 @@ use sqlparser::{
 
 use super::{
     Mode, Resolver,
+    recursive::Comparisons,
     scope::{Found, Output, Scope},
 };
 use crate::{
@@ -84,17 +85,8 @@ impl<'a> Resolver<'a> {
         sides: &mut [&mut Expr],
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
-        if !self.gives_tokens {
+        if !self.gives_tokens || !self.checks_tokens() {
             return Ok(());
-        }
-        match self.mode {
-            Mode::Statement => {}
-            // A view's own literals are no principal's; in our own output tokens have no tags.
-            Mode::View { within: _ }
-            | Mode::Rewritten {
-                forms: _,
-                writes: _,
-            } => return Ok(()),
         }
         let rows: Vec<Option<usize>> = sides.iter().map(|side| row(side)).collect();
         let Some(width) = rows.iter().flatten().copied().max() else {
@@ -109,6 +101,19 @@ impl<'a> Resolver<'a> {
             self.tokens(&mut column, scope)?;
         }
         Ok(())
+    }
+
+    /// Whether what is compared with tokens must be one.
+    fn checks_tokens(&self) -> bool {
+        match self.mode {
+            Mode::Statement => self.comparisons == Comparisons::Checked,
+            // A view's own literals are no principal's; in our own output tokens have no tags.
+            Mode::View { within: _ }
+            | Mode::Rewritten {
+                forms: _,
+                writes: _,
+            } => false,
+        }
     }
 
     fn of_column(
@@ -129,13 +134,8 @@ impl<'a> Resolver<'a> {
 
     /// As [`tokens`](Self::tokens), of what is looked for among the rows of a subquery.
     pub(super) fn tokens_in(&mut self, expr: &mut Expr, subquery: &Query) -> Result<(), Rejection> {
-        match self.mode {
-            Mode::Statement => {}
-            Mode::View { within: _ }
-            | Mode::Rewritten {
-                forms: _,
-                writes: _,
-            } => return Ok(()),
+        if !self.checks_tokens() {
+            return Ok(());
         }
         let width = row(expr).unwrap_or(1);
         for at in 0..width {

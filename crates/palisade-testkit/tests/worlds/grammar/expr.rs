@@ -5,11 +5,17 @@ use palisade::dialect::Dialect;
 use super::{Grammar, Named};
 use crate::{
     cells::{Cell, DATES, INTEGERS, Kind, TEXTS},
-    tokens::Mark,
+    tokens::{Mark, bound},
 };
 
 /// How deep expressions nest.
 const DEPTH: usize = 3;
+
+/// How many of 100 values in expressions are bound.
+const PARAMETERS: usize = 25;
+
+/// And of those that columns are given, and of patterns and limits.
+const PLACED: usize = 50;
 
 impl Grammar<'_, '_> {
     /// A column of `scope` that is of `kind`.
@@ -18,19 +24,65 @@ impl Grammar<'_, '_> {
         (!of_kind.is_empty()).then(|| self.choices.pick(&of_kind).text.clone())
     }
 
-    /// A literal of `kind`.
+    /// A value of `kind`, wherever it stands.
     pub(super) fn literal(&mut self, kind: Kind) -> String {
-        match kind {
-            Kind::Int => Cell::Int(*self.choices.pick(INTEGERS)).literal(),
-            Kind::Text => Cell::Text((*self.choices.pick(TEXTS)).to_owned()).literal(),
-            Kind::Date => {
-                let text = format!("'{}'", self.choices.pick(DATES));
-                match self.dialect() {
-                    Dialect::Postgres | Dialect::Mysql => format!("DATE {text}"),
-                    Dialect::Sqlite => text,
+        if let Kind::Token(domain) = kind {
+            return self.handed_out(domain, Mark::Literal);
+        }
+        let value = self.value(kind);
+        self.typed(kind, &value)
+    }
+
+    /// `value` as a literal of `kind`, or as a parameter that is cast where an engine would not know its type.
+    pub(super) fn typed(&mut self, kind: Kind, value: &Cell) -> String {
+        if !self.choices.chance(PARAMETERS) {
+            return match (kind, self.dialect(), value) {
+                (Kind::Date, Dialect::Postgres | Dialect::Mysql, Cell::Text(_)) => {
+                    format!("DATE {}", value.literal())
                 }
+                _ => value.literal(),
+            };
+        }
+        let parameter = self.parameter(value);
+        match (kind, self.dialect()) {
+            (_, Dialect::Postgres) | (Kind::Date, Dialect::Mysql) => {
+                format!("CAST({parameter} AS {})", kind.declared(self.dialect()))
             }
-            Kind::Token(domain) => self.handed_out(domain, Mark::Literal),
+            _ => parameter,
+        }
+    }
+
+    /// What stands beside something whose type says what it is: a literal, or a parameter.
+    pub(super) fn given(&mut self, kind: Kind) -> String {
+        if matches!(kind, Kind::Token(_)) || !self.choices.chance(PARAMETERS) {
+            return self.literal(kind);
+        }
+        let value = self.value(kind);
+        self.parameter(&value)
+    }
+
+    /// `value` as a literal of its own, or as a parameter of a place whose type is known.
+    pub(super) fn placed(&mut self, value: &Cell) -> String {
+        match self.choices.chance(PLACED) {
+            true => self.parameter(value),
+            false => value.literal(),
+        }
+    }
+
+    fn parameter(&mut self, value: &Cell) -> String {
+        self.note(match self.target {
+            None => "a parameter",
+            Some(_) => "a parameter in a change",
+        });
+        bound(value)
+    }
+
+    pub(super) fn value(&mut self, kind: Kind) -> Cell {
+        match kind {
+            Kind::Int => Cell::Int(*self.choices.pick(INTEGERS)),
+            Kind::Text => Cell::Text((*self.choices.pick(TEXTS)).to_owned()),
+            Kind::Date => Cell::Text((*self.choices.pick(DATES)).to_owned()),
+            Kind::Token(_) => panic!("tokens are handed out"),
         }
     }
 
@@ -219,8 +271,10 @@ impl Grammar<'_, '_> {
             return predicate;
         }
         if depth >= DEPTH || self.choices.is_over() {
-            let left = self.leaf(kind, scope);
-            return format!("{left} = {}", self.literal(kind));
+            return match self.column(kind, scope) {
+                Some(column) => format!("{column} = {}", self.given(kind)),
+                None => format!("{} = {}", self.literal(kind), self.literal(kind)),
+            };
         }
         let next = depth + 1;
         match self.choices.below(16) {
@@ -239,9 +293,14 @@ impl Grammar<'_, '_> {
                 format!("{left} IS {}NULL", self.not())
             }
             4 => {
-                let left = self.leaf(kind, scope);
+                let Some(left) = self.column(kind, scope) else {
+                    return self.risky(scope);
+                };
                 let list: Vec<String> = (0..self.choices.below(3) + 1)
-                    .map(|_| self.leaf(kind, scope))
+                    .map(|_| match self.choices.chance(40) {
+                        true => self.given(kind),
+                        false => self.leaf(kind, scope),
+                    })
                     .collect();
                 format!("{left} {}IN ({})", self.not(), list.join(", "))
             }
@@ -252,10 +311,8 @@ impl Grammar<'_, '_> {
             }
             6 => {
                 let left = self.expr(Kind::Text, scope, next);
-                let pattern = self
-                    .choices
-                    .pick(&["'e%'", "'%3456'", "'%1%'", "'_'", "'*%'"]);
-                let pattern = (*pattern).to_owned();
+                let pattern = *self.choices.pick(&["e%", "%3456", "%1%", "_", "*%"]);
+                let pattern = self.placed(&Cell::Text(pattern.to_owned()));
                 format!("{left} {}LIKE {pattern}", self.not())
             }
             7 => {

@@ -1,5 +1,6 @@
 //! Statements as an agent might write them over a world, so that many pass. They are made so that their
-//! answers, as bags, depend on nothing but what may be seen; where that cannot be, they say so.
+//! answers, as bags, depend on nothing but what may be seen; where that cannot be, they say so. Values stand in them as
+//! literals or as parameters.
 
 mod expr;
 mod query;

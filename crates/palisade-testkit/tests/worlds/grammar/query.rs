@@ -3,7 +3,10 @@
 use palisade::dialect::Dialect;
 
 use super::{Grammar, Named};
-use crate::cells::Kind;
+use crate::cells::{Cell, Kind};
+
+/// How many of 100 columns of the answer are windows.
+const WINDOWS: usize = 26;
 
 /// The columns of a query, named.
 pub(super) type Columns = Vec<(String, Kind)>;
@@ -15,12 +18,15 @@ impl Grammar<'_, '_> {
             return self.explain();
         }
         let mut head = self.head();
-        let (mut text, columns) = match self.choices.weighted(&[38, 2]) {
-            1 => {
-                head.clear();
-                self.ctes.clear();
-                self.row_values()
-            }
+        let rows = self.choices.weighted(&[37, 2, 1]);
+        if rows > 0 {
+            head.clear();
+            self.ctes.clear();
+        }
+        let across = if rows == 2 { self.across() } else { None };
+        let (mut text, columns) = match (rows, across) {
+            (1, _) => self.row_values(),
+            (2, Some(across)) => across,
             _ => self.query(None, &[], 0),
         };
         if columns.is_empty() {
@@ -37,18 +43,24 @@ impl Grammar<'_, '_> {
                 let order = self.order(columns.len());
                 text.push_str(&order);
                 self.ordered = true;
-                text.push_str(&format!(" LIMIT {}", self.choices.below(4)));
+                text.push_str(&format!(" LIMIT {}", self.count(4)));
                 if self.choices.chance(40) {
-                    text.push_str(&format!(" OFFSET {}", self.choices.below(3)));
+                    text.push_str(&format!(" OFFSET {}", self.count(3)));
                 }
             }
             4 => {
                 self.loose = true;
-                text.push_str(&format!(" LIMIT {}", self.choices.below(4)));
+                text.push_str(&format!(" LIMIT {}", self.count(4)));
             }
             _ => {}
         }
         format!("{head}{text}")
+    }
+
+    /// How many rows, fewer than `most`.
+    fn count(&mut self, most: usize) -> String {
+        let count = self.choices.below(most);
+        self.placed(&Cell::Int(count.try_into().unwrap()))
     }
 
     /// A plan: over what has obligations there is none.
@@ -147,6 +159,9 @@ impl Grammar<'_, '_> {
         let start = self.column(Kind::Int, &own).unwrap_or("1".to_owned());
         let condition = self.condition(&own, &[], 2);
         self.note("WITH RECURSIVE");
+        if let Some(text) = self.recursive_tokens(&start, &from, &own, &condition) {
+            return text;
+        }
         self.ctes
             .push(("r".to_owned(), vec![("n".to_owned(), Kind::Int)]));
         if self.choices.chance(25) {
@@ -245,7 +260,7 @@ impl Grammar<'_, '_> {
         let mut items = Vec::new();
         let mut columns = Vec::new();
         for (number, kind) in kinds.iter().enumerate() {
-            let value = if depth == 0 && !is_token(*kind) && self.choices.chance(10) {
+            let value = if depth == 0 && !is_token(*kind) && self.choices.chance(WINDOWS) {
                 self.windowed(*kind, &own)
             } else {
                 self.expr(*kind, &scope, depth)
@@ -369,7 +384,7 @@ impl Grammar<'_, '_> {
             } else {
                 let kind = Kind::ALL[self.choices.below(2)];
                 let aggregate = self.aggregate(kind, own);
-                format!("{aggregate} >= {}", self.literal(kind))
+                format!("{aggregate} >= {}", self.given(kind))
             };
             text.push_str(&format!(" HAVING {having}"));
         }
@@ -441,7 +456,7 @@ impl Grammar<'_, '_> {
         let parts = self.any_kind(own);
         let parts = self.small(parts, own);
         self.note("a window");
-        if kind == Kind::Int && self.choices.chance(40) {
+        if kind == Kind::Int && self.choices.chance(70) {
             return self.framed(&by, &parts, own);
         }
         match (kind, self.choices.below(6)) {
@@ -468,7 +483,7 @@ impl Grammar<'_, '_> {
     fn framed(&mut self, by: &str, parts: &str, own: &[Named]) -> String {
         let value = self.small(Kind::Int, own);
         let int = self.column(Kind::Int, own).unwrap_or("1".to_owned());
-        match self.choices.below(6) {
+        match self.choices.weighted(&[2, 2, 5, 2, 5, 5]) {
             0 => {
                 self.note("a frame by range");
                 format!(

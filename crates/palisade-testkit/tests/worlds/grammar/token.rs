@@ -4,8 +4,12 @@
 
 use palisade::dialect::Dialect;
 
-use super::{Grammar, Named};
-use crate::{cells::Kind, tokens::Mark};
+use super::{Grammar, Named, query::Columns};
+use crate::{
+    cells::Kind,
+    tokens::Mark,
+    world::{Level, Table},
+};
 
 impl Grammar<'_, '_> {
     /// A token of `domain` that was handed out earlier, or what is none.
@@ -21,6 +25,78 @@ impl Grammar<'_, '_> {
             Mark::Forged => return mark.of(*self.choices.pick(&places)),
         });
         mark.of(*self.choices.pick(&places))
+    }
+
+    /// The rows of two tables whose tokens of two domains are the same, whatever they stand for: none.
+    pub(super) fn across(&mut self) -> Option<(String, Columns)> {
+        let tables = [self.choices.below(3), self.choices.below(3)];
+        let [one, other] = tables.map(|index| self.world.tables[index].clone());
+        let scope = |table: &Table, alias: &str| -> Vec<Named> {
+            let tokens = table
+                .columns
+                .iter()
+                .filter_map(|column| match column.level {
+                    Level::Token(domain) => Some(Named {
+                        text: format!("{alias}.{}", column.name),
+                        kind: Kind::Token(domain),
+                    }),
+                    Level::Plain | Level::Masked(_) | Level::Hidden => None,
+                });
+            tokens.collect()
+        };
+        let (own, theirs) = (scope(&one, "x"), scope(&other, "y"));
+        let kind = self.token_kind(&own)?;
+        let another = self.other_token_kind(kind, &theirs)?;
+        let (left, right) = (self.column(kind, &own)?, self.column(another, &theirs)?);
+        self.capped |= one.cap.is_some() || other.cap.is_some();
+        self.note("tokens of two domains compared");
+        Some((
+            format!(
+                "SELECT x.id AS k0, y.id AS k1 FROM {} AS x JOIN {} AS y ON {left} = {right}",
+                one.name, other.name
+            ),
+            vec![("k0".to_owned(), Kind::Int), ("k1".to_owned(), Kind::Int)],
+        ))
+    }
+
+    /// Tokens that a query reads from itself, beside numbers that begin with `start`.
+    pub(super) fn recursive_tokens(
+        &mut self,
+        start: &str,
+        from: &str,
+        own: &[Named],
+        condition: &str,
+    ) -> Option<String> {
+        let kind = self.token_kind(own)?;
+        let Kind::Token(domain) = kind else {
+            return None;
+        };
+        let column = self.column(kind, own)?;
+        let table = self.world.tables[self.choices.below(3)].clone();
+        let same = table
+            .columns
+            .iter()
+            .find(|column| column.level == Level::Token(domain));
+        let step = match (self.choices.below(3), same) {
+            (0, Some(same)) => {
+                self.capped |= table.cap.is_some();
+                format!(
+                    "SELECT x.a, x.{} FROM {} AS x JOIN r ON x.id = r.n + 1",
+                    same.name, table.name
+                )
+            }
+            (1, _) => format!(
+                "SELECT n + 1, e FROM r WHERE n < 4 AND e <> {}",
+                self.handed_out(domain, Mark::Parameter)
+            ),
+            _ => "SELECT n + 1, e FROM r WHERE n < 4".to_owned(),
+        };
+        self.note("tokens through WITH RECURSIVE");
+        let columns = vec![("n".to_owned(), Kind::Int), ("e".to_owned(), kind)];
+        self.ctes.push(("r".to_owned(), columns));
+        Some(format!(
+            "WITH RECURSIVE r(n, e) AS (SELECT {start}, {column} FROM {from}{condition} UNION {step}) "
+        ))
     }
 
     /// An expression that gives a token of `domain`.

@@ -4,7 +4,7 @@ use palisade::dialect::Dialect;
 
 use super::{Grammar, Named};
 use crate::{
-    cells::Kind,
+    cells::{Cell, Kind},
     world::{Column, Filter, Level, Table},
 };
 
@@ -66,43 +66,60 @@ impl Grammar<'_, '_> {
             .collect()
     }
 
+    /// A value that `column` is given, in a place of its type.
     fn new_value(&mut self, table: &Table, column: &Column) -> String {
+        let value = self.new_cell(table, column);
+        self.placed(&value)
+    }
+
+    /// A value that `column` is given by a query.
+    fn selected_value(&mut self, table: &Table, column: &Column) -> String {
+        let value = self.new_cell(table, column);
+        self.typed(column.kind, &value)
+    }
+
+    fn new_cell(&mut self, table: &Table, column: &Column) -> Cell {
         if column.name == "id" {
-            return (200 + self.choices.below(50)).to_string();
+            return self.number(200, 50);
         }
         // That a row is referenced, or that a value is there already, is told by constraints.
         if column.name == "r" {
-            return match self.choices.below(6) {
-                0 => "NULL".to_owned(),
-                id => id.to_string(),
+            return match self.number(0, 6) {
+                Cell::Int(0) => Cell::Null,
+                id => id,
             };
         }
         if column.unique {
             self.note("a unique column assigned");
-            let fresh = 500 + self.choices.below(400);
-            return match column.kind {
-                Kind::Text => format!("'n{fresh}'"),
-                _ => fresh.to_string(),
+            return match (column.kind, self.number(500, 400)) {
+                (Kind::Text, fresh) => Cell::Text(format!("n{}", fresh.literal())),
+                (_, fresh) => fresh,
             };
         }
         if self.choices.chance(75) {
             match (table.filter, column.name) {
                 (Filter::Org(value) | Filter::OrgAtLength(value), "org") => {
-                    return value.to_string();
+                    return Cell::Int(value);
                 }
-                (Filter::OrgOneOf(values), "org") => return values[0].to_string(),
-                (Filter::OrgBelow(bound), "org") => return (bound - 1).to_string(),
-                (Filter::NotOrg(value), "org") => return (value + 1).to_string(),
-                (Filter::NoOrg, "org") => return "NULL".to_owned(),
-                (Filter::Group(value), "grp") => return format!("'{value}'"),
-                (Filter::GroupBegins(start), "grp") => return format!("'{start}-9'"),
+                (Filter::OrgOneOf(values), "org") => return Cell::Int(values[0]),
+                (Filter::OrgBelow(bound), "org") => return Cell::Int(bound - 1),
+                (Filter::NotOrg(value), "org") => return Cell::Int(value + 1),
+                (Filter::NoOrg, "org") => return Cell::Null,
+                (Filter::Group(value), "grp") => return Cell::Text(value.to_owned()),
+                (Filter::GroupBegins(start), "grp") => return Cell::Text(format!("{start}-9")),
                 _ => {}
             }
         }
         if column.nullable && self.choices.chance(15) {
-            return "NULL".to_owned();
+            return Cell::Null;
         }
-        self.literal(column.kind)
+        self.value(column.kind)
+    }
+
+    /// A number from `first` on, of `count`.
+    fn number(&mut self, first: i64, count: usize) -> Cell {
+        let more: i64 = self.choices.below(count).try_into().unwrap();
+        Cell::Int(first + more)
     }
 
     fn insert(&mut self, table: &Table) -> String {
@@ -113,14 +130,20 @@ impl Grammar<'_, '_> {
         let source = if self.choices.chance(40) {
             self.inserted_query(table, &columns)
         } else {
-            let rows: Vec<String> = (0..=self.choices.below(2))
-                .map(|number| {
+            let rows: Vec<String> = (0..)
+                .take(1 + self.choices.below(2))
+                .map(|number: i64| {
                     let values: Vec<String> = columns
                         .iter()
                         .map(|column| match column.name {
-                            "id" if meets => (1 + self.choices.below(6)).to_string(),
+                            "id" if meets => {
+                                let id = self.number(1, 6);
+                                self.placed(&id)
+                            }
+                            // Of each row in tens of its own.
                             "id" if table.keyed => {
-                                (200 + 2 * self.choices.below(20) + number).to_string()
+                                let id = self.number(200 + 50 * number, 50);
+                                self.placed(&id)
                             }
                             _ => self.new_value(table, column),
                         })
@@ -172,9 +195,9 @@ impl Grammar<'_, '_> {
             .iter()
             .map(|column| match column.name {
                 "id" => format!("{id} + 300"),
-                "r" => self.new_value(table, column),
-                _ if column.unique => self.new_value(table, column),
-                "org" | "grp" if self.choices.chance(60) => self.new_value(table, column),
+                "r" => self.selected_value(table, column),
+                _ if column.unique => self.selected_value(table, column),
+                "org" | "grp" if self.choices.chance(60) => self.selected_value(table, column),
                 _ => self.expr(column.kind, &own, 1),
             })
             .collect();
@@ -185,7 +208,7 @@ impl Grammar<'_, '_> {
     fn one_row(&mut self, table: &Table, columns: &[Column]) -> String {
         let items: Vec<String> = columns
             .iter()
-            .map(|column| self.new_value(table, column))
+            .map(|column| self.selected_value(table, column))
             .collect();
         format!("SELECT {}", items.join(", "))
     }
@@ -264,7 +287,12 @@ impl Grammar<'_, '_> {
     fn update(&mut self, table: &Table) -> String {
         let columns = self.assigned(table);
         let name = table.name;
-        if self.choices.chance(25) {
+        // Of MySQL's own form there are seldom enough.
+        let joined = match self.dialect() {
+            Dialect::Mysql => 40,
+            Dialect::Sqlite | Dialect::Postgres => 25,
+        };
+        if self.choices.chance(joined) {
             let alias = self.alias();
             let index = self.choices.below(3);
             let source = self.world.tables[index].clone();
@@ -311,9 +339,11 @@ impl Grammar<'_, '_> {
     /// A condition that is leak-proof, so that it may stand beside a filter.
     pub(super) fn comparison(&mut self, scope: &[Named]) -> String {
         let kind = Kind::ALL[self.choices.below(2)];
-        let column = self.column(kind, scope).unwrap_or("1".to_owned());
         let operator = *self.choices.pick(&["=", "<>", ">=", "<"]);
-        format!("{column} {operator} {}", self.literal(kind))
+        match self.column(kind, scope) {
+            Some(column) => format!("{column} {operator} {}", self.given(kind)),
+            None => format!("1 {operator} {}", self.literal(kind)),
+        }
     }
 
     fn target_condition(&mut self, table: &Table) -> String {
@@ -401,7 +431,10 @@ impl Grammar<'_, '_> {
         let values: Vec<String> = columns
             .iter()
             .map(|column| match column.name {
-                "id" if meets => (1 + self.choices.below(6)).to_string(),
+                "id" if meets => {
+                    let id = self.number(1, 6);
+                    self.placed(&id)
+                }
                 _ => self.new_value(table, column),
             })
             .collect();
