@@ -347,26 +347,25 @@ impl<'a> Resolver<'a> {
         let mut inside = false;
         for Assignment { target: _, value } in assignments {
             let mut spell = |expr: &mut Expr| {
-                match expr {
-                    Expr::CompoundIdentifier(parts) => {
-                        if let [row, column] = parts.as_slice()
-                            && self.table_key(row) == row_key
-                        {
-                            *expr = values_of(column.clone());
-                        }
-                    }
-                    Expr::Subquery(_)
-                    | Expr::Exists {
-                        subquery: _,
-                        negated: _,
-                    }
-                    | Expr::InSubquery {
-                        expr: _,
-                        subquery: _,
-                        negated: _,
-                    } => inside = true,
-                    _ => {}
+                if let Expr::CompoundIdentifier(parts) = expr
+                    && let [row, column] = parts.as_slice()
+                    && self.table_key(row) == row_key
+                {
+                    *expr = values_of(column.clone());
                 }
+                inside |= matches!(
+                    expr,
+                    Expr::Subquery(_)
+                        | Expr::Exists {
+                            subquery: _,
+                            negated: _
+                        }
+                        | Expr::InSubquery {
+                            expr: _,
+                            subquery: _,
+                            negated: _
+                        }
+                );
                 ControlFlow::<()>::Continue(())
             };
             let _ = visit_expressions_mut(value, &mut spell);
