@@ -226,8 +226,8 @@ impl<'a> Resolver<'a> {
         }
         let key = match (tables.as_mut_slice(), from.as_slice()) {
             ([], [table]) if table.joins.is_empty() => self.factor_key(&table.relation),
-            // MySQL's `DELETE t FROM t JOIN u …`.
-            ([name], [_]) if dialect == Dialect::Mysql => match name.0.as_mut_slice() {
+            // MySQL's `DELETE t FROM t JOIN u …`, and `DELETE t FROM t, u …`.
+            ([name], [_, ..]) if dialect == Dialect::Mysql => match name.0.as_mut_slice() {
                 [ObjectNamePart::Identifier(name)] => {
                     self.normalise_table(name);
                     Some(self.table_key(name).into_owned())
