@@ -42,6 +42,7 @@ pub(crate) use plan::Plan;
 pub use proviso::Proviso;
 
 use form::{Form, Forms};
+use parameters::Binding;
 
 use crate::{
     access::AccessSet,
@@ -403,14 +404,23 @@ fn apply(
         let bounded = limit::bound(&mut query, max_rows, params, dialect)?;
         (bounded.gone, bounded.by_value || looked_at)
     };
-    let binding = parameters::order(
-        &mut query,
-        &mut forms,
-        &placeholders,
-        &token_parameters,
-        dialect,
-        gone,
-    )?;
+    // Our own parameters stand in source forms that are trees, and nowhere else.
+    let has_own = forms.iter().any(|(_, form)| match form {
+        Form::Tree(_) => true,
+        Form::Text(_) => false,
+    });
+    let binding = if placeholders.is_empty() && token_parameters.is_empty() && !has_own {
+        Binding::default()
+    } else {
+        parameters::order(
+            &mut query,
+            &mut forms,
+            &placeholders,
+            &token_parameters,
+            dialect,
+            gone,
+        )?
+    };
 
     let (skeleton, again) = syntax::print_stable(&query, dialect, limits)?;
     if skeleton.matches('\0').count() != named {

@@ -60,14 +60,6 @@ pub(super) fn order(
     dialect: Dialect,
     gone: Option<usize>,
 ) -> Result<Binding, Rejection> {
-    let has_none = |form: &Form| match form {
-        Form::Tree(_) => false,
-        Form::Text(_) => true,
-    };
-    if placeholders.is_empty() && tokens.is_empty() && forms.iter().all(|(_, form)| has_none(form))
-    {
-        return Ok(Binding::default());
-    }
     let mut numbered: Vec<_> = placeholders.iter().map(|(p, n)| (*n, p.clone())).collect();
     numbered.sort_unstable();
     let mut numbers = BTreeMap::new();
