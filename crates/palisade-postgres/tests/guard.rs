@@ -244,7 +244,7 @@ async fn operators_of_own_types_are_asked_for_where_values_of_them_are() {
         CREATE FUNCTION public.first_rank() RETURNS public.rank LANGUAGE sql AS 'SELECT ''low''::public.rank';
         CREATE OPERATOR public.= (leftarg = public.rank, rightarg = public.rank, function = public.raises);
         CREATE OPERATOR public.<> (leftarg = public.rank, rightarg = public.rank, function = public.raises);
-        CREATE DOMAIN public.named AS text;
+        CREATE DOMAIN public.ranks AS public.rank;
         CREATE TYPE public.pair AS (a public.rank, b int);
         CREATE TABLE public.plain (id int PRIMARY KEY, word varchar(9), at timestamptz, many int[], raw bytea);
         CREATE TABLE public.ranked (id int PRIMARY KEY, own public.rank);
@@ -275,6 +275,13 @@ async fn operators_of_own_types_are_asked_for_where_values_of_them_are() {
         "SELECT x.own = 'low' AS e FROM (SELECT own FROM ranked) x",
         "WITH x AS (SELECT 'low'::rank AS own) SELECT own = 'low' AS e FROM x",
         "SELECT id FROM plain WHERE first_rank() = 'low'",
+        "SELECT id FROM plain WHERE ('{low}'::rank[])[1] = 'low'",
+        "SELECT a = 'low' AS e FROM json_to_record('{\"a\": \"low\"}') AS x (a rank)",
+        "SELECT a = 'low' AS e FROM json_to_recordset('[{\"a\": \"low\"}]') AS x (a rank)",
+        "SELECT (json_populate_record(NULL::pair, '{\"a\": \"low\"}')).a = 'low' AS e",
+        "SELECT enum_first(NULL::rank) = 'low' AS e",
+        "SELECT x.a = 'low' AS e FROM XMLTABLE('/r' PASSING '<r><a>low</a></r>'::xml COLUMNS a rank PATH 'a') AS x",
+        "SELECT 'low'::ranks = 'low' AS e",
     ] {
         let told = ask(&guard, sql, Params::None).await;
         assert_eq!(told, "FunctionNotAllowed ", "{sql}");

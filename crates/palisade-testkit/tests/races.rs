@@ -301,28 +301,21 @@ async fn refuses_on_mysql(server: &'static Server) {
     one.query_drop(statement.sql()).await.unwrap();
     assert_eq!(one.affected_rows(), 1);
     one.query_drop("ROLLBACK").await.unwrap();
-    other
-        .query_drop("UPDATE accounts SET tenant = 1")
-        .await
-        .unwrap();
 
+    let hold = async |other: &mut mysql_async::Conn| {
+        let anew = "UPDATE accounts SET tenant = 1";
+        for sql in [anew, "START TRANSACTION", MEANWHILE] {
+            other.query_drop(sql).await.unwrap();
+        }
+    };
     // Whoever looks waits for the other, and finds what it left.
-    for sql in ["START TRANSACTION", MEANWHILE] {
-        other.query_drop(sql).await.unwrap();
-    }
+    hold(&mut other).await;
     let running = begun(&gate);
     waits_on_mysql(server, &database).await;
     other.query_drop("COMMIT").await.unwrap();
     assert_eq!(refusal(running).await.code(), Code::WriteRowNotAdmitted);
-    other
-        .query_drop("UPDATE accounts SET tenant = 1")
-        .await
-        .unwrap();
-
     // Each waits for the other: what has changed nothing yet is taken back.
-    for sql in ["START TRANSACTION", MEANWHILE] {
-        other.query_drop(sql).await.unwrap();
-    }
+    hold(&mut other).await;
     let running = begun(&gate);
     waits_on_mysql(server, &database).await;
     other
