@@ -459,7 +459,7 @@ fn table(answer: &ScannedRows, paint: Paint) -> String {
             answer
                 .columns()
                 .iter()
-                .map(|c| cell(row.get(&c.name)))
+                .map(|c| cell(row.get(&*c.name)))
                 .collect()
         })
         .collect();

@@ -264,14 +264,14 @@ impl Needs {
             else {
                 continue;
             };
-            let name = catalog.fold_relation(&read.name);
+            let name = &*read.key;
             let columns = statement
                 .engine_reads()
                 .iter()
-                .filter(|(table, _)| *table == name)
+                .filter(|(table, _)| table == name)
                 .filter_map(|(_, key)| read.position(key))
                 .filter_map(|index| read.column(index))
-                .map(|column| column.name.clone());
+                .map(|column| column.name.to_string());
             self.grant(read, columns.collect::<Vec<_>>().into_iter());
         }
     }
@@ -312,7 +312,7 @@ impl Needs {
                     .and_then(|index| relation.column(*index));
                 columns.extend(
                     key.or_else(|| relation.columns.first())
-                        .map(|column| column.name.clone()),
+                        .map(|column| column.name.to_string()),
                 );
             }
         }

@@ -330,7 +330,7 @@ fn is_decided(schema: &str, table: &str, column: &str, catalog: &Catalog, task: 
     };
     let column = Dialect::Mysql.fold(column);
     let is_read = |relation: &Relation| {
-        let pair = (catalog.fold_relation(&relation.name), column.clone());
+        let pair = (relation.key.to_string(), column.clone());
         task.relations.contains(&relation.uid) && task.reads.contains(&pair)
     };
     if !task.relations.contains(&relation.uid) {

@@ -290,8 +290,8 @@ fn without_next_number(text: &str) -> String {
 fn same_columns(relation: &Relation, found: &[ColumnDef]) -> bool {
     relation.columns.len() == found.len()
         && relation.columns.iter().zip(found).all(|(was, is)| {
-            was.name == is.name
-                && was.type_name == is.type_name
+            *was.name == *is.name
+                && *was.type_name == *is.type_name
                 && was.nullable == is.nullable
                 && was.collation == is.collation
                 && was.generated == is.generated

@@ -309,8 +309,7 @@ fn check_target<'c>(
     });
     let is_table = |table: &str| {
         relation.is_some_and(|relation| {
-            task.relations.contains(&relation.uid)
-                && *table == catalog.fold_relation(&relation.name)
+            task.relations.contains(&relation.uid) && *table == *relation.key
         })
     };
     let is_joined = matches!(change, Change::Update | Change::Delete) && joins(task.sql);
@@ -405,8 +404,7 @@ async fn check_effects(
         .collect();
     // Another database's table can have the same name.
     let changed = |relation: &&Relation| {
-        task.relations.contains(&relation.uid)
-            && tables.contains(catalog.fold_relation(&relation.name).as_str())
+        task.relations.contains(&relation.uid) && tables.contains(&*relation.key)
     };
     for relation in catalog.relations().iter().filter(changed) {
         let (schema, table) = (literal(&relation.schema), literal(&relation.name));
@@ -447,7 +445,7 @@ async fn check_effects(
 ///
 /// To be told of foreign keys costs MariaDB as much as opening every table of the server.
 fn may_reach_children(facts: Facts<'_>, relation: &Relation, changes: Changes<'_>) -> bool {
-    let name = facts.catalog.fold_relation(&relation.name);
+    let name = relation.key.to_string();
     let own = || changes.writes.iter().filter(|(_, table, _)| *table == name);
     if own().all(|(change, _, _)| *change == Change::Insert) {
         return false;

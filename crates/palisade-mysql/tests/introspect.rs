@@ -49,11 +49,11 @@ fn find<'c>(catalog: &'c Catalog, name: &str) -> &'c Relation {
 }
 
 fn column<'c>(relation: &'c Relation, name: &str) -> &'c Column {
-    relation.columns.iter().find(|c| c.name == name).unwrap()
+    relation.columns.iter().find(|c| *c.name == *name).unwrap()
 }
 
 fn names(relation: &Relation) -> Vec<&str> {
-    relation.columns.iter().map(|c| c.name.as_str()).collect()
+    relation.columns.iter().map(|c| &*c.name).collect()
 }
 
 fn armed(relation: &Relation) -> Vec<(&str, &str, Vec<&str>)> {

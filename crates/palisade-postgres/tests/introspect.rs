@@ -90,7 +90,7 @@ fn column<'c>(catalog: &'c Catalog, table: &str, name: &str) -> &'c Column {
 }
 
 fn names(relation: &Relation) -> Vec<&str> {
-    relation.columns.iter().map(|c| c.name.as_str()).collect()
+    relation.columns.iter().map(|c| &*c.name).collect()
 }
 
 fn function<'c>(catalog: &'c Catalog, uid: &str) -> &'c FunctionDef {
@@ -273,7 +273,7 @@ async fn types_of_every_kind() {
     for (name, type_name, class) in expected {
         let column = column(&catalog, "app.t", name);
         assert_eq!(
-            (column.type_name.as_str(), column.class),
+            (&*column.type_name, column.class),
             (type_name, class),
             "{name}"
         );

@@ -462,7 +462,7 @@ mod tests {
         let classes: Vec<_> = customers
             .columns
             .iter()
-            .map(|c| (c.key.as_str(), c.class))
+            .map(|c| (&*c.key, c.class))
             .collect();
         assert_eq!(
             classes,
@@ -511,10 +511,7 @@ mod tests {
             let conn = load::memory(&ddl).unwrap();
             let catalog = super::catalog(&conn, "x").unwrap();
             let t = relation(&catalog, "t");
-            let found = t
-                .rowid_alias
-                .and_then(|i| t.column(i))
-                .map(|c| c.key.as_str());
+            let found = t.rowid_alias.and_then(|i| t.column(i)).map(|c| &*c.key);
             assert_eq!(found, alias, "{columns}");
             assert_eq!(t.columns[0].nullable, nullable, "{columns}");
             if t.has_rowid {
@@ -646,7 +643,7 @@ mod tests {
         );
         let v = relation(&catalog, "v");
         assert_eq!(v.kind, RelationKind::View);
-        let names: Vec<_> = v.columns.iter().map(|c| c.name.as_str()).collect();
+        let names: Vec<_> = v.columns.iter().map(|c| &*c.name).collect();
         assert_eq!(names, ["x", "y as ("]);
         assert_eq!(
             v.definition.as_deref(),
@@ -701,7 +698,7 @@ mod tests {
         let names: Vec<_> = relation(&catalog, "notes")
             .columns
             .iter()
-            .map(|c| c.key.as_str())
+            .map(|c| &*c.key)
             .collect();
         assert_eq!(names, ["body"]);
     }
@@ -773,7 +770,7 @@ mod tests {
              ALTER TABLE b ADD COLUMN g AS (z || ')'); ALTER TABLE b DROP COLUMN y;",
         );
         let b = relation(&catalog, "b");
-        let names: Vec<_> = b.columns.iter().map(|c| c.key.as_str()).collect();
+        let names: Vec<_> = b.columns.iter().map(|c| &*c.key).collect();
         assert_eq!(names, ["z", "g"]);
         assert_eq!(column(b, "g").generated.as_deref(), Some("z || ')'"));
         let definition = relation(&catalog, "v").definition.as_deref();

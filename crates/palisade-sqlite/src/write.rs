@@ -274,7 +274,7 @@ impl Permitted {
             && let Some(relation) = self.catalog.find("main", &table)
             && let Some(alias) = relation.rowid_alias.and_then(|i| relation.column(i))
         {
-            column.clone_from(&alias.key);
+            column = alias.key.to_string();
         }
         self.writes.contains(&(change, table, column))
     }

@@ -155,7 +155,7 @@ fn of_text(catalog: &Catalog) -> BTreeSet<String> {
             });
         }
         let names: Vec<&str> = (relation.primary_key.iter())
-            .map(|index| relation.column(*index).unwrap().name.as_str())
+            .map(|index| &*relation.column(*index).unwrap().name)
             .collect();
         if !names.is_empty() {
             facts.insert(format!("{table} key {}", names.join(",")));

@@ -90,13 +90,56 @@ impl Usages {
         self.0 & !Usage::Write.bit() != 0
     }
 
-    pub(crate) fn insert(&mut self, usage: Usage) {
-        self.0 |= usage.bit();
+    /// Whether it is used at all.
+    fn is_any(self) -> bool {
+        self.0 != 0
     }
 
-    #[cfg(test)]
-    pub(crate) fn of(usage: Usage) -> Self {
-        Self(usage.bit())
+    fn insert(&mut self, usage: Usage) {
+        self.0 |= usage.bit();
+    }
+}
+
+/// The columns that a statement uses: for each relation, the uses of each of its columns, by position.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ColumnUses(BTreeMap<RelationId, Vec<Usages>>);
+
+impl ColumnUses {
+    /// That `column` is used so.
+    pub(crate) fn insert(&mut self, column: ColumnId, usage: Usage) {
+        let uses = self.0.entry(column.relation).or_default();
+        let index = usize::from(column.index);
+        if uses.len() <= index {
+            uses.resize(index + 1, Usages::default());
+        }
+        if let Some(usages) = uses.get_mut(index) {
+            usages.insert(usage);
+        }
+    }
+
+    /// How `column` is used; in no way if it is not.
+    pub(crate) fn of(&self, column: ColumnId) -> Usages {
+        let uses = self.0.get(&column.relation);
+        let usages = uses.and_then(|uses| uses.get(usize::from(column.index)));
+        usages.copied().unwrap_or_default()
+    }
+
+    /// The relations of those whose values matter.
+    fn relations_read(&self) -> impl Iterator<Item = RelationId> {
+        let read = |uses: &Vec<Usages>| uses.iter().any(|usages| usages.is_read());
+        let relations = self.0.iter().filter(move |(_, uses)| read(uses));
+        relations.map(|(relation, _)| *relation)
+    }
+
+    /// Those that are used, in the order of their ids.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ColumnId, Usages)> {
+        self.0.iter().flat_map(|(relation, uses)| {
+            let uses = (0u16..).zip(uses).filter(|(_, usages)| usages.is_any());
+            uses.map(|(index, usages)| {
+                let relation = *relation;
+                (ColumnId { relation, index }, *usages)
+            })
+        })
     }
 }
 
@@ -179,7 +222,7 @@ pub struct AccessSet {
     pub(crate) changes: BTreeSet<ChangeAccess>,
     pub(crate) definitions: BTreeSet<DefinitionAccess>,
     pub(crate) relations: BTreeSet<RelationId>,
-    pub(crate) columns: BTreeMap<ColumnId, Usages>,
+    pub(crate) columns: ColumnUses,
     pub(crate) functions: BTreeSet<String>,
     pub(crate) system: BTreeSet<(String, String)>,
     pub(crate) facts: StatementFacts,
@@ -216,7 +259,13 @@ impl AccessSet {
 
     /// The columns read or assigned, each with how.
     pub fn columns(&self) -> impl Iterator<Item = (ColumnId, Usages)> {
-        self.columns.iter().map(|(id, usages)| (*id, *usages))
+        self.columns.iter()
+    }
+
+    /// Whether it is read or assigned.
+    #[must_use]
+    pub fn uses(&self, column: ColumnId) -> bool {
+        self.columns.of(column).is_any()
     }
 
     /// Ids of the functions called, those behind operators and casts included.
@@ -229,7 +278,12 @@ impl AccessSet {
         self.columns
             .iter()
             .filter(|(_, usages)| usages.is_read())
-            .map(|(id, _)| *id)
+            .map(|(id, _)| id)
+    }
+
+    /// The relations of columns whose values matter, each once.
+    pub(crate) fn relations_read(&self) -> impl Iterator<Item = RelationId> {
+        self.columns.relations_read()
     }
 
     /// The columns assigned.
@@ -237,7 +291,7 @@ impl AccessSet {
         self.columns
             .iter()
             .filter(|(_, usages)| usages.contains(Usage::Write))
-            .map(|(id, _)| *id)
+            .map(|(id, _)| id)
     }
 
     /// Whether everything in `self` is in `other` too, usages aside.
@@ -249,11 +303,9 @@ impl AccessSet {
             && self.changes.is_subset(&other.changes)
             && self.definitions.is_subset(&other.definitions)
             && self.columns.iter().all(|(column, usages)| {
-                let theirs = other.columns.get(column);
-                theirs.is_some_and(|theirs| {
-                    (!usages.is_read() || theirs.is_read())
-                        && (!usages.contains(Usage::Write) || theirs.contains(Usage::Write))
-                })
+                let theirs = other.columns.of(column);
+                (!usages.is_read() || theirs.is_read())
+                    && (!usages.contains(Usage::Write) || theirs.contains(Usage::Write))
             })
     }
 }

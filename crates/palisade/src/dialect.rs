@@ -63,6 +63,17 @@ impl Dialect {
         }
     }
 
+    /// Whether [`fold`](Self::fold) gives `name` itself. Of some names that it does not change, this says no.
+    #[must_use]
+    pub fn is_folded(self, name: &str) -> bool {
+        let has_capital = name.bytes().any(|b| b.is_ascii_uppercase());
+        match self {
+            Self::Sqlite => !has_capital,
+            Self::Postgres => true,
+            Self::Mysql => !has_capital && name.is_ascii(),
+        }
+    }
+
     /// The key of a name as a statement spells it, quotes undone.
     ///
     /// PostgreSQL folds the ASCII letters of names without quotes (`downcase_identifier` in a
@@ -70,15 +81,13 @@ impl Dialect {
     /// (<https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-IDENTIFIERS>).
     #[must_use]
     pub fn fold_written(self, name: &str, quoted: bool) -> Cow<'_, str> {
-        let folded = !name.bytes().any(|b| b.is_ascii_uppercase());
         match self {
-            Self::Sqlite if folded => Cow::Borrowed(name),
-            Self::Mysql if folded && name.is_ascii() => Cow::Borrowed(name),
+            Self::Sqlite | Self::Mysql if self.is_folded(name) => Cow::Borrowed(name),
             Self::Sqlite | Self::Mysql => Cow::Owned(self.fold(name)),
             Self::Postgres => {
                 let end = name.floor_char_boundary(POSTGRES_NAME_BYTES);
                 let name = name.get(..end).unwrap_or(name);
-                if quoted || folded {
+                if quoted || !name.bytes().any(|b| b.is_ascii_uppercase()) {
                     Cow::Borrowed(name)
                 } else {
                     Cow::Owned(name.to_ascii_lowercase())

@@ -156,7 +156,8 @@ impl FirewallBuilder {
             .iter()
             .flat_map(|relation| {
                 let name = catalog.dialect().fold(&relation.name);
-                let columns = relation.columns.iter().map(|column| column.key.clone());
+                let columns = relation.columns.iter();
+                let columns = columns.map(|column| column.key.to_string());
                 columns.chain([name])
             })
             .collect();

@@ -12,7 +12,7 @@ pub mod guard;
 pub mod host;
 pub mod ident;
 pub mod limits;
-pub mod lineage;
+mod lineage;
 pub mod moment;
 pub mod policy;
 pub mod rejection;

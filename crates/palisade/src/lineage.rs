@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::{catalog::ColumnId, token::TokenKeys};
+
+/// The columns that a value is made from: most are one, for which nothing is allocated.
+pub(crate) type Columns = SmallVec<[ColumnId; 2]>;
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Lineage {
+pub(crate) struct Lineage {
     /// The column it is, unchanged, if it is one.
-    pub identity: Option<ColumnId>,
+    pub(crate) identity: Option<ColumnId>,
     /// Every column it is made from, the identity included; may repeat.
-    pub columns: Vec<ColumnId>,
+    pub(crate) columns: Columns,
     /// Which tokens it is; none of anything else.
     pub(crate) tokens: Option<Tokens>,
 }
@@ -56,17 +61,18 @@ impl Tokens {
 impl Lineage {
     /// The lineage of a reference to `column`.
     #[must_use]
-    pub fn of(column: ColumnId) -> Self {
+    pub(crate) fn of(column: ColumnId) -> Self {
         Self {
             identity: Some(column),
-            columns: vec![column],
+            columns: Columns::from_buf_and_len([column; 2], 1),
             tokens: None,
         }
     }
 
     /// The lineage of a value computed from `columns`.
     #[must_use]
-    pub fn computed(mut columns: Vec<ColumnId>) -> Self {
+    pub(crate) fn computed(columns: impl Into<Columns>) -> Self {
+        let mut columns = columns.into();
         columns.sort_unstable();
         columns.dedup();
         Self {
@@ -83,14 +89,14 @@ impl Lineage {
 
     /// The lineage of a column of a set operation, from its arms.
     #[must_use]
-    pub fn either(self, other: &Self) -> Self {
+    pub(crate) fn either(self, other: &Self) -> Self {
         let identity = if self.identity == other.identity {
             self.identity
         } else {
             None
         };
         let mut columns = self.columns;
-        columns.extend(&other.columns);
+        columns.extend_from_slice(&other.columns);
         columns.sort_unstable();
         columns.dedup();
         Self {

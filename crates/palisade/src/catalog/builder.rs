@@ -1,6 +1,9 @@
 //! Filling a catalog: a backend, a test or an embedder says what there is.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use super::{
     CastDef, Catalog, Column, ForeignKey, OperatorDef, Relation, RelationId, RelationKind, Trigger,
@@ -226,6 +229,7 @@ impl CatalogBuilder {
             dialect,
             database: self.database,
             search_path,
+            search_keys: Vec::new(),
             case_sensitive_relations: self.case_sensitive_relations,
             relations: Vec::with_capacity(self.relations.len()),
             by_key: HashMap::new(),
@@ -236,23 +240,25 @@ impl CatalogBuilder {
             casts: self.casts,
             version: String::new(),
         };
+        let keys = catalog.search_path.iter();
+        catalog.search_keys = keys.map(|schema| catalog.fold_relation(schema)).collect();
         let mut parents = Vec::new();
         for (index, mut def) in self.relations.into_iter().enumerate() {
             let id = RelationId(
                 u32::try_from(index).map_err(|_| CatalogError::TooLarge("relations".to_owned()))?,
             );
-            let key = (
-                catalog.fold_relation(&def.schema),
-                catalog.fold_relation(&def.name),
-            );
-            let uid = ident::qualified([key.0.as_str(), key.1.as_str()]);
-            if catalog.by_key.insert(key.clone(), id).is_some() {
+            let schema: Arc<str> = catalog.fold_relation(&def.schema).into();
+            let key: Arc<str> = catalog.fold_relation(&def.name).into();
+            let uid = ident::qualified([&*schema, &*key]);
+            if catalog.keyed(&schema, &key).is_some() {
                 return Err(CatalogError::DuplicateRelation(uid));
             }
+            let named = catalog.by_key.entry(Arc::clone(&key)).or_default();
+            named.push(id);
             parents.push(std::mem::take(&mut def.parents));
             catalog
                 .relations
-                .push(relation(dialect, id, uid, &key, def)?);
+                .push(relation(dialect, id, uid, (schema, key), def)?);
         }
         for (index, names) in parents.into_iter().enumerate() {
             let mut ids = Vec::with_capacity(names.len());
@@ -327,7 +333,7 @@ fn relation(
     dialect: Dialect,
     id: RelationId,
     uid: String,
-    (schema_key, name_key): &(String, String),
+    (schema_key, key): (Arc<str>, Arc<str>),
     def: RelationDef,
 ) -> Result<Relation, CatalogError> {
     if def.columns.len() > usize::from(u16::MAX) {
@@ -336,16 +342,16 @@ fn relation(
     let mut seen = HashSet::new();
     let mut columns = Vec::with_capacity(def.columns.len());
     for column in def.columns {
-        let key = dialect.fold(&column.name);
-        let column_uid = ident::qualified([schema_key.as_str(), name_key.as_str(), key.as_str()]);
-        if !seen.insert(key.clone()) {
+        let column_key: Arc<str> = dialect.fold(&column.name).into();
+        let column_uid = ident::qualified([&*schema_key, &*key, &*column_key]);
+        if !seen.insert(Arc::clone(&column_key)) {
             return Err(CatalogError::DuplicateColumn(column_uid));
         }
         columns.push(Column {
-            name: column.name,
-            key,
+            name: column.name.into(),
+            key: column_key,
             uid: column_uid,
-            type_name: column.type_name,
+            type_name: column.type_name.into(),
             class: column.class,
             nullable: column.nullable,
             collation: column.collation,
@@ -356,12 +362,14 @@ fn relation(
         let key = dialect.fold(name);
         columns
             .iter()
-            .position(|c| c.key == key)
+            .position(|c| *c.key == *key)
             .and_then(|i| u16::try_from(i).ok())
     };
     Ok(Relation {
         id,
         uid,
+        schema_key,
+        key,
         rowid_alias: def.rowid_alias.as_deref().and_then(position),
         primary_key: def
             .primary_key

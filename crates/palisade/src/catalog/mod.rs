@@ -12,7 +12,7 @@ mod snapshot;
 mod system;
 mod types;
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineDef};
 pub use change::{Change, ReferenceAction, Trigger};
@@ -44,9 +44,12 @@ pub struct Catalog {
     dialect: Dialect,
     database: String,
     search_path: Vec<String>,
+    /// The keys of the schemas in it.
+    search_keys: Vec<String>,
     case_sensitive_relations: bool,
     relations: Vec<Relation>,
-    by_key: HashMap<(String, String), RelationId>,
+    /// Those of each key, whatever their schemas.
+    by_key: HashMap<Arc<str>, Vec<RelationId>>,
     functions: Vec<FunctionDef>,
     /// What the functions were made from.
     routines: Vec<RoutineDef>,
@@ -81,6 +84,10 @@ pub struct Relation {
     pub schema: String,
     /// Its name as declared.
     pub name: String,
+    /// The keys that its schema and it are looked up by.
+    pub schema_key: Arc<str>,
+    /// See [`schema_key`](Self::schema_key).
+    pub key: Arc<str>,
     /// The qualified name that policies use (`main.customers`): folded, quoted where not plain.
     pub uid: String,
     /// What it is.
@@ -127,13 +134,13 @@ pub struct ForeignKey {
 #[derive(Debug, Clone)]
 pub struct Column {
     /// Its name as declared.
-    pub name: String,
+    pub name: Arc<str>,
     /// The key it is looked up by.
-    pub key: String,
+    pub key: Arc<str>,
     /// The qualified name that policies use (`main.customers.email`).
     pub uid: String,
     /// The declared type, empty if none.
-    pub type_name: String,
+    pub type_name: Arc<str>,
     /// What values of the type are, for policies and leak-proof comparisons.
     pub class: TypeClass,
     /// Whether it can be NULL.
@@ -201,10 +208,16 @@ impl Catalog {
     /// The relation that `name`, a key, means without a schema.
     #[must_use]
     pub fn lookup(&self, name: &str) -> Option<&Relation> {
-        self.search_path.iter().find_map(|schema| {
-            let key = (self.fold_relation(schema), name.to_owned());
-            self.by_key.get(&key).and_then(|id| self.relation(*id))
-        })
+        let mut schemas = self.search_keys.iter();
+        schemas.find_map(|schema| self.keyed(schema, name))
+    }
+
+    /// The relation called `schema.name`, both keys.
+    #[must_use]
+    pub(crate) fn keyed(&self, schema: &str, name: &str) -> Option<&Relation> {
+        let named = self.by_key.get(name)?.iter();
+        let mut named = named.filter_map(|id| self.relation(*id));
+        named.find(|relation| *relation.schema_key == *schema)
     }
 
     /// The functions of the database that are not the engine's own.
@@ -267,8 +280,7 @@ impl Catalog {
     /// The relation called `schema.name`, names as the catalog holds them; both are folded here.
     #[must_use]
     pub fn find(&self, schema: &str, name: &str) -> Option<&Relation> {
-        let key = (self.fold_relation(schema), self.fold_relation(name));
-        self.by_key.get(&key).and_then(|id| self.relation(*id))
+        self.keyed(&self.fold_relation(schema), &self.fold_relation(name))
     }
 
     /// The relation with this id; `None` for an id of another catalog.
@@ -296,7 +308,7 @@ impl Relation {
     pub fn position(&self, key: &str) -> Option<u16> {
         self.columns
             .iter()
-            .position(|c| c.key == key)
+            .position(|c| *c.key == *key)
             .and_then(|i| u16::try_from(i).ok())
     }
 

@@ -269,7 +269,7 @@ impl Catalog {
     }
 
     fn written(&self, relation: &super::Relation) -> RelationText {
-        let name_of = |index: u16| relation.column(index).map(|column| column.name.clone());
+        let name_of = |index: u16| relation.column(index).map(|column| column.name.to_string());
         RelationText {
             schema: relation.schema.clone(),
             name: relation.name.clone(),
@@ -281,8 +281,8 @@ impl Catalog {
                 .columns
                 .iter()
                 .map(|column| ColumnText {
-                    name: column.name.clone(),
-                    type_name: column.type_name.clone(),
+                    name: column.name.to_string(),
+                    type_name: column.type_name.to_string(),
                     class: column.class,
                     nullable: column.nullable,
                     collation: column.collation.clone(),

@@ -93,7 +93,7 @@ impl Firewall {
             .iter()
             .map(|relation: &VisibleRelation| {
                 let name = (relation.schema.clone(), relation.name.clone());
-                let columns = relation.columns.iter().map(|c| c.name.clone());
+                let columns = relation.columns.iter().map(|c| c.name.to_string());
                 (name, columns.collect())
             })
             .collect();
@@ -106,7 +106,7 @@ impl Firewall {
                 let is_visible = |name: &String| {
                     let key = self.catalog.dialect().fold(name);
                     let column = parent.position(&key).and_then(|at| parent.column(at));
-                    column.is_some_and(|c| columns.is_some_and(|all| all.contains(&c.name)))
+                    column.is_some_and(|c| columns.is_some_and(|all| all.contains(&*c.name)))
                 };
                 key.references.iter().all(is_visible)
             });
@@ -124,10 +124,10 @@ impl Firewall {
             .map(|(id, column)| {
                 let masked = level(id.index) != Some(&ColumnLevel::Plain);
                 VisibleColumn {
-                    name: column.name.clone(),
+                    name: column.name.to_string(),
                     type_name: match decision.token(id.index) {
                         Some(_) => TOKEN_TYPE.to_owned(),
-                        None => column.type_name.clone(),
+                        None => column.type_name.to_string(),
                     },
                     nullable: column.nullable || masked,
                     masked,
@@ -151,7 +151,7 @@ impl Firewall {
                     .primary_key
                     .iter()
                     .filter_map(|index| relation.column(*index))
-                    .map(|c| c.name.clone())
+                    .map(|c| c.name.to_string())
                     .collect()
             } else {
                 Vec::new()

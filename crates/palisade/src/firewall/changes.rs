@@ -50,7 +50,7 @@ fn permitted(relation: &Relation, write: &WriteDecision) -> Option<PermittedChan
     let columns: Vec<_> = relation.column_ids().collect();
     let names = |wanted: &dyn Fn(u16) -> bool| -> Vec<String> {
         let wanted = columns.iter().filter(|(id, _)| wanted(id.index));
-        wanted.map(|(_, column)| column.name.clone()).collect()
+        wanted.map(|(_, column)| column.name.to_string()).collect()
     };
     let assigned = names(&|index| write.assigns(index));
     let reaches = write.change != RowFilter::Nothing;

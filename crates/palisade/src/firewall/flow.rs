@@ -29,7 +29,7 @@ pub(super) fn columns(catalog: &Catalog, limits: &Limits) -> ColumnFlow {
                 let words = syntax::words(expression, catalog.dialect());
                 let from = relation
                     .column_ids()
-                    .filter(|(other, c)| *other != id && words.contains(&c.key))
+                    .filter(|(other, c)| *other != id && words.contains(&*c.key))
                     .map(|(other, _)| other)
                     .collect();
                 flow.insert(id, from);

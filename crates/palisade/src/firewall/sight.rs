@@ -20,8 +20,11 @@ use crate::{
 /// everything else. When there are too many, all are forgotten.
 #[derive(Debug, Default)]
 pub(super) struct ViewCache {
-    bodies: Mutex<HashMap<(Session, RelationId), Arc<ViewBody>>>,
+    bodies: Mutex<HashMap<Session, Bodies>>,
 }
+
+/// Those of one session.
+type Bodies = HashMap<RelationId, Arc<ViewBody>>;
 
 const VIEWS: usize = 4096;
 
@@ -39,7 +42,7 @@ impl Drop for ViewCache {
 }
 
 /// Drops trees where the stack has room for it.
-fn forget(bodies: &mut HashMap<(Session, RelationId), Arc<ViewBody>>) {
+fn forget(bodies: &mut HashMap<Session, Bodies>) {
     with_stack(LEVELS, || bodies.clear());
 }
 
@@ -118,7 +121,7 @@ impl Visible for Sight<'_> {
             .bodies
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        bodies.get(&((*self.session).clone(), id)).cloned()
+        bodies.get(&*self.session)?.get(&id).cloned()
     }
 
     fn keep_view(&self, id: RelationId, body: &Arc<ViewBody>) {
@@ -130,9 +133,10 @@ impl Visible for Sight<'_> {
             .bodies
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if bodies.len() >= VIEWS {
+        if bodies.values().map(HashMap::len).sum::<usize>() >= VIEWS {
             forget(&mut bodies);
         }
-        bodies.insert(((*self.session).clone(), id), body.clone());
+        let own = bodies.entry((*self.session).clone()).or_default();
+        own.insert(id, Arc::clone(body));
     }
 }

@@ -116,7 +116,7 @@ impl Trace {
                 .filter_map(|(column, usages)| {
                     let decided = decision.columns.get(usize::from(column.index))?;
                     Some(ColumnTrace {
-                        column: relation.column(column.index)?.name.clone(),
+                        column: relation.column(column.index)?.name.to_string(),
                         usages: usages.iter().map(|u| u.name()).collect(),
                         level: level(&decided.level),
                         policies: decided.policies.clone(),
@@ -154,7 +154,7 @@ impl Trace {
                     .filter_map(|column| {
                         let decided = write.columns.get(usize::from(column.index))?;
                         Some(ColumnTrace {
-                            column: relation.column(column.index)?.name.clone(),
+                            column: relation.column(column.index)?.name.to_string(),
                             usages: vec![Usage::Write.name()],
                             level: "written".to_owned(),
                             policies: decided.policies.clone(),

@@ -89,10 +89,7 @@ impl Permit {
 pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<Permit, Rejection> {
     let mut relations = BTreeMap::new();
     let mut policies = Determining::default();
-    let touched: BTreeSet<RelationId> = access
-        .relations()
-        .chain(access.columns_read().map(|id| id.relation))
-        .collect();
+    let touched: BTreeSet<RelationId> = access.relations().chain(access.relations_read()).collect();
     for id in touched {
         let decision = view.relation(id)?;
         selectable(&decision)?;
@@ -111,10 +108,15 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
         changing.extend(decided.policies);
     }
     let changes_anything = !changes.is_empty() || access.definitions().next().is_some();
+    // Columns of one relation come after each other.
+    let mut of: Option<(RelationId, &Arc<RelationDecision>)> = None;
     for id in access.columns_read() {
-        let column = relations
-            .get(&id.relation)
-            .and_then(|decision| decision.columns.get(usize::from(id.index)));
+        if of.is_none_or(|(relation, _)| relation != id.relation) {
+            of = relations
+                .get(&id.relation)
+                .map(|decision| (id.relation, decision));
+        }
+        let column = of.and_then(|(_, decision)| decision.columns.get(usize::from(id.index)));
         match column.map(|column| (&column.level, &column.policies)) {
             // What is masked for the reader would be the value itself, or would be lost.
             Some((ColumnLevel::Masked(_), determining)) if changes_anything => {
@@ -275,7 +277,7 @@ fn changed(
         let column = write.columns.get(usize::from(id.index));
         let determining = column.map_or(&[][..], |column| column.policies.as_slice());
         if !write.assigns(id.index) {
-            let name = view.catalog().column(id).map_or("", |c| c.name.as_str());
+            let name = view.catalog().column(id).map_or("", |c| &*c.name);
             let exists = view
                 .relation(id.relation)?
                 .columns
@@ -290,7 +292,7 @@ fn changed(
         }
         let seen = view.relation(id.relation)?;
         if seen.token(id.index).is_some() {
-            let name = view.catalog().column(id).map_or("", |c| c.name.as_str());
+            let name = view.catalog().column(id).map_or("", |c| &*c.name);
             // Whoever writes a guess and reads its token back knows whether the guess is right.
             let message = format!(
                 "column `{name}` is read as tokens, which could be guessed by writing values to it"
@@ -352,7 +354,7 @@ fn undefined(view: &SessionView, access: &DefinitionAccess, decided: &ActionDeci
 }
 
 fn masked(view: &SessionView, id: ColumnId, policies: &[String]) -> Rejection {
-    let name = view.catalog().column(id).map_or("", |c| c.name.as_str());
+    let name = view.catalog().column(id).map_or("", |c| &*c.name);
     Rejection::new(
         Code::WriteMaskedRead,
         format!("column `{name}` is masked, and a statement that changes data cannot read it"),
@@ -376,8 +378,9 @@ impl<'p> Determining<'p> {
 
     /// Those and `more`, sorted, each once.
     fn ids(&self, more: &BTreeSet<String>) -> Vec<String> {
-        let mut ids: BTreeSet<&String> = self.lists.iter().copied().flatten().collect();
-        ids.extend(more);
+        let mut ids: Vec<&String> = self.lists.iter().copied().flatten().chain(more).collect();
+        ids.sort_unstable();
+        ids.dedup();
         ids.into_iter().cloned().collect()
     }
 }
@@ -409,9 +412,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        access::StatementFacts,
-        access::Usage,
-        access::Usages,
+        access::{ColumnUses, StatementFacts, Usage},
         policy::fixture::{agent, catalog, column_id, relation_id, set},
     };
 
@@ -428,12 +429,13 @@ mod tests {
 
     fn access(relations: &[&str], columns: &[&str], functions: &[&str]) -> AccessSet {
         let catalog = catalog();
+        let mut used = ColumnUses::default();
+        for uid in columns {
+            used.insert(column_id(&catalog, uid), Usage::Output);
+        }
         AccessSet {
             relations: relations.iter().map(|name| relation_id(name)).collect(),
-            columns: columns
-                .iter()
-                .map(|uid| (column_id(&catalog, uid), Usages::of(Usage::Output)))
-                .collect(),
+            columns: used,
             functions: functions.iter().map(|name| (*name).to_owned()).collect(),
             system: BTreeSet::new(),
             changes: BTreeSet::new(),

@@ -97,10 +97,10 @@ impl Same {
             {
                 let positions: HashMap<&str, ColumnId> = parent
                     .column_ids()
-                    .map(|(id, column)| (column.key.as_str(), id))
+                    .map(|(id, column)| (&*column.key, id))
                     .collect();
                 for (own, column) in relation.column_ids() {
-                    if let Some(theirs) = positions.get(column.key.as_str()) {
+                    if let Some(theirs) = positions.get(&*column.key) {
                         next.entry(own).or_default().push(*theirs);
                         next.entry(*theirs).or_default().push(own);
                     }

@@ -192,7 +192,7 @@ pub(super) fn fits(mask: &Mask, column: &Column, dialect: Dialect) -> bool {
 
 /// Why the expression makes no sense of the column's values.
 pub(super) fn misfit(mask: &ExprMask, column: &Column, dialect: Dialect) -> Option<String> {
-    if let Some(other) = mask.names.iter().find(|name| **name != column.key) {
+    if let Some(other) = mask.names.iter().find(|name| **name != *column.key) {
         return Some(format!(
             "it speaks of another column, `{other}` (`value` is the column, whatever it is called)"
         ));

@@ -186,8 +186,8 @@ fn table(relation: &Relation, condition: &str) -> Vec<Vec<Cell>> {
     };
     let mut rows = vec![Vec::new()];
     for column in &relation.columns {
-        let used = matches!(column.key.as_str(), "id" | "level") || condition.contains(&column.key);
-        let values = match column.key.as_str() {
+        let used = matches!(&*column.key, "id" | "level") || condition.contains(&*column.key);
+        let values = match &*column.key {
             _ if !used => vec![Cell::Null],
             "id" => integers(&[1, 42])
                 .into_iter()
@@ -243,7 +243,7 @@ fn subject(set: &PolicySet, session: &Session, relation: &Relation, rows: &[Vec<
         let attributes: HashMap<String, RestrictedExpression> = cells
             .filter_map(|(column, cell)| match cell {
                 Cell::Null => None,
-                Cell::Value(literal) => Some((column.key.clone(), expression(literal))),
+                Cell::Value(literal) => Some((column.key.to_string(), expression(literal))),
             })
             .collect();
         Entity::new(

@@ -361,6 +361,12 @@ impl RelationDecision {
         }
     }
 
+    /// Whether the column at `index` is shown as it is.
+    pub(crate) fn is_plain(&self, index: u16) -> bool {
+        let column = self.columns.get(usize::from(index));
+        column.is_some_and(|column| column.level == ColumnLevel::Plain)
+    }
+
     /// Whether any column is given as tokens.
     pub(crate) fn gives_tokens(&self) -> bool {
         self.columns.iter().any(|column| match &column.level {

@@ -48,9 +48,7 @@ pub(super) fn rows(
         .policies
         .of(action)
         .ok_or_else(|| Failure::new("no policies for the action"))?;
-    let row_type: EntityTypeName = schema::row_type(&loaded.catalog, relation)
-        .parse()
-        .map_err(Failure::new)?;
+    let row_type: EntityTypeName = schema::row_type(relation).parse().map_err(Failure::new)?;
     let request = PartialRequest::new(
         PartialEntityUid::from_concrete(subject.uid.clone()),
         action_uid(action)?,

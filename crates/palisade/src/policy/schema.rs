@@ -127,13 +127,13 @@ pub fn schema_text(catalog: &Catalog) -> String {
         .iter()
         .filter(|relation| has_entity(relation))
     {
-        let schema = mangled(&catalog.fold_relation(&relation.schema));
+        let schema = mangled(&relation.schema_key);
         rows.entry(schema).or_default().push(relation);
     }
     let row_types: Vec<String> = rows
         .values()
         .flatten()
-        .map(|relation| row_type(catalog, relation))
+        .map(|relation| row_type(relation))
         .collect();
     let mut out = FIXED.to_owned();
     action(&mut out, &[Action::Select], "", "Table");
@@ -171,11 +171,11 @@ pub fn schema_text(catalog: &Catalog) -> String {
 }
 
 /// The row type of a relation, `row::main::users`.
-pub(super) fn row_type(catalog: &Catalog, relation: &Relation) -> String {
+pub(super) fn row_type(relation: &Relation) -> String {
     format!(
         "{ROW_NAMESPACE}::{}::{}",
-        mangled(&catalog.fold_relation(&relation.schema)),
-        mangled(&catalog.fold_relation(&relation.name))
+        mangled(&relation.schema_key),
+        mangled(&relation.key)
     )
 }
 
@@ -392,7 +392,7 @@ fn record(attributes: &[Attribute]) -> String {
 }
 
 fn row_entity(out: &mut String, catalog: &Catalog, relation: &Relation) {
-    let name = mangled(&catalog.fold_relation(&relation.name));
+    let name = mangled(&relation.key);
     // The uid quotes what is not plain but keeps line ends, which would end the comment.
     let _ = writeln!(out, "  // {}", relation.uid.escape_debug());
     let _ = writeln!(out, "  entity {name} in [Table] {{");

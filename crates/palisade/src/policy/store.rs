@@ -125,7 +125,7 @@ pub(super) fn catalog_entities(
         catalog
             .relations()
             .iter()
-            .map(|relation| catalog.fold_relation(&relation.schema))
+            .map(|relation| relation.schema_key.to_string())
             .chain(
                 catalog
                     .every_function()

@@ -53,7 +53,7 @@ impl<'a> Resolver<'a> {
     /// Ties the sources that each part of a condition names.
     pub(super) fn tie(&self, condition: &Expr, scope: &mut Scope<'a, '_>) {
         // One table has nothing to be tied to.
-        if scope.sources.len() < 2 {
+        if scope.sources.len() < 2 || self.mode.is_output() {
             return;
         }
         match condition {
@@ -97,6 +97,9 @@ impl<'a> Resolver<'a> {
 
     /// Refuses more groups of untied sources than the limit.
     pub(super) fn bound_product(&self, scope: &Scope<'a, '_>) -> Result<(), Rejection> {
+        if self.mode.is_output() {
+            return Ok(());
+        }
         let groups = scope.links.groups(scope.sources.len());
         if groups > self.limits.max_unjoined {
             return Err(Rejection::new(

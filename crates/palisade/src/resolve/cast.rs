@@ -263,7 +263,13 @@ impl<'a> Resolver<'a> {
         // Its columns' names are all there is to see, so all must be visible.
         Ok((!decision.has_obligation()
             && decision.visibility == crate::policy::obligation::Visibility::Selectable)
-            .then(|| relation.columns.iter().map(|c| c.name.clone()).collect()))
+            .then(|| {
+                relation
+                    .columns
+                    .iter()
+                    .map(|c| c.name.to_string())
+                    .collect()
+            }))
     }
 
     /// Names of the columns of the composite type that a cast names.

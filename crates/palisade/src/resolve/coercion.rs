@@ -58,7 +58,7 @@ impl Resolver<'_> {
     pub(super) fn assign(&mut self, columns: &[ColumnId]) -> Result<(), Rejection> {
         let mut seen = BTreeSet::new();
         if let Some(twice) = columns.iter().find(|column| !seen.insert(**column)) {
-            let name = self.catalog.column(*twice).map_or("", |c| c.name.as_str());
+            let name = self.catalog.column(*twice).map_or("", |c| &*c.name);
             return Err(Rejection::new(
                 Code::SyntaxInvalid,
                 format!("column `{name}` is assigned more than once"),
@@ -131,7 +131,7 @@ impl Resolver<'_> {
             .catalog
             .relation(column.relation)
             .is_some_and(|relation| relation.schema == own.0 && relation.name == own.1);
-        let declared = self.catalog.column(column).map(|c| c.type_name.as_str());
+        let declared = self.catalog.column(column).map(|c| &*c.type_name);
         row || declared.is_some_and(|name| self.spells(name, own))
     }
 

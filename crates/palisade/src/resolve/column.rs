@@ -1,5 +1,7 @@
 //! Names in expressions: columns, aliases, row ids, whole rows, fields.
 
+use std::{borrow::Cow, sync::Arc};
+
 use sqlparser::ast::{AccessExpr, Expr, Ident, ObjectName, ObjectNamePart, Subscript, Value};
 
 use super::{
@@ -20,7 +22,7 @@ impl<'a> Resolver<'a> {
         &self,
         expr: &Expr,
         scope: &Scope<'a, '_>,
-    ) -> Option<(Lineage, String)> {
+    ) -> Option<(Lineage, Arc<str>)> {
         let (qualifier, name) = match expr {
             Expr::Nested(inner) => return self.column_of(inner, scope),
             Expr::Identifier(ident) => (None, ident),
@@ -38,9 +40,9 @@ impl<'a> Resolver<'a> {
                 origin,
                 qualifier: _,
                 name,
-            } => Some((origin.into_lineage(), name.to_owned())),
-            Found::RowId => Some((Lineage::default(), key.into_owned())),
-            Found::WholeRow(lineage) => Some((lineage, key.into_owned())),
+            } => Some((origin.into_lineage(), Arc::clone(name))),
+            Found::RowId => Some((Lineage::default(), key.into())),
+            Found::WholeRow(lineage) => Some((lineage, key.into())),
             Found::Alias(_) | Found::Ambiguous | Found::Nothing => None,
         }
     }
@@ -209,17 +211,17 @@ impl<'a> Resolver<'a> {
         match self.catalog.dialect() {
             Dialect::Sqlite => self.normalise(ident),
             Dialect::Postgres | Dialect::Mysql => {
-                let name = self.table_name(ident);
-                self.respell(ident, name);
+                let spelling = self.spelt(ident, self.table_name(ident));
+                self.respell(ident, spelling);
             }
         }
     }
 
     /// What a relation's name is called in our text: as it is compared, where the engine folds it.
-    pub(super) fn table_name(&self, ident: &Ident) -> String {
+    pub(super) fn table_name<'i>(&self, ident: &'i Ident) -> Cow<'i, str> {
         match self.catalog.dialect() {
-            Dialect::Sqlite | Dialect::Mysql => decode(ident).into_owned(),
-            Dialect::Postgres => self.table_key(ident).into_owned(),
+            Dialect::Sqlite | Dialect::Mysql => decode(ident),
+            Dialect::Postgres => self.table_key(ident),
         }
     }
 

@@ -232,13 +232,13 @@ impl<'a> Resolver<'a> {
         };
         let is_own = match name.0.as_slice() {
             [ObjectNamePart::Identifier(last)] => {
-                *schema == self.catalog.fold_relation(self.catalog.default_schema())
-                    && self.table_key(last) == *own
+                **schema == *self.catalog.fold_relation(self.catalog.default_schema())
+                    && *self.table_key(last) == **own
             }
             [
                 ObjectNamePart::Identifier(first),
                 ObjectNamePart::Identifier(last),
-            ] => self.table_key(first) == *schema && self.table_key(last) == *own,
+            ] => *self.table_key(first) == **schema && *self.table_key(last) == **own,
             [] | [_, ..] => false,
         };
         if is_own {

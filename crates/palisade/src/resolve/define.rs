@@ -129,15 +129,15 @@ impl<'a> Resolver<'a> {
         let mut outputs = Vec::with_capacity(create.columns.len());
         for column in &mut create.columns {
             outputs.push(Output {
-                name: self.spelling(&column.name),
-                key: self.key(&column.name).into_owned(),
+                name: self.spelling(&column.name).into(),
+                key: self.key(&column.name).into(),
                 lineage: Lineage::default(),
             });
         }
         let mut scope = Scope::inside(dialect, None);
         scope.sources.push(Source {
-            qualifier: Some(name),
-            schema: Some(schema),
+            qualifier: Some(name.into()),
+            schema: Some(schema.into()),
             columns: Columns::Derived(outputs),
         });
         for column in &mut create.columns {
@@ -265,9 +265,7 @@ impl<'a> Resolver<'a> {
             self.expr(predicate, &scope, Ctes::NONE, Usage::Filter)?;
         }
         if let Some(name) = name {
-            let is_own = |schema: &Ident| {
-                self.table_key(schema) == self.catalog.fold_relation(&relation.schema)
-            };
+            let is_own = |schema: &Ident| *self.table_key(schema) == *relation.schema_key;
             let own = match name.0.as_mut_slice() {
                 [ObjectNamePart::Identifier(own)] => own,
                 [
@@ -557,7 +555,7 @@ impl<'a> Resolver<'a> {
         view: bool,
     ) -> Result<(String, String), Rejection> {
         let (schema, last) = self.schema_and_name(name)?;
-        let schema = schema.map(|schema| self.table_name(schema));
+        let schema = schema.map(|schema| self.table_name(schema).into_owned());
         let shown = match self.catalog.dialect() {
             Dialect::Sqlite | Dialect::Mysql => decode(last).into_owned(),
             Dialect::Postgres => self.table_key(last).into_owned(),

@@ -58,9 +58,8 @@ impl Resolver<'_> {
         for child in catalog.relations() {
             for key in &child.foreign_keys {
                 let references = |parent: &Relation| {
-                    catalog.fold_relation(&parent.name) == catalog.fold_relation(&key.table)
-                        && catalog.fold_relation(&parent.schema)
-                            == catalog.fold_relation(&key.schema)
+                    *parent.key == *catalog.fold_relation(&key.table)
+                        && *parent.schema_key == *catalog.fold_relation(&key.schema)
                 };
                 if !family.iter().any(|parent| references(parent)) {
                     continue;
@@ -69,7 +68,7 @@ impl Resolver<'_> {
                     relation.column(id.index).is_some_and(|column| {
                         key.references
                             .iter()
-                            .any(|name| self.fold(name) == column.key)
+                            .any(|name| *self.fold(name) == *column.key)
                     })
                 });
                 let action = match change {

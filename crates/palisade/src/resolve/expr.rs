@@ -647,7 +647,9 @@ impl<'a> Resolver<'a> {
             starts.push(out.len());
             self.walk(expr, at, out)?;
         }
-        self.implicit_casts(&parts(out, &starts));
+        if !self.catalog.casts().is_empty() {
+            self.implicit_casts(&parts(out, &starts));
+        }
         Ok(())
     }
 

@@ -4,11 +4,13 @@ mod form;
 mod join;
 mod named;
 
+use std::sync::Arc;
+
 use sqlparser::ast::{
     Ident, TableAlias, TableFactor, TableFunctionArgs, TableSample, TableSampleKind, TableWithJoins,
 };
 
-pub(crate) use form::form_name;
+pub(crate) use form::{form_name, form_place};
 pub(super) use named::marked;
 pub(crate) use named::reference_index;
 
@@ -133,7 +135,7 @@ impl<'a> Resolver<'a> {
                     // Inside, the tables around it are out of sight and the other way round.
                     let mut inner = Scope::inside(self.catalog.dialect(), scope.parent);
                     self.table_with_joins(table_with_joins, &mut inner, ctes)?;
-                    let columns = Columns::Derived(inner.star(None).unwrap_or_default());
+                    let columns = Columns::Derived(inner.star().unwrap_or_default());
                     let source = self.aliased(alias, None, None, columns)?;
                     scope.sources.push(source);
                     return Ok(());
@@ -265,8 +267,8 @@ impl<'a> Resolver<'a> {
     pub(super) fn aliased(
         &mut self,
         alias: &mut Option<TableAlias>,
-        name: Option<String>,
-        schema: Option<String>,
+        name: Option<Arc<str>>,
+        schema: Option<Arc<str>>,
         columns: Columns<'a>,
     ) -> Result<Source<'a>, Rejection> {
         let Some(TableAlias {
@@ -287,7 +289,7 @@ impl<'a> Resolver<'a> {
         }
         self.is_name(ident)?;
         self.normalise_table(ident);
-        let qualifier = Some(self.table_key(ident).into_owned());
+        let qualifier = Some(self.table_key(ident).into());
         if list.is_empty() {
             return Ok(Source {
                 qualifier,
@@ -313,8 +315,8 @@ impl<'a> Resolver<'a> {
             if column.data_type.is_some() {
                 return Err(unsupported("a type in a column alias list"));
             }
-            output.key = self.key(&column.name).into_owned();
-            output.name = self.spelling(&column.name);
+            output.key = self.key(&column.name).into();
+            output.name = self.spelling(&column.name).into();
             self.normalise(&mut column.name);
         }
         Ok(Source {

@@ -281,7 +281,7 @@ impl<'a> Resolver<'a> {
                 self.change(relation, Change::Update, true);
                 let mut excluded = Scope::inside(dialect, None);
                 let mut proposed = self.target_source(relation, None)?;
-                proposed.qualifier = Some("excluded".to_owned());
+                proposed.qualifier = Some("excluded".into());
                 excluded.sources.push(proposed);
                 // The row that is there comes first; the proposed one by its name only.
                 let mut scope = Scope::inside(dialect, Some(&excluded));
@@ -301,7 +301,7 @@ impl<'a> Resolver<'a> {
                         return Err(unsupported("one name for the table and the inserted row"));
                     }
                     let mut source = self.target_source(relation, None)?;
-                    source.qualifier = Some(key.clone());
+                    source.qualifier = Some(key.as_str().into());
                     proposed.sources.push(source);
                 }
                 let mut scope = Scope::inside(dialect, Some(&proposed));

@@ -18,7 +18,6 @@ use crate::{
     access::Usage,
     catalog::{Column, ColumnId, RelationKind, TypeClass},
     dialect::Dialect,
-    policy::obligation::ColumnLevel,
     rejection::Rejection,
 };
 
@@ -140,12 +139,7 @@ impl<'a> Resolver<'a> {
             && self
                 .visible
                 .relation(column.relation)
-                .is_ok_and(|decision| {
-                    decision
-                        .columns
-                        .get(usize::from(column.index))
-                        .is_some_and(|c| c.level == ColumnLevel::Plain)
-                })
+                .is_ok_and(|decision| decision.is_plain(column.index))
     }
 
     fn is_leakproof(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {

@@ -46,7 +46,7 @@ use sqlparser::{
 };
 
 pub(crate) use define::{ResolvedDefinition, resolve_definition};
-pub(crate) use from::{form_name, reference_index};
+pub(crate) use from::{form_name, form_place, reference_index};
 pub(crate) use guard::{Admission, Guard};
 pub(crate) use scope::Output;
 pub(crate) use token::{Beside, TokenParameter, foreign as foreign_token, token_index};
@@ -185,6 +185,19 @@ pub(crate) enum Mode<'a> {
     },
 }
 
+impl Mode<'_> {
+    /// Whether what is read is our own output: in it fences stand already, and its cost has been bounded.
+    fn is_output(self) -> bool {
+        match self {
+            Self::Rewritten {
+                forms: _,
+                writes: _,
+            } => true,
+            Self::Statement | Self::View { within: _ } => false,
+        }
+    }
+}
+
 /// Resolves `parsed` against what `visible` holds of `catalog`.
 ///
 /// # Errors
@@ -312,7 +325,8 @@ impl<'a> Resolver<'a> {
             gives_tokens: false,
             comparisons: recursive::Comparisons::default(),
             subquery_tokens: HashMap::new(),
-            needs_fence: false,
+            // Then nobody asks what would need one.
+            needs_fence: mode.is_output(),
             ctes: BTreeSet::new(),
             whole_rows: false,
             view_levels: 0,
@@ -331,11 +345,20 @@ impl<'a> Resolver<'a> {
     }
 
     fn touch(&mut self, column: ColumnId, usage: Usage) {
-        self.access.columns.entry(column).or_default().insert(usage);
+        self.access.columns.insert(column, usage);
     }
 
     fn fold(&self, name: &str) -> String {
         self.catalog.dialect().fold(name)
+    }
+
+    /// As [`fold`](Self::fold), of a name that mostly is its own key.
+    fn folded(&self, name: &Arc<str>) -> Arc<str> {
+        if self.catalog.dialect().is_folded(name) {
+            Arc::clone(name)
+        } else {
+            self.fold(name).into()
+        }
     }
 
     /// The key of a column, alias or function as the statement spells it.
@@ -378,18 +401,27 @@ impl<'a> Resolver<'a> {
             Dialect::Sqlite | Dialect::Mysql => syntax::decode(ident),
             Dialect::Postgres => self.key(ident),
         };
-        self.respell(ident, name.into_owned());
+        let spelling = self.spelt(ident, name);
+        self.respell(ident, spelling);
     }
 
-    /// Gives an identifier the spelling that every reader takes for `name`.
-    fn respell(&self, ident: &mut Ident, name: String) {
-        let quote = self.catalog.dialect().quote();
-        if name.contains(quote) {
-            ident.value = self.encode(&name).value;
+    /// What must stand between quotes for `name`, where it does not stand in `ident` already.
+    fn spelt(&self, ident: &Ident, name: Cow<'_, str>) -> Option<String> {
+        if name.contains(self.catalog.dialect().quote()) {
+            Some(self.encode(&name).value)
+        } else if *name == ident.value {
+            None
         } else {
-            ident.value = name;
+            Some(name.into_owned())
         }
-        ident.quote_style = Some(quote);
+    }
+
+    /// Gives an identifier the spelling that every reader takes for the same name.
+    fn respell(&self, ident: &mut Ident, spelling: Option<String>) {
+        if let Some(spelling) = spelling {
+            ident.value = spelling;
+        }
+        ident.quote_style = Some(self.catalog.dialect().quote());
     }
 
     /// Counts a reference against the limit.

@@ -1,5 +1,7 @@
 //! Queries: WITH, set operations, VALUES, ORDER BY and LIMIT.
 
+use std::sync::Arc;
+
 use sqlparser::ast::{
     Cte, Expr, Fetch, Ident, LimitClause, Offset, OrderBy, OrderByExpr, OrderByKind,
     OrderByOptions, OrderBySort, Parens, Query, SetExpr, SetOperator, SetQuantifier, TableAlias,
@@ -443,8 +445,9 @@ impl<'a> Resolver<'a> {
                             }
                             Dialect::Mysql => format!("column_{index}"),
                         };
+                        let name: Arc<str> = name.into();
                         outputs.push(Output {
-                            key: name.clone(),
+                            key: Arc::clone(&name),
                             name,
                             lineage,
                         });
@@ -506,7 +509,7 @@ impl<'a> Resolver<'a> {
             let output = match &mut *expr {
                 Expr::Identifier(ident) => {
                     let key = self.key(ident);
-                    let output = scope.aliases.iter().find(|o| o.key == key);
+                    let output = scope.aliases.iter().find(|o| *o.key == *key);
                     if output.is_some() {
                         self.normalise(ident);
                     }
@@ -651,8 +654,8 @@ pub(super) fn renamed(
         .enumerate()
         .map(|(index, output)| match names.get(index) {
             Some((key, name)) => Output {
-                key: key.clone(),
-                name: name.clone(),
+                key: key.as_str().into(),
+                name: name.as_str().into(),
                 ..output
             },
             None => output,

@@ -15,9 +15,9 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
     /// The name the engine gives it.
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     /// The key it is looked up by from outside.
-    pub(crate) key: String,
+    pub(crate) key: Arc<str>,
     /// Where it comes from.
     pub(crate) lineage: Lineage,
 }
@@ -25,9 +25,9 @@ pub(crate) struct Output {
 /// A table expression in FROM.
 pub(super) struct Source<'a> {
     /// The folded name that qualifies its columns; none for a join in parentheses without alias.
-    pub(super) qualifier: Option<String>,
+    pub(super) qualifier: Option<Arc<str>>,
     /// The folded schema that may stand before the qualifier: of a relation without alias.
-    pub(super) schema: Option<String>,
+    pub(super) schema: Option<Arc<str>>,
     pub(super) columns: Columns<'a>,
 }
 
@@ -50,13 +50,13 @@ pub(super) enum Columns<'a> {
 /// Where a name was found.
 pub(super) enum Found<'f> {
     /// A column of a source, by its name.
-    Column(Origin<'f>, &'f str),
+    Column(Origin<'f>, &'f Arc<str>),
     /// The row id of a relation with an INTEGER PRIMARY KEY: this column.
     RowIdAlias {
         origin: Origin<'f>,
         /// The source's qualifier: the column's bare name may be another's too.
         qualifier: Option<&'f str>,
-        name: &'f str,
+        name: &'f Arc<str>,
     },
     /// The row id of a relation without, or a system column.
     RowId,
@@ -144,30 +144,52 @@ pub(super) struct Merged {
     pub(super) middle: usize,
     /// Whether what stands to the right is listed before what stands to the left.
     pub(super) right_first: bool,
-    pub(super) key: String,
+    pub(super) key: Arc<str>,
 }
 
 impl<'a> Columns<'a> {
+    /// How many columns there are, hidden ones included.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Derived(columns) => columns.len(),
+            Self::Relation {
+                relation,
+                decision: _,
+                hidden_exist: _,
+                bare: _,
+            } => relation.columns.len(),
+        }
+    }
+
     /// The visible columns: key, name, lineage.
     pub(super) fn list(&self) -> Vec<Output> {
+        let mut outputs = Vec::with_capacity(self.len());
+        self.list_into(&mut outputs);
+        outputs
+    }
+
+    /// Adds the visible columns to `outputs`.
+    fn list_into(&self, outputs: &mut Vec<Output>) {
         match self {
-            Self::Derived(columns) => columns.clone(),
+            Self::Derived(columns) => outputs.extend_from_slice(columns),
             Self::Relation {
                 relation,
                 decision,
                 hidden_exist,
                 bare: _,
-            } => relation
-                .column_ids()
-                .zip(&decision.columns)
-                .filter(|(_, column)| *hidden_exist || column.level != ColumnLevel::Hidden)
-                .map(|((id, column), _)| Output {
-                    name: column.name.clone(),
-                    key: column.key.clone(),
-                    lineage: Lineage::of(id)
-                        .with_tokens(decision.token(id.index).cloned().map(Tokens::Of)),
-                })
-                .collect(),
+            } => {
+                for ((id, column), decided) in relation.column_ids().zip(&decision.columns) {
+                    if !*hidden_exist && decided.level == ColumnLevel::Hidden {
+                        continue;
+                    }
+                    let tokens = decision.token(id.index).cloned().map(Tokens::Of);
+                    outputs.push(Output {
+                        name: Arc::clone(&column.name),
+                        key: Arc::clone(&column.key),
+                        lineage: Lineage::of(id).with_tokens(tokens),
+                    });
+                }
+            }
         }
     }
 
@@ -208,12 +230,12 @@ impl<'a> Columns<'a> {
     }
 
     /// The column called `key`.
-    pub(super) fn find(&self, key: &str) -> Option<(Origin<'_>, &str)> {
+    pub(super) fn find(&self, key: &str) -> Option<(Origin<'_>, &Arc<str>)> {
         match self {
             Self::Derived(columns) => columns
                 .iter()
-                .find(|c| c.key == key)
-                .map(|c| (Origin::Derived(&c.lineage), c.name.as_str())),
+                .find(|c| *c.key == *key)
+                .map(|c| (Origin::Derived(&c.lineage), &c.name)),
             Self::Relation {
                 relation,
                 decision,
@@ -231,7 +253,7 @@ impl<'a> Columns<'a> {
                     index,
                 };
                 let origin = Origin::Base(id, decision.token(index));
-                Some((origin, column.name.as_str()))
+                Some((origin, &column.name))
             }
         }
     }
@@ -239,7 +261,7 @@ impl<'a> Columns<'a> {
     /// Whether there is a column called `key`.
     fn has(&self, key: &str) -> bool {
         match self {
-            Self::Derived(columns) => columns.iter().any(|c| c.key == key),
+            Self::Derived(columns) => columns.iter().any(|c| *c.key == *key),
             Self::Relation {
                 relation,
                 decision,
@@ -396,7 +418,7 @@ impl<'a, 's> Scope<'a, 's> {
             return found;
         }
         if qualifier.is_none()
-            && let Some(output) = self.aliases.iter().find(|o| o.key == key)
+            && let Some(output) = self.aliases.iter().find(|o| *o.key == *key)
         {
             return Found::Alias(&output.lineage);
         }
@@ -427,7 +449,7 @@ impl<'a, 's> Scope<'a, 's> {
     fn is_merged(&self, source: usize, key: &str) -> bool {
         self.merged
             .iter()
-            .any(|m| m.source == source && m.key == key)
+            .any(|m| m.source == source && *m.key == *key)
     }
 
     /// The lineage of a column with those that were merged into it: an outer join may show either.
@@ -435,7 +457,7 @@ impl<'a, 's> Scope<'a, 's> {
         let mut others = self
             .merged
             .iter()
-            .filter(|m| m.into == source && m.key == key)
+            .filter(|m| m.into == source && *m.key == *key)
             .filter_map(|m| self.sources.get(m.source)?.columns.find(key))
             .peekable();
         if others.peek().is_none() {
@@ -444,7 +466,7 @@ impl<'a, 's> Scope<'a, 's> {
         let mut all = origin.into_lineage();
         let own = all.columns.len();
         for (other, _) in others {
-            all.columns.extend(other.columns());
+            all.columns.extend_from_slice(other.columns());
             all.tokens = Tokens::either(all.tokens, other.tokens());
         }
         if all.columns.len() > own && self.dialect != Dialect::Sqlite {
@@ -475,25 +497,27 @@ impl<'a, 's> Scope<'a, 's> {
             .iter()
             .filter(|s| qualifier.is_none() || s.qualifier.as_deref() == qualifier)
             .flat_map(|s| s.columns.list())
-            .map(|o| o.name)
+            .map(|o| o.name.to_string())
             .collect()
     }
 
-    /// The outputs of `*`, or of `qualifier.*`.
+    /// Adds the outputs of `qualifier.*`; whether there is such a source.
+    pub(super) fn star_of(&self, qualifier: &str, outputs: &mut Vec<Output>) -> bool {
+        let sources = self.sources.iter();
+        let mut named = sources
+            .filter(|s| s.qualifier.as_deref() == Some(qualifier))
+            .peekable();
+        let is_there = named.peek().is_some();
+        named.for_each(|s| s.columns.list_into(outputs));
+        is_there
+    }
+
+    /// The outputs of `*`.
     ///
     /// PostgreSQL and MySQL list what USING and NATURAL merge before the other columns of a join
     /// (<https://dev.mysql.com/doc/refman/8.4/en/join.html>), and MySQL makes a RIGHT JOIN of theirs a LEFT JOIN of
     /// its sides in the other order; SQLite leaves it in its place.
-    pub(super) fn star(&self, qualifier: Option<&str>) -> Option<Vec<Output>> {
-        if let Some(qualifier) = qualifier {
-            let mut named = self
-                .sources
-                .iter()
-                .filter(|s| s.qualifier.as_deref() == Some(qualifier))
-                .peekable();
-            named.peek()?;
-            return Some(named.flat_map(|s| s.columns.list()).collect());
-        }
+    pub(super) fn star(&self) -> Option<Vec<Output>> {
         if self.sources.is_empty() {
             return None;
         }
@@ -519,14 +543,14 @@ impl<'a, 's> Scope<'a, 's> {
 
     /// The merged columns of a join as they are listed: PostgreSQL in the order of USING, MySQL in that of the side
     /// that it lists first.
-    fn merged_keys(&self, join: &Merged, part: &[(usize, Output)]) -> Vec<String> {
-        let named: Vec<&String> = self
+    fn merged_keys(&self, join: &Merged, part: &[(usize, Output)]) -> Vec<Arc<str>> {
+        let named: Vec<&Arc<str>> = self
             .merged
             .iter()
             .filter(|merged| merged.over == join.over)
             .map(|merged| &merged.key)
             .collect();
-        let listed: Vec<String> = match (self.dialect, join.right_first) {
+        let listed: Vec<Arc<str>> = match (self.dialect, join.right_first) {
             (Dialect::Sqlite | Dialect::Postgres, _) => named.iter().copied().cloned().collect(),
             (Dialect::Mysql, false) => part.iter().map(|(_, output)| output.key.clone()).collect(),
             (Dialect::Mysql, true) => self

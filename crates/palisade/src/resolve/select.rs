@@ -1,6 +1,6 @@
 //! One SELECT: FROM, projection, WHERE, GROUP BY, HAVING, windows, ORDER BY.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use sqlparser::ast::{
     Distinct, Expr, GroupByExpr, GroupByWithModifier, Ident, NamedWindowDefinition,
@@ -173,7 +173,7 @@ impl<'a> Resolver<'a> {
                 ) =>
             {
                 let key = self.key(ident);
-                let output = outputs.iter().find(|o| o.key == key);
+                let output = outputs.iter().find(|o| *o.key == *key);
                 if output.is_some() {
                     self.normalise(ident);
                 }
@@ -212,7 +212,22 @@ impl<'a> Resolver<'a> {
             None
         };
         let dialect = self.catalog.dialect();
-        let mut outputs = Vec::with_capacity(items.len());
+        // A star takes at least one of the tables, and at most what all of them have.
+        let is_star = |item: &SelectItem| match item {
+            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(_, _) => true,
+            SelectItem::UnnamedExpr(_)
+            | SelectItem::ExprWithAlias { expr: _, alias: _ }
+            | SelectItem::ExprWithAliases {
+                expr: _,
+                aliases: _,
+            } => false,
+        };
+        let most = if items.iter().any(is_star) {
+            scope.sources.iter().map(|s| s.columns.len()).sum()
+        } else {
+            0
+        };
+        let mut outputs = Vec::with_capacity(items.len() + most);
         for (index, item) in items.iter_mut().enumerate() {
             if outputs.len() > self.limits.max_columns {
                 return Err(self.too_many_columns());
@@ -232,15 +247,16 @@ impl<'a> Resolver<'a> {
                     let printed = (own.is_none() && (string || (!column && texts.is_none())))
                         .then(|| expr.to_string());
                     let (lineage, name) = self.item(expr, scope, ctes)?;
-                    let name = match (name, own) {
+                    let name: Arc<str> = match (name, own) {
                         (Some(name), _) => name,
-                        (None, Some(own)) => own,
+                        (None, Some(own)) => own.into(),
                         // `"x"` that is no column is a string to SQLite, and named after its text.
                         (None, None) => texts
                             .as_ref()
                             .and_then(|t| t.get(index).cloned())
                             .or(printed)
-                            .unwrap_or_else(|| expr.to_string()),
+                            .unwrap_or_else(|| expr.to_string())
+                            .into(),
                     };
                     let name = match dialect {
                         Dialect::Mysql => naming::mysql_shortened(name),
@@ -254,15 +270,15 @@ impl<'a> Resolver<'a> {
                         };
                     }
                     outputs.push(Output {
-                        key: self.fold(&name),
+                        key: self.folded(&name),
                         name,
                         lineage,
                     });
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
                     self.is_name(alias)?;
-                    let key = self.key(alias).into_owned();
-                    let name = self.spelling(alias);
+                    let key = self.key(alias).into();
+                    let name = self.spelling(alias).into();
                     self.normalise(alias);
                     let (lineage, _) = self.item(expr, scope, ctes)?;
                     outputs.push(Output { key, name, lineage });
@@ -275,22 +291,14 @@ impl<'a> Resolver<'a> {
                 }
                 SelectItem::Wildcard(options) => {
                     plain_star(options)?;
-                    let Some(columns) = scope.star(None) else {
+                    let Some(columns) = scope.star() else {
                         return Err(Rejection::new(Code::SyntaxInvalid, "`*` without FROM"));
                     };
-                    let mut keys = BTreeSet::new();
-                    // SQLite invents names for what such a join gives twice. MySQL lists what a RIGHT JOIN merges in the
-                    // order of its right side, and that of a join in parentheses is not its tables'.
-                    let is_unordered = scope
-                        .merged
-                        .iter()
-                        .any(|merged| merged.right_first && merged.over.end > merged.middle + 1);
-                    let is_renamed = self.catalog.dialect() == Dialect::Sqlite
-                        && !columns.iter().all(|c| keys.insert(&c.key));
-                    if scope.nested && (is_unordered || is_renamed) {
-                        return Err(unsupported("`*` over a join in parentheses"));
+                    if scope.nested {
+                        self.lists_in_order(scope, &columns)?;
                     }
-                    self.star(&mut outputs, columns);
+                    self.gives(&columns);
+                    outputs.extend(columns);
                 }
                 SelectItem::QualifiedWildcard(kind, options) => {
                     plain_star(options)?;
@@ -305,14 +313,15 @@ impl<'a> Resolver<'a> {
                             qualifier
                         }
                     };
-                    let Some(columns) = scope.star(Some(&qualifier)) else {
+                    let before = outputs.len();
+                    if !scope.star_of(&qualifier, &mut outputs) {
                         return Err(if scope.has_column(None, &qualifier) {
                             unsupported("`.*` after a column")
                         } else {
                             unknown_qualifier(&qualifier)
                         });
-                    };
-                    self.star(&mut outputs, columns);
+                    }
+                    self.gives(outputs.get(before..).unwrap_or_default());
                 }
             }
         }
@@ -332,12 +341,29 @@ impl<'a> Resolver<'a> {
         )
     }
 
-    fn star(&mut self, outputs: &mut Vec<Output>, columns: Vec<Output>) {
-        for output in columns {
+    /// Refuses the star over a join in parentheses where nobody can tell what it lists.
+    fn lists_in_order(&self, scope: &Scope<'a, '_>, columns: &[Output]) -> Result<(), Rejection> {
+        // SQLite invents names for what such a join gives twice. MySQL lists what a RIGHT JOIN merges in the
+        // order of its right side, and that of a join in parentheses is not its tables'.
+        let is_unordered = scope
+            .merged
+            .iter()
+            .any(|merged| merged.right_first && merged.over.end > merged.middle + 1);
+        let mut keys = BTreeSet::new();
+        let is_renamed = self.catalog.dialect() == Dialect::Sqlite
+            && !columns.iter().all(|c| keys.insert(&c.key));
+        if is_unordered || is_renamed {
+            return Err(unsupported("`*` over a join in parentheses"));
+        }
+        Ok(())
+    }
+
+    /// That these are among the outputs.
+    fn gives(&mut self, outputs: &[Output]) {
+        for output in outputs {
             for column in &output.lineage.columns {
                 self.touch(*column, Usage::Output);
             }
-            outputs.push(output);
         }
     }
 
@@ -360,7 +386,7 @@ impl<'a> Resolver<'a> {
         expr: &mut Expr,
         scope: &Scope<'a, '_>,
         ctes: Ctes<'_>,
-    ) -> Result<(Lineage, Option<String>), Rejection> {
+    ) -> Result<(Lineage, Option<Arc<str>>), Rejection> {
         let columns = self.expr(expr, scope, ctes, Usage::Output)?;
         if let Some((lineage, name)) = self.column_of(expr, scope) {
             return Ok((lineage, Some(name)));

@@ -1,5 +1,7 @@
 //! Functions that stand in FROM, and what the grammar puts there like them.
 
+use std::sync::Arc;
+
 use sqlparser::ast::{
     CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, JsonTableColumn, JsonTableColumnErrorHandling, ObjectName,
@@ -221,15 +223,21 @@ impl<'a> Resolver<'a> {
         let ordinality = with_ordinality.then(ordinality);
         let outputs = names
             .into_iter()
+            .map(Arc::<str>::from)
             .map(|name| Output {
-                key: name.clone(),
+                key: Arc::clone(&name),
                 name,
                 lineage: lineage.clone(),
             })
             .chain(ordinality)
             .collect();
         if !typed {
-            return self.aliased(alias, called, None, Columns::Derived(outputs));
+            return self.aliased(
+                alias,
+                called.map(Arc::from),
+                None,
+                Columns::Derived(outputs),
+            );
         }
         let Some(TableAlias {
             explicit: _,
@@ -249,7 +257,7 @@ impl<'a> Resolver<'a> {
         }
         self.normalise_table(name);
         Ok(Source {
-            qualifier: Some(self.table_key(name).into_owned()),
+            qualifier: Some(self.table_key(name).into()),
             schema: None,
             columns: Columns::Derived(outputs),
         })
@@ -309,8 +317,8 @@ impl<'a> Resolver<'a> {
                 }
             };
             outputs.push(Output {
-                key: self.key(name).into_owned(),
-                name: self.spelling(name),
+                key: self.key(name).into(),
+                name: self.spelling(name).into(),
                 lineage: lineage.clone(),
             });
             self.normalise(name);
@@ -355,15 +363,15 @@ impl<'a> Resolver<'a> {
         let mut outputs = Vec::with_capacity(columns.len());
         for column in columns {
             outputs.push(Output {
-                key: self.key(&column.name).into_owned(),
-                name: self.spelling(&column.name),
+                key: self.key(&column.name).into(),
+                name: self.spelling(&column.name).into(),
                 lineage: lineage.clone(),
             });
             self.normalise(&mut column.name);
         }
         self.aliased(
             alias,
-            Some("xmltable".to_owned()),
+            Some("xmltable".into()),
             None,
             Columns::Derived(outputs),
         )
@@ -391,8 +399,8 @@ fn unknown_function(name: &ObjectName) -> Rejection {
 /// The column that WITH ORDINALITY adds.
 fn ordinality() -> Output {
     Output {
-        name: "ordinality".to_owned(),
-        key: "ordinality".to_owned(),
+        name: "ordinality".into(),
+        key: "ordinality".into(),
         lineage: Lineage::default(),
     }
 }

@@ -36,7 +36,7 @@ impl Resolver<'_> {
             .functions
             .extend(access.functions.iter().cloned());
         self.access.system.extend(access.system.iter().cloned());
-        for column in access.columns.keys() {
+        for (column, _) in access.columns.iter() {
             let decision = self.visible.relation(column.relation)?;
             let hidden = decision
                 .columns
@@ -44,7 +44,7 @@ impl Resolver<'_> {
                 .is_none_or(|c| c.level == ColumnLevel::Hidden);
             // A hidden column is NULL in there: nothing of it is read.
             if !hidden {
-                self.touch(*column, Usage::View);
+                self.touch(column, Usage::View);
             }
         }
         Ok(body)

@@ -4,7 +4,7 @@
 //! that a column of it which is masked would be read as it is. `authorize` refuses every masked column
 //! in a statement that changes anything; row filters become a guard around the condition.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
     Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, JoinConstraint, JoinOperator,
@@ -390,7 +390,7 @@ impl<'a> Resolver<'a> {
             let names: Vec<String> = relation
                 .column_ids()
                 .filter(|(id, _)| exists(id.index))
-                .map(|(_, column)| column.name.clone())
+                .map(|(_, column)| column.name.to_string())
                 .collect();
             return Err(unknown_column(&shown, &names));
         };
@@ -414,7 +414,8 @@ impl<'a> Resolver<'a> {
             .find(&key)
             .and_then(|(origin, _)| origin.identity());
         let Some(id) = id else {
-            let names: Vec<String> = source.columns.list().into_iter().map(|o| o.name).collect();
+            let columns = source.columns.list().into_iter();
+            let names: Vec<String> = columns.map(|o| o.name.to_string()).collect();
             return Err(unknown_column(&decode(ident), &names));
         };
         self.normalise(ident);
@@ -492,7 +493,7 @@ impl<'a> Resolver<'a> {
                 let Some(key) = &source.qualifier else {
                     continue;
                 };
-                if qualifier.as_ref().is_some_and(|wanted| wanted != key) {
+                if qualifier.as_ref().is_some_and(|wanted| **wanted != **key) {
                     continue;
                 }
                 found = true;
@@ -518,12 +519,10 @@ impl<'a> Resolver<'a> {
     ) -> Result<Source<'a>, Rejection> {
         Ok(Source {
             qualifier: Some(match alias {
-                Some(alias) => self.table_key(alias).into_owned(),
-                None => self.catalog.fold_relation(&relation.name),
+                Some(alias) => self.table_key(alias).into(),
+                None => Arc::clone(&relation.key),
             }),
-            schema: alias
-                .is_none()
-                .then(|| self.catalog.fold_relation(&relation.schema)),
+            schema: alias.is_none().then(|| Arc::clone(&relation.schema_key)),
             columns: Columns::Relation {
                 relation,
                 decision: self.visible.relation(relation.id)?,
@@ -540,7 +539,7 @@ impl<'a> Resolver<'a> {
         change: Change,
     ) -> Result<&'a Relation, Rejection> {
         let (schema, last) = self.schema_and_name(name)?;
-        let shown = self.table_name(last);
+        let shown = self.table_name(last).into_owned();
         let key = self.table_key(last);
         let schema = schema.map(|schema| self.table_key(schema));
         let relation = self.in_catalog(schema.as_deref(), &key, &shown)?;
@@ -665,8 +664,8 @@ impl<'a> Resolver<'a> {
         let columns = self.target_source(relation, None)?.columns;
         let source = self.aliased(
             alias,
-            Some(self.catalog.fold_relation(&relation.name)),
-            Some(self.catalog.fold_relation(&relation.schema)),
+            Some(Arc::clone(&relation.key)),
+            Some(Arc::clone(&relation.schema_key)),
             columns,
         )?;
         if let Columns::Derived(_) = &source.columns {

@@ -4,7 +4,9 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    Effect, Plan, RewrittenStatement, engine_triggers, engine_writes, needs_form, not_as_decided,
+    Effect, Plan, RewrittenStatement,
+    engine::{self, Reads},
+    needs_form, not_as_decided,
 };
 use crate::{
     catalog::Catalog,
@@ -75,10 +77,10 @@ pub(crate) fn define(
             if_empty: EmptyReason::NoMatch,
             tokens: Vec::new(),
         },
-        engine_reads: BTreeSet::new(),
+        engine_reads: Reads::default(),
         engine_functions: access.functions.clone(),
-        engine_writes: engine_writes(&access, catalog),
-        engine_triggers: engine_triggers(&access, catalog),
+        engine_writes: engine::writes(&access, catalog),
+        engine_triggers: engine::triggers(&access, catalog),
         effect: Effect::Define,
         max_affected: limits.max_affected_rows,
         estimate_caps: None,

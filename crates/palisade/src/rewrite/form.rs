@@ -26,15 +26,17 @@ use crate::{
     limits::Limits,
     policy::obligation::RelationDecision,
     rejection::Rejection,
-    resolve::{Reference, SourceForm, ViewBody, form_name},
+    resolve::{Reference, SourceForm, ViewBody, form_name, form_place},
     syntax,
 };
 
-/// The text of a source form, with what the engine calls to compute it.
+/// The text of a source form, with what the engine calls and reads to compute it.
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) text: Arc<str>,
     pub(super) functions: BTreeSet<String>,
+    /// The columns, folded, that it reads of the relation in whose place it stands.
+    pub(super) reads: Arc<[Arc<str>]>,
 }
 
 /// `query` as a form that is made once, if it holds no parameter: those are numbered anew in each statement.
@@ -44,6 +46,7 @@ pub(super) struct Ready {
 pub(super) fn ready(
     query: &Query,
     functions: &BTreeSet<String>,
+    reads: Arc<[Arc<str>]>,
     dialect: Dialect,
     limits: &Limits,
 ) -> Result<Option<Arc<Ready>>, Rejection> {
@@ -54,6 +57,7 @@ pub(super) fn ready(
     Ok(Some(Arc::new(Ready {
         text: text.into(),
         functions: functions.clone(),
+        reads,
     })))
 }
 
@@ -104,7 +108,9 @@ struct Weight;
 impl Weighter<Key, Kept> for Weight {
     fn weight(&self, _: &Key, kept: &Kept) -> u64 {
         let functions: usize = kept.form.functions.iter().map(|f| 48 + f.len()).sum();
-        let bytes = size_of::<Key>() + size_of::<Kept>() + kept.form.text.len() + functions;
+        // The names are the catalog's.
+        let reads = kept.form.reads.len() * size_of::<Arc<str>>();
+        let bytes = size_of::<Key>() + size_of::<Kept>() + kept.form.text.len() + functions + reads;
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 }
@@ -200,23 +206,20 @@ pub(super) fn filled(text: String, forms: &Forms, dialect: Dialect) -> Result<St
     if !text.contains('\0') {
         return Ok(text);
     }
-    let names: Vec<_> = forms
-        .iter()
-        .enumerate()
-        .filter_map(|(index, (_, form))| match form {
-            Form::Tree(_) => None,
-            Form::Text(ready) => Some((form_name(index, dialect).to_string(), &*ready.text)),
-        })
-        .collect();
-    let longest = names.iter().map(|(_, text)| text.len()).sum::<usize>();
-    let mut out = String::with_capacity(text.len() + longest);
+    let texts = forms.iter().map(|(_, form)| match form {
+        Form::Tree(_) => 0,
+        Form::Text(ready) => ready.text.len(),
+    });
+    let mut out = String::with_capacity(text.len() + texts.sum::<usize>());
     let mut rest = text.as_str();
-    while let Some((at, name, form)) = next(rest, &names) {
-        out.push_str(rest.get(..at).unwrap_or_default());
+    while let Some((before, index, after)) = form_place(rest, dialect)
+        && let Some((_, Form::Text(ready))) = forms.get(index)
+    {
+        out.push_str(before);
         out.push('(');
-        out.push_str(form);
+        out.push_str(&ready.text);
         out.push(')');
-        rest = rest.get(at + name.len()..).unwrap_or_default();
+        rest = after;
     }
     out.push_str(rest);
     if out.contains('\0') {
@@ -225,15 +228,6 @@ pub(super) fn filled(text: String, forms: &Forms, dialect: Dialect) -> Result<St
         ));
     }
     Ok(out)
-}
-
-/// Where the first of `names` stands in `text`.
-fn next<'n>(text: &str, names: &'n [(String, &'n str)]) -> Option<(usize, &'n str, &'n str)> {
-    // The name begins with the quote before the character that nothing else holds.
-    let at = text.find('\0')?.checked_sub(1)?;
-    let rest = text.get(at..)?;
-    let (name, form) = names.iter().find(|(name, _)| rest.starts_with(name))?;
-    Some((at, name, form))
 }
 
 /// Puts the trees of `forms` where their names stand in `query`.
@@ -331,6 +325,7 @@ mod tests {
         let ready = Ready {
             text: text.into(),
             functions: BTreeSet::new(),
+            reads: Arc::default(),
         };
         (RelationId(0), Form::Text(Arc::new(ready)))
     }

@@ -8,6 +8,7 @@
 mod admit;
 mod compare;
 mod define;
+mod engine;
 mod filter;
 mod form;
 mod formula;
@@ -41,18 +42,19 @@ pub(crate) use form::FormCache;
 pub(crate) use plan::Plan;
 pub use proviso::Proviso;
 
+use engine::Engine;
 use form::{Form, Forms};
 use parameters::Binding;
 
 use crate::{
     access::AccessSet,
-    catalog::{Catalog, Change, ColumnId, RelationId, RelationKind, system_relation},
+    catalog::{Catalog, Change, ColumnId, RelationId},
     code::Code,
     dialect::Dialect,
     ident,
     limits::{EstimateCaps, Limits},
     lineage::Tokens,
-    policy::{Permit, obligation::ColumnLevel},
+    policy::Permit,
     rejection::Rejection,
     resolve::{self, Mode, Output, Reference, ResolvedStatement, Target, Visible},
     scan::{OutputColumn, ScanPlan},
@@ -220,7 +222,7 @@ impl RewrittenStatement {
     /// lock. A relation that is read without any column stands with an empty column name.
     #[must_use]
     pub fn engine_reads(&self) -> &BTreeSet<(String, String)> {
-        &self.plan.engine_reads
+        self.plan.engine_reads.pairs()
     }
 
     /// The functions, folded, that the engine may call while it runs this.
@@ -302,22 +304,15 @@ fn apply(
     }
     let max_rows = permitted_rows.unwrap_or(u64::MAX).min(limits.max_rows);
 
-    let mut engine = Engine {
-        reads: BTreeSet::new(),
-        functions: access.functions.clone(),
-        whole_rows,
-        tables: Vec::new(),
-    };
+    let mut engine = Engine::new(access.functions.clone(), whole_rows);
     engine.ctes(&ctes);
     engine.system(&access, catalog.dialect());
     engine.merged(catalog.dialect());
     let mut forms = Forms::new();
     for (index, reference) in references.iter().enumerate() {
-        engine.reference(reference, catalog, &access);
-        if targets.iter().any(|target| target.reference == Some(index)) {
-            continue;
-        }
-        if needs_form(reference) && !forms.iter().any(|(id, _)| *id == reference.relation) {
+        let is_target = targets.iter().any(|target| target.reference == Some(index));
+        let is_known = forms.iter().any(|(id, _)| *id == reference.relation);
+        if needs_form(reference) && !is_target && !is_known {
             let place = source::Place {
                 catalog,
                 // Keys have no place among the parameters of a change, and nothing masked is read in one.
@@ -327,6 +322,11 @@ fn apply(
             let form = source_form(reference, place, needs_fence, known, &mut engine, limits)?;
             forms.push((reference.relation, form));
         }
+        let ready = forms.iter().find_map(|(id, form)| match form {
+            Form::Text(ready) => (*id == reference.relation).then_some(&**ready),
+            Form::Tree(_) => None,
+        });
+        engine.reference(reference, ready, catalog, &access);
     }
     engine.table_functions(catalog);
     let changes = write::changes(&query);
@@ -362,20 +362,20 @@ fn apply(
     // A permit is used once.
     drop(permit);
     let dialect = catalog.dialect();
-    let named = replace_references(
-        &mut query,
-        &references,
-        &targets,
-        |id| {
-            let mut all = forms.iter().enumerate();
-            let (index, (_, form)) = all.find(|(_, (relation, _))| *relation == id)?;
-            Some(match form {
-                Form::Tree(form) => InPlace::Tree(form.clone()),
-                Form::Text(_) => InPlace::Name(index),
-            })
-        },
-        dialect,
-    )?;
+    let in_place = |id| {
+        let mut all = forms.iter().enumerate();
+        let (index, (_, form)) = all.find(|(_, (relation, _))| *relation == id)?;
+        Some(match form {
+            Form::Tree(form) => InPlace::Tree(form.clone()),
+            Form::Text(_) => InPlace::Name(index),
+        })
+    };
+    // Where no relation has obligations, all stay as they are.
+    let named = if forms.is_empty() {
+        0
+    } else {
+        replace_references(&mut query, &references, &targets, in_place, dialect)?
+    };
     let mut provisos = Vec::new();
     let changes = write::changes(&query).into_iter().zip(&writes);
     let in_doubt = changes
@@ -483,8 +483,8 @@ fn apply(
         Some(_) => Explain::columns(dialect)
             .iter()
             .map(|name| OutputColumn {
-                name: (*name).to_owned(),
-                type_name: String::new(),
+                name: (*name).into(),
+                type_name: Arc::default(),
                 masked: false,
             })
             .collect(),
@@ -528,8 +528,8 @@ fn apply(
             tokens,
         },
         engine_reads: engine.reads,
-        engine_writes: engine_writes(&access, catalog),
-        engine_triggers: engine_triggers(&access, catalog),
+        engine_writes: engine::writes(&access, catalog),
+        engine_triggers: engine::triggers(&access, catalog),
         engine_functions: engine.functions,
         effect: match (targets.is_empty(), explain) {
             (true, None) => Effect::Read,
@@ -623,7 +623,10 @@ fn source_form(
     let ready = known.get(reference, fence, place.keyed, || {
         let mut functions = BTreeSet::new();
         let tree = source::form(reference, place, fence, &mut functions)?;
-        let ready = form::ready(&tree, &functions, place.catalog.dialect(), limits)?;
+        let relation = place.catalog.relation(reference.relation);
+        let reads = relation.map(|relation| source::reads(reference, relation));
+        let (reads, dialect) = (reads.unwrap_or_default(), place.catalog.dialect());
+        let ready = form::ready(&tree, &functions, reads, dialect, limits)?;
         if ready.is_none() {
             with_parameters = Some((tree, functions));
         }
@@ -631,7 +634,7 @@ fn source_form(
     })?;
     match (ready, with_parameters) {
         (Some(ready), _) => {
-            engine.functions.extend(ready.functions.iter().cloned());
+            engine.calls(&ready.functions);
             Ok(Form::Text(ready))
         }
         (None, Some((tree, functions))) => {
@@ -735,196 +738,6 @@ impl<F: Fn(RelationId) -> Option<InPlace>> VisitorMut for Replacing<'_, F> {
     }
 }
 
-/// Columns that every table of PostgreSQL has besides its own.
-const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "xmin", "cmin", "xmax", "cmax", "tableoid"];
-
-/// What the engine will be seen to do.
-struct Engine {
-    reads: BTreeSet<(String, String)>,
-    functions: BTreeSet<String>,
-    whole_rows: bool,
-    /// Tables whose reads are there already, each with whether whole rows were.
-    tables: Vec<(RelationId, bool)>,
-}
-
-impl Engine {
-    /// SQLite reports a common table expression of which no column is used as a read of its name.
-    fn ctes<'n>(&mut self, names: impl IntoIterator<Item = &'n String>) {
-        self.reads
-            .extend(names.into_iter().map(|name| (name.clone(), String::new())));
-    }
-
-    /// What `access` reads, calls or changes that is not among it.
-    fn beyond(&self, access: &AccessSet, catalog: &Catalog) -> Option<String> {
-        let undecided = |id: ColumnId| {
-            let relation = catalog.relation(id.relation);
-            let pair = relation.zip(catalog.column(id)).map(|(relation, column)| {
-                (catalog.fold_relation(&relation.name), column.key.clone())
-            });
-            match pair {
-                Some(pair) if self.reads.contains(&pair) => None,
-                Some((table, column)) => Some(format!("`{table}.{column}`")),
-                None => Some("a column that is not there".to_owned()),
-            }
-        };
-        let changes = access
-            .changes()
-            .map(|change| format!("a {}", change.change.name()));
-        let columns = access.columns().filter_map(|(id, _)| undecided(id));
-        let functions = access
-            .functions()
-            .filter(|uid| !self.functions.contains(*uid));
-        let functions = functions.map(|uid| format!("`{uid}()`"));
-        changes.chain(columns).chain(functions).next()
-    }
-
-    /// The engine's own relations, whole: who reads them sees everything.
-    fn system(&mut self, access: &AccessSet, dialect: Dialect) {
-        for (schema, name) in access.system_relations() {
-            let Some(known) = system_relation(dialect, schema, name) else {
-                continue;
-            };
-            let columns = known.columns.iter().cloned().chain([String::new()]);
-            self.reads
-                .extend(columns.map(|column| (name.to_owned(), column)));
-        }
-    }
-
-    /// SQLite takes what USING merges after a RIGHT or FULL JOIN from the first table that has it, by a function
-    /// (<https://www.sqlite.org/lang_select.html>, `sqlite3ProcessJoin`), and says that it calls it.
-    fn merged(&mut self, dialect: Dialect) {
-        match dialect {
-            Dialect::Sqlite => {
-                self.functions.insert("coalesce".to_owned());
-            }
-            Dialect::Postgres | Dialect::Mysql => {}
-        }
-    }
-
-    /// A table function's columns are reported as read, and the call is not.
-    fn table_functions(&mut self, catalog: &Catalog) {
-        let called: Vec<_> = self
-            .functions
-            .iter()
-            .filter_map(|uid| catalog.function(uid))
-            .filter(|def| def.kinds.table)
-            .collect();
-        for def in called {
-            let hidden = ["", "rowid", "json", "root"].map(str::to_owned);
-            for column in def.columns.iter().flatten().cloned().chain(hidden) {
-                self.reads.insert((def.name.clone(), column));
-            }
-        }
-    }
-
-    /// What is read of a target, for the statement and for the policies' conditions.
-    fn target(
-        &mut self,
-        target: &Target,
-        reads: &BTreeSet<u16>,
-        access: &AccessSet,
-        catalog: &Catalog,
-    ) {
-        let Some(relation) = catalog.relation(target.relation) else {
-            return;
-        };
-        let table = catalog.fold_relation(&relation.name);
-        let read = access
-            .columns_read()
-            .filter(|id| id.relation == relation.id)
-            .map(|id| id.index);
-        for index in reads.iter().copied().chain(read) {
-            if let Some(column) = relation.column(index) {
-                self.reads.insert((table.clone(), column.key.clone()));
-            }
-        }
-    }
-
-    fn reference(&mut self, reference: &Reference, catalog: &Catalog, access: &AccessSet) {
-        let Some(relation) = catalog.relation(reference.relation) else {
-            return;
-        };
-        if reference.body.is_none() {
-            let table = (relation.id, self.whole_rows);
-            if self.tables.contains(&table) {
-                return;
-            }
-            self.tables.push(table);
-        }
-        let table = catalog.fold_relation(&relation.name);
-        self.reads.insert((table.clone(), String::new()));
-        let form = needs_form(reference);
-        if relation.has_rowid && !form {
-            self.reads.insert((table.clone(), "rowid".to_owned()));
-        }
-        if catalog.dialect() == Dialect::Postgres && relation.kind == RelationKind::Table && !form {
-            let columns = SYSTEM_COLUMNS
-                .iter()
-                .map(|c| (table.clone(), (*c).to_owned()));
-            self.reads.extend(columns);
-        }
-        let view = reference.body.is_some();
-        for (id, column) in relation.column_ids() {
-            let read = if form {
-                view || source::reads(reference, id.index)
-            } else {
-                view || self.whole_rows || access.columns.contains_key(&id)
-            };
-            if read {
-                self.reads.insert((table.clone(), column.key.clone()));
-            }
-        }
-        if let Some(body) = &reference.body {
-            self.functions
-                .extend(body.resolved.access.functions.iter().cloned());
-            self.ctes(&body.resolved.ctes);
-            self.whole_rows |= body.resolved.whole_rows;
-            if form {
-                self.ctes([source::unused_name(catalog, reference.relation)].iter());
-            }
-            for inner in &body.resolved.references {
-                self.reference(inner, catalog, access);
-            }
-        }
-    }
-}
-
-/// What the engine changes, by itself included.
-fn engine_writes(access: &AccessSet, catalog: &Catalog) -> BTreeSet<(Change, String, String)> {
-    let mut out = BTreeSet::new();
-    for access_change in access.changes() {
-        let Some(relation) = catalog.relation(access_change.relation) else {
-            continue;
-        };
-        let table = catalog.fold_relation(&relation.name);
-        match access_change.change {
-            Change::Insert | Change::Delete | Change::Truncate => {
-                out.insert((access_change.change, table, String::new()));
-            }
-            Change::Update => out.extend(
-                access
-                    .columns_written()
-                    .filter(|id| id.relation == relation.id)
-                    .filter_map(|id| relation.column(id.index))
-                    .map(|column| (Change::Update, table.clone(), column.key.clone())),
-            ),
-        }
-    }
-    out
-}
-
-/// The triggers that what a statement changes sets off.
-fn engine_triggers(access: &AccessSet, catalog: &Catalog) -> BTreeSet<String> {
-    let uids: BTreeSet<&str> = access.functions().collect();
-    access
-        .changes()
-        .filter_map(|change| catalog.relation(change.relation))
-        .flat_map(|relation| &relation.triggers)
-        .filter(|trigger| uids.contains(trigger.uid(catalog.dialect()).as_str()))
-        .map(|trigger| catalog.dialect().fold(&trigger.function))
-        .collect()
-}
-
 fn output_columns(
     outputs: &[Output],
     references: &[Reference],
@@ -938,17 +751,17 @@ fn output_columns(
                 .lineage
                 .identity
                 .and_then(|id| catalog.column(id))
-                .map_or_else(String::new, |c| c.type_name.clone());
+                .map(|c| Arc::clone(&c.type_name));
             let type_name = match token(output) {
-                Some(_) => TOKEN_TYPE.to_owned(),
-                None => type_name,
+                Some(_) => TOKEN_TYPE.into(),
+                None => type_name.unwrap_or_default(),
             };
             let mut masked = false;
             for column in &output.lineage.columns {
-                masked |= is_masked(*column, references, visible)?;
+                masked = masked || is_masked(*column, references, visible)?;
             }
             Ok(OutputColumn {
-                name: output.name.clone(),
+                name: Arc::clone(&output.name),
                 type_name,
                 masked,
             })
@@ -967,12 +780,12 @@ fn is_masked(
     references: &[Reference],
     visible: &dyn Visible,
 ) -> Result<bool, Rejection> {
-    let decision = visible.relation(column.relation)?;
-    let level = decision
-        .columns
-        .get(usize::from(column.index))
-        .map(|c| &c.level);
-    if level != Some(&ColumnLevel::Plain) {
+    let own = references.iter().find(|r| r.relation == column.relation);
+    let is_plain = match own {
+        Some(reference) => reference.decision.is_plain(column.index),
+        None => visible.relation(column.relation)?.is_plain(column.index),
+    };
+    if !is_plain {
         return Ok(true);
     }
     for reference in references {

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::{Effect, RewrittenStatement, proviso::Proviso};
+use super::{Effect, RewrittenStatement, engine::Reads, proviso::Proviso};
 use crate::{
     catalog::Change,
     code::Code,
@@ -33,7 +33,7 @@ pub(crate) struct Plan {
     /// Whether it was made for the values of its parameters and for no others.
     pub(super) by_value: bool,
     pub(super) scan_plan: ScanPlan,
-    pub(super) engine_reads: BTreeSet<(String, String)>,
+    pub(super) engine_reads: Reads,
     pub(super) engine_functions: BTreeSet<String>,
     pub(super) effect: Effect,
     pub(super) max_affected: u64,
@@ -136,11 +136,6 @@ impl Plan {
     pub(crate) fn bytes(&self) -> usize {
         // Beside its text, a string takes its own size and a share of what holds it.
         const STRING: usize = 48;
-        let pairs = |pairs: &mut dyn Iterator<Item = &(String, String)>| -> usize {
-            pairs
-                .map(|(one, other)| 2 * STRING + one.len() + other.len())
-                .sum()
-        };
         let texts = |texts: &mut dyn Iterator<Item = &String>| -> usize {
             texts.map(|text| STRING + text.len()).sum()
         };
@@ -158,7 +153,7 @@ impl Plan {
             + columns
                 .map(|column| 3 * STRING + column.name.len() + column.type_name.len())
                 .sum::<usize>()
-            + pairs(&mut self.engine_reads.iter())
+            + self.engine_reads.bytes(2 * STRING)
             + self
                 .sources
                 .iter()

@@ -1,6 +1,6 @@
 //! Source forms: what stands in the place of a relation with obligations.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use sqlparser::ast::{
     Cte, Expr, LimitClause, Offset, OffsetRows, Query, SelectItem, TableAlias, TableAliasColumnDef,
@@ -9,7 +9,7 @@ use sqlparser::ast::{
 
 use super::{InPlace, filter, mask, needs_form, null, replace_references, sql};
 use crate::{
-    catalog::{Catalog, RelationId, RelationKind},
+    catalog::{Catalog, Relation, RelationId, RelationKind},
     code::Code,
     dialect::Dialect,
     lineage::Tokens,
@@ -191,23 +191,23 @@ pub(super) fn if_empty(references: &[Reference]) -> EmptyReason {
         .unwrap_or(EmptyReason::NoMatch)
 }
 
-/// Whether the source form reads the column at `index`.
-pub(super) fn reads(reference: &Reference, index: u16) -> bool {
-    let level = reference
-        .decision
-        .columns
-        .get(usize::from(index))
-        .map(|c| &c.level);
-    let projected = match level {
-        Some(ColumnLevel::Plain) => true,
-        Some(ColumnLevel::Masked(mask)) => mask::reads(mask),
-        Some(ColumnLevel::Hidden) | None => false,
-    };
-    let mut filtered = BTreeSet::new();
-    if let RowFilter::Where(predicate) = &reference.decision.rows {
-        filter::columns(predicate, &mut filtered);
+/// The columns that the source form reads of `relation`.
+pub(super) fn reads(reference: &Reference, relation: &Relation) -> Arc<[Arc<str>]> {
+    let decision = &reference.decision;
+    let projected = (0u16..).zip(&decision.columns);
+    let mut reads: BTreeSet<u16> = projected
+        .filter(|(_, column)| match &column.level {
+            ColumnLevel::Plain => true,
+            ColumnLevel::Masked(mask) => mask::reads(mask),
+            ColumnLevel::Hidden => false,
+        })
+        .map(|(index, _)| index)
+        .collect();
+    if let RowFilter::Where(predicate) = &decision.rows {
+        filter::columns(predicate, &mut reads);
     }
-    projected || filtered.contains(&index)
+    let columns = reads.into_iter().filter_map(|index| relation.column(index));
+    columns.map(|column| Arc::clone(&column.key)).collect()
 }
 
 /// A view's query with the source forms of what it reads.
@@ -243,7 +243,7 @@ fn definition(
 /// A name that no relation has, for the view's query; folded.
 pub(super) fn unused_name(catalog: &Catalog, view: RelationId) -> String {
     let mut name = match catalog.relation(view) {
-        Some(relation) => format!("{}_view", catalog.fold_relation(&relation.name)),
+        Some(relation) => format!("{}_view", relation.key),
         None => "view".to_owned(),
     };
     while catalog.lookup(&name).is_some() {

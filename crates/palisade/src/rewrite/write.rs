@@ -812,7 +812,7 @@ fn not_admitted(message: &str) -> Rejection {
 }
 
 fn unassigned(relation: &Relation, index: u16) -> Rejection {
-    let name = relation.column(index).map_or("", |c| c.name.as_str());
+    let name = relation.column(index).map_or("", |c| &*c.name);
     not_admitted(&format!(
         "policy looks at column `{name}` of new rows, and the statement gives it no value"
     ))

@@ -241,8 +241,8 @@ mod tests {
             columns: names
                 .iter()
                 .map(|name| OutputColumn {
-                    name: (*name).to_owned(),
-                    type_name: "TEXT".to_owned(),
+                    name: (*name).into(),
+                    type_name: "TEXT".into(),
                     masked: false,
                 })
                 .collect(),

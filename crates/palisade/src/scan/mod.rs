@@ -40,11 +40,11 @@ pub struct ScanPlan {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct OutputColumn {
     /// The name the engine gives it.
-    pub name: String,
+    pub name: Arc<str>,
     /// The declared type of the base column it is by identity, `token` where tokens stand for its values,
     /// else empty.
     #[serde(rename = "type")]
-    pub type_name: String,
+    pub type_name: Arc<str>,
     /// Whether a mask stands before any of the columns it comes from.
     pub masked: bool,
 }

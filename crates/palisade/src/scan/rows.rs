@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
+    sync::Arc,
 };
 
 use serde::Serialize;
@@ -260,7 +261,7 @@ impl ScanSession {
         // What gives no columns has no rows to miss.
         let could_have_rows = !self.plan.columns.is_empty();
         let empty = (could_have_rows && self.total_seen == 0).then_some(self.plan.if_empty);
-        let name = |column: usize| self.columns.get(column).map(|c| c.name.clone());
+        let name = |column: usize| self.columns.get(column).map(|c| c.name.to_string());
         let notices = self
             .notices
             .iter()
@@ -293,7 +294,7 @@ impl ScanSession {
     }
 
     fn scan_columns(&mut self) {
-        let mut taken: BTreeSet<String> = self.columns.iter().map(|c| c.name.clone()).collect();
+        let mut taken: BTreeSet<Arc<str>> = self.columns.iter().map(|c| c.name.clone()).collect();
         for index in 0..self.columns.len() {
             let Some(column) = self.columns.get_mut(index) else {
                 continue;
@@ -308,7 +309,7 @@ impl ScanSession {
                         taken.insert(column.name.clone());
                     }
                     if !in_type.is_empty() {
-                        column.type_name.clear();
+                        column.type_name = Arc::default();
                     }
                 }
             }
@@ -408,7 +409,7 @@ impl ScanSession {
         let column = self
             .columns
             .get(column)
-            .map(|c| c.name.clone())
+            .map(|c| c.name.to_string())
             .unwrap_or_default();
         self.findings.push(Finding {
             detector,
@@ -426,7 +427,7 @@ impl ScanSession {
 
 impl RowSink for ScanSession {
     fn columns(&mut self, names: &[&str]) -> ControlFlow<()> {
-        let decided = self.plan.columns.iter().map(|c| c.name.as_str());
+        let decided = self.plan.columns.iter().map(|c| &*c.name);
         if names.iter().copied().eq(decided) {
             self.shape_checked = true;
             return if self.is_blocked() {
@@ -438,7 +439,7 @@ impl RowSink for ScanSession {
         let difference = names
             .iter()
             .zip(&self.plan.columns)
-            .position(|(name, column)| *name != column.name)
+            .position(|(name, column)| *name != &*column.name)
             .map_or_else(
                 || "their number differs".to_owned(),
                 |at| format!("column {} differs", at + 1),
@@ -547,7 +548,7 @@ fn hex(bytes: &[u8]) -> String {
 /// The second `a` becomes `a_2`, or the next that no column has.
 fn unique_names(columns: &[OutputColumn]) -> Vec<OutputColumn> {
     // Names that stand in the answer keep theirs; only repetitions are renamed.
-    let mut taken: BTreeSet<String> = columns.iter().map(|c| c.name.clone()).collect();
+    let mut taken: BTreeSet<Arc<str>> = columns.iter().map(|c| c.name.clone()).collect();
     let mut seen = BTreeSet::new();
     columns
         .iter()
@@ -563,12 +564,12 @@ fn unique_names(columns: &[OutputColumn]) -> Vec<OutputColumn> {
 }
 
 /// `name`, or `name_2`, `name_3`, … that is not in `taken`.
-fn free_name(name: &str, taken: &BTreeSet<String>) -> String {
+fn free_name(name: &str, taken: &BTreeSet<Arc<str>>) -> Arc<str> {
     if !taken.contains(name) {
-        return name.to_owned();
+        return name.into();
     }
     (2_u64..)
-        .map(|n| format!("{name}_{n}"))
+        .map(|n| Arc::from(format!("{name}_{n}")))
         .find(|n| !taken.contains(n))
         .unwrap_or_default()
 }

@@ -9,14 +9,14 @@ use crate::dialect::Dialect;
 
 /// What an identifier is called, quotes undone.
 pub(crate) fn decode(ident: &Ident) -> Cow<'_, str> {
-    let doubled = match ident.quote_style {
-        Some('"') => "\"\"",
-        Some('`') => "``",
-        Some('\'') => "''",
+    let (quote, doubled) = match ident.quote_style {
+        Some('"') => (b'"', "\"\""),
+        Some('`') => (b'`', "``"),
+        Some('\'') => (b'\'', "''"),
         // `[…]` has no way to write a bracket inside; an unquoted word is itself.
         Some(_) | None => return Cow::Borrowed(&ident.value),
     };
-    if ident.value.contains(doubled) {
+    if ident.value.as_bytes().contains(&quote) && ident.value.contains(doubled) {
         Cow::Owned(
             ident
                 .value

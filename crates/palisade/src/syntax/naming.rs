@@ -4,6 +4,8 @@
 //! (`FigureColname` in `parse_target.c`); MySQL and SQLite after its text, which the outline keeps.
 //! Only names are made here; nothing decides.
 
+use std::sync::Arc;
+
 use sqlparser::ast::{
     AccessExpr, DataType, Expr, FunctionArguments, ObjectName, Query, SelectItem, SetExpr,
     UnaryOperator, Value,
@@ -208,15 +210,11 @@ pub(crate) fn mysql_literal(expr: &Expr) -> Option<String> {
 }
 
 /// What MySQL leaves of a name that is made of a text: as many bytes as a name of a column in an answer has.
-pub(crate) fn mysql_shortened(mut name: String) -> String {
-    let end = (0..=255)
-        .rev()
-        .find(|end| name.is_char_boundary(*end))
-        .unwrap_or_default();
-    if name.len() > end {
-        name.truncate(end);
+pub(crate) fn mysql_shortened(name: Arc<str>) -> Arc<str> {
+    match name.get(..name.floor_char_boundary(255)) {
+        Some(start) if start.len() < name.len() => start.into(),
+        Some(_) | None => name,
     }
-    name
 }
 
 /// Takes the signs `+` off a column or literal: MySQL reads them as nothing, and names the item after what is

@@ -13,6 +13,9 @@ use crate::{
     code::Code, dialect::Dialect, limits::Limits, rejection::Rejection, value::Placeholder,
 };
 
+/// Operators of our dialects that the parser does not know as such.
+const OPERATORS: &[&str] = &["isnull", "variadic", "sounds"];
+
 /// What the tokens of one statement say.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
@@ -124,8 +127,9 @@ impl Outline {
                     }
                     if let Some(level) = levels.last_mut() {
                         let keyword = word.quote_style.is_none().then_some(word.keyword);
-                        // Operators of our dialects that are no keywords of the parser's.
-                        if keyword.is_some() && is_word(token, &["isnull", "variadic", "sounds"]) {
+                        let may_be =
+                            matches!(keyword, Some(Keyword::NoKeyword | Keyword::VARIADIC));
+                        if may_be && is_word(token, OPERATORS) {
                             level.operators += 1;
                         }
                         if let Some(done) = level.word(keyword, *span) {
@@ -316,13 +320,16 @@ fn check_drift(tokens: &[TokenWithSpan], dialect: Dialect) -> Result<(), Rejecti
             return refuse("a name with Unicode escapes (U&\"…\")");
         }
     }
-    let solid: Vec<&Token> = tokens
+    let mut solid = tokens
         .iter()
         .map(|t| &t.token)
-        .filter(|token| !matches!(token, Token::Whitespace(_)))
-        .collect();
-    for pair in solid.windows(2) {
-        match pair {
+        .filter(|token| !matches!(token, Token::Whitespace(_)));
+    let mut before = solid.next();
+    for token in solid {
+        let Some(first) = before.replace(token) else {
+            continue;
+        };
+        match [first, token] {
             [Token::UnicodeStringLiteral(_), _] | [_, Token::UnicodeStringLiteral(_)] => {
                 return refuse("a string with Unicode escapes (U&'…')");
             }
@@ -504,6 +511,8 @@ fn check_characters(text: &str, tokens: &[TokenWithSpan]) -> Result<(), Rejectio
 /// printed text must not depend on where lines end.
 fn check_token(token: &Token) -> Result<(), Rejection> {
     if let Token::Word(word) = token
+        // Nearly every name is plain, which is quickly seen.
+        && !word.value.bytes().all(|b| matches!(b, b' '..=b'~'))
         && let Some(c) = word.value.chars().find(|c| c.is_control())
     {
         return Err(hidden(c));

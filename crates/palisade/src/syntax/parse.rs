@@ -121,8 +121,9 @@ pub(crate) fn parse_any<T>(
 }
 
 pub(super) fn tokenize(text: &str, dialect: Dialect) -> Result<Vec<TokenWithSpan>, Rejection> {
-    // A token and the blank after it take some six characters; to grow costs as much as to read them.
-    let mut tokens = Vec::with_capacity(text.len() / 2 + 8);
+    // A token and the blank after it take some six characters, and fewer than two hardly ever; to grow costs as much
+    // as to read them.
+    let mut tokens = Vec::with_capacity(text.len() / 3 * 2 + 8);
     Tokenizer::new(dialect::parser_dialect(dialect), text)
         .with_unescape(false)
         .tokenize_with_location_into_buf(&mut tokens)

@@ -1,5 +1,7 @@
 //! Canonical printing, and the gate behind which text may be executed.
 
+use std::fmt::Write as _;
+
 use sqlparser::ast::{Query, Statement};
 
 use super::{
@@ -7,6 +9,9 @@ use super::{
     parse::{self, Tree},
 };
 use crate::{code::Code, dialect::Dialect, limits::Limits, rejection::Rejection};
+
+/// Bytes of a printed statement, about: to grow from nothing costs as much as to print.
+const TYPICAL_BYTES: usize = 512;
 
 /// The text of `query` and the tree that text parses to, which is the same tree.
 ///
@@ -20,7 +25,9 @@ pub(crate) fn print_stable(
     dialect: Dialect,
     limits: &Limits,
 ) -> Result<(String, Box<Query>), Rejection> {
-    let (text, again) = read_back(query.to_string(), dialect, limits)?;
+    let mut text = String::with_capacity(TYPICAL_BYTES);
+    write!(text, "{query}").map_err(|_| unstable())?;
+    let (text, again) = read_back(text, dialect, limits)?;
     match again {
         Tree::Query(again) if *again == *query => Ok((text, again)),
         Tree::Query(_) | Tree::Explain(_, _) | Tree::Definition(_) => Err(unstable()),

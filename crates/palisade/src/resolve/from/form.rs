@@ -13,8 +13,26 @@ use crate::{
 /// The name that stands for the source form at `index` in our own output: no text that is parsed holds its first
 /// character.
 pub(crate) fn form_name(index: usize, dialect: Dialect) -> Ident {
-    encode(&format!("\0form {index}"), dialect)
+    encode(&format!("{FORM}{index}"), dialect)
 }
+
+/// The index of the source form for which `ident` stands.
+fn form_index(ident: &Ident, dialect: Dialect) -> Option<usize> {
+    let digits = ident.value.strip_prefix(FORM)?;
+    let index = digits.parse().ok()?;
+    (*ident == form_name(index, dialect)).then_some(index)
+}
+
+/// The first of such names in a printed text: what stands before it, its index, what stands after it.
+pub(crate) fn form_place(text: &str, dialect: Dialect) -> Option<(&str, usize, &str)> {
+    let quote = dialect.quote();
+    let (before, rest) = text.split_once(FORM)?;
+    let (index, after) = rest.split_once(quote)?;
+    Some((before.strip_suffix(quote)?, index.parse().ok()?, after))
+}
+
+/// What such names begin with.
+const FORM: &str = "\0form ";
 
 impl<'a> Resolver<'a> {
     /// In our own output: the relation whose source form `query` is.
@@ -43,17 +61,10 @@ impl<'a> Resolver<'a> {
         let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else {
             return Ok(None);
         };
-        let dialect = self.catalog.dialect();
-        let found = forms
-            .iter()
-            .enumerate()
-            .find(|(index, (_, form))| match form {
-                SourceForm::Tree(_) => false,
-                SourceForm::Named => *ident == form_name(*index, dialect),
-            });
-        match found {
-            Some((_, (id, _))) => self.form_of(*id),
-            None => Ok(None),
+        let index = form_index(ident, self.catalog.dialect());
+        match index.and_then(|index| forms.get(index)) {
+            Some((id, SourceForm::Named)) => self.form_of(*id),
+            Some((_, SourceForm::Tree(_))) | None => Ok(None),
         }
     }
 

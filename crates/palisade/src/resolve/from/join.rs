@@ -1,6 +1,6 @@
 //! Joins: what they bring into scope, and which columns USING and NATURAL merge.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use sqlparser::ast::{Join, JoinConstraint, JoinOperator, ObjectNamePart, TableWithJoins};
 
@@ -108,14 +108,14 @@ impl<'a> Resolver<'a> {
                         return Err(unsupported("a qualified name in USING"));
                     };
                     self.normalise(ident);
-                    let key = self.key(ident);
+                    let key = self.key(ident).into();
                     self.merge(scope, left.clone(), &key)?;
                 }
                 Ok(())
             }
             JoinConstraint::Natural => {
                 let new = keys(scope, left.end..scope.sources.len());
-                let mut shared: Vec<String> = Vec::new();
+                let mut shared: Vec<Arc<str>> = Vec::new();
                 for key in listed(scope, left.clone()) {
                     if new.contains(&key) && !shared.contains(&key) {
                         shared.push(key);
@@ -134,7 +134,7 @@ impl<'a> Resolver<'a> {
         &mut self,
         scope: &mut Scope<'a, '_>,
         left: Range<usize>,
-        key: &str,
+        key: &Arc<str>,
     ) -> Result<(), Rejection> {
         let mut into = None;
         let mut merged = Vec::new();
@@ -152,11 +152,13 @@ impl<'a> Resolver<'a> {
         let Some(into) = into.filter(|_| !merged.is_empty()) else {
             return Err(unknown_column(key, &[]));
         };
-        let mut links = std::mem::take(&mut scope.links);
-        for position in scope.positions(None, key) {
-            links.tie(into, position);
+        if !self.mode.is_output() {
+            let mut links = std::mem::take(&mut scope.links);
+            for position in scope.positions(None, key) {
+                links.tie(into, position);
+            }
+            scope.links = links;
         }
-        scope.links = links;
         let over = left.start..scope.sources.len();
         scope.merged.extend(merged.into_iter().map(|source| Merged {
             source,
@@ -164,7 +166,7 @@ impl<'a> Resolver<'a> {
             over: over.clone(),
             middle: left.end,
             right_first: false,
-            key: key.to_owned(),
+            key: Arc::clone(key),
         }));
         let origins: Vec<Origin<'_>> = scope
             .sources
@@ -172,20 +174,9 @@ impl<'a> Resolver<'a> {
             .skip(left.start)
             .filter_map(|source| Some(source.columns.find(key)?.0))
             .collect();
-        // What is compared runs on rows that a filter hides, unless it is a column that may be seen.
-        let columns: Option<Vec<&Column>> = origins
-            .iter()
-            .map(|origin| {
-                let id = origin.identity().filter(|id| self.is_plain_base(*id))?;
-                self.catalog.column(id)
-            })
-            .collect();
-        let safe = columns.is_some_and(|columns| {
-            columns
-                .iter()
-                .all(|one| columns.iter().all(|other| self.columns_compare(one, other)))
-        });
-        self.needs_fence |= !safe;
+        if !self.needs_fence && !self.merges_safely(&origins) {
+            self.needs_fence = true;
+        }
         self.user_operator("=")?;
         let operands: Vec<_> = origins.iter().map(Origin::columns).collect();
         self.implicit_casts(&operands);
@@ -196,8 +187,26 @@ impl<'a> Resolver<'a> {
     }
 }
 
+impl Resolver<'_> {
+    /// Whether these may be compared on rows that a filter hides: columns that may be seen, and go together.
+    fn merges_safely(&self, origins: &[Origin<'_>]) -> bool {
+        let columns: Option<Vec<&Column>> = origins
+            .iter()
+            .map(|origin| {
+                let id = origin.identity().filter(|id| self.is_plain_base(*id))?;
+                self.catalog.column(id)
+            })
+            .collect();
+        columns.is_some_and(|columns| {
+            columns
+                .iter()
+                .all(|one| columns.iter().all(|other| self.columns_compare(one, other)))
+        })
+    }
+}
+
 /// The columns of these sources, each as it is.
-fn keys(scope: &Scope<'_, '_>, sources: Range<usize>) -> Vec<String> {
+fn keys(scope: &Scope<'_, '_>, sources: Range<usize>) -> Vec<Arc<str>> {
     let all = sources.filter_map(|index| Some((index, scope.sources.get(index)?)));
     all.flat_map(|(index, source)| {
         let columns = source.columns.list().into_iter();
@@ -214,10 +223,10 @@ fn keys(scope: &Scope<'_, '_>, sources: Range<usize>) -> Vec<String> {
 
 /// The columns of these sources as `*` lists them, in which order a NATURAL join merges them: of one side of a join, those
 /// that joins within it have merged come first.
-fn listed(scope: &Scope<'_, '_>, sources: Range<usize>) -> Vec<String> {
+fn listed(scope: &Scope<'_, '_>, sources: Range<usize>) -> Vec<Arc<str>> {
     let before = keys(scope, 0..sources.start).len();
     let count = keys(scope, sources).len();
-    let all = scope.star(None).unwrap_or_default().into_iter();
+    let all = scope.star().unwrap_or_default().into_iter();
     all.skip(before)
         .take(count)
         .map(|column| column.key)

@@ -1,5 +1,7 @@
 //! A name in FROM: a common table expression, a relation of the visible catalog, or one of the engine's own.
 
+use std::sync::Arc;
+
 use sqlparser::{
     ast::{Ident, ObjectName, ObjectNamePart, TableAlias},
     tokenizer::{Location, Span},
@@ -53,7 +55,7 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<Source<'a>, Rejection> {
         let (schema, last) = self.schema_and_name(name)?;
-        let shown = self.table_name(last);
+        let shown = self.table_name(last).into_owned();
         let schema = schema.map(|schema| self.table_key(schema).into_owned());
         let key = self.table_key(last).into_owned();
         if schema.is_none()
@@ -74,7 +76,7 @@ impl<'a> Resolver<'a> {
                 *alias = Some(plain_alias(self.encode(&shown)));
             }
             *last = cte.name.clone();
-            return self.aliased(alias, Some(key), None, Columns::Derived(columns));
+            return self.aliased(alias, Some(key.into()), None, Columns::Derived(columns));
         }
         // `dual` is a table of one row that every MySQL has.
         if self.catalog.dialect() == Dialect::Mysql
@@ -109,7 +111,7 @@ impl<'a> Resolver<'a> {
         shown: &str,
     ) -> Result<&'a Relation, Rejection> {
         let found = match schema {
-            Some(schema) => self.catalog.find(schema, key),
+            Some(schema) => self.catalog.keyed(schema, key),
             None => self.catalog.lookup(key),
         };
         if self.is_system_name(schema, key) || found.is_some_and(|r| r.kind == RelationKind::System)
@@ -155,14 +157,14 @@ impl<'a> Resolver<'a> {
             .map(|part| ObjectNamePart::Identifier(self.encode(part)))
             .collect();
         let columns = known.columns.iter().map(|column| Output {
-            name: column.clone(),
-            key: column.clone(),
+            name: column.as_str().into(),
+            key: column.as_str().into(),
             lineage: Lineage::default(),
         });
         self.aliased(
             alias,
-            Some(key),
-            Some(schema),
+            Some(key.into()),
+            Some(schema.into()),
             Columns::Derived(columns.collect()),
         )
         .map(Some)
@@ -273,8 +275,8 @@ impl<'a> Resolver<'a> {
         };
         self.aliased(
             alias,
-            Some(self.catalog.fold_relation(&relation.name)),
-            Some(self.catalog.fold_relation(&relation.schema)),
+            Some(Arc::clone(&relation.key)),
+            Some(Arc::clone(&relation.schema_key)),
             columns,
         )
     }

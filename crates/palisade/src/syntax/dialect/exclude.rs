@@ -9,7 +9,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::solid::{Edits, Solid, has_word, word};
+use super::solid::{Edits, Solid, has_keyword, word};
 
 const KINDS: [&[&str]; 4] = [
     &["CURRENT", "ROW"],
@@ -31,7 +31,7 @@ pub(crate) fn is_exclusion(name: &sqlparser::ast::Ident) -> bool {
 /// Moves the exclusions of frames to where the parser keeps them. A window that continues another keeps its
 /// own, and is refused.
 pub(super) fn moved_in(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    if !has_word(&tokens, &["exclude"]) {
+    if !has_keyword(&tokens, &[Keyword::EXCLUDE]) {
         return tokens;
     }
     let solid = Solid::of(&tokens);
@@ -60,7 +60,7 @@ pub(super) fn moved_in(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 /// Moves the exclusions in printed text, read as `tokens`, back to the ends of their frames. None if there
 /// are none.
 pub(super) fn moved_out(tokens: &[TokenWithSpan]) -> Option<String> {
-    if !has_word(tokens, &["exclude"]) {
+    if !has_keyword(tokens, &[Keyword::EXCLUDE]) {
         return None;
     }
     let solid = Solid::of(tokens);

@@ -6,11 +6,11 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::solid::{Edits, Solid, has_word, word};
+use super::solid::{Edits, Solid, has_keyword, word};
 
 /// Writes the query for the name, or for the table function that is called.
 pub(super) fn spelt_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    if !has_word(&tokens, &["in"]) {
+    if !has_keyword(&tokens, &[Keyword::IN]) {
         return tokens;
     }
     let solid = Solid::of(&tokens);

@@ -6,7 +6,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::solid::{Edits, Solid, has_word, word};
+use super::solid::{Edits, Solid, has_keyword, word};
 use crate::dialect::Dialect;
 
 /// What a query in parentheses begins with.
@@ -14,17 +14,8 @@ const QUERIES: &[&str] = &["select", "values", "with", "table"];
 
 /// Writes a join for the comma.
 pub(super) fn spelt_out(tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<TokenWithSpan> {
-    let updates = dialect == Dialect::Mysql && has_word(&tokens, &["update"]);
-    let mut before = false;
-    let stands = tokens.iter().any(|t| match &t.token {
-        Token::Whitespace(_) => false,
-        Token::LParen => before,
-        token => {
-            before = begins(token);
-            false
-        }
-    });
-    if !stands && !updates {
+    let updates = dialect == Dialect::Mysql && has_keyword(&tokens, &[Keyword::UPDATE]);
+    if !updates && !may_hold_tables(&tokens) {
         return tokens;
     }
     let solid = Solid::of(&tokens);
@@ -50,6 +41,22 @@ pub(super) fn spelt_out(tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<Tok
         }
     }
     edits.apply(tokens)
+}
+
+/// Whether anything but a query stands in a parenthesis in FROM.
+fn may_hold_tables(tokens: &[TokenWithSpan]) -> bool {
+    let solid = tokens.iter().map(|t| &t.token);
+    let mut solid = solid.filter(|token| !matches!(token, Token::Whitespace(_)));
+    let mut before = false;
+    while let Some(token) = solid.next() {
+        let opens = before && *token == Token::LParen;
+        let inside = if opens { solid.next() } else { None };
+        if opens && !inside.is_some_and(|token| super::is_word(token, QUERIES)) {
+            return true;
+        }
+        before = begins(token);
+    }
+    false
 }
 
 /// Whether a table follows in FROM.

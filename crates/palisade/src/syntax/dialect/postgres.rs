@@ -10,7 +10,11 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::{call, delegate, quantified, simple::simple, solid::is_word};
+use super::{
+    call, delegate, quantified,
+    simple::simple,
+    solid::{has_keyword, is_word},
+};
 
 /// See the module.
 #[derive(Debug)]
@@ -246,10 +250,7 @@ pub(super) fn bounded_frames(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
             && words.iter().any(|w| word.value.eq_ignore_ascii_case(w)))
     };
-    if !tokens
-        .iter()
-        .any(|t| is(t, &["preceding"]) || is(t, &["following"]))
-    {
+    if !has_keyword(&tokens, &[Keyword::PRECEDING, Keyword::FOLLOWING]) {
         return tokens;
     }
     let solid: Vec<usize> = tokens

@@ -159,9 +159,11 @@ pub(in crate::syntax) fn is_word(token: &Token, words: &[&str]) -> bool {
         && words.iter().any(|w| word.value.eq_ignore_ascii_case(w)))
 }
 
-/// Whether one of these words stands anywhere.
-pub(super) fn has_word(tokens: &[TokenWithSpan], words: &[&str]) -> bool {
-    tokens.iter().any(|t| is_word(&t.token, words))
+/// Whether one of these words, without quotes, stands anywhere.
+pub(super) fn has_keyword(tokens: &[TokenWithSpan], words: &[Keyword]) -> bool {
+    tokens.iter().any(|t| {
+        matches!(&t.token, Token::Word(word) if word.quote_style.is_none() && words.contains(&word.keyword))
+    })
 }
 
 /// A word as the parser has it.

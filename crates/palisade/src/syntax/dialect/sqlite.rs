@@ -10,7 +10,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::{delegate, simple::simple, solid::has_word};
+use super::{delegate, is_word, simple::simple, solid::has_keyword};
 
 /// See the module.
 #[derive(Debug)]
@@ -166,7 +166,8 @@ pub(super) fn without_hints(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan
         matches!(&token.token,
             Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(text))
     };
-    if !has_word(&tokens, &["materialized", "indexed"]) {
+    let is_index = |t: &TokenWithSpan| is_word(&t.token, &["indexed"]);
+    if !has_keyword(&tokens, &[Keyword::MATERIALIZED]) && !tokens.iter().any(is_index) {
         return tokens;
     }
     let solid: Vec<usize> = tokens
