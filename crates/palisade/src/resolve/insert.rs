@@ -26,6 +26,22 @@ use crate::{
     rejection::Rejection,
 };
 
+/// Whether a row is changed that is in the way by any key of its table.
+fn meets_by_any_key(on: &OnInsert) -> bool {
+    match on {
+        OnInsert::OnConflict(OnConflict {
+            conflict_target: Some(ConflictTarget::Columns(_)),
+            action: _,
+        })
+        | OnInsert::OnConflict(OnConflict {
+            conflict_target: _,
+            action: OnConflictAction::DoNothing,
+        }) => false,
+        // The parser's list is open.
+        _ => true,
+    }
+}
+
 impl<'a> Resolver<'a> {
     pub(super) fn insert(
         &mut self,
@@ -135,7 +151,8 @@ impl<'a> Resolver<'a> {
             self.assign(&assigned)?;
         }
         let nothing = Scope::inside(self.catalog.dialect(), None);
-        self.assignments(assignments, relation, &nothing, ctes)?;
+        assigned.extend(self.assignments(assignments, relation, &nothing, ctes)?);
+        let by_any_key = replaces || on.as_ref().is_some_and(meets_by_any_key);
 
         let mut conflict = if replaces {
             Conflict::Replaces
@@ -156,6 +173,9 @@ impl<'a> Resolver<'a> {
             // The row in the way must be one that may be seen.
             self.readable(relation)?;
             self.access.relations.insert(relation.id);
+            if by_any_key {
+                self.may_meet(&assigned)?;
+            }
         }
         let outputs = self.returning(returning, relation, &alias, ctes)?;
         self.targets.push(Target {
@@ -320,6 +340,26 @@ impl<'a> Resolver<'a> {
             // The parser's list is open.
             _ => Err(unsupported("what an INSERT does on a conflict")),
         }
+    }
+
+    /// Refuses values for columns that are not shown, where any key finds the row in the way: which row that is, and whether
+    /// there is one, would tell what they hold.
+    fn may_meet(&self, assigned: &[ColumnId]) -> Result<(), Rejection> {
+        let Some(unseen) = assigned.iter().find(|id| !self.is_plain_base(**id)) else {
+            return Ok(());
+        };
+        let name = self.catalog.column(*unseen).map_or("", |c| &*c.name);
+        let instead = match self.catalog.dialect() {
+            Dialect::Sqlite | Dialect::Postgres => "name the key's columns in ON CONFLICT",
+            Dialect::Mysql => "use INSERT and UPDATE",
+        };
+        Err(Rejection::new(
+            Code::WriteMaskedRead,
+            format!(
+                "column `{name}` is not shown as it is, and may be of a key by which the row in the way is found: {instead}, or \
+                 leave the column out"
+            ),
+        ))
     }
 
     /// How the row that was to be inserted is called in ON DUPLICATE KEY UPDATE.

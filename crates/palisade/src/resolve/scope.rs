@@ -1,6 +1,6 @@
 //! What a name can mean at one place of a statement.
 
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc};
 
 use super::cartesian::Links;
 use crate::{
@@ -129,6 +129,8 @@ pub(super) struct Scope<'a, 's> {
     pub(super) links: Links,
     /// Outputs that may be named here.
     pub(super) aliases: &'s [Output],
+    /// Columns of these sources that subqueries have named.
+    pub(super) reached: RefCell<Vec<ColumnId>>,
     pub(super) parent: Option<&'s Scope<'a, 's>>,
 }
 
@@ -327,6 +329,7 @@ impl<'a, 's> Scope<'a, 's> {
             nested: false,
             links: Links::default(),
             aliases: &[],
+            reached: RefCell::default(),
             parent,
         }
     }
@@ -345,11 +348,26 @@ impl<'a, 's> Scope<'a, 's> {
     fn find_column(&self, qualifier: Option<&str>, key: &str) -> Found<'_> {
         match self.find_here(qualifier, key) {
             Found::Nothing => match self.parent {
-                Some(parent) => parent.find_column(qualifier, key),
+                Some(parent) => parent.find_from_inside(qualifier, key),
                 None => Found::Nothing,
             },
             found => found,
         }
+    }
+
+    /// As [`find_column`](Self::find_column), for a subquery.
+    fn find_from_inside(&self, qualifier: Option<&str>, key: &str) -> Found<'_> {
+        let found = self.find_column(qualifier, key);
+        if let Found::Column(origin, _)
+        | Found::RowIdAlias {
+            origin,
+            qualifier: _,
+            name: _,
+        } = &found
+        {
+            self.reached.borrow_mut().extend_from_slice(origin.columns());
+        }
+        found
     }
 
     /// The rows of the nearest source called `qualifier`.

@@ -266,7 +266,8 @@ impl<'a> Resolver<'a> {
         Ok(outputs)
     }
 
-    /// The statement's own condition, inside of the guard where this is our own output.
+    /// The statement's own condition, inside of the guard where this is our own output; the columns that it names, be it
+    /// in a subquery.
     pub(super) fn guarded(
         &mut self,
         selection: &mut Option<Expr>,
@@ -288,10 +289,14 @@ impl<'a> Resolver<'a> {
                 return Err(self.not_as_decided("the guard of the target is missing"));
             }
         };
-        match own {
-            Some(expr) => self.predicate(expr, scope, ctes, Usage::Filter),
-            None => Ok(Vec::new()),
-        }
+        // What stands before it may have subqueries too.
+        scope.reached.take();
+        let mut columns = match own {
+            Some(expr) => self.predicate(expr, scope, ctes, Usage::Filter)?,
+            None => Vec::new(),
+        };
+        columns.append(&mut scope.reached.take());
+        Ok(columns)
     }
 
     /// Whether an inner join of MySQL's has a condition on the target's columns, as that of a WHERE would be.
