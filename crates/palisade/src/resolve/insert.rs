@@ -26,8 +26,8 @@ use crate::{
     rejection::Rejection,
 };
 
-/// Whether a row is changed that is in the way by any key of its table.
-fn meets_by_any_key(on: &OnInsert) -> bool {
+/// Whether only a row is changed that is in the way by a key that the statement names.
+fn names_its_key(on: &OnInsert) -> bool {
     match on {
         OnInsert::OnConflict(OnConflict {
             conflict_target: Some(ConflictTarget::Columns(_)),
@@ -36,9 +36,9 @@ fn meets_by_any_key(on: &OnInsert) -> bool {
         | OnInsert::OnConflict(OnConflict {
             conflict_target: _,
             action: OnConflictAction::DoNothing,
-        }) => false,
+        }) => true,
         // The parser's list is open.
-        _ => true,
+        _ => false,
     }
 }
 
@@ -152,7 +152,7 @@ impl<'a> Resolver<'a> {
         }
         let nothing = Scope::inside(self.catalog.dialect(), None);
         assigned.extend(self.assignments(assignments, relation, &nothing, ctes)?);
-        let by_any_key = replaces || on.as_ref().is_some_and(meets_by_any_key);
+        let by_any_key = replaces || on.as_ref().is_some_and(|on| !names_its_key(on));
 
         let mut conflict = if replaces {
             Conflict::Replaces

@@ -365,7 +365,9 @@ impl<'a, 's> Scope<'a, 's> {
             name: _,
         } = &found
         {
-            self.reached.borrow_mut().extend_from_slice(origin.columns());
+            self.reached
+                .borrow_mut()
+                .extend_from_slice(origin.columns());
         }
         found
     }

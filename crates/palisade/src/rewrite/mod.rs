@@ -24,6 +24,7 @@ mod source;
 mod sql;
 #[cfg(test)]
 mod tests;
+mod untyped;
 mod upsert;
 mod write;
 
@@ -304,6 +305,7 @@ fn apply(
     }
     let max_rows = permitted_rows.unwrap_or(u64::MAX).min(limits.max_rows);
 
+    let dialect = catalog.dialect();
     let mut engine = Engine::new(access.functions.clone(), whole_rows);
     engine.ctes(&ctes);
     engine.system(&access, catalog.dialect());
@@ -358,10 +360,17 @@ fn apply(
         writes.push(formed.form);
         doubts.push(formed.doubts);
     }
+    if dialect == Dialect::Postgres {
+        let changes = write::changes_mut(&mut query).into_iter().zip(&writes);
+        for ((change, form), target) in changes.zip(&targets) {
+            if form.admission.is_some() {
+                untyped::spell_types(change, target, catalog);
+            }
+        }
+    }
     let permitted_changes = permit.max_affected();
     // A permit is used once.
     drop(permit);
-    let dialect = catalog.dialect();
     let in_place = |id| {
         let mut all = forms.iter().enumerate();
         let (index, (_, form)) = all.find(|(_, (relation, _))| *relation == id)?;
