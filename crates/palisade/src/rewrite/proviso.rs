@@ -140,6 +140,44 @@ pub(super) fn runs_twice(reads: &AccessSet, catalog: &Catalog) -> Result<(), Rej
     Ok(())
 }
 
+/// Adds to the `decided` functions what else is called by what is looked for: it compares keys as an index would, by a type's
+/// own operator. Refuses one of which nobody knows what it does.
+pub(super) fn calls(
+    reads: &AccessSet,
+    decided: &mut BTreeSet<String>,
+    catalog: &Catalog,
+) -> Result<(), Rejection> {
+    for uid in reads.functions() {
+        if decided.contains(uid) {
+            continue;
+        }
+        match catalog
+            .function(uid)
+            .map_or(Safety::Unknown, |def| def.safety)
+        {
+            Safety::Pure => {
+                decided.insert(uid.to_owned());
+            }
+            Safety::Volatile
+            | Safety::Session
+            | Safety::Catalog
+            | Safety::File
+            | Safety::Network
+            | Safety::DynamicSql
+            | Safety::Lock
+            | Safety::Admin
+            | Safety::Resource
+            | Safety::Unknown => {
+                let message = format!(
+                    "`{uid}` would have to be called before the statement, to tell whether policy admits its rows"
+                );
+                return Err(Rejection::new(Code::WriteRowNotAdmitted, message));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What the text of a query reads and calls, whoever looks: below masks and filters, as its conditions do.
 pub(super) fn reads(
     sql: &str,

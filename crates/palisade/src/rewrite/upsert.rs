@@ -1,6 +1,6 @@
 //! What an upsert gives its rows, as a table beside the rows that are in their way: by what is looked for before it runs.
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::{collections::BTreeSet, fmt, ops::ControlFlow};
 
 use sqlparser::ast::{
     BinaryOperator, ConflictTarget, DataType, DoUpdate, Expr, Function, FunctionArg,
@@ -9,7 +9,7 @@ use sqlparser::ast::{
     VisitMut, Visitor, VisitorMut,
 };
 
-use super::{null, sql};
+use super::{admit::Constant, computed, null, sql};
 use crate::{
     catalog::{Catalog, Column, Relation, TypeClass},
     dialect::Dialect,
@@ -32,19 +32,64 @@ pub(super) struct Proposed {
     keys: Vec<Ident>,
     /// What the row in the way is called.
     pub(super) alias: Ident,
+    dialect: Dialect,
+}
+
+/// Why the row in the way cannot be looked for.
+#[derive(Debug)]
+pub(super) enum Unknown {
+    /// The keys are not named, or not given.
+    Keys,
+    /// A column is given what is not known before, or what is only known as the engine stores it.
+    Given(String),
+    Stored(String),
+    /// The condition looks at what is not known before.
+    Condition,
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keys => {
+                write!(
+                    f,
+                    ": name the key's columns in ON CONFLICT, and give them values"
+                )
+            }
+            Self::Given(column) => write!(
+                f,
+                " by `{column}`: give it by a literal, a parameter, what is computed from these alone and the same each \
+                 time, or a query"
+            ),
+            Self::Stored(column) => write!(
+                f,
+                ", since `{column}` may be stored otherwise than it is given: give it by a literal or parameter of the \
+                 column's type, or CAST it to that"
+            ),
+            Self::Condition => write!(
+                f,
+                " by the condition of DO UPDATE: have it compare columns of the row, and columns of `excluded` that the \
+                 statement gives values"
+            ),
+        }
+    }
 }
 
 impl Proposed {
-    /// What `insert`, which updates the row in the way, gives its rows; nothing where that cannot be told before it runs.
-    /// `is_stored` says whether a column certainly holds a value as it is written.
+    /// What `insert`, which updates the row in the way, gives its rows. `is_settled` says whether a value is the same each
+    /// time that it is worked out, `constant` as what a column certainly stores it.
+    ///
+    /// # Errors
+    /// [`Unknown`] where that cannot be told before it runs.
     pub(super) fn of(
         insert: &Insert,
         relation: &Relation,
         catalog: &Catalog,
         alias: &Ident,
         name: Ident,
-        is_stored: impl Fn(&Expr, &Column) -> bool,
-    ) -> Option<Self> {
+        is_settled: impl Fn(&Expr) -> bool,
+        constant: impl Fn(&Expr, &Column) -> Option<Constant>,
+    ) -> Result<Self, Unknown> {
         let dialect = catalog.dialect();
         let Some(OnInsert::OnConflict(OnConflict {
             conflict_target: Some(ConflictTarget::Columns(keys)),
@@ -55,29 +100,62 @@ impl Proposed {
                 }),
         })) = &insert.on
         else {
-            return None;
+            return Err(Unknown::Keys);
         };
         let given: Vec<Ident> = insert
             .columns
             .iter()
             .map(|name| last(name).cloned())
-            .collect::<Option<_>>()?;
+            .collect::<Option<_>>()
+            .ok_or(Unknown::Keys)?;
         let used = match selection {
-            Some(condition) => Used::by(condition, relation, alias, dialect)?,
+            Some(condition) => {
+                Used::by(condition, relation, alias, dialect).ok_or(Unknown::Condition)?
+            }
             None => Used::default(),
         };
         let position = |ident: &Ident| relation.position(&key(ident, dialect));
-        let keys_at: BTreeSet<u16> = keys.iter().map(position).collect::<Option<_>>()?;
+        let keys_at: BTreeSet<u16> = keys
+            .iter()
+            .map(position)
+            .collect::<Option<_>>()
+            .ok_or(Unknown::Keys)?;
         let mut looked_at = Vec::new();
         for index in keys_at.union(&used.proposed) {
-            let at = given.iter().position(|g| position(g) == Some(*index))?;
-            let column = relation.column(*index)?;
+            let column = relation.column(*index).ok_or(Unknown::Keys)?;
+            let named = || column.name.clone();
+            let at = given.iter().position(|g| position(g) == Some(*index));
+            let at = at.ok_or_else(|| {
+                if keys_at.contains(index) {
+                    Unknown::Keys
+                } else {
+                    Unknown::Given(named())
+                }
+            })?;
+            let written = |row: &&[Expr]| {
+                let value = row.get(at);
+                value.is_some_and(|value| computed::is_written(value) || is_settled(value))
+            };
+            if let Some(rows) = rows(insert)
+                && !rows.iter().all(written)
+            {
+                return Err(Unknown::Given(named()));
+            }
+            let computed = |row: &&[Expr]| row.get(at).is_some_and(|v| !computed::is_written(v));
+            let computes = rows(insert).is_none_or(|rows| rows.iter().any(computed));
             let data_type = match dialect {
-                Dialect::Postgres => Some(null::data_type(column, catalog)?),
+                Dialect::Postgres => Some(
+                    null::data_type(column, catalog)
+                        .filter(|known| !computes || has_known_collation(known, column))
+                        .ok_or_else(|| Unknown::Stored(named()))?,
+                ),
                 // The key in the table says how it is compared.
                 Dialect::Sqlite if !used.proposed.contains(index) => None,
-                Dialect::Sqlite => Some(as_stored(insert, at, column, &is_stored)?),
-                Dialect::Mysql => return None,
+                Dialect::Sqlite => Some(
+                    as_stored(insert, at, column, &constant)
+                        .ok_or_else(|| Unknown::Stored(named()))?,
+                ),
+                Dialect::Mysql => return Err(Unknown::Keys),
             };
             looked_at.push((at, data_type));
         }
@@ -88,19 +166,16 @@ impl Proposed {
         };
         let mut compared = used.present.union(&used.proposed);
         if dialect == Dialect::Sqlite && !used.proposed.is_empty() && !compared.all(is_binary) {
-            return None;
+            return Err(Unknown::Condition);
         }
-        let proposed = Self {
+        Ok(Self {
             name,
             given,
             looked_at,
             keys: keys.clone(),
             alias: alias.clone(),
-        };
-        match rows(insert) {
-            Some(rows) if !rows.iter().all(|row| proposed.values(row).is_some()) => None,
-            Some(_) | None => Some(proposed),
-        }
+            dialect,
+        })
     }
 
     /// That the row in the way has the keys of one that is proposed.
@@ -168,7 +243,7 @@ impl Proposed {
             let plain = Expr::Identifier(ident.clone());
             Some(match cast {
                 Some(data_type) => SelectItem::ExprWithAlias {
-                    expr: sql::cast(plain, data_type),
+                    expr: self.typed(plain, data_type),
                     alias: ident,
                 },
                 None => SelectItem::UnnamedExpr(plain),
@@ -185,19 +260,38 @@ impl Proposed {
         })
     }
 
-    /// What `row` gives of what is looked at; nothing unless it says so itself.
+    /// What `row` gives of what is looked at.
     fn values(&self, row: &[Expr]) -> Option<Vec<Expr>> {
         self.looked_at
             .iter()
             .map(|(at, data_type)| {
-                let value = row.get(*at).filter(|value| is_written(value))?;
-                let value = sql::parens(value.clone());
-                Some(match data_type {
-                    Some(data_type) => sql::cast(value, data_type.clone()),
-                    None => value,
+                let value = row.get(*at)?;
+                let nested = sql::parens(value.clone());
+                Some(match (data_type, computed::is_written(value)) {
+                    (Some(data_type), true) => sql::cast(nested, data_type.clone()),
+                    (Some(data_type), false) => self.typed(nested, data_type.clone()),
+                    (None, true) => nested,
+                    // A cast has an affinity of its own, which a value that is stored has not.
+                    (None, false) => sql::parens(Expr::UnaryOp {
+                        op: UnaryOperator::Plus,
+                        expr: Box::new(nested),
+                    }),
                 })
             })
             .collect()
+    }
+
+    /// `value` as the column's type, and with no collation that a column's would not give way to.
+    fn typed(&self, value: Expr, data_type: DataType) -> Expr {
+        let name = data_type.to_string();
+        let typed = sql::cast(value, data_type);
+        match (self.dialect, TypeClass::of(self.dialect, &name)) {
+            // The type called "char" has none.
+            (Dialect::Postgres, TypeClass::Text | TypeClass::Padded) if !name.starts_with('"') => {
+                sql::collate(typed, "default", self.dialect)
+            }
+            (Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql, _) => typed,
+        }
     }
 }
 
@@ -218,10 +312,14 @@ fn as_stored(
     insert: &Insert,
     at: usize,
     column: &Column,
-    is_stored: &impl Fn(&Expr, &Column) -> bool,
+    constant: &impl Fn(&Expr, &Column) -> Option<Constant>,
 ) -> Option<DataType> {
-    let is_stored = |row: &&[Expr]| row.get(at).is_some_and(|value| is_stored(value, column));
-    if !rows(insert)?.iter().all(is_stored) {
+    let constant = |value: &Expr| constant(value, column);
+    let is_held = |row: &&[Expr]| {
+        let value = row.get(at);
+        value.is_some_and(|value| computed::is_held(value, column, &constant))
+    };
+    if !rows(insert)?.iter().all(is_held) {
         return None;
     }
     match column.class {
@@ -231,16 +329,11 @@ fn as_stored(
     }
 }
 
-/// Whether a value is a literal or a parameter.
-fn is_written(value: &Expr) -> bool {
-    match value {
-        Expr::Value(_) => true,
-        Expr::UnaryOp {
-            op: UnaryOperator::Minus,
-            expr,
-        } => matches!(**expr, Expr::Value(_)),
-        _ => false,
-    }
+/// Whether it is known that values of this type, which is `column`'s, have a collation, or that they have none. Some types of
+/// extensions have one.
+fn has_known_collation(data_type: &DataType, column: &Column) -> bool {
+    let class = TypeClass::of(Dialect::Postgres, &data_type.to_string());
+    class != TypeClass::Other || column.class == TypeClass::Enum
 }
 
 fn last(name: &ObjectName) -> Option<&Ident> {

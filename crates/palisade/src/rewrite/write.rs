@@ -19,7 +19,7 @@ use sqlparser::{
 
 use super::{
     admit::{self, Constant, Folded, constant, declared_length, fold},
-    filter, implied, not_as_decided,
+    computed, filter, implied, not_as_decided,
     proviso::Doubt,
     sql,
     upsert::Proposed,
@@ -28,12 +28,13 @@ use crate::{
     catalog::{Catalog, Column, Relation, TypeClass},
     code::Code,
     dialect::Dialect,
+    limits::Limits,
     policy::{
         Permit, WriteDecision,
         obligation::{ColumnLevel, Predicate, RowFilter},
     },
     rejection::Rejection,
-    resolve::{Admission, Conflict, Guard, Target, WriteForm, is_default},
+    resolve::{Admission, Conflict, Guard, Target, Visible, WriteForm, is_default},
     syntax::{encode, key},
     value::{Params, Placeholder},
 };
@@ -50,6 +51,10 @@ pub(super) struct Job<'j> {
     pub(super) ctes: &'j BTreeSet<String>,
     /// The number of each `?` by its place in the statement.
     pub(super) positions: &'j HashMap<Location, u32>,
+    /// How often each placeholder stands in the statement, by its text.
+    pub(super) uses: &'j BTreeMap<String, usize>,
+    pub(super) visible: &'j dyn Visible,
+    pub(super) limits: &'j Limits,
 }
 
 /// The columns that the engine reads for what policy demands.
@@ -250,20 +255,23 @@ impl Job<'_> {
 
     /// What the rows of an upsert are met by. Which rows are in the way is known before where the keys are.
     fn proposed(&self, insert: &Insert, relation: &Relation) -> Result<Proposed, Rejection> {
+        let given = |value: &Expr| {
+            computed::is_settled(value, self.uses, self.catalog, self.visible, self.limits)
+        };
         Proposed::of(
             insert,
             relation,
             self.catalog,
             &self.target.qualifier,
             encode(&self.unused_name(), self.catalog.dialect()),
-            |value, column| self.constant(value, column).is_some(),
+            given,
+            |value, column| self.constant(value, column),
         )
-        .ok_or_else(|| {
-            not_admitted(
+        .map_err(|unknown| {
+            not_admitted(&format!(
                 "policy looks at columns that the update of the row in the way leaves as they are, and that row cannot be \
-                 looked for: assign those columns too; or name the key's columns in ON CONFLICT, give them by literals, \
-                 parameters or a query, and have the condition compare columns that are given so",
-            )
+                 looked for{unknown}; or assign those columns too"
+            ))
         })
     }
 
