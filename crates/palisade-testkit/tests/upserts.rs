@@ -143,3 +143,73 @@ async fn on_postgres_a_type_that_is_not_known_is_given_plainly() {
         assert_eq!(on_postgres(script, POLICIES, &sql).await, expected, "{sql}");
     }
 }
+
+/// Rows are added that are of tenant 1 or called x, so that what a row was added by may be taken from it.
+const EITHER: &str = r#"
+permit(principal, action, resource);
+forbid(principal, action == Action::"add", resource is row::SCHEMA::things)
+unless { resource.tenant == 1 || resource.name == "x" };
+"#;
+
+/// SQLite updates a row that the same statement has added: it is not left as it was added where policy would not admit it.
+#[tokio::test]
+async fn on_sqlite_a_key_that_is_given_twice_is_looked_for() {
+    let numbers = "
+        CREATE TABLE things (k INTEGER PRIMARY KEY, tenant INTEGER NOT NULL, name TEXT NOT NULL);
+        CREATE TABLE keys (k);
+        INSERT INTO keys VALUES (7), ('7'), (8);";
+    let texts = "
+        CREATE TABLE things (k TEXT COLLATE NOCASE PRIMARY KEY, tenant INTEGER NOT NULL, name TEXT NOT NULL);";
+    let query = |condition| format!("SELECT k, 2, 'x' FROM keys WHERE {condition}");
+    for (script, policies, rows, expected) in [
+        (numbers, EITHER, "VALUES (7, 2, 'x'), (7, 2, 'x')", REFUSED),
+        (
+            numbers,
+            EITHER,
+            "VALUES (7, 2, 'x'), ('7', 2, 'x')",
+            REFUSED,
+        ),
+        (
+            numbers,
+            EITHER,
+            "VALUES (7, 2, 'x'), (6 + 1, 2, 'x')",
+            REFUSED,
+        ),
+        (numbers, EITHER, "VALUES (7, 2, 'x'), (8, 2, 'x')", Ok(2)),
+        (
+            numbers,
+            EITHER,
+            "VALUES (NULL, 2, 'x'), (NULL, 2, 'x')",
+            Ok(2),
+        ),
+        (numbers, EITHER, "VALUES (7, 2, 'x')", Ok(1)),
+        (numbers, EITHER, &query("k <> 8"), REFUSED),
+        (numbers, EITHER, &query("k <> '7'"), Ok(2)),
+        (
+            texts,
+            EITHER,
+            "VALUES ('a', 2, 'x'), ('A', 2, 'x')",
+            REFUSED,
+        ),
+        (texts, EITHER, "VALUES ('a', 2, 'x'), ('b', 2, 'x')", Ok(2)),
+        // What is admitted whatever its name is admitted with another.
+        (numbers, POLICIES, "VALUES (7, 1, 'p'), (7, 1, 'q')", Ok(2)),
+    ] {
+        let sql = format!(
+            "INSERT INTO things (k, tenant, name) {rows} ON CONFLICT (k) DO UPDATE SET name = 'y'"
+        );
+        assert_eq!(on_sqlite(script, policies, &sql).await, expected, "{sql}");
+    }
+}
+
+/// PostgreSQL does not update a row twice.
+#[tokio::test]
+async fn on_postgres_a_key_that_is_given_twice_is_refused_by_the_server() {
+    let script = "CREATE TABLE things (k int PRIMARY KEY, tenant int NOT NULL, name text NOT NULL)";
+    for policies in [EITHER, POLICIES] {
+        let sql = "INSERT INTO things (k, tenant, name) VALUES (7, 1, 'x'), (7, 1, 'x') \
+                   ON CONFLICT (k) DO UPDATE SET name = 'y'";
+        let refused = on_postgres(script, policies, sql).await;
+        assert_eq!(refused, Err("database.rejected"));
+    }
+}

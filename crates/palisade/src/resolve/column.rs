@@ -6,7 +6,7 @@ use super::{
     Resolver,
     expr::Place,
     from::unknown_column,
-    scope::{Found, Scope},
+    scope::{Around, Found, Scope},
     unsupported,
 };
 use crate::{
@@ -71,9 +71,14 @@ impl<'a> Resolver<'a> {
             _ => return Err(unsupported("a column name of this form")),
         };
         let found = at.scope.find(qualifier.as_deref(), &self.key(ident));
+        let around = at.scope.around(qualifier.as_deref(), &self.key(ident));
+        self.untold |= matches!(around, Around::Untold);
         let columns = match &found {
             Found::Column(origin, _) => {
                 self.normalise(ident);
+                if let Around::InTheWay(row) = around {
+                    *expr = Expr::CompoundIdentifier(vec![row.clone(), ident.clone()]);
+                }
                 origin.columns()
             }
             Found::Alias(lineage) => {

@@ -13,7 +13,7 @@ use super::{
     Mode, Resolver,
     expr::Place,
     query::Ctes,
-    scope::{Output, Scope},
+    scope::{EXCLUDED, Output, Scope},
     unsupported,
     write::{Conflict, Target},
 };
@@ -165,6 +165,7 @@ impl<'a> Resolver<'a> {
             joined: false,
             returns: returning.is_some(),
             on_conflict: conflict,
+            untold: std::mem::take(&mut self.untold),
         });
         Ok(outputs)
     }
@@ -281,7 +282,7 @@ impl<'a> Resolver<'a> {
                 self.change(relation, Change::Update, true);
                 let mut excluded = Scope::inside(dialect, None);
                 let mut proposed = self.target_source(relation, None)?;
-                proposed.qualifier = Some("excluded".to_owned());
+                proposed.qualifier = Some(EXCLUDED.to_owned());
                 excluded.sources.push(proposed);
                 // The row that is there comes first; the proposed one by its name only.
                 let mut scope = Scope::inside(dialect, Some(&excluded));
@@ -289,6 +290,7 @@ impl<'a> Resolver<'a> {
                     .sources
                     .push(self.target_source(relation, Some(alias))?);
                 self.assignments(assignments, relation, &scope, ctes)?;
+                scope.in_the_way = Some(alias.clone());
                 self.guarded(selection, &scope, ctes)?;
                 Ok(true)
             }

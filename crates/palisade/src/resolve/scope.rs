@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sqlparser::ast::Ident;
+
 use super::cartesian::Links;
 use crate::{
     catalog::{ColumnId, Relation, RelationKind},
@@ -10,6 +12,9 @@ use crate::{
     policy::obligation::{ColumnLevel, RelationDecision},
     token::TokenKeys,
 };
+
+/// What both engines call the row that an upsert could not insert.
+pub(crate) const EXCLUDED: &str = "excluded";
 
 /// A column of a query's result.
 #[derive(Debug, Clone)]
@@ -130,6 +135,19 @@ pub(super) struct Scope<'a, 's> {
     /// Outputs that may be named here.
     pub(super) aliases: &'s [Output],
     pub(super) parent: Option<&'s Scope<'a, 's>>,
+    /// Set for the row in the way of an upsert, around its condition: what the row is called. In subqueries its columns are spelled
+    /// with that.
+    pub(super) in_the_way: Option<Ident>,
+}
+
+/// What a name in a subquery of an upsert's condition means, where that is looked for beforehand.
+pub(super) enum Around<'s> {
+    /// It is the subquery's own, or says itself of which row around it it is.
+    Told,
+    /// A column of the row in the way, which is called so.
+    InTheWay(&'s Ident),
+    /// It cannot say which it is.
+    Untold,
 }
 
 /// A column that USING or NATURAL has made one of two.
@@ -306,6 +324,63 @@ impl<'a, 's> Scope<'a, 's> {
             links: Links::default(),
             aliases: &[],
             parent,
+            in_the_way: None,
+        }
+    }
+
+    /// What a name means here, as far as the rows around an upsert's condition go.
+    pub(super) fn around(&self, qualifier: Option<&str>, key: &str) -> Around<'_> {
+        let mut inner = Vec::new();
+        let mut outer = self;
+        let name = loop {
+            if let Some(name) = &outer.in_the_way {
+                break name;
+            }
+            inner.push(outer);
+            match outer.parent {
+                Some(parent) => outer = parent,
+                None => return Around::Told,
+            }
+        };
+        if inner.is_empty() {
+            return Around::Told;
+        }
+        let has_source = |qualifier: Option<&str>| {
+            let mut sources = inner.iter().flat_map(|scope| &scope.sources);
+            sources.any(|source| source.qualifier.as_deref() == qualifier)
+        };
+        let own = outer.sources.first().and_then(|s| s.qualifier.as_deref());
+        let takes = |name: Option<&str>| name == own || name == Some(EXCLUDED);
+        if qualifier.is_some() && !takes(qualifier) {
+            return Around::Told;
+        }
+        let is_inside = inner
+            .iter()
+            .any(|scope| !matches!(scope.find_here(qualifier, key), Found::Nothing));
+        match (is_inside, qualifier) {
+            (true, Some(EXCLUDED)) => Around::Untold,
+            (true, _) => Around::Told,
+            (false, Some(_)) if has_source(own) || has_source(Some(EXCLUDED)) => Around::Untold,
+            (false, Some(_)) => Around::Told,
+            (false, None) => match outer.find_here(None, key) {
+                // To PostgreSQL it is ambiguous.
+                Found::Column(_, _) if self.dialect == Dialect::Sqlite && !has_source(own) => {
+                    Around::InTheWay(name)
+                }
+                // A whole row of the subquery's own.
+                Found::Nothing if has_source(Some(key)) => Around::Told,
+                Found::Column(_, _)
+                | Found::RowIdAlias {
+                    origin: _,
+                    qualifier: _,
+                    name: _,
+                }
+                | Found::RowId
+                | Found::WholeRow(_)
+                | Found::Alias(_)
+                | Found::Ambiguous
+                | Found::Nothing => Around::Untold,
+            },
         }
     }
 

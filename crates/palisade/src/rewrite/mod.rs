@@ -353,6 +353,8 @@ fn apply(
             ctes: &ctes,
             positions: &positions,
             uses: &uses,
+            references: &references,
+            access: &access,
             visible,
             limits,
         };

@@ -3,24 +3,22 @@
 use std::{collections::BTreeSet, fmt, ops::ControlFlow};
 
 use sqlparser::ast::{
-    BinaryOperator, ConflictTarget, DataType, DoUpdate, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArguments, Ident, Insert, ObjectName, OnConflict, OnConflictAction,
-    OnInsert, Parens, Query, SelectItem, SetExpr, TableFactor, UnaryOperator, Values, Visit as _,
-    VisitMut, Visitor, VisitorMut,
+    BinaryOperator, ConflictTarget, DataType, DoUpdate, ExactNumberInfo, Expr, Function,
+    FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Insert, ObjectName, OnConflict,
+    OnConflictAction, OnInsert, Parens, Query, SelectItem, SetExpr, TableFactor, UnaryOperator,
+    Values, Visit as _, VisitMut, Visitor, VisitorMut,
 };
 
 use super::{admit::Constant, computed, null, sql};
 use crate::{
     catalog::{Catalog, Column, Relation, TypeClass},
     dialect::Dialect,
+    resolve::{EXCLUDED, Target},
     syntax::key,
 };
 
-/// What both engines call the row that could not be inserted.
-const EXCLUDED: &str = "excluded";
-
 /// Which of the values that an upsert gives are looked at, and as what.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Proposed {
     /// A name that nothing else in the statement has.
     name: Ident,
@@ -45,6 +43,12 @@ pub(super) enum Unknown {
     Stored(String),
     /// The condition looks at what is not known before.
     Condition,
+    /// A subquery of the condition has a table that is called as one of the rows.
+    Untold,
+    /// The condition reads what the statement changes meanwhile.
+    Reads,
+    /// One of several rows may meet another.
+    Twice,
 }
 
 impl fmt::Display for Unknown {
@@ -71,6 +75,20 @@ impl fmt::Display for Unknown {
                 " by the condition of DO UPDATE: have it compare columns of the row, and columns of `excluded` that the \
                  statement gives values"
             ),
+            Self::Untold => write!(
+                f,
+                " by the condition of DO UPDATE: give the tables in its subqueries names of their own, and have each column say \
+                 of which table it is"
+            ),
+            Self::Reads => write!(
+                f,
+                " by the condition of DO UPDATE, whose subquery reads a table that the statement changes meanwhile: read that \
+                 first, and give what it says as literals or parameters"
+            ),
+            Self::Twice => write!(
+                f,
+                " where two rows may have one key: insert one row at a time"
+            ),
         }
     }
 }
@@ -85,7 +103,7 @@ impl Proposed {
         insert: &Insert,
         relation: &Relation,
         catalog: &Catalog,
-        alias: &Ident,
+        target: &Target,
         name: Ident,
         is_settled: impl Fn(&Expr) -> bool,
         constant: impl Fn(&Expr, &Column) -> Option<Constant>,
@@ -109,9 +127,7 @@ impl Proposed {
             .collect::<Option<_>>()
             .ok_or(Unknown::Keys)?;
         let used = match selection {
-            Some(condition) => {
-                Used::by(condition, relation, alias, dialect).ok_or(Unknown::Condition)?
-            }
+            Some(condition) => Used::by(condition, relation, target, dialect)?,
             None => Used::default(),
         };
         let position = |ident: &Ident| relation.position(&key(ident, dialect));
@@ -173,7 +189,7 @@ impl Proposed {
             given,
             looked_at,
             keys: keys.clone(),
-            alias: alias.clone(),
+            alias: target.qualifier.clone(),
             dialect,
         })
     }
@@ -191,6 +207,28 @@ impl Proposed {
         sql::joined(equal.collect(), &BinaryOperator::And, true)
     }
 
+    /// The keys, so that two that are one to SQLite's column are equal: for numbers and text, of which it is known.
+    pub(super) fn key_values(&self, relation: &Relation) -> Option<Vec<Expr>> {
+        self.keys
+            .iter()
+            .map(|ident| {
+                let plain = Expr::Identifier(ident.clone());
+                let column = relation.column(relation.position(&key(ident, self.dialect))?)?;
+                match column.class {
+                    TypeClass::Integer | TypeClass::Number | TypeClass::Boolean => {
+                        Some(sql::cast(plain, DataType::Numeric(ExactNumberInfo::None)))
+                    }
+                    TypeClass::Text => Some(sql::collate(
+                        sql::cast(plain, DataType::Text),
+                        &column.collation,
+                        self.dialect,
+                    )),
+                    _ => None,
+                }
+            })
+            .collect()
+    }
+
     /// The condition under which `insert` updates the row in the way, as that of a query over both.
     pub(super) fn condition(&self, insert: &Insert, dialect: Dialect) -> Option<Expr> {
         let Some(OnInsert::OnConflict(OnConflict {
@@ -205,8 +243,12 @@ impl Proposed {
             return None;
         };
         let mut condition = condition.clone();
-        let alias = &self.alias;
-        let _ = VisitMut::visit(&mut condition, &mut Naming { alias, dialect });
+        let mut naming = Naming {
+            alias: &self.alias,
+            dialect,
+            depth: 0,
+        };
+        let _ = VisitMut::visit(&mut condition, &mut naming);
         Some(condition)
     }
 
@@ -352,20 +394,30 @@ struct Used {
 }
 
 impl Used {
-    /// Nothing where it looks at anything else.
-    fn by(condition: &Expr, relation: &Relation, alias: &Ident, dialect: Dialect) -> Option<Self> {
+    /// An error where it looks at anything else that is of these rows.
+    fn by(
+        condition: &Expr,
+        relation: &Relation,
+        target: &Target,
+        dialect: Dialect,
+    ) -> Result<Self, Unknown> {
+        let alias = &target.qualifier;
         if is_excluded(alias, dialect) {
-            return None;
+            return Err(Unknown::Condition);
+        }
+        if target.untold {
+            return Err(Unknown::Untold);
         }
         let mut looking = Looking {
             relation,
             alias,
             dialect,
             used: Self::default(),
+            depth: 0,
         };
         match condition.visit(&mut looking) {
-            ControlFlow::Continue(()) => Some(looking.used),
-            ControlFlow::Break(()) => None,
+            ControlFlow::Continue(()) => Ok(looking.used),
+            ControlFlow::Break(()) => Err(Unknown::Condition),
         }
     }
 }
@@ -375,18 +427,26 @@ struct Looking<'l> {
     alias: &'l Ident,
     dialect: Dialect,
     used: Used,
+    /// How many subqueries stand around: in one, names of the rows say so.
+    depth: usize,
 }
 
 impl Visitor for Looking<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        // Names in it may be its own.
-        ControlFlow::Break(())
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         let (columns, column) = match named(expr) {
+            Some(Named::Column(_)) if self.depth > 0 => return ControlFlow::Continue(()),
             Some(Named::Column(column)) => (&mut self.used.present, column),
             Some(Named::Of(table, column)) if is_excluded(table, self.dialect) => {
                 (&mut self.used.proposed, column)
@@ -396,7 +456,10 @@ impl Visitor for Looking<'_> {
             {
                 (&mut self.used.present, column)
             }
-            Some(Named::Of(_, _) | Named::Other) => return ControlFlow::Break(()),
+            Some(Named::Of(_, _) | Named::All) if self.depth > 0 => {
+                return ControlFlow::Continue(());
+            }
+            Some(Named::Of(_, _) | Named::All | Named::Other) => return ControlFlow::Break(()),
             None => return ControlFlow::Continue(()),
         };
         match self.relation.position(&key(column, self.dialect)) {
@@ -413,6 +476,8 @@ impl Visitor for Looking<'_> {
 enum Named<'e> {
     Column(&'e Ident),
     Of(&'e Ident, &'e Ident),
+    /// Rows of all that stands around: `count(*)`.
+    All,
     /// Whole rows, or a column by its schema too.
     Other,
 }
@@ -427,13 +492,14 @@ fn named(expr: &Expr) -> Option<Named<'_>> {
             [] | [_] | [_, _, ..] => Named::Other,
         });
     }
-    let takes_rows = |arg: &FunctionArgExpr| match arg {
-        FunctionArgExpr::Expr(_) => false,
-        FunctionArgExpr::QualifiedWildcard(_)
-        | FunctionArgExpr::Wildcard
-        | FunctionArgExpr::WildcardWithOptions(_) => true,
+    let rows = |arg: &FunctionArgExpr| match arg {
+        FunctionArgExpr::Expr(_) => None,
+        FunctionArgExpr::Wildcard => Some(Named::All),
+        FunctionArgExpr::QualifiedWildcard(_) | FunctionArgExpr::WildcardWithOptions(_) => {
+            Some(Named::Other)
+        }
     };
-    let is_other = match expr {
+    match expr {
         Expr::Function(Function {
             name: _,
             uses_odbc_syntax: _,
@@ -443,7 +509,7 @@ fn named(expr: &Expr) -> Option<Named<'_>> {
             null_treatment: _,
             over: _,
             within_group: _,
-        }) => list.args.iter().any(|arg| match arg {
+        }) => list.args.iter().find_map(|arg| match arg {
             FunctionArg::Named {
                 name: _,
                 arg,
@@ -454,7 +520,7 @@ fn named(expr: &Expr) -> Option<Named<'_>> {
                 arg,
                 operator: _,
             }
-            | FunctionArg::Unnamed(arg) => takes_rows(arg),
+            | FunctionArg::Unnamed(arg) => rows(arg),
         }),
         other => matches!(
             other,
@@ -464,25 +530,36 @@ fn named(expr: &Expr) -> Option<Named<'_>> {
                     root: _,
                     access_chain: _
                 }
-        ),
-    };
-    is_other.then_some(Named::Other)
+        )
+        .then_some(Named::Other),
+    }
 }
 
 /// Has each name say of which row it is.
 struct Naming<'n> {
     alias: &'n Ident,
     dialect: Dialect,
+    depth: usize,
 }
 
 impl VisitorMut for Naming<'_> {
     type Break = ();
 
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         let of =
             |column: &Ident| Expr::CompoundIdentifier(vec![self.alias.clone(), column.clone()]);
         let named = match named(expr) {
-            Some(Named::Column(column)) => Some(of(column)),
+            Some(Named::Column(column)) if self.depth == 0 => Some(of(column)),
             // Of the column's own type and collation.
             Some(Named::Of(table, column))
                 if self.dialect == Dialect::Postgres && is_excluded(table, self.dialect) =>
@@ -490,7 +567,7 @@ impl VisitorMut for Naming<'_> {
                 let arms = vec![(sql::boolean(false), of(column))];
                 Some(sql::parens(sql::case(arms, Some(expr.clone()))))
             }
-            Some(Named::Of(_, _) | Named::Other) | None => None,
+            Some(Named::Column(_) | Named::Of(_, _) | Named::All | Named::Other) | None => None,
         };
         if let Some(named) = named {
             *expr = named;
