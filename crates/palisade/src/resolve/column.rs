@@ -70,8 +70,9 @@ impl<'a> Resolver<'a> {
             }
             _ => return Err(unsupported("a column name of this form")),
         };
-        let found = at.scope.find(qualifier.as_deref(), &self.key(ident));
-        let around = at.scope.around(qualifier.as_deref(), &self.key(ident));
+        let key = self.key(ident);
+        let found = at.scope.find(qualifier.as_deref(), &key);
+        let around = at.scope.around(qualifier.as_deref(), &key);
         self.untold |= matches!(around, Around::Untold);
         let columns = match &found {
             Found::Column(origin, _) => {

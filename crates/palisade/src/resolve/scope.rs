@@ -330,23 +330,18 @@ impl<'a, 's> Scope<'a, 's> {
 
     /// What a name means here, as far as the rows around an upsert's condition go.
     pub(super) fn around(&self, qualifier: Option<&str>, key: &str) -> Around<'_> {
-        let mut inner = Vec::new();
-        let mut outer = self;
-        let name = loop {
-            if let Some(name) = &outer.in_the_way {
-                break name;
-            }
-            inner.push(outer);
-            match outer.parent {
-                Some(parent) => outer = parent,
-                None => return Around::Told,
-            }
+        let scopes = || std::iter::successors(Some(self), |scope| scope.parent);
+        let Some((outer, name)) =
+            scopes().find_map(|scope| Some(scope).zip(scope.in_the_way.as_ref()))
+        else {
+            return Around::Told;
         };
-        if inner.is_empty() {
+        let inner = || scopes().take_while(|scope| scope.in_the_way.is_none());
+        if self.in_the_way.is_some() {
             return Around::Told;
         }
         let has_source = |qualifier: Option<&str>| {
-            let mut sources = inner.iter().flat_map(|scope| &scope.sources);
+            let mut sources = inner().flat_map(|scope| &scope.sources);
             sources.any(|source| source.qualifier.as_deref() == qualifier)
         };
         let own = outer.sources.first().and_then(|s| s.qualifier.as_deref());
@@ -354,9 +349,8 @@ impl<'a, 's> Scope<'a, 's> {
         if qualifier.is_some() && !takes(qualifier) {
             return Around::Told;
         }
-        let is_inside = inner
-            .iter()
-            .any(|scope| !matches!(scope.find_here(qualifier, key), Found::Nothing));
+        let is_inside =
+            inner().any(|scope| !matches!(scope.find_here(qualifier, key), Found::Nothing));
         match (is_inside, qualifier) {
             (true, Some(EXCLUDED)) => Around::Untold,
             (true, _) => Around::Told,
