@@ -210,6 +210,7 @@ async fn stars<E: Engine>(engine: &E) {
     let numbers = world_numbers().new_tree(&mut runner(54)).unwrap().current();
     let world = World::new(E::DIALECT, &mut Choices::new(&numbers));
     let mut stand = engine.stand(&world, 0, Policies::Everything).await;
+    let mut tally = Tally::default();
     for sql in STARS.iter().chain(NAMES) {
         let statement = Statement {
             sql: (*sql).to_owned(),
@@ -218,11 +219,12 @@ async fn stars<E: Engine>(engine: &E) {
             shapes: std::collections::BTreeSet::new(),
             capped: false,
         };
-        let mut tally = Tally::default();
+        // Columns of one name may be of types that the engine does not compare: then both refuse.
         let why = difference(&mut stand, &world, &statement, &mut tally).await;
         assert_eq!(why, None, "{sql}");
-        assert_eq!((tally.ran, tally.refused.len()), (1, 0), "{sql}");
+        assert!(tally.refused.is_empty(), "{sql}: {tally:?}");
     }
+    assert!(tally.ran * 2 > tally.statements, "{tally:?}");
 }
 
 #[test]

@@ -183,7 +183,7 @@ impl Tokens {
 pub(crate) struct Renames(BTreeMap<String, (String, String)>);
 
 /// What a token begins with, and how many hexadecimal digits of a hash follow.
-const PREFIX: &str = "tok_";
+pub(crate) const PREFIX: &str = "tok_";
 const HASH: usize = 32;
 
 impl Renames {

@@ -8,7 +8,7 @@ use super::{
     Resolver,
     expr::Place,
     from::unknown_column,
-    scope::{Found, Scope},
+    scope::{Around, Found, Scope},
     unsupported,
 };
 use crate::{
@@ -72,10 +72,16 @@ impl<'a> Resolver<'a> {
             }
             _ => return Err(unsupported("a column name of this form")),
         };
-        let found = at.scope.find(qualifier.as_deref(), &self.key(ident));
+        let key = self.key(ident);
+        let found = at.scope.find(qualifier.as_deref(), &key);
+        let around = at.scope.around(qualifier.as_deref(), &key);
+        self.untold |= matches!(around, Around::Untold);
         let columns = match &found {
             Found::Column(origin, _) => {
                 self.normalise(ident);
+                if let Around::InTheWay(row) = around {
+                    *expr = Expr::CompoundIdentifier(vec![row.clone(), ident.clone()]);
+                }
                 origin.columns()
             }
             Found::Alias(lineage) => {

@@ -13,7 +13,7 @@ use super::{
     Mode, Resolver,
     expr::Place,
     query::Ctes,
-    scope::{Output, Scope},
+    scope::{EXCLUDED, Output, Scope},
     unsupported,
     write::{Conflict, Target},
 };
@@ -185,6 +185,7 @@ impl<'a> Resolver<'a> {
             joined: false,
             returns: returning.is_some(),
             on_conflict: conflict,
+            untold: std::mem::take(&mut self.untold),
         });
         Ok(outputs)
     }
@@ -301,7 +302,7 @@ impl<'a> Resolver<'a> {
                 self.change(relation, Change::Update, true);
                 let mut excluded = Scope::inside(dialect, None);
                 let mut proposed = self.target_source(relation, None)?;
-                proposed.qualifier = Some("excluded".into());
+                proposed.qualifier = Some(EXCLUDED.into());
                 excluded.sources.push(proposed);
                 // The row that is there comes first; the proposed one by its name only.
                 let mut scope = Scope::inside(dialect, Some(&excluded));
@@ -309,6 +310,7 @@ impl<'a> Resolver<'a> {
                     .sources
                     .push(self.target_source(relation, Some(alias))?);
                 self.assignments(assignments, relation, &scope, ctes)?;
+                scope.in_the_way = Some(alias.clone());
                 self.guarded(selection, &scope, ctes)?;
                 Ok(true)
             }

@@ -48,7 +48,7 @@ use sqlparser::{
 pub(crate) use define::{ResolvedDefinition, resolve_definition};
 pub(crate) use from::{form_name, form_place, reference_index};
 pub(crate) use guard::{Admission, Guard};
-pub(crate) use scope::Output;
+pub(crate) use scope::{EXCLUDED, Output};
 pub(crate) use token::{Beside, TokenParameter, foreign as foreign_token, token_index};
 pub(crate) use view::read as read_view;
 pub(crate) use write::{Conflict, Target, is_default};
@@ -282,6 +282,8 @@ struct Resolver<'a> {
     awaited: Option<write::Awaited>,
     /// Where MySQL's `VALUES(column)` means a proposed row: of which relation.
     proposed: Option<RelationId>,
+    /// Whether a name in a subquery of an upsert's condition cannot say of which row it is.
+    untold: bool,
     /// The target that was found in FROM, until its change is read.
     claimed: Option<Target>,
     /// The changes read so far.
@@ -339,6 +341,7 @@ impl<'a> Resolver<'a> {
             position: Position::Inside,
             awaited: None,
             proposed: None,
+            untold: false,
             claimed: None,
             targets: Vec::new(),
         }

@@ -2,6 +2,8 @@
 
 use std::{cell::RefCell, sync::Arc};
 
+use sqlparser::ast::Ident;
+
 use super::cartesian::Links;
 use crate::{
     catalog::{ColumnId, Relation, RelationKind},
@@ -10,6 +12,9 @@ use crate::{
     policy::obligation::{ColumnLevel, RelationDecision},
     token::TokenKeys,
 };
+
+/// What both engines call the row that an upsert could not insert.
+pub(crate) const EXCLUDED: &str = "excluded";
 
 /// A column of a query's result.
 #[derive(Debug, Clone)]
@@ -132,6 +137,19 @@ pub(super) struct Scope<'a, 's> {
     /// Columns of these sources that subqueries have named.
     pub(super) reached: RefCell<Vec<ColumnId>>,
     pub(super) parent: Option<&'s Scope<'a, 's>>,
+    /// Set for the row in the way of an upsert, around its condition: what the row is called. In subqueries its columns are spelled
+    /// with that.
+    pub(super) in_the_way: Option<Ident>,
+}
+
+/// What a name in a subquery of an upsert's condition means, where that is looked for beforehand.
+pub(super) enum Around<'s> {
+    /// It is the subquery's own, or says itself of which row around it it is.
+    Told,
+    /// A column of the row in the way, which is called so.
+    InTheWay(&'s Ident),
+    /// It cannot say which it is.
+    Untold,
 }
 
 /// A column that USING or NATURAL has made one of two.
@@ -331,6 +349,57 @@ impl<'a, 's> Scope<'a, 's> {
             aliases: &[],
             reached: RefCell::default(),
             parent,
+            in_the_way: None,
+        }
+    }
+
+    /// What a name means here, as far as the rows around an upsert's condition go.
+    pub(super) fn around(&self, qualifier: Option<&str>, key: &str) -> Around<'_> {
+        let scopes = || std::iter::successors(Some(self), |scope| scope.parent);
+        let Some((outer, name)) =
+            scopes().find_map(|scope| Some(scope).zip(scope.in_the_way.as_ref()))
+        else {
+            return Around::Told;
+        };
+        let inner = || scopes().take_while(|scope| scope.in_the_way.is_none());
+        if self.in_the_way.is_some() {
+            return Around::Told;
+        }
+        let has_source = |qualifier: Option<&str>| {
+            let mut sources = inner().flat_map(|scope| &scope.sources);
+            sources.any(|source| source.qualifier.as_deref() == qualifier)
+        };
+        let own = outer.sources.first().and_then(|s| s.qualifier.as_deref());
+        let takes = |name: Option<&str>| name == own || name == Some(EXCLUDED);
+        if qualifier.is_some() && !takes(qualifier) {
+            return Around::Told;
+        }
+        let is_inside =
+            inner().any(|scope| !matches!(scope.find_here(qualifier, key), Found::Nothing));
+        match (is_inside, qualifier) {
+            (true, Some(EXCLUDED)) => Around::Untold,
+            (true, _) => Around::Told,
+            (false, Some(_)) if has_source(own) || has_source(Some(EXCLUDED)) => Around::Untold,
+            (false, Some(_)) => Around::Told,
+            (false, None) => match outer.find_here(None, key) {
+                // To PostgreSQL it is ambiguous.
+                Found::Column(_, _) if self.dialect == Dialect::Sqlite && !has_source(own) => {
+                    Around::InTheWay(name)
+                }
+                // A whole row of the subquery's own.
+                Found::Nothing if has_source(Some(key)) => Around::Told,
+                Found::Column(_, _)
+                | Found::RowIdAlias {
+                    origin: _,
+                    qualifier: _,
+                    name: _,
+                }
+                | Found::RowId
+                | Found::WholeRow(_)
+                | Found::Alias(_)
+                | Found::Ambiguous
+                | Found::Nothing => Around::Untold,
+            },
         }
     }
 

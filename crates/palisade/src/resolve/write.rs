@@ -44,6 +44,8 @@ pub(crate) struct Target {
     pub(crate) returns: bool,
     /// Whether an INSERT changes or removes the row that is in its way.
     pub(crate) on_conflict: Conflict,
+    /// Whether a name in a subquery of an upsert's condition cannot say of which row it is.
+    pub(crate) untold: bool,
 }
 
 /// What an INSERT does with the row that is in its way.
@@ -687,6 +689,7 @@ impl<'a> Resolver<'a> {
             joined: false,
             returns: false,
             on_conflict: Conflict::Leaves,
+            untold: false,
         });
         Ok(source)
     }

@@ -7,6 +7,7 @@
 
 mod admit;
 mod compare;
+mod computed;
 mod define;
 mod engine;
 mod filter;
@@ -32,7 +33,7 @@ pub(crate) use define::define;
 pub(crate) use filter::columns as columns_of_condition;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     ops::ControlFlow,
     sync::{Arc, OnceLock},
 };
@@ -338,10 +339,10 @@ fn apply(
     let mut writes = Vec::with_capacity(targets.len());
     let mut doubts = Vec::with_capacity(targets.len());
     // Values are looked at of what changes alone.
-    let positions = if targets.is_empty() {
-        HashMap::new()
+    let (positions, uses) = if targets.is_empty() {
+        (HashMap::new(), BTreeMap::new())
     } else {
-        parameters::positions(&query)
+        (parameters::positions(&query), parameters::uses(&query))
     };
     for (target, change) in targets.iter().zip(changes) {
         let job = write::Job {
@@ -353,6 +354,11 @@ fn apply(
             needs_fence,
             ctes: &ctes,
             positions: &positions,
+            uses: &uses,
+            references: &references,
+            access: &access,
+            visible,
+            limits,
         };
         let formed = job.form(change, &mut engine.functions)?;
         engine.target(target, &formed.reads, &access, catalog);
@@ -479,6 +485,7 @@ fn apply(
         let bound = binding.of(&again, dialect)?;
         let reads = proviso::reads(&sql, again, catalog, visible, limits)?;
         proviso::runs_twice(&reads, catalog)?;
+        proviso::calls(&reads, &mut engine.functions, catalog)?;
         if let Some(what) = engine.beyond(&reads, catalog) {
             return Err(not_as_decided(&format!(
                 "what is looked for has {what} too"

@@ -252,6 +252,17 @@ pub(super) fn count(node: &impl Visit) -> usize {
     all.0.iter().filter(|(text, _)| own(text)).count()
 }
 
+/// How often each placeholder stands in `node`, by its text.
+pub(super) fn uses(node: &impl Visit) -> BTreeMap<String, usize> {
+    let mut all = All(Vec::new());
+    let _ = Visit::visit(node, &mut all);
+    let mut uses = BTreeMap::new();
+    for (text, _) in all.0 {
+        *uses.entry(text).or_default() += 1;
+    }
+    uses
+}
+
 /// Whether any placeholder stands in `query`, the statement's own or ours.
 pub(super) fn any(query: &Query) -> bool {
     let mut all = All(Vec::new());

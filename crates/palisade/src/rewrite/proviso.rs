@@ -8,9 +8,9 @@
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
-    BinaryOperator, Cte, Expr, Insert, LimitClause, ObjectName, ObjectNamePart, OrderBy,
-    OrderByKind, Query, SelectItem, SetExpr, Statement, TableFactor, TableObject, TableWithJoins,
-    Update, UpdateTableFromKind, Visit, Visitor, With,
+    BinaryOperator, Cte, Expr, GroupByExpr, Insert, LimitClause, ObjectName, ObjectNamePart,
+    OrderBy, OrderByKind, Query, SelectItem, SetExpr, Statement, TableFactor, TableObject,
+    TableWithJoins, Update, UpdateTableFromKind, Visit, Visitor, With,
 };
 
 use super::{not_as_decided, sql, upsert::Proposed, write};
@@ -63,6 +63,11 @@ pub(super) enum Doubt {
         admitted: Box<Expr>,
         proposed: Box<Proposed>,
     },
+    /// Rows that an upsert proposes with equal `keys`.
+    Twice {
+        keys: Vec<Expr>,
+        proposed: Box<Proposed>,
+    },
 }
 
 /// The query that finds a row of `change` that is not admitted. `with` stands before the statement.
@@ -100,6 +105,9 @@ pub(super) fn query(
                 proposed,
             },
         ) => in_the_way(insert, within.as_deref(), admitted, proposed, dialect)?,
+        (SetExpr::Insert(Statement::Insert(insert)), Doubt::Twice { keys, proposed }) => {
+            twice(insert, keys, proposed, dialect)?
+        }
         _ => return Err(misplaced()),
     };
     query.limit_clause = Some(limited(sql::integer(1)));
@@ -132,6 +140,44 @@ pub(super) fn runs_twice(reads: &AccessSet, catalog: &Catalog) -> Result<(), Rej
             | Safety::Unknown => {
                 let message = format!(
                     "`{uid}` would have to run before the statement too, to tell whether policy admits its rows"
+                );
+                return Err(Rejection::new(Code::WriteRowNotAdmitted, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Adds to the `decided` functions what else is called by what is looked for: it compares keys as an index would, by a type's
+/// own operator. Refuses one of which nobody knows what it does.
+pub(super) fn calls(
+    reads: &AccessSet,
+    decided: &mut BTreeSet<String>,
+    catalog: &Catalog,
+) -> Result<(), Rejection> {
+    for uid in reads.functions() {
+        if decided.contains(uid) {
+            continue;
+        }
+        match catalog
+            .function(uid)
+            .map_or(Safety::Unknown, |def| def.safety)
+        {
+            Safety::Pure => {
+                decided.insert(uid.to_owned());
+            }
+            Safety::Volatile
+            | Safety::Session
+            | Safety::Catalog
+            | Safety::File
+            | Safety::Network
+            | Safety::DynamicSql
+            | Safety::Lock
+            | Safety::Admin
+            | Safety::Resource
+            | Safety::Unknown => {
+                let message = format!(
+                    "`{uid}` would have to be called before the statement, to tell whether policy admits its rows"
                 );
                 return Err(Rejection::new(Code::WriteRowNotAdmitted, message));
             }
@@ -264,6 +310,33 @@ fn in_the_way(
     }
     let condition = sql::joined(conditions, &BinaryOperator::And, true);
     Ok(select(vec![one(dialect)], tables.into(), Some(condition)))
+}
+
+fn twice(
+    insert: &Insert,
+    keys: &[Expr],
+    proposed: &Proposed,
+    dialect: Dialect,
+) -> Result<Query, Rejection> {
+    let rows = proposed
+        .table(insert, dialect)
+        .ok_or_else(|| not_as_decided("an upsert of other rows"))?;
+    // What is not there is in nobody's way.
+    let given = keys
+        .iter()
+        .map(|key| Expr::IsNotNull(Box::new(sql::parens(key.clone()))))
+        .collect();
+    let given = sql::joined(given, &BinaryOperator::And, true);
+    let mut query = sql::select(vec![one(dialect)], rows, Some(given));
+    if let SetExpr::Select(select) = &mut *query.body {
+        select.group_by = GroupByExpr::Expressions(keys.to_vec(), Vec::new());
+        select.having = Some(sql::binary(
+            sql::call(dialect, "count", vec![sql::integer(1)]),
+            BinaryOperator::Gt,
+            sql::integer(1),
+        ));
+    }
+    Ok(query)
 }
 
 const REFUSED: &str = "refused";

@@ -1,26 +1,24 @@
 //! What an upsert gives its rows, as a table beside the rows that are in their way: by what is looked for before it runs.
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::{collections::BTreeSet, fmt, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
-    BinaryOperator, ConflictTarget, DataType, DoUpdate, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArguments, Ident, Insert, ObjectName, OnConflict, OnConflictAction,
-    OnInsert, Parens, Query, SelectItem, SetExpr, TableFactor, UnaryOperator, Values, Visit as _,
-    VisitMut, Visitor, VisitorMut,
+    BinaryOperator, ConflictTarget, DataType, DoUpdate, ExactNumberInfo, Expr, Function,
+    FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Insert, ObjectName, OnConflict,
+    OnConflictAction, OnInsert, Parens, Query, SelectItem, SetExpr, TableFactor, UnaryOperator,
+    Values, Visit as _, VisitMut, Visitor, VisitorMut,
 };
 
-use super::{null, sql};
+use super::{admit::Constant, computed, null, sql};
 use crate::{
     catalog::{Catalog, Column, Relation, TypeClass},
     dialect::Dialect,
+    resolve::{EXCLUDED, Target},
     syntax::key,
 };
 
-/// What both engines call the row that could not be inserted.
-const EXCLUDED: &str = "excluded";
-
 /// Which of the values that an upsert gives are looked at, and as what.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Proposed {
     /// A name that nothing else in the statement has.
     name: Ident,
@@ -32,19 +30,84 @@ pub(super) struct Proposed {
     keys: Vec<Ident>,
     /// What the row in the way is called.
     pub(super) alias: Ident,
+    dialect: Dialect,
+}
+
+/// Why the row in the way cannot be looked for.
+#[derive(Debug)]
+pub(super) enum Unknown {
+    /// The keys are not named, or not given.
+    Keys,
+    /// A column is given what is not known before, or what is only known as the engine stores it.
+    Given(Arc<str>),
+    Stored(Arc<str>),
+    /// The condition looks at what is not known before.
+    Condition,
+    /// A subquery of the condition has a table that is called as one of the rows.
+    Untold,
+    /// The condition reads what the statement changes meanwhile.
+    Reads,
+    /// One of several rows may meet another.
+    Twice,
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keys => {
+                write!(
+                    f,
+                    ": name the key's columns in ON CONFLICT, and give them values"
+                )
+            }
+            Self::Given(column) => write!(
+                f,
+                " by `{column}`: give it by a literal, a parameter, what is computed from these alone and the same each \
+                 time, or a query"
+            ),
+            Self::Stored(column) => write!(
+                f,
+                ", since `{column}` may be stored otherwise than it is given: give it by a literal or parameter of the \
+                 column's type, or CAST it to that"
+            ),
+            Self::Condition => write!(
+                f,
+                " by the condition of DO UPDATE: have it compare columns of the row, and columns of `excluded` that the \
+                 statement gives values"
+            ),
+            Self::Untold => write!(
+                f,
+                " by the condition of DO UPDATE: give the tables in its subqueries names of their own, and have each column say \
+                 of which table it is"
+            ),
+            Self::Reads => write!(
+                f,
+                " by the condition of DO UPDATE, whose subquery reads a table that the statement changes meanwhile: read that \
+                 first, and give what it says as literals or parameters"
+            ),
+            Self::Twice => write!(
+                f,
+                " where two rows may have one key: insert one row at a time"
+            ),
+        }
+    }
 }
 
 impl Proposed {
-    /// What `insert`, which updates the row in the way, gives its rows; nothing where that cannot be told before it runs.
-    /// `is_stored` says whether a column certainly holds a value as it is written.
+    /// What `insert`, which updates the row in the way, gives its rows. `is_settled` says whether a value is the same each
+    /// time that it is worked out, `constant` as what a column certainly stores it.
+    ///
+    /// # Errors
+    /// [`Unknown`] where that cannot be told before it runs.
     pub(super) fn of(
         insert: &Insert,
         relation: &Relation,
         catalog: &Catalog,
-        alias: &Ident,
+        target: &Target,
         name: Ident,
-        is_stored: impl Fn(&Expr, &Column) -> bool,
-    ) -> Option<Self> {
+        is_settled: impl Fn(&Expr) -> bool,
+        constant: impl Fn(&Expr, &Column) -> Option<Constant>,
+    ) -> Result<Self, Unknown> {
         let dialect = catalog.dialect();
         let Some(OnInsert::OnConflict(OnConflict {
             conflict_target: Some(ConflictTarget::Columns(keys)),
@@ -55,29 +118,60 @@ impl Proposed {
                 }),
         })) = &insert.on
         else {
-            return None;
+            return Err(Unknown::Keys);
         };
         let given: Vec<Ident> = insert
             .columns
             .iter()
             .map(|name| last(name).cloned())
-            .collect::<Option<_>>()?;
+            .collect::<Option<_>>()
+            .ok_or(Unknown::Keys)?;
         let used = match selection {
-            Some(condition) => Used::by(condition, relation, alias, dialect)?,
+            Some(condition) => Used::by(condition, relation, target, dialect)?,
             None => Used::default(),
         };
         let position = |ident: &Ident| relation.position(&key(ident, dialect));
-        let keys_at: BTreeSet<u16> = keys.iter().map(position).collect::<Option<_>>()?;
+        let keys_at: BTreeSet<u16> = keys
+            .iter()
+            .map(position)
+            .collect::<Option<_>>()
+            .ok_or(Unknown::Keys)?;
         let mut looked_at = Vec::new();
         for index in keys_at.union(&used.proposed) {
-            let at = given.iter().position(|g| position(g) == Some(*index))?;
-            let column = relation.column(*index)?;
+            let column = relation.column(*index).ok_or(Unknown::Keys)?;
+            let named = || Arc::clone(&column.name);
+            let at = given.iter().position(|g| position(g) == Some(*index));
+            let at = at.ok_or_else(|| {
+                if keys_at.contains(index) {
+                    Unknown::Keys
+                } else {
+                    Unknown::Given(named())
+                }
+            })?;
+            let written = |row: &&[Expr]| {
+                let value = row.get(at);
+                value.is_some_and(|value| computed::is_written(value) || is_settled(value))
+            };
+            if let Some(rows) = rows(insert)
+                && !rows.iter().all(written)
+            {
+                return Err(Unknown::Given(named()));
+            }
+            let computed = |row: &&[Expr]| row.get(at).is_some_and(|v| !computed::is_written(v));
+            let computes = rows(insert).is_none_or(|rows| rows.iter().any(computed));
             let data_type = match dialect {
-                Dialect::Postgres => Some(null::data_type(column, catalog)?),
+                Dialect::Postgres => Some(
+                    null::data_type(column, catalog)
+                        .filter(|known| !computes || has_known_collation(known, column))
+                        .ok_or_else(|| Unknown::Stored(named()))?,
+                ),
                 // The key in the table says how it is compared.
                 Dialect::Sqlite if !used.proposed.contains(index) => None,
-                Dialect::Sqlite => Some(as_stored(insert, at, column, &is_stored)?),
-                Dialect::Mysql => return None,
+                Dialect::Sqlite => Some(
+                    as_stored(insert, at, column, &constant)
+                        .ok_or_else(|| Unknown::Stored(named()))?,
+                ),
+                Dialect::Mysql => return Err(Unknown::Keys),
             };
             looked_at.push((at, data_type));
         }
@@ -88,19 +182,16 @@ impl Proposed {
         };
         let mut compared = used.present.union(&used.proposed);
         if dialect == Dialect::Sqlite && !used.proposed.is_empty() && !compared.all(is_binary) {
-            return None;
+            return Err(Unknown::Condition);
         }
-        let proposed = Self {
+        Ok(Self {
             name,
             given,
             looked_at,
             keys: keys.clone(),
-            alias: alias.clone(),
-        };
-        match rows(insert) {
-            Some(rows) if !rows.iter().all(|row| proposed.values(row).is_some()) => None,
-            Some(_) | None => Some(proposed),
-        }
+            alias: target.qualifier.clone(),
+            dialect,
+        })
     }
 
     /// That the row in the way has the keys of one that is proposed.
@@ -114,6 +205,28 @@ impl Proposed {
             sql::binary(own, BinaryOperator::Eq, proposed)
         });
         sql::joined(equal.collect(), &BinaryOperator::And, true)
+    }
+
+    /// The keys, so that two that are one to SQLite's column are equal: for numbers and text, of which it is known.
+    pub(super) fn key_values(&self, relation: &Relation) -> Option<Vec<Expr>> {
+        self.keys
+            .iter()
+            .map(|ident| {
+                let plain = Expr::Identifier(ident.clone());
+                let column = relation.column(relation.position(&key(ident, self.dialect))?)?;
+                match column.class {
+                    TypeClass::Integer | TypeClass::Number | TypeClass::Boolean => {
+                        Some(sql::cast(plain, DataType::Numeric(ExactNumberInfo::None)))
+                    }
+                    TypeClass::Text => Some(sql::collate(
+                        sql::cast(plain, DataType::Text),
+                        &column.collation,
+                        self.dialect,
+                    )),
+                    _ => None,
+                }
+            })
+            .collect()
     }
 
     /// The condition under which `insert` updates the row in the way, as that of a query over both.
@@ -130,8 +243,12 @@ impl Proposed {
             return None;
         };
         let mut condition = condition.clone();
-        let alias = &self.alias;
-        let _ = VisitMut::visit(&mut condition, &mut Naming { alias, dialect });
+        let mut naming = Naming {
+            alias: &self.alias,
+            dialect,
+            depth: 0,
+        };
+        let _ = VisitMut::visit(&mut condition, &mut naming);
         Some(condition)
     }
 
@@ -168,7 +285,7 @@ impl Proposed {
             let plain = Expr::Identifier(ident.clone());
             Some(match cast {
                 Some(data_type) => SelectItem::ExprWithAlias {
-                    expr: sql::cast(plain, data_type),
+                    expr: self.typed(plain, data_type),
                     alias: ident,
                 },
                 None => SelectItem::UnnamedExpr(plain),
@@ -185,19 +302,38 @@ impl Proposed {
         })
     }
 
-    /// What `row` gives of what is looked at; nothing unless it says so itself.
+    /// What `row` gives of what is looked at.
     fn values(&self, row: &[Expr]) -> Option<Vec<Expr>> {
         self.looked_at
             .iter()
             .map(|(at, data_type)| {
-                let value = row.get(*at).filter(|value| is_written(value))?;
-                let value = sql::parens(value.clone());
-                Some(match data_type {
-                    Some(data_type) => sql::cast(value, data_type.clone()),
-                    None => value,
+                let value = row.get(*at)?;
+                let nested = sql::parens(value.clone());
+                Some(match (data_type, computed::is_written(value)) {
+                    (Some(data_type), true) => sql::cast(nested, data_type.clone()),
+                    (Some(data_type), false) => self.typed(nested, data_type.clone()),
+                    (None, true) => nested,
+                    // A cast has an affinity of its own, which a value that is stored has not.
+                    (None, false) => sql::parens(Expr::UnaryOp {
+                        op: UnaryOperator::Plus,
+                        expr: Box::new(nested),
+                    }),
                 })
             })
             .collect()
+    }
+
+    /// `value` as the column's type, and with no collation that a column's would not give way to.
+    fn typed(&self, value: Expr, data_type: DataType) -> Expr {
+        let name = data_type.to_string();
+        let typed = sql::cast(value, data_type);
+        match (self.dialect, TypeClass::of(self.dialect, &name)) {
+            // The type called "char" has none.
+            (Dialect::Postgres, TypeClass::Text | TypeClass::Padded) if !name.starts_with('"') => {
+                sql::collate(typed, "default", self.dialect)
+            }
+            (Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql, _) => typed,
+        }
     }
 }
 
@@ -218,10 +354,14 @@ fn as_stored(
     insert: &Insert,
     at: usize,
     column: &Column,
-    is_stored: &impl Fn(&Expr, &Column) -> bool,
+    constant: &impl Fn(&Expr, &Column) -> Option<Constant>,
 ) -> Option<DataType> {
-    let is_stored = |row: &&[Expr]| row.get(at).is_some_and(|value| is_stored(value, column));
-    if !rows(insert)?.iter().all(is_stored) {
+    let constant = |value: &Expr| constant(value, column);
+    let is_held = |row: &&[Expr]| {
+        let value = row.get(at);
+        value.is_some_and(|value| computed::is_held(value, column, &constant))
+    };
+    if !rows(insert)?.iter().all(is_held) {
         return None;
     }
     match column.class {
@@ -231,16 +371,11 @@ fn as_stored(
     }
 }
 
-/// Whether a value is a literal or a parameter.
-fn is_written(value: &Expr) -> bool {
-    match value {
-        Expr::Value(_) => true,
-        Expr::UnaryOp {
-            op: UnaryOperator::Minus,
-            expr,
-        } => matches!(**expr, Expr::Value(_)),
-        _ => false,
-    }
+/// Whether it is known that values of this type, which is `column`'s, have a collation, or that they have none. Some types of
+/// extensions have one.
+fn has_known_collation(data_type: &DataType, column: &Column) -> bool {
+    let class = TypeClass::of(Dialect::Postgres, &data_type.to_string());
+    class != TypeClass::Other || column.class == TypeClass::Enum
 }
 
 fn last(name: &ObjectName) -> Option<&Ident> {
@@ -259,20 +394,30 @@ struct Used {
 }
 
 impl Used {
-    /// Nothing where it looks at anything else.
-    fn by(condition: &Expr, relation: &Relation, alias: &Ident, dialect: Dialect) -> Option<Self> {
+    /// An error where it looks at anything else that is of these rows.
+    fn by(
+        condition: &Expr,
+        relation: &Relation,
+        target: &Target,
+        dialect: Dialect,
+    ) -> Result<Self, Unknown> {
+        let alias = &target.qualifier;
         if is_excluded(alias, dialect) {
-            return None;
+            return Err(Unknown::Condition);
+        }
+        if target.untold {
+            return Err(Unknown::Untold);
         }
         let mut looking = Looking {
             relation,
             alias,
             dialect,
             used: Self::default(),
+            depth: 0,
         };
         match condition.visit(&mut looking) {
-            ControlFlow::Continue(()) => Some(looking.used),
-            ControlFlow::Break(()) => None,
+            ControlFlow::Continue(()) => Ok(looking.used),
+            ControlFlow::Break(()) => Err(Unknown::Condition),
         }
     }
 }
@@ -282,18 +427,26 @@ struct Looking<'l> {
     alias: &'l Ident,
     dialect: Dialect,
     used: Used,
+    /// How many subqueries stand around: in one, names of the rows say so.
+    depth: usize,
 }
 
 impl Visitor for Looking<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        // Names in it may be its own.
-        ControlFlow::Break(())
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         let (columns, column) = match named(expr) {
+            Some(Named::Column(_)) if self.depth > 0 => return ControlFlow::Continue(()),
             Some(Named::Column(column)) => (&mut self.used.present, column),
             Some(Named::Of(table, column)) if is_excluded(table, self.dialect) => {
                 (&mut self.used.proposed, column)
@@ -303,7 +456,10 @@ impl Visitor for Looking<'_> {
             {
                 (&mut self.used.present, column)
             }
-            Some(Named::Of(_, _) | Named::Other) => return ControlFlow::Break(()),
+            Some(Named::Of(_, _) | Named::All) if self.depth > 0 => {
+                return ControlFlow::Continue(());
+            }
+            Some(Named::Of(_, _) | Named::All | Named::Other) => return ControlFlow::Break(()),
             None => return ControlFlow::Continue(()),
         };
         match self.relation.position(&key(column, self.dialect)) {
@@ -320,6 +476,8 @@ impl Visitor for Looking<'_> {
 enum Named<'e> {
     Column(&'e Ident),
     Of(&'e Ident, &'e Ident),
+    /// Rows of all that stands around: `count(*)`.
+    All,
     /// Whole rows, or a column by its schema too.
     Other,
 }
@@ -334,13 +492,14 @@ fn named(expr: &Expr) -> Option<Named<'_>> {
             [] | [_] | [_, _, ..] => Named::Other,
         });
     }
-    let takes_rows = |arg: &FunctionArgExpr| match arg {
-        FunctionArgExpr::Expr(_) => false,
-        FunctionArgExpr::QualifiedWildcard(_)
-        | FunctionArgExpr::Wildcard
-        | FunctionArgExpr::WildcardWithOptions(_) => true,
+    let rows = |arg: &FunctionArgExpr| match arg {
+        FunctionArgExpr::Expr(_) => None,
+        FunctionArgExpr::Wildcard => Some(Named::All),
+        FunctionArgExpr::QualifiedWildcard(_) | FunctionArgExpr::WildcardWithOptions(_) => {
+            Some(Named::Other)
+        }
     };
-    let is_other = match expr {
+    match expr {
         Expr::Function(Function {
             name: _,
             uses_odbc_syntax: _,
@@ -350,7 +509,7 @@ fn named(expr: &Expr) -> Option<Named<'_>> {
             null_treatment: _,
             over: _,
             within_group: _,
-        }) => list.args.iter().any(|arg| match arg {
+        }) => list.args.iter().find_map(|arg| match arg {
             FunctionArg::Named {
                 name: _,
                 arg,
@@ -361,7 +520,7 @@ fn named(expr: &Expr) -> Option<Named<'_>> {
                 arg,
                 operator: _,
             }
-            | FunctionArg::Unnamed(arg) => takes_rows(arg),
+            | FunctionArg::Unnamed(arg) => rows(arg),
         }),
         other => matches!(
             other,
@@ -371,25 +530,36 @@ fn named(expr: &Expr) -> Option<Named<'_>> {
                     root: _,
                     access_chain: _
                 }
-        ),
-    };
-    is_other.then_some(Named::Other)
+        )
+        .then_some(Named::Other),
+    }
 }
 
 /// Has each name say of which row it is.
 struct Naming<'n> {
     alias: &'n Ident,
     dialect: Dialect,
+    depth: usize,
 }
 
 impl VisitorMut for Naming<'_> {
     type Break = ();
 
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         let of =
             |column: &Ident| Expr::CompoundIdentifier(vec![self.alias.clone(), column.clone()]);
         let named = match named(expr) {
-            Some(Named::Column(column)) => Some(of(column)),
+            Some(Named::Column(column)) if self.depth == 0 => Some(of(column)),
             // Of the column's own type and collation.
             Some(Named::Of(table, column))
                 if self.dialect == Dialect::Postgres && is_excluded(table, self.dialect) =>
@@ -397,7 +567,7 @@ impl VisitorMut for Naming<'_> {
                 let arms = vec![(sql::boolean(false), of(column))];
                 Some(sql::parens(sql::case(arms, Some(expr.clone()))))
             }
-            Some(Named::Of(_, _) | Named::Other) | None => None,
+            Some(Named::Column(_) | Named::Of(_, _) | Named::All | Named::Other) | None => None,
         };
         if let Some(named) = named {
             *expr = named;

@@ -6,34 +6,43 @@
 //! runs where the values are literals or parameters; what depends on the row as it was becomes part of
 //! the guard, and the rows of a query are filtered. Where such a row could be left out, `proviso` looks for one first.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ops::ControlFlow,
+};
 
 use sqlparser::{
     ast::{
         Assignment, AssignmentTarget, BinaryOperator, DataType, DoUpdate, Expr, Ident, Insert,
         ObjectName, ObjectNamePart, OnConflict, OnConflictAction, OnInsert, Query, SelectItem,
-        SetExpr, Statement, TableFactor, Update, Value as SqlValue, Values, VisitMut, VisitorMut,
+        SetExpr, Statement, TableFactor, Update, Value as SqlValue, Values, Visit, VisitMut,
+        Visitor, VisitorMut,
     },
     tokenizer::Location,
 };
 
 use super::{
     admit::{self, Constant, Folded, constant, declared_length, fold},
-    filter, implied, not_as_decided,
+    computed, filter, implied, not_as_decided,
     proviso::Doubt,
     sql,
-    upsert::Proposed,
+    upsert::{Proposed, Unknown},
 };
 use crate::{
-    catalog::{Catalog, Column, Relation, TypeClass},
+    access::AccessSet,
+    catalog::{Catalog, Column, Relation, RelationId, TypeClass},
     code::Code,
     dialect::Dialect,
+    limits::Limits,
     policy::{
         Permit, WriteDecision,
         obligation::{ColumnLevel, Predicate, RowFilter},
     },
     rejection::Rejection,
-    resolve::{Admission, Conflict, Guard, Target, WriteForm, is_default},
+    resolve::{
+        Admission, Conflict, Guard, Reference, Target, Visible, WriteForm, is_default,
+        reference_index,
+    },
     syntax::{encode, key},
     value::{Params, Placeholder},
 };
@@ -50,6 +59,12 @@ pub(super) struct Job<'j> {
     pub(super) ctes: &'j BTreeSet<String>,
     /// The number of each `?` by its place in the statement.
     pub(super) positions: &'j HashMap<Location, u32>,
+    /// How often each placeholder stands in the statement, by its text.
+    pub(super) uses: &'j BTreeMap<String, usize>,
+    pub(super) references: &'j [Reference],
+    pub(super) access: &'j AccessSet,
+    pub(super) visible: &'j dyn Visible,
+    pub(super) limits: &'j Limits,
 }
 
 /// The columns that the engine reads for what policy demands.
@@ -235,10 +250,12 @@ impl Job<'_> {
                 if let Some(rest) = unimplied(&changed, &reached) {
                     let within = self.guard(&reached, relation, true, reads, functions)?;
                     let admitted = self.condition(rest, relation, true, functions)?;
+                    let proposed = self.proposed(insert, relation)?;
+                    doubts.extend(self.twice(insert, relation, &proposed, write, seen, &changed)?);
                     doubts.push(Doubt::InTheWay {
                         within: within.map(Box::new),
                         admitted: Box::new(admitted),
-                        proposed: Box::new(self.proposed(insert, relation)?),
+                        proposed: Box::new(proposed),
                     });
                 }
                 let filters = [seen, &write.change, &changed];
@@ -250,21 +267,96 @@ impl Job<'_> {
 
     /// What the rows of an upsert are met by. Which rows are in the way is known before where the keys are.
     fn proposed(&self, insert: &Insert, relation: &Relation) -> Result<Proposed, Rejection> {
+        if self.reads_changed(insert, relation) {
+            return Err(unseen(&Unknown::Reads));
+        }
+        let given = |value: &Expr| {
+            computed::is_settled(value, self.uses, self.catalog, self.visible, self.limits)
+        };
         Proposed::of(
             insert,
             relation,
             self.catalog,
-            &self.target.qualifier,
+            self.target,
             encode(&self.unused_name(), self.catalog.dialect()),
-            |value, column| self.constant(value, column).is_some(),
+            given,
+            |value, column| self.constant(value, column),
         )
-        .ok_or_else(|| {
-            not_admitted(
-                "policy looks at columns that the update of the row in the way leaves as they are, and that row cannot be \
-                 looked for: assign those columns too; or name the key's columns in ON CONFLICT, give them by literals, \
-                 parameters or a query, and have the condition compare columns that are given so",
-            )
-        })
+        .map_err(|unknown| unseen(&unknown))
+    }
+
+    /// Whether one key given twice has to be looked for: on SQLite the second row meets the first, as it was added. PostgreSQL
+    /// refuses it. A row that was there and was updated is as policy admits it, and stays so.
+    fn twice(
+        &self,
+        insert: &Insert,
+        relation: &Relation,
+        proposed: &Proposed,
+        write: &WriteDecision,
+        seen: &RowFilter,
+        changed: &RowFilter,
+    ) -> Result<Option<Doubt>, Rejection> {
+        match self.catalog.dialect() {
+            Dialect::Sqlite => {}
+            Dialect::Postgres | Dialect::Mysql => return Ok(None),
+        }
+        let is_one = matches!(
+            insert.source.as_deref().map(|source| &*source.body),
+            Some(SetExpr::Values(Values {
+                explicit_row: _,
+                value_keyword: _,
+                rows,
+            })) if rows.len() == 1
+        );
+        let known = [&write.add, &write.change, seen];
+        if is_one || unimplied(changed, &known).is_none() {
+            return Ok(None);
+        }
+        let keys = proposed
+            .key_values(relation)
+            .ok_or_else(|| unseen(&Unknown::Twice))?;
+        Ok(Some(Doubt::Twice {
+            keys,
+            proposed: Box::new(proposed.clone()),
+        }))
+    }
+
+    /// Whether a subquery of an upsert's condition may find what the statement itself has changed by then, as it does on SQLite, where
+    /// what is looked for finds the rows as they were. PostgreSQL shows a statement nothing of what it changes.
+    fn reads_changed(&self, insert: &Insert, relation: &Relation) -> bool {
+        match self.catalog.dialect() {
+            Dialect::Sqlite => {}
+            Dialect::Postgres | Dialect::Mysql => return false,
+        }
+        let mut read = Reading {
+            references: self.references,
+            found: BTreeSet::new(),
+        };
+        if let Some(OnInsert::OnConflict(OnConflict {
+            conflict_target: _,
+            action:
+                OnConflictAction::DoUpdate(DoUpdate {
+                    assignments: _,
+                    selection: Some(condition),
+                }),
+        })) = &insert.on
+        {
+            let _ = Visit::visit(condition, &mut read);
+        }
+        // The row in the way of the only one is met before anything is changed.
+        let is_one = match insert.source.as_deref().map(|source| &*source.body) {
+            Some(SetExpr::Values(Values {
+                explicit_row: _,
+                value_keyword: _,
+                rows,
+            })) => rows.len() == 1 && relation.triggers.is_empty(),
+            _ => false,
+        };
+        self.access
+            .changes()
+            .map(|change| change.relation)
+            .filter(|changed| !(is_one && *changed == relation.id))
+            .any(|changed| read.found.contains(&changed))
     }
 
     /// What each assigned column holds afterwards; nothing where only the engine knows.
@@ -792,6 +884,54 @@ fn typed(expr: Expr, column: &Column, dialect: Dialect) -> Option<Expr> {
     }
 }
 
+/// The relations that a part of a statement reads, views and what stands below them included.
+struct Reading<'r> {
+    references: &'r [Reference],
+    found: BTreeSet<RelationId>,
+}
+
+impl Reading<'_> {
+    fn read(&mut self, reference: &Reference) {
+        self.found.insert(reference.relation);
+        if let Some(body) = &reference.body {
+            for inner in &body.resolved.references {
+                self.read(inner);
+            }
+        }
+    }
+}
+
+impl Visitor for Reading<'_> {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table {
+            name,
+            alias: _,
+            args: _,
+            with_hints: _,
+            version: _,
+            with_ordinality: _,
+            partitions: _,
+            json_path: _,
+            sample: _,
+            index_hints: _,
+        } = factor
+        {
+            let references = self.references;
+            match reference_index(name) {
+                Some(index) => references.get(index..=index),
+                // A common table expression, which reads any of them.
+                None => Some(references),
+            }
+            .into_iter()
+            .flatten()
+            .for_each(|reference| self.read(reference));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 struct Qualifying<'q> {
     qualifier: &'q Ident,
 }
@@ -799,16 +939,23 @@ struct Qualifying<'q> {
 impl VisitorMut for Qualifying<'_> {
     type Break = ();
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> std::ops::ControlFlow<()> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Identifier(name) = expr {
             *expr = Expr::CompoundIdentifier(vec![self.qualifier.clone(), name.clone()]);
         }
-        std::ops::ControlFlow::Continue(())
+        ControlFlow::Continue(())
     }
 }
 
 fn not_admitted(message: &str) -> Rejection {
     Rejection::new(Code::WriteRowNotAdmitted, message)
+}
+
+fn unseen(unknown: &Unknown) -> Rejection {
+    not_admitted(&format!(
+        "policy looks at columns that the update of the row in the way leaves as they are, and that row cannot be \
+         looked for{unknown}; or assign those columns too"
+    ))
 }
 
 fn unassigned(relation: &Relation, index: u16) -> Rejection {

@@ -80,8 +80,14 @@ impl Grammar<'_, '_> {
         let step = match (self.choices.below(3), same) {
             (0, Some(same)) => {
                 self.capped |= table.cap.is_some();
+                // One is added to it, and nothing is computed from tokens.
+                let is_token = table
+                    .columns
+                    .iter()
+                    .any(|column| column.name == "a" && matches!(column.level, Level::Token(_)));
+                let number = if is_token { "id" } else { "a" };
                 format!(
-                    "SELECT x.a, x.{} FROM {} AS x JOIN r ON x.id = r.n + 1",
+                    "SELECT x.{number}, x.{} FROM {} AS x JOIN r ON x.id = r.n + 1",
                     same.name, table.name
                 )
             }
