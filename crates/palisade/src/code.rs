@@ -114,7 +114,7 @@ codes! {
         "Send a reading statement (SELECT, VALUES) to query; a change that policy permits goes to execute, where there is one.";
     ParameterMismatch "parameter.mismatch" retry false,
         "The parameters given are not those the statement uses.",
-        "Give exactly one value for each placeholder, all by number or all by name.";
+        "Give exactly one value for each placeholder, all by number or all by name, and each of the type that is asked for.";
     PolicyNoPermit "policy.no-permit" retry false,
         "No policy permits this.",
         "Ask the operator for access, or use what list_tables and describe_table show.";
@@ -141,7 +141,7 @@ codes! {
         "Narrow the condition and change the rows in several statements.";
     ObligationInapplicable "obligation.inapplicable" retry false,
         "A mask or filter that policy demands cannot be applied to this statement.",
-        "Read the table directly instead of through the construct named in the message.";
+        "Write it without the construct named in the message: read the table itself; choose the rows of a change by comparisons of its own columns, and send INSERT, UPDATE and DELETE instead of MERGE, REPLACE or an upsert.";
     LimitTime "limit.time" retry true,
         "The statement ran longer than the limit.",
         "Narrow the statement: fewer rows, an indexed condition, no cartesian join.";
