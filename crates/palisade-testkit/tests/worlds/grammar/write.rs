@@ -138,7 +138,12 @@ impl Grammar<'_, '_> {
                         .map(|column| match column.name {
                             "id" if meets => {
                                 let id = self.number(1, 6);
-                                self.placed(&id)
+                                let id = self.placed(&id);
+                                if self.choices.chance(20) {
+                                    self.note("a key that is computed");
+                                    return format!("{id} * 1");
+                                }
+                                id
                             }
                             // Of each row in tens of its own.
                             "id" if table.keyed => {
