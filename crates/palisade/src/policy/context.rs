@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use cedar_policy::Policy;
-use serde_json::Value;
+use cedar_policy::{Effect, Policy};
+use serde_json::{Value, json};
 
 /// The attributes of a statement as a whole and of how a column is used, which are known only after names have
 /// been resolved: by then what exists is decided, so they can only forbid.
@@ -33,6 +33,49 @@ pub(super) fn looks_at(policy: &Policy, attribute: &str) -> bool {
         .map_or(true, |json| mentions(&json, attribute))
 }
 
+/// `policy` as far as it is the same whatever the statement is. What a forbid says of the statement is taken to be otherwise
+/// than the forbid needs it: `unless { context has statement && … }` forbids nothing before there is a statement.
+pub(super) fn whatever_the_statement(policy: &Policy) -> Policy {
+    let looks = looks_at(policy, STATEMENT) || looks_at(policy, USAGE);
+    if policy.effect() == Effect::Permit || !looks {
+        return policy.clone();
+    }
+    // One that cannot be written down, or read again, forbids as it stands.
+    certain(policy).unwrap_or_else(|| policy.clone())
+}
+
+fn certain(policy: &Policy) -> Option<Policy> {
+    let mut json = policy.to_json().ok()?;
+    for condition in json.get_mut("conditions")?.as_array_mut()? {
+        let wanted = condition.get("kind")?.as_str()? == "when";
+        let body = condition.get_mut("body")?;
+        *body = unless_unknown(body, !wanted);
+    }
+    Policy::from_json(Some(policy.id().clone()), json).ok()
+}
+
+/// `json` with what looks at the statement replaced so that the whole is sooner `toward` than it would be.
+fn unless_unknown(json: &Value, toward: bool) -> Value {
+    if !(mentions(json, STATEMENT) || mentions(json, USAGE)) {
+        return json.clone();
+    }
+    let operation = json.as_object().and_then(|fields| fields.iter().next());
+    let Some((operator, operands)) = operation else {
+        return json!({ "Value": toward });
+    };
+    let operand = |name: &str, toward: bool| {
+        unless_unknown(operands.get(name).unwrap_or(&Value::Null), toward)
+    };
+    match operator.as_str() {
+        "&&" | "||" => json!({ operator: {
+            "left": operand("left", toward),
+            "right": operand("right", toward),
+        } }),
+        "!" => json!({ "!": { "arg": operand("arg", !toward) } }),
+        _ => json!({ "Value": toward }),
+    }
+}
+
 /// An attribute of the context that a policy's conditions name.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Mention {
@@ -55,12 +98,13 @@ fn collect(json: &Value, out: &mut BTreeSet<Mention>) {
     match json {
         Value::Object(fields) => {
             if let Some(left) = fields.get("left")
-                && let Some(Value::String(attr)) = fields.get("attr")
+                && let Some(path) = path(fields.get("attr"))
+                && let Some(attr) = path.first()
             {
                 if is_context(left) {
                     out.insert(Mention {
                         attribute: attr.clone(),
-                        part: None,
+                        part: path.get(1).cloned(),
                     });
                 } else if let Some(attribute) = of_context(left) {
                     out.insert(Mention {
@@ -73,6 +117,18 @@ fn collect(json: &Value, out: &mut BTreeSet<Mention>) {
         }
         Value::Array(items) => items.iter().for_each(|item| collect(item, out)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The names in `has a` and `has a.b`.
+fn path(attr: Option<&Value>) -> Option<Vec<String>> {
+    match attr? {
+        Value::String(name) => Some(vec![name.clone()]),
+        Value::Array(names) => names
+            .iter()
+            .map(|name| name.as_str().map(str::to_owned))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
     }
 }
 
@@ -130,6 +186,39 @@ mod tests {
             found,
             ["statement", "statement.kind", "statement.rows", "usage"]
         );
+    }
+
+    #[test]
+    fn before_there_is_a_statement_a_forbid_says_what_holds_of_all() {
+        let of = |clauses: &str| {
+            let text = format!("forbid(principal, action, resource) {clauses};");
+            let policy = Policy::parse(None, text).unwrap();
+            whatever_the_statement(&policy).to_json().unwrap()
+        };
+        for (clauses, like) in [
+            (
+                "when { context has statement && !context.statement.has_where }",
+                "when { false && !true }",
+            ),
+            (
+                "unless { context has statement && context.statement.has_where }",
+                "unless { true && true }",
+            ),
+            (
+                "when { principal == resource || context has usage && context.usage.contains(\"join\") }",
+                "when { principal == resource || false && false }",
+            ),
+            (
+                "when { if context has statement then true else false }",
+                "when { false }",
+            ),
+            (
+                "when { context.transport == \"cli\" } unless { [1, context.statement.joins].contains(1) }",
+                "when { context.transport == \"cli\" } unless { true }",
+            ),
+        ] {
+            assert_eq!(of(clauses), of(like), "{clauses}");
+        }
     }
 
     #[test]

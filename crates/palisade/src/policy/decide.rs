@@ -5,6 +5,7 @@ use cedar_policy::{
 };
 
 use super::{
+    context::STATEMENT,
     load::Loaded,
     schema::Action,
     store::{self, Store},
@@ -183,10 +184,12 @@ pub(super) fn decide_among(
     entities: &Entities,
     context: Context,
 ) -> Result<Verdict, Failure> {
-    let policies = loaded
-        .policies
-        .of(action)
-        .ok_or_else(|| Failure::new("no policies for the action"))?;
+    let policies = if context.get(STATEMENT).is_some() {
+        loaded.policies.of(action)
+    } else {
+        loaded.policies.before(action)
+    };
+    let policies = policies.ok_or_else(|| Failure::new("no policies for the action"))?;
     let request = Request::new(
         subject.uid.clone(),
         action_uid(action)?,

@@ -134,8 +134,11 @@ impl<'a> Row<'a> {
                 else {
                     return Err(refuse());
                 };
-                let (index, _) = self.attribute(&attrs.head).ok_or_else(refuse)?;
-                Ok(Predicate::Has(index))
+                let index = self.relation.position(&attrs.head).filter(|index| {
+                    let column = self.relation.column(*index);
+                    column.is_some_and(|column| schema::shows_presence(column, self.dialect))
+                });
+                Ok(Predicate::Has(index.ok_or_else(refuse)?))
             }
             Expr::Like {
                 expr: subject,

@@ -13,6 +13,7 @@ use cedar_policy::{
 use super::{
     ColumnFlow, PolicyErrors, PolicyProblem, PolicySources,
     annotation::{self, Annotations},
+    attributes,
     classification::{self, Tags},
     confirm,
     context::looks_at_estimates,
@@ -141,7 +142,13 @@ pub(super) fn load(
         .iter()
         .map(|l| (l.policy.id().to_string(), l.origin.clone()))
         .collect();
-    validate(&located, &origins, &schema, &mut problems, &mut warnings);
+    let refused = attributes::check(&located, catalog, &schema, &principals, &mut problems);
+    let others: Vec<_> = located
+        .iter()
+        .filter(|l| !refused.contains(l.policy.id().as_ref() as &str))
+        .cloned()
+        .collect();
+    validate(&others, &origins, &schema, &mut problems, &mut warnings);
     let known = entities.map(|_| given.iter().map(cedar_policy::Entity::uid).collect());
     literals::check(
         &located,

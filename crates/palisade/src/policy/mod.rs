@@ -6,6 +6,7 @@
 //! evaluate; here a failure denies. No other module names Cedar.
 
 mod annotation;
+mod attributes;
 mod authorize;
 mod calls;
 mod classification;

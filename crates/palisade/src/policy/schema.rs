@@ -266,6 +266,63 @@ pub(super) fn attribute_type(column: &Column, dialect: Dialect) -> Option<Attrib
     }
 }
 
+/// Whether policies can ask if a row has a value in the column: of any type, so that `resource has deleted_at` says what it seems to.
+///
+/// Left out are PostgreSQL's types that may be composite, where `IS NOT NULL` says that no field is NULL.
+pub(super) fn shows_presence(column: &Column, dialect: Dialect) -> bool {
+    match (column.class, dialect) {
+        (TypeClass::Other, Dialect::Postgres) => {
+            let name = column.type_name.split('(').next().unwrap_or_default();
+            name.ends_with(']') || SIMPLE.contains(&name.trim())
+        }
+        (TypeClass::Other, Dialect::Sqlite | Dialect::Mysql)
+        | (
+            TypeClass::Integer
+            | TypeClass::Number
+            | TypeClass::Decimal
+            | TypeClass::Boolean
+            | TypeClass::Text
+            | TypeClass::Padded
+            | TypeClass::Enum
+            | TypeClass::Uuid
+            | TypeClass::Blob
+            | TypeClass::Date
+            | TypeClass::Time
+            | TypeClass::Timestamp
+            | TypeClass::TimestampTz
+            | TypeClass::Interval
+            | TypeClass::Json
+            | TypeClass::Network,
+            Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql,
+        ) => true,
+    }
+}
+
+/// Types of PostgreSQL without fields that have no class of their own.
+const SIMPLE: &[&str] = &[
+    "bit",
+    "bit varying",
+    "box",
+    "circle",
+    "daterange",
+    "int4range",
+    "int8range",
+    "jsonpath",
+    "line",
+    "lseg",
+    "money",
+    "numrange",
+    "oid",
+    "path",
+    "point",
+    "polygon",
+    "tsquery",
+    "tsrange",
+    "tstzrange",
+    "tsvector",
+    "xml",
+];
+
 /// Whether every value of the type is near enough to Cedar's `decimal` (64 bits, four digits after the
 /// point): declared with at most 19 digits, at most four of them after the point.
 fn fits_decimal(type_name: &str) -> bool {
@@ -279,7 +336,8 @@ fn fits_decimal(type_name: &str) -> bool {
     declared.is_some_and(|(precision, scale)| precision <= 19 && scale <= 4)
 }
 
-const FIXED: &str = "\
+/// The types that every catalog has.
+pub(super) const FIXED: &str = "\
 entity Database;
 entity Schema in [Database];
 entity Table in [Schema] { tags: Set<String>, kind: String };
@@ -397,14 +455,14 @@ fn row_entity(out: &mut String, catalog: &Catalog, relation: &Relation) {
     let _ = writeln!(out, "  // {}", relation.uid.escape_debug());
     let _ = writeln!(out, "  entity {name} in [Table] {{");
     for column in &relation.columns {
+        let optional = if column.nullable { "?" } else { "" };
+        let name = string_literal(&column.key);
         if let Some(class) = attribute_type(column, catalog.dialect()) {
-            let optional = if column.nullable { "?" } else { "" };
-            let _ = writeln!(
-                out,
-                "    {}{optional}: {},",
-                string_literal(&column.key),
-                class.name()
-            );
+            let _ = writeln!(out, "    {name}{optional}: {},", class.name());
+        } else if shows_presence(column, catalog.dialect()) {
+            // A type with which nothing can be done; other looks at it do not load.
+            let kind = column.type_name.escape_debug();
+            let _ = writeln!(out, "    {name}{optional}: {{}}, // `has` alone: {kind}");
         }
     }
     out.push_str("  };\n");
@@ -605,7 +663,7 @@ mod tests {
         assert!(text.contains("entity tickets in [Table]"), "{text}");
         assert!(text.contains("\"id\": Long"), "{text}");
         assert!(text.contains("\"tenant_id\"?: Long"), "{text}");
-        assert!(!text.contains("\"price\""), "{text}");
+        assert!(text.contains("\"price\"?: {}, // `has` alone"), "{text}");
         assert!(!text.contains("sqlite_schema"), "{text}");
     }
 

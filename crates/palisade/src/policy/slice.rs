@@ -7,11 +7,15 @@ use cedar_policy::{
     ActionConstraint, Effect, EntityUid, Policy, PolicyId, PolicySet, PolicySetError,
 };
 
-use super::schema::Action;
+use super::{context, schema::Action};
 
 /// The policies by the actions their scopes admit.
 #[derive(Debug)]
-pub(super) struct Slices(BTreeMap<Action, PolicySet>);
+pub(super) struct Slices {
+    whole: BTreeMap<Action, PolicySet>,
+    /// Those that hold whatever the statement is, for as long as it is not known.
+    before: BTreeMap<Action, PolicySet>,
+}
 
 impl Slices {
     /// One set for each action.
@@ -21,20 +25,26 @@ impl Slices {
     pub(super) fn new<'a>(
         policies: impl Iterator<Item = &'a Policy> + Clone,
     ) -> Result<Self, Box<PolicySetError>> {
-        let mut out = BTreeMap::new();
+        let (mut whole, mut before) = (BTreeMap::new(), BTreeMap::new());
         for action in Action::ALL {
-            let chosen = policies
-                .clone()
-                .filter(|policy| covers(policy, *action))
-                .cloned();
-            out.insert(*action, PolicySet::from_policies(chosen).map_err(Box::new)?);
+            let chosen = policies.clone().filter(|policy| covers(policy, *action));
+            let known = chosen.clone().map(context::whatever_the_statement);
+            let set = PolicySet::from_policies(chosen.cloned()).map_err(Box::new)?;
+            whole.insert(*action, set);
+            let set = PolicySet::from_policies(known).map_err(Box::new)?;
+            before.insert(*action, set);
         }
-        Ok(Self(out))
+        Ok(Self { whole, before })
     }
 
     /// The policies whose scope admits `action`.
     pub(super) fn of(&self, action: Action) -> Option<&PolicySet> {
-        self.0.get(&action)
+        self.whole.get(&action)
+    }
+
+    /// Those policies as far as they hold whatever the statement is: for asking before it is known.
+    pub(super) fn before(&self, action: Action) -> Option<&PolicySet> {
+        self.before.get(&action)
     }
 
     /// Whether the policy of this id is among those of `action`.

@@ -56,31 +56,55 @@ pub(super) fn expression(
 
 /// The columns that `predicate` looks at.
 pub(crate) fn columns(predicate: &Predicate, into: &mut BTreeSet<u16>) {
-    let operand = |operand: &Operand, into: &mut BTreeSet<u16>| match operand {
-        Operand::Column(index) => {
-            into.insert(*index);
+    let mut looked_at = Columns::default();
+    looked_at.of(predicate);
+    into.extend(looked_at.present);
+    into.extend(looked_at.values);
+}
+
+/// The columns that a predicate looks at, by what it looks at.
+#[derive(Default)]
+struct Columns {
+    /// Whether there is a value.
+    present: BTreeSet<u16>,
+    /// Which.
+    values: BTreeSet<u16>,
+}
+
+impl Columns {
+    fn of(&mut self, predicate: &Predicate) {
+        match predicate {
+            Predicate::Constant(_) => {}
+            Predicate::And(parts) | Predicate::Or(parts) => {
+                parts.iter().for_each(|part| self.of(part));
+            }
+            Predicate::Not(inner) => self.of(inner),
+            Predicate::If(condition, then, otherwise) => {
+                [condition, then, otherwise]
+                    .into_iter()
+                    .for_each(|part| self.of(part));
+            }
+            Predicate::Has(index) => {
+                self.present.insert(*index);
+            }
+            Predicate::Column(index) | Predicate::Like(index, _) => {
+                self.values.insert(*index);
+            }
+            Predicate::Compare(left, _, right) => {
+                self.operand(left);
+                self.operand(right);
+            }
+            Predicate::In(left, _) => self.operand(left),
         }
-        Operand::Literal(_) => {}
-    };
-    match predicate {
-        Predicate::Constant(_) => {}
-        Predicate::And(parts) | Predicate::Or(parts) => {
-            parts.iter().for_each(|part| columns(part, into));
+    }
+
+    fn operand(&mut self, operand: &Operand) {
+        match operand {
+            Operand::Column(index) => {
+                self.values.insert(*index);
+            }
+            Operand::Literal(_) => {}
         }
-        Predicate::Not(inner) => columns(inner, into),
-        Predicate::If(condition, then, otherwise) => {
-            [condition, then, otherwise]
-                .into_iter()
-                .for_each(|part| columns(part, into));
-        }
-        Predicate::Column(index) | Predicate::Has(index) | Predicate::Like(index, _) => {
-            into.insert(*index);
-        }
-        Predicate::Compare(left, _, right) => {
-            operand(left, into);
-            operand(right, into);
-        }
-        Predicate::In(left, _) => operand(left, into),
     }
 }
 
@@ -94,12 +118,12 @@ impl<'f> Filter<'f> {
     /// What one policy says, and the values it may say it of.
     fn policy(&mut self, predicate: &Predicate) -> Result<Expr, Rejection> {
         let condition = self.condition(predicate)?;
-        let mut used = BTreeSet::new();
-        columns(predicate, &mut used);
+        let mut used = Columns::default();
+        used.of(predicate);
         let mut conditions = vec![condition];
-        for index in used {
+        for index in used.present.union(&used.values).copied() {
             conditions.extend(match self.dialect {
-                Dialect::Sqlite => self.storage(index)?,
+                Dialect::Sqlite => self.storage(index, &used)?,
                 Dialect::Postgres => {
                     let column = self.column(index)?;
                     (column.class == TypeClass::Decimal).then(|| {
@@ -125,7 +149,7 @@ impl<'f> Filter<'f> {
     }
 
     /// On SQLite: the storage classes that the column's declared type stands for.
-    fn storage(&mut self, index: u16) -> Result<Option<Expr>, Rejection> {
+    fn storage(&mut self, index: u16, used: &Columns) -> Result<Option<Expr>, Rejection> {
         if self.relation.strict || self.relation.rowid_alias == Some(index) {
             return Ok(None);
         }
@@ -146,7 +170,14 @@ impl<'f> Filter<'f> {
             | TypeClass::Interval
             | TypeClass::Json
             | TypeClass::Network
-            | TypeClass::Other => return Err(no_form()),
+            | TypeClass::Other => {
+                // A value is there whatever its storage class.
+                return if used.values.contains(&index) {
+                    Err(no_form())
+                } else {
+                    Ok(None)
+                };
+            }
         };
         self.functions.insert("typeof".to_owned());
         Ok(Some(Expr::InList {
