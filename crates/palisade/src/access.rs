@@ -26,7 +26,7 @@ pub enum Usage {
 }
 
 impl Usage {
-    const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Output,
         Self::Filter,
         Self::Join,
@@ -214,6 +214,14 @@ pub struct StatementFacts {
     pub joins: usize,
     /// Whether a WHERE stands at its top.
     pub has_where: bool,
+}
+
+impl StatementFacts {
+    /// Every kind of statement.
+    pub(crate) const KINDS: [&'static str; 10] = [
+        "select", "explain", "insert", "update", "delete", "merge", "create", "alter", "drop",
+        "truncate",
+    ];
 }
 
 /// Everything a statement touches, views and what stands below them included.

@@ -89,6 +89,8 @@ pub enum Transport {
 }
 
 impl Transport {
+    pub(crate) const ALL: [Self; 3] = [Self::Library, Self::Cli, Self::Stdio];
+
     /// The word policies compare with.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -28,6 +28,12 @@ pub(super) struct Tags {
 }
 
 impl Tags {
+    /// Every tag that anything has.
+    pub(super) fn all(&self) -> impl Iterator<Item = &str> {
+        let all = self.relations.values().chain(self.columns.values());
+        all.flatten().map(String::as_str)
+    }
+
     /// The tags of a relation.
     pub(super) fn of_relation(&self, id: RelationId) -> impl Iterator<Item = &str> {
         self.relations

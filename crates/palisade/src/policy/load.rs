@@ -27,7 +27,7 @@ use super::{
     source::{self, Located, Origin},
     store::{self, Store},
     template::Templates,
-    timed,
+    timed, words,
 };
 use crate::{
     catalog::Catalog,
@@ -155,6 +155,13 @@ pub(super) fn load(
         catalog,
         &templates,
         known.as_ref(),
+        &mut problems,
+        &mut warnings,
+    );
+    words::check(
+        &located,
+        catalog,
+        (&tags, &templates),
         &mut problems,
         &mut warnings,
     );

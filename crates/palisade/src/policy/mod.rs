@@ -38,6 +38,7 @@ pub mod template;
 mod timed;
 mod tokens;
 mod view;
+mod words;
 mod writes;
 
 use std::{

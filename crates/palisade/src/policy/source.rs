@@ -88,6 +88,17 @@ impl Origin<'_> {
         }
     }
 
+    /// A problem at the string literal `word`.
+    pub(super) fn at_text(&self, word: &str, message: impl Into<String>) -> PolicyProblem {
+        let found = self
+            .tokens()
+            .find(|token| token.kind == Kind::Text && unescaped(token.text) == word);
+        match found {
+            Some(token) => self.source.at(token.range, message),
+            None => self.problem(message),
+        }
+    }
+
     /// A problem where the policy says `context.name` or `context has name`, or any of its attributes is called so.
     pub(super) fn at_attribute(&self, name: &str, message: impl Into<String>) -> PolicyProblem {
         let is_end = |c: Option<char>| c.is_none_or(|c| !(c.is_alphanumeric() || c == '_'));

@@ -1,0 +1,302 @@
+//! Words that policies compare with: of those that are always the same ones, a misspelt one is never met, so that a forbid
+//! forbids nothing.
+
+use std::collections::BTreeSet;
+
+use cedar_policy::Policy;
+use serde_json::Value;
+
+use super::{
+    classification::Tags,
+    context::{STATEMENT, USAGE},
+    problem::{PolicyProblem, probably},
+    schema::Action,
+    slice::covers,
+    source::Located,
+    store,
+    template::Templates,
+};
+use crate::{
+    access::{StatementFacts, Usage},
+    catalog::{Catalog, functions::Safety},
+    session::Transport,
+};
+
+/// Reports the words that what they are compared with never is: problems where the words are fixed, warnings where they are
+/// the operator's own.
+pub(super) fn check(
+    located: &[Located<'_>],
+    catalog: &Catalog,
+    (tags, templates): (&Tags, &Templates),
+    problems: &mut Vec<PolicyProblem>,
+    warnings: &mut Vec<PolicyProblem>,
+) {
+    let known = Known {
+        tables: store::catalog_ids(catalog, templates)
+            .remove("Table")
+            .unwrap_or_default(),
+        tags: tags.all().map(str::to_owned).collect(),
+        templates: templates.names().map(str::to_owned).collect(),
+    };
+    for Located { policy, origin } in located {
+        // One that cannot be written down is looked at by nobody here.
+        let Ok(json) = policy.to_json() else { continue };
+        let mut compared = BTreeSet::new();
+        collect(
+            json.get("conditions").unwrap_or(&Value::Null),
+            &mut compared,
+        );
+        for (path, word) in compared {
+            let Some((words, fixed)) = known.words(path) else {
+                continue;
+            };
+            if row_attribute(path).is_some_and(|name| of_rows(policy, catalog, name)) {
+                continue;
+            }
+            if words.contains(word.as_str()) {
+                continue;
+            }
+            let message = format!("`{}` is never `{word}`", path.name());
+            let help = match probably(&word, words.iter().copied()) {
+                Some(word) => Some(format!("did you mean `{word}`?")),
+                None if !fixed => None,
+                None => {
+                    let words: Vec<&str> = words.into_iter().collect();
+                    Some(format!("it is one of `{}`", words.join("`, `")))
+                }
+            };
+            let problem = origin.at_text(&word, message).with_help(help);
+            if fixed {
+                problems.push(problem);
+            } else {
+                warnings.push(problem);
+            }
+        }
+    }
+}
+
+/// As what a column would be called that is named like `path`.
+fn row_attribute(path: Path) -> Option<&'static str> {
+    match path {
+        Path::Safety => Some("safety"),
+        Path::Tags => Some("tags"),
+        Path::Kind | Path::Usage | Path::Transport | Path::Tables | Path::Template => None,
+    }
+}
+
+/// Whether `resource.name` may be a column in this policy.
+fn of_rows(policy: &Policy, catalog: &Catalog, name: &str) -> bool {
+    let of_rows = [Action::See, Action::Change, Action::Add];
+    of_rows.into_iter().any(|action| covers(policy, action))
+        && catalog
+            .relations()
+            .iter()
+            .any(|relation| relation.position(name).is_some())
+}
+
+/// What is compared with words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Path {
+    Kind,
+    Usage,
+    Transport,
+    Safety,
+    Tables,
+    Template,
+    Tags,
+}
+
+impl Path {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Kind => "context.statement.kind",
+            Self::Usage => "context.usage",
+            Self::Transport => "context.transport",
+            Self::Safety => "resource.safety",
+            Self::Tables => "context.statement.tables",
+            Self::Template => "context.template",
+            Self::Tags => "resource.tags",
+        }
+    }
+
+    /// What `json` is, if it is one of them.
+    fn of(json: &Value) -> Option<Self> {
+        let access = json.get(".")?;
+        let (left, attribute) = (access.get("left")?, access.get("attr")?.as_str()?);
+        match (left.get("Var").and_then(Value::as_str), attribute) {
+            (Some("context"), USAGE) => Some(Self::Usage),
+            (Some("context"), "transport") => Some(Self::Transport),
+            (Some("context"), "template") => Some(Self::Template),
+            (Some("resource"), "safety") => Some(Self::Safety),
+            (Some("resource"), "tags") => Some(Self::Tags),
+            (Some(_), _) => None,
+            (None, _) => {
+                let outer = left.get(".")?;
+                let is_statement = outer.get("left")?.get("Var")?.as_str()? == "context"
+                    && outer.get("attr")?.as_str()? == STATEMENT;
+                match attribute {
+                    "kind" if is_statement => Some(Self::Kind),
+                    "tables" if is_statement => Some(Self::Tables),
+                    _ => None,
+                }
+            }
+        }
+    }
+}
+
+/// The words that depend on the catalog and the policy folder.
+struct Known {
+    tables: BTreeSet<String>,
+    tags: BTreeSet<String>,
+    templates: BTreeSet<String>,
+}
+
+impl Known {
+    /// The words that there are, and whether they are the same everywhere. None where there are no tags at all: policies
+    /// may be written before the classification is.
+    fn words(&self, path: Path) -> Option<(BTreeSet<&str>, bool)> {
+        match path {
+            Path::Kind => Some((StatementFacts::KINDS.into_iter().collect(), true)),
+            Path::Usage => Some((Usage::ALL.iter().map(|usage| usage.name()).collect(), true)),
+            Path::Transport => {
+                let all = Transport::ALL.iter();
+                Some((all.map(|transport| transport.name()).collect(), true))
+            }
+            Path::Safety => {
+                let all = Safety::ALL.iter();
+                Some((all.map(|safety| safety.name()).collect(), true))
+            }
+            Path::Tables => Some((self.tables.iter().map(String::as_str).collect(), false)),
+            Path::Template => Some((self.templates.iter().map(String::as_str).collect(), false)),
+            Path::Tags if self.tags.is_empty() => None,
+            Path::Tags => Some((self.tags.iter().map(String::as_str).collect(), false)),
+        }
+    }
+}
+
+fn collect(json: &Value, out: &mut BTreeSet<(Path, String)>) {
+    let fields = match json {
+        Value::Object(fields) => fields,
+        Value::Array(items) => {
+            items.iter().for_each(|item| collect(item, out));
+            return;
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return,
+    };
+    for (operator, operands) in fields {
+        if ["==", "!=", "contains", "containsAll", "containsAny"].contains(&operator.as_str())
+            && let (Some(left), Some(right)) = (operands.get("left"), operands.get("right"))
+        {
+            for (path, words) in [(left, right), (right, left)] {
+                if let Some(path) = Path::of(path) {
+                    out.extend(literals(words).map(|word| (path, word.to_owned())));
+                }
+            }
+        }
+        collect(operands, out);
+    }
+}
+
+/// The string literals that `json` is, or is a set of.
+fn literals(json: &Value) -> impl Iterator<Item = &str> {
+    let members = json.get("Set").and_then(Value::as_array);
+    let members = members.map_or(std::slice::from_ref(json), Vec::as_slice);
+    members
+        .iter()
+        .filter_map(|member| member.get("Value")?.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use crate::policy::fixture::{load, set, sources};
+
+    #[test]
+    fn fixed_words_must_be_right() {
+        for (action, condition, message, help) in [
+            (
+                "select",
+                "context has statement && context.statement.kind == \"selct\"",
+                "`context.statement.kind` is never `selct`",
+                "did you mean `select`?",
+            ),
+            (
+                "read_plain",
+                "context has usage && context.usage.contains(\"ouput\")",
+                "`context.usage` is never `ouput`",
+                "did you mean `output`?",
+            ),
+            (
+                "read_plain",
+                "context has usage && context.usage.containsAny([\"filter\", \"odrer\"])",
+                "`context.usage` is never `odrer`",
+                "did you mean `order`?",
+            ),
+            (
+                "call",
+                "[\"pure\", \"volatil\"].contains(resource.safety)",
+                "`resource.safety` is never `volatil`",
+                "did you mean `volatile`?",
+            ),
+            (
+                "select",
+                "context.transport != \"mcp\"",
+                "`context.transport` is never `mcp`",
+                "it is one of `cli`, `library`, `stdio`",
+            ),
+        ] {
+            let text = format!(
+                "forbid(principal, action == Action::\"{action}\", resource)\nwhen {{ {condition} }};"
+            );
+            let errors = load(&sources(&text)).unwrap_err();
+            let problem = &errors.problems()[0];
+            assert_eq!(problem.message, message);
+            assert_eq!(problem.line, Some(2), "{problem}");
+            assert_eq!(problem.help.as_deref(), Some(help), "{problem}");
+        }
+    }
+
+    #[test]
+    fn own_words_are_warned_of() {
+        for (action, condition, message, help) in [
+            (
+                "read_plain",
+                "resource.tags.contains(\"secrt\")",
+                "`resource.tags` is never `secrt`",
+                Some("did you mean `secret`?"),
+            ),
+            (
+                "select",
+                "context has statement && context.statement.tables.contains(\"main.tikets\")",
+                "`context.statement.tables` is never `main.tikets`",
+                Some("did you mean `main.tickets`?"),
+            ),
+            (
+                "select",
+                "context has template && context.template == \"nope\"",
+                "`context.template` is never `nope`",
+                None,
+            ),
+        ] {
+            let text = format!(
+                "forbid(principal, action == Action::\"{action}\", resource)\nwhen {{ {condition} }};"
+            );
+            let set = set(&text);
+            let problem = &set.warnings()[0];
+            assert_eq!(problem.message, message);
+            assert_eq!(problem.line, Some(2), "{problem}");
+            assert_eq!(problem.help.as_deref(), help, "{problem}");
+        }
+        let right = set(
+            "forbid(principal, action == Action::\"read_plain\", resource) when { resource.tags.containsAny([\"pii\", \"secret\"]) };",
+        );
+        assert!(right.warnings().is_empty(), "{:?}", right.warnings());
+    }
+}
