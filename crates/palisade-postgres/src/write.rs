@@ -10,7 +10,7 @@
 //! * what must not be there is looked for by queries of one cell, in a part of the transaction that only reads. Such a
 //!   transaction sees one state of the database, and fails where another has changed a row that it is to change. Definitions
 //!   that were committed before it had its locks it may not see: it asks another session for their marks, which sees all;
-//! * rows are counted, and everything is rolled back unless they are within their bound and the answer was taken.
+//! * rows are counted, those that triggers and foreign keys change too, and everything is rolled back unless they are within their bound and the answer was taken.
 //!
 //! Rows that a change gives come as they do from a cursor, as the server prints them: its text stands in a WITH then,
 //! before a query of our own that prints each column.
@@ -21,7 +21,7 @@ use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin, ti
 
 use futures_core::Stream as _;
 use palisade::{
-    catalog::{Catalog, Change, Relation},
+    catalog::{Catalog, Change, ForeignKey, ReferenceAction, Relation},
     guard::{BackendError, BackendErrorKind, Completion, RowSink},
     rewrite::{Effect, Proviso, RewrittenStatement},
 };
@@ -233,9 +233,11 @@ pub(crate) async fn change(
     for proviso in changes.provisos {
         seek(facts.client, proviso).await?;
     }
-    let before = match changes.body {
-        Some(_) => Some(changed_so_far(facts.client).await?),
-        None => None,
+    let sets_off = may_set_off(facts.catalog, changes);
+    let before = if changes.body.is_some() || sets_off {
+        Some(changed_so_far(facts.client).await?)
+    } else {
+        None
     };
     let stream = facts
         .client
@@ -243,14 +245,24 @@ pub(crate) async fn change(
         .await
         .map_err(|e| fault::change(&e))?;
     let (mut affected, took) = feed(stream, &names, &readings, sink).await?;
+    let mut all = affected;
     if let Some(before) = before {
-        let after = changed_so_far(facts.client).await?;
-        affected = after.saturating_sub(before);
+        if sets_off {
+            // A trigger that waits for the end would change rows after they were counted.
+            let ours = facts.client.batch_execute("SET CONSTRAINTS ALL IMMEDIATE");
+            ours.await.map_err(|e| fault::change(&e))?;
+        }
+        let counted = changed_so_far(facts.client).await?.saturating_sub(before);
+        // A row that an INSTEAD OF trigger or a rule takes is counted by the statement alone.
+        all = all.max(counted);
+        if changes.body.is_some() {
+            affected = counted;
+        }
     }
-    if affected > changes.max_affected {
+    if all > changes.max_affected {
         return Err(BackendError {
             kind: BackendErrorKind::AffectedRows,
-            detail: format!("{affected} rows, and at most {}", changes.max_affected),
+            detail: format!("{all} rows, and at most {}", changes.max_affected),
         });
     }
     match took {
@@ -349,6 +361,19 @@ fn references(
     params::typed(bound).into_iter()
 }
 
+/// Whether rows may be changed beside those that the server tells of: by triggers and rules that were decided, or by foreign
+/// keys, which act on changes of keys and on deletes. Of which table, partitions and all, is not asked: to count costs little.
+fn may_set_off(catalog: &Catalog, changes: Changes<'_>) -> bool {
+    let refuse = ReferenceAction::Refuse;
+    let acts = |key: &ForeignKey| key.on_delete != refuse || key.on_update != refuse;
+    let reaches = (changes.writes.iter()).any(|(change, ..)| match change {
+        Change::Update | Change::Delete => true,
+        Change::Insert | Change::Truncate => false,
+    });
+    !changes.triggers.is_empty()
+        || reaches && (catalog.relations().iter()).any(|r| r.foreign_keys.iter().any(acts))
+}
+
 /// The rows of any table that this session has changed since it last told the server's statistics, which it
 /// does between transactions only (<https://www.postgresql.org/docs/current/monitoring-stats.html>): the
 /// difference of two is what was changed in between. The server counts the rows of a statement's body alone.
@@ -366,7 +391,7 @@ async fn changed_so_far(client: &Client) -> Result<u64, BackendError> {
     let count: i64 = row.try_get(1).map_err(|e| fault::engine(&e))?;
     if !is_counting {
         return Err(BackendError::second_lock(
-            "the server does not count changed rows (track_counts is off), so that a WITH that changes rows has no bound",
+            "the server does not count changed rows (track_counts is off), so that neither a WITH that changes rows nor what triggers and foreign keys change has a bound",
         ));
     }
     Ok(u64::try_from(count).unwrap_or(u64::MAX))

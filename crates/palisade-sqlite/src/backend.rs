@@ -16,11 +16,12 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::{
     define,
-    execute::{self, Task},
+    execute::{self, Facts, Task},
     introspect::{self, IntrospectError},
     load,
+    own::OwnFunctions,
     schema::{self, SchemaSnapshot},
-    write::{self, Changes, Facts},
+    write::{self, Changes},
 };
 
 /// Why a database was not opened.
@@ -78,6 +79,7 @@ pub struct SqliteBackend {
     writable: bool,
     schema: Arc<SchemaSnapshot>,
     catalog: Arc<Catalog>,
+    own: Arc<OwnFunctions>,
 }
 
 #[derive(Clone)]
@@ -163,20 +165,32 @@ impl SqliteBackend {
     }
 
     fn new(source: Source, database: &str) -> Result<Self, OpenError> {
-        let (schema, catalog) = source.with(Access::Read, |conn| {
+        let (schema, catalog, own) = source.with(Access::Read, |conn| {
             // One transaction, so that the catalog is of the schema it is stored with.
-            let transaction = conn.unchecked_transaction().map_err(|e| source.error(&e))?;
-            let schema = SchemaSnapshot::read(&transaction).map_err(|e| source.error(&e))?;
-            let catalog = introspect::catalog(&transaction, database)?;
-            transaction.rollback().map_err(|e| source.error(&e))?;
-            Ok::<_, OpenError>((schema, catalog))
+            let ours =
+                |conn: &Connection, sql| conn.execute_batch(sql).map_err(|e| source.error(&e));
+            ours(conn, "BEGIN")?;
+            let schema = SchemaSnapshot::read(conn).map_err(|e| source.error(&e))?;
+            let catalog = introspect::catalog(conn, database)?;
+            let own = OwnFunctions::read(conn, &catalog).map_err(|e| source.error(&e))?;
+            ours(conn, "ROLLBACK")?;
+            Ok::<_, OpenError>((schema, catalog, own))
         })??;
         Ok(Self {
             source,
             writable: false,
             schema: Arc::new(schema),
             catalog: Arc::new(catalog),
+            own: Arc::new(own),
         })
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            schema: &self.schema,
+            catalog: &self.catalog,
+            own: &self.own,
+        }
     }
 
     /// Runs `task`, blocking.
@@ -187,7 +201,7 @@ impl SqliteBackend {
     ) -> Result<(), BackendError> {
         self.source
             .with(Access::Read, |conn| {
-                execute::execute(conn, &self.schema, task, sink)
+                execute::execute(conn, &self.facts(), task, sink)
             })
             .map_err(|error| unopened(&error))?
     }
@@ -199,10 +213,7 @@ impl SqliteBackend {
         changes: &Changes<'_>,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
-        let facts = Facts {
-            schema: &self.schema,
-            catalog: &self.catalog,
-        };
+        let facts = self.facts();
         let affected = self
             .source
             .with(Access::Write, |conn| {
@@ -221,10 +232,7 @@ impl SqliteBackend {
         changes: &Changes<'_>,
         relations: &[String],
     ) -> Result<(), BackendError> {
-        let facts = Facts {
-            schema: &self.schema,
-            catalog: &self.catalog,
-        };
+        let facts = self.facts();
         self.source
             .with(Access::Write, |conn| {
                 define::execute(conn, &facts, task, changes, relations)

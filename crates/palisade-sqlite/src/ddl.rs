@@ -102,6 +102,42 @@ pub(crate) fn generated_expression<'a>(sql: &'a str, column: &str) -> Option<&'a
     }
 }
 
+/// Operators and words that call a function of their name.
+const CALLING_WORDS: &[&str] = &[
+    "current_date",
+    "current_time",
+    "current_timestamp",
+    "glob",
+    "like",
+    "match",
+    "regexp",
+];
+
+/// The names of all functions that a text can call, and more: every name before a parenthesis, and what calls
+/// without one.
+pub(crate) fn callable(sql: &str) -> Vec<String> {
+    let tokens = tokens(sql);
+    let mut out = Vec::new();
+    for (index, token) in tokens.iter().enumerate() {
+        let mut at = Cursor {
+            sql,
+            tokens: tokens.get(index..).unwrap_or_default(),
+        };
+        if at.punctuation(b'-').is_some() {
+            if at.peek(b'>') {
+                out.extend(["->", "->>"].map(str::to_owned));
+            }
+        } else if let Some(word) = CALLING_WORDS.iter().find(|w| is_word(sql, token, w)) {
+            out.push((*word).to_owned());
+        } else if let Some(name) = at.name()
+            && at.peek(b'(')
+        {
+            out.push(name);
+        }
+    }
+    out
+}
+
 /// The statements of `script` with the number of the line each begins on, the first being 1.
 ///
 /// Cuts where `sqlite3_complete` does: at a semicolon, in a trigger at `; END ;`. A wrong cut is a

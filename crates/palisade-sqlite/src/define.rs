@@ -18,8 +18,8 @@ use rusqlite::{
 };
 
 use crate::{
-    execute::{self, Task, engine, second_lock, unavailable},
-    write::{self, Changes, Facts},
+    execute::{self, Facts, Task, engine, second_lock, unavailable},
+    write::{self, Changes},
 };
 
 /// What the engine calls by itself when it alters a table.
@@ -49,13 +49,18 @@ pub(crate) fn execute(
     relations: &[String],
 ) -> Result<(), BackendError> {
     execute::start_clock(conn, task).map_err(unavailable)?;
+    let reads = names(facts.catalog, relations);
+    // Those of the tables that it alters, too.
+    let mut functions =
+        execute::own_functions(facts, task, task.sql, reads.iter().map(String::as_str));
+    functions.extend(task.functions.iter().cloned());
     let permitted = Permitted {
-        reads: names(facts.catalog, relations),
-        functions: task.functions.iter().cloned().collect(),
+        reads,
+        functions,
         writes: changes.writes.iter().cloned().collect(),
         defined: HashSet::new(),
     };
-    let result = in_transaction(conn, facts, task, permitted);
+    let result = in_transaction(conn, facts, task, changes, permitted);
     // As after every change: what is committed stays.
     let _ = execute::reset(conn);
     result
@@ -65,9 +70,10 @@ fn in_transaction(
     conn: &mut Connection,
     facts: &Facts<'_>,
     task: &Task<'_>,
+    changes: &Changes<'_>,
     mut permitted: Permitted,
 ) -> Result<(), BackendError> {
-    write::begin(conn, facts, task)?;
+    write::begin(conn, facts, task, changes)?;
     write::set_effects(conn, true).map_err(unavailable)?;
     execute::guarded(
         conn,

@@ -9,6 +9,8 @@
 //! * a relation in FROM of which no column, or only the row id, is used: (name as written, ""), in
 //!   database `main` if it was qualified, else in none. This goes for tables, table functions
 //!   and common table expressions, never for the alias of a subquery;
+//! * functions of defaults and stored columns of a table of which anything is read, inserted or updated: a call each, as they are spelled
+//!   there (`own.rs`);
 //! * a view: every column its definition mentions, used or not, then (view, column) for the columns used
 //!   of it;
 //! * a table function: (function, column), hidden columns and `ROWID` too, and no call;
@@ -32,6 +34,7 @@ use std::{
 };
 
 use palisade::{
+    catalog::Catalog,
     dialect::Dialect,
     guard::{BackendError, BackendErrorKind, RowSink},
     limits::Limits,
@@ -47,7 +50,7 @@ use rusqlite::{
     types::{ToSqlOutput, ValueRef},
 };
 
-use crate::{keyed::add_keyed_hash, schema::SchemaSnapshot};
+use crate::{keyed::add_keyed_hash, own::OwnFunctions, schema::SchemaSnapshot};
 
 /// The least that one value may hold, in bytes, however small the cells that reach the caller:
 /// values that an expression takes apart are larger than what it gives.
@@ -114,17 +117,24 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
     }
 }
 
-/// Runs `task` on `conn` in a read transaction of its own, if the schema is still `schema`.
+/// What a statement runs on.
+pub(crate) struct Facts<'a> {
+    pub(crate) schema: &'a SchemaSnapshot,
+    pub(crate) catalog: &'a Arc<Catalog>,
+    pub(crate) own: &'a Arc<OwnFunctions>,
+}
+
+/// Runs `task` on `conn` in a read transaction of its own, if the schema is still the one of `facts`.
 ///
 /// `conn` must be [`restrict`]ed. Afterwards it has neither a transaction nor an authorizer.
 pub(crate) fn execute(
     conn: &mut Connection,
-    schema: &SchemaSnapshot,
+    facts: &Facts<'_>,
     task: &Task<'_>,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<(), BackendError> {
     start_clock(conn, task).map_err(unavailable)?;
-    let result = in_transaction(conn, schema, task, sink);
+    let result = in_transaction(conn, facts, task, sink);
     result.and(reset(conn).map_err(unavailable))
 }
 
@@ -150,17 +160,18 @@ pub(crate) fn reset(conn: &mut Connection) -> rusqlite::Result<()> {
 
 fn in_transaction(
     conn: &mut Connection,
-    schema: &SchemaSnapshot,
+    facts: &Facts<'_>,
     task: &Task<'_>,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<(), BackendError> {
     conn.execute_batch("BEGIN").map_err(|e| engine(&e))?;
-    check_schema(conn, schema)?;
-    limit(conn, task).map_err(unavailable)?;
+    check_schema(conn, facts.schema)?;
+    limit(conn, task, &HashSet::new()).map_err(unavailable)?;
     if task.functions.contains(SQLITE_FUNCTION) {
         add_keyed_hash(conn).map_err(unavailable)?;
     }
-    guarded(conn, permitted(task), |conn, denied| {
+    let own = own_functions(facts, task, task.sql, []);
+    guarded(conn, permitted(task, own), |conn, denied| {
         run(conn, task, sink, denied)
     })
 }
@@ -328,9 +339,15 @@ pub(crate) fn restrict(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch("PRAGMA query_only=ON; PRAGMA mmap_size=0; PRAGMA cell_size_check=ON;")
 }
 
-/// Lowers the engine's limits. After the schema is parsed, since they hold for its texts too.
-pub(crate) fn limit(conn: &Connection, task: &Task<'_>) -> rusqlite::Result<()> {
-    let value_bytes = if QUADRATIC.iter().any(|name| task.functions.contains(*name)) {
+/// Lowers the engine's limits. After the schema is parsed, since they hold for its texts too. `own` are functions that
+/// changed tables call.
+pub(crate) fn limit(
+    conn: &Connection,
+    task: &Task<'_>,
+    own: &HashSet<String>,
+) -> rusqlite::Result<()> {
+    let calls = |name: &&str| task.functions.contains(*name) || own.contains(*name);
+    let value_bytes = if QUADRATIC.iter().any(calls) {
         QUADRATIC_VALUE_BYTES
     } else {
         task.limits.max_cell_bytes.max(MIN_VALUE_BYTES)
@@ -400,10 +417,30 @@ pub(crate) fn guarded<T>(
     }
 }
 
-/// Admits what is listed in `task`.
-pub(crate) fn permitted(task: &Task<'_>) -> impl FnMut(&AuthContext<'_>) -> bool + Send + use<> {
+/// The functions that the tables of `task`, and those in `changed`, call by themselves where it runs `sql`: none that the
+/// text calls, nor that of a view which it reads.
+pub(crate) fn own_functions<'a>(
+    facts: &Facts<'_>,
+    task: &Task<'a>,
+    sql: &str,
+    changed: impl IntoIterator<Item = &'a str>,
+) -> HashSet<String> {
+    let read: BTreeSet<&str> = task.reads.iter().map(|(table, _)| table.as_str()).collect();
+    let views = read
+        .iter()
+        .filter_map(|name| facts.catalog.find("main", name)?.definition.as_deref());
+    let texts: Vec<&str> = std::iter::once(sql).chain(views).collect();
+    facts.own.of(read.iter().copied().chain(changed), &texts)
+}
+
+/// Admits what is listed in `task`, and functions that its tables call.
+pub(crate) fn permitted(
+    task: &Task<'_>,
+    own: HashSet<String>,
+) -> impl FnMut(&AuthContext<'_>) -> bool + Send + use<> {
     let reads: HashSet<(String, String)> = task.reads.iter().cloned().collect();
-    let functions: HashSet<String> = task.functions.iter().cloned().collect();
+    let mut functions = own;
+    functions.extend(task.functions.iter().cloned());
     move |context| permits(context, &reads, &functions)
 }
 

@@ -12,6 +12,7 @@ mod execute;
 pub mod introspect;
 mod keyed;
 mod load;
+mod own;
 mod schema;
 #[cfg(test)]
 mod tests;

@@ -36,6 +36,7 @@ use crate::{
 };
 
 mod layers;
+mod own;
 mod planted;
 mod write;
 

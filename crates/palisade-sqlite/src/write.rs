@@ -31,8 +31,8 @@ use rusqlite::{
 };
 
 use crate::{
-    execute::{self, Denied, Task, bind, engine, guarded, second_lock, unavailable},
-    schema::SchemaSnapshot,
+    execute::{self, Denied, Facts, Task, bind, engine, guarded, second_lock, unavailable},
+    own::OwnFunctions,
 };
 
 /// How deep triggers and foreign keys may set off each other.
@@ -47,6 +47,12 @@ pub(crate) struct Changes<'a> {
     pub(crate) provisos: &'a [Proviso],
 }
 
+impl<'a> Changes<'a> {
+    fn tables(&self) -> impl Iterator<Item = &'a str> {
+        self.writes.iter().map(|(_, table, _)| table.as_str())
+    }
+}
+
 impl<'a> From<&'a RewrittenStatement> for Changes<'a> {
     fn from(statement: &'a RewrittenStatement) -> Self {
         Self {
@@ -56,12 +62,6 @@ impl<'a> From<&'a RewrittenStatement> for Changes<'a> {
             provisos: statement.provisos(),
         }
     }
-}
-
-/// What a statement runs on.
-pub(crate) struct Facts<'a> {
-    pub(crate) schema: &'a SchemaSnapshot,
-    pub(crate) catalog: &'a Arc<Catalog>,
 }
 
 /// Runs `task` on `conn`, which can write, in a transaction of its own, and says how many rows it changed. Nothing
@@ -89,8 +89,8 @@ fn in_transaction(
     changes: &Changes<'_>,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<u64, BackendError> {
-    begin(conn, facts, task)?;
-    let mut own = Permitted::own(facts.catalog, task, changes);
+    begin(conn, facts, task, changes)?;
+    let mut own = Permitted::own(facts, task, changes);
     set_effects(conn, false).map_err(unavailable)?;
     guarded(
         conn,
@@ -99,22 +99,26 @@ fn in_transaction(
     )?;
     // Nothing else can write meanwhile.
     for proviso in changes.provisos {
-        guarded(conn, execute::permitted(task), |conn, denied| {
+        let called = execute::own_functions(facts, task, proviso.sql(), changes.tables());
+        guarded(conn, execute::permitted(task, called), |conn, denied| {
             seek(conn, task, proviso, denied)
         })?;
     }
     set_effects(conn, true).map_err(unavailable)?;
-    let mut effects = Permitted::with_effects(facts.catalog, task, changes);
+    let mut effects = Permitted::with_effects(facts, task, changes);
+    let before = conn.total_changes();
     guarded(
         conn,
         move |context| effects.admits(context),
         |conn, denied| run(conn, task, sink, denied),
     )?;
     let affected = conn.changes();
-    if affected > changes.max_affected {
+    // With what triggers and foreign keys changed.
+    let all = conn.total_changes().saturating_sub(before);
+    if all > changes.max_affected {
         return Err(BackendError {
             kind: BackendErrorKind::AffectedRows,
-            detail: format!("{affected} rows, and at most {}", changes.max_affected),
+            detail: format!("{all} rows, and at most {}", changes.max_affected),
         });
     }
     // Foreign keys that are deferred are checked now.
@@ -127,6 +131,7 @@ pub(crate) fn begin(
     conn: &Connection,
     facts: &Facts<'_>,
     task: &Task<'_>,
+    changes: &Changes<'_>,
 ) -> Result<(), BackendError> {
     conn.execute_batch("PRAGMA query_only=OFF")
         .map_err(unavailable)?;
@@ -134,7 +139,8 @@ pub(crate) fn begin(
     conn.execute_batch("BEGIN IMMEDIATE")
         .map_err(|e| engine(&e))?;
     execute::check_schema(conn, facts.schema)?;
-    execute::limit(conn, task).map_err(unavailable)?;
+    let own = facts.own.of(changes.tables(), &[]);
+    execute::limit(conn, task, &own).map_err(unavailable)?;
     conn.set_limit(Limit::SQLITE_LIMIT_TRIGGER_DEPTH, MAX_DEPTH)
         .map(drop)
         .map_err(unavailable)
@@ -198,6 +204,7 @@ fn run(
 /// What the engine may do.
 struct Permitted {
     catalog: Arc<Catalog>,
+    own: Arc<OwnFunctions>,
     reads: HashSet<(String, String)>,
     functions: HashSet<String>,
     writes: HashSet<(Change, String, String)>,
@@ -209,11 +216,14 @@ struct Permitted {
 
 impl Permitted {
     /// What the statement itself may do.
-    fn own(catalog: &Arc<Catalog>, task: &Task<'_>, changes: &Changes<'_>) -> Self {
+    fn own(facts: &Facts<'_>, task: &Task<'_>, changes: &Changes<'_>) -> Self {
+        let mut functions = execute::own_functions(facts, task, task.sql, changes.tables());
+        functions.extend(task.functions.iter().cloned());
         Self {
-            catalog: Arc::clone(catalog),
+            catalog: Arc::clone(facts.catalog),
+            own: Arc::clone(facts.own),
             reads: task.reads.iter().cloned().collect(),
-            functions: task.functions.iter().cloned().collect(),
+            functions,
             writes: changes.writes.iter().cloned().collect(),
             triggers: HashSet::new(),
             reached: HashSet::new(),
@@ -221,8 +231,8 @@ impl Permitted {
     }
 
     /// That, and what follows from it.
-    fn with_effects(catalog: &Arc<Catalog>, task: &Task<'_>, changes: &Changes<'_>) -> Self {
-        let mut permitted = Self::own(catalog, task, changes);
+    fn with_effects(facts: &Facts<'_>, task: &Task<'_>, changes: &Changes<'_>) -> Self {
+        let mut permitted = Self::own(facts, task, changes);
         permitted.triggers = changes.triggers.iter().cloned().collect();
         for (_, table, _) in changes.writes {
             permitted.keys_of(table);
@@ -303,6 +313,8 @@ impl Permitted {
             return;
         }
         self.keys_of(table);
+        // What the statement's own text calls was looked at when triggers were switched off.
+        self.functions.extend(self.own.of([table], &[]));
         let catalog = Arc::clone(&self.catalog);
         if let Some(relation) = catalog.find("main", table) {
             let names = relation.triggers.iter().map(|t| fold(&t.function));

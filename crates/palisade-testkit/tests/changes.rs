@@ -19,7 +19,8 @@ use palisade::{
     guard::{Backend, Guard, Outcome},
     host::Host,
     limits::Limits,
-    session::Session,
+    policy::{PolicyFile, PolicySources},
+    session::{Principal, Session},
     value::Params,
 };
 use palisade_corpus::{Case, Corpus, Verdict};
@@ -241,6 +242,115 @@ async fn rows_that_a_with_changes_count_as_all_others_do() {
             Outcome::Rejected(refusal) => panic!("{sql}: {}", refusal.rejection),
         }
     }
+}
+
+/// A row of `par` has three of `kid`, another none.
+const FAMILY: &[&str] = &[
+    "CREATE TABLE par (id INTEGER PRIMARY KEY)",
+    "CREATE TABLE kid (id INTEGER PRIMARY KEY, par_id INTEGER, FOREIGN KEY (par_id) REFERENCES par (id) ON DELETE CASCADE)",
+    "INSERT INTO par (id) VALUES (1), (2)",
+    "INSERT INTO kid (id, par_id) VALUES (1, 1), (2, 1), (3, 1)",
+];
+
+/// Whether a row of `par` with three of `kid` goes only where the cap has room for all of them.
+async fn cascades_are_capped<B: Backend + Clone>(
+    catalog: &Catalog,
+    backend: B,
+    kids: &dyn Fn() -> String,
+) {
+    let session = Session::new(Principal::new("Agent", "a"));
+    let delete = async |id: u8, most: u64| {
+        let policies = format!(
+            "permit(principal, action, resource) unless {{ action == Action::\"delete\" }};\n\
+             @max_rows(\"{most}\") permit(principal, action == Action::\"delete\", resource);"
+        );
+        let sources = PolicySources {
+            policies: vec![PolicyFile {
+                name: "capped.cedar".to_owned(),
+                text: policies,
+            }],
+            ..PolicySources::default()
+        };
+        let firewall = Firewall::builder(catalog.clone(), sources)
+            .allow_changes()
+            .build();
+        let firewall = firewall.unwrap_or_else(|error| panic!("{error}"));
+        let guard = Guard::new(
+            Arc::new(firewall),
+            backend.clone(),
+            Arc::new(StillHost),
+            Arc::new(NoAudit),
+        );
+        let sql = format!("DELETE FROM par WHERE id = {id}");
+        guard.execute(&sql, &Params::None, &session).await
+    };
+    match delete(1, 3).await {
+        Outcome::Rejected(refusal) if refusal.rejection.code() == Code::LimitAffectedRows => {}
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(kids(), "3");
+    match delete(2, 3).await {
+        Outcome::Rows(envelope) => assert_eq!(envelope.affected_rows(), Some(1)),
+        Outcome::Rejected(refusal) => panic!("{}", refusal.rejection),
+    }
+    match delete(1, 4).await {
+        Outcome::Rows(envelope) => assert_eq!(envelope.affected_rows(), Some(1)),
+        Outcome::Rejected(refusal) => panic!("{}", refusal.rejection),
+    }
+    assert_eq!(kids(), "0");
+}
+
+#[tokio::test]
+async fn sqlite_counts_cascades_against_the_cap() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("family.db");
+    create_database(&path, &FAMILY.join(";")).unwrap();
+    let backend = SqliteBackend::open_file(&path, "family")
+        .unwrap()
+        .writable();
+    let kids = || {
+        let conn = rusqlite::Connection::open(&path).unwrap();
+        let count = conn.query_row("SELECT count(*) || '' FROM kid", [], |row| row.get(0));
+        count.unwrap()
+    };
+    let catalog = backend.catalog().clone();
+    cascades_are_capped(&catalog, backend, &kids).await;
+}
+
+#[tokio::test]
+async fn postgres_counts_cascades_against_the_cap() {
+    let server: &Server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("cascades").unwrap();
+    server.query(&database, &FAMILY.join(";")).unwrap();
+    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
+    let backend = PostgresBackend::connect(config.accept_superuser().writable())
+        .await
+        .unwrap();
+    let kids = || {
+        let count = server.query(&database, "SELECT count(*) FROM kid");
+        count.unwrap().trim().to_owned()
+    };
+    let catalog = backend.catalog().clone();
+    cascades_are_capped(&catalog, backend, &kids).await;
+}
+
+#[tokio::test]
+async fn mariadb_counts_cascades_against_the_cap() {
+    let server: &Server = MariaDbServer::shared().unwrap();
+    let database = server.fresh_database("cascades").unwrap();
+    for sql in FAMILY {
+        server.query(&database, sql).unwrap();
+    }
+    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
+    let backend = MysqlBackend::connect(config.accept_powerful().writable())
+        .await
+        .unwrap();
+    let kids = || {
+        let count = server.query(&database, "SELECT count(*) FROM kid");
+        count.unwrap().trim().to_owned()
+    };
+    let catalog = backend.catalog().clone();
+    cascades_are_capped(&catalog, backend, &kids).await;
 }
 
 /// What writes as it is called is not called to look whether its rows are admitted.

@@ -41,7 +41,9 @@ async fn ledger(label: &str) -> Shop {
 }
 
 fn change(shop: &Shop, sql: &str, writes: &[Write]) -> Query {
-    let tables = ["p", "c", "log", "armed", "parts", "parts_1", "ruled", "few"];
+    let tables = [
+        "p", "c", "log", "armed", "parts", "parts_1", "ruled", "few", "tree",
+    ];
     let mut query = shop.query(sql);
     query.relations = writes
         .iter()
@@ -311,6 +313,81 @@ async fn too_many_rows_and_rows_not_taken_change_nothing() {
         *max_affected = 2;
     }
     assert_eq!(counts(&update).await, 2);
+}
+
+#[tokio::test]
+async fn what_a_change_sets_off_counts_against_its_cap() {
+    let shop = ledger("effects").await;
+    shop.ask(
+        "INSERT INTO app.c SELECT 'b' FROM generate_series(1, 3); \
+         CREATE TABLE app.tree (id int PRIMARY KEY, up int REFERENCES app.tree ON DELETE CASCADE); \
+         INSERT INTO app.tree SELECT n, nullif(n - 1, 0) FROM generate_series(1, 4) AS n; \
+         CREATE TABLE app.deferred (a int); \
+         CREATE CONSTRAINT TRIGGER t AFTER INSERT ON app.deferred DEFERRABLE INITIALLY DEFERRED \
+             FOR EACH ROW EXECUTE FUNCTION app.notes()",
+    );
+    shop.ask(&format!(
+        "GRANT ALL ON app.tree, app.deferred TO agent_{}",
+        shop.database
+    ));
+    let mut shop = shop;
+    shop.backend = shop.backend.refresh().await.unwrap().unwrap();
+    let all = format!("{ALL}; SELECT count(*) FROM app.tree; SELECT count(*) FROM app.deferred");
+    let before = shop.ask(&all);
+    let mut delete = change(
+        &shop,
+        "DELETE FROM app.p WHERE k = 'b'",
+        &[(Change::Delete, "p", ""), (Change::Delete, "c", "")],
+    );
+    let mut rename = change(
+        &shop,
+        "UPDATE app.p SET k = 'z' WHERE k = 'b'",
+        &[(Change::Update, "p", "k"), (Change::Update, "c", "pk")],
+    );
+    let mut tree = change(
+        &shop,
+        "DELETE FROM app.tree WHERE id = 2",
+        &[(Change::Delete, "tree", "")],
+    );
+    let inserted = |table| [(Change::Insert, table, ""), (Change::Insert, "log", "")];
+    let mut armed = change(
+        &shop,
+        "INSERT INTO app.armed VALUES (1)",
+        &inserted("armed"),
+    );
+    let mut deferred = change(
+        &shop,
+        "INSERT INTO app.deferred VALUES (1)",
+        &inserted("deferred"),
+    );
+    for query in [&mut armed, &mut deferred] {
+        *query = with_trigger(query.clone(), "notes");
+    }
+    let cap = |query: &mut Query, most| {
+        if let Kind::Change { max_affected, .. } = &mut query.kind {
+            *max_affected = most;
+        }
+    };
+    let all_of_them = [
+        (&mut rename, 5),
+        (&mut delete, 5),
+        (&mut tree, 3),
+        (&mut armed, 2),
+        (&mut deferred, 2),
+    ];
+    for (query, rows) in all_of_them {
+        cap(query, rows - 1);
+        let error = query.fails().await;
+        assert_eq!(error.kind, BackendErrorKind::AffectedRows, "{}", query.sql);
+        cap(query, rows);
+    }
+    assert_eq!(shop.ask(&all), before);
+    for query in [&delete, &tree, &armed, &deferred] {
+        assert_eq!(counts(query).await, 1, "{}", query.sql);
+    }
+    let kept =
+        "SELECT count(*) FROM app.c; SELECT count(*) FROM app.tree; SELECT count(*) FROM app.log";
+    assert_eq!(shop.ask(kept), "1\n1\n2");
 }
 
 #[tokio::test]

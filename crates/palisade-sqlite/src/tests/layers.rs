@@ -1,6 +1,6 @@
 //! Each layer alone, all others off: what it refuses, and what it lets through, so that none is taken for more than it is.
 
-use std::ops::ControlFlow;
+use std::{collections::HashSet, ops::ControlFlow};
 
 use palisade::guard::{BackendErrorKind as Kind, RowSink};
 use rusqlite::{OpenFlags, config::DbConfig, limits::Limit};
@@ -236,7 +236,7 @@ fn the_authorizer() {
     let folder = tempfile::tempdir().unwrap();
     let copy = format!("VACUUM INTO '{}'", folder.path().join("copy.db").display());
     let mut run = |sql: &str| {
-        let admits = with_task("", permitted);
+        let admits = with_task("", |task| permitted(task, HashSet::new()));
         guarded(&mut conn, admits, |conn, _| {
             conn.execute_batch(sql).map_err(|e| engine(&e))
         })
@@ -268,7 +268,7 @@ fn the_authorizer() {
 #[test]
 fn limits_of_the_engine() {
     let conn = free();
-    with_task("", |task| limit(&conn, task)).unwrap();
+    with_task("", |task| limit(&conn, task, &HashSet::new())).unwrap();
     refuses_all(
         &conn,
         &[

@@ -235,6 +235,36 @@ fn only_what_is_opened_for_writing_is_written() {
 }
 
 #[test]
+fn what_a_change_sets_off_counts_against_its_cap() {
+    let ledger = Ledger::new();
+    let before = ledger.all();
+    let cascade = [
+        (Change::Delete, "p", ""),
+        (Change::Delete, "c", ""),
+        (Change::Update, "c", "pid"),
+    ];
+    // Its own row, two that go with it, and two that are set to NULL, of which one goes.
+    let mut delete = ledger.change("DELETE FROM main.p WHERE k = 'b'", &cascade);
+    delete.max_affected = 4;
+    assert_eq!(delete.fails(), Kind::AffectedRows);
+    // Its own row, two of the trigger's, an update that each of these sets off, and that row of `p` with what refers to it.
+    let armed = ledger.change(
+        "INSERT INTO main.armed VALUES (1)",
+        &[(Change::Insert, "armed", "")],
+    );
+    let mut armed = armed.triggers(&["noted", "nested"]);
+    armed.max_affected = 9;
+    assert_eq!(armed.fails(), Kind::AffectedRows);
+    assert_eq!(ledger.all(), before);
+    armed.max_affected = 10;
+    assert_eq!(armed.counts(), 1);
+    let ledger = Ledger::new();
+    let mut delete = ledger.change("DELETE FROM main.p WHERE k = 'b'", &cascade);
+    delete.max_affected = 5;
+    assert_eq!(delete.counts(), 1);
+}
+
+#[test]
 fn foreign_keys_do_what_was_decided_that_they_do() {
     let ledger = Ledger::new();
     let cascade = [
@@ -274,9 +304,11 @@ fn triggers_do_what_they_like_if_they_were_decided() {
     let before = ledger.all();
     let armed = [(Change::Insert, "armed", "")];
     let insert = |triggers: &[&str]| {
-        ledger
-            .change("INSERT INTO main.armed VALUES (1), (2)", &armed)
-            .triggers(triggers)
+        let insert = ledger.change("INSERT INTO main.armed VALUES (1), (2)", &armed);
+        Writing {
+            max_affected: 20,
+            ..insert.triggers(triggers)
+        }
     };
     assert_eq!(insert(&[]).fails(), Kind::SecondLock);
     assert_eq!(insert(&["other"]).fails(), Kind::SecondLock);
