@@ -10,7 +10,7 @@ use cedar_policy::{
 use super::schema::Action;
 
 /// The policies by the actions their scopes admit.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Slices(BTreeMap<Action, PolicySet>);
 
 impl Slices {
@@ -30,6 +30,25 @@ impl Slices {
             out.insert(*action, PolicySet::from_policies(chosen).map_err(Box::new)?);
         }
         Ok(Self(out))
+    }
+
+    /// The same with `change` done to each policy of each action.
+    ///
+    /// # Errors
+    /// As `change`, and if two policies have one id.
+    pub(super) fn map(
+        &self,
+        change: impl Fn(Action, &Policy) -> Result<Policy, String>,
+    ) -> Result<Self, String> {
+        let changed = self.0.iter().map(|(action, policies)| {
+            let policies: Vec<_> = policies
+                .policies()
+                .map(|policy| change(*action, policy))
+                .collect::<Result<_, _>>()?;
+            let policies = PolicySet::from_policies(policies).map_err(|e| e.to_string())?;
+            Ok((*action, policies))
+        });
+        changed.collect::<Result<_, _>>().map(Self)
     }
 
     /// The policies whose scope admits `action`.
