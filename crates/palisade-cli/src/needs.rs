@@ -155,12 +155,7 @@ pub(crate) fn needs(
             }
         };
         match session.changes() {
-            Ok(changes) => {
-                let dialect = firewall.catalog().dialect();
-                changes
-                    .iter()
-                    .for_each(|change| needs.change(change, dialect));
-            }
+            Ok(changes) => changes.iter().for_each(|change| needs.change(change)),
             Err(why) => {
                 let text = format!("no change for {principal}: {}", why.code());
                 note(&mut needs.notes, text);
@@ -287,7 +282,7 @@ impl Needs {
         }
     }
 
-    fn change(&mut self, permitted: &PermittedChange, dialect: Dialect) {
+    fn change(&mut self, permitted: &PermittedChange) {
         let key = (permitted.schema.clone(), permitted.name.clone());
         let columns = || permitted.assigned.iter().cloned();
         let changes = self.changes.entry(key.clone()).or_default();
@@ -299,17 +294,19 @@ impl Needs {
                 Change::Truncate => changes.truncate = true,
             }
         }
-        let mut read: BTreeSet<String> = permitted.looked_at.iter().cloned().collect();
-        // What ON DUPLICATE KEY UPDATE assigns, MariaDB has the account read, and MySQL where it names the new value.
-        if dialect == Dialect::Mysql
-            && [Change::Insert, Change::Update]
-                .iter()
-                .all(|change| permitted.changes.contains(change))
-        {
-            read.extend(columns());
+        if !permitted.looked_at.is_empty() {
+            let read = self.relations.entry(key).or_default();
+            read.extend(permitted.looked_at.iter().cloned());
         }
-        if !read.is_empty() {
-            self.relations.entry(key).or_default().extend(read);
+    }
+
+    /// Adds what MariaDB has an account read: what ON DUPLICATE KEY UPDATE assigns.
+    pub(crate) fn read_upserted(&mut self) {
+        for (key, changes) in &self.changes {
+            if !changes.insert.is_empty() && !changes.update.is_empty() {
+                let read = self.relations.entry(key.clone()).or_default();
+                read.extend(changes.update.iter().cloned());
+            }
         }
     }
 
