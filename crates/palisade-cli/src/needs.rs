@@ -9,8 +9,7 @@ use palisade::{
     firewall::{Decision, Firewall, PermittedChange, VisibleRelation},
     policy::PolicySources,
     rewrite::RewrittenStatement,
-    session::{Principal, Session},
-    value::Params,
+    session::Principal,
 };
 
 use crate::{exit::Failure, setup::Setup};
@@ -121,7 +120,7 @@ fn named(text: &str) -> Vec<Principal> {
         .collect()
 }
 
-/// What `principals` together need. Each of them reads every column that it may of every relation, and
+/// What `principals` together need, in any circumstances: at any time, by any transport, with any template. Each of them reads every column that it may of every relation, and
 /// what the statement that would run reads is what is needed: conditions of row filters included, columns
 /// whose mask is a constant not.
 ///
@@ -133,29 +132,39 @@ pub(crate) fn needs(
     invoker: &BTreeSet<String>,
 ) -> Result<Needs, Failure> {
     let mut needs = Needs::default();
-    for principal in principals {
-        let session = Session::new(principal.clone());
-        let visible = match firewall.relations(&session) {
+    let prospect = firewall
+        .prospect()
+        .map_err(|error| Failure::Internal(error.to_string()))?;
+    let sessions = principals.iter().flat_map(|principal| {
+        let sessions = prospect.sessions(principal).into_iter();
+        sessions.map(move |session| (principal, session))
+    });
+    for (principal, session) in sessions {
+        // What is refused in some circumstances is not in all.
+        let note = |notes: &mut Vec<String>, text: String| {
+            if session.is_widest() {
+                notes.push(text);
+            }
+        };
+        let visible = match session.relations() {
             Ok(visible) => visible,
             Err(why) => {
-                needs
-                    .notes
-                    .push(format!("nothing for {principal}: {}", why.code()));
+                let text = format!("nothing for {principal}: {}", why.code());
+                note(&mut needs.notes, text);
                 continue;
             }
         };
-        match firewall.changes(&session) {
+        match session.changes() {
             Ok(changes) => changes.iter().for_each(|change| needs.change(change)),
             Err(why) => {
-                needs
-                    .notes
-                    .push(format!("no change for {principal}: {}", why.code()));
+                let text = format!("no change for {principal}: {}", why.code());
+                note(&mut needs.notes, text);
             }
         }
         for relation in &visible {
             // Where nobody may change anything, this is refused like every change.
-            let decision = firewall
-                .check(&drop(firewall.catalog(), relation), &Params::None, &session)
+            let decision = session
+                .check(&drop(firewall.catalog(), relation))
                 .map_err(|error| Failure::Internal(error.to_string()))?;
             if let Decision::Allow(_) = decision {
                 let key = (relation.schema.clone(), relation.name.clone());
@@ -163,23 +172,20 @@ pub(crate) fn needs(
             }
         }
         for relation in visible.iter().filter(|relation| relation.readable) {
-            let decision = firewall
-                .check(
-                    &probe(relation, firewall.catalog().dialect()),
-                    &Params::None,
-                    &session,
-                )
+            let decision = session
+                .check(&probe(relation, firewall.catalog().dialect()))
                 .map_err(|error| Failure::Internal(error.to_string()))?;
             match decision {
                 Decision::Allow(statement) => {
                     needs.add(firewall.catalog(), relation, &statement, invoker);
                 }
-                Decision::Reject(why) => needs.notes.push(format!(
+                Decision::Reject(why) if session.is_widest() => needs.notes.push(format!(
                     "{}.{} cannot be read by {principal}: {}",
                     relation.schema,
                     relation.name,
                     why.code()
                 )),
+                Decision::Reject(_) => {}
             }
         }
     }
@@ -291,6 +297,16 @@ impl Needs {
         if !permitted.looked_at.is_empty() {
             let read = self.relations.entry(key).or_default();
             read.extend(permitted.looked_at.iter().cloned());
+        }
+    }
+
+    /// Adds what MariaDB has an account read: what ON DUPLICATE KEY UPDATE assigns.
+    pub(crate) fn read_upserted(&mut self) {
+        for (key, changes) in &self.changes {
+            if !changes.insert.is_empty() && !changes.update.is_empty() {
+                let read = self.relations.entry(key.clone()).or_default();
+                read.extend(changes.update.iter().cloned());
+            }
         }
     }
 

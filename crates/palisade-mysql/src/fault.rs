@@ -26,10 +26,8 @@ fn kind(error: &ServerError) -> BackendErrorKind {
     match error.code {
         // Interrupted; time limits of MySQL and MariaDB; waits for a lock.
         1317 | 3024 | 1969 | 1205 => Kind::Timeout,
-        // Privileges on a database, table, column, routine, or of the server; a read-only transaction or server.
-        1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 1410 | 1792 | 1290 | 1836 | 1568 => {
-            Kind::SecondLock
-        }
+        // Privileges on a database, table, column, or of the server; a read-only transaction or server.
+        1044 | 1045 | 1142 | 1143 | 1227 | 1410 | 1792 | 1290 | 1836 | 1568 => Kind::SecondLock,
         // Not to be prepared; several statements are 1064 like every error of grammar.
         1295 => Kind::SecondLock,
         // Memory, sort and temporary space, stack, packets, JSON too deep, rows to examine.
@@ -40,6 +38,8 @@ fn kind(error: &ServerError) -> BackendErrorKind {
         // Too many connections, of all or of one account; shutting down; host blocked; killed.
         1040 | 1203 | 1226 | 1053 | 1129 | 1130 | 1927 | 3169 | 4031 | 2006 | 2013 | 1077
         | 1080 => Kind::Unavailable,
+        // Among the rest: a function that this server does not have, or this version of it. To an account that may call none
+        // of the database's own it is one that is not permitted (1370), to others one that does not exist (1305).
         _ => Kind::Rejected,
     }
 }
@@ -141,7 +141,7 @@ mod tests {
             (1792, Kind::SecondLock),
             (1142, Kind::SecondLock),
             (1227, Kind::SecondLock),
-            (1370, Kind::SecondLock),
+            (1370, Kind::Rejected),
             (1436, Kind::Resource),
             (1213, Kind::Conflict),
             (1040, Kind::Unavailable),

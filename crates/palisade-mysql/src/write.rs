@@ -311,10 +311,8 @@ fn check_target<'c>(
     changes: Changes<'_>,
 ) -> Result<(Change, Option<&'c Relation>), BackendError> {
     let undecided = || BackendError::second_lock("the text begins with no change that was decided");
-    let (change, rest) = CHANGES
-        .iter()
-        .find_map(|(words, change)| Some((*change, task.sql.strip_prefix(words)?)))
-        .ok_or_else(undecided)?;
+    let sql = after_with(task.sql).ok_or_else(undecided)?;
+    let (change, rest) = begun(sql).ok_or_else(undecided)?;
     let relation = name(rest).and_then(|(first, rest)| match rest.strip_prefix('.') {
         Some(rest) => catalog.find(&first, &name(rest)?.0),
         None => catalog.find(catalog.database(), &first),
@@ -324,7 +322,7 @@ fn check_target<'c>(
             task.relations.contains(&relation.uid) && *table == *relation.key
         })
     };
-    let is_joined = matches!(change, Change::Update | Change::Delete) && joins(task.sql);
+    let is_joined = matches!(change, Change::Update | Change::Delete) && joins(sql);
     let decided = changes
         .writes
         .iter()
@@ -334,6 +332,44 @@ fn check_target<'c>(
     } else {
         Err(undecided())
     }
+}
+
+/// The change that a text begins with, and what follows.
+fn begun(sql: &str) -> Option<(Change, &str)> {
+    CHANGES
+        .iter()
+        .find_map(|(words, change)| Some((*change, sql.strip_prefix(words)?)))
+}
+
+/// The text after a WITH that it begins with, which MySQL has before UPDATE and DELETE: from the first change on that stands
+/// in no parentheses, no string and no quoted name.
+fn after_with(sql: &str) -> Option<&str> {
+    if !sql.starts_with("WITH ") {
+        return Some(sql);
+    }
+    let mut depth = 0_usize;
+    let mut quoted = None;
+    let mut before = '(';
+    for (at, c) in sql.char_indices() {
+        match (quoted, c) {
+            // How a server reads it depends on its settings; the printer doubles what is to be escaped.
+            (Some('\'' | '"'), '\\') => return None,
+            (Some(quote), c) if c == quote => quoted = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"' | '`') => quoted = Some(c),
+            (None, '(') => depth += 1,
+            (None, ')') => depth = depth.checked_sub(1)?,
+            (None, _) if depth == 0 && before == ' ' => {
+                let rest = sql.get(at..)?;
+                if begun(rest).is_some() {
+                    return Some(rest);
+                }
+            }
+            (None, _) => {}
+        }
+        before = c;
+    }
+    None
 }
 
 /// Whether the text may be one of several joined tables. What is in strings and names counts: then less is
@@ -543,6 +579,29 @@ mod tests {
         ] {
             let expected = expected.map(|(name, rest)| (name.to_owned(), rest));
             assert_eq!(name(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_found_after_its_queries() {
+        for (sql, expected) in [
+            ("UPDATE `t` SET a = 1", Some("UPDATE `t` SET a = 1")),
+            (
+                "WITH `a` AS (SELECT ' UPDATE x', ')'), `b (` (`c`) AS (SELECT (1)) DELETE FROM `t`",
+                Some("DELETE FROM `t`"),
+            ),
+            (
+                "WITH RECURSIVE `a` AS (SELECT 1) UPDATE `t`",
+                Some("UPDATE `t`"),
+            ),
+            ("WITH ` UPDATE x` AS (SELECT 1) SELECT 1", None),
+            (
+                "WITH `a` AS (SELECT '\\') UPDATE `t`') DELETE FROM `u`",
+                None,
+            ),
+            ("WITH `a` AS (SELECT 1)) UPDATE `t`", None),
+        ] {
+            assert_eq!(after_with(sql), expected, "{sql}");
         }
     }
 

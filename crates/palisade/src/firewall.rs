@@ -4,6 +4,7 @@ mod catalogue;
 mod changes;
 mod flow;
 mod plans;
+mod prospect;
 mod sight;
 mod stages;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use std::{
 pub use crate::syntax::Fingerprint;
 pub use catalogue::{VisibleColumn, VisibleForeignKey, VisibleRelation};
 pub use changes::PermittedChange;
+pub use prospect::{Prospect, ProspectSession};
 pub use trace::{ColumnTrace, RelationTrace, Trace};
 
 use plans::PlanCache;

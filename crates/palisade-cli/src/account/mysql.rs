@@ -153,7 +153,12 @@ async fn of_server(
     let catalog = mysql::catalog(target, conn).await?;
     let invoker = invoker_views(conn).await.map_err(silent(target))?;
     let firewall = setup.firewall(catalog.clone(), access)?;
-    Ok((catalog, needs(&firewall, principals, &invoker)?))
+    let mut needs = needs(&firewall, principals, &invoker)?;
+    let (product, _) = version(conn).await.map_err(silent(target))?;
+    if product == "MariaDB" {
+        needs.read_upserted();
+    }
+    Ok((catalog, needs))
 }
 
 /// What the policies let somebody see and the account cannot read.

@@ -115,6 +115,128 @@ fn the_account_may_read_what_principals_may_see_and_no_more() {
     );
 }
 
+/// Policies that permit something only by a template, by a transport, or at a time, and tokens that last a day; of `schema`.
+pub(crate) fn circumstances(shop: &Shop, schema: &str) {
+    let text = r#"permit (principal, action in [Action::"run", Action::"see"], resource);
+permit (principal, action in [Action::"select", Action::"read"], resource)
+when { context has template && context.template == "subjects" };
+permit (principal, action in [Action::"select", Action::"read"], resource in Table::"public.customers")
+when { context has time && context.time < datetime("2999-01-01") };
+permit (principal, action in [Action::"select", Action::"read"], resource in Table::"public.credentials")
+when { context.transport == "cli" };
+forbid (principal, action in Action::"read", resource == Column::"public.customers.tenant_id");
+forbid (principal, action == Action::"see", resource is row::public::customers)
+when { if context has time && context.time < datetime("2001-01-01") then false else resource.tenant_id == 2 };
+forbid (principal, action == Action::"read_plain", resource == Column::"public.customers.national_id");
+@mask("last(4)")
+forbid (principal, action == Action::"read_plain", resource == Column::"public.customers.national_id")
+unless { context has time && context.time < datetime("2001-01-01") };
+forbid (principal, action == Action::"read_plain", resource == Column::"public.customers.email");
+permit (principal, action == Action::"read_token", resource == Column::"public.customers.email");
+"#;
+    shop.desk.policy(
+        &text
+            .replace("\"public.", &format!("\"{schema}."))
+            .replace("::public::", &format!("::{schema}::")),
+    );
+    shop.desk.write(
+        "p/templates.toml",
+        "[[template]]\nname = \"subjects\"\ndescription = \"Subjects.\"\nsql = \"SELECT subject FROM tickets WHERE id < 3\"\n",
+    );
+    shop.secret(
+        "secret",
+        "a secret that nobody can guess, of 32 bytes and more\n",
+    );
+}
+
+/// A configuration with the connection `least`, of tokens that expire, and `power`, of who may look at everything.
+pub(crate) fn configuration(shop: &Shop, power: &str, least: &str, more: &str) {
+    let host = shop.server.url_as(power, &shop.database);
+    let (_, host) = host.split_once('@').unwrap();
+    let (host, _) = host.split_once('/').unwrap();
+    shop.desk.write(
+        "palisade.toml",
+        format!(
+            "token_secret_file = \"secret\"\ntoken_lifetime = \"1d\"\n\
+             [grants]\nfiles = [\"secret\"]\nhosts = [\"{host}\"]\nenv = [\"SALES\"]\n\
+             [connections.power]\nurl = \"{}\"\npolicies = \"p\"\n\
+             [connections.least]\nurl = \"{}\"\npolicies = \"p\"\n{more}",
+            shop.url_as(power),
+            shop.url_as(least)
+        ),
+    );
+}
+
+/// What an account made for [`circumstances`] is asked, each of which needs a grant of its own.
+pub(crate) fn asked_in_circumstances(run: impl Fn(&[&str]) -> Value) {
+    assert_eq!(
+        run(&["run", "connection:least", "subjects"])["rows"],
+        json!([{"subject": "printer"}, {"subject": "screen"}])
+    );
+    let answer = run(&["query", "connection:least", "SELECT * FROM customers"]);
+    let row = &answer["rows"][0];
+    assert!(
+        row["email"]
+            .as_str()
+            .is_some_and(|token| token.starts_with("tok_")),
+        "{answer}"
+    );
+    assert_eq!(row["national_id"], "****4821", "{answer}");
+    assert_eq!(row["name"], "Ada Brandt", "{answer}");
+    assert_eq!(answer["rows"].as_array().map(Vec::len), Some(1), "{answer}");
+    assert_eq!(
+        run(&[
+            "query",
+            "connection:least",
+            "SELECT api_key FROM credentials"
+        ])["rows"],
+        json!([{"api_key": "key-geheim"}])
+    );
+}
+
+#[test]
+fn the_account_may_read_what_is_permitted_in_any_circumstances() {
+    let shop = Shop::new("circumstances");
+    circumstances(&shop, "public");
+    let role = format!("least_{}", shop.database);
+    configuration(&shop, "postgres", &role, "");
+    let config = ["--config", "palisade.toml"];
+    let setup = ["setup-sql", "connection:power", "--role", &role];
+    let script = shop.desk.run(&[&setup[..], &config].concat());
+    let script = script.expect_exit(0).out;
+    shop.server
+        .load(&shop.database, &script)
+        .unwrap()
+        .clean()
+        .unwrap();
+    assert_eq!(
+        readable(&shop, &role),
+        "credentials.api_key credentials.customer_id credentials.id \
+         customers.email customers.id customers.name customers.national_id customers.tenant_id \
+         tickets.id tickets.note tickets.subject tickets.tenant_id"
+    );
+    asked_in_circumstances(|arguments| {
+        let (command, rest) = arguments.split_at(1);
+        let run = [command, &config, &["--format", "json"], rest].concat();
+        shop.desk.run(&run).expect_exit(0).json()
+    });
+    // What is missing of it is seen.
+    let missing = || {
+        let run = ["doctor", "connection:least", "--format", "json"];
+        let told = shop.desk.run(&[&run[..], &config].concat()).expect_exit(1);
+        let weak = told.json()["weaknesses"].clone();
+        let weak = weak.as_array().unwrap().iter();
+        weak.filter(|weak| weak["kind"] == "missing-grant")
+            .map(|weak| weak["description"].to_string())
+            .collect::<String>()
+    };
+    assert_eq!(missing(), "");
+    shop.ask(&format!(
+        "REVOKE SELECT (tenant_id) ON customers FROM {role}"
+    ));
+    assert!(missing().contains("tenant_id"), "{}", missing());
+}
+
 #[test]
 fn an_account_that_acts_as_another_does_not_start() {
     let shop = Shop::new("acting");

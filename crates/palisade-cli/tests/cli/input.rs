@@ -322,6 +322,52 @@ fn deep_json_is_no_crash() {
     }
 }
 
+/// SQLite gives columns of a subquery that are called TRUE or FALSE another name.
+#[test]
+fn columns_that_are_called_as_truth_values_are_no_fault() {
+    let desk = Desk::empty();
+    let schema = "CREATE TABLE t (id INTEGER PRIMARY KEY, \"true\" TEXT); INSERT INTO t VALUES (1, 'a'), (2, 'b');";
+    palisade_sqlite::create_database(desk.path("odd.db"), schema).unwrap();
+    let open = "permit (principal, action in [Action::\"select\", Action::\"see\", Action::\"read\"], resource);\n";
+    let code = |sql: &str| {
+        let run = [
+            "query",
+            "sqlite:odd.db",
+            "--policies",
+            "p",
+            "--format",
+            "json",
+        ];
+        let answer = desk.run(&[&run[..], &[sql]].concat()).json();
+        match answer["code"].as_str() {
+            Some(code) => code.to_owned(),
+            None => answer["rows"].to_string(),
+        }
+    };
+    desk.policy(open);
+    assert_eq!(
+        code("SELECT * FROM t WHERE id = 2"),
+        r#"[{"id":2,"true":"b"}]"#
+    );
+    for sql in [
+        "SELECT * FROM (SELECT * FROM t) AS d",
+        "WITH d AS (SELECT id, \"TRUE\" FROM t) SELECT * FROM d",
+        "WITH d (\"false\") AS (SELECT id FROM t) SELECT * FROM d",
+    ] {
+        assert_eq!(code(sql), "syntax.unsupported", "{sql}");
+    }
+    let filter = "forbid (principal, action == Action::\"see\", resource is row::main::t) when { resource.id == 2 };\n";
+    desk.policy(&format!("{open}{filter}"));
+    for sql in ["SELECT * FROM t", "SELECT \"true\" FROM t"] {
+        assert_eq!(code(sql), "obligation.inapplicable", "{sql}");
+    }
+    // What is hidden has no name to lose.
+    let hide =
+        "forbid (principal, action in Action::\"read\", resource == Column::\"main.t.true\");";
+    desk.policy(&format!("{open}{filter}{hide}"));
+    assert_eq!(code("SELECT * FROM t"), r#"[{"id":1}]"#);
+}
+
 #[test]
 fn an_empty_database_is_no_fault() {
     let desk = Desk::empty();

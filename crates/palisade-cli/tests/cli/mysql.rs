@@ -4,6 +4,7 @@ use palisade_testkit::servers::{MariaDbServer, MySqlServer};
 use serde_json::{Value, json};
 
 use crate::{
+    account,
     desk::{Answer, Desk},
     examples,
     serve::Client,
@@ -83,6 +84,38 @@ fn a_statement_is_masked_filtered_and_refused() {
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 fn a_statement_is_masked_filtered_and_refused_on_mysql_9() {
     statements(&Shop::mysql(MySqlServer::shared().unwrap(), "query"));
+}
+
+#[test]
+fn what_mariadb_has_otherwise_is_no_fault() {
+    let shop = Shop::mariadb("otherwise");
+    for sql in [
+        "VALUES (-1, 'a b', NULL), (2, 'b', 3)",
+        "SELECT * FROM (VALUES (-1, 'a b', NULL), (2, 'b', 3)) AS d",
+        "WITH d AS (VALUES (-1, 'a b', NULL), (2, 'b', 3)) SELECT * FROM d",
+    ] {
+        let answer = shop.json("query", sql);
+        assert_eq!(
+            answer["rows"],
+            json!([{"-1": -1, "a b": "a b", "NULL": null}, {"-1": 2, "a b": "b", "NULL": 3}]),
+            "{sql}: {answer}"
+        );
+    }
+    let answer = shop.json(
+        "query",
+        "WITH d (n) AS (VALUES (1), (1 + 1)) SELECT n FROM d",
+    );
+    assert_eq!(answer["rows"], json!([{"n": 1}, {"n": 2}]), "{answer}");
+    for (sql, code) in [
+        ("VALUES (1 + 1)", "syntax.unsupported"),
+        ("VALUES ('')", "syntax.unsupported"),
+        ("SELECT any_value(1)", "database.rejected"),
+        ("SELECT regexp_like('a', 'a')", "database.rejected"),
+        ("SELECT uuid_to_bin('x')", "database.rejected"),
+    ] {
+        let answer = shop.json("query", sql);
+        assert_eq!(answer["code"], code, "{sql}: {answer}");
+    }
 }
 
 #[test]
@@ -288,6 +321,32 @@ fn least(shop: &Shop) {
     );
     shop.ask(weak["remedy"].as_str().unwrap());
     assert_eq!(doctor(0), [] as [Value; 0]);
+}
+
+#[test]
+fn the_account_may_read_what_is_permitted_in_any_circumstances() {
+    let shop = Shop::mariadb("circumstances");
+    account::circumstances(&shop, &shop.database);
+    let role = format!("least_{}", shop.database);
+    let password = "password_env = \"SALES\"\n";
+    account::configuration(&shop, "root", &role, password);
+    let run = |arguments: &[&str]| {
+        let mut command = shop.desk.command(env!("CARGO_BIN_EXE_palisade"));
+        let run = [arguments, &["--config", "palisade.toml"]].concat();
+        Answer::of(command.env("SALES", "geheim").args(run), b"").expect_exit(0)
+    };
+    let script = run(&["setup-sql", "connection:power", "--role", &role]).out;
+    let unlock = format!("ALTER USER {role}@'127.0.0.1' IDENTIFIED BY 'geheim' ACCOUNT UNLOCK");
+    for script in [script, unlock] {
+        shop.server
+            .load(&shop.database, &script)
+            .unwrap()
+            .clean()
+            .unwrap();
+    }
+    account::asked_in_circumstances(|arguments| {
+        run(&[arguments, &["--format", "json"]].concat()).json()
+    });
 }
 
 #[test]

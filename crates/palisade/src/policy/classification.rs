@@ -21,7 +21,7 @@ use crate::{
 pub struct ColumnFlow(pub BTreeMap<ColumnId, BTreeSet<ColumnId>>);
 
 /// The tags of a catalog.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Tags {
     relations: BTreeMap<RelationId, BTreeSet<String>>,
     columns: BTreeMap<ColumnId, BTreeSet<String>>,

@@ -156,7 +156,7 @@ fn mentions(json: &Value, attribute: &str) -> bool {
     }
 }
 
-fn is_context(json: &Value) -> bool {
+pub(super) fn is_context(json: &Value) -> bool {
     json.get("Var").and_then(Value::as_str) == Some("context")
 }
 

@@ -20,7 +20,7 @@ use super::obligation::{
 use crate::catalog::{Catalog, ColumnId, Relation, RelationId};
 
 /// Who inherits from whom.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Inheritance {
     children: HashMap<RelationId, Vec<RelationId>>,
 }
@@ -80,7 +80,7 @@ fn reached<'c, 'n>(
 
 /// Which columns hold the same data: those of one name in a relation, its ancestors and its
 /// descendants.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Same {
     /// For each column that has others, one of them, the same for all.
     groups: HashMap<ColumnId, ColumnId>,

@@ -42,7 +42,7 @@ const CLASSIFICATION_FILE: &str = "classification.toml";
 const TEMPLATES_FILE: &str = "templates.toml";
 
 /// Everything decisions are made from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Loaded {
     pub(super) catalog: Arc<Catalog>,
     pub(super) schema: Schema,

@@ -34,6 +34,7 @@ mod schema;
 mod slice;
 mod source;
 mod store;
+mod supposition;
 pub mod template;
 mod timed;
 mod tokens;
@@ -117,6 +118,23 @@ impl PolicySet {
             loaded,
             sessions: Mutex::default(),
         })
+    }
+
+    /// Policies that do not look at circumstances any more, of which the first permits what these permit in any, and the others
+    /// have the conditions and masks that hold in some of them; these alone where they look at none. A template is no
+    /// circumstance.
+    pub(crate) fn suppositions(&self) -> Result<Vec<Self>, String> {
+        let all = supposition::of(&self.loaded.policies)?;
+        let of = |policies| {
+            let mut loaded = Loaded::clone(&self.loaded);
+            loaded.timed = timed::actions(&policies);
+            loaded.policies = policies;
+            Self {
+                loaded: Arc::new(loaded),
+                sessions: Mutex::default(),
+            }
+        };
+        Ok(all.into_iter().map(of).collect())
     }
 
     /// The Cedar schema generated from `catalog`, the principal types aside.

@@ -10,7 +10,7 @@ use cedar_policy::{
 use super::{context, schema::Action};
 
 /// The policies by the actions their scopes admit.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Slices {
     whole: BTreeMap<Action, PolicySet>,
     /// Those that hold whatever the statement is, for as long as it is not known.
@@ -25,16 +25,43 @@ impl Slices {
     pub(super) fn new<'a>(
         policies: impl Iterator<Item = &'a Policy> + Clone,
     ) -> Result<Self, Box<PolicySetError>> {
-        let (mut whole, mut before) = (BTreeMap::new(), BTreeMap::new());
+        let mut whole = BTreeMap::new();
         for action in Action::ALL {
             let chosen = policies.clone().filter(|policy| covers(policy, *action));
-            let known = chosen.clone().map(context::whatever_the_statement);
             let set = PolicySet::from_policies(chosen.cloned()).map_err(Box::new)?;
             whole.insert(*action, set);
-            let set = PolicySet::from_policies(known).map_err(Box::new)?;
-            before.insert(*action, set);
         }
+        Self::of_sets(whole)
+    }
+
+    fn of_sets(whole: BTreeMap<Action, PolicySet>) -> Result<Self, Box<PolicySetError>> {
+        let known = whole.iter().map(|(action, policies)| {
+            let known = policies.policies().map(context::whatever_the_statement);
+            let known = PolicySet::from_policies(known).map_err(Box::new)?;
+            Ok((*action, known))
+        });
+        let before = known.collect::<Result<_, _>>()?;
         Ok(Self { whole, before })
+    }
+
+    /// The same with `change` done to each policy of each action.
+    ///
+    /// # Errors
+    /// As `change`, and if two policies have one id.
+    pub(super) fn map(
+        &self,
+        change: impl Fn(Action, &Policy) -> Result<Policy, String>,
+    ) -> Result<Self, String> {
+        let changed = self.whole.iter().map(|(action, policies)| {
+            let policies: Vec<_> = policies
+                .policies()
+                .map(|policy| change(*action, policy))
+                .collect::<Result<_, _>>()?;
+            let policies = PolicySet::from_policies(policies).map_err(|e| e.to_string())?;
+            Ok((*action, policies))
+        });
+        let whole = changed.collect::<Result<_, String>>()?;
+        Self::of_sets(whole).map_err(|e| e.to_string())
     }
 
     /// The policies whose scope admits `action`.

@@ -172,7 +172,7 @@ impl SessionView {
 }
 
 /// The templates of a policy folder, by name.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Templates(BTreeMap<String, Template>);
 
 impl Templates {

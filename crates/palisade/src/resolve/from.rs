@@ -21,7 +21,12 @@ use super::{
     unsupported,
 };
 use crate::{
-    access::Usage, code::Code, dialect::Dialect, ident, rejection::Rejection, syntax::decode,
+    access::Usage,
+    code::Code,
+    dialect::Dialect,
+    ident,
+    rejection::Rejection,
+    syntax::{decode, naming},
 };
 
 impl<'a> Resolver<'a> {
@@ -271,6 +276,12 @@ impl<'a> Resolver<'a> {
         schema: Option<Arc<str>>,
         columns: Columns<'a>,
     ) -> Result<Source<'a>, Rejection> {
+        if let Columns::Derived(outputs) = &columns
+            && self.catalog.dialect() == Dialect::Sqlite
+            && outputs.iter().any(|output| naming::is_truth(&output.key))
+        {
+            return Err(unsupported("a column called TRUE or FALSE of a subquery"));
+        }
         let Some(TableAlias {
             explicit: _,
             name: ident,

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     access::Usage, catalog::ColumnId, code::Code, dialect::Dialect, lineage::Lineage,
-    rejection::Rejection, value::Placeholder,
+    rejection::Rejection, syntax::naming, value::Placeholder,
 };
 
 /// What is read once the common table expressions are known.
@@ -393,7 +393,7 @@ impl<'a> Resolver<'a> {
                 if *value_keyword || (*explicit_row && self.catalog.dialect() != Dialect::Mysql) {
                     return Err(unsupported("VALUE or ROW in VALUES"));
                 }
-                self.values(rows, parent, ctes)
+                self.values(rows, *explicit_row, parent, ctes)
             }
             SetExpr::Query(query) if self.catalog.dialect() != Dialect::Sqlite => {
                 self.query(query, parent, ctes, named)
@@ -419,6 +419,7 @@ impl<'a> Resolver<'a> {
     fn values(
         &mut self,
         rows: &mut [Parens<Vec<Expr>>],
+        explicit_row: bool,
         parent: Option<&Scope<'a, '_>>,
         ctes: Ctes<'_>,
     ) -> Result<Vec<Output>, Rejection> {
@@ -443,7 +444,13 @@ impl<'a> Resolver<'a> {
                             Dialect::Sqlite | Dialect::Postgres => {
                                 format!("column{}", index + 1)
                             }
-                            Dialect::Mysql => format!("column_{index}"),
+                            Dialect::Mysql if explicit_row => format!("column_{index}"),
+                            // Of MariaDB alone, which names columns after the texts of the first row.
+                            Dialect::Mysql => naming::mariadb_value(expr).ok_or_else(|| {
+                                unsupported(
+                                    "VALUES whose first row has anything but strings, numbers and NULL",
+                                )
+                            })?,
                         };
                         let name: Arc<str> = name.into();
                         outputs.push(Output {

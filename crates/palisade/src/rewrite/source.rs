@@ -17,7 +17,7 @@ use crate::{
     rejection::Rejection,
     resolve::Reference,
     scan::EmptyReason,
-    syntax::encode,
+    syntax::{encode, naming::is_truth},
 };
 
 /// Where a source form stands.
@@ -73,6 +73,21 @@ pub(super) fn form(
     let dialect = catalog.dialect();
     let mut projection: Vec<SelectItem> = Vec::new();
     for ((id, column), decided) in relation.column_ids().zip(&reference.decision.columns) {
+        let lost = match &decided.level {
+            ColumnLevel::Plain | ColumnLevel::Masked(_) => {
+                dialect == Dialect::Sqlite && is_truth(&column.name)
+            }
+            ColumnLevel::Hidden => false,
+        };
+        if lost {
+            return Err(Rejection::new(
+                Code::ObligationInapplicable,
+                format!(
+                    "`{}` has a column called `{}`, a name that SQLite takes from what a subquery gives",
+                    relation.name, column.name
+                ),
+            ));
+        }
         match &decided.level {
             ColumnLevel::Plain => {
                 projection.push(SelectItem::UnnamedExpr(sql::column(dialect, &column.name)));

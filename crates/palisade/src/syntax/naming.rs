@@ -209,6 +209,27 @@ pub(crate) fn mysql_literal(expr: &Expr) -> Option<String> {
     }
 }
 
+/// Whether a column of a subquery called so has another name in SQLite, which calls it after its place, since TRUE and FALSE were
+/// names before they were words (`sqlite3ColumnsFromExprList`).
+pub(crate) fn is_truth(name: &str) -> bool {
+    name.eq_ignore_ascii_case("true") || name.eq_ignore_ascii_case("false")
+}
+
+/// MariaDB's name for a column of VALUES that has this literal in its first row; none of what is no plain one, or has no
+/// text.
+pub(crate) fn mariadb_value(expr: &Expr) -> Option<String> {
+    let is_number = |expr: &Expr| matches!(expr, Expr::Value(value) if matches!(value.value, Value::Number(_, _)));
+    match expr {
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr: inner,
+        } if is_number(inner) => Some(expr.to_string()),
+        Expr::Value(_) if is_number(expr) => Some(expr.to_string()),
+        Expr::Value(_) => mysql_literal(expr).filter(|name| !name.is_empty()),
+        _ => None,
+    }
+}
+
 /// What MySQL leaves of a name that is made of a text: as many bytes as a name of a column in an answer has.
 pub(crate) fn mysql_shortened(name: Arc<str>) -> Arc<str> {
     match name.get(..name.floor_char_boundary(255)) {
