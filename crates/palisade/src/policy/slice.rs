@@ -38,7 +38,7 @@ impl Slices {
         let known = whole.iter().map(|(action, policies)| {
             let known = policies.policies().map(context::whatever_the_statement);
             let known = PolicySet::from_policies(known).map_err(Box::new)?;
-            Ok((*action, known))
+            Ok::<_, Box<PolicySetError>>((*action, known))
         });
         let before = known.collect::<Result<_, _>>()?;
         Ok(Self { whole, before })
