@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use palisade::{
     catalog::{Catalog, Change, Relation, RelationKind},
     dialect::Dialect,
-    firewall::{Decision, Firewall, PermittedChange, VisibleRelation},
+    firewall::{Firewall, Foreseen, PermittedChange, VisibleRelation},
     policy::PolicySources,
-    rewrite::RewrittenStatement,
     session::Principal,
 };
 
@@ -166,7 +165,7 @@ pub(crate) fn needs(
             let decision = session
                 .check(&drop(firewall.catalog(), relation))
                 .map_err(|error| Failure::Internal(error.to_string()))?;
-            if let Decision::Allow(_) = decision {
+            if decision.is_ok() {
                 let key = (relation.schema.clone(), relation.name.clone());
                 needs.drops.insert(key);
             }
@@ -176,16 +175,16 @@ pub(crate) fn needs(
                 .check(&probe(relation, firewall.catalog().dialect()))
                 .map_err(|error| Failure::Internal(error.to_string()))?;
             match decision {
-                Decision::Allow(statement) => {
-                    needs.add(firewall.catalog(), relation, &statement, invoker);
+                Ok(foreseen) => {
+                    needs.add(firewall.catalog(), relation, &foreseen, invoker);
                 }
-                Decision::Reject(why) if session.is_widest() => needs.notes.push(format!(
+                Err(why) if session.is_widest() => needs.notes.push(format!(
                     "{}.{} cannot be read by {principal}: {}",
                     relation.schema,
                     relation.name,
                     why.code()
                 )),
-                Decision::Reject(_) => {}
+                Err(_) => {}
             }
         }
     }
@@ -237,16 +236,13 @@ impl Needs {
         &mut self,
         catalog: &Catalog,
         probed: &VisibleRelation,
-        statement: &RewrittenStatement,
+        foreseen: &Foreseen,
         invoker: &BTreeSet<String>,
     ) {
         let Some(relation) = catalog.find(&probed.schema, &probed.name) else {
             return;
         };
-        let replaced = statement
-            .sources()
-            .iter()
-            .any(|(uid, _)| *uid == relation.uid);
+        let replaced = foreseen.replaced.contains(&relation.uid);
         let is_view = match relation.kind {
             RelationKind::View | RelationKind::Materialized => true,
             RelationKind::Table | RelationKind::Virtual | RelationKind::System => false,
@@ -261,7 +257,7 @@ impl Needs {
                 return;
             }
         }
-        for uid in statement.relations() {
+        for uid in &foreseen.relations {
             // What stands in a view's place reads what is below it.
             let Some(read) = catalog
                 .relations()
@@ -271,8 +267,8 @@ impl Needs {
                 continue;
             };
             let name = &*read.key;
-            let columns = statement
-                .engine_reads()
+            let columns = foreseen
+                .reads
                 .iter()
                 .filter(|(table, _)| table == name)
                 .filter_map(|(_, key)| read.position(key))

@@ -19,7 +19,7 @@ use std::{
 pub use crate::syntax::Fingerprint;
 pub use catalogue::{VisibleColumn, VisibleForeignKey, VisibleRelation};
 pub use changes::PermittedChange;
-pub use prospect::{Prospect, ProspectSession};
+pub use prospect::{Foreseen, Prospect, ProspectSession};
 pub use trace::{ColumnTrace, RelationTrace, Trace};
 
 use plans::PlanCache;

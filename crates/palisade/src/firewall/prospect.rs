@@ -16,10 +16,21 @@ use crate::{
 };
 
 /// What a firewall would decide in other circumstances. All of what a session may read and change there is, together, at least
-/// what it may in any; what is allowed here is to be looked at, and not to be run.
+/// what it may in any; what is allowed here can be looked at, and not be run.
 #[derive(Debug)]
 pub struct Prospect {
     firewalls: Vec<Firewall>,
+}
+
+/// What a statement would read in some circumstances.
+#[derive(Debug, Clone)]
+pub struct Foreseen {
+    /// Uids of every relation that it reads.
+    pub relations: Vec<String>,
+    /// Uids of those in whose places something else stands.
+    pub replaced: BTreeSet<String>,
+    /// The (relation, column) pairs, folded, that the engine reads.
+    pub reads: BTreeSet<(String, String)>,
 }
 
 /// A session in some circumstances.
@@ -140,12 +151,23 @@ impl ProspectSession<'_> {
         Ok(found)
     }
 
-    /// As [`Firewall::check`].
+    /// What a statement would read, or why it is refused. The statement itself stays here: what is only supposed is nothing
+    /// that a backend may run.
     ///
     /// # Errors
-    /// As there.
-    pub fn check(&self, sql: &str) -> Result<Decision, Error> {
-        self.firewall.check(sql, &Params::None, &self.session)
+    /// As [`Firewall::check`].
+    pub fn check(&self, sql: &str) -> Result<Result<Foreseen, Rejection>, Error> {
+        let decision = self.firewall.check(sql, &Params::None, &self.session)?;
+        Ok(match decision {
+            Decision::Allow(statement) => Ok(Foreseen {
+                relations: statement.relations().to_vec(),
+                replaced: (statement.sources().iter())
+                    .map(|(uid, _)| uid.clone())
+                    .collect(),
+                reads: statement.engine_reads().clone(),
+            }),
+            Decision::Reject(why) => Err(why),
+        })
     }
 
     fn catalog(&self) -> &Catalog {
