@@ -58,7 +58,11 @@ pub(super) fn constant(
             } else {
                 digits.clone()
             };
-            Value::Integer(digits.parse().ok()?)
+            if column.class == TypeClass::Decimal {
+                Value::text(digits)
+            } else {
+                Value::Integer(digits.parse().ok()?)
+            }
         }
         SqlValue::Boolean(value) if !negative => Value::Bool(*value),
         SqlValue::SingleQuotedString(raw) if !negative => {
@@ -85,6 +89,12 @@ fn stored(value: Value, column: &Column, dialect: Dialect) -> Option<Literal> {
             Dialect::Sqlite | Dialect::Mysql => Some(Literal::Boolean(value == 1)),
             Dialect::Postgres => None,
         },
+        (TypeClass::Decimal, Value::Integer(value)) => {
+            exact_decimal(&value.to_string(), &column.type_name, dialect)
+        }
+        (TypeClass::Decimal, Value::Text(bytes)) => {
+            exact_decimal(&String::from_utf8(bytes).ok()?, &column.type_name, dialect)
+        }
         (TypeClass::Text, Value::Text(bytes)) => {
             let text = String::from_utf8(bytes).ok()?;
             let fits =
@@ -100,6 +110,36 @@ fn stored(value: Value, column: &Column, dialect: Dialect) -> Option<Literal> {
         }
         _ => None,
     }
+}
+
+/// The number that `text` is, if a column declared so holds it without rounding, and policies can compare it. SQLite has
+/// no such columns.
+fn exact_decimal(text: &str, type_name: &str, dialect: Dialect) -> Option<Literal> {
+    match dialect {
+        Dialect::Postgres | Dialect::Mysql => {}
+        Dialect::Sqlite => return None,
+    }
+    let (_, rest) = type_name.split_once('(')?;
+    let (digits, _) = rest.split_once(')')?;
+    let (precision, scale) = digits.split_once(',').unwrap_or((digits, "0"));
+    let (precision, scale): (usize, usize) =
+        (precision.trim().parse().ok()?, scale.trim().parse().ok()?);
+    let (sign, unsigned) = match text.strip_prefix('-') {
+        Some(unsigned) => (-1, unsigned),
+        None => (1, text),
+    };
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let is_number = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit());
+    let fits = !whole.is_empty()
+        && is_number(whole)
+        && is_number(fraction)
+        && whole.trim_start_matches('0').len() <= precision.checked_sub(scale)?
+        && fraction.len() <= scale.min(4);
+    if !fits {
+        return None;
+    }
+    let ten_thousandths: i64 = format!("{whole}{fraction:0<4}").parse().ok()?;
+    Some(Literal::Decimal(sign * ten_thousandths))
 }
 
 /// The `n` of `varchar(n)`.
@@ -361,6 +401,33 @@ mod tests {
         // Another class than the policy's: the engine would convert.
         let text = Constant::Value(Literal::Text("7".to_owned()));
         assert!(fold(&tenant(7), &row(&[(0, text)])).is_err());
+    }
+
+    #[test]
+    fn decimals_are_known_where_nothing_is_rounded() {
+        let of = |text| match exact_decimal(text, "numeric(10,2)", Dialect::Postgres) {
+            Some(Literal::Decimal(value)) => Some(value),
+            Some(_) | None => None,
+        };
+        for (text, expected) in [
+            ("5", Some(50_000)),
+            ("5.00", Some(50_000)),
+            ("-0.5", Some(-5_000)),
+            ("0012345678.91", Some(123_456_789_100)),
+            ("5.001", None),
+            ("123456789", None),
+            ("5.", Some(50_000)),
+            (".5", None),
+            ("5e1", None),
+            ("+5", None),
+            ("NaN", None),
+            ("", None),
+            ("-", None),
+        ] {
+            assert_eq!(of(text), expected, "{text}");
+        }
+        assert_eq!(exact_decimal("5", "numeric", Dialect::Postgres), None);
+        assert_eq!(exact_decimal("5", "DECIMAL(10,2)", Dialect::Sqlite), None);
     }
 
     #[test]
