@@ -26,7 +26,7 @@ use crate::{
     rejection::Rejection,
 };
 
-/// Whether only a row is changed that is in the way by a key that the statement names.
+/// Whether only a row is changed that is in the way by a key that the statement names, or the engine has no way to name one.
 fn names_its_key(on: &OnInsert) -> bool {
     match on {
         OnInsert::OnConflict(OnConflict {
@@ -36,7 +36,8 @@ fn names_its_key(on: &OnInsert) -> bool {
         | OnInsert::OnConflict(OnConflict {
             conflict_target: _,
             action: OnConflictAction::DoNothing,
-        }) => true,
+        })
+        | OnInsert::DuplicateKeyUpdate(_) => true,
         // The parser's list is open.
         _ => false,
     }
@@ -152,7 +153,7 @@ impl<'a> Resolver<'a> {
         }
         let nothing = Scope::inside(self.catalog.dialect(), None);
         assigned.extend(self.assignments(assignments, relation, &nothing, ctes)?);
-        let by_any_key = replaces || on.as_ref().is_some_and(|on| !names_its_key(on));
+        let by_any_key = on.as_ref().is_some_and(|on| !names_its_key(on));
 
         let mut conflict = if replaces {
             Conflict::Replaces
@@ -351,15 +352,11 @@ impl<'a> Resolver<'a> {
             return Ok(());
         };
         let name = self.catalog.column(*unseen).map_or("", |c| &*c.name);
-        let instead = match self.catalog.dialect() {
-            Dialect::Sqlite | Dialect::Postgres => "name the key's columns in ON CONFLICT",
-            Dialect::Mysql => "use INSERT and UPDATE",
-        };
         Err(Rejection::new(
             Code::WriteMaskedRead,
             format!(
-                "column `{name}` is not shown as it is, and may be of a key by which the row in the way is found: {instead}, or \
-                 leave the column out"
+                "column `{name}` is not shown as it is, and may be of a key by which the row in the way is found: name the key's columns \
+                 in ON CONFLICT, or leave the column out"
             ),
         ))
     }
