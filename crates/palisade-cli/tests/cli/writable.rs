@@ -341,7 +341,7 @@ fn is_upserted(shop: Shop, is_read: bool) {
     ));
     let made = Writable::mysql(shop);
     let url = made.shop.url_as(&made.writer);
-    let upsert = "INSERT INTO customers (id, tenant_id, name) VALUES (1, 1, 'x') ON DUPLICATE KEY UPDATE email = 'z'";
+    let upsert = "INSERT INTO customers (id, tenant_id, name, email) VALUES (1, 1, 'x', 'y') ON DUPLICATE KEY UPDATE email = 'z'";
     let run = ["execute", &url, "--policies", "p", upsert];
     made.shop.desk.run(&run).expect_exit(0);
     let email = made.shop.ask("SELECT email FROM customers WHERE id = 1");
