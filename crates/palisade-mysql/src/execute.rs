@@ -90,7 +90,7 @@ pub(crate) async fn open<'s>(
     facts: Facts<'_>,
     task: &Task<'_>,
 ) -> Result<&'s mut Conn, Failed> {
-    let begin = begin(facts.product, task.limits, task.work.begin(facts.catalog));
+    let begin = begin(facts.product, task.limits, task.work);
     let mut look =
         Look::at(facts.catalog, Some(facts.known), task.relations).map_err(Failed::Running)?;
     let brief = match session.ask(&format!("{begin}{}", look.sql)).await {
@@ -127,7 +127,7 @@ fn failed(error: &Error) -> Failed {
 }
 
 /// Statements that begin a transaction: constants and numbers of our own.
-fn begin(product: Product, limits: &Limits, transaction: &str) -> String {
+fn begin(product: Product, limits: &Limits, work: Work<'_>) -> String {
     // 0 would mean for ever.
     let ms = limits
         .statement_timeout()
@@ -140,7 +140,7 @@ fn begin(product: Product, limits: &Limits, transaction: &str) -> String {
         }
         Product::MySql => format!("max_execution_time = {ms}"),
     };
-    format!("SET SESSION {timeout}; {transaction}")
+    format!("SET SESSION {timeout}; {}", work.begin())
 }
 
 /// Runs the statement and feeds its rows to `sink`. The transaction stays open.
@@ -405,8 +405,10 @@ mod tests {
             statement_timeout_ms: 0,
             ..Limits::default()
         };
-        assert!(begin(Product::MariaDb, &limits, "").contains("max_statement_time = 0.001;"));
-        assert!(begin(Product::MySql, &limits, "").contains("max_execution_time = 1;"));
+        assert!(
+            begin(Product::MariaDb, &limits, Work::Read).contains("max_statement_time = 0.001;")
+        );
+        assert!(begin(Product::MySql, &limits, Work::Read).contains("max_execution_time = 1;"));
     }
 
     #[test]

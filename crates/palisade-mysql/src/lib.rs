@@ -17,7 +17,6 @@ mod fault;
 pub mod introspect;
 mod origin;
 mod params;
-mod reach;
 mod schema;
 mod settings;
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //! * a table whose engine cannot take a change back is not changed;
 //! * what must not be there is looked for first, in a transaction whose reads lock what they find and where they looked:
 //!   the change finds it so, or another transaction waits, or one of the two fails;
-//! * rows are counted, those that foreign keys change too (`reach.rs`), and everything is rolled back unless they are within their bound and the answer was taken.
+//! * rows are counted, and everything is rolled back unless they are within their bound and the answer was taken.
 //!
 //! A definition is committed by the server as it runs, and cannot be planned: there is the protocol's lock, and its
 //! first words.
@@ -35,7 +35,6 @@ use crate::{
     fault,
     introspect::{IntrospectError, Product, optional, query, text, triggers_of},
     params,
-    reach::Reach,
     settings::{identifier, literal},
 };
 
@@ -101,18 +100,11 @@ impl<'a> Work<'a> {
     }
 
     /// The statements that begin it.
-    pub(crate) fn begin(self, catalog: &Catalog) -> &'static str {
+    pub(crate) fn begin(self) -> &'static str {
         match self {
             Self::Read | Self::Explain => "START TRANSACTION READ ONLY",
             // The session's own mode stays, so that nothing that commits by itself gets further.
-            Self::Change(changes) if changes.provisos.is_empty() => {
-                if Reach::of(catalog, changes.writes).is_empty() {
-                    "START TRANSACTION READ WRITE"
-                } else {
-                    // What is counted before and after is one state of the database.
-                    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ; START TRANSACTION READ WRITE"
-                }
-            }
+            Self::Change(changes) if changes.provisos.is_empty() => "START TRANSACTION READ WRITE",
             // What is looked at first is locked, so that the change finds it as it was.
             Self::Change(_) => {
                 "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE; START TRANSACTION READ WRITE"
@@ -179,8 +171,6 @@ pub(crate) async fn change(
     for proviso in changes.provisos {
         seek(conn, proviso).await?;
     }
-    let reach = Reach::of(facts.catalog, changes.writes);
-    let before = reach.count(conn).await?;
     let mut took = ControlFlow::Continue(());
     let mut result = conn
         .exec_iter(&statement, params)
@@ -214,12 +204,10 @@ pub(crate) async fn change(
         }
         rows
     };
-    let after = reach.count(conn).await?;
-    let all = affected.saturating_add(reach.changed(&before, &after, affected));
-    if all > changes.max_affected {
+    if affected > changes.max_affected {
         return Err(BackendError::new(
             BackendErrorKind::AffectedRows,
-            format!("{all} rows, and at most {}", changes.max_affected),
+            format!("{affected} rows, and at most {}", changes.max_affected),
         ));
     }
     match took {

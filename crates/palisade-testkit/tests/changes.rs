@@ -334,25 +334,6 @@ async fn postgres_counts_cascades_against_the_cap() {
     cascades_are_capped(&catalog, backend, &kids).await;
 }
 
-#[tokio::test]
-async fn mariadb_counts_cascades_against_the_cap() {
-    let server: &Server = MariaDbServer::shared().unwrap();
-    let database = server.fresh_database("cascades").unwrap();
-    for sql in FAMILY {
-        server.query(&database, sql).unwrap();
-    }
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let backend = MysqlBackend::connect(config.accept_powerful().writable())
-        .await
-        .unwrap();
-    let kids = || {
-        let count = server.query(&database, "SELECT count(*) FROM kid");
-        count.unwrap().trim().to_owned()
-    };
-    let catalog = backend.catalog().clone();
-    cascades_are_capped(&catalog, backend, &kids).await;
-}
-
 /// What writes as it is called is not called to look whether its rows are admitted.
 #[tokio::test]
 async fn what_writes_is_not_run_to_look() {
