@@ -278,10 +278,8 @@ impl Backend for SqliteBackend {
         if !self.writable {
             BackendError::unless_reading(statement)?;
         }
-        if let Some(caps) = statement.estimate_caps() {
-            // The engine tells none: whoever asks for caps gets no answer without them.
-            BackendError::unless_within(caps, Estimate::default())?;
-        }
+        // The engine tells none: whoever asks for caps gets no answer without them.
+        BackendError::unless_admitted(statement, Estimate::default())?;
         let (task, changes) = (Task::from(statement), Changes::from(statement));
         match statement.effect() {
             Effect::Read | Effect::Explain => self.execute_now(&task, sink)?,

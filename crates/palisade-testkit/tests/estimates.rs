@@ -75,6 +75,12 @@ forbid (principal, action == Action::"update", resource)
 when { context has statement && context.statement has estimated_cost && context.statement.estimated_cost > 100 };
 "#;
 
+/// The same the other way round: what is not known to be little is forbidden.
+const UNLESS: &str = r#"
+forbid (principal, action == Action::"select", resource is Table)
+unless { context has statement && context.statement has estimated_rows && context.statement.estimated_rows <= 3000 };
+"#;
+
 fn guard<B: Backend>(backend: B, schema: &str, limits: Limits) -> Guard<B> {
     guard_by(backend, schema, limits, "")
 }
@@ -335,6 +341,15 @@ async fn forbids_rows<B: Backend>(guard: &Guard<B>, placeholder: &str) {
     assert!(matches!(outcome, Outcome::Rows(_)), "{outcome:?}");
 }
 
+/// What runs is what the engine expects little of; where nothing is estimated, nothing runs.
+async fn forbids_unless_few<B: Backend>(guard: &Guard<B>) {
+    for _ in 0..2 {
+        check(guard, "SELECT v FROM big WHERE id = 5", "ran").await;
+        check(guard, "SELECT count(*) FROM big", FORBIDDEN).await;
+        check(guard, "SELECT count(*) FROM others", FORBIDDEN).await;
+    }
+}
+
 #[tokio::test]
 async fn postgres_policies_look_at_estimates() {
     let server: &Server = PostgresServer::shared().unwrap();
@@ -342,6 +357,8 @@ async fn postgres_policies_look_at_estimates() {
     let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
     let config = config.accept_superuser().writable();
     let backend = PostgresBackend::connect(config).await.unwrap();
+    let few = guard_by(backend.clone(), "public", Limits::default(), UNLESS);
+    forbids_unless_few(&few).await;
     let guard = guard_by(backend, "public", Limits::default(), FORBIDS);
     forbids_rows(&guard, "$1").await;
     check(&guard, "UPDATE big SET v = 'y' WHERE id = 5", "ran").await;
@@ -359,6 +376,8 @@ async fn mariadb_policies_look_at_estimates() {
     let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
     let config = config.accept_powerful().writable();
     let backend = MysqlBackend::connect(config).await.unwrap();
+    let few = guard_by(backend.clone(), &database, Limits::default(), UNLESS);
+    forbids_unless_few(&few).await;
     let guard = guard_by(backend, &database, Limits::default(), FORBIDS);
     forbids_rows(&guard, "?").await;
     check(&guard, "UPDATE big SET v = 'y' WHERE id = 5", "ran").await;
@@ -378,6 +397,9 @@ async fn sqlite_policies_find_no_estimates() {
         .collect();
     let told = |warning: &&String| warning.contains("SQLite estimates neither costs nor rows");
     assert_eq!(warnings.iter().filter(told).count(), 2, "{warnings:?}");
+    let backend = SqliteBackend::in_memory(tables, "main").unwrap();
+    let guard = guard_by(backend, "main", Limits::default(), UNLESS);
+    check(&guard, "SELECT id FROM big", FORBIDDEN).await;
 }
 
 #[tokio::test]

@@ -50,7 +50,8 @@ impl Reserved {
                 RestrictedExpression::new_long(whole(figure?)),
             ))
         });
-        self.view.confirm_knowing(&self.access, known.collect())
+        self.view
+            .confirm_knowing(&self.access, Some(known.collect()))
     }
 
     /// About how many bytes it takes.
@@ -180,7 +181,7 @@ fn unknown_there(located: &Located<'_>, attribute: &str, action: Action) -> Poli
 
 impl SessionView {
     /// Asks again about everything that `access` touches, with the statement known; what must be asked once more when
-    /// the engine's estimates are.
+    /// the engine's estimates are: until then policies that look at them refuse nothing.
     ///
     /// # Errors
     /// `policy.forbidden`, and `policy.evaluation-failed`.
@@ -188,18 +189,19 @@ impl SessionView {
         self: &Arc<Self>,
         access: &AccessSet,
     ) -> Result<Option<Reserved>, Rejection> {
-        self.confirm_knowing(access, Vec::new())?;
-        Ok(self.loaded.of_estimates.then(|| Reserved {
+        self.confirm_knowing(access, None)?;
+        let awaits = !self.loaded.of_estimates.is_empty();
+        Ok(awaits.then(|| Reserved {
             view: Arc::clone(self),
             access: Arc::new(access.clone()),
         }))
     }
 
-    /// As [`confirm`](Self::confirm), where this is known of the statement besides.
+    /// As [`confirm`](Self::confirm), with what the engine `expects` of the statement once it was asked.
     fn confirm_knowing(
         &self,
         access: &AccessSet,
-        more: Vec<(String, RestrictedExpression)>,
+        expects: Option<Vec<(String, RestrictedExpression)>>,
     ) -> Result<(), Rejection> {
         if self.loaded.of_statements.is_empty() {
             return Ok(());
@@ -209,7 +211,12 @@ impl SessionView {
             view: self,
             loaded: &self.loaded,
             subject,
-            statement: self.statement(access).into_iter().chain(more).collect(),
+            awaits_estimates: expects.is_none(),
+            statement: self
+                .statement(access)
+                .into_iter()
+                .chain(expects.unwrap_or_default())
+                .collect(),
         };
         for id in access.relations() {
             asking.relation(id, Action::Select, None)?;
@@ -308,6 +315,8 @@ struct Asking<'a> {
     loaded: &'a Loaded,
     subject: &'a Subject,
     statement: Vec<(String, RestrictedExpression)>,
+    /// Whether policies that look at what the engine expects will be asked once more.
+    awaits_estimates: bool,
 }
 
 impl<'a> Asking<'a> {
@@ -418,7 +427,10 @@ impl<'a> Asking<'a> {
         verdict: Verdict,
         message: &dyn Fn() -> String,
     ) -> Result<(), Rejection> {
-        let of_statements = |id: &&String| self.loaded.of_statements.contains(*id);
+        let of_statements = |id: &&String| {
+            self.loaded.of_statements.contains(*id)
+                && !(self.awaits_estimates && self.loaded.of_estimates.contains(*id))
+        };
         if verdict.permitted || !verdict.policies.iter().any(|id| of_statements(&id)) {
             return Ok(());
         }

@@ -54,8 +54,8 @@ pub(super) struct Loaded {
     pub(super) unconditional: BTreeSet<String>,
     /// Forbids that look at the statement, by policy id.
     pub(super) of_statements: BTreeSet<String>,
-    /// Whether some of them look at what the engine expects of a statement.
-    pub(super) of_estimates: bool,
+    /// Those of them that look at what the engine expects of a statement.
+    pub(super) of_estimates: BTreeSet<String>,
     /// The resources that permits name by `resource == …`, by policy id.
     pub(super) named: HashMap<String, EntityUid>,
     pub(super) tags: Tags,
@@ -173,7 +173,7 @@ pub(super) fn load(
     if catalog.dialect() == Dialect::Sqlite {
         for located in &of_estimates {
             let message =
-                "SQLite estimates neither costs nor rows, so what this says of them never applies";
+                "SQLite estimates neither costs nor rows, so what this looks at is never there";
             warnings.push(located.origin.problem(message));
         }
     }
@@ -197,8 +197,11 @@ pub(super) fn load(
         policies,
         annotations,
         unconditional: unconditional(&located),
+        of_estimates: of_estimates
+            .iter()
+            .map(|located| located.policy.id().to_string())
+            .collect(),
         of_statements,
-        of_estimates: !of_estimates.is_empty(),
         named: named_resources(&located),
         tags,
         templates,

@@ -33,6 +33,10 @@ pub(crate) fn define(
     limits: &Limits,
 ) -> Result<RewrittenStatement, Rejection> {
     let (policies, principal) = (permit.policies().to_vec(), permit.principal().clone());
+    if let Some(reserved) = permit.reserved() {
+        // No engine estimates a definition.
+        reserved.confirm(None, None)?;
+    }
     // A permit is used once.
     drop(permit);
     let ResolvedDefinition {

@@ -524,6 +524,14 @@ fn apply(
         .iter()
         .any(|form| form.guard.is_some() || form.admission.is_some());
     let estimable = tells && explain.is_none() && !is_guarded;
+    let reserved = match reserved {
+        Some(reserved) if !estimable => {
+            // Nobody will know more.
+            reserved.confirm(None, None)?;
+            None
+        }
+        reserved => reserved,
+    };
     let body_after_changes = write::changing_with(&query)
         .map(|with| form::filled(with, &forms, dialect))
         .transpose()?
@@ -564,7 +572,7 @@ fn apply(
             kinds.is_none_or(|kinds| kinds.aggregate || kinds.window)
         }),
         estimate_caps: limits.estimate_caps().filter(|_| estimable),
-        reserved: reserved.filter(|_| estimable),
+        reserved,
         limits: limits.clone(),
         policies,
         relations: access
