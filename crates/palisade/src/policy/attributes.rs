@@ -57,8 +57,12 @@ struct Types<'a> {
     /// Relations by their row types.
     rows: BTreeMap<String, &'a Relation>,
     /// The attributes of the other types; a type whose attributes are declared in a way not read here is left out.
-    declared: BTreeMap<String, BTreeSet<String>>,
+    declared: BTreeMap<String, Shape>,
 }
+
+/// The attributes of a record or an entity type, with those of the records among them.
+#[derive(Default)]
+struct Shape(BTreeMap<String, Option<Shape>>);
 
 /// The types that the variables of a condition may be of, by the name of the variable.
 #[derive(Clone, Default)]
@@ -249,7 +253,10 @@ impl Types<'_> {
         possible: &Possible,
         origin: &Origin<'_>,
     ) -> Option<PolicyProblem> {
-        let (variable, types) = possible.of(operands.get("left")?)?;
+        let left = operands.get("left")?;
+        let Some((variable, types)) = possible.of(left) else {
+            return self.asked_of_record(operator, operands, left, possible, origin);
+        };
         // `has a.b` asks for the value of `a`.
         let (name, goes_on) = match operands.get("attr")? {
             Value::Array(path) => (path.first()?.as_str()?, path.len() > 1),
@@ -282,6 +289,9 @@ impl Types<'_> {
                 Found::Nothing => {}
             }
         }
+        if is_there && goes_on {
+            return self.asked_of_record(operator, operands, left, possible, origin);
+        }
         // Of a value that is not there Cedar's validation tells.
         if is_there || operator == "." || types.is_empty() {
             return None;
@@ -303,10 +313,65 @@ impl Types<'_> {
         Some(origin.at_attribute(name, message).with_help(help))
     }
 
+    /// What is wrong with `variable.record has name`, and with `variable has record.name`.
+    fn asked_of_record(
+        &self,
+        operator: &str,
+        operands: &Value,
+        left: &Value,
+        possible: &Possible,
+        origin: &Origin<'_>,
+    ) -> Option<PolicyProblem> {
+        if operator != "has" {
+            return None;
+        }
+        let (variable, mut path) = attributes_of(left)?;
+        let (variable, types) = possible.of(variable)?;
+        match operands.get("attr")? {
+            Value::Array(names) => {
+                for name in names {
+                    path.push(name.as_str()?);
+                }
+            }
+            attr => path.push(attr.as_str()?),
+        }
+        let mut known: Vec<&Shape> = Vec::new();
+        for kind in types {
+            // A type of which this is not known may have anything.
+            known.push(self.declared.get(kind)?);
+        }
+        for (at, name) in path.iter().enumerate() {
+            let mut inner = Vec::new();
+            for shape in &known {
+                match shape.0.get(*name) {
+                    None => {}
+                    // No record, or one that is not read here.
+                    Some(None) => return None,
+                    Some(Some(shape)) => inner.push(shape),
+                }
+            }
+            if !inner.is_empty() {
+                known = inner;
+                continue;
+            }
+            // What is asked of a variable itself is looked at there.
+            let of = path.get(..at).filter(|of| !of.is_empty())?.join(".");
+            let names: BTreeSet<&str> = known
+                .iter()
+                .flat_map(|shape| shape.0.keys().map(String::as_str))
+                .collect();
+            let help = probably(name, names).map(|name| format!("did you mean `{name}`?"));
+            let message =
+                format!("`{variable}.{of} has {name}` is never true: it has no attribute `{name}`");
+            return Some(origin.at_attribute(name, message).with_help(help));
+        }
+        None
+    }
+
     fn attribute(&self, kind: &str, name: &str) -> Found<'_> {
         let Some(relation) = self.rows.get(kind) else {
             return match self.declared.get(kind) {
-                Some(names) if !names.contains(name) => Found::Nothing,
+                Some(shape) if !shape.0.contains_key(name) => Found::Nothing,
                 Some(_) | None => Found::Value,
             };
         };
@@ -331,8 +396,9 @@ impl Types<'_> {
                 shown.map(|column| &*column.key).collect()
             }
             None => {
-                let names = self.declared.get(kind);
-                names.into_iter().flatten().map(String::as_str).collect()
+                let shape = self.declared.get(kind);
+                let names = shape.into_iter().flat_map(|shape| shape.0.keys());
+                names.map(String::as_str).collect()
             }
         }
     }
@@ -355,8 +421,18 @@ fn entity(json: &Value) -> Option<(&str, &str)> {
     Some((uid.get("type")?.as_str()?, uid.get("id")?.as_str()?))
 }
 
+/// The variable at the root of `variable.name.name`, and the names.
+fn attributes_of(json: &Value) -> Option<(&Value, Vec<&str>)> {
+    let Some(access) = json.get(".") else {
+        return Some((json, Vec::new()));
+    };
+    let (variable, mut path) = attributes_of(access.get("left")?)?;
+    path.push(access.get("attr")?.as_str()?);
+    Some((variable, path))
+}
+
 /// The attributes of the principals' types and of the fixed ones.
-fn declared(principals: &Source<'_>) -> BTreeMap<String, BTreeSet<String>> {
+fn declared(principals: &Source<'_>) -> BTreeMap<String, Shape> {
     let text = format!("{}\n{}", principals.text, schema::FIXED);
     // It has been read before, as a part of the whole schema.
     let json = SchemaFragment::from_cedarschema_str(&text)
@@ -367,31 +443,44 @@ fn declared(principals: &Source<'_>) -> BTreeMap<String, BTreeSet<String>> {
     for (namespace, declarations) in json.as_object().into_iter().flatten() {
         let types = declarations.get("entityTypes").and_then(Value::as_object);
         for (name, declaration) in types.into_iter().flatten() {
-            let attributes = match declaration.get("shape") {
-                None => BTreeSet::new(),
-                Some(shape) => {
-                    let common = shape.get("name").or_else(|| shape.get("type"));
-                    let common = common.and_then(Value::as_str).and_then(|name| {
-                        declarations
-                            .get("commonTypes")
-                            .and_then(|types| types.get(name))
-                    });
-                    let record = common.unwrap_or(shape);
-                    match record.get("attributes").and_then(Value::as_object) {
-                        Some(attributes) => attributes.keys().cloned().collect(),
-                        None => continue,
-                    }
-                }
+            let shape = match declaration.get("shape") {
+                None => Shape::default(),
+                Some(shape) => match record(shape, declarations, 0) {
+                    Some(shape) => shape,
+                    None => continue,
+                },
             };
             let name = if namespace.is_empty() {
                 name.clone()
             } else {
                 format!("{namespace}::{name}")
             };
-            out.insert(name, attributes);
+            out.insert(name, shape);
         }
     }
     out
+}
+
+/// The attributes of a record type, which may have a name; nothing of what is no record, or not read here.
+fn record(json: &Value, declarations: &Value, depth: u8) -> Option<Shape> {
+    /// As deep as a name may stand for a name.
+    const DEPTH: u8 = 16;
+    let named = json.get("name").or_else(|| json.get("type"));
+    let common = named.and_then(Value::as_str).and_then(|name| {
+        declarations
+            .get("commonTypes")
+            .and_then(|types| types.get(name))
+    });
+    match common {
+        Some(common) if depth < DEPTH => record(common, declarations, depth + 1),
+        Some(_) => None,
+        None => {
+            let attributes = json.get("attributes")?.as_object()?;
+            let attribute =
+                |(name, json): (&String, &Value)| (name.clone(), record(json, declarations, depth));
+            Some(Shape(attributes.iter().map(attribute).collect()))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -411,7 +500,7 @@ mod tests {
         dialect::Dialect,
         policy::{
             ColumnFlow, PolicyErrors, PolicySet,
-            fixture::{column, load, set, sources, table},
+            fixture::{catalog, column, load, set, sources, table},
         },
     };
 
@@ -470,6 +559,55 @@ mod tests {
             if help.is_some() {
                 assert_eq!(problem.help.as_deref(), help, "{problem}");
             }
+        }
+    }
+
+    #[test]
+    fn records_have_attributes_of_their_own() {
+        let asking = |condition: &str| {
+            let policy = format!(
+                "forbid(principal is Agent, action == Action::\"see\", resource)\nwhen {{ {condition} }};"
+            );
+            let mut sources = sources_alone(&policy);
+            sources.entities = None;
+            sources.principals_schema = Some(
+                "type Profile = { region?: String, manager?: { name?: String } }; \
+                 entity Role; entity User; entity Agent { profile: Profile };"
+                    .to_owned(),
+            );
+            PolicySet::load(&sources, &Arc::new(catalog()), &ColumnFlow::default()).map(drop)
+        };
+        for condition in [
+            "principal.profile has region",
+            "principal has profile.region",
+            "principal.profile has manager.name",
+            "principal.profile has manager && principal.profile.manager has name",
+        ] {
+            let loaded = asking(condition);
+            assert!(loaded.is_ok(), "{condition}: {}", loaded.unwrap_err());
+        }
+        for (condition, message) in [
+            (
+                "principal.profile has regoin",
+                "`principal.profile has regoin` is never true: it has no attribute `regoin`",
+            ),
+            (
+                "principal has profile.regoin",
+                "`principal.profile has regoin` is never true: it has no attribute `regoin`",
+            ),
+            (
+                "principal.profile has manager.nam",
+                "`principal.profile.manager has nam` is never true: it has no attribute `nam`",
+            ),
+            (
+                "principal.profile has manager && principal.profile.manager has nam",
+                "`principal.profile.manager has nam` is never true: it has no attribute `nam`",
+            ),
+        ] {
+            let errors = asking(condition).unwrap_err();
+            assert_eq!(errors.problems().len(), 1, "{condition}: {errors}");
+            assert_eq!(errors.problems()[0].message, message);
+            assert_eq!(errors.problems()[0].line, Some(2));
         }
     }
 
