@@ -1,7 +1,10 @@
 //! From text to exactly one query.
 
+use std::cell::Cell;
+
 use sqlparser::{
     ast::{Query, SetExpr, Statement},
+    keywords::Keyword,
     parser::{Parser, ParserError},
     tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace},
 };
@@ -120,10 +123,25 @@ pub(crate) fn parse_any<T>(
     })
 }
 
+thread_local! {
+    /// The room of tokens that were read: to ask for as much again costs as much as to read some.
+    static TOKENS: Cell<Vec<TokenWithSpan>> = const { Cell::new(Vec::new()) };
+}
+
+/// Keeps the room of `tokens` for the next text, if that is not exceptional.
+fn reuse(mut tokens: Vec<TokenWithSpan>) {
+    const MOST: usize = 4096;
+    if tokens.capacity() <= MOST {
+        tokens.clear();
+        TOKENS.set(tokens);
+    }
+}
+
 pub(super) fn tokenize(text: &str, dialect: Dialect) -> Result<Vec<TokenWithSpan>, Rejection> {
     // A token and the blank after it take some six characters, and fewer than two hardly ever; to grow costs as much
     // as to read them.
-    let mut tokens = Vec::with_capacity(text.len() / 3 * 2 + 8);
+    let mut tokens = TOKENS.take();
+    tokens.reserve(text.len() / 3 * 2 + 8);
     Tokenizer::new(dialect::parser_dialect(dialect), text)
         .with_unescape(false)
         .tokenize_with_location_into_buf(&mut tokens)
@@ -146,29 +164,66 @@ pub(super) fn parse_tokens(
     dialect: Dialect,
     limits: &Limits,
 ) -> Result<Tree, Rejection> {
-    let first = tokens.iter().find_map(|t| match &t.token {
-        Token::Word(word) => Some(word.value.to_ascii_uppercase()),
-        Token::Whitespace(_) | Token::SemiColon => None,
-        other => Some(other.to_string()),
-    });
     // The outline has bounded nesting; the parser's own count is only the last resort.
     let recursion = limits.max_nesting.saturating_mul(8).saturating_add(64);
-    let parsed = Parser::new(dialect::parser_dialect(dialect))
+    let mut parser = Parser::new(dialect::parser_dialect(dialect))
         .with_recursion_limit(recursion)
         .with_options(dialect::options())
-        .with_tokens_with_locations(without_blanks(dialect::prepared(tokens, dialect)))
-        .parse_statements();
-    let mut statements = parsed.map_err(|error| unparsed(&error, first.as_deref()))?;
-    match (statements.pop(), statements.is_empty()) {
-        (Some(statement), true) => tree(statement, dialect),
-        (Some(_), false) => Err(Rejection::new(
-            Code::SyntaxMultiple,
-            "the text holds more than one statement",
-        )),
-        (None, _) => Err(Rejection::new(
+        .with_tokens_with_locations(without_blanks(dialect::prepared(tokens, dialect)));
+    let read = statement(&mut parser);
+    let tokens = parser.into_tokens();
+    let read = read.map_err(|error| unparsed(&error, first_word(&tokens).as_deref()));
+    reuse(tokens);
+    match read? {
+        Some(Read::Query(query)) => Ok(Tree::Query(query)),
+        Some(Read::Other(statement)) => tree(*statement, dialect),
+        None => Err(Rejection::new(
             Code::SyntaxEmpty,
             "the text holds no statement",
         )),
+    }
+}
+
+/// What a text begins with.
+fn first_word(tokens: &[TokenWithSpan]) -> Option<String> {
+    tokens
+        .iter()
+        .find_map(|TokenWithSpan { token, span: _ }| match token {
+            Token::Word(word) => Some(word.value.to_ascii_uppercase()),
+            Token::Whitespace(_) | Token::SemiColon => None,
+            other => Some(other.to_string()),
+        })
+}
+
+/// What the parser read. Trees of statements are large, and each move of one is a copy.
+enum Read {
+    Query(Box<Query>),
+    Other(Box<Statement>),
+}
+
+/// The one statement of the tokens, if there is any: [`Outline::read`] has seen that there are not several.
+fn statement(parser: &mut Parser<'_>) -> Result<Option<Read>, ParserError> {
+    while parser.consume_token(&Token::SemiColon) {}
+    let read = match &parser.peek_token_ref().token {
+        Token::EOF => return Ok(None),
+        // As the parser does of itself with these words.
+        Token::Word(word)
+            if matches!(
+                word.keyword,
+                Keyword::SELECT | Keyword::WITH | Keyword::VALUES
+            ) =>
+        {
+            Read::Query(parser.parse_query()?)
+        }
+        _ => Read::Other(Box::new(parser.parse_statement()?)),
+    };
+    while parser.consume_token(&Token::SemiColon) {}
+    match parser.peek_token() {
+        TokenWithSpan {
+            token: Token::EOF,
+            span: _,
+        } => Ok(Some(read)),
+        further => parser.expected("end of statement", further),
     }
 }
 
@@ -404,6 +459,9 @@ mod tests {
             ),
             ("SELEC 1", Some(Code::SyntaxInvalid)),
             ("SELECT 1 FROM", Some(Code::SyntaxInvalid)),
+            ("SELECT 1 FROM t WHERE a END", Some(Code::SyntaxInvalid)),
+            ("DELETE FROM t WHERE a END", Some(Code::SyntaxInvalid)),
+            ("VALUES (1);", None),
             ("VACUUM INTO '/tmp/x'", Some(Code::StatementNotAllowed)),
             ("PRAGMA query_only = 0", Some(Code::StatementNotAllowed)),
             ("DELETE FROM t", None),
