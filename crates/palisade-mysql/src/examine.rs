@@ -135,6 +135,8 @@ pub(crate) async fn powerful(conn: &mut Conn) -> Result<Option<String>, Introspe
 struct Grant {
     /// In capitals, without columns.
     privileges: Vec<String>,
+    /// Whether one of them is of the whole object, and not of some columns.
+    is_whole: bool,
     /// What they are on; nothing for a role.
     object: Option<String>,
     can_grant: bool,
@@ -172,6 +174,18 @@ impl Account {
 
     /// Whether it certainly has `privilege` on a table: by a role or a pattern of names it may have it without.
     pub(crate) fn may(&self, schema: &str, table: &str, privilege: &str) -> bool {
+        let held = |held: &String| held == privilege || held == "ALL PRIVILEGES";
+        self.granted(schema, table)
+            .any(|grant| grant.privileges.iter().any(held))
+    }
+
+    /// Whether the server certainly tells it of every column of a table: it does to whoever has any right on the table as a whole.
+    pub(crate) fn sees_all_of(&self, schema: &str, table: &str) -> bool {
+        self.granted(schema, table).any(|grant| grant.is_whole)
+    }
+
+    /// What is certainly granted on a table.
+    fn granted(&self, schema: &str, table: &str) -> impl Iterator<Item = &Grant> {
         let database = identifier(schema);
         let escaped = database.replace('_', "\\_").replace('%', "\\%");
         let certain = [
@@ -179,12 +193,10 @@ impl Account {
             format!("{escaped}.*"),
             format!("{database}.{}", identifier(table)),
         ];
-        self.grants.iter().any(|grant| {
-            let on = grant.object.as_deref().is_some_and(|object| {
+        self.grants.iter().filter(move |grant| {
+            grant.object.as_deref().is_some_and(|object| {
                 certain.iter().any(|name| name == object) || object == "*.*" && !self.has_revokes
-            });
-            let held = |held: &String| held == privilege || held == "ALL PRIVILEGES";
-            on && grant.privileges.iter().any(held)
+            })
         })
     }
 }
@@ -209,6 +221,7 @@ fn grant(line: &str) -> Option<Grant> {
         Some(_) | None => None,
     };
     let mut list = Vec::new();
+    let mut is_whole = false;
     let mut left = privileges;
     while !left.is_empty() {
         let (one, more) = match outside(left, &[", "]) {
@@ -216,6 +229,8 @@ fn grant(line: &str) -> Option<Grant> {
             None => (left, ""),
         };
         let name = one.split(" (").next().unwrap_or(one).trim();
+        let says_something = !["USAGE", "SHOW VIEW", "TRIGGER", "CREATE VIEW"].contains(&name);
+        is_whole |= name == one.trim() && says_something;
         list.push(if is_role {
             name.to_owned()
         } else {
@@ -225,6 +240,7 @@ fn grant(line: &str) -> Option<Grant> {
     }
     Some(Grant {
         privileges: list,
+        is_whole,
         object,
         can_grant: after.ends_with("WITH GRANT OPTION"),
         by_role: false,
@@ -351,6 +367,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_right_on_columns_is_none_on_the_whole() {
+        for (line, expected) in [
+            (
+                "GRANT SELECT (`a`), INSERT (`b`, `c`) ON `d`.`t` TO `u`@`%`",
+                false,
+            ),
+            ("GRANT SELECT (`a`), REFERENCES ON `d`.`t` TO `u`@`%`", true),
+            ("GRANT USAGE ON *.* TO `u`@`%`", false),
+            ("GRANT ALL PRIVILEGES ON `d`.* TO `u`@`%`", true),
+        ] {
+            assert_eq!(
+                grant(line).map(|grant| grant.is_whole),
+                Some(expected),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
     fn grants_are_read() {
         let check = |line: &str, privileges: &[&str], object: Option<&str>, can_grant: bool| {
             let expected = Grant {
@@ -358,6 +393,7 @@ mod tests {
                 object: object.map(str::to_owned),
                 can_grant,
                 by_role: false,
+                is_whole: grant(line).is_some_and(|grant| grant.is_whole),
             };
             assert_eq!(grant(line), Some(expected), "{line}");
         };

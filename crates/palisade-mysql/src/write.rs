@@ -6,7 +6,8 @@
 //! * COM_STMT_PREPARE takes one statement, and `EXPLAIN` before it takes none but queries and changes: no SET, no COMMIT,
 //!   no CALL, no DDL, no LOCK. It runs nothing;
 //! * the text begins with a change that was decided, of a table that was decided;
-//! * triggers and foreign keys are looked at again, while the table's definition is locked;
+//! * triggers and foreign keys are looked at again, while the table's definition is locked, and the unique keys where a row
+//!   that is in the way is changed;
 //! * a table whose engine cannot take a change back is not changed;
 //! * what must not be there is looked for first, in a transaction whose reads lock what they find and where they looked:
 //!   the change finds it so, or another transaction waits, or one of the two fails;
@@ -33,7 +34,7 @@ use crate::{
     estimate,
     execute::{self, Facts, Task},
     fault,
-    introspect::{IntrospectError, Product, optional, query, text, triggers_of},
+    introspect::{IntrospectError, Product, keys_are_known, optional, query, text, triggers_of},
     params,
     settings::{identifier, literal},
 };
@@ -469,11 +470,20 @@ async fn check_effects(
         {
             return Err(changed_schema());
         }
+        if meets_rows(task.sql) && !keys_are_known(conn, facts.product, relation).await? {
+            return Err(changed_schema());
+        }
         if !found.is_empty() || may_reach_children(facts, relation, changes) {
             references(conn, catalog, relation, (&schema, &table)).await?;
         }
     }
     Ok(())
+}
+
+/// Whether a change does something to the row in its way, so that it was decided by the keys of its table. What is in strings
+/// counts: then they are looked at in vain.
+fn meets_rows(sql: &str) -> bool {
+    sql.starts_with("REPLACE ") || sql.contains(" ON DUPLICATE KEY UPDATE ")
 }
 
 /// Whether foreign keys of other tables can do something when `relation`, which has no triggers, is changed: unless rows are

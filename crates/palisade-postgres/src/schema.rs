@@ -227,6 +227,10 @@ impl Schema {
                     pg_catalog.string_agg(m.mark, E'\n' ORDER BY m.mark), \
                     (SELECT pg_catalog.concat_ws(' ', pg_catalog.count(*), pg_catalog.sum(k.xmin::text::int8)) \
                      FROM pg_catalog.pg_constraint k), \
+                    (SELECT pg_catalog.concat_ws(' ', pg_catalog.count(*), pg_catalog.sum(i.xmin::text::int8)) \
+                     FROM pg_catalog.pg_index i WHERE i.indisunique OR i.indisexclusion), \
+                    (SELECT pg_catalog.concat_ws(' ', pg_catalog.count(*), pg_catalog.sum(d.xmin::text::int8)) \
+                     FROM pg_catalog.pg_attrdef d), \
                     (SELECT pg_catalog.concat_ws(' ', pg_catalog.count(*), pg_catalog.sum(e.xmin::text::int8)) \
                      FROM pg_catalog.pg_enum e), \
                     (SELECT pg_catalog.concat_ws(' ', pg_catalog.count(*), pg_catalog.sum(c.xmin::text::int8)) \
@@ -369,7 +373,7 @@ async fn now(client: &Client) -> Result<Option<Moment>, BackendError> {
 /// it does. So it does of triggers, by which the server also enforces foreign keys, on both tables: what happens to
 /// one changes the mark, for whatever is made anew has a later transaction than what it replaces, and what is
 /// only taken away changes the count. What enforces a foreign key cannot be changed. Operators and casts cannot be
-/// replaced, only added, with higher oids.
+/// replaced, only added, with higher oids. So it does of constraints by which the rows in the way of an upsert are found.
 fn marks(relations: &str, routines: &str) -> String {
     format!(
         "SELECT 'r', c.oid, n.nspname::text, c.relname::text, pg_catalog.concat_ws(' ', c.relkind::text, \
@@ -384,7 +388,9 @@ fn marks(relations: &str, routines: &str) -> String {
                 (SELECT pg_catalog.sum(i.inhparent::int8) FROM pg_catalog.pg_inherits i \
                  WHERE i.inhrelid = c.oid), \
                 (SELECT pg_catalog.concat_ws(',', pg_catalog.count(*), pg_catalog.sum(i.inhrelid::int8)) \
-                 FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid)) \
+                 FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid), \
+                (SELECT pg_catalog.concat_ws(',', pg_catalog.count(*), pg_catalog.sum(k.xmin::text::int8)) \
+                 FROM pg_catalog.pg_constraint k WHERE k.conrelid = c.oid AND k.contype IN ('p', 'u', 'x'))) \
          FROM pg_catalog.pg_class c \
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
          WHERE {relations} \

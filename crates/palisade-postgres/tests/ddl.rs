@@ -105,6 +105,24 @@ CREATE OR REPLACE TRIGGER replica AFTER INSERT ON app.orders EXECUTE FUNCTION ap
 CREATE RULE noted AS ON UPDATE TO app.orders WHERE NEW.x > 1 DO ALSO INSERT INTO app.bare DEFAULT VALUES;
 CREATE RULE "No" AS ON DELETE TO app.named DO INSTEAD NOTHING; ALTER RULE "No" ON app.named RENAME TO never;
 CREATE OR REPLACE VIEW app.named AS SELECT u.id, u.email AS label, u.note::varchar(3) AS short FROM app.users u;
+CREATE TABLE app.keyed (a int, b int DEFAULT 3, c text COLLATE "C" DEFAULT NULL, d text, e int4range, f int NOT NULL DEFAULT 1 UNIQUE, g int, "Odd C" int,
+    h serial UNIQUE, CONSTRAINT keyed_named UNIQUE (a, b) DEFERRABLE, UNIQUE NULLS NOT DISTINCT (b, a), UNIQUE (c) INCLUDE (d),
+    EXCLUDE USING gist (e WITH &&) WHERE (b > 0), PRIMARY KEY ("Odd C", f));
+CREATE UNIQUE INDEX ON app.keyed (d);
+CREATE UNIQUE INDEX lowered ON app.keyed USING btree (lower(d), a DESC NULLS LAST);
+CREATE UNIQUE INDEX partly ON app.keyed (g) WHERE a IS NULL AND "Odd C" > 1;
+CREATE UNIQUE INDEX collated ON app.keyed (d COLLATE "C");
+CREATE UNIQUE INDEX classed ON app.keyed (d text_pattern_ops);
+CREATE UNIQUE INDEX IF NOT EXISTS gone ON app.keyed (g); DROP INDEX app.gone;
+CREATE UNIQUE INDEX renamed_key ON app.keyed (g); ALTER INDEX app.renamed_key RENAME TO other;
+CREATE UNIQUE INDEX used ON app.keyed (e); ALTER TABLE app.keyed ADD CONSTRAINT using_it UNIQUE USING INDEX used;
+ALTER TABLE app.keyed ADD UNIQUE (g, h), ADD CONSTRAINT dropped UNIQUE (h, g); ALTER TABLE app.keyed DROP CONSTRAINT dropped;
+ALTER TABLE app.keyed RENAME CONSTRAINT keyed_named TO renamed_too; ALTER TABLE app.keyed RENAME COLUMN g TO gg;
+ALTER TABLE app.keyed ALTER COLUMN b DROP DEFAULT, ALTER COLUMN a SET DEFAULT 1;
+CREATE TABLE app.like_keyed (LIKE app.keyed INCLUDING ALL);
+CREATE TABLE app.split (a int, b int UNIQUE, UNIQUE (a, b), UNIQUE (a)) ;
+CREATE TABLE app.whole (a int, b int, PRIMARY KEY (a), UNIQUE (a, b)) PARTITION BY RANGE (a);
+CREATE TABLE app.whole_1 PARTITION OF app.whole FOR VALUES FROM (1) TO (9);
 CREATE RULE off AS ON INSERT TO app.orders DO INSTEAD NOTHING; ALTER TABLE app.orders DISABLE RULE off;
 "#;
 
@@ -180,6 +198,29 @@ fn differences(server: &Catalog, text: &Catalog) -> Vec<String> {
         for (their, our) in theirs.into_iter().zip(ours) {
             compare(format!("{} column", one.uid), their, our);
         }
+        let keys = |r: &Relation| -> Option<Vec<String>> {
+            let mut keys: Vec<String> = (r.unique_keys.as_ref()?.iter())
+                .map(|key| {
+                    let known = other.unique_keys.iter().flatten();
+                    // What is made anew with a table that is like another is called as the server likes.
+                    let name = known
+                        .clone()
+                        .all(|key| key.name.is_some())
+                        .then_some(&key.name);
+                    let filled = key.plain.then_some(&key.filled);
+                    format!("{:?} {filled:?} {} {name:?}", key.columns, key.plain)
+                })
+                .collect();
+            keys.sort();
+            // Two that differ in nothing but their names.
+            keys.dedup();
+            Some(keys)
+        };
+        compare(
+            format!("{} unique", one.uid),
+            format!("{:#?}", keys(one)),
+            format!("{:#?}", keys(other)),
+        );
     }
     let types = |catalog: &Catalog| -> BTreeSet<String> {
         catalog

@@ -4,6 +4,8 @@
 //! names a table could shadow); text is cut only for what no pragma tells: a view's query, a
 //! generated column's expression and what sets a trigger off.
 
+mod keys;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use palisade::{
@@ -188,6 +190,8 @@ struct ColumnInfo {
     not_null: bool,
     key_position: i64,
     hidden: i64,
+    /// Whether a new row has a value in it by itself.
+    is_filled: bool,
 }
 
 fn relation(
@@ -242,6 +246,10 @@ fn relation(
     } else {
         Vec::new()
     };
+    let unique_keys = match is_table {
+        true => Some(keys::read(conn, name, &columns, rowid_alias.as_deref())?),
+        false => None,
+    };
     let definition = match listed.kind {
         RelationKind::View => text.and_then(ddl::view_query).map(str::to_owned),
         RelationKind::Table
@@ -285,6 +293,7 @@ fn relation(
         has_rowid,
         rowid_alias,
         primary_key,
+        unique_keys,
         foreign_keys,
         definition,
         parents: Vec::new(),
@@ -301,6 +310,10 @@ fn column_infos(conn: &Connection, relation: &str) -> rusqlite::Result<Vec<Colum
             not_null: row.get("notnull")?,
             key_position: row.get("pk")?,
             hidden: row.get("hidden")?,
+            is_filled: row
+                .get_ref("dflt_value")?
+                .as_str_or_null()
+                .is_ok_and(|text| text.is_some_and(|text| !text.eq_ignore_ascii_case("null"))),
         })
     })?;
     infos.collect()
@@ -536,6 +549,51 @@ mod tests {
         check("id INTEGER, b, PRIMARY KEY (id, b))", None, true);
         check("id INTEGER PRIMARY KEY) WITHOUT ROWID", None, false);
         check("id INTEGER)", None, true);
+    }
+
+    #[test]
+    fn unique_keys() {
+        let check = |ddl: &str, expected: &[&str]| {
+            let catalog = load(ddl);
+            let t = relation(&catalog, "t");
+            let names = |indexes: &[u16]| -> String {
+                let names = indexes.iter().map(|i| &*t.column(*i).unwrap().name);
+                names.collect::<Vec<_>>().join(",")
+            };
+            let mut found: Vec<String> = (t.unique_keys.as_ref().unwrap().iter())
+                .map(|key| {
+                    let name = key.name.as_deref().unwrap_or("-");
+                    let sort = if key.plain { "plain" } else { "other" };
+                    format!(
+                        "{name} {} [{}] {sort}",
+                        names(&key.columns),
+                        names(&key.filled)
+                    )
+                })
+                .collect();
+            found.sort();
+            assert_eq!(found, expected, "{ddl}");
+        };
+        check(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, a)",
+            &["- id [] plain"],
+        );
+        check("CREATE TABLE t (a, b)", &[]);
+        check(
+            "CREATE TABLE t (id INT PRIMARY KEY DESC, a UNIQUE DEFAULT 3, b DEFAULT NULL, c, UNIQUE (c, b))",
+            &["- a [a] plain", "- c,b [] plain", "- id [] plain"],
+        );
+        check(
+            "CREATE TABLE t (a, b, PRIMARY KEY (b, a)) WITHOUT ROWID",
+            &["- b,a [] plain"],
+        );
+        check(
+            "CREATE TABLE t (a TEXT COLLATE NOCASE, b TEXT, \"c d\", e);
+             CREATE UNIQUE INDEX one ON t (a); CREATE UNIQUE INDEX two ON t (a COLLATE BINARY);
+             CREATE UNIQUE INDEX three ON t (lower(b), a DESC); CREATE UNIQUE INDEX four ON t (b) WHERE [c d] > 1;
+             CREATE INDEX five ON t (e);",
+            &["four b,c d [] other", "one a [] plain", "three a,b [] other", "two a [] other"],
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@
 use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf};
 
 use palisade::catalog::{Catalog, ReferenceAction, RelationKind, ddl};
-use palisade_testkit::servers::{MariaDbServer, Server};
+use palisade_testkit::servers::{MariaDbServer, MySqlServer, Server};
 
 const SCRIPT: &str = r#"
 CREATE TABLE users (id INTEGER UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(50) CHARACTER SET latin1 NOT NULL DEFAULT 'it''s, (x)',
@@ -268,6 +268,65 @@ fn a_text_says_what_mariadb_says() {
         .collect();
     let found = differences(&live, &of_text(&text));
     assert!(found.is_empty(), "{}\n{dump}", found.join("\n"));
+}
+
+const KEYS: &str = "
+CREATE TABLE k (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT, a INT DEFAULT 3, b VARCHAR(20) NOT NULL, c TEXT, d INT, f INT UNIQUE KEY DEFAULT NULL,
+    PRIMARY KEY (id), UNIQUE (a, b), UNIQUE KEY named USING BTREE (b(10), a DESC), CONSTRAINT con UNIQUE INDEX (d), UNIQUE whole (b(20)), UNIQUE (c(5)), KEY x (a),
+    FULLTEXT (c)) ENGINE=InnoDB;
+CREATE TABLE l LIKE k;
+CREATE TABLE m (a VARCHAR(9), b VARCHAR(9) DEFAULT '', c INT, PRIMARY KEY (a(3), c)) ENGINE=InnoDB;
+ALTER TABLE m ADD UNIQUE INDEX one (b), ADD UNIQUE two (c, b), ADD CONSTRAINT three UNIQUE (c), ADD INDEX four (c);
+CREATE UNIQUE INDEX five ON m (a); CREATE UNIQUE INDEX six USING BTREE ON m (a, b); CREATE INDEX seven ON m (b);
+DROP INDEX five ON m; ALTER TABLE m DROP INDEX one, DROP KEY four, ALTER COLUMN b SET DEFAULT 'x', ALTER c SET DEFAULT 1;
+ALTER TABLE m RENAME INDEX six TO sixth; ALTER TABLE m CHANGE COLUMN c cc INT NOT NULL DEFAULT 2; DROP INDEX seven ON m;
+CREATE TABLE n (a INT, b INT, e SERIAL) ENGINE=InnoDB;
+ALTER TABLE n ADD PRIMARY KEY (a); ALTER TABLE n DROP PRIMARY KEY, ADD COLUMN c INT UNIQUE;
+";
+
+/// What a table's unique keys are, one line each.
+fn unique_keys(catalog: &Catalog, database: &str) -> BTreeSet<String> {
+    let mut lines = BTreeSet::new();
+    for table in ["k", "l", "m", "n", "f"] {
+        let Some(relation) = catalog.find(database, table) else {
+            continue;
+        };
+        for key in relation.unique_keys.as_ref().unwrap() {
+            lines.insert(format!("{table} {key:?}"));
+        }
+    }
+    lines
+}
+
+async fn says_the_same_keys(server: &Server, script: &str) {
+    let database = server.fresh_database("keys").unwrap();
+    server.load(&database, script).unwrap().clean().unwrap();
+    let config = palisade_mysql::MysqlConfig::from_url(&server.url(&database)).unwrap();
+    let mut conn = palisade_mysql::connect(&config).await.unwrap();
+    let live = palisade_mysql::catalog(&mut conn).await.unwrap();
+    let live = unique_keys(&live, &database);
+    let text = ddl::mysql(script, &database).unwrap_or_else(|e| panic!("{e}"));
+    let found = differences(&live, &unique_keys(&text, &database));
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert!(live.len() > 10);
+}
+
+#[tokio::test]
+async fn a_text_has_the_unique_keys_of_mariadb() {
+    says_the_same_keys(MariaDbServer::shared().unwrap(), KEYS).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+async fn a_text_has_the_unique_keys_of_mysql_9() {
+    // Calls its index by a name of its own.
+    let expression =
+        "CREATE TABLE f (a INT, b VARCHAR(9), UNIQUE INDEX low ((lower(b)), a)) ENGINE=InnoDB;";
+    says_the_same_keys(
+        MySqlServer::shared().unwrap(),
+        &format!("{KEYS}{expression}"),
+    )
+    .await;
 }
 
 /// Over the schemas of the folder that `PALISADE_EVAL` names: each is loaded, and the facts compared.

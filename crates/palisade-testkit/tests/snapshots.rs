@@ -5,7 +5,8 @@
 use palisade::{
     catalog::{
         CastDef, Catalog, Change, ColumnDef, ForeignKey, OperatorDef, ReferenceAction, RelationDef,
-        RelationKind, RoutineDef, Trigger, TypeClass, TypeDef, TypeKind, functions::Kinds,
+        RelationKind, RoutineDef, Trigger, TypeClass, TypeDef, TypeKind, UniqueKeyDef,
+        functions::Kinds,
     },
     dialect::Dialect,
 };
@@ -112,6 +113,18 @@ fn relation() -> impl Strategy<Value = RelationDef> {
                     on_delete,
                     on_update,
                 }];
+                def.unique_keys = Some(vec![
+                    UniqueKeyDef {
+                        name: own.last().cloned(),
+                        columns: own.iter().rev().cloned().collect(),
+                        filled: own.first().cloned().into_iter().collect(),
+                        plain: strict,
+                    },
+                    UniqueKeyDef {
+                        columns: own.first().cloned().into_iter().collect(),
+                        ..UniqueKeyDef::default()
+                    },
+                ]);
                 def.primary_key = own;
             }
             def.definition = view.then_some(definition);

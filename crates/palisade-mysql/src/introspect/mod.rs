@@ -7,6 +7,7 @@ mod read;
 mod relations;
 mod routines;
 mod triggers;
+mod unique;
 
 use mysql_async::Conn;
 use palisade::{
@@ -19,6 +20,7 @@ pub(crate) use self::{
     fingerprint::read as fingerprint,
     read::{optional, product, query, text},
     triggers::by_table as triggers_of,
+    unique::are_as_known as keys_are_known,
 };
 
 /// The oldest MariaDB that is read.
@@ -68,6 +70,8 @@ pub(crate) enum Product {
 /// * A column's collation is empty if its values are compared as numbers, times or bytes.
 /// * MariaDB's `JSON`, a `longtext` with a condition, is of the class [`Json`](palisade::catalog::TypeClass::Json).
 /// * Where the server does not tell what a foreign key does, it counts as one that cascades.
+/// * Unique keys are known of tables on which the account has a right as a whole: of others the server leaves out what is of
+///   columns that it does not show.
 /// * A trigger goes by its own name. Of a table on which the account has not the privilege `TRIGGER` MySQL tells
 ///   none, nor does MariaDB before 10.11.19; there is one called `unseen_triggers` then, of the table's database, that every change of rows sets off.
 /// * Functions and procedures are those that the account may execute. Whether a function is an aggregate, the
@@ -108,6 +112,7 @@ pub(crate) async fn snapshot(conn: &mut Conn) -> Result<Snapshot, IntrospectErro
     server.check()?;
     let mut relations = relations::read(conn, server.product).await?;
     keys::read(conn, &mut relations).await?;
+    unique::read(conn, server.product, &mut relations).await?;
     triggers::read(conn, &server, &mut relations).await?;
     let mut builder = Catalog::builder(Dialect::Mysql)
         .search_path([server.database.clone()])

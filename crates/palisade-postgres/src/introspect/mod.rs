@@ -6,6 +6,7 @@ mod relations;
 mod routines;
 mod triggers;
 mod types;
+mod unique;
 
 use palisade::{
     catalog::{Catalog, CatalogError},

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use palisade::catalog::{ColumnDef, ForeignKey, ReferenceAction, RelationDef, RelationKind};
 use tokio_postgres::Client;
 
-use super::{IntrospectError, columns::Columns, read::USER_SCHEMA, triggers, types::Types};
+use super::{IntrospectError, columns::Columns, read::USER_SCHEMA, triggers, types::Types, unique};
 
 /// Every relation that can be read, in order of schema and name.
 pub(super) async fn read(
@@ -49,6 +49,7 @@ pub(super) async fn read(
         relations.push(def);
     }
     keys(client, columns, &by_oid, &mut relations).await?;
+    unique::read(client, columns, &by_oid, &mut relations).await?;
     parents(client, &by_oid, &mut relations).await?;
     triggers::read(client, &by_oid, &mut relations).await?;
     Ok(relations)

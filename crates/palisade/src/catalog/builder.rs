@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     CastDef, Catalog, Column, ForeignKey, OperatorDef, Relation, RelationId, RelationKind, Trigger,
-    TypeClass, TypeDef,
+    TypeClass, TypeDef, UniqueKey, UniqueKeyDef,
     functions::{self, FunctionDef, Kinds, Safety},
 };
 use crate::{dialect::Dialect, digest::sha256_hex, ident};
@@ -48,6 +48,8 @@ pub struct RelationDef {
     pub rowid_alias: Option<String>,
     /// Names of the primary key's columns.
     pub primary_key: Vec<String>,
+    /// Unique keys of a table, its primary key among them; `None` where not all of them are known.
+    pub unique_keys: Option<Vec<UniqueKeyDef>>,
     /// Foreign keys.
     pub foreign_keys: Vec<ForeignKey>,
     /// A view's query.
@@ -59,7 +61,7 @@ pub struct RelationDef {
 }
 
 impl RelationDef {
-    /// A relation without keys, parents or definition.
+    /// A relation without keys, parents or definition, of which nobody knows whether it has unique keys.
     #[must_use]
     pub fn new(
         schema: impl Into<String>,
@@ -76,6 +78,7 @@ impl RelationDef {
             has_rowid: false,
             rowid_alias: None,
             primary_key: Vec::new(),
+            unique_keys: None,
             foreign_keys: Vec::new(),
             definition: None,
             parents: Vec::new(),
@@ -376,6 +379,9 @@ fn relation(
             .iter()
             .filter_map(|name| position(name))
             .collect(),
+        unique_keys: def
+            .unique_keys
+            .and_then(|keys| unique_keys(keys, &position)),
         schema: def.schema,
         name: def.name,
         kind: def.kind,
@@ -387,4 +393,21 @@ fn relation(
         parents: Vec::new(),
         triggers: def.triggers,
     })
+}
+
+/// The keys in an order of their own; none if one of them is over a column that is not there.
+fn unique_keys(
+    keys: Vec<UniqueKeyDef>,
+    position: &impl Fn(&str) -> Option<u16>,
+) -> Option<Vec<UniqueKey>> {
+    let mut keys: Vec<UniqueKey> = keys
+        .into_iter()
+        .map(|key| UniqueKey::of(key, position))
+        .collect::<Option<_>>()?;
+    keys.sort_by(|a, b| {
+        let parts = |key: &UniqueKey| (key.columns.clone(), key.plain, key.name.clone());
+        (parts(a), &a.filled).cmp(&(parts(b), &b.filled))
+    });
+    keys.dedup();
+    Some(keys)
 }

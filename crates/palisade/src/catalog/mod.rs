@@ -8,6 +8,7 @@ mod builder;
 mod change;
 pub mod ddl;
 pub mod functions;
+mod keys;
 mod snapshot;
 mod system;
 mod types;
@@ -16,6 +17,7 @@ use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineDef};
 pub use change::{Change, ReferenceAction, Trigger};
+pub use keys::{UniqueKey, UniqueKeyDef, may_name, may_name_rows};
 pub use snapshot::SnapshotError;
 pub use system::{SystemClass, SystemRelation, system_relation};
 pub use types::{CastDef, OperatorDef, TypeClass, TypeDef, TypeKind};
@@ -102,6 +104,8 @@ pub struct Relation {
     pub has_rowid: bool,
     /// Positions of the primary key's columns, in key order.
     pub primary_key: Vec<u16>,
+    /// Unique keys of a table, its primary key among them; `None` where not all of them are known.
+    pub unique_keys: Option<Vec<UniqueKey>>,
     /// Foreign keys.
     pub foreign_keys: Vec<ForeignKey>,
     /// The query of a view, as text in the catalog's dialect; `None` for a table, or when unknown.

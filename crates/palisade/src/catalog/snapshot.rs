@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     CastDef, Catalog, CatalogBuilder, CatalogError, Change, ColumnDef, ForeignKey, OperatorDef,
     ReferenceAction, RelationDef, RelationKind, RoutineDef, Trigger, TypeClass, TypeDef, TypeKind,
-    functions::Kinds,
+    UniqueKeyDef, functions::Kinds,
 };
 use crate::{dialect::Dialect, ident};
 
@@ -84,6 +84,9 @@ struct RelationText {
     columns: Vec<ColumnText>,
     #[serde(default, skip_serializing_if = "is_default")]
     primary_key: Vec<String>,
+    /// Left out where not all are known, as by versions that knew of none.
+    #[serde(default, skip_serializing_if = "is_default")]
+    unique_keys: Option<Vec<UniqueKeyText>>,
     #[serde(default, skip_serializing_if = "is_default")]
     foreign_keys: Vec<ForeignKeyText>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -106,6 +109,17 @@ struct ColumnText {
     collation: String,
     #[serde(default, skip_serializing_if = "is_default")]
     generated: Option<String>,
+}
+
+#[derive(PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UniqueKeyText {
+    #[serde(default, skip_serializing_if = "is_default")]
+    name: Option<String>,
+    columns: Vec<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    filled: Vec<String>,
+    plain: bool,
 }
 
 #[derive(PartialEq, Serialize, Deserialize)]
@@ -294,6 +308,17 @@ impl Catalog {
                 .iter()
                 .filter_map(|index| name_of(*index))
                 .collect(),
+            unique_keys: relation.unique_keys.as_ref().map(|keys| {
+                let names = |indexes: &[u16]| indexes.iter().copied().filter_map(name_of).collect();
+                keys.iter()
+                    .map(|key| UniqueKeyText {
+                        name: key.name.clone(),
+                        columns: names(&key.columns),
+                        filled: names(&key.filled),
+                        plain: key.plain,
+                    })
+                    .collect()
+            }),
             foreign_keys: relation
                 .foreign_keys
                 .iter()
@@ -386,6 +411,12 @@ impl RelationText {
         let keys: HashSet<String> = self.columns.iter().map(|c| dialect.fold(&c.name)).collect();
         let named = (self.primary_key.iter())
             .chain(&self.rowid_alias)
+            .chain(
+                self.unique_keys
+                    .iter()
+                    .flatten()
+                    .flat_map(|key| key.columns.iter().chain(&key.filled)),
+            )
             .chain(self.foreign_keys.iter().flat_map(|key| &key.columns));
         for name in named {
             if !keys.contains(&dialect.fold(name)) {
@@ -445,6 +476,16 @@ impl RelationText {
             has_rowid: self.has_rowid,
             rowid_alias: self.rowid_alias,
             primary_key: self.primary_key,
+            unique_keys: self.unique_keys.map(|keys| {
+                keys.into_iter()
+                    .map(|key| UniqueKeyDef {
+                        name: key.name,
+                        columns: key.columns,
+                        filled: key.filled,
+                        plain: key.plain,
+                    })
+                    .collect()
+            }),
             foreign_keys: self
                 .foreign_keys
                 .into_iter()

@@ -43,6 +43,7 @@ fn relation(name: &str, columns: Vec<ColumnDef>, definition: Option<&str>) -> Re
             .iter()
             .any(|c| c.name == "id")
             .then(|| "id".to_owned()),
+        unique_keys: None,
         primary_key: vec!["id".to_owned()],
         foreign_keys: Vec::new(),
         definition: definition.map(str::to_owned),

@@ -39,6 +39,7 @@ pub(super) fn table(name: &str, columns: &[&str]) -> RelationDef {
         has_rowid: true,
         rowid_alias: None,
         primary_key: Vec::new(),
+        unique_keys: None,
         foreign_keys: Vec::new(),
         definition: None,
         parents: Vec::new(),

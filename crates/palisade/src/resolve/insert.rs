@@ -12,6 +12,7 @@ use sqlparser::ast::{
 use super::{
     Mode, Resolver,
     expr::Place,
+    meets::Found,
     query::Ctes,
     scope::{EXCLUDED, Output, Scope},
     unsupported,
@@ -25,23 +26,6 @@ use crate::{
     policy::obligation::ColumnLevel,
     rejection::Rejection,
 };
-
-/// Whether only a row is changed that is in the way by a key that the statement names, or the engine has no way to name one.
-fn names_its_key(on: &OnInsert) -> bool {
-    match on {
-        OnInsert::OnConflict(OnConflict {
-            conflict_target: Some(ConflictTarget::Columns(_)),
-            action: _,
-        })
-        | OnInsert::OnConflict(OnConflict {
-            conflict_target: _,
-            action: OnConflictAction::DoNothing,
-        })
-        | OnInsert::DuplicateKeyUpdate(_) => true,
-        // The parser's list is open.
-        _ => false,
-    }
-}
 
 impl<'a> Resolver<'a> {
     pub(super) fn insert(
@@ -153,7 +137,10 @@ impl<'a> Resolver<'a> {
         }
         let nothing = Scope::inside(self.catalog.dialect(), None);
         assigned.extend(self.assignments(assignments, relation, &nothing, ctes)?);
-        let by_any_key = on.as_ref().is_some_and(|on| !names_its_key(on));
+        let found = match on.as_ref() {
+            Some(on) => Found::by(on),
+            None => Found::AnyKey,
+        };
 
         let mut conflict = if replaces {
             Conflict::Replaces
@@ -174,9 +161,7 @@ impl<'a> Resolver<'a> {
             // The row in the way must be one that may be seen.
             self.readable(relation)?;
             self.access.relations.insert(relation.id);
-            if by_any_key {
-                self.may_meet(&assigned)?;
-            }
+            self.may_meet(relation, &found, &assigned)?;
         }
         let outputs = self.returning(returning, relation, &alias, ctes)?;
         self.targets.push(Target {
@@ -343,22 +328,6 @@ impl<'a> Resolver<'a> {
             // The parser's list is open.
             _ => Err(unsupported("what an INSERT does on a conflict")),
         }
-    }
-
-    /// Refuses values for columns that are not shown, where any key finds the row in the way: which row that is, and whether
-    /// there is one, would tell what they hold.
-    fn may_meet(&self, assigned: &[ColumnId]) -> Result<(), Rejection> {
-        let Some(unseen) = assigned.iter().find(|id| !self.is_plain_base(**id)) else {
-            return Ok(());
-        };
-        let name = self.catalog.column(*unseen).map_or("", |c| &*c.name);
-        Err(Rejection::new(
-            Code::WriteMaskedRead,
-            format!(
-                "column `{name}` is not shown as it is, and may be of a key by which the row in the way is found: name the key's columns \
-                 in ON CONFLICT, or leave the column out"
-            ),
-        ))
     }
 
     /// How the row that was to be inserted is called in ON DUPLICATE KEY UPDATE.

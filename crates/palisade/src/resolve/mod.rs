@@ -21,6 +21,7 @@ mod guard;
 mod insert;
 mod leakproof;
 mod literal;
+mod meets;
 mod merge;
 mod only;
 mod operator;

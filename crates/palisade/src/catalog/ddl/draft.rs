@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     DdlError,
     cursor::{Cursor, Name},
+    key::Unique,
     trigger::Armed,
 };
 use crate::{
     catalog::{
         CastDef, Catalog, CatalogError, ColumnDef, ForeignKey, OperatorDef, RelationDef,
-        RelationKind, RoutineDef, TypeClass, TypeDef, TypeKind, functions, functions::Kinds,
+        RelationKind, RoutineDef, TypeClass, TypeDef, TypeKind, UniqueKeyDef, functions,
+        functions::Kinds,
     },
     dialect::Dialect,
 };
@@ -59,6 +61,16 @@ pub(super) struct Table {
     /// Partitions have the keys of what they are part of.
     pub(super) is_partition: bool,
     pub(super) triggers: Vec<Armed>,
+    /// Unique keys but for the primary one.
+    pub(super) unique: Vec<Unique>,
+    /// Names of its other indexes, where a unique key could not be called so too.
+    pub(super) indexes: Vec<String>,
+    /// The primary key, where more is known of it than its columns.
+    pub(super) primary: Option<Unique>,
+    /// Columns in which new rows have values by themselves.
+    pub(super) filled: Vec<String>,
+    /// Whether something was done to its keys that was not followed.
+    pub(super) has_unknown_keys: bool,
 }
 
 impl Table {
@@ -68,7 +80,57 @@ impl Table {
             foreign_keys: Vec::new(),
             is_partition: false,
             triggers: Vec::new(),
+            unique: Vec::new(),
+            indexes: Vec::new(),
+            primary: None,
+            filled: Vec::new(),
+            has_unknown_keys: false,
         }
+    }
+
+    /// What the column called `name` has by itself from now on.
+    pub(super) fn fill(&mut self, name: &str, is_filled: bool) {
+        self.filled.retain(|other| other != name);
+        if is_filled {
+            self.filled.push(name.to_owned());
+        }
+    }
+
+    /// Takes out the unique key called `name`; what is called so may be something else, unless a key has a name that is not
+    /// known.
+    pub(super) fn drop_unique(&mut self, name: &str) {
+        let before = self.unique.len();
+        self.unique.retain(|key| {
+            !key.name
+                .as_ref()
+                .is_some_and(|known| known.eq_ignore_ascii_case(name))
+        });
+        if self.unique.len() == before && self.unique.iter().any(|key| key.name.is_none()) {
+            self.has_unknown_keys = true;
+        }
+    }
+
+    /// Its unique keys as a catalog has them, its primary key among them.
+    fn unique_keys(&self, dialect: Dialect) -> Option<Vec<UniqueKeyDef>> {
+        match self.def.kind {
+            RelationKind::Table => {}
+            RelationKind::View
+            | RelationKind::Materialized
+            | RelationKind::Virtual
+            | RelationKind::System => return None,
+        }
+        if self.has_unknown_keys {
+            return None;
+        }
+        let primary = (!self.def.primary_key.is_empty()).then(|| match &self.primary {
+            Some(key) if key.columns == self.def.primary_key => key.clone(),
+            Some(_) | None => Unique::of(self.def.primary_key.clone()),
+        });
+        let keys = primary.iter().chain(&self.unique);
+        Some(
+            keys.map(|key| key.settled(&self.def, &self.filled, dialect))
+                .collect(),
+        )
     }
 }
 
@@ -428,6 +490,18 @@ impl Draft {
         self.relations
             .sort_by(|a, b| (&a.def.schema, &a.def.name).cmp(&(&b.def.schema, &b.def.name)));
         for mut table in self.relations {
+            // A domain may have a default of its own.
+            for column in &table.def.columns {
+                let is_domain = self.types.iter().any(|def| {
+                    matches!(def.kind, TypeKind::Domain { .. })
+                        && crate::ident::qualified([def.schema.as_str(), def.name.as_str()])
+                            == column.type_name
+                });
+                if is_domain {
+                    table.filled.push(column.name.clone());
+                }
+            }
+            table.def.unique_keys = table.unique_keys(self.dialect);
             table.def.triggers = (table.triggers.iter())
                 .filter_map(|armed| armed.trigger(&table.def.schema))
                 .collect();
@@ -481,6 +555,15 @@ impl Draft {
                 if table.def.primary_key.is_empty() {
                     table.def.primary_key = parent.def.primary_key;
                 }
+                for key in parent.unique {
+                    // The server names what it makes anew.
+                    let own = key.called(None);
+                    if !table.unique.iter().any(|known| own.is_as(known)) {
+                        table.unique.push(own);
+                    }
+                }
+                table.has_unknown_keys |= parent.has_unknown_keys;
+                table.filled.extend(parent.filled);
                 for key in parent.foreign_keys {
                     if !table.foreign_keys.iter().any(|own| own.1 == key.1) {
                         table.foreign_keys.push(key);

@@ -2,7 +2,7 @@
 //!
 //! The text is read word by word, not by the parser of statements: a catalog needs types, keys and
 //! definitions as they are written, and a dump is full of what no parser of queries knows. What does not change what a
-//! catalog says (rows, rights, owners, comments, indexes, sequences) is passed over. What does change it and
+//! catalog says (rows, rights, owners, comments, indexes that are not unique, sequences) is passed over. What does change it and
 //! is not understood is an error with its line, or where the reader is told to go on, a problem in a list; the
 //! relation it is about is then kept without a definition, which nobody can read. No relation is lost.
 //!
@@ -14,10 +14,12 @@
 //! * Of an extension only the functions and types are known that the registry knows.
 //! * PostgreSQL's search path is `public` unless the text sets the database's own.
 //! * Of a trigger whose function has no schema, that is the first of the search path in which the text makes it.
+//! * Of unique keys that have no name in the text, and that the engine would name by what else there is, the name is not known.
 //! * Temporary tables belong to a session and are left out.
 
 mod cursor;
 mod draft;
+mod key;
 mod lex;
 mod mysql;
 mod postgres;

@@ -126,6 +126,8 @@ fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
             routine(cursor, draft, kinds)
         }
         "trigger" => trigger::create(cursor, draft),
+        "unique index" => table::index(cursor, true, draft),
+        "index" => table::index(cursor, false, draft),
         "package" => Err(cursor.error("packages are not understood")),
         // Temporary tables are a session's, the rest is in no catalog.
         _ => Ok(()),
@@ -233,6 +235,7 @@ fn drop(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
             }
             Ok(())
         }
+        "index" => table::drop_index(cursor, draft),
         "database" | "schema" => {
             let name = cursor.ident()?;
             let used = draft.relations.iter().any(|t| t.def.schema == name);

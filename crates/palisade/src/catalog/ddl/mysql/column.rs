@@ -18,6 +18,9 @@ use crate::{
 pub(super) struct Declared {
     pub(super) column: ColumnDef,
     pub(super) is_key: bool,
+    pub(super) is_unique: bool,
+    /// Whether a new row has a value in it by itself, other than one that is counted up.
+    pub(super) is_filled: bool,
     /// Left out by `*`.
     pub(super) is_hidden: bool,
     /// Whether the column has a character set of its own, so that the table's collation is not its.
@@ -51,9 +54,13 @@ impl Reference {
 pub(super) fn declared(cursor: &mut Cursor<'_>) -> Result<Declared, DdlError> {
     let name = cursor.ident()?;
     let (typed, is_serial) = typed(cursor)?;
+    let typed_name = typed.name.clone();
     let mut found = Declared {
         column: column(name, typed),
         is_key: false,
+        is_unique: is_serial,
+        // Where the server's settings say so.
+        is_filled: typed_name.starts_with("timestamp"),
         is_hidden: false,
         has_charset: false,
         references: None,
@@ -79,6 +86,11 @@ fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlErr
             .map(|token| cursor.spelt(token))
             .unwrap_or_default();
         found.column.collation = name.trim_matches(['\'', '`', '"']).to_ascii_lowercase();
+    } else if cursor.eat("unique key") || cursor.eat("unique") {
+        found.is_unique = true;
+    } else if cursor.eat("serial default value") {
+        found.is_unique = true;
+        found.column.nullable = false;
     } else if cursor.eat("primary key") || cursor.eat("key") {
         found.is_key = true;
         found.column.nullable = false;
@@ -90,7 +102,10 @@ fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlErr
         return Err(cursor.error("a column of this kind is not understood"));
     } else if cursor.eat("references") {
         found.references = Some(Reference::read(cursor)?);
-    } else if cursor.eat("default") || cursor.eat("on update") {
+    } else if cursor.eat("default") {
+        found.is_filled = !cursor.sees("null");
+        value(cursor)?;
+    } else if cursor.eat("on update") {
         value(cursor)?;
     } else if cursor.eat("constraint") {
         if !cursor.sees("check") {
@@ -118,8 +133,6 @@ fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlErr
         .eat_any(&[
             "null",
             "auto_increment",
-            "unique key",
-            "unique",
             "visible",
             "binary",
             "ascii",

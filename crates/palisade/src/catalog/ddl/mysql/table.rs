@@ -6,9 +6,11 @@ use crate::catalog::{
         DdlError,
         cursor::{Cursor, Name},
         draft::{Draft, Table},
+        key::Unique,
         select, view,
     },
 };
+use crate::dialect::Dialect;
 
 use super::column::{self, Declared, Reference};
 
@@ -24,6 +26,11 @@ pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlErr
         new.def.columns.clone_from(&from.def.columns);
         new.def.primary_key.clone_from(&from.def.primary_key);
         new.def.kind = from.def.kind;
+        new.unique.clone_from(&from.unique);
+        new.indexes.clone_from(&from.indexes);
+        new.primary.clone_from(&from.primary);
+        new.filled.clone_from(&from.filled);
+        new.has_unknown_keys = from.has_unknown_keys;
         draft.put(new);
         return Ok(());
     }
@@ -88,7 +95,12 @@ fn add(declared: Declared, table: &mut Table) {
     let name = declared.column.name.clone();
     if declared.is_key {
         table.def.primary_key = vec![name.clone()];
+        table.primary = Some(primary(Unique::of(vec![name.clone()])));
     }
+    if declared.is_unique {
+        put_unique(table, Unique::of(vec![name.clone()]));
+    }
+    table.fill(&name, declared.is_filled);
     if let Some(reference) = declared.references {
         foreign_key(table, None, vec![name], reference);
     }
@@ -116,6 +128,29 @@ fn foreign_key(
     table.foreign_keys.push((named, key));
 }
 
+fn primary(key: Unique) -> Unique {
+    key.called(Some("PRIMARY".to_owned()))
+}
+
+/// Puts a unique key in. The server calls one that has no name as its first column, if nothing else is called so.
+pub(super) fn put_unique(table: &mut Table, mut key: Unique) {
+    let is_taken = |name: &str| {
+        let keys =
+            (table.unique.iter()).flat_map(|other| other.name.iter().chain(other.columns.first()));
+        let references = table.foreign_keys.iter();
+        let references =
+            references.flat_map(|(own, key)| [own].into_iter().chain(key.columns.first()));
+        keys.chain(references)
+            .chain(&table.indexes)
+            .any(|other| other.eq_ignore_ascii_case(name))
+    };
+    if key.name.is_none() && !key.has_texts() {
+        let first = key.columns.first().filter(|name| !is_taken(name));
+        key.name = first.cloned();
+    }
+    table.unique.push(key);
+}
+
 /// A key or a condition of the table as a whole; whether it is one.
 fn key(part: Cursor<'_>, table: &mut Table) -> Result<bool, DdlError> {
     let mut part = part;
@@ -128,10 +163,8 @@ fn key(part: Cursor<'_>, table: &mut Table) -> Result<bool, DdlError> {
     }
     if part.eat("primary key") {
         part.until(&["("]);
-        let mut columns = Vec::new();
-        for mut column in part.group()?.parts() {
-            columns.push(column.ident()?);
-        }
+        let own = Unique::over(&part.group()?, Dialect::Mysql)?;
+        let columns = own.columns.clone();
         for name in &columns {
             let found = (table.def.columns.iter_mut()).find(|c| c.name.eq_ignore_ascii_case(name));
             if let Some(column) = found {
@@ -139,6 +172,7 @@ fn key(part: Cursor<'_>, table: &mut Table) -> Result<bool, DdlError> {
             }
         }
         table.def.primary_key = columns;
+        table.primary = Some(primary(own));
         return Ok(true);
     }
     if part.eat("foreign key") {
@@ -149,16 +183,41 @@ fn key(part: Cursor<'_>, table: &mut Table) -> Result<bool, DdlError> {
         foreign_key(table, named, own, Reference::read(&mut part)?);
         return Ok(true);
     }
-    let others = [
-        "unique",
-        "key",
-        "index",
-        "fulltext",
-        "spatial",
-        "check",
-        "period for",
-        "vector",
-    ];
+    if part.eat("unique") {
+        part.eat_any(&["key", "index"]);
+        part.eat("if not exists");
+        let before = part.until(&["("]);
+        let mut key = Unique::over(&part.group()?, Dialect::Mysql)?;
+        let mut written = before;
+        key.name = match written.sees_name() && !written.sees("using") {
+            true => Some(written.ident()?),
+            false => named,
+        };
+        put_unique(table, key);
+        return Ok(true);
+    }
+    if part
+        .eat_any(&["key", "index", "fulltext", "spatial"])
+        .is_some()
+    {
+        part.eat_any(&["key", "index"]);
+        part.eat("if not exists");
+        let mut written = part.until(&["("]);
+        let name = match written.sees_name() && !written.sees("using") {
+            true => written.ident()?,
+            // Called as its first column, perhaps with a number.
+            false => match Unique::over(&part.group()?, Dialect::Mysql)?
+                .columns
+                .first()
+            {
+                Some(first) => first.clone(),
+                None => return Ok(true),
+            },
+        };
+        table.indexes.push(name);
+        return Ok(true);
+    }
+    let others = ["check", "period for", "vector"];
     Ok(others.iter().any(|word| part.sees(word)))
 }
 
@@ -257,11 +316,15 @@ fn change(part: Cursor<'_>, table: &mut Table) -> Result<(), DdlError> {
                 name.clone_from(&new);
             }
         }
+        for key in table.unique.iter_mut().chain(&mut table.primary) {
+            key.renamed(&old, &new, Dialect::Mysql);
+        }
         return place(declared, Some(old), &mut part, table);
     }
     if part.eat("drop") {
         if part.eat("primary key") {
             table.def.primary_key.clear();
+            table.primary = None;
             return Ok(());
         }
         if part.eat("foreign key") {
@@ -270,10 +333,18 @@ fn change(part: Cursor<'_>, table: &mut Table) -> Result<(), DdlError> {
             table.foreign_keys.retain(|key| key.0 != name);
             return Ok(());
         }
-        if ["index", "key", "check", "constraint", "partition"]
-            .iter()
-            .any(|word| part.sees(word))
-        {
+        if part.eat_any(&["index", "key", "constraint"]).is_some() {
+            part.eat("if exists");
+            let name = part.ident()?;
+            if name.eq_ignore_ascii_case("PRIMARY") {
+                table.def.primary_key.clear();
+                table.primary = None;
+            } else {
+                table.drop_unique(&name);
+            }
+            return Ok(());
+        }
+        if ["check", "partition"].iter().any(|word| part.sees(word)) {
             return Ok(());
         }
         part.eat("column");
@@ -287,9 +358,38 @@ fn change(part: Cursor<'_>, table: &mut Table) -> Result<(), DdlError> {
             .def
             .primary_key
             .retain(|c| !c.eq_ignore_ascii_case(&name));
+        // The keys that had it go on without it.
+        for key in table.unique.iter_mut().chain(&mut table.primary) {
+            key.columns.retain(|c| !c.eq_ignore_ascii_case(&name));
+        }
+        table
+            .unique
+            .retain(|key| !key.columns.is_empty() || key.has_texts());
         table
             .foreign_keys
             .retain(|key| !key.1.columns.iter().any(|c| c.eq_ignore_ascii_case(&name)));
+        return Ok(());
+    }
+    if part.eat("rename index") || part.eat("rename key") {
+        let old = part.ident()?;
+        part.expect("to")?;
+        let new = part.ident()?;
+        let is_old = |name: &&mut String| name.eq_ignore_ascii_case(&old);
+        let mut names = table.unique.iter_mut().filter_map(|key| key.name.as_mut());
+        match names.find(is_old) {
+            Some(name) => *name = new,
+            None => table.has_unknown_keys |= table.unique.iter().any(|key| key.name.is_none()),
+        }
+        return Ok(());
+    }
+    if !part.sees("alter index") && !part.sees("alter check") && part.eat("alter") {
+        part.eat("column");
+        let name = part.ident()?;
+        if part.eat("set default") {
+            table.fill(&name, !part.sees("null"));
+        } else if part.eat("drop default") {
+            table.fill(&name, false);
+        }
         return Ok(());
     }
     let harmless = [
@@ -301,7 +401,6 @@ fn change(part: Cursor<'_>, table: &mut Table) -> Result<(), DdlError> {
         "row_format",
         "algorithm",
         "lock",
-        "alter column",
         "alter index",
         "alter check",
         "discard tablespace",
@@ -311,8 +410,6 @@ fn change(part: Cursor<'_>, table: &mut Table) -> Result<(), DdlError> {
         "character set",
         "default charset",
         "partition by",
-        "rename index",
-        "rename key",
     ];
     if part.sees("engine") {
         options(part, table, &[]);
@@ -368,6 +465,55 @@ fn place(
             .def
             .columns
             .insert(at.min(table.def.columns.len()), column);
+    }
+    Ok(())
+}
+
+/// `CREATE UNIQUE INDEX`, `CREATE INDEX` and the like.
+pub(super) fn index(
+    cursor: Cursor<'_>,
+    is_unique: bool,
+    draft: &mut Draft,
+) -> Result<(), DdlError> {
+    let mut cursor = cursor;
+    cursor.eat("if not exists");
+    let name = cursor.ident()?;
+    cursor.until(&["on"]);
+    cursor.expect("on")?;
+    let of = cursor.name()?;
+    let columns = cursor.group()?;
+    // One that is temporary is left out.
+    let Some(table) = draft.relation_mut(&of) else {
+        return Ok(());
+    };
+    if is_unique {
+        let mut key = Unique::over(&columns, Dialect::Mysql)?;
+        // `OR REPLACE`
+        table
+            .unique
+            .retain(|other| other.name.as_ref() != Some(&name));
+        key.name = Some(name);
+        table.unique.push(key);
+    } else {
+        table.indexes.push(name);
+    }
+    Ok(())
+}
+
+/// `DROP INDEX name ON table`.
+pub(super) fn drop_index(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+    let mut cursor = cursor;
+    let name = cursor.ident()?;
+    cursor.expect("on")?;
+    let of = cursor.name()?;
+    let Some(table) = draft.relation_mut(&of) else {
+        return Ok(());
+    };
+    if name.eq_ignore_ascii_case("PRIMARY") {
+        table.def.primary_key.clear();
+        table.primary = None;
+    } else {
+        table.drop_unique(&name);
     }
     Ok(())
 }

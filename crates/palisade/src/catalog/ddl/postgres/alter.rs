@@ -6,6 +6,7 @@ use crate::catalog::{
         DdlError,
         cursor::{Cursor, Name},
         draft::{Draft, Table},
+        key::Unique,
     },
 };
 
@@ -33,7 +34,6 @@ const HARMLESS: &[&str] = &[
     "validate constraint",
     "options",
     "alter constraint",
-    "rename constraint",
     "depends on",
     "no depends on",
 ];
@@ -113,9 +113,16 @@ pub(super) fn statement(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), Ddl
             None => Ok(()),
         };
     }
+    if cursor.eat("index") {
+        cursor.eat("if exists");
+        let name = cursor.name()?;
+        if cursor.eat("rename to") {
+            rename_key(&name, &cursor.ident()?, draft);
+        }
+        return Ok(());
+    }
     let harmless = [
         "sequence",
-        "index",
         "default privileges",
         "role",
         "user",
@@ -248,7 +255,13 @@ fn change(part: Cursor<'_>, name: &Name, only: bool, draft: &mut Draft) -> Resul
     if let Some(old) = position.and_then(|position| draft.relations.get_mut(position)) {
         *old = table;
     }
-    if !only && !part.sees("add constraint") {
+    let of_its_own = [
+        "add constraint",
+        "add unique",
+        "add exclude",
+        "rename constraint",
+    ];
+    if !only && !of_its_own.iter().any(|words| part.sees(words)) {
         for child in children(draft, name) {
             change(part, &child, only, draft)?;
         }
@@ -328,8 +341,15 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
         part.eat("if exists");
         let constraint = part.ident()?;
         table.foreign_keys.retain(|key| key.0 != constraint);
-        if constraint == format!("{}_pkey", table.def.name) {
+        let is_primary = match table.primary.as_ref().and_then(|key| key.name.as_ref()) {
+            Some(name) => constraint == *name,
+            None => constraint == format!("{}_pkey", table.def.name),
+        };
+        if is_primary {
             table.def.primary_key.clear();
+            table.primary = None;
+        } else {
+            table.drop_unique(&constraint);
         }
         return Ok(());
     }
@@ -343,6 +363,25 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
             .retain(|key| !key.1.columns.contains(&column));
         if table.def.primary_key.contains(&column) {
             table.def.primary_key.clear();
+            table.primary = None;
+        }
+        let dialect = draft.dialect;
+        table.unique.retain(|key| !key.has(&column, dialect));
+        return Ok(());
+    }
+    if part.eat("rename constraint") {
+        let old = part.ident()?;
+        part.expect("to")?;
+        let new = part.ident()?;
+        let is_old = |key: &&mut Unique| key.name.as_ref() == Some(&old);
+        match table
+            .unique
+            .iter_mut()
+            .chain(&mut table.primary)
+            .find(is_old)
+        {
+            Some(key) => key.name = Some(new),
+            None => table.has_unknown_keys |= table.unique.iter().any(|key| key.name.is_none()),
         }
         return Ok(());
     }
@@ -367,6 +406,12 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
         for name in names.filter(|name| **name == old) {
             name.clone_from(&new);
         }
+        for name in table.filled.iter_mut().filter(|name| **name == old) {
+            name.clone_from(&new);
+        }
+        for key in table.unique.iter_mut().chain(&mut table.primary) {
+            key.renamed(&old, &new, draft.dialect);
+        }
         return Ok(());
     }
     part.expect("alter")?;
@@ -375,7 +420,12 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
     let Some(column) = table.def.columns.iter_mut().find(|c| c.name == name) else {
         return Err(part.error(format!("there is no column `{name}`")));
     };
-    if part.eat("set not null") || part.eat("add generated") {
+    if part.eat("set default") {
+        let is_filled = table::is_filled(&part);
+        table.fill(&name, is_filled);
+    } else if part.eat("drop default") {
+        table.fill(&name, false);
+    } else if part.eat("set not null") || part.eat("add generated") {
         column.nullable = false;
     } else if part.eat("drop not null") {
         column.nullable = true;
@@ -393,8 +443,6 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
         };
     } else {
         let harmless = [
-            "set default",
-            "drop default",
             "set statistics",
             "set storage",
             "set compression",
@@ -410,4 +458,47 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
         return unless(&part, &harmless);
     }
     Ok(())
+}
+
+/// Takes out the unique index called so, in whatever table of the schema.
+pub(super) fn drop_index(name: &Name, draft: &mut Draft) {
+    let path = draft.path.clone();
+    for table in in_schema(name, &path, draft) {
+        let unique = table.unique.iter();
+        if unique
+            .clone()
+            .any(|key| key.name.as_ref() == Some(&name.name) || key.name.is_none())
+        {
+            table.drop_unique(&name.name);
+        }
+    }
+}
+
+fn rename_key(old: &Name, new: &str, draft: &mut Draft) {
+    let path = draft.path.clone();
+    let mut is_found = false;
+    for table in in_schema(old, &path, draft) {
+        let keys = table.unique.iter_mut().chain(&mut table.primary);
+        let mut names = keys.filter_map(|key| key.name.as_mut());
+        if let Some(name) = names.find(|name| **name == old.name) {
+            new.clone_into(name);
+            is_found = true;
+        }
+    }
+    for table in in_schema(old, &path, draft) {
+        table.has_unknown_keys |= !is_found && table.unique.iter().any(|key| key.name.is_none());
+    }
+}
+
+/// The tables beside which an index called so may stand.
+fn in_schema<'d>(
+    name: &Name,
+    path: &[String],
+    draft: &'d mut Draft,
+) -> impl Iterator<Item = &'d mut Table> {
+    let schemas: Vec<String> = match &name.schema {
+        Some(schema) => vec![schema.clone()],
+        None => path.to_vec(),
+    };
+    (draft.relations.iter_mut()).filter(move |table| schemas.contains(&table.def.schema))
 }

@@ -180,6 +180,7 @@ fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
         "extension" => object::extension(cursor, draft),
         "collation" => object::collation(cursor, draft),
         "schema" => object::schema(cursor),
+        "unique index" => table::unique_index(cursor, draft),
         "trigger" | "constraint trigger" => trigger::trigger(cursor, draft),
         "rule" => trigger::rule(cursor, draft),
         // None of these is in a catalog.
@@ -204,8 +205,15 @@ fn drop(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
     if trigger::drop(cursor, draft)? {
         return Ok(());
     }
+    if cursor.eat("index") {
+        cursor.eat("concurrently");
+        cursor.eat("if exists");
+        for mut part in cursor.until(&["cascade", "restrict"]).parts() {
+            alter::drop_index(&part.name()?, draft);
+        }
+        return Ok(());
+    }
     let harmless = [
-        "index",
         "sequence",
         "policy",
         "publication",

@@ -6,10 +6,11 @@ use crate::catalog::{
         DdlError,
         cursor::{Cursor, Name},
         draft::{Draft, Table, Typed, column},
+        key::Unique,
         reference::{Actions, actions},
     },
 };
-use crate::ident;
+use crate::{dialect::Dialect, ident};
 
 use super::{types, view};
 
@@ -203,6 +204,7 @@ fn column_constraints(
         } else if cursor.eat("collate") {
             new.collation = collation(&cursor.name()?, draft);
         } else if cursor.eat("default") {
+            table.fill(&new.name, is_filled(&cursor));
             // An expression is at least one word, which may be NULL.
             cursor.bump();
             cursor.until(CONSTRAINTS);
@@ -221,10 +223,15 @@ fn column_constraints(
             cursor.group()?;
         } else if cursor.eat("primary key") {
             new.nullable = false;
-            table.def.primary_key = vec![new.name.clone()];
+            let key = Unique::of(vec![new.name.clone()]);
+            put_primary(table, key, named.take());
             index_parameters(&mut cursor)?;
         } else if cursor.eat("unique") {
-            cursor.eat_any(&["nulls not distinct", "nulls distinct"]);
+            let mut key = Unique::of(vec![new.name.clone()]);
+            key.plain = !cursor.eat("nulls not distinct");
+            cursor.eat("nulls distinct");
+            let including = including(&cursor);
+            put_unique(table, key, named.take().ok_or(including), None);
             index_parameters(&mut cursor)?;
         } else if cursor.eat("references") {
             let own = vec![new.name.clone()];
@@ -346,7 +353,7 @@ pub(super) fn constraint(
             };
             column.nullable = false;
         }
-        table.def.primary_key = columns;
+        put_primary(table, Unique::of(columns), named);
     } else if part.eat("foreign key") {
         let own = part.group()?.idents()?;
         part.expect("references")?;
@@ -357,12 +364,101 @@ pub(super) fn constraint(
         if let Some(column) = table.def.columns.iter_mut().find(|c| c.name == name) {
             column.nullable = false;
         }
+    } else if part.eat("unique") {
+        if part.eat("using index") {
+            // The index takes the constraint's name.
+            let index = part.ident()?;
+            let mut keys = table.unique.iter_mut();
+            match keys.find(|key| key.name.as_ref() == Some(&index)) {
+                Some(key) => key.name = named.or(Some(index)),
+                None => table.has_unknown_keys = true,
+            }
+            return Ok(true);
+        }
+        let distinct = !part.eat("nulls not distinct");
+        part.eat("nulls distinct");
+        let mut key = Unique::over(&part.group()?, Dialect::Postgres)?;
+        key.plain &= distinct;
+        put_unique(table, key, named.ok_or(including(&part)), None);
+    } else if part.eat("exclude") {
+        part.until(&["("]);
+        let mut key = Unique::over(&part.group()?, Dialect::Postgres)?;
+        key.plain = false;
+        part.until(&["where"]);
+        let condition = (!part.is_empty()).then(|| part.written());
+        put_unique(table, key, named.ok_or(Some("excl")), condition);
     } else {
-        return Ok(["check", "unique", "exclude"]
-            .iter()
-            .any(|word| part.sees(word)));
+        return Ok(part.sees("check"));
     }
     Ok(true)
+}
+
+/// Whether a new row has something by itself where this is the default.
+pub(super) fn is_filled(default: &Cursor<'_>) -> bool {
+    let mut default = *default;
+    default.eat("pg_catalog .");
+    !default.sees("null") && !default.sees("nextval (")
+}
+
+fn put_primary(table: &mut Table, mut key: Unique, named: Option<String>) {
+    key.name = named.or_else(|| key.named_by_postgres(&table.def.name, "pkey", &table.unique));
+    table.def.primary_key.clone_from(&key.columns);
+    table.primary = Some(key);
+}
+
+/// The last word of the name that the server gives a constraint; none where the columns that it includes are in the name too.
+fn including(rest: &Cursor<'_>) -> Option<&'static str> {
+    (!rest.has("include")).then_some("key")
+}
+
+/// Puts a unique key of the rows for which `condition` holds in: under its name, or under the one that the server makes of its
+/// columns and a last word, if that is known.
+fn put_unique(
+    table: &mut Table,
+    mut key: Unique,
+    named: Result<String, Option<&'static str>>,
+    condition: Option<&str>,
+) {
+    key.name = match named {
+        Ok(name) => Some(name),
+        Err(kind) => {
+            kind.and_then(|kind| key.named_by_postgres(&table.def.name, kind, &table.unique))
+        }
+    };
+    if let Some(condition) = condition {
+        key.expression(condition);
+    }
+    table.unique.push(key);
+}
+
+/// `CREATE UNIQUE INDEX [CONCURRENTLY] [[IF NOT EXISTS] name] ON [ONLY] table [USING method] (…) … [WHERE …]`
+pub(super) fn unique_index(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+    let mut cursor = cursor;
+    cursor.eat("concurrently");
+    let optional = cursor.eat("if not exists");
+    let named = match cursor.sees("on") {
+        true => None,
+        false => Some(cursor.ident()?),
+    };
+    cursor.expect("on")?;
+    cursor.eat("only");
+    let of = cursor.name()?;
+    cursor.until(&["("]);
+    let mut key = Unique::over(&cursor.group()?, Dialect::Postgres)?;
+    if cursor.has("nulls not distinct") {
+        key.plain = false;
+    }
+    let kind = (!cursor.has("include")).then_some("idx");
+    cursor.until(&["where"]);
+    let condition = (!cursor.is_empty()).then(|| cursor.written());
+    // One that is temporary is left out.
+    if let Some(table) = draft.relation_mut(&of) {
+        let is_there = (table.unique.iter()).any(|other| named.is_some() && other.name == named);
+        if !(optional && is_there) {
+            put_unique(table, key, named.ok_or(kind), condition);
+        }
+    }
+    Ok(())
 }
 
 fn like(cursor: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlError> {
@@ -384,6 +480,12 @@ fn like(cursor: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlE
     }
     if includes("indexes") {
         table.def.primary_key.clone_from(&from.def.primary_key);
+        let keys = from.unique.iter().cloned();
+        table.unique.extend(keys.map(|key| key.called(None)));
+        table.has_unknown_keys |= from.has_unknown_keys;
+    }
+    if includes("defaults") {
+        table.filled.extend(from.filled.iter().cloned());
     }
     Ok(())
 }

@@ -1,0 +1,229 @@
+//! Unique keys.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use mysql_async::{Conn, Row};
+use palisade::{
+    catalog::{Relation, RelationDef, RelationKind, UniqueKeyDef, may_name},
+    dialect::Dialect,
+};
+
+use super::{
+    IntrospectError, Name, Product,
+    read::{of_users, optional, query, text},
+};
+use crate::{examine::Account, settings::literal};
+
+/// The query for the parts of unique keys for which `condition` holds, `s` being a part.
+fn sql(condition: &str, product: Product) -> String {
+    let expression = match product {
+        Product::MariaDb => "NULL",
+        Product::MySql => "s.EXPRESSION",
+    };
+    format!(
+        "SELECT s.TABLE_SCHEMA, s.TABLE_NAME, s.INDEX_NAME, s.COLUMN_NAME, s.SUB_PART, {expression} \
+         FROM information_schema.STATISTICS s WHERE s.NON_UNIQUE = 0 AND {condition} \
+         ORDER BY s.TABLE_SCHEMA, s.TABLE_NAME, s.INDEX_NAME, s.SEQ_IN_INDEX"
+    )
+}
+
+/// The parts of the unique keys of tables, by the names of the keys.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Keys(HashMap<Name, BTreeMap<String, Vec<Part>>>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Column(String),
+    Prefix(String),
+    Expression(String),
+}
+
+impl Keys {
+    /// Takes a row of the query.
+    fn put(&mut self, row: &Row) -> Result<(), IntrospectError> {
+        let part = match (optional(row, 3)?, optional(row, 4)?, optional(row, 5)?) {
+            (Some(column), None, _) => Part::Column(column),
+            (Some(column), Some(_), _) => Part::Prefix(column),
+            (None, _, text) => Part::Expression(text.unwrap_or_default()),
+        };
+        let keys = self.0.entry((text(row, 0)?, text(row, 1)?)).or_default();
+        keys.entry(text(row, 2)?).or_default().push(part);
+        Ok(())
+    }
+
+    /// The keys of the table called `name` as a catalog has them; `beside` says what the catalog does not know of columns. None
+    /// if one of them looks at what is none of `columns`.
+    fn of(&self, name: &Name, columns: &[&str], beside: &Beside) -> Option<Vec<UniqueKeyDef>> {
+        let is_column = |name: &str| {
+            columns
+                .iter()
+                .any(|column| column.eq_ignore_ascii_case(name))
+        };
+        let mut keys = Vec::new();
+        for (index, parts) in self.0.get(name).into_iter().flatten() {
+            let mut key = UniqueKeyDef {
+                name: Some(index.clone()),
+                plain: true,
+                ..UniqueKeyDef::default()
+            };
+            let mut is_counted = false;
+            for part in parts {
+                match part {
+                    Part::Column(column) => {
+                        is_counted |= !is_column(column) && beside.is_counted(name, column);
+                        key.columns.push(column.clone());
+                    }
+                    Part::Prefix(column) => {
+                        key.plain = false;
+                        key.columns.push(column.clone());
+                    }
+                    Part::Expression(text) => {
+                        key.plain = false;
+                        // Without its text nobody knows what it looks at.
+                        let named = (columns.iter())
+                            .filter(|c| text.is_empty() || may_name(text, c, Dialect::Mysql));
+                        key.columns.extend(named.map(|c| (*c).to_owned()));
+                    }
+                }
+            }
+            // A column that no statement can name, and that is counted up: no row is ever in the way by it.
+            if is_counted {
+                continue;
+            }
+            if !key.columns.iter().all(|column| is_column(column)) {
+                return None;
+            }
+            let filled = key
+                .columns
+                .iter()
+                .filter(|column| beside.is_filled(name, column));
+            key.filled = filled.cloned().collect();
+            keys.push(key);
+        }
+        Some(keys)
+    }
+}
+
+/// What a catalog does not say of columns.
+#[derive(Debug, Default)]
+struct Beside {
+    /// Those that have a default.
+    filled: HashSet<(Name, String)>,
+    /// Those that the server counts up.
+    counted: HashSet<(Name, String)>,
+}
+
+impl Beside {
+    /// The query for what is said of the columns for which `condition` holds, `c` being a column.
+    fn sql(condition: &str) -> String {
+        format!(
+            "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, c.COLUMN_NAME, c.COLUMN_DEFAULT, c.EXTRA \
+             FROM information_schema.COLUMNS c WHERE {condition}"
+        )
+    }
+
+    fn put(&mut self, row: &Row, product: Product) -> Result<(), IntrospectError> {
+        let column = ((text(row, 0)?, text(row, 1)?), text(row, 2)?);
+        // MariaDB says that there is no default by the word for it, and quotes what is a text.
+        let default = optional(row, 3)?.filter(|text| match product {
+            Product::MariaDb => !text.eq_ignore_ascii_case("NULL"),
+            Product::MySql => true,
+        });
+        let extra = text(row, 4)?.to_ascii_lowercase();
+        if extra.contains("auto_increment") {
+            self.counted.insert(column);
+        } else if default.is_some() {
+            self.filled.insert(column);
+        }
+        Ok(())
+    }
+
+    fn is_filled(&self, table: &Name, column: &str) -> bool {
+        self.filled.contains(&(table.clone(), column.to_owned()))
+    }
+
+    fn is_counted(&self, table: &Name, column: &str) -> bool {
+        self.counted.contains(&(table.clone(), column.to_owned()))
+    }
+}
+
+/// Puts the keys where they belong. Of a table on which the account has rights on columns alone, the server leaves out what is
+/// of other columns: its keys are not known then.
+pub(super) async fn read(
+    conn: &mut Conn,
+    product: Product,
+    relations: &mut [RelationDef],
+) -> Result<(), IntrospectError> {
+    let mut keys = Keys::default();
+    for row in query(conn, sql(&of_users("s.TABLE_SCHEMA"), product)).await? {
+        keys.put(&row)?;
+    }
+    let mut beside = Beside::default();
+    for row in query(conn, Beside::sql(&of_users("c.TABLE_SCHEMA"))).await? {
+        beside.put(&row, product)?;
+    }
+    let account = Account::read(conn).await?;
+    for def in relations {
+        if def.kind != RelationKind::Table || !account.sees_all_of(&def.schema, &def.name) {
+            continue;
+        }
+        let name = (def.schema.clone(), def.name.clone());
+        let columns: Vec<&str> = def.columns.iter().map(|c| c.name.as_str()).collect();
+        def.unique_keys = keys.of(&name, &columns, &beside);
+    }
+    Ok(())
+}
+
+/// Whether the unique keys of a table are those of the catalog, by whatever names.
+pub(crate) async fn are_as_known(
+    conn: &mut Conn,
+    product: Product,
+    relation: &Relation,
+) -> Result<bool, IntrospectError> {
+    // Nothing was decided by keys that are not known.
+    let Some(known) = &relation.unique_keys else {
+        return Ok(true);
+    };
+    let (schema, table) = (literal(&relation.schema), literal(&relation.name));
+    let mut keys = Keys::default();
+    let condition = format!("s.TABLE_SCHEMA = {schema} AND s.TABLE_NAME = {table}");
+    for row in query(conn, sql(&condition, product)).await? {
+        keys.put(&row)?;
+    }
+    let mut beside = Beside::default();
+    let condition = format!("c.TABLE_SCHEMA = {schema} AND c.TABLE_NAME = {table}");
+    for row in query(conn, Beside::sql(&condition)).await? {
+        beside.put(&row, product)?;
+    }
+    let name = (relation.schema.clone(), relation.name.clone());
+    let columns: Vec<&str> = relation.columns.iter().map(|c| &*c.name).collect();
+    let Some(found) = keys.of(&name, &columns, &beside) else {
+        return Ok(false);
+    };
+    let named = |indexes: &[u16]| -> Vec<String> {
+        let columns = indexes.iter().filter_map(|index| relation.column(*index));
+        columns.map(|c| c.name.to_string()).collect()
+    };
+    let known = known
+        .iter()
+        .map(|key| facts(named(&key.columns), named(&key.filled), key.plain));
+    let found = found
+        .into_iter()
+        .map(|key| facts(key.columns, key.filled, key.plain));
+    Ok(known.collect::<BTreeSet<_>>() == found.collect())
+}
+
+/// What is decided by.
+fn facts(
+    mut columns: Vec<String>,
+    mut filled: Vec<String>,
+    plain: bool,
+) -> (Vec<String>, Vec<String>, bool) {
+    if !plain {
+        columns.sort();
+        columns.dedup();
+    }
+    filled.sort();
+    filled.dedup();
+    (columns, filled, plain)
+}
