@@ -1,6 +1,6 @@
 //! INSERT, REPLACE and upserts.
 
-use std::ops::ControlFlow;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
 use sqlparser::ast::{
     Assignment, ConflictTarget, DoUpdate, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -172,6 +172,9 @@ impl<'a> Resolver<'a> {
             returns: returning.is_some(),
             on_conflict: conflict,
             untold: std::mem::take(&mut self.untold),
+            conditions: Vec::new(),
+            merged: BTreeSet::new(),
+            in_the_open: None,
         });
         Ok(outputs)
     }

@@ -142,7 +142,8 @@ impl<'a> Resolver<'a> {
                 .is_ok_and(|decision| decision.is_plain(column.index))
     }
 
-    fn is_leakproof(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
+    /// Whether a condition may run on any row without telling.
+    pub(super) fn is_leakproof(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
         match expr {
             Expr::Nested(inner)
             | Expr::UnaryOp {

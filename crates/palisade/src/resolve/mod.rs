@@ -19,6 +19,7 @@ mod from;
 mod function;
 mod guard;
 mod insert;
+mod joined;
 mod leakproof;
 mod literal;
 mod meets;
@@ -48,7 +49,9 @@ use sqlparser::{
 
 pub(crate) use define::{ResolvedDefinition, resolve_definition};
 pub(crate) use from::{form_name, form_place, reference_index};
-pub(crate) use guard::{Admission, Guard};
+pub(crate) use guard::{Admission, Guard, Lead, Stance};
+pub(crate) use joined::{Seeing, seeing};
+pub(crate) use merge::{ClauseForm, MergeForm};
 pub(crate) use scope::{EXCLUDED, Output};
 pub(crate) use token::{Beside, TokenParameter, foreign as foreign_token, token_index};
 pub(crate) use view::read as read_view;
@@ -139,6 +142,8 @@ pub(crate) struct WriteForm {
     pub(crate) guard: Option<Guard>,
     /// Around the rows of an INSERT.
     pub(crate) admission: Option<Admission>,
+    /// In the clauses of a MERGE.
+    pub(crate) merge: Option<MergeForm>,
 }
 
 /// A place where a relation of the catalog stands.

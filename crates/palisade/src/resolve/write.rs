@@ -4,7 +4,7 @@
 //! that a column of it which is masked would be read as it is. `authorize` refuses every masked column
 //! in a statement that changes anything; row filters become a guard around the condition.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
     Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, JoinConstraint, JoinOperator,
@@ -16,6 +16,7 @@ use sqlparser::ast::{
 use super::{
     Mode, Reference, Resolver,
     from::{marked, unknown_column},
+    guard::{Conjunct, Guard},
     query::{Ctes, not_reading},
     scope::{Columns, Output, Scope, Source},
     unsupported,
@@ -46,6 +47,13 @@ pub(crate) struct Target {
     pub(crate) on_conflict: Conflict,
     /// Whether a name in a subquery of an upsert's condition cannot say of which row it is.
     pub(crate) untold: bool,
+    /// Its own condition, then each condition of a join that sees the target, taken apart; nothing where none of them can
+    /// fail on any row.
+    pub(crate) conditions: Vec<Vec<Conjunct>>,
+    /// Columns of the target that joins merge.
+    pub(crate) merged: BTreeSet<u16>,
+    /// What looks at rows of the target where no guard can be put around it.
+    pub(crate) in_the_open: Option<&'static str>,
 }
 
 /// What an INSERT does with the row that is in its way.
@@ -162,6 +170,7 @@ impl<'a> Resolver<'a> {
         } else {
             self.common_qualifier(assignments)
         };
+        self.unguard_joins(std::slice::from_mut(table), key.as_deref())?;
         let mut scope = Scope::inside(dialect, None);
         self.await_target(key, Change::Update);
         self.table_with_joins(table, &mut scope, ctes)?;
@@ -170,6 +179,8 @@ impl<'a> Resolver<'a> {
         match from {
             None => {}
             Some(UpdateTableFromKind::AfterSet(tables)) if dialect != Dialect::Mysql => {
+                // SQLite makes a table of their rows before it joins the target.
+                self.whole_rows |= tables.len() > 1 || tables.iter().any(|t| !t.joins.is_empty());
                 for table in tables {
                     self.table_with_joins(table, &mut scope, ctes)?;
                 }
@@ -181,6 +192,8 @@ impl<'a> Resolver<'a> {
         target.joined = scope.sources.len() > 1;
         let updated = self.assignments(assignments, relation, &scope, ctes)?;
         let read = self.guarded(selection, &scope, ctes)?;
+        let tables = std::slice::from_mut(table);
+        self.take_apart(&mut target, selection.as_ref(), tables, relation, &scope);
         self.bound_product(&scope)?;
         self.ordered(order_by, limit, &scope, ctes)?;
         self.change_columns(
@@ -238,6 +251,7 @@ impl<'a> Resolver<'a> {
             },
             _ => return Err(unsupported("DELETE from several tables")),
         };
+        self.unguard_joins(from, key.as_deref())?;
         let mut scope = Scope::inside(dialect, None);
         self.await_target(key, Change::Delete);
         for table in from.iter_mut() {
@@ -255,6 +269,7 @@ impl<'a> Resolver<'a> {
         }
         target.joined = scope.sources.len() > 1;
         let read = self.guarded(selection, &scope, ctes)?;
+        self.take_apart(&mut target, selection.as_ref(), from, relation, &scope);
         self.bound_product(&scope)?;
         self.ordered(order_by, limit, &scope, ctes)?;
         self.change(
@@ -276,29 +291,29 @@ impl<'a> Resolver<'a> {
         scope: &Scope<'a, '_>,
         ctes: Ctes<'_>,
     ) -> Result<Vec<ColumnId>, Rejection> {
-        let guard = match self.mode {
-            Mode::Rewritten { forms: _, writes } => writes
-                .get(self.targets.len())
-                .and_then(|write| write.guard.as_ref()),
-            Mode::Statement | Mode::View { within: _ } => None,
-        };
-        let own = match (guard, selection.as_mut()) {
-            (None, own) => own,
-            (Some(guard), Some(expr)) => guard
-                .inside(expr)
-                .map_err(|_| self.not_as_decided("the guard of the target is missing"))?,
-            (Some(_), None) => {
-                return Err(self.not_as_decided("the guard of the target is missing"));
-            }
-        };
+        if let Some(guard) = self.guard() {
+            let missing = || self.not_as_decided("the guard of the target is missing");
+            let own = selection.take().ok_or_else(missing)?;
+            *selection = guard.inside(own, 0).map_err(|_| missing())?;
+        }
         // What stands before it may have subqueries too.
         scope.reached.take();
-        let mut columns = match own {
+        let mut columns = match selection {
             Some(expr) => self.predicate(expr, scope, ctes, Usage::Filter)?,
             None => Vec::new(),
         };
         columns.append(&mut scope.reached.take());
         Ok(columns)
+    }
+
+    /// The guard of the change that is read, where this is our own output.
+    pub(super) fn guard(&self) -> Option<&'a Guard> {
+        match self.mode {
+            Mode::Rewritten { forms: _, writes } => writes
+                .get(self.targets.len())
+                .and_then(|write| write.guard.as_ref()),
+            Mode::Statement | Mode::View { within: _ } => None,
+        }
     }
 
     /// Whether an inner join of MySQL's has a condition on the target's columns, as that of a WHERE would be.
@@ -690,6 +705,9 @@ impl<'a> Resolver<'a> {
             returns: false,
             on_conflict: Conflict::Leaves,
             untold: false,
+            conditions: Vec::new(),
+            merged: BTreeSet::new(),
+            in_the_open: None,
         });
         Ok(source)
     }

@@ -13,10 +13,12 @@ mod engine;
 mod filter;
 mod form;
 mod formula;
+mod guard;
 mod hash;
 mod implied;
 mod limit;
 mod mask;
+mod merge;
 mod null;
 mod parameters;
 mod plan;
@@ -351,7 +353,6 @@ fn apply(
             catalog,
             params,
             placeholders: &placeholders,
-            needs_fence,
             ctes: &ctes,
             positions: &positions,
             uses: &uses,
@@ -393,11 +394,15 @@ fn apply(
     };
     let mut provisos = Vec::new();
     let changes = write::changes(&query).into_iter().zip(&writes);
-    let in_doubt = changes
-        .zip(&doubts)
-        .flat_map(|(change, doubts)| doubts.iter().map(move |doubt| (change, doubt)));
-    for ((change, form), doubt) in in_doubt {
-        let mut proviso = proviso::query(change, form, doubt, query.with.as_ref(), dialect)?;
+    let in_doubt =
+        changes
+            .zip(targets.iter().zip(&doubts))
+            .flat_map(|(change, (target, doubts))| {
+                doubts.iter().map(move |doubt| (change, target, doubt))
+            });
+    for ((change, form), target, doubt) in in_doubt {
+        let with = query.with.as_ref();
+        let mut proviso = proviso::query(change, form, doubt, target.reference, with, dialect)?;
         form::stand_in(&mut proviso, &forms, dialect, limits)?;
         let binding = parameters::order_alone(
             &mut proviso,
@@ -408,8 +413,9 @@ fn apply(
         )?;
         provisos.push((proviso, binding));
     }
-    for (change, form) in write::changes_mut(&mut query).into_iter().zip(&writes) {
-        write::apply(change, form)?;
+    let changes = write::changes_mut(&mut query).into_iter().zip(&writes);
+    for ((change, form), target) in changes.zip(&targets) {
+        guard::apply(change, form, target.reference)?;
     }
     // The rows that are written may have been looked at.
     let looked_at = !targets.is_empty() && !placeholders.is_empty();
@@ -522,7 +528,7 @@ fn apply(
     // A plan that is shown runs nothing; a guard around a change is a filter.
     let is_guarded = writes
         .iter()
-        .any(|form| form.guard.is_some() || form.admission.is_some());
+        .any(|form| form.guard.is_some() || form.admission.is_some() || form.merge.is_some());
     let estimable = tells && explain.is_none() && !is_guarded;
     let reserved = match reserved {
         Some(reserved) if !estimable => {

@@ -13,7 +13,7 @@ use sqlparser::ast::{
     TableWithJoins, Update, UpdateTableFromKind, Visit, Visitor, With,
 };
 
-use super::{not_as_decided, sql, upsert::Proposed, write};
+use super::{guard, merge, not_as_decided, sql, upsert::Proposed, write};
 use crate::{
     access::AccessSet,
     catalog::{Catalog, functions::Safety},
@@ -21,7 +21,7 @@ use crate::{
     dialect::Dialect,
     limits::Limits,
     rejection::Rejection,
-    resolve::{self, Guard, Mode, Visible, WriteForm},
+    resolve::{self, Guard, Mode, Stance, Visible, WriteForm},
     syntax::{Outline, ParsedQuery, encode, key},
     value::Value,
 };
@@ -57,6 +57,8 @@ pub(super) enum Doubt {
     },
     /// Rows of the query that an INSERT takes.
     Rows,
+    /// Rows of which a MERGE chooses this clause.
+    Clause(usize),
     /// Rows in the way of what an upsert proposes.
     InTheWay {
         within: Option<Box<Guard>>,
@@ -70,7 +72,8 @@ pub(super) enum Doubt {
     },
 }
 
-/// The query that finds a row of `change` that is not admitted. `with` stands before the statement.
+/// The query that finds a row of `change` that is not admitted. `target` is its own among the references, and `with` stands
+/// before the statement.
 ///
 /// # Errors
 /// `write.row-not-admitted` where what it looks at is only there once another change has run.
@@ -78,13 +81,14 @@ pub(super) fn query(
     change: &SetExpr,
     form: &WriteForm,
     doubt: &Doubt,
+    target: Option<usize>,
     with: Option<&With>,
     dialect: Dialect,
 ) -> Result<Query, Rejection> {
     let misplaced = || not_as_decided("a change of another form");
     let mut query = match (change, doubt) {
         (SetExpr::Update(Statement::Update(update)), Doubt::Target { within, admitted }) => {
-            of_target(update, within.as_deref(), admitted, dialect)?
+            of_target(update, within.as_deref(), admitted, target, dialect)?
         }
         (SetExpr::Insert(Statement::Insert(insert)), Doubt::Rows) => {
             let admission = form.admission.as_ref().ok_or_else(misplaced)?;
@@ -105,6 +109,9 @@ pub(super) fn query(
                 proposed,
             },
         ) => in_the_way(insert, within.as_deref(), admitted, proposed, dialect)?,
+        (SetExpr::Merge(Statement::Merge(statement)), Doubt::Clause(clause)) => {
+            merge::not_admitted(statement, form, *clause, dialect)?
+        }
         (SetExpr::Insert(Statement::Insert(insert)), Doubt::Twice { keys, proposed }) => {
             twice(insert, keys, proposed, dialect)?
         }
@@ -214,33 +221,34 @@ fn of_target(
     update: &Update,
     within: Option<&Guard>,
     admitted: &Expr,
+    target: Option<usize>,
     dialect: Dialect,
 ) -> Result<Query, Rejection> {
+    let mut update = update.clone();
+    if let Some(within) = within {
+        guard::keep_within(&mut update, within, target)?;
+    }
     let Update {
         update_token: _,
         optimizer_hints: _,
         table,
         assignments: _,
         from,
-        selection,
+        selection: reached,
         returning: _,
         output: _,
         or: _,
         order_by,
         limit,
     } = update;
-    let mut tables = vec![table.clone()];
+    let mut tables = vec![table];
     match from {
         None => {}
-        Some(UpdateTableFromKind::AfterSet(more)) => tables.extend(more.iter().cloned()),
+        Some(UpdateTableFromKind::AfterSet(more)) => tables.extend(more),
         Some(UpdateTableFromKind::BeforeSet(_)) => {
             return Err(not_as_decided("a change of another form"));
         }
     }
-    let reached = match within {
-        Some(guard) => Some(guard.around(selection.clone())),
-        None => selection.clone(),
-    };
     let refused = refused(admitted.clone());
     let Some(limit) = limit else {
         let conditions = reached.into_iter().chain([refused]).collect();
@@ -250,10 +258,10 @@ fn of_target(
     // Which rows those are that the limit takes is settled before any of them is looked at.
     let mut taken = select(vec![sql::item(dialect, refused, REFUSED)], tables, reached);
     taken.order_by = (!order_by.is_empty()).then(|| OrderBy {
-        kind: OrderByKind::Expressions(order_by.clone()),
+        kind: OrderByKind::Expressions(order_by),
         interpolate: None,
     });
-    taken.limit_clause = Some(limited(limit.clone()));
+    taken.limit_clause = Some(limited(limit));
     let taken = TableFactor::Derived {
         lateral: false,
         subquery: Box::new(taken),
@@ -304,9 +312,9 @@ fn in_the_way(
         // It may fail, and is tried on no other rows than in the change.
         let fence = Guard {
             condition: reached,
-            fenced: true,
+            stance: Stance::Around,
         };
-        conditions.push(fence.around(Some(own)));
+        conditions.push(fence.around(Some(own), 0));
     }
     let condition = sql::joined(conditions, &BinaryOperator::And, true);
     Ok(select(vec![one(dialect)], tables.into(), Some(condition)))
@@ -342,12 +350,12 @@ fn twice(
 const REFUSED: &str = "refused";
 
 /// What each row that is found gives: nothing of its own.
-fn one(dialect: Dialect) -> SelectItem {
+pub(super) fn one(dialect: Dialect) -> SelectItem {
     sql::item(dialect, sql::integer(1), REFUSED)
 }
 
 /// That `admitted` is false or NULL.
-fn refused(admitted: Expr) -> Expr {
+pub(super) fn refused(admitted: Expr) -> Expr {
     sql::case(
         vec![(sql::parens(admitted), sql::boolean(false))],
         Some(sql::boolean(true)),
@@ -362,7 +370,7 @@ fn limited(limit: Expr) -> LimitClause {
     }
 }
 
-fn select(
+pub(super) fn select(
     projection: Vec<SelectItem>,
     tables: Vec<TableWithJoins>,
     condition: Option<Expr>,

@@ -13,10 +13,9 @@ use std::{
 
 use sqlparser::{
     ast::{
-        Assignment, AssignmentTarget, BinaryOperator, DataType, DoUpdate, Expr, Ident, Insert,
-        ObjectName, ObjectNamePart, OnConflict, OnConflictAction, OnInsert, Query, SelectItem,
-        SetExpr, Statement, TableFactor, Update, Value as SqlValue, Values, Visit, VisitMut,
-        Visitor, VisitorMut,
+        Assignment, AssignmentTarget, BinaryOperator, DataType, DoUpdate, Expr, Insert, ObjectName,
+        ObjectNamePart, OnConflict, OnConflictAction, OnInsert, Query, SelectItem, SetExpr,
+        Statement, TableFactor, Update, Value as SqlValue, Values, Visit, Visitor,
     },
     tokenizer::Location,
 };
@@ -40,8 +39,7 @@ use crate::{
     },
     rejection::Rejection,
     resolve::{
-        Admission, Conflict, Guard, Reference, Target, Visible, WriteForm, is_default,
-        reference_index,
+        Admission, Conflict, Reference, Target, Visible, WriteForm, is_default, reference_index,
     },
     syntax::{encode, key},
     value::{Params, Placeholder},
@@ -54,7 +52,6 @@ pub(super) struct Job<'j> {
     pub(super) catalog: &'j Catalog,
     pub(super) params: &'j Params,
     pub(super) placeholders: &'j BTreeMap<Placeholder, u32>,
-    pub(super) needs_fence: bool,
     /// Names of the statement's common table expressions, folded.
     pub(super) ctes: &'j BTreeSet<String>,
     /// The number of each `?` by its place in the statement.
@@ -151,12 +148,8 @@ impl Job<'_> {
                 let joined = self.target.joined;
                 form.guard = self.guard(&filters, relation, joined, reads, functions)?;
             }
-            // Its condition decides over every row of the target, and what does not match is inserted.
-            SetExpr::Merge(Statement::Merge(_)) => {
-                let rows = [&seen, &write.change, &write.add];
-                if rows.into_iter().any(|rows| *rows != RowFilter::Everything) {
-                    return Err(inapplicable("MERGE", relation));
-                }
+            SetExpr::Merge(Statement::Merge(merge)) => {
+                *doubts = self.merge(merge, relation, write, &seen, form, reads, functions)?;
             }
             SetExpr::Insert(_)
             | SetExpr::Update(_)
@@ -360,7 +353,7 @@ impl Job<'_> {
     }
 
     /// What each assigned column holds afterwards; nothing where only the engine knows.
-    fn constants(
+    pub(super) fn constants(
         &self,
         assignments: &[Assignment],
         relation: &Relation,
@@ -386,7 +379,7 @@ impl Job<'_> {
     }
 
     /// `add` where the columns of `row` are assigned, as a filter of the rows as they were, which are `seen`.
-    fn after(
+    pub(super) fn after(
         &self,
         add: &RowFilter,
         seen: &RowFilter,
@@ -423,7 +416,7 @@ impl Job<'_> {
 
     /// Checks that no column that is not shown decides which of the changed rows may still be seen: whether a row
     /// is still there would tell what it holds. Rows that all go, or go by what is shown, tell nothing.
-    fn stays_in_sight(
+    pub(super) fn stays_in_sight(
         &self,
         seen: &RowFilter,
         row: &BTreeMap<u16, Option<Constant>>,
@@ -517,7 +510,7 @@ impl Job<'_> {
         Ok(Some(frame))
     }
 
-    fn admit_row(
+    pub(super) fn admit_row(
         &self,
         row: &BTreeMap<u16, Option<Constant>>,
         relation: &Relation,
@@ -619,75 +612,11 @@ impl Job<'_> {
         name
     }
 
-    /// The guard of rows that pass all of `filters`; none where all pass everything.
-    fn guard(
+    pub(super) fn column<'r>(
         &self,
-        filters: &[&RowFilter],
-        relation: &Relation,
-        qualified: bool,
-        reads: &mut Reads,
-        functions: &mut BTreeSet<String>,
-    ) -> Result<Option<Guard>, Rejection> {
-        let mut conditions = Vec::new();
-        for filter in filters {
-            match filter {
-                RowFilter::Everything => {}
-                RowFilter::Nothing => conditions.push(sql::boolean(false)),
-                RowFilter::Where(predicate) => {
-                    filter::columns(predicate, reads);
-                    let condition =
-                        filter::expression(predicate, relation, self.catalog.dialect(), functions)?;
-                    if !conditions.contains(&condition) {
-                        conditions.push(condition);
-                    }
-                }
-            }
-        }
-        if conditions.is_empty() {
-            return Ok(None);
-        }
-        if self.target.joined && self.needs_fence {
-            return Err(Rejection::new(
-                Code::ObligationInapplicable,
-                format!(
-                    "`{}` has a row filter, and beside other tables only plain comparisons of columns can stand with it",
-                    relation.name
-                ),
-            ));
-        }
-        let condition = sql::joined(conditions, &BinaryOperator::And, true);
-        Ok(Some(Guard {
-            condition: self.qualified(condition, qualified),
-            fenced: self.needs_fence || self.target.on_conflict == Conflict::Updates,
-        }))
-    }
-
-    /// The condition of rows of the target that `predicate` is.
-    fn condition(
-        &self,
-        predicate: &Predicate,
-        relation: &Relation,
-        qualified: bool,
-        functions: &mut BTreeSet<String>,
-    ) -> Result<Expr, Rejection> {
-        let condition = filter::expression(predicate, relation, self.catalog.dialect(), functions)?;
-        Ok(self.qualified(condition, qualified))
-    }
-
-    /// A condition over the target, whose columns are told from those of other tables beside it.
-    fn qualified(&self, mut condition: Expr, qualified: bool) -> Expr {
-        if qualified {
-            let _ = VisitMut::visit(
-                &mut condition,
-                &mut Qualifying {
-                    qualifier: &self.target.qualifier,
-                },
-            );
-        }
-        condition
-    }
-
-    fn column<'r>(&self, relation: &'r Relation, name: &ObjectName) -> Option<(u16, &'r Column)> {
+        relation: &'r Relation,
+        name: &ObjectName,
+    ) -> Option<(u16, &'r Column)> {
         let Some(ObjectNamePart::Identifier(ident)) = name.0.last() else {
             return None;
         };
@@ -695,7 +624,7 @@ impl Job<'_> {
         Some((index, relation.column(index)?))
     }
 
-    fn constant(&self, value: &Expr, column: &Column) -> Option<Constant> {
+    pub(super) fn constant(&self, value: &Expr, column: &Column) -> Option<Constant> {
         if is_default(value) {
             return None;
         }
@@ -790,51 +719,11 @@ pub(super) fn is_change(body: &SetExpr) -> bool {
     }
 }
 
-/// Puts the form around a change.
-pub(super) fn apply(change: &mut SetExpr, form: &WriteForm) -> Result<(), Rejection> {
-    let WriteForm { guard, admission } = form;
-    let misplaced = || not_as_decided("a change of another form");
-    match change {
-        SetExpr::Insert(Statement::Insert(insert)) => {
-            if let Some(admission) = admission {
-                let source = insert.source.take().ok_or_else(misplaced)?;
-                insert.source = Some(admission.around(source));
-            }
-            if let Some(guard) = guard {
-                let Some(OnInsert::OnConflict(OnConflict {
-                    conflict_target: _,
-                    action:
-                        OnConflictAction::DoUpdate(DoUpdate {
-                            assignments: _,
-                            selection,
-                        }),
-                })) = &mut insert.on
-                else {
-                    return Err(misplaced());
-                };
-                *selection = Some(guard.around(selection.take()));
-            }
-            Ok(())
-        }
-        SetExpr::Update(Statement::Update(update)) => {
-            if let Some(guard) = guard {
-                update.selection = Some(guard.around(update.selection.take()));
-            }
-            Ok(())
-        }
-        SetExpr::Delete(Statement::Delete(delete)) => {
-            if let Some(guard) = guard {
-                delete.selection = Some(guard.around(delete.selection.take()));
-            }
-            Ok(())
-        }
-        SetExpr::Merge(_) if guard.is_none() && admission.is_none() => Ok(()),
-        _ => Err(misplaced()),
-    }
-}
-
 /// What rows must be like that are `changed`, unless all that are `reached` are like that.
-fn unimplied<'c>(changed: &'c RowFilter, reached: &[&RowFilter]) -> Option<&'c Predicate> {
+pub(super) fn unimplied<'c>(
+    changed: &'c RowFilter,
+    reached: &[&RowFilter],
+) -> Option<&'c Predicate> {
     match changed {
         RowFilter::Everything | RowFilter::Nothing => None,
         RowFilter::Where(rest) => {
@@ -848,7 +737,7 @@ fn unimplied<'c>(changed: &'c RowFilter, reached: &[&RowFilter]) -> Option<&'c P
 }
 
 /// The known values of the columns that `predicate` looks at.
-fn looked_at(
+pub(super) fn looked_at(
     predicate: &Predicate,
     row: &BTreeMap<u16, Option<Constant>>,
     relation: &Relation,
@@ -869,7 +758,7 @@ fn looked_at(
 }
 
 /// `expr` as the type that `column` stores, where a filter of its class compares it.
-fn typed(expr: Expr, column: &Column, dialect: Dialect) -> Option<Expr> {
+pub(super) fn typed(expr: Expr, column: &Column, dialect: Dialect) -> Option<Expr> {
     let cast = |data_type| Some(sql::cast(expr.clone(), data_type));
     match (column.class, dialect) {
         // Its filters look at the storage class of each value.
@@ -932,22 +821,7 @@ impl Visitor for Reading<'_> {
     }
 }
 
-struct Qualifying<'q> {
-    qualifier: &'q Ident,
-}
-
-impl VisitorMut for Qualifying<'_> {
-    type Break = ();
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::Identifier(name) = expr {
-            *expr = Expr::CompoundIdentifier(vec![self.qualifier.clone(), name.clone()]);
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-fn not_admitted(message: &str) -> Rejection {
+pub(super) fn not_admitted(message: &str) -> Rejection {
     Rejection::new(Code::WriteRowNotAdmitted, message)
 }
 
@@ -958,14 +832,14 @@ fn unseen(unknown: &Unknown) -> Rejection {
     ))
 }
 
-fn unassigned(relation: &Relation, index: u16) -> Rejection {
+pub(super) fn unassigned(relation: &Relation, index: u16) -> Rejection {
     let name = relation.column(index).map_or("", |c| &*c.name);
     not_admitted(&format!(
         "policy looks at column `{name}` of new rows, and the statement gives it no value"
     ))
 }
 
-fn undecided(relation: &Relation, column: Option<&Column>) -> Rejection {
+pub(super) fn undecided(relation: &Relation, column: Option<&Column>) -> Rejection {
     match column {
         Some(column) => not_admitted(&format!(
             "policy looks at column `{}` of new rows: write it as a literal or parameter of the column's type",
@@ -978,7 +852,7 @@ fn undecided(relation: &Relation, column: Option<&Column>) -> Rejection {
     }
 }
 
-fn inapplicable(what: &str, relation: &Relation) -> Rejection {
+pub(super) fn inapplicable(what: &str, relation: &Relation) -> Rejection {
     Rejection::new(
         Code::ObligationInapplicable,
         format!(

@@ -1,0 +1,271 @@
+//! The guard around a change's own conditions: which one, how it stands there, and putting it there.
+
+use std::{collections::BTreeSet, ops::ControlFlow};
+
+use sqlparser::ast::{
+    BinaryOperator, Delete, DoUpdate, Expr, FromTable, Ident, OnConflict, OnConflictAction,
+    OnInsert, SetExpr, Statement, TableFactor, TableWithJoins, Update, VisitMut, VisitorMut,
+};
+
+use super::{
+    filter, not_as_decided, sql,
+    write::{Job, Reads},
+};
+use crate::{
+    catalog::Relation,
+    code::Code,
+    dialect::Dialect,
+    policy::obligation::{Predicate, RowFilter},
+    rejection::Rejection,
+    resolve::{Conflict, Guard, Lead, Seeing, Stance, WriteForm, reference_index, seeing},
+};
+
+impl Job<'_> {
+    /// The guard of rows that pass all of `filters`; none where all pass everything.
+    pub(super) fn guard(
+        &self,
+        filters: &[&RowFilter],
+        relation: &Relation,
+        qualified: bool,
+        reads: &mut Reads,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<Option<Guard>, Rejection> {
+        let mut conditions = Vec::new();
+        let mut looked = Reads::new();
+        for filter in filters {
+            match filter {
+                RowFilter::Everything => {}
+                RowFilter::Nothing => conditions.push(sql::boolean(false)),
+                RowFilter::Where(predicate) => {
+                    filter::columns(predicate, &mut looked);
+                    let condition =
+                        filter::expression(predicate, relation, self.catalog.dialect(), functions)?;
+                    if !conditions.contains(&condition) {
+                        conditions.push(condition);
+                    }
+                }
+            }
+        }
+        if conditions.is_empty() {
+            return Ok(None);
+        }
+        let stance = self.stance(relation, &looked)?;
+        reads.append(&mut looked);
+        let condition = sql::joined(conditions, &BinaryOperator::And, true);
+        Ok(Some(Guard {
+            condition: self.qualified(condition, qualified),
+            stance,
+        }))
+    }
+
+    /// How a guard that looks at these columns stands.
+    fn stance(&self, relation: &Relation, looked: &Reads) -> Result<Stance, Rejection> {
+        if self.target.on_conflict == Conflict::Updates {
+            return Ok(Stance::Around);
+        }
+        let mut all = self.target.conditions.iter().flatten();
+        let may_fail = match (self.catalog.dialect(), self.target.joined) {
+            // An outer join may keep a row of the target for later tables, whose own conditions may fail there.
+            (Dialect::Mysql, true) => !self.target.conditions.is_empty(),
+            (Dialect::Mysql, false) | (Dialect::Sqlite | Dialect::Postgres, _) => {
+                all.any(Option::is_none)
+            }
+        };
+        if !may_fail {
+            return Ok(Stance::Beside);
+        }
+        let (lead, opaque) = match (self.catalog.dialect(), self.target.joined) {
+            (Dialect::Postgres, _) => (Lead::Plain, false),
+            (Dialect::Sqlite | Dialect::Mysql, false) => (Lead::Nothing, true),
+            (Dialect::Sqlite | Dialect::Mysql, true) => (Lead::Opaque, true),
+        };
+        if let Some(why) = self.target.in_the_open {
+            return Err(in_the_open(relation, why));
+        }
+        if opaque && !self.target.merged.is_disjoint(looked) {
+            return Err(in_the_open(
+                relation,
+                "USING merges a column that the filter looks at: compare it with ON",
+            ));
+        }
+        let is_beside = |named: &Option<BTreeSet<u16>>| {
+            let named = named.as_ref();
+            // An engine that learns a column's value beside the guard would put it into the guard.
+            named.is_some_and(|named| !opaque || named.is_disjoint(looked))
+        };
+        let places = self.target.conditions.iter();
+        Ok(Stance::Apart {
+            lead,
+            places: places
+                .map(|conjuncts| conjuncts.iter().map(is_beside).collect())
+                .collect(),
+        })
+    }
+
+    /// The condition of rows of the target that `predicate` is.
+    pub(super) fn condition(
+        &self,
+        predicate: &Predicate,
+        relation: &Relation,
+        qualified: bool,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<Expr, Rejection> {
+        let condition = filter::expression(predicate, relation, self.catalog.dialect(), functions)?;
+        Ok(self.qualified(condition, qualified))
+    }
+
+    /// A condition over the target, whose columns are told from those of other tables beside it.
+    fn qualified(&self, mut condition: Expr, qualified: bool) -> Expr {
+        if qualified {
+            let _ = VisitMut::visit(
+                &mut condition,
+                &mut Qualifying {
+                    qualifier: &self.target.qualifier,
+                },
+            );
+        }
+        condition
+    }
+}
+
+/// Puts the form around a change of what `target` is among the references.
+pub(super) fn apply(
+    change: &mut SetExpr,
+    form: &WriteForm,
+    target: Option<usize>,
+) -> Result<(), Rejection> {
+    let WriteForm {
+        guard,
+        admission,
+        merge,
+    } = form;
+    let misplaced = || not_as_decided("a change of another form");
+    match change {
+        SetExpr::Insert(Statement::Insert(insert)) => {
+            if let Some(admission) = admission {
+                let source = insert.source.take().ok_or_else(misplaced)?;
+                insert.source = Some(admission.around(source));
+            }
+            if let Some(guard) = guard {
+                let Some(OnInsert::OnConflict(OnConflict {
+                    conflict_target: _,
+                    action:
+                        OnConflictAction::DoUpdate(DoUpdate {
+                            assignments: _,
+                            selection,
+                        }),
+                })) = &mut insert.on
+                else {
+                    return Err(misplaced());
+                };
+                *selection = Some(guard.around(selection.take(), 0));
+            }
+            Ok(())
+        }
+        SetExpr::Update(Statement::Update(update)) => {
+            if let Some(guard) = guard {
+                keep_within(update, guard, target)?;
+            }
+            Ok(())
+        }
+        SetExpr::Delete(Statement::Delete(Delete {
+            delete_token: _,
+            optimizer_hints: _,
+            tables: _,
+            from: FromTable::WithFromKeyword(tables),
+            using: _,
+            selection,
+            returning: _,
+            output: _,
+            order_by: _,
+            limit: _,
+        })) => {
+            if let Some(guard) = guard {
+                *selection = Some(guard.around(selection.take(), 0));
+                keep_joins_within(tables, guard, target)?;
+            }
+            Ok(())
+        }
+        SetExpr::Merge(Statement::Merge(statement)) if admission.is_none() => {
+            if let Some(guard) = guard {
+                *statement.on = guard.around(Some((*statement.on).clone()), 0);
+            }
+            if let Some(merge) = merge {
+                merge.put(&mut statement.clauses);
+            }
+            Ok(())
+        }
+        _ => Err(misplaced()),
+    }
+}
+
+/// Puts the guard around what an UPDATE says of its rows.
+pub(super) fn keep_within(
+    update: &mut Update,
+    guard: &Guard,
+    target: Option<usize>,
+) -> Result<(), Rejection> {
+    update.selection = Some(guard.around(update.selection.take(), 0));
+    keep_joins_within(std::slice::from_mut(&mut update.table), guard, target)
+}
+
+fn keep_joins_within(
+    tables: &mut [TableWithJoins],
+    guard: &Guard,
+    target: Option<usize>,
+) -> Result<(), Rejection> {
+    if guard.joins() == 0 {
+        return Ok(());
+    }
+    let is_target = |factor: &TableFactor| match factor {
+        TableFactor::Table {
+            name,
+            alias: _,
+            args: _,
+            with_hints: _,
+            version: _,
+            with_ordinality: _,
+            partitions: _,
+            json_path: _,
+            sample: _,
+            index_hints: _,
+        } => target.is_some() && reference_index(name) == target,
+        _ => false,
+    };
+    let mut count = 0;
+    for seeing in seeing(tables, &is_target) {
+        if let Seeing::On(condition) = seeing {
+            count += 1;
+            *condition = guard.around(Some(condition.clone()), count);
+        }
+    }
+    if count == guard.joins() {
+        Ok(())
+    } else {
+        Err(not_as_decided(
+            "a join sees the target, and was not decided",
+        ))
+    }
+}
+
+struct Qualifying<'q> {
+    qualifier: &'q Ident,
+}
+
+impl VisitorMut for Qualifying<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(name) = expr {
+            *expr = Expr::CompoundIdentifier(vec![self.qualifier.clone(), name.clone()]);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn in_the_open(relation: &Relation, why: &str) -> Rejection {
+    Rejection::new(
+        Code::ObligationInapplicable,
+        format!("`{}` has a row filter, and {why}", relation.name),
+    )
+}
