@@ -10,6 +10,7 @@ mod cartesian;
 mod cast;
 mod coercion;
 mod column;
+mod constant;
 mod constraint;
 mod define;
 mod effect;
@@ -49,10 +50,11 @@ pub(crate) use define::{ResolvedDefinition, resolve_definition};
 pub(crate) use from::{form_name, form_place, reference_index};
 pub(crate) use guard::{Admission, Guard};
 pub(crate) use scope::{EXCLUDED, Output};
-pub(crate) use token::{Beside, TokenParameter, foreign as foreign_token, token_index};
+pub(crate) use token::{TokenParameter, token_index};
 pub(crate) use view::read as read_view;
 pub(crate) use write::{Conflict, Target, is_default};
 
+use self::constant::Constants;
 use crate::{
     access::{AccessSet, Usage},
     catalog::{Catalog, ColumnId, RelationId},
@@ -210,6 +212,35 @@ pub(crate) fn resolve(
     mode: Mode<'_>,
     limits: &Limits,
 ) -> Result<ResolvedStatement, Rejection> {
+    let text = parsed.text;
+    let read = |parsed: ParsedQuery<'_>, constants| {
+        read(parsed, catalog, visible, mode, limits, constants)
+    };
+    let (mut resolved, mut again) = read(parsed, Constants::default())?;
+    for _ in 0..constant::READINGS {
+        let Some(taken) = again else {
+            return Ok(resolved);
+        };
+        (resolved, again) = syntax::parse(text, catalog.dialect(), limits, |parsed| {
+            read(parsed, Constants::noted(taken))
+        })?;
+    }
+    match again {
+        Some(_) => Err(token::foreign()),
+        None => Ok(resolved),
+    }
+}
+
+/// Resolves `parsed` once, with what is known of its constants. Gives what of them must be known to read it
+/// right, if that is more.
+fn read(
+    parsed: ParsedQuery<'_>,
+    catalog: &Catalog,
+    visible: &dyn Visible,
+    mode: Mode<'_>,
+    limits: &Limits,
+    constants: Constants,
+) -> Result<(ResolvedStatement, Option<constant::Taken>), Rejection> {
     let ParsedQuery {
         text,
         mut query,
@@ -217,6 +248,7 @@ pub(crate) fn resolve(
         explain,
     } = parsed;
     let mut resolver = Resolver::new(catalog, visible, mode, limits, text, &outline);
+    resolver.constants = constants;
     let outputs = resolver.top(&mut query)?;
     resolver.number_names(&mut query)?;
     if explain.is_some() && !resolver.targets.is_empty() {
@@ -224,7 +256,8 @@ pub(crate) fn resolve(
     }
     resolver.confined_operators();
     resolver.access.facts = resolver.facts(&query, explain);
-    Ok(ResolvedStatement {
+    let again = resolver.constants.next();
+    let resolved = ResolvedStatement {
         references: resolver.references,
         access: resolver.access,
         placeholders: resolver.placeholders,
@@ -237,7 +270,8 @@ pub(crate) fn resolve(
         explain,
         query,
         outputs,
-    })
+    };
+    Ok((resolved, again))
 }
 
 /// The walk's own state.
@@ -260,6 +294,8 @@ struct Resolver<'a> {
     comparisons: recursive::Comparisons,
     /// The tokens that a column of a subquery is, by where its first SELECT stands and which column.
     subquery_tokens: HashMap<(Location, usize), Tokens>,
+    /// Constants that are compared with tokens elsewhere than where they stand.
+    constants: Constants,
     needs_fence: bool,
     /// Names of the common table expressions so far.
     ctes: BTreeSet<String>,
@@ -327,6 +363,7 @@ impl<'a> Resolver<'a> {
             gives_tokens: false,
             comparisons: recursive::Comparisons::default(),
             subquery_tokens: HashMap::new(),
+            constants: Constants::default(),
             // Then nobody asks what would need one.
             needs_fence: mode.is_output(),
             ctes: BTreeSet::new(),
