@@ -14,6 +14,7 @@ mod filter;
 mod form;
 mod formula;
 mod hash;
+mod held;
 mod implied;
 mod limit;
 mod mask;
