@@ -1,6 +1,6 @@
 //! Lineage: which base columns reach a value, and whether unchanged.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use smallvec::SmallVec;
 
@@ -18,6 +18,37 @@ pub(crate) struct Lineage {
     pub(crate) columns: Columns,
     /// Which tokens it is; none of anything else.
     pub(crate) tokens: Option<Tokens>,
+    /// Of which constants it is one, in a reading that asks for them; none of anything else.
+    pub(crate) given: Option<Arc<Given>>,
+}
+
+/// Constants that a value is one of, beside NULL.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Given {
+    /// Where each stands.
+    pub(crate) places: BTreeSet<Place>,
+    /// Whether it may also be something else that constants were made into.
+    pub(crate) is_computed: bool,
+}
+
+/// Where a literal or a placeholder stands in the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) line: u64,
+    pub(crate) column: u64,
+    /// Whether each of its elements is meant, and not it itself.
+    pub(crate) is_array: bool,
+}
+
+impl Given {
+    /// Those of a value that is one or the other.
+    pub(crate) fn either(one: Option<Arc<Self>>, other: Option<&Arc<Self>>) -> Option<Arc<Self>> {
+        let (mut one, other) = (one?, other?);
+        let all = Arc::make_mut(&mut one);
+        all.places.extend(&other.places);
+        all.is_computed |= other.is_computed;
+        Some(one)
+    }
 }
 
 /// Values that go with the tokens of one domain: what is put together of them is still told apart from everything
@@ -66,6 +97,7 @@ impl Lineage {
             identity: Some(column),
             columns: Columns::from_buf_and_len([column; 2], 1),
             tokens: None,
+            given: None,
         }
     }
 
@@ -79,12 +111,18 @@ impl Lineage {
             identity: None,
             columns,
             tokens: None,
+            given: None,
         }
     }
 
     /// The same of a value that is these tokens.
     pub(crate) fn with_tokens(self, tokens: Option<Tokens>) -> Self {
         Self { tokens, ..self }
+    }
+
+    /// The same of a value that is one of these constants.
+    pub(crate) fn with_given(self, given: Option<Arc<Given>>) -> Self {
+        Self { given, ..self }
     }
 
     /// The lineage of a column of a set operation, from its arms.
@@ -103,6 +141,7 @@ impl Lineage {
             identity,
             columns,
             tokens: Tokens::either(self.tokens, other.tokens.clone()),
+            given: Given::either(self.given, other.given.as_ref()),
         }
     }
 }

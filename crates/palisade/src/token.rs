@@ -27,6 +27,9 @@ pub(crate) const HASH_DIGITS: usize = 32;
 /// Hexadecimal digits of a tag: 64 bits, which nobody can try out one statement at a time.
 const TAG_DIGITS: usize = 16;
 
+/// Characters of a token.
+pub(crate) const TOKEN_LENGTH: usize = PREFIX.len() + HASH_DIGITS + TAG_DIGITS;
+
 /// What tokens begin with on the way out.
 const PREFIX: &str = "tok_";
 
@@ -231,11 +234,60 @@ impl TokenKeys {
         (is_hash(hash) && tag == self.tag_of(hash)).then_some(hash)
     }
 
+    /// The array of the hashes in an array of tokens of this session and domain, as PostgreSQL spells arrays. None of what
+    /// is spelt in ways that none of tokens needs.
+    pub(crate) fn open_array(&self, array: &str) -> Option<OpenedArray> {
+        let mut opened = OpenedArray {
+            text: "{".to_owned(),
+            has_other: false,
+            has_hash: false,
+        };
+        let elements = array.trim().strip_prefix('{')?.strip_suffix('}')?;
+        let elements: Vec<&str> = match elements.trim() {
+            "" => Vec::new(),
+            some => some.split(',').collect(),
+        };
+        for (number, element) in elements.into_iter().enumerate() {
+            let element = element.trim();
+            let quoted = element
+                .strip_prefix('"')
+                .and_then(|rest| rest.strip_suffix('"'));
+            let text = quoted.unwrap_or(element);
+            if text.contains(['"', '\\', '{', '}']) || (text.is_empty() && quoted.is_none()) {
+                return None;
+            }
+            if number > 0 {
+                opened.text.push(',');
+            }
+            match self.open(text) {
+                Some(hash) => opened.text.push_str(hash),
+                None => {
+                    let is_null = quoted.is_none() && text.eq_ignore_ascii_case("null");
+                    opened.has_other |= !is_null;
+                    opened.has_hash |= is_hash(text);
+                    opened.text.push_str(element);
+                }
+            }
+        }
+        opened.text.push('}');
+        Some(opened)
+    }
+
     fn tag_of(&self, hash: &str) -> String {
         let mut tag = hmac_sha256_hex(self.tag.0.as_bytes(), hash.as_bytes());
         tag.truncate(TAG_DIGITS);
         tag
     }
+}
+
+/// An array in which each token stands without its tag.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OpenedArray {
+    pub(crate) text: String,
+    /// Whether anything but tokens and NULL is in it.
+    pub(crate) has_other: bool,
+    /// Whether anything in it could be taken for a token without its tag, and was none.
+    pub(crate) has_hash: bool,
 }
 
 /// Whether a text is what the engine computes for a token.

@@ -78,7 +78,7 @@ impl<'a> Resolver<'a> {
                 let middle = out.len();
                 self.subquery(subquery, at, out)?;
                 self.implicit_casts(&parts(out, &[start, middle]));
-                self.tokens_in(expr, subquery)
+                self.tokens_in(expr, subquery, at.scope)
             }
             Expr::Between {
                 expr,
@@ -328,7 +328,10 @@ impl<'a> Resolver<'a> {
             } if dialect != Dialect::Sqlite => {
                 self.binary_operator(compare_op)?;
                 self.together([&mut **left, &mut **right], at, out)?;
-                self.tokens(&mut [&mut **left, &mut **right], at.scope)
+                if !token::compares(compare_op) {
+                    return Ok(());
+                }
+                self.tokens_any(left, right, at.scope)
             }
             Expr::Convert {
                 is_try: false,

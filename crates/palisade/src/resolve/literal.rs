@@ -32,6 +32,11 @@ impl Resolver<'_> {
 
     /// A literal wherever the grammar takes nothing else.
     pub(super) fn value(&mut self, value: &mut Value, start: Location) -> Result<(), Rejection> {
+        self.plain_value(value, start)?;
+        self.take_tag(value, start)
+    }
+
+    fn plain_value(&mut self, value: &mut Value, start: Location) -> Result<(), Rejection> {
         let dialect = self.catalog.dialect();
         match value {
             Value::Number(text, _) => {

@@ -10,6 +10,7 @@ mod cartesian;
 mod cast;
 mod coercion;
 mod column;
+mod constant;
 mod constraint;
 mod define;
 mod effect;
@@ -53,10 +54,11 @@ pub(crate) use guard::{Admission, Guard, Lead, Stance};
 pub(crate) use joined::{Seeing, seeing};
 pub(crate) use merge::{ClauseForm, MergeForm};
 pub(crate) use scope::{EXCLUDED, Output};
-pub(crate) use token::{Beside, TokenParameter, foreign as foreign_token, token_index};
+pub(crate) use token::{TokenParameter, token_index};
 pub(crate) use view::read as read_view;
 pub(crate) use write::{Conflict, Target, is_default};
 
+use self::constant::Constants;
 use crate::{
     access::{AccessSet, Usage},
     catalog::{Catalog, ColumnId, RelationId},
@@ -216,6 +218,35 @@ pub(crate) fn resolve(
     mode: Mode<'_>,
     limits: &Limits,
 ) -> Result<ResolvedStatement, Rejection> {
+    let text = parsed.text;
+    let read = |parsed: ParsedQuery<'_>, constants| {
+        read(parsed, catalog, visible, mode, limits, constants)
+    };
+    let (mut resolved, mut again) = read(parsed, Constants::default())?;
+    for _ in 0..constant::READINGS {
+        let Some(taken) = again else {
+            return Ok(resolved);
+        };
+        (resolved, again) = syntax::parse(text, catalog.dialect(), limits, |parsed| {
+            read(parsed, Constants::noted(taken))
+        })?;
+    }
+    match again {
+        Some(_) => Err(token::foreign()),
+        None => Ok(resolved),
+    }
+}
+
+/// Resolves `parsed` once, with what is known of its constants. Gives what of them must be known to read it
+/// right, if that is more.
+fn read(
+    parsed: ParsedQuery<'_>,
+    catalog: &Catalog,
+    visible: &dyn Visible,
+    mode: Mode<'_>,
+    limits: &Limits,
+    constants: Constants,
+) -> Result<(ResolvedStatement, Option<constant::Taken>), Rejection> {
     let ParsedQuery {
         text,
         mut query,
@@ -223,6 +254,7 @@ pub(crate) fn resolve(
         explain,
     } = parsed;
     let mut resolver = Resolver::new(catalog, visible, mode, limits, text, &outline);
+    resolver.constants = constants;
     let outputs = resolver.top(&mut query)?;
     resolver.number_names(&mut query)?;
     if explain.is_some() && !resolver.targets.is_empty() {
@@ -230,7 +262,8 @@ pub(crate) fn resolve(
     }
     resolver.confined_operators();
     resolver.access.facts = resolver.facts(&query, explain);
-    Ok(ResolvedStatement {
+    let again = resolver.constants.next();
+    let resolved = ResolvedStatement {
         references: resolver.references,
         access: resolver.access,
         placeholders: resolver.placeholders,
@@ -243,7 +276,8 @@ pub(crate) fn resolve(
         explain,
         query,
         outputs,
-    })
+    };
+    Ok((resolved, again))
 }
 
 /// The walk's own state.
@@ -266,6 +300,8 @@ struct Resolver<'a> {
     comparisons: recursive::Comparisons,
     /// The tokens that a column of a subquery is, by where its first SELECT stands and which column.
     subquery_tokens: HashMap<(Location, usize), Tokens>,
+    /// Constants that are compared with tokens elsewhere than where they stand.
+    constants: Constants,
     needs_fence: bool,
     /// Names of the common table expressions so far.
     ctes: BTreeSet<String>,
@@ -333,6 +369,7 @@ impl<'a> Resolver<'a> {
             gives_tokens: false,
             comparisons: recursive::Comparisons::default(),
             subquery_tokens: HashMap::new(),
+            constants: Constants::default(),
             // Then nobody asks what would need one.
             needs_fence: mode.is_output(),
             ctes: BTreeSet::new(),

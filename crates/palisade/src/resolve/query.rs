@@ -15,8 +15,8 @@ use super::{
     unsupported,
 };
 use crate::{
-    access::Usage, catalog::ColumnId, code::Code, dialect::Dialect, lineage::Lineage,
-    rejection::Rejection, syntax::naming, value::Placeholder,
+    access::Usage, catalog::ColumnId, code::Code, dialect::Dialect, rejection::Rejection,
+    syntax::naming, value::Placeholder,
 };
 
 /// What is read once the common table expressions are known.
@@ -433,11 +433,11 @@ impl<'a> Resolver<'a> {
             } = row;
             for (index, expr) in content.iter_mut().enumerate() {
                 let columns = self.expr(expr, &scope, ctes, Usage::Output)?;
-                let lineage = Lineage::computed(columns).with_tokens(self.tokens_of(expr, &scope));
+                let lineage = self.lineage_of(columns, expr, &scope);
                 match outputs.get_mut(index) {
                     Some(output) => {
                         self.implicit_casts(&[&output.lineage.columns, &lineage.columns]);
-                        output.lineage = output.lineage.clone().either(&lineage);
+                        output.lineage = std::mem::take(&mut output.lineage).either(&lineage);
                     }
                     None if number == 0 => {
                         let name = match self.catalog.dialect() {

@@ -48,11 +48,12 @@ impl<'a> Resolver<'a> {
         parent: Option<&Scope<'a, '_>>,
     ) -> Result<Vec<Output>, Rejection> {
         let (references, parameters) = (self.references.len(), self.token_parameters.len());
-        let budget = self.size_budget;
+        let (budget, found) = (self.size_budget, self.constants.found());
         let read = |resolver: &mut Self, query: &mut Query, ctes: Ctes<'_>| {
             // What an earlier reading found stands in a tree that was dropped.
             resolver.references.truncate(references);
             resolver.token_parameters.truncate(parameters);
+            resolver.constants.forget(&found);
             resolver.size_budget = budget;
             // One such query inside of another is read many times.
             resolver.count_relation(1)?;
@@ -66,7 +67,8 @@ impl<'a> Resolver<'a> {
                 key: output.key.clone(),
                 name: output.name.clone(),
                 lineage: Lineage::computed(output.lineage.columns.clone())
-                    .with_tokens(tokens.clone()),
+                    .with_tokens(tokens.clone())
+                    .with_given(output.lineage.given.clone()),
             });
             entry.columns = Some(seen.collect());
             let ctes = Ctes { entry: Some(entry) };
@@ -77,15 +79,15 @@ impl<'a> Resolver<'a> {
         // Of whatever comes out it holds that it is nothing.
         let nothing = vec![None; first.len()];
         let given = first.iter().map(|output| output.lineage.tokens.clone());
-        let mut found = None;
-        if !self.gives_tokens {
-            found = Some(arms(self, &nothing)?);
+        let mut fixed = None;
+        if !self.knows_tokens() {
+            fixed = Some(arms(self, &nothing)?);
         }
         // Another arm may be the first thing that has tokens.
-        if self.gives_tokens {
-            found = self.fixed(given.collect(), &mut arms)?;
+        if self.knows_tokens() {
+            fixed = self.fixed(given.collect(), &mut arms)?;
         }
-        let (tree, outputs) = match found {
+        let (tree, outputs) = match fixed {
             Some(found) => found,
             None => arms(self, &nothing)?,
         };

@@ -8,7 +8,7 @@ use super::cartesian::Links;
 use crate::{
     catalog::{ColumnId, Relation, RelationKind},
     dialect::Dialect,
-    lineage::{Lineage, Tokens},
+    lineage::{Given, Lineage, Tokens},
     policy::obligation::{ColumnLevel, RelationDecision},
     token::TokenKeys,
 };
@@ -110,6 +110,15 @@ impl Origin<'_> {
             Self::Base(_, keys) => keys.cloned().map(Tokens::Of),
             Self::Derived(lineage) => lineage.tokens.clone(),
             Self::Merged(lineage) => lineage.tokens.clone(),
+        }
+    }
+
+    /// Of which constants it is one.
+    fn given(&self) -> Option<&Arc<Given>> {
+        match self {
+            Self::Base(_, _) => None,
+            Self::Derived(lineage) => lineage.given.as_ref(),
+            Self::Merged(lineage) => lineage.given.as_ref(),
         }
     }
 
@@ -557,6 +566,7 @@ impl<'a, 's> Scope<'a, 's> {
         for (other, _) in others {
             all.columns.extend_from_slice(other.columns());
             all.tokens = Tokens::either(all.tokens, other.tokens());
+            all.given = Given::either(all.given, other.given());
         }
         if all.columns.len() > own && self.dialect != Dialect::Sqlite {
             all.identity = None;

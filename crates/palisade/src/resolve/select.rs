@@ -391,8 +391,7 @@ impl<'a> Resolver<'a> {
         if let Some((lineage, name)) = self.column_of(expr, scope) {
             return Ok((lineage, Some(name)));
         }
-        let tokens = self.tokens_of(expr, scope);
-        Ok((Lineage::computed(columns).with_tokens(tokens), None))
+        Ok((self.lineage_of(columns, expr, scope), None))
     }
 }
 

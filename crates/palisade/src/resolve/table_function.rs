@@ -22,10 +22,13 @@ use crate::{
     catalog::{ColumnId, functions::FunctionDef},
     code::Code,
     dialect::Dialect,
-    lineage::Lineage,
+    lineage::{Given, Lineage, Tokens},
     rejection::Rejection,
     syntax,
 };
+
+/// What the elements of an array are that a call gives as a column: tokens, and of which constants.
+type Elements = (Option<Tokens>, Option<Arc<Given>>);
 
 impl<'a> Resolver<'a> {
     /// `f(…)` in FROM: of SQLite those that are tables, of PostgreSQL any.
@@ -89,7 +92,19 @@ impl<'a> Resolver<'a> {
         }
         // Its rows come from its arguments, which may be columns of a filtered table.
         self.needs_fence |= dialect == Dialect::Sqlite || !from.is_empty();
-        self.function_source(called_name, names, from, with_ordinality, alias)
+        let of_elements = match (called_name.as_deref(), args.as_ref()) {
+            (Some("unnest"), [FunctionArg::Unnamed(FunctionArgExpr::Expr(array))]) => {
+                vec![self.elements_of(array, scope)]
+            }
+            (Some(_) | None, _) => Vec::new(),
+        };
+        self.function_source(
+            called_name,
+            names,
+            (from, of_elements),
+            with_ordinality,
+            alias,
+        )
     }
 
     /// `ROWS FROM (f(…), g(…))`: the columns of one function after those of the other.
@@ -187,10 +202,12 @@ impl<'a> Resolver<'a> {
             1 => None,
             many => Some(vec!["unnest".to_owned(); many]),
         };
+        let elements = arrays.iter().map(|array| self.elements_of(array, scope));
+        let elements = elements.collect();
         self.function_source(
             Some("unnest".to_owned()),
             names,
-            from,
+            (from, elements),
             with_ordinality,
             alias,
         )
@@ -202,7 +219,7 @@ impl<'a> Resolver<'a> {
         &mut self,
         called: Option<String>,
         names: Option<Vec<String>>,
-        from: Vec<ColumnId>,
+        (from, mut elements): (Vec<ColumnId>, Vec<Elements>),
         with_ordinality: bool,
         alias: &mut Option<TableAlias>,
     ) -> Result<Source<'a>, Rejection> {
@@ -219,15 +236,20 @@ impl<'a> Resolver<'a> {
             (None, Some(alias)) => vec![self.table_key(&alias.name).into_owned()],
             (None, None) => called.iter().cloned().collect(),
         };
-        let lineage = Lineage::computed(from);
+        let given = self.given_by_table(&from);
+        let lineage = Lineage::computed(from).with_given(given);
         let ordinality = with_ordinality.then(ordinality);
+        if elements.len() != names.len() {
+            elements = vec![(None, lineage.given.clone()); names.len()];
+        }
         let outputs = names
             .into_iter()
             .map(Arc::<str>::from)
-            .map(|name| Output {
+            .zip(elements)
+            .map(|(name, (tokens, given))| Output {
                 key: Arc::clone(&name),
                 name,
-                lineage: lineage.clone(),
+                lineage: lineage.clone().with_tokens(tokens).with_given(given),
             })
             .chain(ordinality)
             .collect();
@@ -278,7 +300,8 @@ impl<'a> Resolver<'a> {
         let from = self.expr(document, scope, ctes, Usage::Output)?;
         self.needs_fence |= !from.is_empty();
         self.literal_only(path)?;
-        let lineage = Lineage::computed(from);
+        let given = self.given_by_table(&from);
+        let lineage = Lineage::computed(from).with_given(given);
         let mut outputs = Vec::new();
         self.json_columns(columns, &lineage, &mut outputs)?;
         self.aliased(alias, None, None, Columns::Derived(outputs))
@@ -359,7 +382,8 @@ impl<'a> Resolver<'a> {
             }
         }
         self.needs_fence |= !from.is_empty();
-        let lineage = Lineage::computed(from);
+        let given = self.given_by_table(&from);
+        let lineage = Lineage::computed(from).with_given(given);
         let mut outputs = Vec::with_capacity(columns.len());
         for column in columns {
             outputs.push(Output {

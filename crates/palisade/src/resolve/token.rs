@@ -7,15 +7,13 @@
 use std::sync::Arc;
 
 use sqlparser::{
-    ast::{
-        BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-        ObjectNamePart, Query, SetExpr, Value, ValueWithSpan,
-    },
+    ast::{BinaryOperator, DataType, Expr, Function, Query, SetExpr, Value as Literal},
     tokenizer::Location,
 };
 
 use super::{
     Mode, Resolver,
+    constant::{Picks, keeps_text},
     recursive::Comparisons,
     scope::{Found, Output, Scope},
 };
@@ -25,7 +23,7 @@ use crate::{
     lineage::Tokens,
     rejection::Rejection,
     token::{HASH_DIGITS, TokenKeys, is_hash},
-    value::Placeholder,
+    value::{Placeholder, Value},
 };
 
 /// A parameter that is compared with a column of tokens.
@@ -33,22 +31,73 @@ use crate::{
 pub(crate) struct TokenParameter {
     /// The parameter.
     pub(crate) placeholder: Placeholder,
-    /// The keys of the column's tokens.
-    pub(crate) keys: Arc<TokenKeys>,
-    pub(crate) beside: Beside,
+    /// What it must be.
+    pub(super) wanted: Wanted,
+}
+
+/// What is compared with tokens must be.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Wanted {
+    /// The keys of these tokens.
+    pub(super) keys: Arc<TokenKeys>,
+    pub(super) beside: Beside,
+    /// Whether it is an array whose elements are meant.
+    pub(super) is_array: bool,
 }
 
 /// What else a value may be that can be a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Beside {
+pub(super) enum Beside {
     /// Nothing, so that it is compared with tokens alone.
     Nothing,
     /// Some constant.
     Constants,
+    /// Some constant that nobody takes for a token's hash, as it may come out among tokens.
+    Harmless,
+}
+
+impl TokenParameter {
+    /// What is bound where `value` is given: tokens without their tags.
+    ///
+    /// # Errors
+    /// `token.foreign`.
+    pub(crate) fn bound(&self, value: Value) -> Result<Value, Rejection> {
+        let Wanted {
+            keys,
+            beside,
+            is_array,
+        } = &self.wanted;
+        let text = match &value {
+            Value::Null => return Ok(value),
+            Value::Text(text) => std::str::from_utf8(text).ok(),
+            Value::Bool(_) | Value::Integer(_) | Value::Real(_) | Value::Blob(_) => None,
+        };
+        let (opened, has_other, has_hash) = match (text, is_array) {
+            (None, _) => (None, true, false),
+            (Some(text), false) => match keys.open(text) {
+                Some(hash) => (Some(hash.to_owned()), false, false),
+                None => (None, true, is_hash(text)),
+            },
+            (Some(text), true) => match keys.open_array(text) {
+                Some(opened) => (Some(opened.text), opened.has_other, opened.has_hash),
+                None => (None, true, true),
+            },
+        };
+        let is_refused = match beside {
+            Beside::Nothing => has_other,
+            Beside::Constants => false,
+            Beside::Harmless => has_hash,
+        };
+        match opened {
+            _ if is_refused => Err(foreign()),
+            Some(text) => Ok(Value::text(text)),
+            None => Ok(value),
+        }
+    }
 }
 
 /// What the text of a placeholder for a token begins with, before its index.
-const TOKEN: &str = "\0token ";
+pub(super) const TOKEN: &str = "\0token ";
 
 /// The index among the statement's [`TokenParameter`]s of a placeholder that stands for one.
 pub(crate) fn token_index(text: &str) -> Option<usize> {
@@ -62,6 +111,11 @@ pub(crate) fn foreign() -> Rejection {
 
 /// Whether an operator compares its sides.
 pub(super) fn compares(op: &BinaryOperator) -> bool {
+    if let BinaryOperator::PGCustomBinaryOperator(parts) = op {
+        return parts.last().is_some_and(|symbol| {
+            matches!(&**symbol, "=" | "<>" | "!=" | "<" | "<=" | ">" | ">=")
+        });
+    }
     [
         BinaryOperator::Eq,
         BinaryOperator::NotEq,
@@ -85,26 +139,61 @@ impl<'a> Resolver<'a> {
         sides: &mut [&mut Expr],
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
-        if !self.gives_tokens || !self.checks_tokens() {
+        if !self.knows_tokens() || !self.checks_tokens() {
             return Ok(());
         }
-        let rows: Vec<Option<usize>> = sides.iter().map(|side| row(side)).collect();
-        let Some(width) = rows.iter().flatten().copied().max() else {
+        let sides = sides.iter_mut().map(|side| Side::One(side));
+        self.compared(sides.collect(), scope)
+    }
+
+    /// As [`tokens`](Self::tokens), of what is compared with each element of an array, or each row of a subquery.
+    pub(super) fn tokens_any(
+        &mut self,
+        left: &mut Expr,
+        right: &mut Expr,
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
+        if !self.knows_tokens() || !self.checks_tokens() {
+            return Ok(());
+        }
+        let mut sides = vec![Side::One(left)];
+        elements(right, &mut sides);
+        self.compared(sides, scope)
+    }
+
+    /// As [`tokens`](Self::tokens), of what is looked for among the rows of a subquery.
+    pub(super) fn tokens_in(
+        &mut self,
+        expr: &mut Expr,
+        subquery: &Query,
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
+        match place(subquery) {
+            Some(place) if self.knows_tokens() && self.checks_tokens() => {
+                self.compared(vec![Side::One(expr), Side::Rows(place, 0)], scope)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn compared(
+        &mut self,
+        mut sides: Vec<Side<'_>>,
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
+        let Some(width) = sides.iter().filter_map(Side::width).max() else {
             return self.of_column(sides, scope);
         };
         // Rows are compared column by column, with what is in a row of rows too.
         for at in 0..width {
-            let mut column: Vec<&mut Expr> = Vec::with_capacity(sides.len());
-            for side in sides.iter_mut() {
-                column.extend(field(side, at));
-            }
-            self.tokens(&mut column, scope)?;
+            let column = sides.iter_mut().filter_map(|side| side.column(at));
+            self.compared(column.collect(), scope)?;
         }
         Ok(())
     }
 
     /// Whether what is compared with tokens must be one.
-    fn checks_tokens(&self) -> bool {
+    pub(super) fn checks_tokens(&self) -> bool {
         match self.mode {
             Mode::Statement => self.comparisons == Comparisons::Checked,
             // A view's own literals are no principal's; in our own output tokens have no tags.
@@ -116,39 +205,31 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn of_column(
-        &mut self,
-        sides: &mut [&mut Expr],
-        scope: &Scope<'a, '_>,
-    ) -> Result<(), Rejection> {
-        let tokens = sides.iter().filter_map(|side| self.tokens_of(side, scope));
-        let demands = tokens.filter_map(|tokens| demanded(&tokens));
+    fn of_column(&mut self, sides: Vec<Side<'_>>, scope: &Scope<'a, '_>) -> Result<(), Rejection> {
+        let tokens = sides.iter().map(|side| match side {
+            Side::One(expr) => self.tokens_of(expr, scope),
+            Side::Elements(_) => None,
+            Side::Rows(place, at) => self.subquery_tokens.get(&(*place, *at)).cloned(),
+        });
+        let tokens: Vec<Option<Tokens>> = tokens.collect();
         // What stands beside tokens alone is a token, whatever else is compared.
-        let Some((keys, beside)) = demands.min_by_key(|(_, beside)| *beside) else {
+        let Some(wanted) = wanted(tokens.iter().flatten()) else {
             return Ok(());
         };
-        sides
-            .iter_mut()
-            .try_for_each(|side| self.without_tag(side, &keys, beside))
-    }
-
-    /// As [`tokens`](Self::tokens), of what is looked for among the rows of a subquery.
-    pub(super) fn tokens_in(&mut self, expr: &mut Expr, subquery: &Query) -> Result<(), Rejection> {
-        if !self.checks_tokens() {
-            return Ok(());
-        }
-        let width = row(expr).unwrap_or(1);
-        for at in 0..width {
-            let tokens = place(subquery).and_then(|place| self.subquery_tokens.get(&(place, at)));
-            let Some((keys, beside)) = tokens.and_then(demanded) else {
+        for (side, tokens) in sides.into_iter().zip(tokens) {
+            if tokens.is_some_and(|tokens| tokens.keys().is_some()) {
                 continue;
-            };
-            let side = match row(expr) {
-                Some(_) => field(expr, at),
-                None => Some(&mut *expr),
-            };
-            if let Some(side) = side {
-                self.without_tag(side, &keys, beside)?;
+            }
+            match side {
+                Side::One(expr) => self.without_tag(expr, &wanted, scope)?,
+                Side::Elements(expr) => {
+                    let wanted = Wanted {
+                        is_array: true,
+                        ..wanted.clone()
+                    };
+                    self.without_tag(expr, &wanted, scope)?;
+                }
+                Side::Rows(place, at) => self.rows_without_tags(place, at, &wanted)?,
             }
         }
         Ok(())
@@ -156,7 +237,8 @@ impl<'a> Resolver<'a> {
 
     /// Notes which tokens the columns of a subquery are.
     pub(super) fn keep_tokens(&mut self, query: &Query, outputs: &[Output]) {
-        let Some(place) = place(query).filter(|_| self.gives_tokens) else {
+        self.keep_given(query, outputs);
+        let Some(place) = place(query).filter(|_| self.knows_tokens()) else {
             return;
         };
         for (at, output) in outputs.iter().enumerate() {
@@ -170,9 +252,10 @@ impl<'a> Resolver<'a> {
     /// The tokens that an expression gives, which has been resolved: a column's under any name, or one of several.
     pub(super) fn tokens_of(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<Tokens> {
         if let Expr::Value(value) = expr {
-            return self.constant(&value.value);
+            let known = self.constants.known(value.span.start, false);
+            return known.or_else(|| self.constant(&value.value));
         }
-        if !self.gives_tokens {
+        if !self.knows_tokens() {
             return None;
         }
         match expr {
@@ -224,114 +307,122 @@ impl<'a> Resolver<'a> {
 
     /// The tokens of a call that gives one of its arguments, or of the values of one.
     fn tokens_of_call(&self, function: &Function, scope: &Scope<'a, '_>) -> Option<Tokens> {
-        let dialect = self.catalog.dialect();
-        let name = match (function.name.0.as_slice(), dialect) {
-            (
-                [
-                    ObjectNamePart::Identifier(schema),
-                    ObjectNamePart::Identifier(name),
-                ],
-                Dialect::Postgres,
-            ) if self.key(schema) == "pg_catalog" => self.key(name),
-            // What a database adds has its schema by now, and so has what PostgreSQL's grammar does not know.
-            ([ObjectNamePart::Identifier(name)], _) => self.key(name),
-            (_, Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql) => return None,
+        let Some(Picks {
+            args,
+            picked,
+            compared: _,
+        }) = self.picks(function)
+        else {
+            return self.tokens_of_unnested(function, scope);
         };
-        let FunctionArguments::List(list) = &function.args else {
-            return None;
-        };
-        let args = list.args.iter().map(|arg| match arg {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => Some(arg),
-            _ => None,
-        });
-        let args: Vec<&Expr> = args.collect::<Option<_>>()?;
-        let one_of = |args: &[&Expr]| {
-            args.iter().try_fold(Tokens::Nothing, |tokens, arg| {
-                Tokens::either(Some(tokens), self.tokens_of(arg, scope))
-            })
-        };
-        match (&*name, args.as_slice(), dialect) {
-            ("coalesce" | "greatest" | "least", all @ [_, ..], _)
-            | ("ifnull", all @ [_, _], Dialect::Sqlite | Dialect::Mysql)
-            | ("min" | "max", all @ [_, _, ..], Dialect::Sqlite)
-            | ("iif", [_, all @ ..], Dialect::Sqlite)
-            | ("if", [_, all @ ..], Dialect::Mysql) => one_of(all),
-            (
-                "nullif" | "min" | "max" | "any_value" | "first_value" | "last_value" | "nth_value",
-                [first, ..],
-                _,
-            ) => one_of(&[first]),
-            ("lag" | "lead", [first, _, default], _) => one_of(&[first, default]),
-            ("lag" | "lead", [first, ..], _) => one_of(&[first]),
-            (_, _, Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql) => None,
-        }
+        let mut picked = picked.into_iter().filter_map(|at| args.get(at));
+        picked.try_fold(Tokens::Nothing, |tokens, arg| {
+            Tokens::either(Some(tokens), self.tokens_of(arg, scope))
+        })
     }
 
     /// What a constant is beside tokens: nothing that could be stamped as one.
-    fn constant(&self, value: &Value) -> Option<Tokens> {
+    fn constant(&self, value: &Literal) -> Option<Tokens> {
         let harmless = match value {
-            Value::Null => return Some(Tokens::Nothing),
-            Value::SingleQuotedString(text) => !is_hash(text) && !text.contains('\\'),
-            Value::DoubleQuotedString(text) => {
+            Literal::Null => return Some(Tokens::Nothing),
+            Literal::SingleQuotedString(text) => !is_hash(text) && !text.contains('\\'),
+            Literal::DoubleQuotedString(text) => {
                 self.catalog.dialect() == Dialect::Mysql && !is_hash(text) && !text.contains('\\')
             }
-            Value::Number(digits, _) => digits.len() < HASH_DIGITS / 2,
-            Value::Boolean(_) => true,
+            Literal::Number(digits, _) => digits.len() < HASH_DIGITS / 2,
+            Literal::Boolean(_) => true,
             _ => false,
         };
         harmless.then_some(Tokens::Constants)
     }
+}
 
-    fn without_tag(
-        &mut self,
-        expr: &mut Expr,
-        keys: &Arc<TokenKeys>,
-        beside: Beside,
-    ) -> Result<(), Rejection> {
-        for constant in constants(expr).into_iter().flatten() {
-            let Some(value) = constant else {
-                not_alone(beside)?;
-                continue;
-            };
-            match &mut value.value {
-                Value::SingleQuotedString(text)
-                | Value::DoubleQuotedString(text)
-                | Value::NationalStringLiteral(text) => match keys.open(text) {
-                    Some(hash) => *text = hash.to_owned(),
-                    None => not_alone(beside)?,
-                },
-                Value::Null => {}
-                Value::Placeholder(text) => {
-                    let placeholder = self.written(text, value.span.start).ok_or_else(foreign)?;
-                    *text = format!("{TOKEN}{}", self.token_parameters.len());
-                    self.token_parameters.push(TokenParameter {
-                        placeholder,
-                        keys: Arc::clone(keys),
-                        beside,
-                    });
-                }
-                _ if beside == Beside::Constants => {}
-                _ => return Err(foreign()),
-            }
+/// One side of a comparison.
+enum Side<'e> {
+    One(&'e mut Expr),
+    /// The elements of an array.
+    Elements(&'e mut Expr),
+    /// A column of a subquery's rows, by where its first SELECT stands.
+    Rows(Location, usize),
+}
+
+impl Side<'_> {
+    /// How many columns a row value has; none of what is no row.
+    fn width(&self) -> Option<usize> {
+        match self {
+            Self::One(Expr::Tuple(fields)) => Some(fields.len()),
+            Self::One(_) | Self::Elements(_) | Self::Rows(_, _) => None,
         }
-        Ok(())
+    }
+
+    /// The column of a row at `at`.
+    fn column(&mut self, at: usize) -> Option<Side<'_>> {
+        match self {
+            Self::One(Expr::Tuple(fields)) => fields.get_mut(at).map(Side::One),
+            Self::One(Expr::Subquery(query)) => Some(Side::Rows(place(query)?, at)),
+            Self::Rows(place, _) => Some(Side::Rows(*place, at)),
+            Self::One(_) | Self::Elements(_) => None,
+        }
     }
 }
 
-/// What a side that gives these tokens demands of the others.
-fn demanded(tokens: &Tokens) -> Option<(Arc<TokenKeys>, Beside)> {
-    match tokens {
-        Tokens::Of(keys) => Some((Arc::clone(keys), Beside::Nothing)),
-        Tokens::Among(keys) => Some((Arc::clone(keys), Beside::Constants)),
-        Tokens::Nothing | Tokens::Constants => None,
+/// Adds what stands at the right of ANY or ALL to `sides`.
+fn elements<'e>(expr: &'e mut Expr, sides: &mut Vec<Side<'e>>) {
+    match expr {
+        Expr::Subquery(_) => sides.push(Side::One(expr)),
+        Expr::Array(array) => array.elem.iter_mut().for_each(|item| match item {
+            Expr::Array(_) => elements(item, sides),
+            item => sides.push(Side::One(item)),
+        }),
+        Expr::Nested(inner) => elements(inner, sides),
+        other if is_array_of_texts(other) => {
+            if let Expr::Cast {
+                kind: _,
+                expr: inner,
+                data_type: _,
+                format: _,
+            } = other
+            {
+                elements(inner, sides);
+            }
+        }
+        other => sides.push(Side::Elements(other)),
     }
+}
+
+/// Whether an expression is a cast of ARRAY[…] that leaves its elements as they are.
+fn is_array_of_texts(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast {
+            kind: _,
+            expr: inner,
+            data_type,
+            format: None,
+        } => matches!(**inner, Expr::Array(_)) && keeps_text(data_type, true, Dialect::Postgres),
+        _ => false,
+    }
+}
+
+/// What tokens demand of what is compared with all of these.
+pub(super) fn wanted<'t>(tokens: impl Iterator<Item = &'t Tokens>) -> Option<Wanted> {
+    let demands = tokens.filter_map(|tokens| match tokens {
+        Tokens::Of(keys) => Some((keys, Beside::Nothing)),
+        Tokens::Among(keys) => Some((keys, Beside::Constants)),
+        Tokens::Nothing | Tokens::Constants => None,
+    });
+    let (keys, beside) = demands.min_by_key(|(_, beside)| *beside)?;
+    Some(Wanted {
+        keys: Arc::clone(keys),
+        beside,
+        is_array: false,
+    })
 }
 
 /// What is no token may be compared with what may be something else.
-fn not_alone(beside: Beside) -> Result<(), Rejection> {
+pub(super) fn not_alone(beside: Beside) -> Result<(), Rejection> {
     match beside {
         Beside::Nothing => Err(foreign()),
-        Beside::Constants => Ok(()),
+        Beside::Constants | Beside::Harmless => Ok(()),
     }
 }
 
@@ -343,8 +434,8 @@ fn found(found: Found<'_>) -> Option<Tokens> {
     }
 }
 
-/// Where the first SELECT of a query stands, of which a text has one at a place.
-fn place(query: &Query) -> Option<Location> {
+/// Where the first SELECT of a query stands, or the first row of VALUES, of which a text has one at a place.
+pub(super) fn place(query: &Query) -> Option<Location> {
     let mut body = &*query.body;
     loop {
         body = match body {
@@ -360,55 +451,11 @@ fn place(query: &Query) -> Option<Location> {
                 right: _,
             } => left,
             SetExpr::Query(query) => &query.body,
+            SetExpr::Values(values) => {
+                let start = values.rows.first()?.opening_token.0.span.start;
+                return (start.line > 0).then_some(start);
+            }
             _ => return None,
         };
-    }
-}
-
-/// The constants that an expression is; one that cannot be a token is none. An expression that is computed is no
-/// constant, but an ordinary string.
-fn constants(expr: &mut Expr) -> Option<Vec<Option<&mut ValueWithSpan>>> {
-    match expr {
-        Expr::Nested(inner)
-        | Expr::Collate {
-            expr: inner,
-            collation: _,
-        } => constants(inner),
-        // The elements of `ANY (ARRAY[…])`.
-        Expr::Array(array) => Some(
-            array
-                .elem
-                .iter_mut()
-                .filter_map(constants)
-                .flatten()
-                .collect(),
-        ),
-        Expr::Value(value) => Some(vec![Some(value)]),
-        // A number with a sign, and literals that have a type or a character set written before them.
-        Expr::UnaryOp { op: _, expr: inner } if matches!(**inner, Expr::Value(_)) => {
-            Some(vec![None])
-        }
-        Expr::TypedString(_)
-        | Expr::Prefixed {
-            prefix: _,
-            value: _,
-        } => Some(vec![None]),
-        _ => None,
-    }
-}
-
-/// How many columns a row value has; none of what is no row.
-fn row(expr: &Expr) -> Option<usize> {
-    match expr {
-        Expr::Tuple(fields) => Some(fields.len()),
-        _ => None,
-    }
-}
-
-/// The field of a row at `at`.
-fn field(expr: &mut Expr, at: usize) -> Option<&mut Expr> {
-    match expr {
-        Expr::Tuple(fields) => fields.get_mut(at),
-        _ => None,
     }
 }

@@ -81,9 +81,12 @@ pub(super) fn constant(
 }
 
 /// What `column` holds once `value` is stored; nothing where the engine would convert it.
-fn stored(value: Value, column: &Column, dialect: Dialect) -> Option<Literal> {
+pub(super) fn stored(value: Value, column: &Column, dialect: Dialect) -> Option<Literal> {
     match (column.class, value) {
-        (TypeClass::Integer, Value::Integer(value)) => Some(Literal::Integer(value)),
+        // A year of two digits is stored with four.
+        (TypeClass::Integer, Value::Integer(value)) if !is_named(column, "year") => {
+            Some(Literal::Integer(value))
+        }
         (TypeClass::Boolean, Value::Bool(value)) => Some(Literal::Boolean(value)),
         (TypeClass::Boolean, Value::Integer(value @ (0 | 1))) => match dialect {
             Dialect::Sqlite | Dialect::Mysql => Some(Literal::Boolean(value == 1)),
@@ -99,7 +102,12 @@ fn stored(value: Value, column: &Column, dialect: Dialect) -> Option<Literal> {
             let text = String::from_utf8(bytes).ok()?;
             let fits =
                 declared_length(&column.type_name).is_none_or(|most| text.chars().count() <= most);
-            fits.then_some(Literal::Text(text))
+            let is_whole = match dialect {
+                Dialect::Sqlite => true,
+                Dialect::Postgres => !is_named(column, "name") || text.len() < NAME,
+                Dialect::Mysql => !is_named(column, "char") || !text.ends_with(' '),
+            };
+            (fits && is_whole).then_some(Literal::Text(text))
         }
         (TypeClass::Enum, Value::Text(bytes)) if dialect == Dialect::Postgres => {
             String::from_utf8(bytes).ok().map(Literal::Text)
@@ -112,9 +120,19 @@ fn stored(value: Value, column: &Column, dialect: Dialect) -> Option<Literal> {
     }
 }
 
+/// Bytes from which on PostgreSQL cuts off what is stored as a `name`.
+const NAME: usize = 64;
+
+/// Whether the column is declared with this type.
+fn is_named(column: &Column, type_name: &str) -> bool {
+    let name = column.type_name.split('(').next().unwrap_or_default();
+    let name = name.split(' ').next().unwrap_or_default();
+    name.eq_ignore_ascii_case(type_name)
+}
+
 /// The number that `text` is, if a column declared so holds it without rounding, and policies can compare it. SQLite has
 /// no such columns.
-fn exact_decimal(text: &str, type_name: &str, dialect: Dialect) -> Option<Literal> {
+pub(super) fn exact_decimal(text: &str, type_name: &str, dialect: Dialect) -> Option<Literal> {
     match dialect {
         Dialect::Postgres | Dialect::Mysql => {}
         Dialect::Sqlite => return None,

@@ -15,6 +15,7 @@ mod form;
 mod formula;
 mod guard;
 mod hash;
+mod held;
 mod implied;
 mod limit;
 mod mask;

@@ -12,7 +12,7 @@ use crate::{
     limits::{EstimateCaps, Limits},
     policy::Reserved,
     rejection::Rejection,
-    resolve::{Beside, TokenParameter, foreign_token},
+    resolve::TokenParameter,
     scan::ScanPlan,
     session::Principal,
     value::{Params, Placeholder, Value},
@@ -81,26 +81,7 @@ impl Bound {
         match self {
             Self::Agent(placeholder) => given(placeholder),
             Self::Secret(text) => Ok(Value::text(text.clone())),
-            Self::Token(TokenParameter {
-                placeholder,
-                keys,
-                beside,
-            }) => {
-                let value = given(placeholder)?;
-                let hash = match &value {
-                    Value::Null => return Ok(value),
-                    Value::Text(text) => std::str::from_utf8(text)
-                        .ok()
-                        .and_then(|text| keys.open(text))
-                        .map(Value::text),
-                    Value::Bool(_) | Value::Integer(_) | Value::Real(_) | Value::Blob(_) => None,
-                };
-                match (hash, beside) {
-                    (Some(hash), _) => Ok(hash),
-                    (None, Beside::Constants) => Ok(value),
-                    (None, Beside::Nothing) => Err(foreign_token()),
-                }
-            }
+            Self::Token(token) => token.bound(given(&token.placeholder)?),
         }
     }
 }

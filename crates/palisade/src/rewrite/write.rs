@@ -13,16 +13,19 @@ use std::{
 
 use sqlparser::{
     ast::{
-        Assignment, AssignmentTarget, BinaryOperator, DataType, DoUpdate, Expr, Insert, ObjectName,
-        ObjectNamePart, OnConflict, OnConflictAction, OnInsert, Query, SelectItem, SetExpr,
-        Statement, TableFactor, Update, Value as SqlValue, Values, Visit, Visitor,
+        Assignment, AssignmentTarget, BinaryOperator, DataType, DoUpdate, ExactNumberInfo, Expr,
+        Insert, ObjectName, ObjectNamePart, OnConflict, OnConflictAction, OnInsert, Query,
+        SelectItem, SetExpr, Statement, TableFactor, TimezoneInfo, Update, Value as SqlValue,
+        Values, Visit, Visitor,
     },
     tokenizer::Location,
 };
 
 use super::{
     admit::{self, Constant, Folded, constant, declared_length, fold},
-    computed, filter, implied, not_as_decided,
+    computed, filter,
+    held::{Held, held, with_present},
+    implied, not_as_decided,
     proviso::Doubt,
     sql,
     upsert::{Proposed, Unknown},
@@ -42,7 +45,7 @@ use crate::{
         Admission, Conflict, Reference, Target, Visible, WriteForm, is_default, reference_index,
     },
     syntax::{encode, key},
-    value::{Params, Placeholder},
+    value::{Params, Placeholder, Value},
 };
 
 /// What the rewriting of a change looks at.
@@ -357,19 +360,19 @@ impl Job<'_> {
         &self,
         assignments: &[Assignment],
         relation: &Relation,
-    ) -> BTreeMap<u16, Option<Constant>> {
+    ) -> BTreeMap<u16, Held> {
         let mut row = BTreeMap::new();
         for Assignment { target, value } in assignments {
             match target {
                 AssignmentTarget::ColumnName(name) => {
                     if let Some((index, column)) = self.column(relation, name) {
-                        row.insert(index, self.constant(value, column));
+                        row.insert(index, self.held(value, column));
                     }
                 }
                 AssignmentTarget::Tuple(names) => {
                     for name in names {
                         if let Some((index, _)) = self.column(relation, name) {
-                            row.insert(index, None);
+                            row.insert(index, Held::Unknown);
                         }
                     }
                 }
@@ -383,7 +386,7 @@ impl Job<'_> {
         &self,
         add: &RowFilter,
         seen: &RowFilter,
-        row: &BTreeMap<u16, Option<Constant>>,
+        row: &BTreeMap<u16, Held>,
         relation: &Relation,
     ) -> Result<RowFilter, Rejection> {
         let predicate = match add {
@@ -391,8 +394,7 @@ impl Job<'_> {
             RowFilter::Nothing => return Err(not_admitted("no row may be left so")),
             RowFilter::Where(predicate) => predicate,
         };
-        let known = looked_at(predicate, row, relation)?;
-        match fold(predicate, &known).map_err(|admit::Undecided| undecided(relation, None))? {
+        match folded(predicate, row, relation)? {
             Folded::Known(Some(true)) => Ok(RowFilter::Everything),
             Folded::Known(Some(false) | None) => Err(not_admitted(
                 "the values assigned would put rows outside of what policy admits",
@@ -419,27 +421,22 @@ impl Job<'_> {
     pub(super) fn stays_in_sight(
         &self,
         seen: &RowFilter,
-        row: &BTreeMap<u16, Option<Constant>>,
+        row: &BTreeMap<u16, Held>,
         relation: &Relation,
     ) -> Result<(), Rejection> {
         let RowFilter::Where(seen) = seen else {
             return Ok(());
         };
-        let settles = |condition: &Predicate| {
-            let Ok(known) = looked_at(condition, row, relation) else {
-                return false;
-            };
-            match fold(condition, &known) {
-                Ok(Folded::Known(_)) => true,
-                Ok(Folded::Rest(rest)) => {
-                    let mut looked = BTreeSet::new();
-                    filter::columns(&rest, &mut looked);
-                    looked
-                        .into_iter()
-                        .all(|index| self.is_plain(relation, index))
-                }
-                Err(admit::Undecided) => false,
+        let settles = |condition: &Predicate| match folded(condition, row, relation) {
+            Ok(Folded::Known(_)) => true,
+            Ok(Folded::Rest(rest)) => {
+                let mut looked = BTreeSet::new();
+                filter::columns(&rest, &mut looked);
+                looked
+                    .into_iter()
+                    .all(|index| self.is_plain(relation, index))
             }
+            Err(_) => false,
         };
         let shown = |index| self.is_plain(relation, index);
         if implied::hidden_beside(seen, |index| row.contains_key(&index), shown)
@@ -495,7 +492,7 @@ impl Job<'_> {
                 let row = columns
                     .iter()
                     .zip(&values.content)
-                    .map(|((index, column), value)| (*index, self.constant(value, column)))
+                    .map(|((index, column), value)| (*index, self.held(value, column)))
                     .collect();
                 self.admit_row(&row, relation, predicates, &looked)?;
             }
@@ -512,7 +509,7 @@ impl Job<'_> {
 
     pub(super) fn admit_row(
         &self,
-        row: &BTreeMap<u16, Option<Constant>>,
+        row: &BTreeMap<u16, Held>,
         relation: &Relation,
         predicates: &[&Predicate],
         looked: &BTreeSet<u16>,
@@ -523,8 +520,7 @@ impl Job<'_> {
             }
         }
         for predicate in predicates {
-            let known = looked_at(predicate, row, relation)?;
-            match fold(predicate, &known).map_err(|admit::Undecided| undecided(relation, None))? {
+            match folded(predicate, row, relation)? {
                 Folded::Known(Some(true)) => {}
                 Folded::Known(Some(false) | None) => {
                     return Err(not_admitted("a row would be outside of what policy admits"));
@@ -624,26 +620,39 @@ impl Job<'_> {
         Some((index, relation.column(index)?))
     }
 
+    /// The value that `column` certainly holds as it is written.
     pub(super) fn constant(&self, value: &Expr, column: &Column) -> Option<Constant> {
         if is_default(value) {
             return None;
         }
         let dialect = self.catalog.dialect();
-        constant(value, column, dialect, &|expr| {
-            let Expr::Value(value) = expr else {
-                return None;
-            };
-            let SqlValue::Placeholder(text) = &value.value else {
-                return None;
-            };
-            let number = match dialect {
-                Dialect::Sqlite | Dialect::Postgres => text.get(1..)?.parse().ok()?,
-                Dialect::Mysql => *self.positions.get(&value.span.start)?,
-            };
-            let mut known = self.placeholders.iter();
-            let placeholder = known.find(|(_, n)| **n == number)?.0;
-            self.params.lookup(placeholder).cloned()
-        })
+        constant(value, column, dialect, &|expr| self.parameter(expr))
+    }
+
+    /// What `column` holds once it is given `value`.
+    fn held(&self, value: &Expr, column: &Column) -> Held {
+        if is_default(value) {
+            return Held::Unknown;
+        }
+        let dialect = self.catalog.dialect();
+        held(value, column, dialect, &|expr| self.parameter(expr))
+    }
+
+    /// The value of a parameter.
+    fn parameter(&self, expr: &Expr) -> Option<Value> {
+        let Expr::Value(value) = expr else {
+            return None;
+        };
+        let SqlValue::Placeholder(text) = &value.value else {
+            return None;
+        };
+        let number = match self.catalog.dialect() {
+            Dialect::Sqlite | Dialect::Postgres => text.get(1..)?.parse().ok()?,
+            Dialect::Mysql => *self.positions.get(&value.span.start)?,
+        };
+        let mut known = self.placeholders.iter();
+        let placeholder = known.find(|(_, n)| **n == number)?.0;
+        self.params.lookup(placeholder).cloned()
     }
 }
 
@@ -736,25 +745,30 @@ pub(super) fn unimplied<'c>(
     }
 }
 
-/// The known values of the columns that `predicate` looks at.
-pub(super) fn looked_at(
+/// What is left of `predicate` where the columns of `row` are written.
+fn folded(
     predicate: &Predicate,
-    row: &BTreeMap<u16, Option<Constant>>,
+    row: &BTreeMap<u16, Held>,
     relation: &Relation,
-) -> Result<BTreeMap<u16, Constant>, Rejection> {
+) -> Result<Folded, Rejection> {
+    let present = row.iter().filter(|(_, held)| **held == Held::Present);
+    let present: BTreeSet<u16> = present.map(|(index, _)| *index).collect();
+    let predicate = with_present(predicate, &present);
     let mut looked = BTreeSet::new();
-    filter::columns(predicate, &mut looked);
+    filter::columns(&predicate, &mut looked);
     let mut known = BTreeMap::new();
     for index in looked {
         match row.get(&index) {
-            Some(Some(value)) => {
+            Some(Held::Known(value)) => {
                 known.insert(index, value.clone());
             }
-            Some(None) => return Err(undecided(relation, relation.column(index))),
+            Some(Held::Present | Held::Unknown) => {
+                return Err(undecided(relation, relation.column(index)));
+            }
             None => {}
         }
     }
-    Ok(known)
+    fold(&predicate, &known).map_err(|admit::Undecided| undecided(relation, None))
 }
 
 /// `expr` as the type that `column` stores, where a filter of its class compares it.
@@ -769,8 +783,32 @@ pub(super) fn typed(expr: Expr, column: &Column, dialect: Dialect) -> Option<Exp
         (TypeClass::Boolean, Dialect::Postgres) => cast(DataType::Boolean),
         (TypeClass::Text, Dialect::Postgres) => cast(DataType::Text),
         (TypeClass::Uuid, Dialect::Postgres) => cast(DataType::Uuid),
+        (TypeClass::Decimal, Dialect::Postgres) => {
+            let (precision, scale) = declared_digits(&column.type_name)?;
+            cast(DataType::Numeric(ExactNumberInfo::PrecisionAndScale(
+                precision, scale,
+            )))
+        }
+        // As many digits as there can be: what the column has no room for is refused when it is stored.
+        (TypeClass::Decimal, Dialect::Mysql) => {
+            let (_, scale) = declared_digits(&column.type_name)?;
+            cast(DataType::Decimal(ExactNumberInfo::PrecisionAndScale(
+                65, scale,
+            )))
+        }
+        (TypeClass::TimestampTz, Dialect::Postgres) if !column.type_name.contains('(') => {
+            cast(DataType::Timestamp(None, TimezoneInfo::WithTimeZone))
+        }
         _ => None,
     }
+}
+
+/// Precision and scale of a decimal number that is declared with them.
+fn declared_digits(type_name: &str) -> Option<(u64, i64)> {
+    let (_, rest) = type_name.split_once('(')?;
+    let (digits, _) = rest.split_once(')')?;
+    let (precision, scale) = digits.split_once(',').unwrap_or((digits, "0"));
+    Some((precision.trim().parse().ok()?, scale.trim().parse().ok()?))
 }
 
 /// The relations that a part of a statement reads, views and what stands below them included.

@@ -180,6 +180,7 @@ impl<'a> Resolver<'a> {
         self.user_operator("=")?;
         let operands: Vec<_> = origins.iter().map(Origin::columns).collect();
         self.implicit_casts(&operands);
+        self.merged_tokens(&origins)?;
         for column in used {
             self.touch(column, Usage::Join);
         }
