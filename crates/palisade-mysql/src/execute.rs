@@ -39,7 +39,7 @@ use crate::{
     estimate, fault,
     introspect::Product,
     origin, params,
-    schema::{Known, Look, Verdict},
+    schema::{Known, Look, Verdict, is_system},
     settings::identifier,
     write::Work,
 };
@@ -317,12 +317,13 @@ fn undecided<'c>(
 
 fn is_decided(schema: &str, table: &str, column: &str, catalog: &Catalog, task: &Task<'_>) -> bool {
     // The server's own relations are spelt in capitals by some versions, and have one name in any.
-    if schema.eq_ignore_ascii_case("information_schema") {
-        let table = table.to_lowercase();
-        return task
-            .relations
-            .contains(&format!("information_schema.{table}"))
-            && task.reads.contains(&(table, column.to_lowercase()));
+    let uid = format!("{}.{}", schema.to_lowercase(), table.to_lowercase());
+    if is_system(&uid) {
+        // Some are views of others.
+        let is_view = |uid: &String| ["information_schema.", "sys."].iter().any(|s| uid.starts_with(s));
+        let pair = (table.to_lowercase(), column.to_lowercase());
+        return task.relations.contains(&uid) && task.reads.contains(&pair)
+            || !uid.starts_with("information_schema.") && task.relations.iter().any(is_view);
     }
     let Some(relation) = catalog.find(schema, table) else {
         // What is not merged is reported by the name that the text gives it.
