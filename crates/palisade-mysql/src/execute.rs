@@ -320,7 +320,11 @@ fn is_decided(schema: &str, table: &str, column: &str, catalog: &Catalog, task: 
     let uid = format!("{}.{}", schema.to_lowercase(), table.to_lowercase());
     if is_system(&uid) {
         // Some are views of others.
-        let is_view = |uid: &String| ["information_schema.", "sys."].iter().any(|s| uid.starts_with(s));
+        let is_view = |uid: &String| {
+            ["information_schema.", "sys."]
+                .iter()
+                .any(|s| uid.starts_with(s))
+        };
         let pair = (table.to_lowercase(), column.to_lowercase());
         return task.relations.contains(&uid) && task.reads.contains(&pair)
             || !uid.starts_with("information_schema.") && task.relations.iter().any(is_view);

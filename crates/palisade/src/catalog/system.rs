@@ -137,10 +137,7 @@ impl CatalogBuilder {
         name: impl AsRef<str>,
         columns: Vec<ColumnDef>,
     ) -> Self {
-        let key = (
-            schema.as_ref().to_lowercase(),
-            name.as_ref().to_lowercase(),
-        );
+        let key = (schema.as_ref().to_lowercase(), name.as_ref().to_lowercase());
         self.system.insert(key, columns);
         self
     }

@@ -53,9 +53,9 @@ pub use authorize::Permit;
 pub use calls::FunctionDecision;
 pub use classification::ColumnFlow;
 pub(crate) use confirm::Reserved;
-pub(crate) use system::named_in as system_relations_named;
 pub use problem::{PolicyErrors, PolicyProblem, SourceSpan};
 pub use schema::schema_text;
+pub(crate) use system::named_in as system_relations_named;
 pub use view::SessionView;
 pub use writes::{ActionDecision, ColumnWrite, WriteDecision};
 

@@ -250,14 +250,14 @@ impl SessionView {
         Ok(true)
     }
 
-    /// Every relation that exists for the session, in the catalog's order.
+    /// Every relation that exists for the session, in the catalog's order; of the engine's own those that it is permitted by name.
     ///
     /// # Errors
     /// As [`relation`](Self::relation), for the first relation that fails.
     pub fn discoverable(&self) -> Result<Vec<(RelationId, Arc<RelationDecision>)>, Rejection> {
         let mut out = Vec::new();
         for relation in self.loaded.catalog.relations() {
-            let decision = self.relation(relation.id)?;
+            let decision = self.decided(relation.id)?;
             match decision.visibility {
                 Visibility::Selectable | Visibility::Discoverable(_) => {
                     out.push((relation.id, decision));

@@ -404,7 +404,12 @@ impl<'a> Resolver<'a> {
 
     /// How a column is spelled, if not as it is `called`, that MySQL names as it is spelled: that of a table, and not of a view or
     /// a subquery.
-    fn spelled_otherwise(&self, expr: &Expr, called: &str, scope: &Scope<'a, '_>) -> Option<Arc<str>> {
+    fn spelled_otherwise(
+        &self,
+        expr: &Expr,
+        called: &str,
+        scope: &Scope<'a, '_>,
+    ) -> Option<Arc<str>> {
         let (qualifier, name) = match expr {
             Expr::Nested(inner) => return self.spelled_otherwise(inner, called, scope),
             Expr::Identifier(name) => (None, name),
@@ -422,10 +427,17 @@ impl<'a> Resolver<'a> {
             return None;
         };
         let is_of_table = match origin.columns().first() {
-            Some(id) => self.catalog.relation(id.relation).is_some_and(|r| match r.kind {
-                RelationKind::Table | RelationKind::System => !matches!(origin, Origin::Derived(_)),
-                RelationKind::View | RelationKind::Materialized | RelationKind::Virtual => false,
-            }),
+            Some(id) => self
+                .catalog
+                .relation(id.relation)
+                .is_some_and(|r| match r.kind {
+                    RelationKind::Table | RelationKind::System => {
+                        !matches!(origin, Origin::Derived(_))
+                    }
+                    RelationKind::View | RelationKind::Materialized | RelationKind::Virtual => {
+                        false
+                    }
+                }),
             // Columns of the server's own that no policy names have no lineage.
             None => !self.access.system.is_empty(),
         };

@@ -159,10 +159,12 @@ impl<'a> Resolver<'a> {
             return match decision.visibility {
                 Visibility::Selectable => self.relation(name, relation, alias, shown).map(Some),
                 // To the session it is like any other that it may not read.
-                Visibility::Absent | Visibility::Discoverable(_) => match self.in_catalog(schema, key, shown) {
-                    Ok(_) => Ok(None),
-                    Err(refused) => Err(refused.with_policies(decision.policies.clone())),
-                },
+                Visibility::Absent | Visibility::Discoverable(_) => {
+                    match self.in_catalog(schema, key, shown) {
+                        Ok(_) => Ok(None),
+                        Err(refused) => Err(refused.with_policies(decision.policies.clone())),
+                    }
+                }
             };
         }
         if !self.visible.reads_system(known)? {
@@ -188,7 +190,8 @@ impl<'a> Resolver<'a> {
         });
         let columns = Columns::Derived(columns.collect());
         let (schema, key) = (known.schema.as_str().into(), known.name.as_str().into());
-        self.aliased(alias, Some(key), Some(schema), columns).map(Some)
+        self.aliased(alias, Some(key), Some(schema), columns)
+            .map(Some)
     }
 
     /// The parts of `[schema.]name`, which may stand behind the database at hand.
