@@ -27,6 +27,7 @@ use palisade::{
     catalog::{Catalog, Relation, RelationKind},
     dialect::Dialect,
     guard::{BackendError, BackendErrorKind, Estimates, RowSink},
+    ident,
     limits::Limits,
     rewrite::RewrittenStatement,
     value::Value,
@@ -317,17 +318,17 @@ fn undecided<'c>(
 
 fn is_decided(schema: &str, table: &str, column: &str, catalog: &Catalog, task: &Task<'_>) -> bool {
     // The server's own relations are spelt in capitals by some versions, and have one name in any.
-    let uid = format!("{}.{}", schema.to_lowercase(), table.to_lowercase());
+    let (own_schema, own_table) = (schema.to_lowercase(), table.to_lowercase());
+    let uid = ident::qualified([own_schema.as_str(), own_table.as_str()]);
     if is_system(&uid) {
-        // Some are views of others.
-        let is_view = |uid: &String| {
-            ["information_schema.", "sys."]
-                .iter()
-                .any(|s| uid.starts_with(s))
+        // Some are views of others: those of `sys` of all, and MySQL's of `information_schema` of what is below it.
+        let beyond = |read: &String| {
+            let of = |schema: &str| read.starts_with(schema);
+            of("sys.") || of("information_schema.") && !uid.starts_with("information_schema.")
         };
-        let pair = (table.to_lowercase(), column.to_lowercase());
+        let pair = (own_table, column.to_lowercase());
         return task.relations.contains(&uid) && task.reads.contains(&pair)
-            || !uid.starts_with("information_schema.") && task.relations.iter().any(is_view);
+            || task.relations.iter().any(beyond);
     }
     let Some(relation) = catalog.find(schema, table) else {
         // What is not merged is reported by the name that the text gives it.

@@ -42,12 +42,15 @@ pub(crate) fn named_in(
         .collect();
     let is_named = |known: &&SystemRelation| {
         let uid = known.uid();
-        texts.iter().any(|text| {
-            let mut found = text.match_indices(&uid);
-            found.any(|(at, _)| {
-                let after = text.get(at + uid.len()..).unwrap_or_default();
-                after.starts_with(['"', '.'])
-            })
+        // As it stands in a string.
+        let written = uid.replace('"', "\\\"");
+        [uid, written].iter().any(|name| {
+            let ends = |text: &&str, at: usize| {
+                let after = text.get(at + name.len()..).unwrap_or_default();
+                after.starts_with(['"', '\'', '.'])
+            };
+            let names = |text: &&str| text.match_indices(name).any(|(at, _)| ends(text, at));
+            texts.iter().any(names)
         })
     };
     let mut named: Vec<_> = match texts.is_empty() {
