@@ -20,6 +20,8 @@ pub(crate) struct Needs {
     pub(crate) relations: BTreeMap<(String, String), BTreeSet<String>>,
     /// Views that some principal may read, in whatever form.
     pub(crate) views: BTreeSet<(String, String)>,
+    /// What to read of the server's own relations, in the same form. Of many, every account may.
+    pub(crate) system: BTreeMap<(String, String), BTreeSet<String>>,
     /// What to change, by schema and name; nothing where the database is opened for reading.
     pub(crate) changes: BTreeMap<(String, String), Changes>,
     /// Tables and views to do away with, by schema and name.
@@ -160,7 +162,7 @@ pub(crate) fn needs(
                 note(&mut needs.notes, text);
             }
         }
-        for relation in &visible {
+        for relation in visible.iter().filter(|relation| !is_system(relation)) {
             // Where nobody may change anything, this is refused like every change.
             let decision = session
                 .check(&drop(firewall.catalog(), relation))
@@ -192,6 +194,11 @@ pub(crate) fn needs(
     needs.notes.sort();
     needs.notes.dedup();
     Ok(needs)
+}
+
+/// Whether a relation is one of the server's own, which nobody does away with.
+fn is_system(relation: &VisibleRelation) -> bool {
+    relation.kind == "system"
 }
 
 /// A statement that does away with `relation`.
@@ -308,7 +315,11 @@ impl Needs {
 
     fn grant(&mut self, relation: &Relation, columns: impl Iterator<Item = String>) {
         let key = (relation.schema.clone(), relation.name.clone());
-        self.relations.entry(key).or_default().extend(columns);
+        let granted = match relation.system {
+            Some(_) => &mut self.system,
+            None => &mut self.relations,
+        };
+        granted.entry(key).or_default().extend(columns);
     }
 
     /// Gives relations of which no column is read one all the same: servers count no rows for whom they let

@@ -57,10 +57,13 @@ fn check(arguments: &PolicyFolderArguments) -> Result<String, Failure> {
         out.push_str(&setup.policies.render("warning", warning));
         out.push('\n');
     }
+    let relations = firewall.catalog().relations().iter();
     let _ = writeln!(
         out,
         "The policies load over {} tables and views; warnings: {}.",
-        firewall.catalog().relations().len(),
+        relations
+            .filter(|relation| relation.system.is_none())
+            .count(),
         warnings.len()
     );
     Ok(out)

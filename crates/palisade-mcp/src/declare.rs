@@ -315,7 +315,7 @@ fn list_output() -> JsonObject {
         json!({
             "tables": array(object(
                 json!({
-                    "schema": of("string"), "name": of("string"), "kind": {"enum": ["table", "view"]},
+                    "schema": of("string"), "name": of("string"), "kind": {"enum": ["table", "view", "system"]},
                     "readable": described("boolean", "Whether rows may be read."),
                 }),
                 &["schema", "name", "kind", "readable"],
@@ -331,7 +331,7 @@ fn list_output() -> JsonObject {
 fn describe_output() -> JsonObject {
     answer_or_refusal(object(
         json!({
-            "schema": of("string"), "name": of("string"), "kind": {"enum": ["table", "view"]},
+            "schema": of("string"), "name": of("string"), "kind": {"enum": ["table", "view", "system"]},
             "readable": of("boolean"),
             "columns": array(object(
                 json!({

@@ -78,6 +78,22 @@ pub async fn unreadable(
         .collect()
 }
 
+/// The server's own relations, by database and name in small letters, of which the account may read some column.
+///
+/// # Errors
+/// If the server does not answer.
+pub async fn readable_system(
+    conn: &mut Conn,
+) -> Result<BTreeSet<(String, String)>, IntrospectError> {
+    let sql = "SELECT DISTINCT LOWER(c.TABLE_SCHEMA), LOWER(c.TABLE_NAME) FROM information_schema.COLUMNS c \
+               WHERE FIND_IN_SET('select', LOWER(c.PRIVILEGES)) > 0 \
+                 AND LOWER(c.TABLE_SCHEMA) IN ('information_schema', 'mysql', 'performance_schema', 'sys')";
+    let rows = query(conn, sql.to_owned()).await?;
+    rows.iter()
+        .map(|row| Ok((text(row, 0)?, text(row, 1)?)))
+        .collect()
+}
+
 /// A way to give a column a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Assigning {

@@ -27,6 +27,7 @@ use palisade::{
     catalog::{Catalog, Relation, RelationKind},
     dialect::Dialect,
     guard::{BackendError, BackendErrorKind, Estimates, RowSink},
+    ident,
     limits::Limits,
     rewrite::RewrittenStatement,
     value::Value,
@@ -39,7 +40,7 @@ use crate::{
     estimate, fault,
     introspect::Product,
     origin, params,
-    schema::{Known, Look, Verdict},
+    schema::{Known, Look, Verdict, is_system},
     settings::identifier,
     write::Work,
 };
@@ -317,12 +318,17 @@ fn undecided<'c>(
 
 fn is_decided(schema: &str, table: &str, column: &str, catalog: &Catalog, task: &Task<'_>) -> bool {
     // The server's own relations are spelt in capitals by some versions, and have one name in any.
-    if schema.eq_ignore_ascii_case("information_schema") {
-        let table = table.to_lowercase();
-        return task
-            .relations
-            .contains(&format!("information_schema.{table}"))
-            && task.reads.contains(&(table, column.to_lowercase()));
+    let (own_schema, own_table) = (schema.to_lowercase(), table.to_lowercase());
+    let uid = ident::qualified([own_schema.as_str(), own_table.as_str()]);
+    if is_system(&uid) {
+        // Some are views of others: those of `sys` of all, and MySQL's of `information_schema` of what is below it.
+        let beyond = |read: &String| {
+            let of = |schema: &str| read.starts_with(schema);
+            of("sys.") || of("information_schema.") && !uid.starts_with("information_schema.")
+        };
+        let pair = (own_table, column.to_lowercase());
+        return task.relations.contains(&uid) && task.reads.contains(&pair)
+            || task.relations.iter().any(beyond);
     }
     let Some(relation) = catalog.find(schema, table) else {
         // What is not merged is reported by the name that the text gives it.

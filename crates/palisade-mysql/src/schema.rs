@@ -16,7 +16,8 @@ use std::{
 
 use mysql_async::{Conn, Error, Row};
 use palisade::{
-    catalog::{Catalog, ColumnDef, Relation, RelationKind},
+    catalog::{Catalog, ColumnDef, Relation, RelationKind, system_schemas},
+    dialect::Dialect,
     guard::BackendError,
 };
 
@@ -216,8 +217,12 @@ fn find<'c>(catalog: &'c Catalog, uid: &str) -> Result<&'c Relation, BackendErro
 }
 
 /// Whether a uid is of a relation of the server's own, which changes with its version only.
-fn is_system(uid: &str) -> bool {
-    uid.starts_with("information_schema.")
+pub(crate) fn is_system(uid: &str) -> bool {
+    let mut schemas = system_schemas(Dialect::Mysql).iter();
+    schemas.any(|schema| {
+        let rest = uid.strip_prefix(schema);
+        rest.is_some_and(|rest| rest.starts_with('.'))
+    })
 }
 
 /// What the rows say.

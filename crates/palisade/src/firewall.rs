@@ -32,7 +32,7 @@ use crate::{
     error::Error,
     ident,
     limits::Limits,
-    policy::{PolicySet, PolicySources, authorize, template::Template},
+    policy::{PolicySet, PolicySources, authorize, system_relations_named, template::Template},
     rejection::Rejection,
     resolve::{self, Mode},
     rewrite::{self, FormCache, Plan, RewrittenStatement},
@@ -150,7 +150,8 @@ impl FirewallBuilder {
     /// # Errors
     /// [`Error::Policies`] with every problem and its line.
     pub fn build(self) -> Result<Firewall, Error> {
-        let catalog = Arc::new(self.catalog);
+        let named = system_relations_named(&self.policies, self.catalog.dialect());
+        let catalog = Arc::new(self.catalog.with_system(named));
         let flow = flow::columns(&catalog, &self.limits);
         let policies = PolicySet::load(&self.policies, &catalog, &flow)?;
         let names = catalog

@@ -15,7 +15,8 @@ use palisade::{
 use palisade_mysql::{
     Conn, IntrospectError,
     account::{
-        Assigning, assignable, client_host, current, having, invoker_views, unreadable, version,
+        Assigning, assignable, client_host, current, having, invoker_views, readable_system,
+        unreadable, version,
     },
     examine_beside,
     introspect::tells_triggers,
@@ -49,10 +50,12 @@ pub(crate) async fn look(
     } else {
         None
     };
-    let meant = found
-        .iter()
-        .flat_map(|(_, beside)| beside)
-        .map(|((schema, name), word)| ((*word).to_owned(), relation(schema, name)));
+    let meant = found.iter().flat_map(|((_, needs), beside)| {
+        let of_server = needs.system.keys().map(|key| (key, "SELECT"));
+        let beside = beside.iter().map(|(key, word)| (key, *word));
+        beside.chain(of_server)
+    });
+    let meant = meant.map(|((schema, name), word)| (word.to_owned(), relation(schema, name)));
     let weaknesses = examine_beside(&mut conn, &meant.collect()).await;
     let weaknesses = weaknesses
         .map_err(silent(target))?
@@ -68,6 +71,8 @@ pub(crate) async fn look(
         if !setup.is_starter {
             let unreadable = unreadable(&mut conn).await.map_err(silent(target))?;
             weaknesses.extend(lacking(&account, &needs, &unreadable));
+            let readable = readable_system(&mut conn).await.map_err(silent(target))?;
+            weaknesses.extend(lacking_system(&account, &needs, &readable));
         }
         if access == Access::Write {
             let held = held(&mut conn, &catalog).await.map_err(silent(target))?;
@@ -192,6 +197,28 @@ fn lacking(
             )
         })
         .collect()
+}
+
+/// What the policies let somebody see of the server's own relations and the account cannot read at all.
+fn lacking_system(
+    account: &str,
+    needs: &Needs,
+    readable: &BTreeSet<(String, String)>,
+) -> Vec<Weak> {
+    let lacking = grantable(needs).filter(|(key, _)| !readable.contains(*key));
+    lacking
+        .map(|((schema, name), _)| {
+            let remedy = format!("GRANT SELECT ON {} TO {account};", relation(schema, name));
+            let shown = ident::qualified([schema.as_str(), name.as_str()]);
+            missing_changes(account, &shown, "SELECT", remedy)
+        })
+        .collect()
+}
+
+/// What to read of the server's own relations for which there are privileges: `information_schema` has none.
+fn grantable(needs: &Needs) -> impl Iterator<Item = (&(String, String), &BTreeSet<String>)> {
+    let system = needs.system.iter();
+    system.filter(|((schema, _), _)| schema != "information_schema")
 }
 
 /// What the account may change of the relations of `catalog`, as far as it is told so by the server.
@@ -336,6 +363,21 @@ fn script(
             out,
             "GRANT {privileges} ON {} TO {account};",
             relation(&found.schema, &found.name)
+        );
+    }
+    for ((schema, name), columns) in grantable(plan.needs) {
+        let (columns, relation) = (select(columns), relation(schema, name));
+        let _ = writeln!(out, "GRANT {columns} ON {relation} TO {account};");
+    }
+    if !plan.needs.system.is_empty() {
+        let names: Vec<String> = (plan.needs.system.keys())
+            .map(|(schema, name)| relation(schema, name))
+            .collect();
+        let _ = write!(
+            out,
+            "-- Policies name {}: it shows this account what the server lets it see, which is little of other\n\
+             -- accounts without `GRANT PROCESS ON *.* TO {shown};`, which shows all of them; views of `sys` take what they read, too.\n",
+            comment(&names.join(", ")),
         );
     }
     out.push_str(&plan.notes());

@@ -87,9 +87,13 @@ pub(crate) async fn sql(
     let sequences = sequences(&client, &needs)
         .await
         .map_err(|error| Failure::Unavailable(format!("cannot read the sequences: {error}")))?;
+    let kept = kept(&client, &needs)
+        .await
+        .map_err(|error| Failure::Unavailable(format!("cannot read privileges: {error}")))?;
     drop(client);
     let plan = Plan::new(role, access, &principals, &needs);
-    Ok(script(target.database(), &plan, &sequences, &setup.limits))
+    let privileges = (&sequences, &kept);
+    Ok(script(target.database(), &plan, privileges, &setup.limits))
 }
 
 /// What the policies let `principals` read and change of the database that `client` is connected to.
@@ -128,31 +132,8 @@ async fn lacking(
     user: &str,
     needs: &Needs,
 ) -> Result<Vec<Weak>, tokio_postgres::Error> {
-    let (mut schemas, mut names, mut columns) = (Vec::new(), Vec::new(), Vec::new());
-    for ((schema, name), wanted) in &needs.relations {
-        for column in wanted {
-            schemas.push(schema.as_str());
-            names.push(name.as_str());
-            columns.push(column.as_str());
-        }
-    }
-    let sql = "SELECT w.s, w.n, w.c FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3)) AS w (s, n, c) \
-               JOIN pg_catalog.pg_namespace n ON n.nspname = w.s \
-               JOIN pg_catalog.pg_class r ON r.relnamespace = n.oid AND r.relname = w.n \
-               JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid AND a.attname = w.c \
-               WHERE NOT (pg_catalog.has_schema_privilege(n.oid, 'USAGE') \
-                          AND pg_catalog.has_column_privilege(r.oid, a.attnum, 'SELECT'))";
-    let texts = Type::TEXT_ARRAY;
-    let parameters: [(&(dyn ToSql + Sync), Type); 3] = [
-        (&schemas, texts.clone()),
-        (&names, texts.clone()),
-        (&columns, texts),
-    ];
-    let mut lacking: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
-    for row in client.query_typed(sql, &parameters).await? {
-        let key = (row.try_get(0)?, row.try_get(1)?);
-        lacking.entry(key).or_default().insert(row.try_get(2)?);
-    }
+    let wanted = needs.relations.iter().chain(&needs.system);
+    let lacking = unreadable(client, "current_user", wanted).await?;
     let role = ident::quoted(user);
     Ok(lacking
         .iter()
@@ -169,6 +150,50 @@ async fn lacking(
             )
         })
         .collect())
+}
+
+/// Columns by relation, as [`Needs`] holds them.
+type Columns = BTreeMap<(String, String), BTreeSet<String>>;
+
+/// What of the server's own relations not every account may read.
+async fn kept(client: &Client, needs: &Needs) -> Result<Columns, tokio_postgres::Error> {
+    unreadable(client, "'public'::name", needs.system.iter()).await
+}
+
+/// Those of the columns that `role`, an expression of its name, may not read.
+async fn unreadable(
+    client: &Client,
+    role: &str,
+    wanted: impl Iterator<Item = (&(String, String), &BTreeSet<String>)>,
+) -> Result<Columns, tokio_postgres::Error> {
+    let (mut schemas, mut names, mut columns) = (Vec::new(), Vec::new(), Vec::new());
+    for ((schema, name), wanted) in wanted {
+        for column in wanted {
+            schemas.push(schema.as_str());
+            names.push(name.as_str());
+            columns.push(column.as_str());
+        }
+    }
+    let sql = format!(
+        "SELECT w.s, w.n, w.c FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3)) AS w (s, n, c) \
+         JOIN pg_catalog.pg_namespace n ON n.nspname = w.s \
+         JOIN pg_catalog.pg_class r ON r.relnamespace = n.oid AND r.relname = w.n \
+         JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid AND a.attname = w.c \
+         WHERE NOT (pg_catalog.has_schema_privilege({role}, n.oid, 'USAGE') \
+                    AND pg_catalog.has_column_privilege({role}, r.oid, a.attnum, 'SELECT'))"
+    );
+    let texts = Type::TEXT_ARRAY;
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] = [
+        (&schemas, texts.clone()),
+        (&names, texts.clone()),
+        (&columns, texts),
+    ];
+    let mut unreadable = Columns::new();
+    for row in client.query_typed(&sql, &parameters).await? {
+        let key = (row.try_get(0)?, row.try_get(1)?);
+        unreadable.entry(key).or_default().insert(row.try_get(2)?);
+    }
+    Ok(unreadable)
 }
 
 /// Sequences that give new rows of the tables to insert into their numbers, as identifiers. Those of identity
@@ -269,7 +294,7 @@ fn changes(user: &str, needs: &Needs, held: &BTreeMap<(String, String), Changes>
 fn script(
     database: &str,
     plan: &Plan<'_>,
-    sequences: &BTreeSet<(String, String)>,
+    (sequences, kept): (&BTreeSet<(String, String)>, &Columns),
     limits: &Limits,
 ) -> String {
     let (role, database) = (ident::quoted(plan.role), ident::quoted(database));
@@ -308,8 +333,21 @@ fn script(
         );
     }
     // By column: a grant on a table would hold for columns that are added later, too.
-    for ((schema, name), columns) in &plan.needs.relations {
+    for ((schema, name), columns) in plan.needs.relations.iter().chain(kept) {
         let _ = writeln!(out, "{}", grant(schema, name, columns, &role));
+    }
+    if !plan.needs.system.is_empty() {
+        let names: Vec<String> = (plan.needs.system.keys())
+            .map(|(schema, name)| ident::qualified([schema.as_str(), name.as_str()]))
+            .collect();
+        let _ = write!(
+            out,
+            "-- Policies name {names}: it shows this account what the server lets it see, which is\n\
+             -- little of other roles' sessions without `ALTER ROLE {0} INHERIT; GRANT pg_read_all_stats TO {0};`,\n\
+             -- which shows all of them.\n",
+            comment(&role),
+            names = comment(&names.join(", ")),
+        );
     }
     for ((schema, name), changes) in &plan.needs.changes {
         let mut privileges = changes.privileges(ident::quoted);
@@ -376,7 +414,8 @@ mod tests {
             .insert(("a\"b".to_owned(), "t; DROP".to_owned()), changes);
         let plan = Plan::new("r\" SUPERUSER", Access::Write, &principals, &needs);
         let sequences = BTreeSet::from([("a\"b".to_owned(), "s;".to_owned())]);
-        let text = script("d\nb", &plan, &sequences, &Limits::default());
+        let privileges = (&sequences, &Columns::new());
+        let text = script("d\nb", &plan, privileges, &Limits::default());
         assert!(
             text.contains("CREATE ROLE \"r\"\" SUPERUSER\" LOGIN"),
             "{text}"
@@ -399,5 +438,32 @@ mod tests {
         );
         assert!(!text.contains("read_only"), "{text}");
         assert!(text.contains("-- For Agent::\"x \"."), "{text}");
+        assert!(!text.contains("pg_read_all_stats"), "{text}");
+    }
+
+    #[test]
+    fn what_everybody_may_read_is_granted_to_nobody() {
+        let key = |name: &str| ("pg_catalog".to_owned(), name.to_owned());
+        let columns = |name: &str| BTreeSet::from([name.to_owned()]);
+        let needs = Needs {
+            system: Columns::from([
+                (key("pg_stat_activity"), columns("pid")),
+                (key("pg_authid"), columns("rolname")),
+            ]),
+            ..Needs::default()
+        };
+        let plan = Plan::new("r", Access::Read, &BTreeSet::new(), &needs);
+        let kept = Columns::from([(key("pg_authid"), columns("rolname"))]);
+        let text = script("d", &plan, (&BTreeSet::new(), &kept), &Limits::default());
+        let grants = text.lines().filter(|line| line.starts_with("GRANT SELECT"));
+        let grants: Vec<_> = grants.collect();
+        assert_eq!(
+            grants,
+            ["GRANT SELECT (\"rolname\") ON \"pg_catalog\".\"pg_authid\" TO \"r\";"]
+        );
+        assert!(
+            text.contains("-- Policies name pg_catalog.pg_authid, pg_catalog.pg_stat_activity:"),
+            "{text}"
+        );
     }
 }

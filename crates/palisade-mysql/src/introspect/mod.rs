@@ -6,6 +6,7 @@ mod keys;
 mod read;
 mod relations;
 mod routines;
+mod system;
 mod triggers;
 mod unique;
 
@@ -60,7 +61,7 @@ pub(crate) enum Product {
 /// The catalog of all databases of the server that `conn`'s account sees.
 ///
 /// * A schema is a database; those of the server itself (`information_schema`, `mysql`,
-///   `performance_schema`, `sys`) are left out. The catalog's database, the only one of its search path, is the
+///   `performance_schema`, `sys`) are left out, but for the columns that known relations in them have. The catalog's database, the only one of its search path, is the
 ///   session's.
 /// * Sequences are left out. A table that shows other tables' rows (engine `MRG_MyISAM`) is
 ///   [`Virtual`](palisade::catalog::RelationKind::Virtual).
@@ -124,6 +125,7 @@ pub(crate) async fn snapshot(conn: &mut Conn) -> Result<Snapshot, IntrospectErro
     for routine in routines::read(conn).await? {
         builder = builder.routine(routine);
     }
+    builder = system::read(conn, server.product, builder).await?;
     Ok(Snapshot {
         catalog: builder.build()?,
         product: server.product,

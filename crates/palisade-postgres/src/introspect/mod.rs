@@ -4,6 +4,7 @@ mod columns;
 mod read;
 mod relations;
 mod routines;
+mod system;
 mod triggers;
 mod types;
 mod unique;
@@ -51,7 +52,8 @@ pub(crate) fn chain(error: &tokio_postgres::Error) -> String {
 
 /// The catalog of the database that `client` is connected to.
 ///
-/// * Schemas of the system (`pg_…`, `information_schema`) are left out, temporary ones with them.
+/// * Schemas of the system (`pg_…`, `information_schema`) are left out, temporary ones with them; of known relations in them
+///   the catalog has the columns that this server has.
 /// * Tables, partitions and foreign tables are [`RelationKind::Table`], with the parents whose rows include theirs;
 ///   sequences and indexes are left out.
 /// * A view's definition names every relation with its schema, except those of `pg_catalog`; so do
@@ -137,6 +139,7 @@ async fn read_all(client: &Client) -> Result<(Catalog, Schema), IntrospectError>
     for cast in routines::casts(client).await? {
         builder = builder.cast(cast);
     }
+    builder = system::read(client, builder).await?;
     let schema = Schema::read(client, &columns).await?;
     Ok((builder.build()?, schema))
 }

@@ -9,6 +9,7 @@ use super::{
     CastDef, Catalog, Column, ForeignKey, OperatorDef, Relation, RelationId, RelationKind, Trigger,
     TypeClass, TypeDef, UniqueKey, UniqueKeyDef,
     functions::{self, FunctionDef, Kinds, Safety},
+    system::{SystemColumns, system_relation},
 };
 use crate::{dialect::Dialect, digest::sha256_hex, ident};
 
@@ -136,6 +137,7 @@ pub struct CatalogBuilder {
     types: Vec<TypeDef>,
     operators: Vec<OperatorDef>,
     casts: Vec<CastDef>,
+    pub(super) system: SystemColumns,
 }
 
 impl CatalogBuilder {
@@ -150,6 +152,7 @@ impl CatalogBuilder {
             types: Vec::new(),
             operators: Vec::new(),
             casts: Vec::new(),
+            system: SystemColumns::new(),
         }
     }
 
@@ -241,6 +244,7 @@ impl CatalogBuilder {
             types: self.types,
             operators: self.operators,
             casts: self.casts,
+            system: Arc::new(self.system),
             version: String::new(),
         };
         let keys = catalog.search_path.iter();
@@ -332,7 +336,7 @@ fn functions_of(
     functions
 }
 
-fn relation(
+pub(super) fn relation(
     dialect: Dialect,
     id: RelationId,
     uid: String,
@@ -368,6 +372,13 @@ fn relation(
             .position(|c| *c.key == *key)
             .and_then(|i| u16::try_from(i).ok())
     };
+    let system = match def.kind {
+        RelationKind::System => system_relation(dialect, &schema_key, &key),
+        RelationKind::Table
+        | RelationKind::View
+        | RelationKind::Materialized
+        | RelationKind::Virtual => None,
+    };
     Ok(Relation {
         id,
         uid,
@@ -392,6 +403,7 @@ fn relation(
         definition: def.definition,
         parents: Vec::new(),
         triggers: def.triggers,
+        system,
     })
 }
 

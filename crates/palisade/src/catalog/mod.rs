@@ -19,7 +19,7 @@ pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineD
 pub use change::{Change, ReferenceAction, Trigger};
 pub use keys::{UniqueKey, UniqueKeyDef, may_name, may_name_rows};
 pub use snapshot::SnapshotError;
-pub use system::{SystemClass, SystemRelation, system_relation};
+pub use system::{SystemClass, SystemRelation, system_relation, system_relations, system_schemas};
 pub use types::{CastDef, OperatorDef, TypeClass, TypeDef, TypeKind};
 
 use self::functions::{FunctionDef, registry};
@@ -58,6 +58,8 @@ pub struct Catalog {
     types: Vec<TypeDef>,
     operators: Vec<OperatorDef>,
     casts: Vec<CastDef>,
+    /// What the server's own relations are like, as far as it has told.
+    system: Arc<system::SystemColumns>,
     version: String,
 }
 
@@ -73,7 +75,8 @@ pub enum RelationKind {
     Materialized,
     /// A virtual table, or a shadow table behind one. Not readable until its storage is modelled.
     Virtual,
-    /// A relation of the engine's own, such as `sqlite_schema`. Not readable.
+    /// A relation of the engine's own, such as `sqlite_schema`. Not readable, unless it is one whose contents are known
+    /// ([`Relation::system`]) and policy names it.
     System,
 }
 
@@ -115,6 +118,8 @@ pub struct Relation {
     pub parents: Vec<RelationId>,
     /// What the database runs by itself when rows change, each once, in their own order.
     pub triggers: Vec<Trigger>,
+    /// What its rows tell of, for one of the engine's own.
+    pub system: Option<&'static SystemRelation>,
 }
 
 /// A foreign key.

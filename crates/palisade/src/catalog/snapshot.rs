@@ -237,7 +237,11 @@ impl Catalog {
             database: self.database.clone(),
             search_path: self.search_path.clone(),
             case_sensitive_relations: self.case_sensitive_relations,
-            relations: self.relations.iter().map(|r| self.written(r)).collect(),
+            // What policies name of the server's own is no part of what the database holds.
+            relations: (self.relations.iter())
+                .filter(|relation| relation.system.is_none())
+                .map(|relation| self.written(relation))
+                .collect(),
             routines: self.routines.iter().map(RoutineText::of).collect(),
             types: self.types.iter().map(TypeText::of).collect(),
             operators: self

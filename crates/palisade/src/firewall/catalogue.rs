@@ -21,7 +21,7 @@ pub struct VisibleRelation {
     pub schema: String,
     /// The name.
     pub name: String,
-    /// `table` or `view`.
+    /// `table`, `view`, or `system` for one of the engine's own.
     pub kind: &'static str,
     /// Whether rows may be read; without it there are no columns here.
     pub readable: bool,
@@ -143,7 +143,8 @@ impl Firewall {
             name: relation.name.clone(),
             kind: match relation.kind {
                 RelationKind::View | RelationKind::Materialized => "view",
-                RelationKind::Table | RelationKind::Virtual | RelationKind::System => "table",
+                RelationKind::System => "system",
+                RelationKind::Table | RelationKind::Virtual => "table",
             },
             readable,
             primary_key: if relation.primary_key.iter().all(|index| exists(*index)) {

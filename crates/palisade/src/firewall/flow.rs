@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    catalog::{Catalog, ColumnId, RelationId, RelationKind},
+    catalog::{Catalog, ColumnId, RelationId, RelationKind, SystemClass, SystemRelation},
     limits::Limits,
     policy::{
         ColumnFlow, WriteDecision,
@@ -79,8 +79,8 @@ impl Visible for Everything<'_> {
         false
     }
 
-    fn sees_everything(&self) -> Result<bool, Rejection> {
-        Ok(true)
+    fn reads_system(&self, known: &SystemRelation) -> Result<bool, Rejection> {
+        Ok(known.class == SystemClass::Catalog)
     }
 
     fn names(&self) -> Vec<String> {

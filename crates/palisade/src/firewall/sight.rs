@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    catalog::RelationId,
+    catalog::{RelationId, SystemRelation},
     policy::{SessionView, WriteDecision, obligation::RelationDecision},
     rejection::Rejection,
     resolve::{ViewBody, Visible},
@@ -98,8 +98,8 @@ impl Visible for Sight<'_> {
         self.changes && self.view.may_write()
     }
 
-    fn sees_everything(&self) -> Result<bool, Rejection> {
-        self.view.sees_everything()
+    fn reads_system(&self, known: &SystemRelation) -> Result<bool, Rejection> {
+        self.view.reads_system(known)
     }
 
     fn names(&self) -> Vec<String> {

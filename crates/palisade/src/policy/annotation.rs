@@ -33,6 +33,11 @@ pub(super) struct Annotations {
 }
 
 impl Annotations {
+    /// Whether a permit with them takes something away from what others permit.
+    pub(super) fn demands(&self) -> bool {
+        self.approval || self.max_rows.is_some()
+    }
+
     /// What two policies demand together: of each annotation the stricter one. A message demands nothing; of several the
     /// one of the first policy by id is told.
     #[must_use]

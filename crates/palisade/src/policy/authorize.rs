@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     access::{AccessSet, ChangeAccess, DefinedObject, DefinitionAccess},
-    catalog::{Change, ColumnId, RelationId},
+    catalog::{Change, ColumnId, RelationId, system_relation},
     code::Code,
     rejection::Rejection,
     session::Principal,
@@ -143,8 +143,11 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
             None => return Err(refusal(Code::NameUnknownColumn, &[])),
         }
     }
-    if access.system_relations().next().is_some() && !view.sees_everything()? {
-        return Err(refusal(Code::NameSystemRelation, &[]));
+    for (schema, name) in access.system_relations() {
+        let known = system_relation(view.catalog().dialect(), schema, name);
+        if !known.map_or(Ok(false), |known| view.reads_system(known))? {
+            return Err(refusal(Code::NameSystemRelation, &[]));
+        }
     }
     let mut calls = Vec::new();
     for name in access.functions() {

@@ -6,7 +6,7 @@ use super::{
     decide::{Failure, Subject, Verdict, decide_among, resource},
     load::Loaded,
     schema::Action,
-    store,
+    store, system,
 };
 use crate::catalog::functions::FunctionDef;
 
@@ -33,12 +33,7 @@ pub(super) fn decision(
     }
     let function = resource("Function", &def.uid)?;
     let verdict = verdict(loaded, subject, def, subject.context.clone())?;
-    let named = || {
-        verdict
-            .policies
-            .iter()
-            .any(|id| loaded.named.get(id) == Some(&function))
-    };
+    let named = || system::is_named(loaded, &verdict.policies, &function);
     let permitted = verdict.permitted && (!def.safety.needs_named_permit() || named());
     Ok(FunctionDecision {
         permitted,

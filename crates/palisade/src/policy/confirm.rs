@@ -18,12 +18,13 @@ use super::{
     schema::{self, Action},
     slice::covers,
     source::Located,
+    system,
     view::SessionView,
     writes,
 };
 use crate::{
     access::{AccessSet, ChangeAccess, DefinedObject, DefinitionAccess, Usages},
-    catalog::{Change, ColumnId, Relation, RelationId},
+    catalog::{Change, ColumnId, Relation, RelationId, system_relation},
     code::Code,
     ident,
     rejection::Rejection,
@@ -221,6 +222,9 @@ impl SessionView {
         for id in access.relations() {
             asking.relation(id, Action::Select, None)?;
         }
+        for (schema, name) in access.system_relations() {
+            asking.system(schema, name)?;
+        }
         for (id, usages) in access.columns() {
             let decision = self.relation(id.relation)?;
             let level = decision
@@ -369,6 +373,19 @@ impl<'a> Asking<'a> {
             })?;
         }
         Ok(())
+    }
+
+    /// A relation of the engine's own that no policy names.
+    fn system(&self, schema: &str, name: &str) -> Result<(), Rejection> {
+        let Some(known) = system_relation(self.loaded.catalog.dialect(), schema, name) else {
+            return Ok(());
+        };
+        let _ = self.view.steady(&[Action::Select]);
+        let context = self.context(None)?;
+        let verdict = system::verdict(self.loaded, self.subject, known, Action::Select, context)?;
+        self.unless_forbidden(verdict, &|| {
+            format!("a policy forbids this statement on `{name}`")
+        })
     }
 
     fn function(&self, uid: &str) -> Result<(), Rejection> {

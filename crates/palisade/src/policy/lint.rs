@@ -7,12 +7,13 @@ use cedar_policy::{Effect, EntityUid};
 
 use super::{
     columns::columns,
-    decide::{Circumstances, Subject, decide},
+    decide::{Circumstances, Failure, Subject, decide},
     filter::Untranslatable,
     load::{Loaded, Origins},
     masks::{UnfitMask, unfit_masks},
-    obligation::{ColumnLevel, HashDomain, Mask, RowFilter},
+    obligation::{ColumnLevel, HashDomain, Mask, RowFilter, Visibility},
     problem::{PolicyProblem, Source},
+    relation,
     rows::rows,
     schema::{self, Action},
     store, tokens,
@@ -49,6 +50,10 @@ pub(super) fn check(
             let Some(table) = store::uid("Table", &relation.uid) else {
                 continue;
             };
+            if relation.system.is_some() {
+                findings.of_engine(loaded, &subject, relation);
+                continue;
+            }
             if typed_masks {
                 // Where a policy fails, the rows below fail alike or nothing is shown.
                 for (id, unfit) in unfit_masks(loaded, &subject, relation).unwrap_or_default() {
@@ -88,14 +93,7 @@ pub(super) fn check(
                         *some |= seen;
                     }
                 }
-                Err(failure) => {
-                    for id in failure.policies {
-                        findings
-                            .failing
-                            .entry(id)
-                            .or_insert_with(|| subject.uid.to_string());
-                    }
-                }
+                Err(failure) => findings.fails(failure, &subject),
             }
         }
     }
@@ -125,6 +123,8 @@ struct Findings {
     conflicts: BTreeMap<(&'static str, String, String), (String, String, String)>,
     /// By policy: its mask and a column that does not take it.
     unfit: BTreeMap<String, UnfitMask>,
+    /// By policy: a column of the engine's own that its mask hides.
+    unmasked: BTreeMap<String, String>,
     /// By policy: a principal for whom it fails.
     failing: BTreeMap<String, String>,
     /// By relation: whether anybody sees a row, and the policies that let it be selected.
@@ -132,11 +132,45 @@ struct Findings {
 }
 
 impl Findings {
+    fn fails(&mut self, failure: Failure, subject: &Subject) {
+        for id in failure.policies {
+            let principal = || subject.uid.to_string();
+            self.failing.entry(id).or_insert_with(principal);
+        }
+    }
+
     fn untranslatable(&mut self, found: Vec<(String, Effect, Untranslatable)>, relation: &str) {
         for (id, effect, why) in found {
             self.untranslatable
                 .entry((id, effect == Effect::Forbid))
                 .or_insert((why.0, relation.to_owned()));
+        }
+    }
+
+    /// What is odd about a relation of the engine's own: nobody changes it, and nothing in it is masked.
+    fn of_engine(&mut self, loaded: &Loaded, subject: &Subject, relation: &Relation) {
+        let columns = columns(loaded, subject, relation).unwrap_or_default();
+        for (column, decided) in relation.columns.iter().zip(columns) {
+            let masks = |id: &&String| {
+                let annotations = loaded.annotations.get(*id);
+                annotations.is_some_and(|annotations| annotations.mask.is_some())
+            };
+            if let ColumnLevel::Masked(_) = decided.level {
+                for id in decided.policies.iter().filter(masks) {
+                    let column = || column.uid.clone();
+                    self.unmasked.entry(id.clone()).or_insert_with(column);
+                }
+            }
+        }
+        match relation::decision(loaded, subject, relation) {
+            Ok(decision) if decision.visibility == Visibility::Selectable => {
+                self.capped_apart(loaded, &decision.policies, &relation.uid);
+                let entry = self.selectable.entry(relation.uid.clone());
+                let (some, _) = entry.or_insert_with(|| (false, decision.policies));
+                *some |= decision.rows != RowFilter::Nothing;
+            }
+            Ok(_) => {}
+            Err(failure) => self.fails(failure, subject),
         }
     }
 
@@ -281,6 +315,15 @@ impl Findings {
             }
             let message = format!("`{mask}` is no mask for `{column}`: {why}");
             problems.push(match origins.get(&id) {
+                Some(origin) => origin.at_annotation("mask", message),
+                None => place(&id, message),
+            });
+        }
+        for (id, column) in self.unmasked {
+            let message = format!(
+                "nothing is masked in relations of the engine's own: `{column}` is not there for whom this masks it"
+            );
+            warnings.push(match origins.get(&id) {
                 Some(origin) => origin.at_annotation("mask", message),
                 None => place(&id, message),
             });

@@ -12,7 +12,7 @@ use super::{
     store::catalog_ids,
     template::Templates,
 };
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, SystemRelation, system_relations};
 
 /// Checks the literals of every policy: those of catalog types must be in the catalog; those of the
 /// operator's types ought to be among `known`, if the operator gave entities at all.
@@ -53,7 +53,14 @@ pub(super) fn check(
                         "the catalog"
                     };
                     let problem = origin.at_entity(&kind, id, format!("`{uid}` is not in {of}"));
-                    let close = probably(id, ids.iter().map(String::as_str));
+                    // Those of the engine's own are in the catalog when a policy names them rightly.
+                    let system: Vec<String> = match kind.as_str() {
+                        "Table" => system_relations(catalog.dialect())
+                            .map(SystemRelation::uid)
+                            .collect(),
+                        _ => Vec::new(),
+                    };
+                    let close = probably(id, ids.iter().chain(&system).map(String::as_str));
                     problems.push(problem.with_help(hint(&kind, close)));
                 }
                 (None, Some(known)) if !known.contains(&uid) => {

@@ -35,6 +35,7 @@ mod slice;
 mod source;
 mod store;
 mod supposition;
+mod system;
 pub mod template;
 mod timed;
 mod tokens;
@@ -54,6 +55,7 @@ pub use classification::ColumnFlow;
 pub(crate) use confirm::Reserved;
 pub use problem::{PolicyErrors, PolicyProblem, SourceSpan};
 pub use schema::schema_text;
+pub(crate) use system::named_in as system_relations_named;
 pub use view::SessionView;
 pub use writes::{ActionDecision, ColumnWrite, WriteDecision};
 

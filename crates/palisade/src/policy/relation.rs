@@ -12,8 +12,12 @@ use super::{
     obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
     rows::rows,
     schema::{self, Action},
+    system,
 };
-use crate::{catalog::Relation, code::Code};
+use crate::{
+    catalog::{Relation, SystemRelation},
+    code::Code,
+};
 
 /// What is decided about a relation, no looser than what is decided about its ancestors and forbidden
 /// of its descendants.
@@ -63,9 +67,47 @@ fn own_decision(
 ) -> Result<RelationDecision, Failure> {
     let table = resource("Table", &relation.uid)?;
     let select = decide(loaded, subject, Action::Select, table.clone())?;
+    if let Some(known) = relation.system {
+        return system_decision(loaded, subject, relation, known, &table, select);
+    }
     if !select.permitted {
         return unreadable(loaded, subject, relation, table, select);
     }
+    permitted(loaded, subject, relation, select)
+}
+
+/// What policies say of a relation of the engine's own, which is not there unless a permit names it.
+fn system_decision(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    known: &SystemRelation,
+    table: &cedar_policy::EntityUid,
+    select: Verdict,
+) -> Result<RelationDecision, Failure> {
+    if !(select.permitted && system::is_named(loaded, &select.policies, table)) {
+        // Those of a denial are the ones that forbid.
+        let policies = match select.permitted {
+            true => Vec::new(),
+            false => select.policies,
+        };
+        return Ok(RelationDecision {
+            policies,
+            ..absent(Some(relation))
+        });
+    }
+    let mut decision = permitted(loaded, subject, relation, select)?;
+    system::settle(loaded, relation, known, &mut decision.columns)?;
+    Ok(decision)
+}
+
+/// What policies say of the rows and columns of a relation that may be selected.
+fn permitted(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    select: Verdict,
+) -> Result<RelationDecision, Failure> {
     let rows = rows(loaded, subject, relation, Action::See)?;
     let demanded = loaded.demands(&select.policies).max_rows;
     let max_rows = demanded.into_iter().chain(rows.max_rows).min();

@@ -136,6 +136,12 @@ pub fn schema_text(catalog: &Catalog) -> String {
         .map(|relation| row_type(relation))
         .collect();
     let mut out = FIXED.to_owned();
+    if let Some(example) = example(catalog.dialect()) {
+        let _ = writeln!(
+            out,
+            "// The server's own relations are named like others, `Table::\"{example}\"`; permits of all tables do not reach them."
+        );
+    }
     action(&mut out, &[Action::Select], "", "Table");
     action(&mut out, &[Action::Discover], "", "Table");
     action(&mut out, &TABLE_ACTIONS, "", "Table");
@@ -170,6 +176,15 @@ pub fn schema_text(catalog: &Catalog) -> String {
     out
 }
 
+/// A relation of the engine's own.
+fn example(dialect: Dialect) -> Option<&'static str> {
+    match dialect {
+        Dialect::Sqlite => None,
+        Dialect::Postgres => Some("pg_catalog.pg_stat_activity"),
+        Dialect::Mysql => Some("information_schema.processlist"),
+    }
+}
+
 /// The row type of a relation, `row::main::users`.
 pub(super) fn row_type(relation: &Relation) -> String {
     format!(
@@ -179,11 +194,13 @@ pub(super) fn row_type(relation: &Relation) -> String {
     )
 }
 
-/// Whether policies can name the relation: engine-internal and virtual ones are unreadable anyway.
+/// Whether policies can name the relation: virtual ones are unreadable anyway, and of the engine's own those of which nobody
+/// knows what they tell.
 pub(super) fn has_entity(relation: &Relation) -> bool {
     match relation.kind {
         RelationKind::Table | RelationKind::View | RelationKind::Materialized => true,
-        RelationKind::Virtual | RelationKind::System => false,
+        RelationKind::System => relation.system.is_some(),
+        RelationKind::Virtual => false,
     }
 }
 
@@ -454,7 +471,9 @@ fn row_entity(out: &mut String, catalog: &Catalog, relation: &Relation) {
     // The uid quotes what is not plain but keeps line ends, which would end the comment.
     let _ = writeln!(out, "  // {}", relation.uid.escape_debug());
     let _ = writeln!(out, "  entity {name} in [Table] {{");
-    for column in &relation.columns {
+    // Rows of the engine's own are told apart by nothing.
+    let columns = relation.columns.iter();
+    for column in columns.filter(|_| relation.system.is_none()) {
         let optional = if column.nullable { "?" } else { "" };
         let name = string_literal(&column.key);
         if let Some(class) = attribute_type(column, catalog.dialect()) {

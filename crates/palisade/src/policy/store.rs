@@ -18,7 +18,9 @@ use super::{
     schema::{self, CATALOG_TYPES, ROW_NAMESPACE},
     template::Templates,
 };
-use crate::catalog::{Catalog, RelationKind, functions::FunctionDef};
+use crate::catalog::{
+    Catalog, RelationKind, SystemRelation, functions::FunctionDef, system_schemas,
+};
 
 /// The entities that decisions see. Cheap to clone.
 ///
@@ -85,7 +87,9 @@ pub(super) fn catalog_ids(
         .or_default()
         .insert(catalog.database().to_owned());
     let default = schema::schema_id(catalog, catalog.default_schema());
-    ids.entry("Schema").or_default().insert(default);
+    let schemas = ids.entry("Schema").or_default();
+    schemas.insert(default);
+    schemas.extend(of_engine(catalog));
     for relation in catalog
         .relations()
         .iter()
@@ -121,6 +125,7 @@ pub(super) fn catalog_entities(
         out.push(entity(known("Template", name)?, [], None)?);
     }
     let mut schemas = BTreeSet::from([catalog.fold_relation(catalog.default_schema())]);
+    schemas.extend(of_engine(catalog));
     schemas.extend(
         catalog
             .relations()
@@ -141,6 +146,7 @@ pub(super) fn catalog_entities(
             RelationKind::Table => "table",
             RelationKind::View => "view",
             RelationKind::Materialized => "materialized-view",
+            RelationKind::System if relation.system.is_some() => SYSTEM,
             RelationKind::Virtual | RelationKind::System => continue,
         };
         let schema = known("Schema", &schema::schema_id(catalog, &relation.schema))?;
@@ -163,6 +169,39 @@ pub(super) fn catalog_entities(
         }
     }
     Ok(out)
+}
+
+/// The schemas of the engine's own.
+fn of_engine(catalog: &Catalog) -> impl Iterator<Item = String> {
+    let schemas = system_schemas(catalog.dialect()).iter();
+    schemas.map(|schema| (*schema).to_owned())
+}
+
+/// What `kind` is of the engine's own relations.
+const SYSTEM: &str = "system";
+
+/// The entities of a relation of the engine's own that no policy names, and of one of its columns.
+///
+/// # Errors
+/// As [`catalog_entities`].
+pub(super) fn system_entities(
+    catalog: &Catalog,
+    system: &SystemRelation,
+    column: &str,
+) -> Result<[Entity; 2], Box<DetailedError>> {
+    let tags = || ("tags", set(std::iter::empty()));
+    let kind = RestrictedExpression::new_string(SYSTEM.to_owned());
+    let nullable = RestrictedExpression::new_bool(true);
+    let schema = known("Schema", &schema::schema_id(catalog, &system.schema))?;
+    let table = known("Table", &system.uid())?;
+    Ok([
+        entity(table.clone(), [tags(), ("kind", kind)], Some(schema))?,
+        entity(
+            known("Column", column)?,
+            [tags(), ("nullable", nullable)],
+            Some(table),
+        )?,
+    ])
 }
 
 /// The entity of a function.

@@ -9,9 +9,10 @@ use std::{
     },
 };
 
-use cedar_policy::{PartialEntityUid, PartialRequest};
+use cedar_policy::{PartialEntityUid, PartialRequest, PolicyId};
 
 use super::{
+    annotation::Annotations,
     context::looks_at,
     decide::{Failure, Subject, TIME, action_uid, resource},
     load::Loaded,
@@ -123,7 +124,7 @@ fn is_timeless(loaded: &Loaded, subject: &Subject, relation: &Relation) -> Resul
     for table in std::iter::once(relation).chain(above).chain(below) {
         for action in [Action::Select, Action::Discover] {
             let asked = loaded.timed.contains(&action) && schema::has_entity(table);
-            if asked && !is_decided(loaded, subject, action, &table.uid)? {
+            if asked && !is_decided(loaded, subject, action, table)? {
                 return Ok(false);
             }
         }
@@ -131,12 +132,12 @@ fn is_timeless(loaded: &Loaded, subject: &Subject, relation: &Relation) -> Resul
     Ok(true)
 }
 
-/// Whether the policies of `action` over a table come to a decision whatever the context.
+/// Whether the policies of `action` over a table come to a decision whatever the context, and to the same obligations.
 fn is_decided(
     loaded: &Loaded,
     subject: &Subject,
     action: Action,
-    table: &str,
+    table: &Relation,
 ) -> Result<bool, Failure> {
     let Some(policies) = loaded.policies.of(action) else {
         return Ok(false);
@@ -144,7 +145,7 @@ fn is_decided(
     let request = PartialRequest::new(
         PartialEntityUid::from_concrete(subject.uid.clone()),
         action_uid(action)?,
-        PartialEntityUid::from_concrete(resource("Table", table)?),
+        PartialEntityUid::from_concrete(resource("Table", &table.uid)?),
         None,
         &loaded.schema,
     )
@@ -152,5 +153,16 @@ fn is_decided(
     let response = policies
         .tpe(&request, &subject.store.partial, &loaded.schema)
         .map_err(Failure::new)?;
-    Ok(response.decision().is_some())
+    // Where something permits it anyway, a permit still adds what it demands, and that it names one of the engine's own.
+    let matters = |id: &PolicyId| {
+        let id: &str = id.as_ref();
+        let demands = loaded.annotations.get(id);
+        table.system.is_some() || demands.is_some_and(Annotations::demands)
+    };
+    let mut open = response.residual_policies();
+    let is_open = open.any(|residual| {
+        let policy = policies.policy(residual.id());
+        matters(residual.id()) && policy.is_none_or(|policy| looks_at(policy, TIME))
+    });
+    Ok(response.decision().is_some() && !is_open)
 }

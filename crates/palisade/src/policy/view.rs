@@ -13,15 +13,28 @@ use super::{
     obligation::{RelationDecision, Visibility},
     relation,
     schema::{self, Action},
+    system,
     timed::Moment,
     writes::{self, ActionDecision, WriteDecision},
 };
 use crate::{
     access::DefinitionAccess,
-    catalog::{Catalog, Change, RelationId, RelationKind, functions::FunctionDef},
+    catalog::{
+        Catalog, Change, Relation, RelationId, RelationKind, SystemClass, SystemRelation,
+        functions::FunctionDef,
+    },
     rejection::Rejection,
     session::{Principal, Session},
 };
+
+/// What decides about reading a relation.
+const OF_RELATIONS: &[Action] = &[
+    Action::Select,
+    Action::See,
+    Action::ReadPlain,
+    Action::ReadMasked,
+    Action::ReadToken,
+];
 
 /// What one session may know of the catalog. An answer, once given, does not change.
 #[derive(Debug)]
@@ -69,6 +82,55 @@ impl SessionView {
     /// `policy.evaluation-failed` if a policy that could matter fails to evaluate;
     /// `policy.no-permit` if the session's principal is of no type that policies can permit anything.
     pub fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection> {
+        let decision = self.decided(id)?;
+        let relation = self.loaded.catalog.relation(id);
+        let class = relation.and_then(|r| Some(r.system?.class));
+        match (relation, class, decision.visibility) {
+            (
+                Some(relation),
+                Some(SystemClass::Catalog),
+                Visibility::Absent | Visibility::Discoverable(_),
+            ) => Ok(self.of_names(relation)?.map_or(decision, Arc::new)),
+            _ => Ok(decision),
+        }
+    }
+
+    /// What is read of a relation that tells of names alone without a permit that names it; not remembered, since what it depends
+    /// on is.
+    fn of_names(&self, relation: &Relation) -> Result<Option<RelationDecision>, Rejection> {
+        if !self.sees_everything()? {
+            return Ok(None);
+        }
+        let subject = self.subject.as_ref().map_err(Clone::clone)?;
+        // Notes whether it depends on the time.
+        let _ = self.steady(OF_RELATIONS);
+        system::of_names(&self.loaded, subject, relation).map_err(Rejection::from)
+    }
+
+    /// Whether a relation of the engine's own that no policy names may be read: it tells of names alone, nothing of the catalog is
+    /// kept from the session, and nothing forbids it.
+    ///
+    /// # Errors
+    /// As [`relation`](Self::relation).
+    pub fn reads_system(&self, known: &SystemRelation) -> Result<bool, Rejection> {
+        match known.class {
+            SystemClass::Catalog => {}
+            SystemClass::Activity
+            | SystemClass::Statistics
+            | SystemClass::Secrets
+            | SystemClass::Storage
+            | SystemClass::Settings => return Ok(false),
+        }
+        if !self.sees_everything()? {
+            return Ok(false);
+        }
+        let subject = self.subject.as_ref().map_err(Clone::clone)?;
+        // Notes whether it depends on the time.
+        let _ = self.steady(OF_RELATIONS);
+        system::is_unforbidden(&self.loaded, subject, known).map_err(Rejection::from)
+    }
+
+    fn decided(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection> {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         if let Some(known) = lock(&self.relations).get(&id) {
             return known.clone();
@@ -76,7 +138,7 @@ impl SessionView {
         if let (Some(moment), Some(relation)) = (&self.moment, self.loaded.catalog.relation(id))
             && let Some(steady) = moment.steady_relation(&self.loaded, subject, relation)?
         {
-            return steady.relation(id);
+            return steady.decided(id);
         }
         // Decided without the lock: two threads may do the work twice, with the same result.
         let decision = self
@@ -188,14 +250,14 @@ impl SessionView {
         Ok(true)
     }
 
-    /// Every relation that exists for the session, in the catalog's order.
+    /// Every relation that exists for the session, in the catalog's order; of the engine's own those that it is permitted by name.
     ///
     /// # Errors
     /// As [`relation`](Self::relation), for the first relation that fails.
     pub fn discoverable(&self) -> Result<Vec<(RelationId, Arc<RelationDecision>)>, Rejection> {
         let mut out = Vec::new();
         for relation in self.loaded.catalog.relations() {
-            let decision = self.relation(relation.id)?;
+            let decision = self.decided(relation.id)?;
             match decision.visibility {
                 Visibility::Selectable | Visibility::Discoverable(_) => {
                     out.push((relation.id, decision));

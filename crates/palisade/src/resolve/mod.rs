@@ -61,7 +61,7 @@ pub(crate) use write::{Conflict, Target, is_default};
 use self::constant::Constants;
 use crate::{
     access::{AccessSet, Usage},
-    catalog::{Catalog, ColumnId, RelationId},
+    catalog::{Catalog, ColumnId, RelationId, SystemRelation},
     code::Code,
     dialect::Dialect,
     limits::Limits,
@@ -92,11 +92,11 @@ pub(crate) trait Visible {
     /// Whether any policy permits anybody to change anything.
     fn may_write(&self) -> bool;
 
-    /// Whether nothing of the catalog is kept from the session.
+    /// Whether a relation of the engine's own that no policy names may be read.
     ///
     /// # Errors
     /// `policy.evaluation-failed`.
-    fn sees_everything(&self) -> Result<bool, Rejection>;
+    fn reads_system(&self, known: &SystemRelation) -> Result<bool, Rejection>;
 
     /// Names of the relations that may be known of, for "did you mean".
     fn names(&self) -> Vec<String>;

@@ -12,12 +12,12 @@ use super::{
     Resolver,
     column::unknown_qualifier,
     query::Ctes,
-    scope::{Found, Output, Scope},
+    scope::{Found, Origin, Output, Scope},
     unsupported,
 };
 use crate::{
-    access::Usage, code::Code, dialect::Dialect, lineage::Lineage, rejection::Rejection,
-    syntax::naming,
+    access::Usage, catalog::RelationKind, code::Code, dialect::Dialect, lineage::Lineage,
+    rejection::Rejection, syntax::naming,
 };
 
 impl<'a> Resolver<'a> {
@@ -262,7 +262,14 @@ impl<'a> Resolver<'a> {
                         Dialect::Mysql => naming::mysql_shortened(name),
                         Dialect::Sqlite | Dialect::Postgres => name,
                     };
-                    if named && !(column && is_column(expr)) && !name.is_empty() {
+                    let written = match dialect {
+                        Dialect::Mysql => self.spelled_otherwise(expr, &name, scope),
+                        Dialect::Sqlite | Dialect::Postgres => None,
+                    };
+                    let is_own = column && is_column(expr) && written.is_none();
+                    let is_named = named || written.is_some();
+                    let name = written.unwrap_or(name);
+                    if is_named && !is_own && !name.is_empty() {
                         let expr = std::mem::replace(expr, Expr::Identifier(Ident::new("")));
                         *item = SelectItem::ExprWithAlias {
                             expr,
@@ -392,6 +399,48 @@ impl<'a> Resolver<'a> {
             return Ok((lineage, Some(name)));
         }
         Ok((self.lineage_of(columns, expr, scope), None))
+    }
+
+    /// How a column is spelled, if not as it is `called`, that MySQL names as it is spelled: that of a table, and not of a view or
+    /// a subquery.
+    fn spelled_otherwise(
+        &self,
+        expr: &Expr,
+        called: &str,
+        scope: &Scope<'a, '_>,
+    ) -> Option<Arc<str>> {
+        let (qualifier, name) = match expr {
+            Expr::Nested(inner) => return self.spelled_otherwise(inner, called, scope),
+            Expr::Identifier(name) => (None, name),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, name] => (Some(self.table_key(qualifier)), name),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let spelled = self.spelling(name);
+        if spelled == called {
+            return None;
+        }
+        let Found::Column(origin, _) = scope.find(qualifier.as_deref(), &self.key(name)) else {
+            return None;
+        };
+        let is_of_table = match origin.columns().first() {
+            Some(id) => self
+                .catalog
+                .relation(id.relation)
+                .is_some_and(|r| match r.kind {
+                    RelationKind::Table | RelationKind::System => {
+                        !matches!(origin, Origin::Derived(_))
+                    }
+                    RelationKind::View | RelationKind::Materialized | RelationKind::Virtual => {
+                        false
+                    }
+                }),
+            // Columns of the server's own that no policy names have no lineage.
+            None => !self.access.system.is_empty(),
+        };
+        is_of_table.then(|| spelled.into())
     }
 }
 

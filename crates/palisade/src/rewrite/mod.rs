@@ -612,8 +612,11 @@ fn unobliged(
     catalog: &Catalog,
 ) -> Result<(), Rejection> {
     let obliged = references.iter().find(|reference| needs_form(reference));
+    let mut read = access.relations().filter_map(|id| catalog.relation(id));
+    let of_engine = access.system_relations().next().is_some()
+        || read.any(|relation| relation.system.is_some());
     match obliged {
-        None if access.system_relations().next().is_none() => Ok(()),
+        None if !of_engine => Ok(()),
         None => Err(Rejection::new(
             Code::ObligationInapplicable,
             "the plan of a statement over system relations is not shown",

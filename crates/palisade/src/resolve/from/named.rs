@@ -9,7 +9,7 @@ use sqlparser::{
 
 use super::plain_alias;
 use crate::{
-    catalog::{Relation, RelationKind, SystemClass, system_relation},
+    catalog::{Relation, RelationKind, SystemRelation, system_relation},
     code::Code,
     dialect::Dialect,
     ident,
@@ -92,7 +92,7 @@ impl<'a> Resolver<'a> {
             });
         }
         if self.is_system_name(schema.as_deref(), &key)
-            && let Some(source) = self.system(schema.as_deref(), &key, name, alias)?
+            && let Some(source) = self.system(schema.as_deref(), &key, &shown, name, alias)?
         {
             return Ok(source);
         }
@@ -116,58 +116,82 @@ impl<'a> Resolver<'a> {
         };
         if self.is_system_name(schema, key) || found.is_some_and(|r| r.kind == RelationKind::System)
         {
-            return Err(Rejection::new(
+            let refused = Rejection::new(
                 Code::NameSystemRelation,
                 format!("`{shown}` is a system relation"),
-            ));
+            );
+            let known = self.known_system(schema, key);
+            return Err(match known.map(|known| (known.uid(), known.class.name())) {
+                Some((uid, class)) => refused.with_operator_detail(format!(
+                    "`{uid}` ({class}) is read by a permit of `select` with `resource == Table::{uid:?}` in its scope"
+                )),
+                None => refused,
+            });
         }
         found.ok_or_else(|| self.unknown_relation(shown))
     }
 
-    /// A relation of the engine's own that tells of names alone, for whom nothing is hidden.
+    /// What is known of a relation of the engine's own that these folded names mean.
+    fn known_system(&self, schema: Option<&str>, key: &str) -> Option<&'static SystemRelation> {
+        let dialect = self.catalog.dialect();
+        let schema = schema.unwrap_or("pg_catalog").to_lowercase();
+        match dialect {
+            Dialect::Sqlite | Dialect::Postgres => system_relation(dialect, &schema, key),
+            Dialect::Mysql => system_relation(dialect, &schema, &key.to_lowercase()),
+        }
+    }
+
+    /// A relation of the engine's own: one that policies name, as what they decide about it; any other that tells of names alone, for
+    /// whom nothing is hidden.
     fn system(
         &mut self,
         schema: Option<&str>,
         key: &str,
+        shown: &str,
         name: &mut ObjectName,
         alias: &mut Option<TableAlias>,
     ) -> Result<Option<Source<'a>>, Rejection> {
-        let dialect = self.catalog.dialect();
-        let schema = schema.unwrap_or("pg_catalog").to_lowercase();
-        let key = match dialect {
-            Dialect::Sqlite | Dialect::Postgres => key.to_owned(),
-            Dialect::Mysql => key.to_lowercase(),
-        };
-        let Some(known) = system_relation(dialect, &schema, &key) else {
+        let Some(known) = self.known_system(schema, key) else {
             return Ok(None);
         };
-        match known.class {
-            SystemClass::Catalog if self.visible.sees_everything()? => {}
-            SystemClass::Catalog
-            | SystemClass::Activity
-            | SystemClass::Statistics
-            | SystemClass::Secrets
-            | SystemClass::Storage
-            | SystemClass::Settings => return Ok(None),
+        if let Some(relation) = self.catalog.keyed(&known.schema, &known.name) {
+            let decision = self.visible.relation(relation.id)?;
+            return match decision.visibility {
+                Visibility::Selectable => self.relation(name, relation, alias, shown).map(Some),
+                // To the session it is like any other that it may not read.
+                Visibility::Absent | Visibility::Discoverable(_) => {
+                    match self.in_catalog(schema, key, shown) {
+                        Ok(_) => Ok(None),
+                        Err(refused) => Err(refused.with_policies(decision.policies.clone())),
+                    }
+                }
+            };
+        }
+        if !self.visible.reads_system(known)? {
+            return Ok(None);
         }
         self.count_relation(1)?;
-        self.access.system.insert((schema.clone(), key.clone()));
-        name.0 = [&schema, &key]
+        let key = (known.schema.clone(), known.name.clone());
+        self.access.system.insert(key);
+        name.0 = [&known.schema, &known.name]
             .into_iter()
             .map(|part| ObjectNamePart::Identifier(self.encode(part)))
             .collect();
-        let columns = known.columns.iter().map(|column| Output {
-            name: column.as_str().into(),
-            key: column.as_str().into(),
-            lineage: Lineage::default(),
+        let dialect = self.catalog.dialect();
+        let columns = self.catalog.system_columns(known);
+        let columns = columns.into_iter().filter_map(|column| {
+            let key = dialect.fold(&column.name);
+            // Whether there are others, nobody has reviewed.
+            known.columns.contains(&key).then(|| Output {
+                name: column.name.into(),
+                key: key.into(),
+                lineage: Lineage::default(),
+            })
         });
-        self.aliased(
-            alias,
-            Some(key.into()),
-            Some(schema.into()),
-            Columns::Derived(columns.collect()),
-        )
-        .map(Some)
+        let columns = Columns::Derived(columns.collect());
+        let (schema, key) = (known.schema.as_str().into(), known.name.as_str().into());
+        self.aliased(alias, Some(key), Some(schema), columns)
+            .map(Some)
     }
 
     /// The parts of `[schema.]name`, which may stand behind the database at hand.
@@ -252,6 +276,7 @@ impl<'a> Resolver<'a> {
         let body = match relation.kind {
             RelationKind::View | RelationKind::Materialized => Some(self.view(relation, shown)?),
             RelationKind::Table => None,
+            RelationKind::System if relation.system.is_some() => None,
             RelationKind::Virtual | RelationKind::System => {
                 return Err(self.unknown_relation(shown));
             }
