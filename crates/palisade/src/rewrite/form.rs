@@ -19,12 +19,15 @@ use sqlparser::ast::{
     ObjectName, ObjectNamePart, Query, TableAlias, TableFactor, VisitMut, VisitorMut,
 };
 
-use super::{not_as_decided, parameters};
+use super::{
+    condition::{self, Condition, Conditions},
+    not_as_decided, parameters,
+};
 use crate::{
     catalog::RelationId,
     dialect::Dialect,
     limits::Limits,
-    policy::obligation::RelationDecision,
+    policy::{WriteDecision, obligation::RelationDecision},
     rejection::Rejection,
     resolve::{Reference, SourceForm, ViewBody, form_name, form_place},
     syntax,
@@ -80,10 +83,13 @@ struct Kept {
     _body: Option<Weak<ViewBody>>,
 }
 
-/// Forms by what they were made from, bounded in bytes.
-pub(crate) struct FormCache(Cache<Key, Kept, Weight>);
+/// Forms, and conditions of guards, by what they were made from; bounded in bytes.
+pub(crate) struct FormCache {
+    forms: Cache<Key, Kept, Weight>,
+    conditions: Cache<condition::Key, condition::Kept, condition::Weight>,
+}
 
-/// Bytes that forms may take until those that nobody asks for are forgotten.
+/// Bytes that forms, and that conditions may take until those that nobody asks for are forgotten.
 const FORM_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Bytes of a form, about, for a first guess of how many fit.
@@ -92,13 +98,19 @@ const TYPICAL_BYTES: u64 = 1024;
 impl Default for FormCache {
     fn default() -> Self {
         let items = usize::try_from(FORM_BYTES / TYPICAL_BYTES).unwrap_or(usize::MAX);
-        Self(Cache::with_weighter(items, FORM_BYTES, Weight))
+        Self {
+            forms: Cache::with_weighter(items, FORM_BYTES, Weight),
+            conditions: Cache::with_weighter(items, FORM_BYTES, condition::Weight),
+        }
     }
 }
 
 impl fmt::Debug for FormCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("FormCache").field(&self.0.len()).finish()
+        f.debug_struct("FormCache")
+            .field("forms", &self.forms.len())
+            .field("conditions", &self.conditions.len())
+            .finish()
     }
 }
 
@@ -135,7 +147,7 @@ impl FormCache {
             fence,
             keyed,
         };
-        if let Some(kept) = self.0.get(&key) {
+        if let Some(kept) = self.forms.get(&key) {
             return Ok(Some(kept.form));
         }
         let made = make()?;
@@ -145,9 +157,30 @@ impl FormCache {
                 _decision: Arc::downgrade(decision),
                 _body: body.map(Arc::downgrade),
             };
-            self.0.insert(key, kept);
+            self.forms.insert(key, kept);
         }
         Ok(made)
+    }
+
+    /// The condition of a guard that was made from this.
+    pub(super) fn condition(&self, key: &condition::Key) -> Option<Arc<Condition>> {
+        self.conditions.get(key).map(|kept| kept.condition)
+    }
+
+    /// Keeps a condition that was made from these decisions.
+    pub(super) fn keep_condition(
+        &self,
+        key: condition::Key,
+        condition: &Arc<Condition>,
+        seen: Option<&Arc<RelationDecision>>,
+        changed: &Arc<WriteDecision>,
+    ) {
+        let kept = condition::Kept {
+            condition: Arc::clone(condition),
+            _seen: seen.map(Arc::downgrade),
+            _changed: Arc::downgrade(changed),
+        };
+        self.conditions.insert(key, kept);
     }
 }
 
@@ -250,7 +283,7 @@ pub(super) fn stand_in(
     filling.failed.map_or(Ok(()), Err)
 }
 
-/// Whether `text` reads back as `query` with the `forms` in it.
+/// Whether `text` reads back as `query` with the `forms` and `conditions` in it.
 ///
 /// # Errors
 /// `syntax.not-stable` if it does not.
@@ -258,11 +291,13 @@ pub(super) fn is_whole(
     query: &Query,
     text: &str,
     forms: &Forms,
+    conditions: &Conditions,
     dialect: Dialect,
     limits: &Limits,
 ) -> Result<bool, Rejection> {
     let mut query = query.clone();
     stand_in(&mut query, forms, dialect, limits)?;
+    conditions.stand_in(&mut query, dialect);
     Ok(syntax::print_stable(&query, dialect, limits)?.0 == text)
 }
 

@@ -1,6 +1,6 @@
 //! The guard around a change's own conditions: which one, how it stands there, and putting it there.
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
     BinaryOperator, Delete, DoUpdate, Expr, FromTable, Ident, OnConflict, OnConflictAction,
@@ -8,6 +8,7 @@ use sqlparser::ast::{
 };
 
 use super::{
+    condition::{Condition, Filters, Key},
     filter, not_as_decided, sql,
     write::{Job, Reads},
 };
@@ -30,7 +31,38 @@ impl Job<'_> {
         reads: &mut Reads,
         functions: &mut BTreeSet<String>,
     ) -> Result<Option<Guard>, Rejection> {
-        let mut conditions = Vec::new();
+        let mut distinct: Vec<&RowFilter> = Vec::new();
+        for filter in filters {
+            if **filter != RowFilter::Everything && !distinct.contains(filter) {
+                distinct.push(filter);
+            }
+        }
+        if distinct.is_empty() {
+            return Ok(None);
+        }
+        let (condition, mut looked) = match self.kept(&distinct, relation, qualified)? {
+            Some(condition) => {
+                functions.extend(condition.functions.iter().cloned());
+                let looked = condition.reads.clone();
+                let place = self.conditions.place(condition, self.catalog.dialect());
+                (place, looked)
+            }
+            None => self.of(&distinct, relation, qualified, functions)?,
+        };
+        let stance = self.stance(relation, &looked)?;
+        reads.append(&mut looked);
+        Ok(Some(Guard { condition, stance }))
+    }
+
+    /// The condition that all of `filters` hold, and the columns that it looks at.
+    fn of(
+        &self,
+        filters: &[&RowFilter],
+        relation: &Relation,
+        qualified: bool,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<(Expr, Reads), Rejection> {
+        let mut conditions = Vec::with_capacity(filters.len());
         let mut looked = Reads::new();
         for filter in filters {
             match filter {
@@ -38,24 +70,52 @@ impl Job<'_> {
                 RowFilter::Nothing => conditions.push(sql::boolean(false)),
                 RowFilter::Where(predicate) => {
                     filter::columns(predicate, &mut looked);
-                    let condition =
-                        filter::expression(predicate, relation, self.catalog.dialect(), functions)?;
-                    if !conditions.contains(&condition) {
-                        conditions.push(condition);
-                    }
+                    let dialect = self.catalog.dialect();
+                    conditions.push(filter::expression(predicate, relation, dialect, functions)?);
                 }
             }
         }
-        if conditions.is_empty() {
-            return Ok(None);
-        }
-        let stance = self.stance(relation, &looked)?;
-        reads.append(&mut looked);
         let condition = sql::joined(conditions, &BinaryOperator::And, true);
-        Ok(Some(Guard {
-            condition: self.qualified(condition, qualified),
-            stance,
-        }))
+        Ok((self.qualified(condition, qualified), looked))
+    }
+
+    /// That condition as it is made once for a session, where `filters` say nothing of this statement.
+    fn kept(
+        &self,
+        filters: &[&RowFilter],
+        relation: &Relation,
+        qualified: bool,
+    ) -> Result<Option<Arc<Condition>>, Rejection> {
+        let seen = self.permit.relations().get(&relation.id);
+        let Some(changed) = self.permit.writes().get(&relation.id) else {
+            return Ok(None);
+        };
+        let mut of = Filters {
+            seen: false,
+            changed: false,
+        };
+        for filter in filters {
+            if seen.is_some_and(|seen| seen.rows == **filter) {
+                of.seen = true;
+            } else if changed.change == **filter {
+                of.changed = true;
+            } else {
+                return Ok(None);
+            }
+        }
+        let qualifier = qualified.then_some(&self.target.qualifier);
+        let key = Key::new(relation.id, seen, changed, of, qualifier);
+        if let Some(known) = self.known.condition(&key) {
+            return Ok(Some(known));
+        }
+        let mut functions = BTreeSet::new();
+        let (tree, reads) = self.of(filters, relation, qualified, &mut functions)?;
+        let dialect = self.catalog.dialect();
+        let made = Condition::new(&tree, reads, functions, dialect, self.limits)?;
+        if let Some(condition) = &made {
+            self.known.keep_condition(key, condition, seen, changed);
+        }
+        Ok(made)
     }
 
     /// How a guard that looks at these columns stands.

@@ -8,6 +8,7 @@
 mod admit;
 mod compare;
 mod computed;
+mod condition;
 mod define;
 mod engine;
 mod filter;
@@ -47,6 +48,7 @@ pub(crate) use form::FormCache;
 pub(crate) use plan::Plan;
 pub use proviso::Proviso;
 
+use condition::Conditions;
 use engine::Engine;
 use form::{Form, Forms};
 use parameters::Binding;
@@ -339,6 +341,7 @@ fn apply(
     if changes.len() != targets.len() {
         return Err(not_as_decided("a change was not decided"));
     }
+    let conditions = Conditions::default();
     let mut writes = Vec::with_capacity(targets.len());
     let mut doubts = Vec::with_capacity(targets.len());
     // Values are looked at of what changes alone.
@@ -360,6 +363,8 @@ fn apply(
             references: &references,
             access: &access,
             visible,
+            known,
+            conditions: &conditions,
             limits,
         };
         let formed = job.form(change, &mut engine.functions)?;
@@ -405,6 +410,7 @@ fn apply(
         let with = query.with.as_ref();
         let mut proviso = proviso::query(change, form, doubt, target.reference, with, dialect)?;
         form::stand_in(&mut proviso, &forms, dialect, limits)?;
+        conditions.stand_in(&mut proviso, dialect);
         let binding = parameters::order_alone(
             &mut proviso,
             &positions,
@@ -445,7 +451,7 @@ fn apply(
     };
 
     let (skeleton, again) = syntax::print_stable(&query, dialect, limits)?;
-    if skeleton.matches('\0').count() != named {
+    if skeleton.matches('\0').count() != named + Conditions::named(&skeleton) {
         return Err(not_as_decided(
             "something else is spelled like a source form's name",
         ));
@@ -518,8 +524,10 @@ fn apply(
             tokens.extend(token(output).map(|keys| (index, Arc::clone(keys))));
         }
     }
-    let sql = form::filled(skeleton, &forms, dialect)?;
-    if cfg!(debug_assertions) && !form::is_whole(&query, &sql, &forms, dialect, limits)? {
+    let sql = form::filled(conditions.filled(skeleton, dialect)?, &forms, dialect)?;
+    if cfg!(debug_assertions)
+        && !form::is_whole(&query, &sql, &forms, &conditions, dialect, limits)?
+    {
         return Err(not_as_decided("it reads back otherwise as a whole"));
     }
     let sql = match explain {
@@ -540,7 +548,7 @@ fn apply(
         reserved => reserved,
     };
     let body_after_changes = write::changing_with(&query)
-        .map(|with| form::filled(with, &forms, dialect))
+        .map(|with| form::filled(conditions.filled(with, dialect)?, &forms, dialect))
         .transpose()?
         .map(|with| with.len() + 1);
     Ok(Plan {

@@ -23,7 +23,10 @@ use sqlparser::{
 
 use super::{
     admit::{self, Constant, Folded, constant, declared_length, fold},
-    computed, filter,
+    computed,
+    condition::Conditions,
+    filter,
+    form::FormCache,
     held::{Held, held, with_present},
     implied, not_as_decided,
     proviso::Doubt,
@@ -64,6 +67,9 @@ pub(super) struct Job<'j> {
     pub(super) references: &'j [Reference],
     pub(super) access: &'j AccessSet,
     pub(super) visible: &'j dyn Visible,
+    pub(super) known: &'j FormCache,
+    /// What stands for the conditions of guards.
+    pub(super) conditions: &'j Conditions,
     pub(super) limits: &'j Limits,
 }
 

@@ -1,0 +1,251 @@
+//! Guards that are made once: text that was printed, read back and found to be the same tree.
+//!
+//! What keeps a change within the rows of a session is the same in every change of a relation, and often longer than the
+//! change. As for source forms (`form`), a name stands for it in the tree that no text can spell, until that was printed and
+//! read back. What the whole text means follows from its two parts: the name stands in parentheses where a condition may, which
+//! the second resolution sees to, and what is in parentheses is read without regard to what stands around it.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeSet,
+    ops::ControlFlow,
+    sync::{Arc, Weak},
+};
+
+use quick_cache::Weighter;
+use sqlparser::ast::{Expr, Ident, Query, VisitMut, VisitorMut};
+
+use super::{not_as_decided, parameters, proviso, sql, write::Reads};
+use crate::{
+    catalog::RelationId,
+    dialect::Dialect,
+    limits::Limits,
+    policy::{WriteDecision, obligation::RelationDecision},
+    rejection::Rejection,
+    syntax::{self, encode},
+};
+
+/// The condition of a guard, with the columns that it looks at and the functions that it calls.
+#[derive(Debug)]
+pub(super) struct Condition {
+    tree: Expr,
+    text: String,
+    pub(super) reads: Reads,
+    pub(super) functions: BTreeSet<String>,
+}
+
+impl Condition {
+    /// `tree`, if it holds no parameter: those are numbered anew in each statement.
+    ///
+    /// # Errors
+    /// `syntax.not-stable`.
+    pub(super) fn new(
+        tree: &Expr,
+        reads: Reads,
+        functions: BTreeSet<String>,
+        dialect: Dialect,
+        limits: &Limits,
+    ) -> Result<Option<Arc<Self>>, Rejection> {
+        let condition = Some(sql::parens(tree.clone()));
+        let whole = proviso::select(vec![proviso::one(dialect)], Vec::new(), condition);
+        if parameters::any(&whole) {
+            return Ok(None);
+        }
+        syntax::print_stable(&whole, dialect, limits)?;
+        Ok(Some(Arc::new(Self {
+            text: tree.to_string(),
+            tree: tree.clone(),
+            reads,
+            functions,
+        })))
+    }
+}
+
+/// Of which filters of a relation a guard is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Filters {
+    pub(super) seen: bool,
+    pub(super) changed: bool,
+}
+
+/// What a condition is made from. An address is that of one thing alone as long as somebody holds on to it, and
+/// [`Kept`] does.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    relation: RelationId,
+    seen: Option<usize>,
+    changed: usize,
+    filters: Filters,
+    qualifier: Option<String>,
+}
+
+impl Key {
+    pub(super) fn new(
+        relation: RelationId,
+        seen: Option<&Arc<RelationDecision>>,
+        changed: &Arc<WriteDecision>,
+        filters: Filters,
+        qualifier: Option<&Ident>,
+    ) -> Self {
+        Self {
+            relation,
+            seen: seen.map(|seen| Arc::as_ptr(seen).addr()),
+            changed: Arc::as_ptr(changed).addr(),
+            filters,
+            qualifier: qualifier.map(ToString::to_string),
+        }
+    }
+}
+
+/// A condition, and the things whose addresses it is found by. They may go; their addresses stay taken.
+#[derive(Debug, Clone)]
+pub(super) struct Kept {
+    pub(super) condition: Arc<Condition>,
+    pub(super) _seen: Option<Weak<RelationDecision>>,
+    pub(super) _changed: Weak<WriteDecision>,
+}
+
+#[derive(Clone)]
+pub(super) struct Weight;
+
+impl Weighter<Key, Kept> for Weight {
+    fn weight(&self, key: &Key, kept: &Kept) -> u64 {
+        /// Bytes of a tree for each of its text, about.
+        const TREE: usize = 24;
+        let condition = &kept.condition;
+        let functions: usize = condition.functions.iter().map(|f| 48 + f.len()).sum();
+        let bytes = size_of::<Key>()
+            + size_of::<Kept>()
+            + key.qualifier.as_ref().map_or(0, String::len)
+            + condition.text.len() * TREE
+            + functions;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+}
+
+/// The conditions of a statement for which names stand.
+#[derive(Debug, Default)]
+pub(super) struct Conditions(RefCell<Vec<Arc<Condition>>>);
+
+/// What such names begin with.
+const GUARD: &str = "\0guard ";
+
+impl Conditions {
+    /// The name that stands for `condition`.
+    pub(super) fn place(&self, condition: Arc<Condition>, dialect: Dialect) -> Expr {
+        let mut all = self.0.borrow_mut();
+        let known = all.iter().position(|known| Arc::ptr_eq(known, &condition));
+        let index = known.unwrap_or_else(|| {
+            all.push(condition);
+            all.len() - 1
+        });
+        Expr::Identifier(name(index, dialect))
+    }
+
+    /// How many such names are in a printed text.
+    pub(super) fn named(text: &str) -> usize {
+        text.matches(GUARD).count()
+    }
+
+    /// `text`, printed from a tree in which names stand for conditions, with the conditions in their places.
+    ///
+    /// # Errors
+    /// `internal` if something is left of a name.
+    pub(super) fn filled(&self, text: String, dialect: Dialect) -> Result<String, Rejection> {
+        let all = self.0.borrow();
+        if all.is_empty() {
+            return Ok(text);
+        }
+        let quote = dialect.quote();
+        let mut out =
+            String::with_capacity(text.len() + all.iter().map(|c| c.text.len()).sum::<usize>());
+        let mut rest = text.as_str();
+        while let Some((before, after)) = rest.split_once(GUARD) {
+            let place = || {
+                let (index, after) = after.split_once(quote)?;
+                let condition = all.get(index.parse::<usize>().ok()?)?;
+                Some((before.strip_suffix(quote)?, condition, after))
+            };
+            let (before, condition, after) =
+                place().ok_or_else(|| not_as_decided("a name that stands for a guard is left"))?;
+            out.push_str(before);
+            out.push_str(&condition.text);
+            rest = after;
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+
+    /// Puts the trees of conditions where their names stand in `query`.
+    pub(super) fn stand_in(&self, query: &mut Query, dialect: Dialect) {
+        let all = self.0.borrow();
+        if !all.is_empty() {
+            let _ = VisitMut::visit(query, &mut Filling { all: &all, dialect });
+        }
+    }
+}
+
+fn name(index: usize, dialect: Dialect) -> Ident {
+    encode(&format!("{GUARD}{index}"), dialect)
+}
+
+struct Filling<'f> {
+    all: &'f [Arc<Condition>],
+    dialect: Dialect,
+}
+
+impl VisitorMut for Filling<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(ident) = expr
+            && ident.value.starts_with(GUARD)
+        {
+            let mut all = self.all.iter().enumerate();
+            if let Some((_, condition)) =
+                all.find(|(index, _)| *ident == name(*index, self.dialect))
+            {
+                *expr = condition.tree.clone();
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn conditions_stand_where_their_names_stood() {
+        for dialect in Dialect::ALL {
+            let conditions = Conditions::default();
+            let places: Vec<Expr> = (0..11)
+                .map(|n| {
+                    let tree = sql::binary(
+                        sql::column(dialect, "a"),
+                        sqlparser::ast::BinaryOperator::Eq,
+                        sql::integer(n),
+                    );
+                    let limits = Limits::default();
+                    let (reads, functions) = (Reads::new(), BTreeSet::new());
+                    let made = Condition::new(&tree, reads, functions, dialect, &limits);
+                    conditions.place(made.unwrap().unwrap(), dialect)
+                })
+                .collect();
+            let text = format!("({}) AND ({}) AND ({})", places[1], places[10], places[1]);
+            assert_eq!(Conditions::named(&text), 3);
+            let (quoted, a) = (dialect.quote(), "a");
+            assert_eq!(
+                conditions.filled(text, dialect).unwrap(),
+                format!(
+                    "({quoted}{a}{quoted} = 1) AND ({quoted}{a}{quoted} = 10) AND ({quoted}{a}{quoted} = 1)"
+                )
+            );
+            let unknown = name(11, dialect).to_string();
+            assert!(conditions.filled(unknown, dialect).is_err());
+        }
+    }
+}
