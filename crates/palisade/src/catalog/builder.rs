@@ -398,5 +398,6 @@ pub(super) fn relation(
         parents: Vec::new(),
         triggers: def.triggers,
         system,
+        untold: 0,
     })
 }

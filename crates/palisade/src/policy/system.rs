@@ -76,12 +76,12 @@ pub(super) fn settle(
     known: &SystemRelation,
     columns: &mut [ColumnDecision],
 ) -> Result<(), Failure> {
-    for (column, decided) in relation.columns.iter().zip(columns) {
+    for (index, (column, decided)) in relation.columns.iter().zip(columns).enumerate() {
         let is_secret = known.secrets.iter().any(|secret| *secret == *column.key);
         let uid = resource("Column", &column.uid)?;
         let is_shown = match &decided.level {
             ColumnLevel::Plain => {
-                relation.is_reviewed(&column.key)
+                relation.is_reviewed(index)
                     && (!is_secret || is_named(loaded, &decided.policies, &uid))
             }
             ColumnLevel::Masked(_) | ColumnLevel::Hidden => false,
@@ -105,7 +105,7 @@ pub(super) fn of_names(
         return Ok(None);
     }
     let mut columns = Vec::with_capacity(relation.columns.len());
-    for column in &relation.columns {
+    for (index, column) in relation.columns.iter().enumerate() {
         let mut decided = if loaded.policies.forbids(Action::ReadPlain) {
             forbids(loaded, subject, &column.uid)?
         } else {
@@ -114,7 +114,7 @@ pub(super) fn of_names(
                 policies: Vec::new(),
             }
         };
-        if decided.level != ColumnLevel::Plain || !relation.is_reviewed(&column.key) {
+        if decided.level != ColumnLevel::Plain || !relation.is_reviewed(index) {
             decided.level = ColumnLevel::Hidden;
         }
         columns.push(decided);
@@ -463,6 +463,11 @@ mod tests {
                 );
             }
         }
+        // It is no part of what is listed, whoever is permitted it by name.
+        let named = "permit(principal == Agent::\"x\", action == Action::\"select\", resource == Table::\"pg_catalog.pg_class\");";
+        let set = set(&format!("{READ_ALL}{named}"));
+        let listed = |who| set.session(&agent(who)).discoverable().unwrap().len();
+        assert_eq!((listed("bot"), listed("x")), (1, 2));
         let forbid = "forbid(principal, action in Action::\"read\", resource == Column::\"pg_catalog.pg_class.reltuples\");";
         let of = levels(
             &format!("{READ_ALL}{forbid}"),
@@ -540,7 +545,11 @@ mod tests {
             .find("pg_catalog", "pg_stat_activity")
             .unwrap();
         let decision = set.session(&agent("bot")).relation(relation.id).unwrap();
-        let levels: Vec<_> = decision.columns.iter().map(|c| c.level.clone()).collect();
-        assert_eq!(levels, [ColumnLevel::Plain, ColumnLevel::Hidden]);
+        let plain = |(_, decided): &(_, &ColumnDecision)| decided.level == ColumnLevel::Plain;
+        let shown = relation.columns.iter().zip(&decision.columns).filter(plain);
+        let shown: Vec<_> = shown.map(|(column, _)| &*column.name).collect();
+        assert_eq!(shown, ["pid"]);
+        // What other versions have can be named all the same.
+        assert!(relation.position("query").is_some());
     }
 }
