@@ -5,20 +5,22 @@
 //! nothing is masked in it: what is not shown as it is, is not there. What tells of names alone may also be read by whoever sees
 //! everything of the catalog, unless a forbid says otherwise.
 
-use cedar_policy::{Context, Effect, Entities, EntityUid};
+use cedar_policy::{Context, Effect, Entities, EntityUid, ResourceConstraint};
 
 use super::{
-    PolicySources,
+    PolicyProblem, PolicySources,
     columns::forbids,
     decide::{Failure, Subject, Verdict, decide, decide_among, resource},
     load::Loaded,
     obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
     rows::rows,
     schema::{self, Action},
+    slice::covers,
+    source::Located,
     store,
 };
 use crate::{
-    catalog::{Relation, SystemRelation, system_relations, system_schemas},
+    catalog::{Catalog, Relation, SystemRelation, system_relations, system_schemas},
     dialect::Dialect,
     ident,
 };
@@ -60,6 +62,37 @@ pub(crate) fn named_in(
     // The order of their ids.
     named.sort_by_key(|known| (&known.schema, &known.name));
     named.into_iter()
+}
+
+/// Warns of permits that seem to reach relations of the engine's own and reach none: by their schema, or not by `==`.
+pub(super) fn check(located: &[Located<'_>], catalog: &Catalog, warnings: &mut Vec<PolicyProblem>) {
+    for Located { policy, origin } in located {
+        // One of calls, too, may mean functions.
+        let reads = covers(policy, Action::Select) && !covers(policy, Action::Call);
+        if policy.effect() != Effect::Permit || !reads {
+            continue;
+        }
+        let (ResourceConstraint::In(inside) | ResourceConstraint::IsIn(_, inside)) =
+            policy.resource_constraint()
+        else {
+            continue;
+        };
+        let id = inside.id().unescaped();
+        let is_schema = |schema: &&str| schema::schema_id(catalog, schema) == id;
+        let of_engine = match inside.type_name().to_string().as_str() {
+            "Schema" => system_schemas(catalog.dialect()).iter().any(is_schema),
+            "Table" => catalog
+                .relations()
+                .iter()
+                .any(|relation| relation.system.is_some() && relation.uid == id),
+            _ => false,
+        };
+        if of_engine {
+            let message = format!("`resource in {inside}` permits no relation of the engine's own");
+            let help = "each is permitted by itself: `resource == Table::\"…\"` in the scope";
+            warnings.push(origin.problem(message).with_help(Some(help)));
+        }
+    }
 }
 
 /// Whether one of `policies` names `resource` in its scope.
@@ -204,7 +237,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        catalog::{Catalog, system_relation},
+        catalog::system_relation,
         policy::{
             ColumnFlow, PolicyErrors, PolicySet,
             fixture::{READ_ALL, agent, sources, table},
@@ -385,6 +418,24 @@ mod tests {
             assert_eq!(reads(&timed, &session), (expected, true));
         }
         assert_eq!(reads(&timed, &agent("bot")), (false, false));
+        // What is seen of everything else may be another matter at another time.
+        let kept =
+            "forbid(principal, action == Action::\"select\", resource == Table::\"public.tickets\")
+             when { context has time && context.time < datetime(\"1970-01-02\") };";
+        let named = "permit(principal == Agent::\"x\", action == Action::\"select\", resource == Table::\"pg_catalog.pg_class\");";
+        let known = system_relation(Dialect::Postgres, "pg_catalog", "pg_namespace").unwrap();
+        let set = set(&format!("{READ_ALL}{kept}{named}"));
+        let class = set.catalog().find("pg_catalog", "pg_class").unwrap().id;
+        for (seconds, expected) in [(1, false), (100_000, true)] {
+            let session = agent("bot").at(Duration::from_secs(seconds));
+            let view = set.session(&session);
+            let decision = view.relation(class).unwrap();
+            assert_eq!(decision.visibility == Visibility::Selectable, expected);
+            assert!(view.depends_on_time());
+            let view = set.session(&session);
+            assert_eq!(view.reads_system(known).unwrap(), expected);
+            assert!(view.depends_on_time());
+        }
     }
 
     #[test]
@@ -476,6 +527,45 @@ mod tests {
             &["relname", "reltuples"],
         );
         assert_eq!(of, [ColumnLevel::Plain, ColumnLevel::Hidden]);
+    }
+
+    #[test]
+    fn permits_that_reach_none_are_warned_of() {
+        let warned = |scope: &str| {
+            let set = set(&format!("{READ_ALL}permit({scope});"));
+            let of_these =
+                |w: &&crate::policy::PolicyProblem| w.message.contains("permits no relation");
+            set.warnings().iter().filter(of_these).count()
+        };
+        for (scope, expected) in [
+            (
+                "principal, action == Action::\"select\", resource in Schema::\"pg_catalog\"",
+                1,
+            ),
+            (
+                "principal, action == Action::\"select\", resource is Table in Schema::\"information_schema\"",
+                1,
+            ),
+            (
+                "principal, action == Action::\"select\", resource in Table::\"pg_catalog.pg_locks\"",
+                1,
+            ),
+            (
+                "principal, action == Action::\"select\", resource == Table::\"pg_catalog.pg_locks\"",
+                0,
+            ),
+            (
+                "principal, action == Action::\"select\", resource in Schema::\"public\"",
+                0,
+            ),
+            (
+                "principal, action == Action::\"call\", resource in Schema::\"pg_catalog\"",
+                0,
+            ),
+            ("principal, action, resource in Schema::\"pg_catalog\"", 0),
+        ] {
+            assert_eq!(warned(scope), expected, "{scope}");
+        }
     }
 
     #[test]
