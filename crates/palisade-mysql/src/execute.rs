@@ -312,19 +312,23 @@ fn undecided<'c>(
         told && !schema.is_empty()
             && !table.is_empty()
             && !name.is_empty()
-            && !is_decided(&schema, &table, &name, facts.catalog, task)
+            && !is_decided(&schema, &table, &name, facts, task)
     })
 }
 
-fn is_decided(schema: &str, table: &str, column: &str, catalog: &Catalog, task: &Task<'_>) -> bool {
+fn is_decided(schema: &str, table: &str, column: &str, facts: Facts<'_>, task: &Task<'_>) -> bool {
+    let catalog = facts.catalog;
     // The server's own relations are spelt in capitals by some versions, and have one name in any.
     let (own_schema, own_table) = (schema.to_lowercase(), table.to_lowercase());
     let uid = ident::qualified([own_schema.as_str(), own_table.as_str()]);
     if is_system(&uid) {
-        // Some are views of others: those of `sys` of all, and MySQL's of `information_schema` of what is below it.
+        // Some are views, of whose parts the server tells: those of `sys`, and of MySQL's `information_schema`.
         let beyond = |read: &String| {
-            let of = |schema: &str| read.starts_with(schema);
-            of("sys.") || of("information_schema.") && !uid.starts_with("information_schema.")
+            let of_views = match facts.product {
+                Product::MariaDb => false,
+                Product::MySql => read.starts_with("information_schema."),
+            };
+            of_views || read.starts_with("sys.")
         };
         let pair = (own_table, column.to_lowercase());
         return task.relations.contains(&uid) && task.reads.contains(&pair)

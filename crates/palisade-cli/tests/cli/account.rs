@@ -279,6 +279,61 @@ fn a_table_without_a_visible_column_can_be_counted() {
     );
 }
 
+/// What of the server's own relations every account may read is granted to none, and what else policies name is.
+#[test]
+fn relations_of_the_servers_own_that_policies_name_are_read() {
+    let shop = Shop::new("own");
+    let names = ["pg_stat_activity", "pg_authid"];
+    let text: String = names
+        .map(|name| {
+            format!(
+                "permit (principal, action == Action::\"select\", resource == Table::\"pg_catalog.{name}\");
+                 permit (principal, action == Action::\"see\", resource is row::pg_catalog::{name});
+                 permit (principal, action == Action::\"read_plain\", resource in Table::\"pg_catalog.{name}\");"
+            )
+        })
+        .concat();
+    let keep = "forbid (principal, action in Action::\"read\", resource == Column::\"pg_catalog.pg_authid.rolpassword\");";
+    shop.desk.write("p/own.cedar", format!("{text}{keep}"));
+    let role = made(&shop, &["--policies", "p"]);
+    let url = shop.url_as(&role);
+    let run = |command: &str, more: &[&str]| {
+        let mut run = vec![command, &url, "--policies", "p", "--format", "json"];
+        run.extend(more);
+        shop.desk.run(&run)
+    };
+    let own = "SELECT usename FROM pg_stat_activity WHERE usename IS NOT NULL GROUP BY usename";
+    let rows = run("query", &["--as", BOT, own]).expect_exit(0).json()["rows"].clone();
+    assert!(rows.to_string().contains(&role), "{rows}");
+    let roles = "SELECT count(*) AS n FROM pg_authid WHERE rolname = 'postgres'";
+    let rows = run("query", &["--as", BOT, roles]).expect_exit(0).json()["rows"].clone();
+    assert_eq!(rows, json!([{"n": 1}]));
+    let password = "SELECT rolpassword FROM pg_authid";
+    run("query", &["--as", BOT, password]).expect_exit(1);
+    let refused = shop.server.query_as(&role, &shop.database, password);
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("permission denied")
+    );
+    // And the doctor wants no more than that.
+    let found = run("doctor", &[]).expect_exit(1).json();
+    let kinds: Vec<_> = found["weaknesses"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|weak| &weak["kind"])
+        .collect();
+    assert_eq!(kinds, ["can-create"]);
+    shop.ask(&format!("REVOKE SELECT (rolname) ON pg_authid FROM {role}"));
+    let found = run("doctor", &[]).expect_exit(1).out;
+    assert!(
+        found.contains("cannot read rolname of pg_catalog.pg_authid"),
+        "{found}"
+    );
+}
+
 #[test]
 fn the_doctor_finds_what_is_weak_and_says_what_mends_it() {
     let shop = Shop::new("doctor");

@@ -217,6 +217,57 @@ fn made(shop: &Shop) -> String {
     role
 }
 
+/// What policies name of the server's own relations is granted, and no fault of the account.
+#[test]
+fn relations_of_the_servers_own_that_policies_name_are_read() {
+    let shop = Shop::mariadb("own");
+    let names = [
+        "information_schema::processlist",
+        "performance_schema::setup_consumers",
+    ];
+    let text: String = names
+        .map(|name| {
+            let table = name.replace("::", ".");
+            format!(
+                "permit (principal, action == Action::\"select\", resource == Table::\"{table}\");
+                 permit (principal, action == Action::\"see\", resource is row::{name});
+                 permit (principal, action == Action::\"read_plain\", resource in Table::\"{table}\");"
+            )
+        })
+        .concat();
+    let keep = "forbid (principal, action in Action::\"read\", resource == Column::\"performance_schema.setup_consumers.enabled\");";
+    shop.desk.write("p/own.cedar", format!("{text}{keep}"));
+    let role = made(&shop);
+    shop.ask(&format!("ALTER USER {role}@'127.0.0.1' ACCOUNT UNLOCK"));
+    let url = shop.url_as(&role);
+    let run = |command: &str, more: &[&str]| {
+        let mut run = vec![command, &url, "--policies", "p", "--format", "json"];
+        run.extend(more);
+        shop.desk.run(&run)
+    };
+    let own = "SELECT user FROM information_schema.processlist GROUP BY user";
+    let rows = run("query", &["--as", BOT, own]).expect_exit(0).json()["rows"].clone();
+    assert_eq!(rows, json!([{"user": role}]));
+    let consumers = "SELECT * FROM performance_schema.setup_consumers";
+    let columns = run("query", &["--as", BOT, consumers])
+        .expect_exit(0)
+        .json()["columns"]
+        .clone();
+    assert_eq!(columns.as_array().unwrap().len(), 1, "{columns}");
+    let refused = shop.server.query_as(&role, &shop.database, consumers);
+    assert!(refused.unwrap_err().to_string().contains("denied"));
+    let found = run("doctor", &[]).expect_exit(0).json();
+    assert_eq!(found["weaknesses"], json!([]), "{found}");
+    shop.ask(&format!(
+        "REVOKE SELECT (NAME) ON performance_schema.setup_consumers FROM {role}@'127.0.0.1'"
+    ));
+    let found = run("doctor", &[]).expect_exit(1).out;
+    assert!(
+        found.contains("lacks SELECT on performance_schema.setup_consumers"),
+        "{found}"
+    );
+}
+
 fn least(shop: &Shop) {
     shop.ask(
         "CREATE TABLE kinds (id int, label varchar(10)); INSERT INTO kinds VALUES (1, 'odd');

@@ -404,6 +404,7 @@ pub(super) fn relation(
         parents: Vec::new(),
         triggers: def.triggers,
         system,
+        untold: 0,
     })
 }
 

@@ -120,6 +120,9 @@ pub struct Relation {
     pub triggers: Vec<Trigger>,
     /// What its rows tell of, for one of the engine's own.
     pub system: Option<&'static SystemRelation>,
+    /// How many of its columns, the last ones, the server does not tell of: it is of another version, or the account may not read
+    /// them. Policies may name them.
+    pub(crate) untold: usize,
 }
 
 /// A foreign key.

@@ -169,12 +169,21 @@ impl Catalog {
             if self.keyed(&schema, &key).is_some() {
                 continue;
             }
-            let columns = self.system_columns(known);
+            let mut columns = self.system_columns(known);
+            let told = columns.len();
+            let is_told = |name: &&String| {
+                let mut columns = columns.iter();
+                columns.any(|column| self.dialect.fold(&column.name) == **name)
+            };
+            let untold: Vec<_> = known.columns.iter().filter(|name| !is_told(name)).collect();
+            columns.extend(untold.into_iter().map(|name| unknown(name)));
+            let untold = columns.len() - told;
             let def = RelationDef::new(&*schema, &*key, RelationKind::System, columns);
             let names = (schema, Arc::clone(&key));
             // One that contradicts itself stays unknown, so that policies cannot name it.
             let made = builder::relation(self.dialect, RelationId(id), known.uid(), names, def);
-            if let Ok(relation) = made {
+            if let Ok(mut relation) = made {
+                relation.untold = untold;
                 self.by_key.entry(key).or_default().push(relation.id);
                 self.relations.push(relation);
             }
@@ -193,10 +202,13 @@ impl Catalog {
 }
 
 impl Relation {
-    /// Whether a column of a relation of the engine's own has been reviewed: a newer server may have others.
-    pub(crate) fn is_reviewed(&self, key: &str) -> bool {
+    /// Whether a column of a relation of the engine's own is one that the server has and that has been reviewed: a newer server may
+    /// have others.
+    pub(crate) fn is_reviewed(&self, index: usize) -> bool {
+        let told = self.columns.len().saturating_sub(self.untold);
+        let column = self.columns.get(index).filter(|_| index < told);
         let mut known = self.system.iter().flat_map(|known| &known.columns);
-        known.any(|column| column == key)
+        column.is_some_and(|column| known.any(|name| *name == *column.key))
     }
 }
 

@@ -26,6 +26,7 @@ use super::{
     slice::{Slices, covers},
     source::{self, Located, Origin},
     store::{self, Store},
+    system,
     template::Templates,
     timed, words,
 };
@@ -165,6 +166,7 @@ pub(super) fn load(
         &mut problems,
         &mut warnings,
     );
+    system::check(&located, catalog, &mut warnings);
     let of_statements = confirm::policies(&located, &mut problems);
     let of_estimates: Vec<_> = located
         .iter()

@@ -5,20 +5,22 @@
 //! nothing is masked in it: what is not shown as it is, is not there. What tells of names alone may also be read by whoever sees
 //! everything of the catalog, unless a forbid says otherwise.
 
-use cedar_policy::{Context, Effect, Entities, EntityUid};
+use cedar_policy::{Context, Effect, Entities, EntityUid, ResourceConstraint};
 
 use super::{
-    PolicySources,
+    PolicyProblem, PolicySources,
     columns::forbids,
     decide::{Failure, Subject, Verdict, decide, decide_among, resource},
     load::Loaded,
     obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
     rows::rows,
     schema::{self, Action},
+    slice::covers,
+    source::Located,
     store,
 };
 use crate::{
-    catalog::{Relation, SystemRelation, system_relations, system_schemas},
+    catalog::{Catalog, Relation, SystemRelation, system_relations, system_schemas},
     dialect::Dialect,
     ident,
 };
@@ -62,6 +64,37 @@ pub(crate) fn named_in(
     named.into_iter()
 }
 
+/// Warns of permits that seem to reach relations of the engine's own and reach none: by their schema, or not by `==`.
+pub(super) fn check(located: &[Located<'_>], catalog: &Catalog, warnings: &mut Vec<PolicyProblem>) {
+    for Located { policy, origin } in located {
+        // One of calls, too, may mean functions.
+        let reads = covers(policy, Action::Select) && !covers(policy, Action::Call);
+        if policy.effect() != Effect::Permit || !reads {
+            continue;
+        }
+        let (ResourceConstraint::In(inside) | ResourceConstraint::IsIn(_, inside)) =
+            policy.resource_constraint()
+        else {
+            continue;
+        };
+        let id = inside.id().unescaped();
+        let is_schema = |schema: &&str| schema::schema_id(catalog, schema) == id;
+        let of_engine = match inside.type_name().to_string().as_str() {
+            "Schema" => system_schemas(catalog.dialect()).iter().any(is_schema),
+            "Table" => catalog
+                .relations()
+                .iter()
+                .any(|relation| relation.system.is_some() && relation.uid == id),
+            _ => false,
+        };
+        if of_engine {
+            let message = format!("`resource in {inside}` permits no relation of the engine's own");
+            let help = "each is permitted by itself: `resource == Table::\"…\"` in the scope";
+            warnings.push(origin.problem(message).with_help(Some(help)));
+        }
+    }
+}
+
 /// Whether one of `policies` names `resource` in its scope.
 pub(super) fn is_named(loaded: &Loaded, policies: &[String], resource: &EntityUid) -> bool {
     let mut named = policies.iter().filter_map(|id| loaded.named.get(id));
@@ -76,12 +109,12 @@ pub(super) fn settle(
     known: &SystemRelation,
     columns: &mut [ColumnDecision],
 ) -> Result<(), Failure> {
-    for (column, decided) in relation.columns.iter().zip(columns) {
+    for (index, (column, decided)) in relation.columns.iter().zip(columns).enumerate() {
         let is_secret = known.secrets.iter().any(|secret| *secret == *column.key);
         let uid = resource("Column", &column.uid)?;
         let is_shown = match &decided.level {
             ColumnLevel::Plain => {
-                relation.is_reviewed(&column.key)
+                relation.is_reviewed(index)
                     && (!is_secret || is_named(loaded, &decided.policies, &uid))
             }
             ColumnLevel::Masked(_) | ColumnLevel::Hidden => false,
@@ -105,7 +138,7 @@ pub(super) fn of_names(
         return Ok(None);
     }
     let mut columns = Vec::with_capacity(relation.columns.len());
-    for column in &relation.columns {
+    for (index, column) in relation.columns.iter().enumerate() {
         let mut decided = if loaded.policies.forbids(Action::ReadPlain) {
             forbids(loaded, subject, &column.uid)?
         } else {
@@ -114,7 +147,7 @@ pub(super) fn of_names(
                 policies: Vec::new(),
             }
         };
-        if decided.level != ColumnLevel::Plain || !relation.is_reviewed(&column.key) {
+        if decided.level != ColumnLevel::Plain || !relation.is_reviewed(index) {
             decided.level = ColumnLevel::Hidden;
         }
         columns.push(decided);
@@ -204,7 +237,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        catalog::{Catalog, system_relation},
+        catalog::system_relation,
         policy::{
             ColumnFlow, PolicyErrors, PolicySet,
             fixture::{READ_ALL, agent, sources, table},
@@ -385,6 +418,24 @@ mod tests {
             assert_eq!(reads(&timed, &session), (expected, true));
         }
         assert_eq!(reads(&timed, &agent("bot")), (false, false));
+        // What is seen of everything else may be another matter at another time.
+        let kept =
+            "forbid(principal, action == Action::\"select\", resource == Table::\"public.tickets\")
+             when { context has time && context.time < datetime(\"1970-01-02\") };";
+        let named = "permit(principal == Agent::\"x\", action == Action::\"select\", resource == Table::\"pg_catalog.pg_class\");";
+        let known = system_relation(Dialect::Postgres, "pg_catalog", "pg_namespace").unwrap();
+        let set = set(&format!("{READ_ALL}{kept}{named}"));
+        let class = set.catalog().find("pg_catalog", "pg_class").unwrap().id;
+        for (seconds, expected) in [(1, false), (100_000, true)] {
+            let session = agent("bot").at(Duration::from_secs(seconds));
+            let view = set.session(&session);
+            let decision = view.relation(class).unwrap();
+            assert_eq!(decision.visibility == Visibility::Selectable, expected);
+            assert!(view.depends_on_time());
+            let view = set.session(&session);
+            assert_eq!(view.reads_system(known).unwrap(), expected);
+            assert!(view.depends_on_time());
+        }
     }
 
     #[test]
@@ -463,6 +514,11 @@ mod tests {
                 );
             }
         }
+        // It is no part of what is listed, whoever is permitted it by name.
+        let named = "permit(principal == Agent::\"x\", action == Action::\"select\", resource == Table::\"pg_catalog.pg_class\");";
+        let set = set(&format!("{READ_ALL}{named}"));
+        let listed = |who| set.session(&agent(who)).discoverable().unwrap().len();
+        assert_eq!((listed("bot"), listed("x")), (1, 2));
         let forbid = "forbid(principal, action in Action::\"read\", resource == Column::\"pg_catalog.pg_class.reltuples\");";
         let of = levels(
             &format!("{READ_ALL}{forbid}"),
@@ -471,6 +527,45 @@ mod tests {
             &["relname", "reltuples"],
         );
         assert_eq!(of, [ColumnLevel::Plain, ColumnLevel::Hidden]);
+    }
+
+    #[test]
+    fn permits_that_reach_none_are_warned_of() {
+        let warned = |scope: &str| {
+            let set = set(&format!("{READ_ALL}permit({scope});"));
+            let of_these =
+                |w: &&crate::policy::PolicyProblem| w.message.contains("permits no relation");
+            set.warnings().iter().filter(of_these).count()
+        };
+        for (scope, expected) in [
+            (
+                "principal, action == Action::\"select\", resource in Schema::\"pg_catalog\"",
+                1,
+            ),
+            (
+                "principal, action == Action::\"select\", resource is Table in Schema::\"information_schema\"",
+                1,
+            ),
+            (
+                "principal, action == Action::\"select\", resource in Table::\"pg_catalog.pg_locks\"",
+                1,
+            ),
+            (
+                "principal, action == Action::\"select\", resource == Table::\"pg_catalog.pg_locks\"",
+                0,
+            ),
+            (
+                "principal, action == Action::\"select\", resource in Schema::\"public\"",
+                0,
+            ),
+            (
+                "principal, action == Action::\"call\", resource in Schema::\"pg_catalog\"",
+                0,
+            ),
+            ("principal, action, resource in Schema::\"pg_catalog\"", 0),
+        ] {
+            assert_eq!(warned(scope), expected, "{scope}");
+        }
     }
 
     #[test]
@@ -540,7 +635,11 @@ mod tests {
             .find("pg_catalog", "pg_stat_activity")
             .unwrap();
         let decision = set.session(&agent("bot")).relation(relation.id).unwrap();
-        let levels: Vec<_> = decision.columns.iter().map(|c| c.level.clone()).collect();
-        assert_eq!(levels, [ColumnLevel::Plain, ColumnLevel::Hidden]);
+        let plain = |(_, decided): &(_, &ColumnDecision)| decided.level == ColumnLevel::Plain;
+        let shown = relation.columns.iter().zip(&decision.columns).filter(plain);
+        let shown: Vec<_> = shown.map(|(column, _)| &*column.name).collect();
+        assert_eq!(shown, ["pid"]);
+        // What other versions have can be named all the same.
+        assert!(relation.position("query").is_some());
     }
 }

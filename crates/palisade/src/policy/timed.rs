@@ -166,3 +166,46 @@ fn is_decided(
     });
     Ok(response.decision().is_some() && !is_open)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use std::time::Duration;
+
+    use crate::policy::fixture::{READ_ALL, agent, relation_id, set};
+
+    #[test]
+    fn what_a_permit_demands_at_a_time_is_demanded_then() {
+        let capped = "@max_rows(\"3\") permit(principal, action == Action::\"select\", resource == Table::\"main.tickets\")
+             when { context has time && context.time < datetime(\"1970-01-02\") };";
+        let set = set(&format!("{READ_ALL}{capped}"));
+        for (seconds, table, cap, timed) in [
+            (1, "tickets", Some(3), true),
+            (100_000, "tickets", None, true),
+            (1, "customers", None, false),
+        ] {
+            let view = set.session(&agent("bot").at(Duration::from_secs(seconds)));
+            let decision = view.relation(relation_id(table)).unwrap();
+            assert_eq!(decision.max_rows, cap, "{seconds} {table}");
+            assert_eq!(view.depends_on_time(), timed, "{seconds} {table}");
+        }
+    }
+
+    #[test]
+    fn a_permit_that_demands_nothing_adds_nothing_at_a_time() {
+        let more =
+            "permit(principal, action == Action::\"select\", resource == Table::\"main.tickets\")
+             when { context has time && context.time < datetime(\"1970-01-02\") };";
+        let set = set(&format!("{READ_ALL}{more}"));
+        let view = set.session(&agent("bot").at(Duration::from_secs(1)));
+        view.relation(relation_id("tickets")).unwrap();
+        assert!(!view.depends_on_time());
+    }
+}
