@@ -316,8 +316,9 @@ struct Resolver<'a> {
     /// Whether a change may stand where the next body does.
     position: Position,
     awaited: Option<write::Awaited>,
-    /// Where MySQL's `VALUES(column)` means a proposed row: of which relation.
-    proposed: Option<RelationId>,
+    /// Where MySQL's `VALUES(column)` means a proposed row: of which relation, and in which of its columns the value is the
+    /// statement's own.
+    proposed: Option<(RelationId, Vec<ColumnId>)>,
     /// Whether a name in a subquery of an upsert's condition cannot say of which row it is.
     untold: bool,
     /// The target that was found in FROM, until its change is read.
