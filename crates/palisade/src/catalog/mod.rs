@@ -18,6 +18,7 @@ pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineD
 pub use change::{Change, ReferenceAction, Trigger};
 pub use snapshot::SnapshotError;
 pub use system::{SystemClass, SystemRelation, system_relation};
+pub(crate) use types::without_labels;
 pub use types::{CastDef, OperatorDef, TypeClass, TypeDef, TypeKind};
 
 use self::functions::{FunctionDef, registry};

@@ -51,7 +51,7 @@ use parameters::Binding;
 
 use crate::{
     access::AccessSet,
-    catalog::{Catalog, Change, ColumnId, RelationId},
+    catalog::{Catalog, Change, ColumnId, RelationId, without_labels},
     code::Code,
     dialect::Dialect,
     ident,
@@ -769,14 +769,15 @@ fn output_columns(
                 .identity
                 .and_then(|id| catalog.column(id))
                 .map(|c| Arc::clone(&c.type_name));
-            let type_name = match token(output) {
-                Some(_) => TOKEN_TYPE.into(),
-                None => type_name.unwrap_or_default(),
-            };
             let mut masked = false;
             for column in &output.lineage.columns {
                 masked = masked || is_masked(*column, references, visible)?;
             }
+            let type_name = match (token(output), type_name) {
+                (Some(_), _) => TOKEN_TYPE.into(),
+                (None, Some(name)) if masked => without_labels(&name),
+                (None, name) => name.unwrap_or_default(),
+            };
             Ok(OutputColumn {
                 name: Arc::clone(&output.name),
                 type_name,
