@@ -685,6 +685,14 @@ async fn tokens_are_given<B: Backend>(to: &Asking<B>, row: &str, ann: &Value, bo
             "WITH k AS (SELECT 'T' AS e UNION SELECT 'U') SELECT e FROM k WHERE e = 'T' AND e IN (SELECT email FROM people)".to_owned(),
             json!([[ann]]),
         ),
+        (
+            "SELECT email AS e FROM people WHERE id = 1 INTERSECT SELECT 'T'".to_owned(),
+            json!([[ann]]),
+        ),
+        (
+            "SELECT email AS e FROM people WHERE id < 3 EXCEPT SELECT 'T'".to_owned(),
+            json!([[bob]]),
+        ),
         // Of one that is compared with tokens follows that another is.
         (
             "WITH k AS (SELECT 'T' AS e UNION SELECT 'U'), l AS (SELECT 'T' AS f) SELECT k.e FROM k JOIN l ON l.f = k.e WHERE k.e IN (SELECT buyer FROM orders)".to_owned(),
@@ -776,6 +784,7 @@ async fn tokens_are_given<B: Backend>(to: &Asking<B>, row: &str, ann: &Value, bo
         format!("{people} email = (SELECT concat('T', ''))"),
         "SELECT p.id FROM people p JOIN (SELECT replace('T', 'x', 'y') AS e) AS v ON v.e = p.email".to_owned(),
         format!("{people} email = CAST(CAST('7' AS {text}) AS char(3))"),
+        "SELECT email AS e FROM people INTERSECT SELECT 'some'".to_owned(),
         // Of two domains.
         "WITH k AS (SELECT 'T' AS e) SELECT p.id FROM people p, k WHERE p.email = k.e OR p.name = k.e".to_owned(),
         "WITH k AS (SELECT 'T' AS e UNION SELECT 'some') SELECT p.id FROM people p, k WHERE p.email = k.e".to_owned(),

@@ -88,15 +88,24 @@ impl Constants {
     }
 
     /// With what the text must be read again, if it must.
-    pub(super) fn next(self) -> Option<Taken> {
+    ///
+    /// # Errors
+    /// `token.foreign` if what must be a token was not seen to be one.
+    pub(super) fn next(self) -> Result<Option<Taken>, Rejection> {
         if !self.are_noted {
-            return self.is_asked.then(Taken::new);
+            return Ok(self.is_asked.then(Taken::new));
         }
         let mut taken = self.taken;
-        (!self.found.is_empty()).then(|| {
-            taken.extend(self.found);
-            taken
-        })
+        for (place, wanted) in &taken {
+            if !self.opened.contains_key(place) {
+                not_alone(wanted.beside)?;
+            }
+        }
+        if self.found.is_empty() {
+            return Ok(None);
+        }
+        taken.extend(self.found);
+        Ok(Some(taken))
     }
 
     /// Whether none is known to be a token.
@@ -300,7 +309,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// As [`tokens`](Self::tokens), of columns that a join merges.
+    /// As [`tokens`](Self::tokens), of columns that a join merges, or of which INTERSECT or EXCEPT compares the rows.
     pub(super) fn merged_tokens(&mut self, origins: &[Origin<'_>]) -> Result<(), Rejection> {
         if !self.knows_tokens() || !self.checks_tokens() {
             return Ok(());

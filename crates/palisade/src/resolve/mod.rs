@@ -256,7 +256,7 @@ fn read(
     }
     resolver.confined_operators();
     resolver.access.facts = resolver.facts(&query, explain);
-    let again = resolver.constants.next();
+    let again = resolver.constants.next()?;
     let resolved = ResolvedStatement {
         references: resolver.references,
         access: resolver.access,
