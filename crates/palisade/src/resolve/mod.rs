@@ -22,6 +22,7 @@ mod guard;
 mod insert;
 mod leakproof;
 mod literal;
+mod made;
 mod merge;
 mod only;
 mod operator;
