@@ -176,11 +176,15 @@ pub(crate) async fn tokens_are_given<B: Backend>(
     ];
     match to.dialect {
         Dialect::Sqlite => computed.extend([
+            format!("WITH k(e) AS (VALUES ('x')) {people} email IN k"),
+            format!("{people} email = upper((SELECT 'T'))"),
             format!("{people} email = 'T' || ''"),
             format!("{people} email IN (SELECT value FROM json_each('[\"x\"]'))"),
         ]),
         Dialect::Postgres => computed.extend([
             format!("{people} email = 'T' || ''"),
+            format!("{people} email = ANY (ARRAY(SELECT 'T'))"),
+            format!("{people} email IN (SELECT jsonb_array_elements_text('[\"T\"]'))"),
             format!("{people} email = ANY (string_to_array('T', ','))"),
             "SELECT p.id FROM people p JOIN string_to_table('T', ',') AS s(e) ON s.e = p.email"
                 .to_owned(),
@@ -191,6 +195,15 @@ pub(crate) async fn tokens_are_given<B: Backend>(
     }
     for sql in computed {
         to.check(&told(&sql), &[], foreign.clone()).await;
+    }
+    // Parameters keep their places beside those that are tokens.
+    let placed = "WITH k AS (SELECT ? AS e) SELECT p.id, k.e FROM people p JOIN k ON k.e = p.email WHERE p.id >= ? AND 'x' <> ? LIMIT ?";
+    let [one, other] = [
+        [ann, &json!(1), &json!("y"), &json!(5)],
+        [bob, &json!(1), &json!("y"), &json!(5)],
+    ];
+    for (params, row) in [(one, json!([[1, ann]])), (other, json!([[2, bob]]))] {
+        to.check(placed, &params.map(Value::clone), row).await;
     }
     // What is made of columns is compared as ever, and so is what meets no tokens.
     for (sql, expected) in [

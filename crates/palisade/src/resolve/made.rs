@@ -4,7 +4,8 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, ObjectNamePart, Query, TypedString, Value, ValueWithSpan, Visit, Visitor,
+    FunctionArguments, ObjectNamePart, TableFactor, TypedString, Value, ValueWithSpan, Visit,
+    Visitor,
 };
 
 use super::{
@@ -300,9 +301,25 @@ struct Parts<'r, 'a, 's> {
 impl Visitor for Parts<'_, '_, '_> {
     type Break = ();
 
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.made = Made::Otherwise;
-        ControlFlow::Break(())
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        match factor {
+            TableFactor::Table {
+                name: _,
+                alias: _,
+                args: None,
+                with_hints: _,
+                version: _,
+                with_ordinality: _,
+                partitions: _,
+                json_path: _,
+                sample: _,
+                index_hints: _,
+            } => {
+                self.made = Made::Otherwise;
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        }
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
