@@ -303,7 +303,8 @@ impl Needs {
         }
     }
 
-    /// Adds what MariaDB has an account read: what ON DUPLICATE KEY UPDATE assigns.
+    /// Adds what servers have an account read: what ON DUPLICATE KEY UPDATE assigns, to MariaDB, and what it takes from
+    /// the row that was to be inserted, to MySQL.
     pub(crate) fn read_upserted(&mut self) {
         for (key, changes) in &self.changes {
             if !changes.insert.is_empty() && !changes.update.is_empty() {

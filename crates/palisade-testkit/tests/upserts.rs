@@ -263,3 +263,29 @@ async fn on_sqlite_a_condition_is_looked_at_behind_a_fence() {
         assert_eq!(on_sqlite(script, SLOW, &sql).await, expected, "{sql}");
     }
 }
+
+/// Of the row that could not be inserted a value is the statement's own, and no masked one is read for it; unless a trigger may
+/// have put another in its place.
+#[tokio::test]
+async fn what_a_statement_gives_is_its_own() {
+    const MASKED: &str = r#"
+permit(principal, action, resource);
+@mask("null")
+forbid(principal, action == Action::"read_plain", resource == Column::"SCHEMA.things.cost");
+"#;
+    let table = "
+        CREATE TABLE things (k int PRIMARY KEY, cost int, name text);
+        INSERT INTO things VALUES (1, 4711, 'a');";
+    let trigger = "
+        CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS
+            $$BEGIN NEW.cost := (SELECT max(cost) FROM things); RETURN NEW; END$$;
+        CREATE TRIGGER fill BEFORE INSERT ON things FOR EACH ROW EXECUTE FUNCTION fill();";
+    let own = "INSERT INTO things (k, cost, name) VALUES (1, 5, 'x') \
+               ON CONFLICT (k) DO UPDATE SET cost = excluded.cost, name = CAST(excluded.cost AS text) WHERE excluded.cost > 4";
+    let changed = [
+        on_sqlite(table, MASKED, own).await,
+        on_postgres(table, MASKED, own).await,
+        on_postgres(&format!("{table}{trigger}"), MASKED, own).await,
+    ];
+    assert_eq!(changed, [Ok(1), Ok(1), Err("write.masked-column")]);
+}

@@ -183,4 +183,24 @@ mod tests {
         assert_eq!(of(&all[3], &all[5]), None);
         assert_eq!(of(&all[3], &all[2]), all[4]);
     }
+
+    #[test]
+    fn constants_stay_constants_beside_constants() {
+        let at = |column, is_computed| {
+            let place = Place {
+                line: 1,
+                column,
+                is_array: false,
+            };
+            Some(Arc::new(Given {
+                places: [place].into(),
+                is_computed,
+            }))
+        };
+        let both = Given::either(at(1, false), at(2, true).as_ref()).unwrap();
+        assert_eq!(both.places.len(), 2);
+        assert!(both.is_computed);
+        assert_eq!(Given::either(at(1, false), None), None);
+        assert_eq!(Given::either(None, at(1, false).as_ref()), None);
+    }
 }

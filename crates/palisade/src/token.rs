@@ -395,4 +395,44 @@ mod tests {
         let shown = format!("{secret:?} {:?}", keys("a", "d"));
         assert!(!shown.contains("00") && !shown.contains(keys("a", "d").source.digits()));
     }
+
+    #[test]
+    fn arrays_are_opened_element_by_element() {
+        let secret = TokenSecret::new("0".repeat(32));
+        let keys = secret.tokens("a", None, "d").unwrap();
+        let (hash, other) = ("0".repeat(HASH_DIGITS), "1".repeat(HASH_DIGITS));
+        let token = keys.stamp(hash.as_bytes()).unwrap();
+        assert_eq!(token.len(), TOKEN_LENGTH);
+        let opened = |array: &str| {
+            let opened = keys.open_array(array)?;
+            Some((opened.text, opened.has_other, opened.has_hash))
+        };
+        let all = |text: String| Some((text, false, false));
+        assert_eq!(opened("{}"), all("{}".to_owned()));
+        assert_eq!(opened(&format!("{{{token}}}")), all(format!("{{{hash}}}")));
+        assert_eq!(
+            opened(&format!(" {{ \"{token}\" , NULL,null}} ")),
+            all(format!("{{{hash},NULL,null}}"))
+        );
+        assert_eq!(
+            opened(&format!("{{{token},\"null\"}}")),
+            Some((format!("{{{hash},\"null\"}}"), true, false))
+        );
+        assert_eq!(
+            opened(&format!("{{{other}}}")),
+            Some((format!("{{{other}}}"), true, true))
+        );
+        for array in [
+            "",
+            "x",
+            "{",
+            "{,}",
+            "{{x}}",
+            "{\"a,b\"}",
+            "{\"a\\\\b\"}",
+            "[1:1]={x}",
+        ] {
+            assert_eq!(opened(array), None, "{array}");
+        }
+    }
 }

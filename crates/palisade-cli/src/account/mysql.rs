@@ -159,10 +159,7 @@ async fn of_server(
     let invoker = invoker_views(conn).await.map_err(silent(target))?;
     let firewall = setup.firewall(catalog.clone(), access)?;
     let mut needs = needs(&firewall, principals, &invoker)?;
-    let (product, _) = version(conn).await.map_err(silent(target))?;
-    if product == "MariaDB" {
-        needs.read_upserted();
-    }
+    needs.read_upserted();
     Ok((catalog, needs))
 }
 

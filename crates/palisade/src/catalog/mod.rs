@@ -20,6 +20,7 @@ pub use change::{Change, ReferenceAction, Trigger};
 pub use keys::{UniqueKey, UniqueKeyDef, may_name, may_name_rows};
 pub use snapshot::SnapshotError;
 pub use system::{SystemClass, SystemRelation, system_relation, system_relations, system_schemas};
+pub(crate) use types::without_labels;
 pub use types::{CastDef, OperatorDef, TypeClass, TypeDef, TypeKind};
 
 use self::functions::{FunctionDef, registry};

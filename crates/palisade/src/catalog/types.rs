@@ -1,5 +1,7 @@
 //! Types: what values of a column are like, and the types and operators a database adds.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::dialect::Dialect;
@@ -145,6 +147,15 @@ fn mysql(type_name: &str) -> TypeClass {
         "uuid" => TypeClass::Uuid,
         "inet4" | "inet6" => TypeClass::Network,
         _ => TypeClass::Other,
+    }
+}
+
+/// The name of a type as it is shown to who may not see the values of its columns: MySQL spells the labels of an ENUM or SET
+/// in it.
+pub(crate) fn without_labels(type_name: &Arc<str>) -> Arc<str> {
+    match type_name.split_once('(') {
+        Some((kind, labels)) if labels.contains(['\'', '"']) => kind.trim().into(),
+        Some(_) | None => Arc::clone(type_name),
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Firewall;
 use crate::{
-    catalog::{Relation, RelationKind},
+    catalog::{Relation, RelationKind, without_labels},
     policy::obligation::{ColumnLevel, RelationDecision, Visibility},
     rejection::Rejection,
     resolve,
@@ -123,12 +123,19 @@ impl Firewall {
             .filter(|(id, _)| exists(id.index))
             .map(|(id, column)| {
                 let masked = level(id.index) != Some(&ColumnLevel::Plain);
+                // What a view shows may be masked below it.
+                let is_view = match relation.kind {
+                    RelationKind::View | RelationKind::Materialized => true,
+                    RelationKind::Table | RelationKind::Virtual | RelationKind::System => false,
+                };
+                let type_name = match decision.token(id.index) {
+                    Some(_) => TOKEN_TYPE.to_owned(),
+                    None if !(masked || is_view) => column.type_name.to_string(),
+                    None => without_labels(&column.type_name).to_string(),
+                };
                 VisibleColumn {
                     name: column.name.to_string(),
-                    type_name: match decision.token(id.index) {
-                        Some(_) => TOKEN_TYPE.to_owned(),
-                        None => column.type_name.to_string(),
-                    },
+                    type_name,
                     nullable: column.nullable || masked,
                     masked,
                 }

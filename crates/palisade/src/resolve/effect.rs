@@ -81,6 +81,15 @@ impl Resolver<'_> {
         }
     }
 
+    /// Whether a row that is inserted may have been changed by a trigger before.
+    pub(super) fn sets_off_triggers(&self, relation: &Relation) -> bool {
+        let family = family(relation, self.catalog.relations());
+        family
+            .iter()
+            .flat_map(|member| &member.triggers)
+            .any(|trigger| trigger.on.contains(&Change::Insert))
+    }
+
     fn reference_action(
         &mut self,
         child: &Relation,

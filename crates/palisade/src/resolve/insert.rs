@@ -1,6 +1,6 @@
 //! INSERT, REPLACE and upserts.
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
     Assignment, ConflictTarget, DoUpdate, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -14,15 +14,16 @@ use super::{
     expr::Place,
     meets::Found,
     query::Ctes,
-    scope::{EXCLUDED, Output, Scope},
+    scope::{Columns, EXCLUDED, Output, Scope, Source},
     unsupported,
-    write::{Conflict, Target},
+    write::{Conflict, Target, is_default},
 };
 use crate::{
     access::Usage,
     catalog::{Change, ColumnId, Relation},
     code::Code,
     dialect::Dialect,
+    lineage::Lineage,
     policy::obligation::ColumnLevel,
     rejection::Rejection,
 };
@@ -124,19 +125,18 @@ impl<'a> Resolver<'a> {
         if positional {
             assigned = self.assignable(relation)?;
         }
-        let width = match source {
-            Some(source) => Some(self.inserted(source, relation, &assigned, positional, ctes)?),
-            None => None,
-        };
-        if positional && let Some(width) = width {
-            assigned.truncate(width);
-            *columns = self.column_names(relation, &assigned);
-        }
-        if source.is_some() {
+        let mut is_given = Vec::new();
+        if let Some(source) = source {
+            is_given = self.inserted(source, relation, &assigned, positional, ctes)?;
+            if positional {
+                assigned.truncate(is_given.len());
+                *columns = self.column_names(relation, &assigned);
+            }
             self.assign(&assigned)?;
         }
         let nothing = Scope::inside(self.catalog.dialect(), None);
         assigned.extend(self.assignments(assignments, relation, &nothing, ctes)?);
+        is_given.extend(assignments.iter().map(|a| !is_default(&a.value)));
         let found = match on.as_ref() {
             Some(on) => Found::by(on),
             None => Found::AnyKey,
@@ -147,8 +147,11 @@ impl<'a> Resolver<'a> {
         } else {
             Conflict::Leaves
         };
+        let given = assigned.iter().zip(is_given);
+        let given = given.filter_map(|(id, is_given)| is_given.then_some(*id));
+        let given = given.collect();
         if let Some(on) = on
-            && self.on_conflict(on, relation, &alias, insert_alias.take(), ctes)?
+            && self.on_conflict(on, relation, &alias, insert_alias.take(), given, ctes)?
         {
             if conflict == Conflict::Replaces {
                 return Err(unsupported("ON CONFLICT after REPLACE"));
@@ -179,7 +182,7 @@ impl<'a> Resolver<'a> {
         Ok(outputs)
     }
 
-    /// The rows of an INSERT: how many values each has.
+    /// The rows of an INSERT: of each column that they have, whether every row says what its value is.
     fn inserted(
         &mut self,
         source: &mut Box<Query>,
@@ -187,7 +190,7 @@ impl<'a> Resolver<'a> {
         assigned: &[ColumnId],
         positional: bool,
         ctes: Ctes<'_>,
-    ) -> Result<usize, Rejection> {
+    ) -> Result<Vec<bool>, Rejection> {
         let admission = match self.mode {
             Mode::Rewritten { forms: _, writes } => writes
                 .get(self.targets.len())
@@ -225,7 +228,7 @@ impl<'a> Resolver<'a> {
             if !fits(outputs.len()) {
                 return Err(wrong(outputs.len()));
             }
-            return Ok(outputs.len());
+            return Ok(vec![true; outputs.len()]);
         };
         let width = rows.first().map_or(0, |row| row.content.len());
         // MySQL's `() VALUES ()`: every column by default.
@@ -234,17 +237,19 @@ impl<'a> Resolver<'a> {
             return Err(wrong(width));
         }
         let scope = Scope::inside(self.catalog.dialect(), None);
+        let mut is_given = vec![true; width];
         for row in rows {
             let Parens {
                 opening_token: _,
                 content,
                 closing_token: _,
             } = row;
-            for value in content {
+            for (value, is_given) in content.iter_mut().zip(&mut is_given) {
+                *is_given &= !is_default(value);
                 self.assigned_value(value, &scope, ctes)?;
             }
         }
-        Ok(width)
+        Ok(is_given)
     }
 
     /// ON CONFLICT or ON DUPLICATE KEY; whether it updates.
@@ -254,6 +259,7 @@ impl<'a> Resolver<'a> {
         relation: &'a Relation,
         alias: &Ident,
         row_alias: Option<InsertAliases>,
+        given: Vec<ColumnId>,
         ctes: Ctes<'_>,
     ) -> Result<bool, Rejection> {
         let dialect = self.catalog.dialect();
@@ -290,8 +296,8 @@ impl<'a> Resolver<'a> {
                 };
                 self.change(relation, Change::Update, true);
                 let mut excluded = Scope::inside(dialect, None);
-                let mut proposed = self.target_source(relation, None)?;
-                proposed.qualifier = Some(EXCLUDED.into());
+                let own = self.own_values(relation, given);
+                let proposed = self.proposed_source(relation, EXCLUDED, &own)?;
                 excluded.sources.push(proposed);
                 // The row that is there comes first; the proposed one by its name only.
                 let mut scope = Scope::inside(dialect, Some(&excluded));
@@ -305,21 +311,21 @@ impl<'a> Resolver<'a> {
             }
             OnInsert::DuplicateKeyUpdate(assignments) => {
                 self.change(relation, Change::Update, true);
+                let own = self.own_values(relation, given);
                 let mut proposed = Scope::inside(dialect, None);
                 let row_key = row_alias.map(|alias| self.row_key(alias)).transpose()?;
                 if let Some(key) = &row_key {
                     if self.table_key(alias) == *key {
                         return Err(unsupported("one name for the table and the inserted row"));
                     }
-                    let mut source = self.target_source(relation, None)?;
-                    source.qualifier = Some(key.as_str().into());
+                    let source = self.proposed_source(relation, key, &own)?;
                     proposed.sources.push(source);
                 }
                 let mut scope = Scope::inside(dialect, Some(&proposed));
                 scope
                     .sources
                     .push(self.target_source(relation, Some(alias))?);
-                self.proposed = Some(relation.id);
+                self.proposed = Some((relation.id, own));
                 let done = self.assignments(assignments, relation, &scope, ctes);
                 self.proposed = None;
                 done?;
@@ -331,6 +337,58 @@ impl<'a> Resolver<'a> {
             // The parser's list is open.
             _ => Err(unsupported("what an INSERT does on a conflict")),
         }
+    }
+
+    /// Those of the `given` columns whose value in the proposed row is the statement's own and no other, and which are not shown
+    /// as they are: reading it there tells nothing of any row. A trigger may have changed it, and a key may have been counted up.
+    fn own_values(&self, relation: &Relation, given: Vec<ColumnId>) -> Vec<ColumnId> {
+        if self.sets_off_triggers(relation) {
+            return Vec::new();
+        }
+        let is_own = |id: &ColumnId| {
+            let column = relation.column(id.index);
+            column.is_some_and(|column| column.generated.is_none())
+                && !relation.primary_key.contains(&id.index)
+                && !self.is_plain_base(*id)
+        };
+        given.into_iter().filter(is_own).collect()
+    }
+
+    /// The row that was to be inserted, under the name `key`; its values in the columns `own` are no column's.
+    fn proposed_source(
+        &self,
+        relation: &'a Relation,
+        key: &str,
+        own: &[ColumnId],
+    ) -> Result<Source<'a>, Rejection> {
+        let mut source = self.target_source(relation, None)?;
+        source.qualifier = Some(key.into());
+        if own.is_empty() {
+            return Ok(source);
+        }
+        let decision = self.visible.relation(relation.id)?;
+        let columns = relation.column_ids().map(|(id, column)| {
+            let level = decision
+                .columns
+                .get(usize::from(id.index))
+                .map(|c| &c.level);
+            let is_own = own.contains(&id);
+            let (name, key) = match level {
+                // It is part of the whole row, and has no name.
+                None | Some(ColumnLevel::Hidden) if !is_own => ("\0".into(), "\0".into()),
+                None | Some(ColumnLevel::Hidden | ColumnLevel::Plain | ColumnLevel::Masked(_)) => {
+                    (Arc::clone(&column.name), Arc::clone(&column.key))
+                }
+            };
+            let lineage = if is_own {
+                Lineage::default()
+            } else {
+                Lineage::of(id)
+            };
+            Output { name, key, lineage }
+        });
+        source.columns = Columns::Derived(columns.collect());
+        Ok(source)
     }
 
     /// How the row that was to be inserted is called in ON DUPLICATE KEY UPDATE.
@@ -398,8 +456,8 @@ impl<'a> Resolver<'a> {
         at: &Place<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
     ) -> Result<bool, Rejection> {
-        let (Some(relation), [ObjectNamePart::Identifier(word)]) =
-            (self.proposed, name.0.as_slice())
+        let (Some((relation, own)), [ObjectNamePart::Identifier(word)]) =
+            (&self.proposed, name.0.as_slice())
         else {
             return Ok(false);
         };
@@ -419,9 +477,14 @@ impl<'a> Resolver<'a> {
         ) = (
             is_values,
             args.as_mut_slice(),
-            self.catalog.relation(relation),
+            self.catalog.relation(*relation),
         ) && clauses.is_empty()
         {
+            let index = relation.position(&self.key(column));
+            if own.iter().any(|id| Some(id.index) == index) {
+                self.normalise(column);
+                return Ok(true);
+            }
             let id = self.visible_column(relation, column)?;
             self.touch(id, at.usage);
             out.push(id);

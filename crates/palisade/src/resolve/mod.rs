@@ -23,6 +23,7 @@ mod insert;
 mod joined;
 mod leakproof;
 mod literal;
+mod made;
 mod meets;
 mod merge;
 mod only;
@@ -262,7 +263,7 @@ fn read(
     }
     resolver.confined_operators();
     resolver.access.facts = resolver.facts(&query, explain);
-    let again = resolver.constants.next();
+    let again = resolver.constants.next()?;
     let resolved = ResolvedStatement {
         references: resolver.references,
         access: resolver.access,
@@ -322,8 +323,9 @@ struct Resolver<'a> {
     /// Whether a change may stand where the next body does.
     position: Position,
     awaited: Option<write::Awaited>,
-    /// Where MySQL's `VALUES(column)` means a proposed row: of which relation.
-    proposed: Option<RelationId>,
+    /// Where MySQL's `VALUES(column)` means a proposed row: of which relation, and in which of its columns the value is the
+    /// statement's own.
+    proposed: Option<(RelationId, Vec<ColumnId>)>,
     /// Whether a name in a subquery of an upsert's condition cannot say of which row it is.
     untold: bool,
     /// The target that was found in FROM, until its change is read.

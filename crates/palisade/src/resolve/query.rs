@@ -11,7 +11,7 @@ use sqlparser::ast::{
 use super::{
     Mode, Position, Resolver,
     recursive::{never_ends, recursive_seed},
-    scope::{Output, Scope},
+    scope::{Origin, Output, Scope},
     unsupported,
 };
 use crate::{
@@ -375,6 +375,10 @@ impl<'a> Resolver<'a> {
                 }
                 for (l, r) in left.iter().zip(&right) {
                     self.implicit_casts(&[&l.lineage.columns, &r.lineage.columns]);
+                    // What is left of both was compared; UNION gives either.
+                    if *op != SetOperator::Union {
+                        self.merged_tokens(&[&l.lineage, &r.lineage].map(Origin::Derived))?;
+                    }
                 }
                 Ok(left
                     .into_iter()

@@ -92,7 +92,7 @@ impl<'a> Resolver<'a> {
         }
         // Its rows come from its arguments, which may be columns of a filtered table.
         self.needs_fence |= dialect == Dialect::Sqlite || !from.is_empty();
-        let of_elements = match (called_name.as_deref(), args.as_ref()) {
+        let of_elements = match (called_name.as_deref(), &*args) {
             (Some("unnest"), [FunctionArg::Unnamed(FunctionArgExpr::Expr(array))]) => {
                 vec![self.elements_of(array, scope)]
             }

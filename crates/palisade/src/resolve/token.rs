@@ -13,7 +13,7 @@ use sqlparser::{
 
 use super::{
     Mode, Resolver,
-    constant::{Picks, keeps_text},
+    made::{Picks, keeps_text},
     recursive::Comparisons,
     scope::{Found, Output, Scope},
 };

@@ -8,7 +8,10 @@ use sqlparser::ast::{
     TimezoneInfo, TypedString, UnaryOperator, Value as SqlValue, ValueWithSpan,
 };
 
-use super::admit::{self, Constant, exact_decimal};
+use super::{
+    admit::{self, Constant, exact_decimal},
+    sql,
+};
 use crate::{
     catalog::{Column, TypeClass},
     dialect::Dialect,
@@ -67,6 +70,46 @@ pub(super) fn with_present(predicate: &Predicate, present: &BTreeSet<u16>) -> Pr
         | Predicate::In(_, _)
         | Predicate::Like(_, _) => predicate.clone(),
     }
+}
+
+/// `expr` as the type that `column` stores, where a filter of its class compares it.
+pub(super) fn typed(expr: Expr, column: &Column, dialect: Dialect) -> Option<Expr> {
+    let cast = |data_type| Some(sql::cast(expr.clone(), data_type));
+    match (column.class, dialect) {
+        // Its filters look at the storage class of each value.
+        (TypeClass::Integer | TypeClass::Boolean | TypeClass::Text, Dialect::Sqlite)
+        | (TypeClass::Text, Dialect::Mysql) => Some(expr),
+        (TypeClass::Integer, Dialect::Postgres) => cast(DataType::BigInt(None)),
+        (TypeClass::Integer | TypeClass::Boolean, Dialect::Mysql) => cast(DataType::Signed),
+        (TypeClass::Boolean, Dialect::Postgres) => cast(DataType::Boolean),
+        (TypeClass::Text, Dialect::Postgres) => cast(DataType::Text),
+        (TypeClass::Uuid, Dialect::Postgres) => cast(DataType::Uuid),
+        (TypeClass::Decimal, Dialect::Postgres) => {
+            let (precision, scale) = declared_digits(&column.type_name)?;
+            cast(DataType::Numeric(ExactNumberInfo::PrecisionAndScale(
+                precision, scale,
+            )))
+        }
+        // As many digits as there can be: what the column has no room for is refused when it is stored.
+        (TypeClass::Decimal, Dialect::Mysql) => {
+            let (_, scale) = declared_digits(&column.type_name)?;
+            cast(DataType::Decimal(ExactNumberInfo::PrecisionAndScale(
+                65, scale,
+            )))
+        }
+        (TypeClass::TimestampTz, Dialect::Postgres) if !column.type_name.contains('(') => {
+            cast(DataType::Timestamp(None, TimezoneInfo::WithTimeZone))
+        }
+        _ => None,
+    }
+}
+
+/// Precision and scale of a decimal number that is declared with them.
+fn declared_digits(type_name: &str) -> Option<(u64, i64)> {
+    let (_, rest) = type_name.split_once('(')?;
+    let (digits, _) = rest.split_once(')')?;
+    let (precision, scale) = digits.split_once(',').unwrap_or((digits, "0"));
+    Some((precision.trim().parse().ok()?, scale.trim().parse().ok()?))
 }
 
 /// Where values are written.

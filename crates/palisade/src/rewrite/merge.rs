@@ -18,12 +18,12 @@ use sqlparser::ast::{
 
 use super::{
     admit::{self, Folded, declared_length, fold},
-    filter, not_as_decided,
+    filter,
+    held::typed,
+    not_as_decided,
     proviso::{Doubt, one, refused, select},
     sql,
-    write::{
-        Job, Reads, inapplicable, not_admitted as outside, typed, unassigned, undecided, unimplied,
-    },
+    write::{Job, Reads, inapplicable, not_admitted as outside, unassigned, undecided, unimplied},
 };
 use crate::{
     catalog::{Column, Relation, TypeClass},

@@ -55,7 +55,7 @@ use parameters::Binding;
 
 use crate::{
     access::AccessSet,
-    catalog::{Catalog, Change, ColumnId, RelationId},
+    catalog::{Catalog, Change, ColumnId, RelationId, without_labels},
     code::Code,
     dialect::Dialect,
     ident,
@@ -304,11 +304,11 @@ fn apply(
         targets,
         explain,
     } = resolved;
-    let plain = unobliged(&references, &access, catalog);
-    let tells = plain.is_ok();
-    if explain.is_some() {
-        plain?;
+    let obliged = obliged(&references, &access, catalog);
+    if let (Some(obliged), Some(_)) = (&obliged, &explain) {
+        return Err(unshown(obliged, catalog));
     }
+    let tells = obliged.is_none();
     let max_rows = permitted_rows.unwrap_or(u64::MAX).min(limits.max_rows);
 
     let dialect = catalog.dialect();
@@ -613,34 +613,40 @@ fn apply(
     })
 }
 
-/// A plan shows estimates, conditions and keys: of what is plain and whole to the reader, or of nothing.
-fn unobliged(
-    references: &[Reference],
+/// What a statement reads of which no plan is shown.
+enum Obliged<'r> {
+    /// A relation with masks or filters.
+    Reference(&'r Reference),
+    /// One of the engine's own.
+    System,
+}
+
+/// Whose plan would show estimates, conditions and keys of more than what is plain and whole to the reader.
+fn obliged<'r>(
+    references: &'r [Reference],
     access: &AccessSet,
     catalog: &Catalog,
-) -> Result<(), Rejection> {
-    let obliged = references.iter().find(|reference| needs_form(reference));
+) -> Option<Obliged<'r>> {
+    if let Some(reference) = references.iter().find(|reference| needs_form(reference)) {
+        return Some(Obliged::Reference(reference));
+    }
     let mut read = access.relations().filter_map(|id| catalog.relation(id));
     let of_engine = access.system_relations().next().is_some()
         || read.any(|relation| relation.system.is_some());
-    match obliged {
-        None if !of_engine => Ok(()),
-        None => Err(Rejection::new(
-            Code::ObligationInapplicable,
-            "the plan of a statement over system relations is not shown",
-        )),
-        Some(reference) => {
+    of_engine.then_some(Obliged::System)
+}
+
+fn unshown(obliged: &Obliged<'_>, catalog: &Catalog) -> Rejection {
+    let message = match obliged {
+        Obliged::System => "the plan of a statement over system relations is not shown".to_owned(),
+        Obliged::Reference(reference) => {
             let name = catalog
                 .relation(reference.relation)
                 .map_or("", |relation| relation.name.as_str());
-            Err(Rejection::new(
-                Code::ObligationInapplicable,
-                format!(
-                    "the plan of a statement over `{name}` would show what masks and filters hide"
-                ),
-            ))
+            format!("the plan of a statement over `{name}` would show what masks and filters hide")
         }
-    }
+    };
+    Rejection::new(Code::ObligationInapplicable, message)
 }
 
 /// Whether a reference must be replaced.
@@ -794,14 +800,15 @@ fn output_columns(
                 .identity
                 .and_then(|id| catalog.column(id))
                 .map(|c| Arc::clone(&c.type_name));
-            let type_name = match token(output) {
-                Some(_) => TOKEN_TYPE.into(),
-                None => type_name.unwrap_or_default(),
-            };
             let mut masked = false;
             for column in &output.lineage.columns {
                 masked = masked || is_masked(*column, references, visible)?;
             }
+            let type_name = match (token(output), type_name) {
+                (Some(_), _) => TOKEN_TYPE.into(),
+                (None, Some(name)) if masked => without_labels(&name),
+                (None, name) => name.unwrap_or_default(),
+            };
             Ok(OutputColumn {
                 name: Arc::clone(&output.name),
                 type_name,

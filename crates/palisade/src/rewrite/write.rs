@@ -13,10 +13,9 @@ use std::{
 
 use sqlparser::{
     ast::{
-        Assignment, AssignmentTarget, BinaryOperator, DataType, DoUpdate, ExactNumberInfo, Expr,
-        Insert, ObjectName, ObjectNamePart, OnConflict, OnConflictAction, OnInsert, Query,
-        SelectItem, SetExpr, Statement, TableFactor, TimezoneInfo, Update, Value as SqlValue,
-        Values, Visit, Visitor,
+        Assignment, AssignmentTarget, BinaryOperator, DoUpdate, Expr, Insert, ObjectName,
+        ObjectNamePart, OnConflict, OnConflictAction, OnInsert, Query, SelectItem, SetExpr,
+        Statement, TableFactor, Update, Value as SqlValue, Values, Visit, Visitor,
     },
     tokenizer::Location,
 };
@@ -27,7 +26,7 @@ use super::{
     condition::Conditions,
     filter,
     form::FormCache,
-    held::{Held, held, with_present},
+    held::{Held, held, typed, with_present},
     implied, not_as_decided,
     proviso::Doubt,
     sql,
@@ -775,46 +774,6 @@ fn folded(
         }
     }
     fold(&predicate, &known).map_err(|admit::Undecided| undecided(relation, None))
-}
-
-/// `expr` as the type that `column` stores, where a filter of its class compares it.
-pub(super) fn typed(expr: Expr, column: &Column, dialect: Dialect) -> Option<Expr> {
-    let cast = |data_type| Some(sql::cast(expr.clone(), data_type));
-    match (column.class, dialect) {
-        // Its filters look at the storage class of each value.
-        (TypeClass::Integer | TypeClass::Boolean | TypeClass::Text, Dialect::Sqlite)
-        | (TypeClass::Text, Dialect::Mysql) => Some(expr),
-        (TypeClass::Integer, Dialect::Postgres) => cast(DataType::BigInt(None)),
-        (TypeClass::Integer | TypeClass::Boolean, Dialect::Mysql) => cast(DataType::Signed),
-        (TypeClass::Boolean, Dialect::Postgres) => cast(DataType::Boolean),
-        (TypeClass::Text, Dialect::Postgres) => cast(DataType::Text),
-        (TypeClass::Uuid, Dialect::Postgres) => cast(DataType::Uuid),
-        (TypeClass::Decimal, Dialect::Postgres) => {
-            let (precision, scale) = declared_digits(&column.type_name)?;
-            cast(DataType::Numeric(ExactNumberInfo::PrecisionAndScale(
-                precision, scale,
-            )))
-        }
-        // As many digits as there can be: what the column has no room for is refused when it is stored.
-        (TypeClass::Decimal, Dialect::Mysql) => {
-            let (_, scale) = declared_digits(&column.type_name)?;
-            cast(DataType::Decimal(ExactNumberInfo::PrecisionAndScale(
-                65, scale,
-            )))
-        }
-        (TypeClass::TimestampTz, Dialect::Postgres) if !column.type_name.contains('(') => {
-            cast(DataType::Timestamp(None, TimezoneInfo::WithTimeZone))
-        }
-        _ => None,
-    }
-}
-
-/// Precision and scale of a decimal number that is declared with them.
-fn declared_digits(type_name: &str) -> Option<(u64, i64)> {
-    let (_, rest) = type_name.split_once('(')?;
-    let (digits, _) = rest.split_once(')')?;
-    let (precision, scale) = digits.split_once(',').unwrap_or((digits, "0"));
-    Some((precision.trim().parse().ok()?, scale.trim().parse().ok()?))
 }
 
 /// The relations that a part of a statement reads, views and what stands below them included.

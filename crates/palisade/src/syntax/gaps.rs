@@ -15,7 +15,7 @@ use crate::{
 pub(crate) struct Gap {
     /// The engines that have it.
     pub(crate) engines: &'static [Dialect],
-    /// Words and signs that stand next to each other in it: `a|b` is one of two, `()` is what parentheses
+    /// Words and signs that stand next to each other in it: `a|b` is one of two, `_` is any, `()` is what parentheses
     /// hold, `…` is anything before the next.
     signs: &'static str,
     /// How it is refused.
@@ -93,6 +93,36 @@ pub(crate) const GAPS: &[Gap] = &[
         "operator () any|all|some",
         SyntaxUnsupported,
         "OPERATOR(…) before ANY or ALL",
+    ),
+    gap(
+        &[Postgres, Sqlite],
+        "on conflict () where",
+        SyntaxUnsupported,
+        "WHERE after the columns of ON CONFLICT",
+    ),
+    gap(
+        &[Postgres, Sqlite],
+        "on conflict ( (",
+        SyntaxUnsupported,
+        "an expression among the columns of ON CONFLICT",
+    ),
+    gap(
+        &[Postgres, Sqlite],
+        "on conflict ( _ (",
+        SyntaxUnsupported,
+        "an expression among the columns of ON CONFLICT",
+    ),
+    gap(
+        &[Postgres, Sqlite],
+        "on conflict ( _ collate",
+        SyntaxUnsupported,
+        "COLLATE after a column of ON CONFLICT",
+    ),
+    gap(
+        &[Postgres],
+        "overriding system|user value",
+        SyntaxUnsupported,
+        "OVERRIDING SYSTEM VALUE or USER VALUE",
     ),
     gap(&[Postgres], "at local", SyntaxUnsupported, "AT LOCAL"),
     gap(
@@ -247,6 +277,10 @@ fn begins(solid: &Solid<'_>, n: usize, signs: &[&str]) -> bool {
         "()" => solid
             .closing(n)
             .is_some_and(|close| begins(solid, close + 1, rest)),
+        "_" => {
+            let is_word = matches!(solid.token(n).map(|t| &t.token), Some(Token::Word(_)));
+            is_word && begins(solid, n + 1, rest)
+        }
         "…" => (n..solid.len()).any(|n| begins(solid, n, rest)),
         "(" => solid.is(n, &Token::LParen) && begins(solid, n + 1, rest),
         ")" => solid.is(n, &Token::RParen) && begins(solid, n + 1, rest),
