@@ -196,15 +196,12 @@ impl Job<'_> {
             match filter {
                 RowFilter::Everything => {}
                 RowFilter::Nothing => return Err(not_admitted("no row may be added")),
-                RowFilter::Where(_) if insert.ignore => {
-                    return Err(Rejection::new(
-                        Code::ObligationInapplicable,
-                        "IGNORE changes values, so that nobody can tell which rows are added",
-                    ));
-                }
                 RowFilter::Where(predicate) if predicates.contains(&predicate) => {}
                 RowFilter::Where(predicate) => predicates.push(predicate),
             }
+        }
+        if !predicates.is_empty() && insert.ignore {
+            self.is_stored(insert, relation, &predicates)?;
         }
         if !predicates.is_empty() {
             form.admission = self.admit(insert, relation, &predicates, functions)?;
@@ -216,12 +213,7 @@ impl Job<'_> {
         match self.target.on_conflict {
             Conflict::Leaves => Ok(doubts),
             Conflict::Replaces => {
-                if [seen, &write.change]
-                    .into_iter()
-                    .any(|rows| *rows != RowFilter::Everything)
-                {
-                    return Err(inapplicable("REPLACE", relation));
-                }
+                doubts.extend(self.removed(insert, relation, write, seen, reads, functions)?);
                 Ok(doubts)
             }
             Conflict::Updates => {
@@ -235,11 +227,17 @@ impl Job<'_> {
                             }),
                     })) => assignments,
                     Some(OnInsert::DuplicateKeyUpdate(assignments)) => {
-                        let rows = [seen, &write.change, &write.add];
-                        if rows.into_iter().any(|rows| *rows != RowFilter::Everything) {
-                            return Err(inapplicable("ON DUPLICATE KEY UPDATE", relation));
-                        }
-                        assignments
+                        let more = self.updated(
+                            insert,
+                            assignments,
+                            relation,
+                            write,
+                            seen,
+                            reads,
+                            functions,
+                        )?;
+                        doubts.extend(more);
+                        return Ok(doubts);
                     }
                     _ => return Err(not_as_decided("a conflict of another form")),
                 };
@@ -360,7 +358,7 @@ impl Job<'_> {
     }
 
     /// What each assigned column holds afterwards; nothing where only the engine knows.
-    fn constants(
+    pub(super) fn constants(
         &self,
         assignments: &[Assignment],
         relation: &Relation,
@@ -386,7 +384,7 @@ impl Job<'_> {
     }
 
     /// `add` where the columns of `row` are assigned, as a filter of the rows as they were, which are `seen`.
-    fn after(
+    pub(super) fn after(
         &self,
         add: &RowFilter,
         seen: &RowFilter,
@@ -423,7 +421,7 @@ impl Job<'_> {
 
     /// Checks that no column that is not shown decides which of the changed rows may still be seen: whether a row
     /// is still there would tell what it holds. Rows that all go, or go by what is shown, tell nothing.
-    fn stays_in_sight(
+    pub(super) fn stays_in_sight(
         &self,
         seen: &RowFilter,
         row: &BTreeMap<u16, Option<Constant>>,
@@ -620,7 +618,7 @@ impl Job<'_> {
     }
 
     /// The guard of rows that pass all of `filters`; none where all pass everything.
-    fn guard(
+    pub(super) fn guard(
         &self,
         filters: &[&RowFilter],
         relation: &Relation,
@@ -663,7 +661,7 @@ impl Job<'_> {
     }
 
     /// The condition of rows of the target that `predicate` is.
-    fn condition(
+    pub(super) fn condition(
         &self,
         predicate: &Predicate,
         relation: &Relation,
@@ -687,7 +685,11 @@ impl Job<'_> {
         condition
     }
 
-    fn column<'r>(&self, relation: &'r Relation, name: &ObjectName) -> Option<(u16, &'r Column)> {
+    pub(super) fn column<'r>(
+        &self,
+        relation: &'r Relation,
+        name: &ObjectName,
+    ) -> Option<(u16, &'r Column)> {
         let Some(ObjectNamePart::Identifier(ident)) = name.0.last() else {
             return None;
         };
@@ -695,7 +697,7 @@ impl Job<'_> {
         Some((index, relation.column(index)?))
     }
 
-    fn constant(&self, value: &Expr, column: &Column) -> Option<Constant> {
+    pub(super) fn constant(&self, value: &Expr, column: &Column) -> Option<Constant> {
         if is_default(value) {
             return None;
         }
@@ -834,7 +836,10 @@ pub(super) fn apply(change: &mut SetExpr, form: &WriteForm) -> Result<(), Reject
 }
 
 /// What rows must be like that are `changed`, unless all that are `reached` are like that.
-fn unimplied<'c>(changed: &'c RowFilter, reached: &[&RowFilter]) -> Option<&'c Predicate> {
+pub(super) fn unimplied<'c>(
+    changed: &'c RowFilter,
+    reached: &[&RowFilter],
+) -> Option<&'c Predicate> {
     match changed {
         RowFilter::Everything | RowFilter::Nothing => None,
         RowFilter::Where(rest) => {
