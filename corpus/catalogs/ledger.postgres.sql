@@ -39,6 +39,16 @@ CREATE TABLE drafts (
     title varchar(80),
     FOREIGN KEY (parent_id) REFERENCES drafts (id) ON DELETE SET NULL
 );
+-- Of several tenants, with keys over all of them.
+CREATE TABLE contacts (
+    id INTEGER PRIMARY KEY,
+    tenant_id INTEGER NOT NULL,
+    email varchar(40) UNIQUE,
+    name varchar(40) NOT NULL,
+    hits INTEGER DEFAULT 0,
+    secret varchar(40) DEFAULT 'none',
+    UNIQUE (tenant_id, name)
+);
 CREATE TABLE watched (
     id INTEGER PRIMARY KEY,
     v INTEGER
@@ -57,6 +67,8 @@ INSERT INTO entries (id, account_id, tenant_id, amount, memo) VALUES
     (10, 1, 1, 100, 'salary'), (11, 2, 1, 50, 'gift'), (12, 4, 2, 900, 'HIDDEN-MEMO');
 INSERT INTO rates (code, rate) VALUES ('EUR', 100), ('USD', 110);
 INSERT INTO drafts (id, parent_id, title) VALUES (1, NULL, 'one'), (2, 1, 'two');
+INSERT INTO contacts (id, tenant_id, email, name, hits) VALUES
+    (1, 1, 'ada@x.example', 'Ada', 1), (2, 1, NULL, 'Boris', 2), (3, 2, 'eve@x.example', 'HIDDEN-EVE', 3), (4, 1, 'held@x.example', 'Held', 4);
 INSERT INTO watched (id, v) VALUES (1, 1);
 INSERT INTO payroll (id, salary) VALUES (1, 424242);
 

@@ -35,6 +35,16 @@ CREATE TABLE drafts (
     title TEXT,
     FOREIGN KEY (parent_id) REFERENCES drafts (id) ON DELETE SET NULL
 );
+-- Of several tenants, with keys over all of them.
+CREATE TABLE contacts (
+    id INTEGER PRIMARY KEY,
+    tenant_id INTEGER NOT NULL,
+    email TEXT UNIQUE,
+    name TEXT NOT NULL,
+    hits INTEGER DEFAULT 0,
+    secret TEXT DEFAULT 'none',
+    UNIQUE (tenant_id, name)
+);
 CREATE TABLE watched (
     id INTEGER PRIMARY KEY,
     v INTEGER
@@ -53,6 +63,8 @@ INSERT INTO entries (id, account_id, tenant_id, amount, memo) VALUES
     (10, 1, 1, 100, 'salary'), (11, 2, 1, 50, 'gift'), (12, 4, 2, 900, 'HIDDEN-MEMO');
 INSERT INTO rates (code, rate) VALUES ('EUR', 100), ('USD', 110);
 INSERT INTO drafts (id, parent_id, title) VALUES (1, NULL, 'one'), (2, 1, 'two');
+INSERT INTO contacts (id, tenant_id, email, name, hits) VALUES
+    (1, 1, 'ada@x.example', 'Ada', 1), (2, 1, NULL, 'Boris', 2), (3, 2, 'eve@x.example', 'HIDDEN-EVE', 3), (4, 1, 'held@x.example', 'Held', 4);
 INSERT INTO watched (id, v) VALUES (1, 1);
 INSERT INTO payroll (id, salary) VALUES (1, 424242);
 

@@ -236,7 +236,7 @@ async fn seek(conn: &mut Conn, proviso: &Proviso) -> Result<(), BackendError> {
         .await
         .map_err(|e| fault::change(&e))?;
     match found {
-        Some(_) => Err(BackendError::not_admitted()),
+        Some(_) => Err(BackendError::found(proviso)),
         None => Ok(()),
     }
 }

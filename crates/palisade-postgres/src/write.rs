@@ -297,7 +297,7 @@ async fn seek(client: &Client, proviso: &Proviso) -> Result<(), BackendError> {
             Some(_) | None => fault::change(&e),
         })?;
     if !rows.is_empty() {
-        return Err(BackendError::not_admitted());
+        return Err(BackendError::found(proviso));
     }
     ours("ROLLBACK TO SAVEPOINT palisade_look; RELEASE SAVEPOINT palisade_look")
         .await

@@ -61,6 +61,17 @@ pub(crate) fn trigger_event(sql: &str) -> Option<Change> {
         .find(|change| at.word(change.name()).is_some())
 }
 
+/// Whether a table's stored text says that a row which is in another's way is removed (`UNIQUE ON CONFLICT REPLACE`).
+pub(crate) fn replaces_rows(sql: &str) -> bool {
+    let tokens = tokens(sql);
+    tokens.windows(3).any(|words| {
+        ["on", "conflict", "replace"]
+            .iter()
+            .zip(words)
+            .all(|(word, token)| is_word(sql, token, word))
+    })
+}
+
 /// The expression of generated column `column`, without its parentheses, from the stored text of
 /// its `CREATE TABLE`; `None` if the text does not show it.
 pub(crate) fn generated_expression<'a>(sql: &'a str, column: &str) -> Option<&'a str> {
@@ -438,6 +449,21 @@ mod tests {
         check("CREATE TRIGGER t ON x", None);
         check("CREATE TABLE t (a)", None);
         check("", None);
+    }
+
+    #[test]
+    fn what_replaces_rows_says_so() {
+        for (sql, expected) in [
+            ("CREATE TABLE t (a UNIQUE ON conflict\nREPLACE)", true),
+            (
+                "CREATE TABLE t (a, UNIQUE (a) ON CONFLICT /* so */ REPLACE)",
+                true,
+            ),
+            ("CREATE TABLE t (a UNIQUE ON CONFLICT IGNORE)", false),
+            ("CREATE TABLE t (a DEFAULT 'on conflict replace')", false),
+        ] {
+            assert_eq!(replaces_rows(sql), expected, "{sql}");
+        }
     }
 
     #[test]

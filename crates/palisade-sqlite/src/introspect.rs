@@ -27,6 +27,10 @@ use crate::{
 /// as if it were none of the known ones.
 pub const UNKNOWN_COLLATION: &str = "UNKNOWN";
 
+/// What stands for the removal of rows that are in the way, where a table's own constraints say so (`UNIQUE ON CONFLICT REPLACE`): no
+/// statement shows it, and no policy of rows keeps it from any.
+const REPLACES: &str = "replaced_rows";
+
 /// Why there is no catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum IntrospectError {
@@ -67,7 +71,8 @@ pub enum IntrospectError {
 ///   (its module is not compiled in) are kept without columns.
 /// * View columns are nullable and of [`UNKNOWN_COLLATION`]; their names are those of the view,
 ///   which with `CREATE VIEW v(a, b)` differ from those of its query: match them by position.
-/// * A trigger goes by its own name. If its text does not show what sets it off, everything does.
+/// * A trigger goes by its own name. If its text does not show what sets it off, everything does. A table whose constraints
+///   say `ON CONFLICT REPLACE` has one called `replaced_rows`, which new and changed rows set off.
 /// * A foreign key that names no columns gets those of the referenced table's primary key.
 ///
 /// Call it in a transaction if others write to the database.
@@ -84,6 +89,14 @@ pub fn catalog(conn: &Connection, database: &str) -> Result<Catalog, IntrospectE
     for def in &mut relations {
         let found = triggers.get(&Dialect::Sqlite.fold(&def.name));
         def.triggers = found.cloned().unwrap_or_default();
+        let text = texts.get(&Dialect::Sqlite.fold(&def.name));
+        if def.kind == RelationKind::Table && text.is_some_and(|text| ddl::replaces_rows(text)) {
+            def.triggers.push(Trigger {
+                schema: "main".to_owned(),
+                function: REPLACES.to_owned(),
+                on: [Change::Insert, Change::Update].into(),
+            });
+        }
     }
     relations.sort_by(|a, b| a.name.cmp(&b.name));
     complete_foreign_keys(&mut relations);
@@ -687,6 +700,20 @@ mod tests {
         assert_eq!(of("v"), [("instead", vec!["update"])]);
         assert_eq!(of("x"), [("after_u", vec!["insert"])]);
         assert!(catalog.function("main.\"after insert\"").is_some());
+    }
+
+    #[test]
+    fn constraints_that_replace_rows_are_triggers() {
+        let catalog = load(
+            "CREATE TABLE t (a UNIQUE ON CONFLICT REPLACE, b); CREATE TABLE u (a UNIQUE ON CONFLICT ABORT);",
+        );
+        assert!(relation(&catalog, "u").triggers.is_empty());
+        let [only] = relation(&catalog, "t").triggers.as_slice() else {
+            panic!("{:?}", relation(&catalog, "t").triggers);
+        };
+        assert_eq!(only.function, "replaced_rows");
+        let on: Vec<_> = only.on.iter().map(|change| change.name()).collect();
+        assert_eq!(on, ["insert", "update"]);
     }
 
     #[test]

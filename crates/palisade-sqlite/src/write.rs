@@ -174,7 +174,7 @@ fn seek(
     bind(&mut query, proviso.params())?;
     let found = query.raw_query().next().map_err(|e| engine(&e))?.is_some();
     if found {
-        Err(BackendError::not_admitted())
+        Err(BackendError::found(proviso))
     } else {
         Ok(())
     }

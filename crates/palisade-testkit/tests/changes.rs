@@ -35,6 +35,7 @@ const KEPT: &[&str] = &[
     "SELECT id, account_id, tenant_id, amount, memo FROM entries WHERE tenant_id <> 1 ORDER BY id",
     "SELECT id, iban, note FROM accounts WHERE id < 5 ORDER BY id",
     "SELECT id, name, balance FROM accounts WHERE state = 'closed' ORDER BY id",
+    "SELECT id, tenant_id, email, name, hits, secret FROM contacts WHERE tenant_id <> 1 OR name = 'Held' ORDER BY id",
     "SELECT id, salary FROM payroll ORDER BY id",
     "SELECT code, rate FROM rates ORDER BY code",
 ];

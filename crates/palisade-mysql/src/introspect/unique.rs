@@ -117,7 +117,8 @@ impl Beside {
     /// The query for what is said of the columns for which `condition` holds, `c` being a column.
     fn sql(condition: &str) -> String {
         format!(
-            "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, c.COLUMN_NAME, c.COLUMN_DEFAULT, c.EXTRA \
+            "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, c.COLUMN_NAME, c.COLUMN_DEFAULT, c.EXTRA, \
+                    c.DATA_TYPE, c.IS_NULLABLE \
              FROM information_schema.COLUMNS c WHERE {condition}"
         )
     }
@@ -132,7 +133,10 @@ impl Beside {
         let extra = text(row, 4)?.to_ascii_lowercase();
         if extra.contains("auto_increment") {
             self.counted.insert(column);
-        } else if default.is_some() {
+        } else if default.is_some()
+            // Without a word it holds the first of its values.
+            || (text(row, 5)? == "enum" && text(row, 6)? == "NO")
+        {
             self.filled.insert(column);
         }
         Ok(())

@@ -628,6 +628,10 @@ mod tests {
         };
         let mut parent = RelationDef::new("app", "p", RelationKind::Table, vec![column("a")]);
         parent.primary_key = vec!["a".to_owned()];
+        parent.unique_keys = Some(vec![UniqueKeyDef {
+            columns: vec!["a".to_owned()],
+            ..UniqueKeyDef::default()
+        }]);
         let mut child = RelationDef::new("app", "c", RelationKind::Table, vec![column("a")]);
         child.parents = vec![("app".to_owned(), "p".to_owned())];
         Catalog::builder(Dialect::Postgres)
@@ -690,6 +694,11 @@ mod tests {
             (
                 "\"primary_key\": [\n        \"a\"",
                 "\"primary_key\": [\n        \"b\"",
+                "`app.p`: a key names column `b`",
+            ),
+            (
+                "\"unique_keys\": [\n        {\n          \"columns\": [\n            \"a\"",
+                "\"unique_keys\": [\n        {\n          \"columns\": [\n            \"b\"",
                 "`app.p`: a key names column `b`",
             ),
             (

@@ -5,7 +5,7 @@ use crate::{
     code::Code,
     limits::EstimateCaps,
     rejection::Rejection,
-    rewrite::{Effect, RewrittenStatement},
+    rewrite::{Effect, Found, Proviso, RewrittenStatement},
 };
 
 /// Why a database did not answer. The detail is the operator's: an engine's message can hold data.
@@ -104,7 +104,19 @@ impl BackendError {
         )
     }
 
-    /// A proviso of the statement gave a row.
+    /// This proviso of the statement gave a row.
+    #[must_use]
+    pub fn found(proviso: &Proviso) -> Self {
+        match proviso.found() {
+            Found::NotAdmitted => Self::not_admitted(),
+            Found::OutOfReach => Self::new(
+                BackendErrorKind::Constraint,
+                "a row that may not be changed is in the way",
+            ),
+        }
+    }
+
+    /// A row that policy does not admit was found.
     #[must_use]
     pub fn not_admitted() -> Self {
         Self::new(

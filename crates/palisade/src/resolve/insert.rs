@@ -137,10 +137,7 @@ impl<'a> Resolver<'a> {
         let nothing = Scope::inside(self.catalog.dialect(), None);
         assigned.extend(self.assignments(assignments, relation, &nothing, ctes)?);
         is_given.extend(assignments.iter().map(|a| !is_default(&a.value)));
-        let found = match on.as_ref() {
-            Some(on) => Found::by(on),
-            None => Found::AnyKey,
-        };
+        let found = Found::by(on.as_ref().filter(|_| !replaces));
 
         let mut conflict = if replaces {
             Conflict::Replaces

@@ -26,8 +26,8 @@ pub(super) enum Found {
 }
 
 impl Found {
-    /// By what `on` finds it.
-    pub(super) fn by(on: &OnInsert) -> Self {
+    /// By what `on` finds it, if not by any key.
+    fn said(on: &OnInsert) -> Option<Self> {
         match on {
             OnInsert::OnConflict(OnConflict {
                 conflict_target: Some(ConflictTarget::Columns(_)),
@@ -36,19 +36,24 @@ impl Found {
             | OnInsert::OnConflict(OnConflict {
                 conflict_target: _,
                 action: OnConflictAction::DoNothing,
-            }) => Self::AsRead,
+            }) => Some(Self::AsRead),
             OnInsert::OnConflict(OnConflict {
                 conflict_target: Some(ConflictTarget::OnConstraint(name)),
                 action: OnConflictAction::DoUpdate(_),
             }) => match name.0.as_slice() {
                 [ObjectNamePart::Identifier(name)] => {
-                    Self::Constraint(key(name, Dialect::Postgres).into_owned())
+                    Some(Self::Constraint(key(name, Dialect::Postgres).into_owned()))
                 }
-                _ => Self::AnyKey,
+                _ => None,
             },
             // The parser's list is open.
-            _ => Self::AnyKey,
+            _ => None,
         }
+    }
+
+    /// By what an INSERT, or a REPLACE without `on`, finds it.
+    pub(super) fn by(on: Option<&OnInsert>) -> Self {
+        on.and_then(Self::said).unwrap_or(Self::AnyKey)
     }
 }
 

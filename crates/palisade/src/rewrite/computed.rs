@@ -215,6 +215,47 @@ fn whole(value: &Expr, constant: &impl Fn(&Expr) -> Option<Constant>) -> Option<
     }
 }
 
+/// The number that sums and products of whole numbers are, where MySQL computes it in whole numbers too.
+pub(super) fn whole_product(
+    value: &Expr,
+    constant: &impl Fn(&Expr) -> Option<Constant>,
+) -> Option<i64> {
+    match value {
+        Expr::Nested(inner) => whole_product(inner, constant),
+        Expr::BinaryOp { left, op, right } => {
+            let (left, right) = (
+                whole_product(left, constant)?,
+                whole_product(right, constant)?,
+            );
+            match op {
+                BinaryOperator::Plus => left.checked_add(right),
+                BinaryOperator::Minus => left.checked_sub(right),
+                BinaryOperator::Multiply => left.checked_mul(right),
+                _ => None,
+            }
+        }
+        other => match constant(other)? {
+            Constant::Value(Literal::Integer(value)) => Some(value),
+            Constant::Value(
+                Literal::Boolean(_) | Literal::Decimal(_) | Literal::Datetime(_) | Literal::Text(_),
+            )
+            | Constant::Null => None,
+        },
+    }
+}
+
+/// The column, by its key, whose proposed value MySQL's `VALUES(column)` is.
+pub(super) fn proposed(value: &Expr) -> Option<String> {
+    let Expr::Function(function) = value else {
+        return None;
+    };
+    let (name, args) = called(function)?;
+    match (name.as_str(), args.as_slice()) {
+        ("values", [Expr::Identifier(column)]) => Some(key(column, Dialect::Mysql).into_owned()),
+        _ => None,
+    }
+}
+
 /// Name and arguments of a plain call.
 fn called(function: &Function) -> Option<(String, Vec<&Expr>)> {
     let Function {

@@ -10,7 +10,7 @@ use crate::{
     access::AccessSet,
     catalog::{Catalog, Change, ColumnId, RelationId, RelationKind, system_relation},
     dialect::Dialect,
-    resolve::{Reference, Target},
+    resolve::{Conflict, Reference, Target},
 };
 
 /// A relation without any column.
@@ -202,7 +202,12 @@ impl Engine {
         let read = reads.iter().copied().chain(read);
         let columns = read.filter_map(|index| Some(Arc::clone(&relation.column(index)?.key)));
         let table = Arc::clone(&relation.key);
-        self.reads.add(table, &[], columns.collect());
+        // What is looked for may be found by the row id alone.
+        let row_id = match target.on_conflict {
+            Conflict::Leaves => &[][..],
+            Conflict::Updates | Conflict::Replaces => NO_COLUMN,
+        };
+        self.reads.add(table, row_id, columns.collect());
     }
 
     /// What is read for `reference`, in whose place `ready` stands if that is made.

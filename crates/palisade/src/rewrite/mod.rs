@@ -9,6 +9,7 @@ mod admit;
 mod compare;
 mod computed;
 mod condition;
+mod conflict;
 mod define;
 mod engine;
 mod filter;
@@ -17,6 +18,7 @@ mod formula;
 mod guard;
 mod hash;
 mod held;
+mod ignore;
 mod implied;
 mod limit;
 mod mask;
@@ -46,7 +48,7 @@ use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
 
 pub(crate) use form::FormCache;
 pub(crate) use plan::Plan;
-pub use proviso::Proviso;
+pub use proviso::{Found, Proviso};
 
 use condition::Conditions;
 use engine::Engine;
@@ -209,7 +211,8 @@ impl RewrittenStatement {
     }
 
     /// What must give no row when it runs in the statement's transaction, before it: rows that policy does not admit as
-    /// the statement would leave them. A backend refuses the statement then, and changes nothing. The transaction must see
+    /// the statement would leave them, or that it would reach and may not. A backend refuses the statement then, as the first
+    /// that gives one says, and changes nothing. The transaction must see
     /// the same rows from the first of these to the statement's end, or fail as [`BackendErrorKind::Conflict`]; and the schema
     /// must be looked at as it is under the statement's locks.
     ///
@@ -418,7 +421,7 @@ fn apply(
             &token_parameters,
             dialect,
         )?;
-        provisos.push((proviso, binding));
+        provisos.push((proviso, binding, doubt.found()));
     }
     let changes = write::changes_mut(&mut query).into_iter().zip(&writes);
     for ((change, form), target) in changes.zip(&targets) {
@@ -493,7 +496,7 @@ fn apply(
     }
 
     let mut preceding = Vec::with_capacity(provisos.len());
-    for (proviso, binding) in provisos {
+    for (proviso, binding, found) in provisos {
         let (sql, again) = syntax::print_stable(&proviso, dialect, limits)?;
         let bound = binding.of(&again, dialect)?;
         let reads = proviso::reads(&sql, again, catalog, visible, limits)?;
@@ -504,7 +507,7 @@ fn apply(
                 "what is looked for has {what} too"
             )));
         }
-        preceding.push((Arc::from(sql), bound));
+        preceding.push((Arc::from(sql), bound, found));
     }
     let if_empty = source::if_empty(&references);
     let columns = match explain {
@@ -538,7 +541,7 @@ fn apply(
     let is_guarded = writes
         .iter()
         .any(|form| form.guard.is_some() || form.admission.is_some() || form.merge.is_some());
-    let estimable = tells && explain.is_none() && !is_guarded;
+    let estimable = tells && explain.is_none() && !is_guarded && preceding.is_empty();
     let reserved = match reserved {
         Some(reserved) if !estimable => {
             // Nobody will know more.

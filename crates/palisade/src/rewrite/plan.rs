@@ -5,7 +5,11 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::{Effect, RewrittenStatement, engine::Reads, proviso::Proviso};
+use super::{
+    Effect, RewrittenStatement,
+    engine::Reads,
+    proviso::{Found, Proviso},
+};
 use crate::{
     catalog::Change,
     code::Code,
@@ -29,7 +33,7 @@ pub(crate) struct Plan {
     /// What is bound, the first to the first parameter.
     pub(super) bound: Vec<Bound>,
     /// What must give no row before it, with what is bound there.
-    pub(super) provisos: Vec<(Arc<str>, Vec<Bound>)>,
+    pub(super) provisos: Vec<(Arc<str>, Vec<Bound>, Found)>,
     /// Whether it was made for the values of its parameters and for no others.
     pub(super) by_value: bool,
     pub(super) scan_plan: ScanPlan,
@@ -98,11 +102,12 @@ impl Plan {
         let values = |bound: &[Bound]| -> Result<Vec<Value>, Rejection> {
             bound.iter().map(|bound| bound.value(params)).collect()
         };
-        let provisos = plan.provisos.iter().map(|(sql, bound)| {
+        let provisos = plan.provisos.iter().map(|(sql, bound, found)| {
             let params = values(bound)?;
             Ok::<_, Rejection>(Proviso {
                 sql: Arc::clone(sql),
                 params,
+                found: *found,
             })
         });
         Ok(RewrittenStatement {
@@ -129,7 +134,7 @@ impl Plan {
             + self.reserved.as_ref().map_or(0, Reserved::bytes)
             + (self.used.len() + self.bound.len()) * 4 * STRING
             + (self.provisos.iter())
-                .map(|(sql, bound)| 2 * STRING + sql.len() + bound.len() * 4 * STRING)
+                .map(|(sql, bound, _)| 2 * STRING + sql.len() + bound.len() * 4 * STRING)
                 .sum::<usize>()
             + columns
                 .map(|column| 3 * STRING + column.name.len() + column.type_name.len())

@@ -8,7 +8,7 @@
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
-    BinaryOperator, Cte, Expr, GroupByExpr, Insert, LimitClause, ObjectName, ObjectNamePart,
+    BinaryOperator, Cte, Expr, GroupByExpr, Ident, Insert, LimitClause, ObjectName, ObjectNamePart,
     OrderBy, OrderByKind, Query, SelectItem, SetExpr, Statement, TableFactor, TableObject,
     TableWithJoins, Update, UpdateTableFromKind, Visit, Visitor, With,
 };
@@ -31,6 +31,16 @@ use crate::{
 pub struct Proviso {
     pub(super) sql: Arc<str>,
     pub(super) params: Vec<Value>,
+    pub(super) found: Found,
+}
+
+/// What it says of a change that a row is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// A row would be one that policy does not admit.
+    NotAdmitted,
+    /// A row that may not be changed is in the way, as a constraint would say of an INSERT.
+    OutOfReach,
 }
 
 impl Proviso {
@@ -44,6 +54,12 @@ impl Proviso {
     #[must_use]
     pub fn params(&self) -> &[Value] {
         &self.params
+    }
+
+    /// What it says of the change if it gives a row.
+    #[must_use]
+    pub fn found(&self) -> Found {
+        self.found
     }
 }
 
@@ -70,6 +86,42 @@ pub(super) enum Doubt {
         keys: Vec<Expr>,
         proposed: Box<Proposed>,
     },
+    /// Rows of the target, called `alias`, that meet what an INSERT proposes, if they are not `admitted`.
+    Met {
+        alias: Ident,
+        meets: Box<Expr>,
+        admitted: Box<Expr>,
+        found: Found,
+    },
+}
+
+impl Doubt {
+    /// What it says of the change that a row is found.
+    pub(super) fn found(&self) -> Found {
+        match self {
+            Self::Target {
+                within: _,
+                admitted: _,
+            }
+            | Self::Rows
+            | Self::Clause(_)
+            | Self::InTheWay {
+                within: _,
+                admitted: _,
+                proposed: _,
+            }
+            | Self::Twice {
+                keys: _,
+                proposed: _,
+            } => Found::NotAdmitted,
+            Self::Met {
+                alias: _,
+                meets: _,
+                admitted: _,
+                found,
+            } => *found,
+        }
+    }
 }
 
 /// The query that finds a row of `change` that is not admitted. `target` is its own among the references, and `with` stands
@@ -114,6 +166,20 @@ pub(super) fn query(
         }
         (SetExpr::Insert(Statement::Insert(insert)), Doubt::Twice { keys, proposed }) => {
             twice(insert, keys, proposed, dialect)?
+        }
+        (
+            SetExpr::Insert(Statement::Insert(insert)),
+            Doubt::Met {
+                alias,
+                meets,
+                admitted,
+                found: _,
+            },
+        ) => {
+            let target = target_as(insert, alias)?;
+            let conditions = vec![(**meets).clone(), refused((**admitted).clone())];
+            let condition = sql::joined(conditions, &BinaryOperator::And, true);
+            sql::select(vec![one(dialect)], target, Some(condition))
         }
         _ => return Err(misplaced()),
     };
@@ -275,19 +341,14 @@ fn of_target(
     ))
 }
 
-fn in_the_way(
-    insert: &Insert,
-    within: Option<&Guard>,
-    admitted: &Expr,
-    proposed: &Proposed,
-    dialect: Dialect,
-) -> Result<Query, Rejection> {
+/// The table that `insert` adds to, called `alias`.
+fn target_as(insert: &Insert, alias: &Ident) -> Result<TableFactor, Rejection> {
     let TableObject::TableName(name) = &insert.table else {
         return Err(not_as_decided("a change of another form"));
     };
-    let target = TableFactor::Table {
+    Ok(TableFactor::Table {
         name: name.clone(),
-        alias: Some(sql::alias(proposed.alias.clone())),
+        alias: Some(sql::alias(alias.clone())),
         args: None,
         with_hints: Vec::new(),
         version: None,
@@ -296,7 +357,17 @@ fn in_the_way(
         json_path: None,
         sample: None,
         index_hints: Vec::new(),
-    };
+    })
+}
+
+fn in_the_way(
+    insert: &Insert,
+    within: Option<&Guard>,
+    admitted: &Expr,
+    proposed: &Proposed,
+    dialect: Dialect,
+) -> Result<Query, Rejection> {
+    let target = target_as(insert, &proposed.alias)?;
     let rows = proposed
         .table(insert, dialect)
         .ok_or_else(|| not_as_decided("an upsert of other rows"))?;

@@ -197,15 +197,12 @@ impl Job<'_> {
             match filter {
                 RowFilter::Everything => {}
                 RowFilter::Nothing => return Err(not_admitted("no row may be added")),
-                RowFilter::Where(_) if insert.ignore => {
-                    return Err(Rejection::new(
-                        Code::ObligationInapplicable,
-                        "IGNORE changes values, so that nobody can tell which rows are added",
-                    ));
-                }
                 RowFilter::Where(predicate) if predicates.contains(&predicate) => {}
                 RowFilter::Where(predicate) => predicates.push(predicate),
             }
+        }
+        if !predicates.is_empty() && insert.ignore {
+            self.is_stored(insert, relation, &predicates)?;
         }
         if !predicates.is_empty() {
             form.admission = self.admit(insert, relation, &predicates, functions)?;
@@ -217,12 +214,7 @@ impl Job<'_> {
         match self.target.on_conflict {
             Conflict::Leaves => Ok(doubts),
             Conflict::Replaces => {
-                if [seen, &write.change]
-                    .into_iter()
-                    .any(|rows| *rows != RowFilter::Everything)
-                {
-                    return Err(inapplicable("REPLACE", relation));
-                }
+                doubts.extend(self.removed(insert, relation, write, seen, reads, functions)?);
                 Ok(doubts)
             }
             Conflict::Updates => {
@@ -236,11 +228,17 @@ impl Job<'_> {
                             }),
                     })) => assignments,
                     Some(OnInsert::DuplicateKeyUpdate(assignments)) => {
-                        let rows = [seen, &write.change, &write.add];
-                        if rows.into_iter().any(|rows| *rows != RowFilter::Everything) {
-                            return Err(inapplicable("ON DUPLICATE KEY UPDATE", relation));
-                        }
-                        assignments
+                        let more = self.updated(
+                            insert,
+                            assignments,
+                            relation,
+                            write,
+                            seen,
+                            reads,
+                            functions,
+                        )?;
+                        doubts.extend(more);
+                        return Ok(doubts);
                     }
                     _ => return Err(not_as_decided("a conflict of another form")),
                 };

@@ -25,11 +25,13 @@ impl Grammar<'_, '_> {
         if table.reference.is_some() {
             self.note("a table with a foreign key changed");
         }
-        // A MERGE takes no filter, nor does what replaces rows.
+        // A MERGE takes no filter.
         let merge = match (self.dialect(), table.filter) {
-            (Dialect::Postgres | Dialect::Sqlite, Filter::All) => 4,
-            (Dialect::Postgres | Dialect::Sqlite, _) if !self.choices.chance(20) => 0,
-            _ => 1,
+            (Dialect::Postgres, Filter::All) => 4,
+            (Dialect::Postgres, _) if !self.choices.chance(20) => 0,
+            (Dialect::Postgres, _) => 1,
+            (Dialect::Sqlite, _) => 2,
+            (Dialect::Mysql, _) => 1,
         };
         match self.choices.weighted(&[5, 5, 4, merge]) {
             0 => self.insert(&table),
@@ -42,8 +44,7 @@ impl Grammar<'_, '_> {
             }
             _ => match self.dialect() {
                 Dialect::Postgres => self.merge(&table),
-                Dialect::Mysql => self.replace(&table),
-                Dialect::Sqlite => self.replace(&table),
+                Dialect::Mysql | Dialect::Sqlite => self.replace(&table),
             },
         }
     }
@@ -224,6 +225,9 @@ impl Grammar<'_, '_> {
             return String::new();
         }
         self.note("an upsert");
+        if self.dialect() == Dialect::Mysql && table.filter != Filter::All {
+            self.note("ON DUPLICATE KEY UPDATE of a filtered table");
+        }
         let assigned = self.assignments(table, columns).join(", ");
         if self.dialect() == Dialect::Mysql {
             return format!(" ON DUPLICATE KEY UPDATE {assigned}");
@@ -444,6 +448,9 @@ impl Grammar<'_, '_> {
             })
             .collect();
         self.note("REPLACE");
+        if table.filter != Filter::All {
+            self.note("REPLACE of a filtered table");
+        }
         format!(
             "REPLACE INTO {} ({}) VALUES ({})",
             table.name,

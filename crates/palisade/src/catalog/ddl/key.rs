@@ -168,10 +168,18 @@ impl Unique {
                 (relation.columns.iter()).filter(|c| every || may_name(text, &c.name, dialect));
             columns.extend(named.map(|c| c.name.clone()));
         }
+        // MySQL's has the first of its values where it may not be NULL, without a word.
+        let is_enum = |name: &String| {
+            dialect == Dialect::Mysql
+                && column(name).is_some_and(|c| {
+                    !c.nullable && c.type_name.to_ascii_lowercase().starts_with("enum")
+                })
+        };
         let is_filled = |name: &&String| {
-            filled
-                .iter()
-                .any(|other| dialect.fold(other) == dialect.fold(name))
+            is_enum(name)
+                || filled
+                    .iter()
+                    .any(|other| dialect.fold(other) == dialect.fold(name))
         };
         UniqueKeyDef {
             name: self.name.clone(),

@@ -15,6 +15,7 @@
 //! * PostgreSQL's search path is `public` unless the text sets the database's own.
 //! * Of a trigger whose function has no schema, that is the first of the search path in which the text makes it.
 //! * Of unique keys that have no name in the text, and that the engine would name by what else there is, the name is not known.
+//!   A column of a domain counts as one that has a default.
 //! * Temporary tables belong to a session and are left out.
 
 mod cursor;

@@ -1,0 +1,546 @@
+//! REPLACE and ON DUPLICATE KEY UPDATE where policy keeps rows apart.
+//!
+//! Neither has a condition that could leave a row alone, and a row may be in the way by any unique key. So the rows in the way of
+//! those that are proposed are looked for first, by each key: one that is not within reach refuses the change as the key would
+//! refuse an INSERT, and one that would not be admitted afterwards refuses it as well. What the keys are has to be known before.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use sqlparser::ast::{
+    Assignment, AssignmentTarget, BinaryOperator, Expr, Insert, SetExpr, UnaryOperator,
+    Value as SqlValue, Values,
+};
+
+use super::{
+    admit::Constant,
+    computed, filter,
+    held::Held,
+    implied, not_as_decided,
+    proviso::{Doubt, Found},
+    sql,
+    write::{Job, Reads, unimplied},
+};
+use crate::{
+    catalog::{Column, Relation, TypeClass, UniqueKey},
+    code::Code,
+    dialect::Dialect,
+    policy::{
+        WriteDecision,
+        obligation::{Comparison, Literal, Operand, Predicate, RowFilter},
+    },
+    rejection::Rejection,
+    resolve::is_default,
+};
+
+/// How many rows are looked for at once by a key of several columns.
+const ROWS: usize = 50;
+
+/// What is known of a value of a key before it is stored.
+enum Given {
+    /// No row is in the way by it: it is NULL, or counted up.
+    Nobody,
+    /// The column is equal to this, just where it would be equal once it is stored.
+    Equal(Box<Expr>),
+}
+
+impl Job<'_> {
+    /// What must not be in the way of rows that remove what is.
+    pub(super) fn removed(
+        &self,
+        insert: &Insert,
+        relation: &Relation,
+        write: &WriteDecision,
+        seen: &RowFilter,
+        reads: &mut Reads,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<Vec<Doubt>, Rejection> {
+        let reached = [seen, &write.change];
+        let Some(within) = self.guard(&reached, relation, true, reads, functions)? else {
+            return Ok(Vec::new());
+        };
+        let met = self.met("REPLACE", insert, relation, reads)?;
+        Ok(self.doubts(&met, &within.condition, Found::OutOfReach))
+    }
+
+    /// What must not be in the way of rows that update what is.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one statement")]
+    pub(super) fn updated(
+        &self,
+        insert: &Insert,
+        assignments: &[Assignment],
+        relation: &Relation,
+        write: &WriteDecision,
+        seen: &RowFilter,
+        reads: &mut Reads,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<Vec<Doubt>, Rejection> {
+        let what = "ON DUPLICATE KEY UPDATE";
+        let assignments = self.as_proposed(assignments, insert, relation);
+        let row = self.constants(&assignments, relation);
+        let changed = self.after(&write.add, seen, &row, relation)?;
+        self.stays_in_sight(seen, &row, relation)?;
+        let reached = [seen, &write.change];
+        let within = self.guard(&reached, relation, true, reads, functions)?;
+        let rest = unimplied(&changed, &reached);
+        if within.is_none() && rest.is_none() {
+            return Ok(Vec::new());
+        }
+        if insert.ignore {
+            return Err(unsought(
+                what,
+                relation,
+                "IGNORE changes values: leave it out",
+            ));
+        }
+        let met = self.met(what, insert, relation, reads)?;
+        if rows(insert).is_some_and(|rows| rows.len() > 1)
+            && !self.stays_apart(&row, &reached, relation)
+        {
+            return Err(unsought(what, relation, ONE_BY_ONE));
+        }
+        let mut doubts = Vec::new();
+        if let Some(within) = within {
+            doubts.extend(self.doubts(&met, &within.condition, Found::OutOfReach));
+        }
+        if let Some(rest) = rest {
+            filter::columns(rest, reads);
+            let admitted = self.condition(rest, relation, true, functions)?;
+            doubts.extend(self.doubts(&met, &admitted, Found::NotAdmitted));
+        }
+        Ok(doubts)
+    }
+
+    fn doubts(&self, met: &[Expr], admitted: &Expr, found: Found) -> Vec<Doubt> {
+        met.iter()
+            .map(|meets| Doubt::Met {
+                alias: self.target.qualifier.clone(),
+                meets: Box::new(meets.clone()),
+                admitted: Box::new(admitted.clone()),
+                found,
+            })
+            .collect()
+    }
+
+    /// The assignments with what is proposed in the place of `VALUES(column)`, where it is one constant for all rows and goes
+    /// to the same column: in another it could have become something else before.
+    fn as_proposed(
+        &self,
+        assignments: &[Assignment],
+        insert: &Insert,
+        relation: &Relation,
+    ) -> Vec<Assignment> {
+        let proposed = |target: &AssignmentTarget, expr: &Expr| -> Option<Expr> {
+            let column = computed::proposed(expr)?;
+            let AssignmentTarget::ColumnName(name) = target else {
+                return None;
+            };
+            if *self.column(relation, name)?.1.key != *column {
+                return None;
+            }
+            let at = given(self, insert, relation)
+                .iter()
+                .position(|index| relation.column(*index).is_some_and(|c| *c.key == *column))?;
+            let mut values = rows(insert)?.into_iter().map(|row| row.get(at).copied());
+            let first = values.next()??;
+            values
+                .all(|value| value == Some(first))
+                .then(|| first.clone())
+        };
+        assignments
+            .iter()
+            .map(|Assignment { target, value }| Assignment {
+                target: target.clone(),
+                value: proposed(target, value).unwrap_or_else(|| value.clone()),
+            })
+            .collect()
+    }
+
+    /// Whether a row that one of several rows has updated is met by no later one otherwise than it was before: its keys are as they
+    /// were, and it is within reach still.
+    fn stays_apart(
+        &self,
+        row: &BTreeMap<u16, Held>,
+        reached: &[&RowFilter],
+        relation: &Relation,
+    ) -> bool {
+        let known = || {
+            reached.iter().filter_map(|rows| match rows {
+                RowFilter::Where(known) => Some(known),
+                RowFilter::Everything | RowFilter::Nothing => None,
+            })
+        };
+        // What every row within reach has, none gets anew.
+        let changes = |index: &u16| match row.get(index) {
+            Some(Held::Known(Constant::Value(value))) => {
+                let has = Predicate::Compare(
+                    Operand::Column(*index),
+                    Comparison::Equal,
+                    Operand::Literal(value.clone()),
+                );
+                !implied::follows(&has, known())
+            }
+            Some(Held::Known(Constant::Null) | Held::Present | Held::Unknown) => true,
+            None => false,
+        };
+        let mut keys = relation.unique_keys.iter().flatten();
+        let is_apart = keys.all(|key| key.plain && !key.columns.iter().any(changes));
+        let mut looked = BTreeSet::new();
+        for predicate in known() {
+            filter::columns(predicate, &mut looked);
+        }
+        is_apart && !looked.iter().any(changes)
+    }
+
+    /// That a row of the target is in the way of one that is proposed: by each key, for some rows at a time.
+    fn met(
+        &self,
+        what: &str,
+        insert: &Insert,
+        relation: &Relation,
+        reads: &mut Reads,
+    ) -> Result<Vec<Expr>, Rejection> {
+        let Some(keys) = &relation.unique_keys else {
+            return Err(unsought(
+                what,
+                relation,
+                "the catalog does not know all of its unique keys",
+            ));
+        };
+        let Some(rows) = rows(insert) else {
+            return Err(unsought(what, relation, "give the rows by VALUES"));
+        };
+        let given = given(self, insert, relation);
+        if rows.iter().any(|row| row.len() != given.len()) {
+            return Err(not_as_decided("rows of another width"));
+        }
+        let mut met = Vec::new();
+        for key in keys {
+            let mut found = Vec::with_capacity(rows.len());
+            let mut apart = HashSet::new();
+            for row in &rows {
+                let Some(values) = self.key_values(what, key, relation, &given, row)? else {
+                    continue;
+                };
+                if rows.len() > 1 {
+                    let distinct = self.distinct(key, relation, &given, row);
+                    if !distinct.is_some_and(|distinct| apart.insert(distinct)) {
+                        return Err(unsought(what, relation, ONE_BY_ONE));
+                    }
+                }
+                found.push(values);
+            }
+            if found.is_empty() {
+                continue;
+            }
+            reads.extend(&key.columns);
+            met.extend(self.equal(key, relation, found));
+        }
+        Ok(met)
+    }
+
+    /// What each column of `key` is given by `row`; nothing where no row is in the way by it.
+    fn key_values(
+        &self,
+        what: &str,
+        key: &UniqueKey,
+        relation: &Relation,
+        given: &[u16],
+        row: &[&Expr],
+    ) -> Result<Option<Vec<Expr>>, Rejection> {
+        let mut values = Vec::with_capacity(key.columns.len());
+        let mut unknown = None;
+        for index in &key.columns {
+            let column = relation
+                .column(*index)
+                .ok_or_else(|| not_as_decided("a key of another relation"))?;
+            let at = given.iter().position(|other| other == index);
+            let value = at.and_then(|at| row.get(at).copied());
+            let is_filled = key.filled.contains(index);
+            let known = match value.filter(|value| !is_default(value)) {
+                None if is_filled || column.generated.is_some() => None,
+                None => Some(Given::Nobody),
+                Some(value) => self.given(value, column, is_filled),
+            };
+            match known {
+                Some(Given::Nobody) if key.plain => return Ok(None),
+                Some(Given::Equal(value)) => values.push(*value),
+                Some(Given::Nobody) | None => unknown = Some(column),
+            }
+        }
+        if !key.plain {
+            let why = "a unique key of it is of expressions, of parts of values, or of a part of the rows: INSERT and UPDATE by \
+                       themselves";
+            return Err(unsought(what, relation, why));
+        }
+        match unknown {
+            None => Ok(Some(values)),
+            Some(column) if column.generated.is_some() => {
+                let why =
+                    "a unique key of it is of a generated column: INSERT and UPDATE by themselves";
+                Err(unsought(what, relation, why))
+            }
+            // A column of a key that is given nothing may be one that is not shown.
+            Some(column)
+                if !given
+                    .iter()
+                    .any(|i| relation.column(*i).is_some_and(|c| c.key == column.key)) =>
+            {
+                let why =
+                    "a column of a unique key has a default: give every column of its keys a value";
+                Err(unsought(what, relation, why))
+            }
+            Some(column) => Err(unsought(
+                what,
+                relation,
+                &format!(
+                    "give `{}` by a literal or parameter of the column's type, which is stored as it is",
+                    column.name
+                ),
+            )),
+        }
+    }
+
+    /// What is known of `value` once it is in `column`; none where nothing is.
+    fn given(&self, value: &Expr, column: &Column, is_filled: bool) -> Option<Given> {
+        let constant = |value: &Expr| self.constant(value, column);
+        let nested = Box::new(sql::parens(value.clone()));
+        match (self.catalog.dialect(), constant(value)) {
+            // SQLite puts a default in the place of a NULL that may not be there, and MySQL the time.
+            (_, Some(Constant::Null)) if !column.nullable && (is_filled || is_time(column)) => None,
+            (_, Some(Constant::Null)) => Some(Given::Nobody),
+            (Dialect::Sqlite, _) => {
+                // As a floating-point number an integer may be another.
+                if column.class == TypeClass::Number && !is_short_number(value) {
+                    return None;
+                }
+                if computed::is_written(value) {
+                    return Some(Given::Equal(nested));
+                }
+                // Which may be a NULL.
+                if is_filled && !column.nullable {
+                    return None;
+                }
+                // A cast has an affinity of its own, which a value that is stored has not.
+                computed::is_settled(value, self.uses, self.catalog, self.visible, self.limits)
+                    .then(|| {
+                        Given::Equal(Box::new(sql::parens(Expr::UnaryOp {
+                            op: UnaryOperator::Plus,
+                            expr: nested,
+                        })))
+                    })
+            }
+            // 5 is 2005 there.
+            (Dialect::Mysql, _) if column.type_name.to_ascii_lowercase().starts_with("year") => {
+                None
+            }
+            (Dialect::Mysql, Some(Constant::Value(known))) => match (column.class, known) {
+                (
+                    TypeClass::Integer | TypeClass::Boolean,
+                    Literal::Integer(_) | Literal::Boolean(_),
+                ) => Some(Given::Equal(nested)),
+                // Beside a text, a number is compared as a floating-point one.
+                (TypeClass::Decimal, Literal::Decimal(_)) if is_short_number(value) => {
+                    Some(Given::Equal(nested))
+                }
+                // `char(n)` loses its blanks where it is stored.
+                (TypeClass::Text, Literal::Text(text)) if !text.ends_with(' ') => {
+                    Some(Given::Equal(nested))
+                }
+                (TypeClass::Uuid, Literal::Text(_)) => Some(Given::Equal(nested)),
+                _ => None,
+            },
+            (Dialect::Mysql, None) => match column.class {
+                TypeClass::Integer if computed::whole_product(value, &constant).is_some() => {
+                    Some(Given::Equal(nested))
+                }
+                TypeClass::Date if is_plain_date(value) => Some(Given::Equal(nested)),
+                _ => None,
+            },
+            // Its upserts have conditions.
+            (Dialect::Postgres, _) => None,
+        }
+    }
+
+    /// A text in which rows differ that have certainly different keys; none where that cannot be told.
+    fn distinct(
+        &self,
+        key: &UniqueKey,
+        relation: &Relation,
+        given: &[u16],
+        row: &[&Expr],
+    ) -> Option<Vec<String>> {
+        key.columns
+            .iter()
+            .map(|index| {
+                let column = relation.column(*index)?;
+                let at = given.iter().position(|other| other == index)?;
+                let value = row.get(at)?;
+                let constant = |value: &Expr| self.constant(value, column);
+                if column.class == TypeClass::Date && is_plain_date(value) {
+                    return Some(value.to_string());
+                }
+                if column.class == TypeClass::Integer
+                    && let Some(number) = computed::whole_product(value, &constant)
+                {
+                    return Some(number.to_string());
+                }
+                match constant(value)? {
+                    Constant::Value(Literal::Integer(value)) => Some(value.to_string()),
+                    Constant::Value(Literal::Decimal(value)) => Some(value.to_string()),
+                    Constant::Value(Literal::Text(text)) => {
+                        folded(&text, column, self.catalog.dialect())
+                    }
+                    Constant::Value(Literal::Boolean(_) | Literal::Datetime(_))
+                    | Constant::Null => None,
+                }
+            })
+            .collect()
+    }
+
+    /// That a row of the target has one of these `values` of `key`.
+    fn equal(&self, key: &UniqueKey, relation: &Relation, values: Vec<Vec<Expr>>) -> Vec<Expr> {
+        let columns: Vec<Expr> = (key.columns.iter())
+            .filter_map(|index| relation.column(*index))
+            .map(|column| {
+                let name = crate::syntax::encode(&column.name, self.catalog.dialect());
+                Expr::CompoundIdentifier(vec![self.target.qualifier.clone(), name])
+            })
+            .collect();
+        if let ([column], true) = (columns.as_slice(), values.len() > 1) {
+            return vec![Expr::InList {
+                expr: Box::new(column.clone()),
+                list: values.into_iter().flatten().collect(),
+                negated: false,
+            }];
+        }
+        values
+            .chunks(ROWS)
+            .map(|rows| {
+                let rows = rows.iter().map(|row| {
+                    let equal = columns.iter().zip(row).map(|(column, value)| {
+                        sql::binary(column.clone(), BinaryOperator::Eq, value.clone())
+                    });
+                    sql::joined(equal.collect(), &BinaryOperator::And, true)
+                });
+                sql::joined(rows.collect(), &BinaryOperator::Or, false)
+            })
+            .collect()
+    }
+}
+
+const ONE_BY_ONE: &str = "one row of it may meet another: give one row at a time";
+
+/// The rows that are proposed.
+pub(super) fn rows(insert: &Insert) -> Option<Vec<Vec<&Expr>>> {
+    let Some(source) = &insert.source else {
+        return Some(vec![insert.assignments.iter().map(|a| &a.value).collect()]);
+    };
+    match &*source.body {
+        SetExpr::Values(Values {
+            explicit_row: _,
+            value_keyword: _,
+            rows,
+        }) => Some(
+            rows.iter()
+                .map(|row| row.content.iter().collect())
+                .collect(),
+        ),
+        _ => None,
+    }
+}
+
+/// The columns that they are given values of.
+pub(super) fn given(job: &Job<'_>, insert: &Insert, relation: &Relation) -> Vec<u16> {
+    let assigned = insert.assignments.iter().filter_map(|a| match &a.target {
+        AssignmentTarget::ColumnName(name) => Some(name),
+        AssignmentTarget::Tuple(_) => None,
+    });
+    let names = insert.columns.iter().chain(assigned);
+    names
+        .filter_map(|name| job.column(relation, name))
+        .map(|(index, _)| index)
+        .collect()
+}
+
+/// `text` as the loosest collation may take it; none where that is not known.
+fn folded(text: &str, column: &Column, dialect: Dialect) -> Option<String> {
+    let text = text.trim_end_matches(' ');
+    match dialect {
+        // `BINARY`, `NOCASE` and `RTRIM` are all there are.
+        Dialect::Sqlite => Some(text.to_ascii_lowercase()),
+        Dialect::Mysql if column.collation.ends_with("_bin") => Some(text.to_owned()),
+        Dialect::Mysql => {
+            let is_plain = text.bytes().all(|b| (b' '..=b'~').contains(&b));
+            is_plain.then(|| text.to_ascii_lowercase())
+        }
+        Dialect::Postgres => None,
+    }
+}
+
+fn is_time(column: &Column) -> bool {
+    match column.class {
+        TypeClass::Timestamp | TypeClass::TimestampTz => true,
+        TypeClass::Integer
+        | TypeClass::Number
+        | TypeClass::Decimal
+        | TypeClass::Boolean
+        | TypeClass::Text
+        | TypeClass::Padded
+        | TypeClass::Enum
+        | TypeClass::Uuid
+        | TypeClass::Blob
+        | TypeClass::Date
+        | TypeClass::Time
+        | TypeClass::Interval
+        | TypeClass::Json
+        | TypeClass::Network
+        | TypeClass::Other => false,
+    }
+}
+
+/// Whether `value` is a number that is written, and short enough to be the same however it is held.
+fn is_short_number(value: &Expr) -> bool {
+    const DIGITS: usize = 15;
+    match value {
+        Expr::Nested(inner)
+        | Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr: inner,
+        } => is_short_number(inner),
+        Expr::Value(value) => match &value.value {
+            SqlValue::Number(digits, _) => {
+                digits.len() <= DIGITS && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether `value` is a day as MySQL prints it.
+fn is_plain_date(value: &Expr) -> bool {
+    let Expr::Value(value) = value else {
+        return false;
+    };
+    let SqlValue::SingleQuotedString(text) = &value.value else {
+        return false;
+    };
+    text.len() == "2000-01-01".len()
+        && text.char_indices().all(|(at, c)| {
+            if [4, 7].contains(&at) {
+                c == '-'
+            } else {
+                c.is_ascii_digit()
+            }
+        })
+}
+
+fn unsought(what: &str, relation: &Relation, why: &str) -> Rejection {
+    Rejection::new(
+        Code::ObligationInapplicable,
+        format!(
+            "{what} could reach rows of `{}` that policy keeps apart, which cannot be looked for: {why}",
+            relation.name
+        ),
+    )
+}
