@@ -196,6 +196,31 @@ pub(crate) async fn tokens_are_given<B: Backend>(
     for sql in computed {
         to.check(&told(&sql), &[], foreign.clone()).await;
     }
+    // What may be a token or the column's own: without one, every row.
+    for sql in [
+        "SELECT id FROM people WHERE email = coalesce(?, email) ORDER BY id",
+        "SELECT id FROM people WHERE email = CASE WHEN id > 9 THEN email ELSE coalesce(?, email) END ORDER BY id",
+    ] {
+        to.check(sql, std::slice::from_ref(bob), json!([[2]])).await;
+        to.check(sql, &[json!(null)], json!([[1], [2]])).await;
+        to.check(sql, &[json!("x")], json!([])).await;
+    }
+    for (sql, expected) in [
+        (
+            "SELECT id FROM people WHERE email = coalesce('T', email)",
+            json!([[1]]),
+        ),
+        (
+            "SELECT id FROM people WHERE coalesce(email, 'T') = 'T' ORDER BY id",
+            json!([[1], [3]]),
+        ),
+        (
+            "SELECT id FROM people WHERE coalesce(email, 'none') = email ORDER BY id",
+            json!([[1], [2]]),
+        ),
+    ] {
+        to.check(&told(sql), &[], expected).await;
+    }
     // Parameters keep their places beside those that are tokens.
     let placed = "WITH k AS (SELECT ? AS e) SELECT p.id, k.e FROM people p JOIN k ON k.e = p.email WHERE p.id >= ? AND 'x' <> ? LIMIT ?";
     let [one, other] = [

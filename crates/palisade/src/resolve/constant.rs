@@ -238,8 +238,29 @@ impl<'a> Resolver<'a> {
                 self.constants.is_asked = true;
                 Ok(())
             }
-            Made::Otherwise => Ok(()),
+            Made::Otherwise => self.beside_tokens(expr, wanted, scope),
         }
+    }
+
+    /// Takes the tags off those constants that are tokens and stand beside tokens in `expr`, which gives one of both:
+    /// `coalesce($1, email)`.
+    ///
+    /// # Errors
+    /// `token.foreign` for a constant that is a token of something else elsewhere.
+    pub(super) fn beside_tokens(
+        &mut self,
+        expr: &mut Expr,
+        wanted: &Wanted,
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
+        if wanted.is_array || !self.is_beside_tokens(expr, wanted, scope) {
+            return Ok(());
+        }
+        let wanted = Wanted {
+            beside: Beside::Constants,
+            ..wanted.clone()
+        };
+        self.open(expr, &wanted, scope)
     }
 
     /// As [`without_tag`](Self::without_tag), of a column of a subquery.
@@ -396,6 +417,8 @@ impl<'a> Resolver<'a> {
                 not_alone(*beside).map(|()| None)
             }
             Value::Null => Ok(None),
+            // It stands for one already.
+            Value::Placeholder(text) if text.starts_with(TOKEN) => Ok(None),
             Value::Placeholder(text) => {
                 let placeholder = self.written(text, start).ok_or_else(foreign)?;
                 *text = format!("{TOKEN}{}", self.token_parameters.len());

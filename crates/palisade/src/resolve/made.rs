@@ -12,7 +12,7 @@ use super::{
     Resolver,
     constant::placed,
     scope::{Found, Origin, Scope},
-    token::place,
+    token::{Wanted, place},
 };
 use crate::{
     catalog::ColumnId,
@@ -125,6 +125,40 @@ impl<'a> Resolver<'a> {
                 },
             },
             other => self.made_of_parts(other, scope),
+        }
+    }
+
+    /// Whether an expression gives one of constants and tokens of these keys.
+    pub(super) fn is_beside_tokens(
+        &self,
+        expr: &Expr,
+        wanted: &Wanted,
+        scope: &Scope<'a, '_>,
+    ) -> bool {
+        let is_beside = |expr: &Expr| self.is_beside_tokens(expr, wanted, scope);
+        match expr {
+            Expr::Nested(inner) => is_beside(inner),
+            Expr::Case {
+                case_token: _,
+                end_token: _,
+                operand: _,
+                conditions,
+                else_result,
+            } => {
+                let results = conditions.iter().map(|when| &when.result);
+                results.chain(else_result.as_deref()).all(is_beside)
+            }
+            Expr::Function(function) if self.picks(function).is_some() => {
+                self.picks(function).is_some_and(|picks| {
+                    let mut compared = picks.compared.iter();
+                    compared.all(|at| picks.args.get(*at).is_some_and(|arg| is_beside(arg)))
+                })
+            }
+            other => {
+                let tokens = self.tokens_of(other, scope);
+                tokens.as_ref().and_then(Tokens::keys) == Some(&wanted.keys)
+                    || matches!(self.made(other, scope), Made::Of(_))
+            }
         }
     }
 

@@ -217,10 +217,10 @@ impl<'a> Resolver<'a> {
             return Ok(());
         };
         for (side, tokens) in sides.into_iter().zip(tokens) {
-            if tokens.is_some_and(|tokens| tokens.keys().is_some()) {
-                continue;
-            }
+            let is_token = tokens.is_some_and(|tokens| tokens.keys().is_some());
             match side {
+                Side::One(expr) if is_token => self.beside_tokens(expr, &wanted, scope)?,
+                Side::Elements(_) | Side::Rows(_, _) if is_token => {}
                 Side::One(expr) => self.without_tag(expr, &wanted, scope)?,
                 Side::Elements(expr) => {
                     let wanted = Wanted {
