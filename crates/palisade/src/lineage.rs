@@ -18,6 +18,8 @@ pub(crate) struct Lineage {
     pub(crate) columns: Columns,
     /// Which tokens it is; none of anything else.
     pub(crate) tokens: Option<Tokens>,
+    /// Whether it is a whole number that the statement itself gives, and of such a type.
+    pub(crate) is_whole: bool,
 }
 
 /// Values that go with the tokens of one domain: what is put together of them is still told apart from everything
@@ -66,6 +68,7 @@ impl Lineage {
             identity: Some(column),
             columns: Columns::from_buf_and_len([column; 2], 1),
             tokens: None,
+            is_whole: false,
         }
     }
 
@@ -79,12 +82,18 @@ impl Lineage {
             identity: None,
             columns,
             tokens: None,
+            is_whole: false,
         }
     }
 
     /// The same of a value that is these tokens.
     pub(crate) fn with_tokens(self, tokens: Option<Tokens>) -> Self {
         Self { tokens, ..self }
+    }
+
+    /// The same of a value that is a whole number of the statement's own.
+    pub(crate) fn whole(self, is_whole: bool) -> Self {
+        Self { is_whole, ..self }
     }
 
     /// The lineage of a column of a set operation, from its arms.
@@ -103,6 +112,7 @@ impl Lineage {
             identity,
             columns,
             tokens: Tokens::either(self.tokens, other.tokens.clone()),
+            is_whole: self.is_whole && other.is_whole,
         }
     }
 }

@@ -433,7 +433,9 @@ impl<'a> Resolver<'a> {
             } = row;
             for (index, expr) in content.iter_mut().enumerate() {
                 let columns = self.expr(expr, &scope, ctes, Usage::Output)?;
-                let lineage = Lineage::computed(columns).with_tokens(self.tokens_of(expr, &scope));
+                let lineage = Lineage::computed(columns)
+                    .with_tokens(self.tokens_of(expr, &scope))
+                    .whole(self.is_whole(expr));
                 match outputs.get_mut(index) {
                     Some(output) => {
                         self.implicit_casts(&[&output.lineage.columns, &lineage.columns]);

@@ -392,7 +392,8 @@ impl<'a> Resolver<'a> {
             return Ok((lineage, Some(name)));
         }
         let tokens = self.tokens_of(expr, scope);
-        Ok((Lineage::computed(columns).with_tokens(tokens), None))
+        let lineage = Lineage::computed(columns).with_tokens(tokens);
+        Ok((lineage.whole(self.is_whole(expr)), None))
     }
 }
 
