@@ -426,9 +426,11 @@ impl Grammar<'_, '_> {
         };
         let mut scope = plain(table, name);
         scope.extend(theirs.iter().cloned());
-        let on = match self.choices.chance(25) {
-            true => format!(" AND {}", self.predicate(&scope, 2)),
-            false => String::new(),
+        let on = match self.choices.below(6) {
+            0 | 1 => format!("{name}.id = y.id AND {}", self.predicate(&scope, 2)),
+            // Rows of the target by what they hold, once each.
+            2 | 3 => format!("{} AND y.id = 1", self.comparison(&plain(table, name))),
+            _ => format!("{name}.id = y.id"),
         };
         let further = match self.choices.below(5) {
             0 | 1 => format!(" AND {}", self.comparison(&scope)),
@@ -445,7 +447,7 @@ impl Grammar<'_, '_> {
             false => String::new(),
         };
         format!(
-            "MERGE INTO {name} USING {} AS y ON {name}.id = y.id{on} WHEN MATCHED{further} THEN {matched}{last} \
+            "MERGE INTO {name} USING {} AS y ON {on} WHEN MATCHED{further} THEN {matched}{last} \
              WHEN NOT MATCHED{unmatched} THEN INSERT ({}) VALUES ({})",
             source.name,
             names.join(", "),
