@@ -183,6 +183,10 @@ fn would_fail(database: &dyn Bare, statements: &[(u64, &str)]) {
 }
 
 const ON_SQLITE: &[(u64, &str)] = &[
+    (
+        2,
+        "UPDATE tasks SET done = 1 FROM json_each(tasks.name) AS j WHERE tasks.id > 0",
+    ),
     (2, "UPDATE tasks SET done = 1 WHERE json(name) > '0'"),
     (
         2,

@@ -243,7 +243,7 @@ impl Mutant {
                 if let (Parsed::Merge(merge), true) = (&mut parsed, filtered) {
                     let mut on = Some((*merge.on).clone());
                     unguard(&mut on);
-                    merge.on = Box::new(on?);
+                    *merge.on = on?;
                 }
             }
             Self::UncheckedRows => {
@@ -556,7 +556,7 @@ fn unfence(parsed: &mut Parsed) {
         Parsed::Merge(merge) => {
             let mut on = Some((*merge.on).clone());
             unfence_condition(&mut on);
-            merge.on = Box::new(on.unwrap());
+            *merge.on = on.unwrap();
         }
         _ => {}
     }

@@ -79,16 +79,21 @@ impl Guard {
             (Stance::Around, Some(own)) => choice(guard, nested(own)),
             (Stance::Apart { lead, places }, own) => {
                 let mut all: Vec<Expr> = self.leading(*lead).into_iter().collect();
-                for part in apart(own, places.get(place)) {
-                    all.push(match part {
-                        Part::Beside(part) => nested(part),
-                        Part::Within(mut parts) => {
-                            let own = match parts.len() {
-                                1 => parts.pop(),
-                                _ => parts.into_iter().map(nested).reduce(and),
-                            };
-                            choice(guard.clone(), nested(own.unwrap_or_else(|| boolean(true))))
-                        }
+                for Part {
+                    is_beside,
+                    mut terms,
+                } in apart(own, places.get(place))
+                {
+                    let own = if terms.len() == 1 {
+                        terms.pop()
+                    } else {
+                        terms.into_iter().map(nested).reduce(and)
+                    };
+                    let own = nested(own.unwrap_or_else(|| boolean(true)));
+                    all.push(if is_beside {
+                        own
+                    } else {
+                        choice(guard.clone(), own)
                     });
                 }
                 all.into_iter().reduce(and).unwrap_or(guard)
@@ -186,10 +191,10 @@ impl Guard {
     }
 }
 
-/// What of a condition stands beside a guard, and what within.
-enum Part {
-    Beside(Expr),
-    Within(Vec<Expr>),
+/// Terms of a condition that stand together: one beside the guard, or some within it.
+struct Part {
+    is_beside: bool,
+    terms: Vec<Expr>,
 }
 
 /// A condition taken apart. Its parameters keep their order, by which MySQL tells them.
@@ -199,15 +204,20 @@ fn apart(own: Option<Expr>, beside: Option<&Vec<bool>>) -> Vec<Part> {
     };
     let all = conjuncts(&own);
     let Some(beside) = beside.filter(|beside| beside.len() == all.len()) else {
-        return vec![Part::Within(vec![own])];
+        return vec![Part {
+            is_beside: false,
+            terms: vec![own],
+        }];
     };
-    let mut parts = Vec::new();
+    let mut parts: Vec<Part> = Vec::new();
     for (conjunct, is_beside) in all.into_iter().zip(beside) {
         let conjunct = conjunct.clone();
         match parts.last_mut() {
-            _ if *is_beside => parts.push(Part::Beside(conjunct)),
-            Some(Part::Within(before)) => before.push(conjunct),
-            Some(Part::Beside(_)) | None => parts.push(Part::Within(vec![conjunct])),
+            Some(before) if !before.is_beside && !is_beside => before.terms.push(conjunct),
+            Some(_) | None => parts.push(Part {
+                is_beside: *is_beside,
+                terms: vec![conjunct],
+            }),
         }
     }
     parts
