@@ -1,7 +1,7 @@
 //! Which predicates an engine may run on rows that a filter would hide, without telling (F6).
 //!
-//! Comparisons of an unmasked column with a literal, a parameter or another such column of the same
-//! class, IN, BETWEEN, IS NULL, and AND, OR, NOT of these: none can fail or be seen to run.
+//! Comparisons of an unmasked column with a literal, a parameter, a whole number that a query of the statement gives, or another
+//! such column of the same class, IN, BETWEEN, IS NULL, and AND, OR, NOT of these: none can fail or be seen to run.
 //! Everything else makes the rewriter fence the filtered tables.
 
 use sqlparser::ast::{
