@@ -30,7 +30,7 @@ use palisade_testkit::{
 const POLICIES: &str = r#"
 permit(principal, action, resource) unless { action == Action::"see" };
 permit(principal, action == Action::"see", resource) unless { resource is row::SCHEMA::tasks };
-permit(principal, action == Action::"see", resource is row::SCHEMA::tasks) when { resource.tenant == 1 };
+permit(principal, action == Action::"see", resource is row::SCHEMA::tasks) when { SHOWN };
 forbid(principal, action == Action::"change", resource is row::SCHEMA::tasks) when { resource.done == 9 };
 "#;
 
@@ -57,11 +57,17 @@ const HARMFUL: &str = "INSERT INTO tasks VALUES (3, 2, 7, 'bad', 922337203685477
 
 const CLEAR: &str = "DELETE FROM tasks;";
 
-fn policies(schema: &str) -> PolicySources {
+/// What SQLite and MariaDB could put into other conditions.
+const EQUAL: &str = "resource.tenant == 1";
+
+/// What PostgreSQL would rather try after a condition that costs less.
+const COSTLY: &str = "resource.tenant == 1 || resource.tenant == 11 || resource.tenant == 12";
+
+fn policies(schema: &str, shown: &str) -> PolicySources {
     PolicySources {
         policies: vec![PolicyFile {
             name: "tenant.cedar".to_owned(),
-            text: POLICIES.replace("SCHEMA", schema),
+            text: POLICIES.replace("SHOWN", shown).replace("SCHEMA", schema),
         }],
         ..PolicySources::default()
     }
@@ -177,6 +183,10 @@ fn would_fail(database: &dyn Bare, statements: &[(u64, &str)]) {
 }
 
 const ON_SQLITE: &[(u64, &str)] = &[
+    (
+        2,
+        "UPDATE tasks SET done = 1 FROM json_each(tasks.name) AS j WHERE tasks.id > 0",
+    ),
     (2, "UPDATE tasks SET done = 1 WHERE json(name) > '0'"),
     (
         2,
@@ -225,7 +235,7 @@ async fn on_sqlite_no_hidden_row_is_told_of() {
     let path = temp.path().join("main.db");
     create_database(&path, TABLES).unwrap();
     let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
-    let gate = changing_gate(backend, policies("main"));
+    let gate = changing_gate(backend, policies("main", EQUAL));
     let database = OnSqlite(&path);
     would_fail(&database, ON_SQLITE);
     hold(&gate, &database, ON_SQLITE).await;
@@ -240,6 +250,14 @@ async fn on_sqlite_no_hidden_row_is_told_of() {
 }
 
 const ON_POSTGRES: &[(u64, &str)] = &[
+    (
+        2,
+        "UPDATE tasks SET done = 1 WHERE CAST(CAST(n AS integer) AS boolean)",
+    ),
+    (
+        2,
+        "UPDATE tasks SET done = 1 FROM people AS p WHERE p.id = tasks.id AND CAST(CAST(tasks.n AS integer) AS boolean)",
+    ),
     (
         2,
         "UPDATE tasks SET done = 1 WHERE 1 / (n - 9223372036854775807) < 5",
@@ -286,10 +304,75 @@ const ON_POSTGRES: &[(u64, &str)] = &[
 ];
 
 /// What runs for a row of another table only where some row of the target goes with it.
-const ON_POSTGRES_ELSEWHERE: &[(u64, &str)] = &[(
-    0,
-    "UPDATE tasks SET done = 1 FROM people AS p WHERE p.id = tasks.secret AND 1 / p.x + length(tasks.name) > 9",
-)];
+const ON_POSTGRES_ELSEWHERE: &[(u64, &str)] = &[
+    (
+        0,
+        "UPDATE tasks SET done = 1 FROM people AS p WHERE p.id = tasks.secret AND 1 / p.x + length(tasks.name) > 9",
+    ),
+    (
+        0,
+        "UPDATE tasks SET done = 1 FROM people AS p, LATERAL (SELECT 1 / p.x AS y OFFSET 0) AS l \
+         WHERE p.id = tasks.secret AND l.y > length(tasks.name)",
+    ),
+    (
+        0,
+        "DELETE FROM tasks USING people AS p, LATERAL (SELECT 1 / p.x AS y OFFSET 0) AS l WHERE p.id = tasks.secret",
+    ),
+];
+
+const MERGES: &[(u64, &str)] = &[
+    (
+        2,
+        "MERGE INTO tasks AS t USING (SELECT 1 AS one) AS s ON CAST(CAST(t.n AS integer) AS boolean) WHEN MATCHED THEN DELETE",
+    ),
+    (
+        2,
+        "MERGE INTO tasks AS t USING people AS p ON p.id = t.id \
+         WHEN MATCHED AND CAST(t.name AS integer) > 0 THEN UPDATE SET done = 1",
+    ),
+    (
+        2,
+        "MERGE INTO tasks AS t USING people AS p ON CAST(t.name AS integer) = p.id WHEN MATCHED THEN DELETE",
+    ),
+    (
+        2,
+        "MERGE INTO tasks AS t USING people AS p ON p.id = t.id AND t.name > '' AND CAST(t.name AS integer) > 0 \
+         WHEN MATCHED AND t.done = 9 THEN DELETE WHEN MATCHED THEN UPDATE SET n = p.x",
+    ),
+    (
+        2,
+        "MERGE INTO tasks AS t USING (SELECT 1 AS one) AS s ON t.id > 0 \
+         WHEN MATCHED AND 1 / (t.n - 9223372036854775807) < s.one THEN UPDATE SET done = 1 WHEN MATCHED THEN DELETE",
+    ),
+    (
+        2,
+        "MERGE INTO tasks AS t USING people AS p ON p.id = t.id WHEN MATCHED THEN UPDATE SET done = CAST(t.name AS integer)",
+    ),
+    (
+        0,
+        "MERGE INTO tasks AS t USING people AS p ON p.id = t.secret WHEN MATCHED AND 1 / p.x > 0 THEN DELETE",
+    ),
+];
+
+/// A row that is not seen is none that matches.
+const UNMATCHED: &[(u64, &str)] = &[
+    (
+        5,
+        "MERGE INTO tasks AS t USING people AS p ON p.id = t.id WHEN MATCHED THEN DELETE \
+         WHEN NOT MATCHED THEN INSERT VALUES (p.id + 100, 1, 0, p.name, 1, 0)",
+    ),
+    (
+        3,
+        "MERGE INTO tasks AS t USING people AS p ON p.id = t.id AND CAST(t.name AS integer) > 0 \
+         WHEN NOT MATCHED THEN INSERT (id, tenant, name, n, done) VALUES (p.id + 100, 1, p.name, p.x, 0)",
+    ),
+    (
+        1,
+        "MERGE INTO tasks AS t USING people AS p ON p.id = t.secret + 2 AND t.done < 9 \
+         WHEN NOT MATCHED AND p.id = 1 THEN INSERT (id, tenant, done) VALUES (p.id + 100, 1, 0) \
+         WHEN MATCHED THEN DO NOTHING",
+    ),
+];
 
 #[tokio::test]
 async fn on_postgres_no_hidden_row_is_told_of() {
@@ -299,12 +382,15 @@ async fn on_postgres_no_hidden_row_is_told_of() {
     let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
     let config = config.accept_superuser().writable().connections(1, 8);
     let backend = PostgresBackend::connect(config).await.unwrap();
-    let gate = changing_gate(backend, policies("public"));
+    let gate = changing_gate(backend, policies("public", COSTLY));
     let database = OnServer(server, database);
     would_fail(&database, ON_POSTGRES);
     hold(&gate, &database, ON_POSTGRES).await;
-    would_fail(&database, ON_POSTGRES_ELSEWHERE);
-    hold(&gate, &database, ON_POSTGRES_ELSEWHERE).await;
+    for statements in [ON_POSTGRES_ELSEWHERE, MERGES] {
+        would_fail(&database, statements);
+        hold(&gate, &database, statements).await;
+    }
+    hold(&gate, &database, UNMATCHED).await;
     // Nothing before the condition sees the target there.
     for sql in [
         "UPDATE tasks SET done = 1 FROM people AS p JOIN notes AS m ON m.id = tasks.id",
@@ -428,7 +514,7 @@ async fn on_mariadb() -> (Guard<MysqlBackend>, OnServer<'static>) {
     let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
     let config = config.accept_powerful().writable();
     let backend = MysqlBackend::connect(config).await.unwrap();
-    let gate = changing_gate(backend, policies(&database));
+    let gate = changing_gate(backend, policies(&database, EQUAL));
     (gate, OnServer(server, database))
 }
 
@@ -469,7 +555,7 @@ async fn on_sqlite_a_guard_keeps_the_index() {
         .bare(&format!("INSERT INTO tasks {many}; ANALYZE"))
         .unwrap();
     let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
-    let gate = changing_gate(backend, policies("main"));
+    let gate = changing_gate(backend, policies("main", EQUAL));
     for (sql, wanted) in [
         (BY_KEY, "tasks USING INTEGER PRIMARY KEY"),
         (BY_PARAMETER, "tasks USING INDEX tasks_n"),
@@ -491,7 +577,7 @@ async fn on_postgres_a_guard_keeps_the_index() {
     let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
     let config = config.accept_superuser().writable().connections(1, 8);
     let backend = PostgresBackend::connect(config).await.unwrap();
-    let gate = changing_gate(backend, policies("public"));
+    let gate = changing_gate(backend, policies("public", COSTLY));
     let database = OnServer(server, database);
     let people = MANY.replace("i % 2 + 1, i, CONCAT('n', i), i, 0", "CONCAT('n', i), i");
     database
@@ -504,6 +590,22 @@ async fn on_postgres_a_guard_keeps_the_index() {
         (BY_PARAMETER, "tasks_n"),
         (
             "UPDATE tasks SET done = 1 FROM people AS p WHERE p.id = tasks.n AND lower(tasks.name) = p.name",
+            "Hash Join",
+        ),
+        (
+            "UPDATE tasks SET done = 1 FROM (VALUES (15, 'n15'), (16, 'n16')) AS v (id, name) \
+             WHERE v.id = tasks.id AND lower(tasks.name) = v.name",
+            "Index Scan using tasks_pkey",
+        ),
+        (
+            "MERGE INTO tasks AS t USING (VALUES (15, 'x'), (16, 'y')) AS s (id, name) ON t.id = s.id \
+             WHEN MATCHED THEN UPDATE SET name = s.name \
+             WHEN NOT MATCHED THEN INSERT (id, tenant, name, done) VALUES (s.id, 1, s.name, 0)",
+            "Index Scan using tasks_pkey",
+        ),
+        (
+            "MERGE INTO tasks AS t USING people AS p ON p.id = t.n AND lower(t.name) = p.name \
+             WHEN MATCHED THEN DELETE",
             "Hash Join",
         ),
     ] {

@@ -141,7 +141,7 @@ codes! {
         "Narrow the condition and change the rows in several statements.";
     ObligationInapplicable "obligation.inapplicable" retry false,
         "A mask or filter that policy demands cannot be applied to this statement.",
-        "Write it without the construct named in the message: read the table itself; choose the rows of a change by comparisons of its own columns, and send INSERT, UPDATE and DELETE instead of MERGE, REPLACE or an upsert.";
+        "Write it without the construct named in the message: read the table itself; say with ON what a join compares, and send INSERT, UPDATE and DELETE instead of REPLACE or an upsert.";
     LimitTime "limit.time" retry true,
         "The statement ran longer than the limit.",
         "Narrow the statement: fewer rows, an indexed condition, no cartesian join.";

@@ -20,6 +20,8 @@ pub(crate) struct Lineage {
     pub(crate) tokens: Option<Tokens>,
     /// Of which constants it is one, in a reading that asks for them; none of anything else.
     pub(crate) given: Option<Arc<Given>>,
+    /// Whether it is a whole number that the statement itself gives, and of such a type.
+    pub(crate) is_whole: bool,
 }
 
 /// Constants that a value is one of, beside NULL.
@@ -98,6 +100,7 @@ impl Lineage {
             columns: Columns::from_buf_and_len([column; 2], 1),
             tokens: None,
             given: None,
+            is_whole: false,
         }
     }
 
@@ -112,6 +115,7 @@ impl Lineage {
             columns,
             tokens: None,
             given: None,
+            is_whole: false,
         }
     }
 
@@ -123,6 +127,11 @@ impl Lineage {
     /// The same of a value that is one of these constants.
     pub(crate) fn with_given(self, given: Option<Arc<Given>>) -> Self {
         Self { given, ..self }
+    }
+
+    /// The same of a value that is a whole number of the statement's own.
+    pub(crate) fn whole(self, is_whole: bool) -> Self {
+        Self { is_whole, ..self }
     }
 
     /// The lineage of a column of a set operation, from its arms.
@@ -142,6 +151,7 @@ impl Lineage {
             columns,
             tokens: Tokens::either(self.tokens, other.tokens.clone()),
             given: Given::either(self.given, other.given.as_ref()),
+            is_whole: self.is_whole && other.is_whole,
         }
     }
 }

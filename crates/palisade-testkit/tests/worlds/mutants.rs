@@ -8,8 +8,9 @@ use proptest::strategy::{Strategy as _, ValueTree as _};
 use serde_json::json;
 use sqlparser::{
     ast::{
-        BinaryOperator, Expr, Query, Select, SelectItem, SetExpr, Statement as Parsed, TableFactor,
-        Value as SqlValue, ValueWithSpan, VisitMut, VisitorMut,
+        BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, Query, Select, SelectItem,
+        SetExpr, Statement as Parsed, TableFactor, Value as SqlValue, ValueWithSpan, VisitMut,
+        VisitorMut,
     },
     dialect::{Dialect as Grammar, MySqlDialect, PostgreSqlDialect, SQLiteDialect},
     parser::{Parser, ParserOptions},
@@ -54,6 +55,8 @@ enum Mutant {
     UnguardedUpdate,
     /// Nor those of a DELETE.
     UnguardedDelete,
+    /// Nor those that a MERGE matches. (PostgreSQL alone has it.)
+    UnguardedMerge,
     /// The rows of a query are added as they are.
     UncheckedRows,
     /// Tokens of all domains have one key.
@@ -93,7 +96,7 @@ const STATEMENTS: usize = 1500;
 fn mutants(dialect: Dialect) -> Vec<Mutant> {
     let mut all = MUTANTS.to_vec();
     if dialect == Dialect::Postgres {
-        all.push(Mutant::Partitions);
+        all.extend([Mutant::Partitions, Mutant::UnguardedMerge]);
     }
     all
 }
@@ -135,8 +138,8 @@ impl Mutant {
             | Self::MaskAfter
             | Self::HiddenInView
             | Self::UnguardedUpdate
-            | Self::UnguardedDelete
-            | Self::UncheckedRows => number < 100,
+            | Self::UnguardedDelete => number < 100,
+            Self::UncheckedRows | Self::UnguardedMerge => number < 300,
         }
     }
 
@@ -234,6 +237,13 @@ impl Mutant {
             Self::UnguardedDelete => {
                 if let (Parsed::Delete(delete), true) = (&mut parsed, filtered) {
                     unguard(&mut delete.selection);
+                }
+            }
+            Self::UnguardedMerge => {
+                if let (Parsed::Merge(merge), true) = (&mut parsed, filtered) {
+                    let mut on = Some((*merge.on).clone());
+                    unguard(&mut on);
+                    *merge.on = on?;
                 }
             }
             Self::UncheckedRows => {
@@ -456,32 +466,110 @@ impl VisitorMut for InSecondArms {
 
 /// Takes the guard off a condition.
 fn unguard(selection: &mut Option<Expr>) {
-    *selection = match selection.take() {
-        Some(Expr::Case { mut conditions, .. }) => Some(conditions.remove(0).result),
-        Some(Expr::BinaryOp {
-            op: BinaryOperator::And,
-            right,
-            ..
-        }) => Some(*right),
-        _ => None,
+    let Some(terms) = selection.take().map(terms) else {
+        return;
     };
+    let guard = terms
+        .iter()
+        .find_map(|term| split(term).map(|(guard, _)| guard));
+    let own: Vec<Expr> = match guard {
+        // What is left where the guard is known.
+        Some(guard) => {
+            let own = terms.into_iter().filter(|term| *term != guard);
+            own.map(|term| split(&term).map_or(term, |(_, own)| own))
+                .collect()
+        }
+        None => terms.into_iter().skip(1).collect(),
+    };
+    *selection = joined(own);
 }
 
-/// Puts the guard beside the condition.
-fn unfence(parsed: &mut Parsed) {
-    let selection = match parsed {
-        Parsed::Update(update) => &mut update.selection,
-        Parsed::Delete(delete) => &mut delete.selection,
-        _ => return,
+/// Puts the guard beside a condition.
+fn unfence_condition(selection: &mut Option<Expr>) {
+    let Some(terms) = selection.take().map(terms) else {
+        return;
     };
+    let mut guards = Vec::new();
+    let mut own = Vec::new();
+    for term in terms {
+        match split(&term) {
+            Some((guard, inside)) => {
+                own.push(inside);
+                guards.push(guard);
+            }
+            None => own.push(term),
+        }
+    }
     // SQLite and the others try what stands first before the rest, mostly.
-    if let Some(Expr::Case { conditions, .. }) = selection {
-        let case = conditions.remove(0);
-        *selection = Some(Expr::BinaryOp {
-            left: Box::new(case.result),
+    own.retain(|term| !guards.contains(term));
+    guards.truncate(1);
+    own.append(&mut guards);
+    *selection = joined(own);
+}
+
+/// The terms of a chain of AND.
+fn terms(condition: Expr) -> Vec<Expr> {
+    match condition {
+        Expr::BinaryOp {
+            left,
             op: BinaryOperator::And,
-            right: Box::new(case.condition),
-        });
+            right,
+        } => {
+            let mut all = terms(*left);
+            all.push(*right);
+            all
+        }
+        other => vec![other],
+    }
+}
+
+/// The guard and what it stands around.
+fn split(term: &Expr) -> Option<(Expr, Expr)> {
+    match term {
+        Expr::Case { conditions, .. } if conditions.len() == 1 => {
+            let case = &conditions[0];
+            Some((case.condition.clone(), case.result.clone()))
+        }
+        _ => None,
+    }
+}
+
+fn joined(terms: Vec<Expr>) -> Option<Expr> {
+    terms.into_iter().reduce(|left, right| Expr::BinaryOp {
+        left: Box::new(left),
+        op: BinaryOperator::And,
+        right: Box::new(right),
+    })
+}
+
+/// Puts the guards beside the conditions.
+fn unfence(parsed: &mut Parsed) {
+    match parsed {
+        Parsed::Update(update) => {
+            unfence_condition(&mut update.selection);
+            let joins = &mut update.table.joins;
+            for join in joins {
+                unfence_join(join);
+            }
+        }
+        Parsed::Delete(delete) => unfence_condition(&mut delete.selection),
+        Parsed::Merge(merge) => {
+            let mut on = Some((*merge.on).clone());
+            unfence_condition(&mut on);
+            *merge.on = on.unwrap();
+        }
+        _ => {}
+    }
+}
+
+fn unfence_join(join: &mut Join) {
+    if let JoinOperator::Join(JoinConstraint::On(on))
+    | JoinOperator::Left(JoinConstraint::On(on))
+    | JoinOperator::LeftOuter(JoinConstraint::On(on)) = &mut join.join_operator
+    {
+        let mut own = Some(on.clone());
+        unfence_condition(&mut own);
+        *on = own.unwrap();
     }
 }
 

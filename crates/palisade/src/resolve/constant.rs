@@ -149,6 +149,7 @@ impl<'a> Resolver<'a> {
         Lineage::computed(columns)
             .with_tokens(self.tokens_of(expr, scope))
             .with_given(self.given_of(expr, scope))
+            .whole(self.is_whole(expr))
     }
 
     /// Of which constants an expression is, where that is noted.

@@ -78,11 +78,23 @@ impl Guard {
             (Stance::Beside, Some(own)) => and(guard, nested(own)),
             (Stance::Around, Some(own)) => choice(guard, nested(own)),
             (Stance::Apart { lead, places }, own) => {
-                let (beside, rest) = apart(own, places.get(place));
                 let mut all: Vec<Expr> = self.leading(*lead).into_iter().collect();
-                all.extend(beside.into_iter().map(nested));
-                if let Some(rest) = rest {
-                    all.push(choice(guard.clone(), nested(rest)));
+                for Part {
+                    is_beside,
+                    mut terms,
+                } in apart(own, places.get(place))
+                {
+                    let own = if terms.len() == 1 {
+                        terms.pop()
+                    } else {
+                        terms.into_iter().map(nested).reduce(and)
+                    };
+                    let own = nested(own.unwrap_or_else(|| boolean(true)));
+                    all.push(if is_beside {
+                        own
+                    } else {
+                        choice(guard.clone(), own)
+                    });
                 }
                 all.into_iter().reduce(and).unwrap_or(guard)
             }
@@ -103,37 +115,37 @@ impl Guard {
             },
             Stance::Around => self.chosen(expr).map(Some),
             Stance::Apart { lead, places } => {
-                let count = |beside: bool| {
-                    let own = places.get(place).into_iter().flatten();
-                    own.filter(|is_beside| **is_beside == beside).count()
-                };
-                let is_whole = places.get(place).is_none_or(Vec::is_empty);
                 let mut all = chain(expr);
-                if let Some(leading) = self.leading(*lead) {
-                    if all.is_empty() || all.remove(0) != leading {
-                        return Err(Unguarded);
+                match self.leading(*lead) {
+                    Some(leading) if all.first() == Some(&leading) => {
+                        all.remove(0);
                     }
-                } else if is_whole && all.as_slice() == [nested(self.condition.clone())] {
-                    return Ok(None);
+                    Some(_) => return Err(Unguarded),
+                    None => {}
                 }
+                let beside = places.get(place).map_or(&[] as &[bool], Vec::as_slice);
+                if beside.is_empty() {
+                    return match (all.pop(), all.is_empty(), lead) {
+                        (None, _, Lead::Plain | Lead::Opaque) => Ok(None),
+                        (Some(guard), true, Lead::Nothing) if self.is_guard(&guard) => Ok(None),
+                        (Some(own), true, _) => self.chosen(own).map(Some),
+                        (None, _, Lead::Nothing) | (Some(_), false, _) => Err(Unguarded),
+                    };
+                }
+                let runs = beside.chunk_by(|one, next| !one && !next);
+                let mut parts = all.into_iter();
                 let mut own = Vec::new();
-                let has_rest = match (is_whole, count(false)) {
-                    (true, _) => !all.is_empty(),
-                    (false, rest) => rest > 0,
-                };
-                let rest = match all.pop_if(|_| has_rest) {
-                    Some(rest) => Some(nested(self.chosen(rest)?)),
-                    None if has_rest => return Err(Unguarded),
-                    None => None,
-                };
-                if all.len() != count(true) {
-                    return Err(Unguarded);
+                for run in runs {
+                    let part = parts.next().ok_or(Unguarded)?;
+                    own.push(nested(match run.first() {
+                        Some(true) => unnested(part)?,
+                        Some(false) | None => self.chosen(part)?,
+                    }));
                 }
-                for part in all {
-                    own.push(nested(unnested(part)?));
+                match parts.next() {
+                    None => Ok(own.into_iter().reduce(and)),
+                    Some(_) => Err(Unguarded),
                 }
-                own.extend(rest);
-                Ok(own.into_iter().reduce(and))
             }
         }
     }
@@ -179,28 +191,36 @@ impl Guard {
     }
 }
 
-/// A condition's conjuncts that stand beside, and all others.
-fn apart(own: Option<Expr>, beside: Option<&Vec<bool>>) -> (Vec<Expr>, Option<Expr>) {
+/// Terms of a condition that stand together: one beside the guard, or some within it.
+struct Part {
+    is_beside: bool,
+    terms: Vec<Expr>,
+}
+
+/// A condition taken apart. Its parameters keep their order, by which MySQL tells them.
+fn apart(own: Option<Expr>, beside: Option<&Vec<bool>>) -> Vec<Part> {
     let Some(own) = own else {
-        return (Vec::new(), None);
+        return Vec::new();
     };
-    let parts = conjuncts(&own);
-    let Some(beside) = beside.filter(|beside| beside.len() == parts.len()) else {
-        return (Vec::new(), Some(own));
+    let all = conjuncts(&own);
+    let Some(beside) = beside.filter(|beside| beside.len() == all.len()) else {
+        return vec![Part {
+            is_beside: false,
+            terms: vec![own],
+        }];
     };
-    let (mut outside, mut rest) = (Vec::new(), Vec::new());
-    for (part, is_beside) in parts.into_iter().zip(beside) {
-        if *is_beside {
-            outside.push(part.clone());
-        } else {
-            rest.push(part.clone());
+    let mut parts: Vec<Part> = Vec::new();
+    for (conjunct, is_beside) in all.into_iter().zip(beside) {
+        let conjunct = conjunct.clone();
+        match parts.last_mut() {
+            Some(before) if !before.is_beside && !is_beside => before.terms.push(conjunct),
+            Some(_) | None => parts.push(Part {
+                is_beside: *is_beside,
+                terms: vec![conjunct],
+            }),
         }
     }
-    let rest = match rest.len() {
-        1 => rest.pop(),
-        _ => rest.into_iter().map(nested).reduce(and),
-    };
-    (outside, rest)
+    parts
 }
 
 /// The terms of a chain of AND, each in what it stands in.
@@ -300,4 +320,138 @@ fn first_cte(query: &mut Query) -> Option<&mut Cte> {
 
 fn nested(expr: Expr) -> Expr {
     Expr::Nested(Box::new(expr))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use sqlparser::{dialect::GenericDialect, parser::Parser};
+
+    use super::*;
+
+    fn expr(text: &str) -> Expr {
+        let mut parser = Parser::new(&GenericDialect {}).try_with_sql(text).unwrap();
+        parser.parse_expr().unwrap()
+    }
+
+    fn guard(stance: Stance) -> Guard {
+        Guard {
+            condition: expr("t.tenant = 7"),
+            stance,
+        }
+    }
+
+    fn apart(lead: Lead, place: &[bool]) -> Stance {
+        Stance::Apart {
+            lead,
+            places: vec![place.to_vec()],
+        }
+    }
+
+    const OWN: &str = "a = 1 AND (f(b) AND c = 2)";
+
+    #[test]
+    fn a_guard_stands_so() {
+        for (stance, own, expected) in [
+            (Stance::Beside, None, "(t.tenant = 7)"),
+            (Stance::Beside, Some("a = 1"), "(t.tenant = 7) AND (a = 1)"),
+            (Stance::Around, None, "(t.tenant = 7)"),
+            (
+                Stance::Around,
+                Some("f(b) AND a = 1"),
+                "CASE WHEN (t.tenant = 7) THEN (f(b) AND a = 1) ELSE false END",
+            ),
+            (
+                apart(Lead::Plain, &[true, false, true]),
+                Some(OWN),
+                "(t.tenant = 7) AND (a = 1) AND CASE WHEN (t.tenant = 7) THEN (f(b)) ELSE false END AND (c = 2)",
+            ),
+            (
+                apart(Lead::Nothing, &[true, false, true]),
+                Some(OWN),
+                "(a = 1) AND CASE WHEN (t.tenant = 7) THEN (f(b)) ELSE false END AND (c = 2)",
+            ),
+            (
+                apart(Lead::Opaque, &[false, false, true]),
+                Some(OWN),
+                "CASE WHEN (t.tenant = 7) THEN true ELSE false END AND \
+                 CASE WHEN (t.tenant = 7) THEN ((a = 1) AND (f(b))) ELSE false END AND (c = 2)",
+            ),
+            (
+                apart(Lead::Opaque, &[true, true, true]),
+                Some(OWN),
+                "CASE WHEN (t.tenant = 7) THEN true ELSE false END AND (a = 1) AND (f(b)) AND (c = 2)",
+            ),
+            (
+                apart(Lead::Opaque, &[]),
+                None,
+                "CASE WHEN (t.tenant = 7) THEN true ELSE false END",
+            ),
+            // What was not taken apart as it stands here is not taken apart at all.
+            (
+                apart(Lead::Nothing, &[false]),
+                Some("a = 1 XOR f(b) AND c = 2"),
+                "CASE WHEN (t.tenant = 7) THEN (a = 1 XOR f(b) AND c = 2) ELSE false END",
+            ),
+        ] {
+            let guard = guard(stance);
+            let around = guard.around(own.map(expr), 0);
+            assert_eq!(around.to_string(), expected);
+            let inside = guard.inside(around, 0).unwrap();
+            let (inside, own) = (
+                inside.map(conjunct_texts),
+                own.map(expr).map(conjunct_texts),
+            );
+            assert_eq!(inside, own, "{expected}");
+        }
+    }
+
+    fn conjunct_texts(expr: Expr) -> BTreeSet<String> {
+        conjuncts(&expr).into_iter().map(Expr::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_not_so_is_found_out() {
+        for (stance, text) in [
+            (Stance::Beside, "(t.tenant = 8) AND (a = 1)"),
+            (Stance::Beside, "(t.tenant = 7) OR (a = 1)"),
+            (Stance::Beside, "a = 1"),
+            (
+                Stance::Beside,
+                "CASE WHEN (t.tenant = 7) THEN (a = 1) ELSE false END",
+            ),
+            (Stance::Around, "(t.tenant = 7) AND (a = 1)"),
+            (
+                Stance::Around,
+                "CASE WHEN (t.tenant = 7) THEN (a = 1) ELSE true END",
+            ),
+            (Stance::Around, "CASE WHEN (t.tenant = 7) THEN (a = 1) END"),
+            (
+                Stance::Around,
+                "CASE WHEN (a = 1) THEN true WHEN (t.tenant = 7) THEN (a = 1) ELSE false END",
+            ),
+            (apart(Lead::Plain, &[true]), "(a = 1)"),
+            (apart(Lead::Plain, &[true]), "(a = 1) AND (t.tenant = 7)"),
+            (apart(Lead::Plain, &[false]), "(t.tenant = 7) AND (f(a))"),
+            (apart(Lead::Nothing, &[]), "(a = 1)"),
+            (apart(Lead::Nothing, &[false]), "(f(a))"),
+            (apart(Lead::Nothing, &[true, false]), "(a = 1) AND (f(a))"),
+            (
+                apart(Lead::Nothing, &[false]),
+                "(a = 1) AND CASE WHEN (t.tenant = 7) THEN (f(b)) ELSE false END",
+            ),
+            (
+                apart(Lead::Nothing, &[true, false]),
+                "(a = 1) AND CASE WHEN (t.tenant = 8) THEN (f(b)) ELSE false END",
+            ),
+            (
+                apart(Lead::Opaque, &[true, false]),
+                "(t.tenant = 7) AND (a = 1) AND CASE WHEN (t.tenant = 7) THEN (f(b)) ELSE false END",
+            ),
+        ] {
+            let found = guard(stance.clone()).inside(expr(text), 0);
+            assert!(found.is_err(), "{stance:?}: {text} is {found:?}");
+        }
+    }
 }

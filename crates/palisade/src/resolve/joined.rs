@@ -103,7 +103,15 @@ fn factor<'t>(
     if is_target(factor) {
         return true;
     }
-    match factor {
+    if let TableFactor::NestedJoin {
+        table_with_joins,
+        alias: _,
+    } = factor
+    {
+        return joined(table_with_joins, is_target, out);
+    }
+    let stands_alone = matches!(
+        factor,
         TableFactor::Table {
             name: _,
             alias: _,
@@ -115,28 +123,22 @@ fn factor<'t>(
             json_path: _,
             sample: _,
             index_hints: _,
-        }
-        | TableFactor::Derived {
+        } | TableFactor::Derived {
             lateral: false,
             subquery: _,
             alias: _,
             sample: _,
-        } => false,
-        TableFactor::NestedJoin {
-            table_with_joins,
-            alias: _,
-        } => joined(table_with_joins, is_target, out),
-        TableFactor::JsonTable {
+        } | TableFactor::JsonTable {
             json_expr: Expr::Value(_),
             json_path: _,
             columns: _,
             alias: _,
-        } => false,
-        _ => {
-            out.push(Seeing::Computed);
-            false
         }
+    );
+    if !stands_alone {
+        out.push(Seeing::Computed);
     }
+    false
 }
 
 impl<'a> Resolver<'a> {

@@ -1,18 +1,18 @@
 //! Which predicates an engine may run on rows that a filter would hide, without telling (F6).
 //!
-//! Comparisons of an unmasked column with a literal, a parameter or another such column of the same
-//! class, IN, BETWEEN, IS NULL, and AND, OR, NOT of these: none can fail or be seen to run.
+//! Comparisons of an unmasked column with a literal, a parameter, a whole number that a query of the statement gives, or another
+//! such column of the same class, IN, BETWEEN, IS NULL, and AND, OR, NOT of these: none can fail or be seen to run.
 //! Everything else makes the rewriter fence the filtered tables.
 
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, UnaryOperator, Value,
+    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, UnaryOperator, Value,
 };
 
 use super::{
     Resolver,
     query::Ctes,
-    scope::{Found, Scope},
+    scope::{Found, Origin, Scope},
 };
 use crate::{
     access::Usage,
@@ -140,6 +140,44 @@ impl<'a> Resolver<'a> {
                 .visible
                 .relation(column.relation)
                 .is_ok_and(|decision| decision.is_plain(column.index))
+    }
+
+    /// Whether a value of a query is a whole number that the statement itself gives, and that the engine takes for one whatever
+    /// it is compared with.
+    pub(super) fn is_whole(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Nested(inner)
+            | Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr: inner,
+            } => self.is_whole(inner),
+            Expr::Value(value) => match &value.value {
+                Value::Number(text, _) => text.parse::<i64>().is_ok(),
+                _ => false,
+            },
+            // Of a parameter PostgreSQL knows the type by what is made of it alone.
+            Expr::Cast {
+                kind: CastKind::Cast | CastKind::DoubleColon,
+                expr,
+                data_type,
+                format: None,
+            } if self.catalog.dialect() == Dialect::Postgres => {
+                let is_given = self.is_whole(expr)
+                    || matches!(&**expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)));
+                is_given
+                    && matches!(
+                        data_type,
+                        DataType::SmallInt(None)
+                            | DataType::Int(None)
+                            | DataType::Integer(None)
+                            | DataType::BigInt(None)
+                            | DataType::Int2(None)
+                            | DataType::Int4(None)
+                            | DataType::Int8(None)
+                    )
+            }
+            _ => false,
+        }
     }
 
     /// Whether a condition may run on any row without telling.
@@ -287,6 +325,9 @@ impl<'a> Resolver<'a> {
             _ => return None,
         };
         match scope.find(qualifier.as_deref(), &self.key(name)) {
+            Found::Column(Origin::Derived(lineage), _) if lineage.is_whole => {
+                Some(Side::Constant(Some(TypeClass::Integer)))
+            }
             Found::Column(origin, _) => {
                 let id = origin.identity().filter(|id| self.is_plain_base(*id))?;
                 let column = self.catalog.column(id)?;

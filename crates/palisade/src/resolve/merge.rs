@@ -136,20 +136,22 @@ impl MergeForm {
 
 /// The values that an action inserts.
 fn values_of(action: &mut MergeAction) -> impl Iterator<Item = &mut Expr> {
-    let rows = match action {
-        MergeAction::Insert(MergeInsertExpr {
-            insert_token: _,
-            columns: _,
-            kind_token: _,
-            kind:
-                MergeInsertKind::Values(Values {
-                    explicit_row: _,
-                    value_keyword: _,
-                    rows,
-                }),
-            insert_predicate: _,
-        }) => rows.as_mut_slice(),
-        _ => &mut [],
+    let rows = if let MergeAction::Insert(MergeInsertExpr {
+        insert_token: _,
+        columns: _,
+        kind_token: _,
+        kind:
+            MergeInsertKind::Values(Values {
+                explicit_row: _,
+                value_keyword: _,
+                rows,
+            }),
+        insert_predicate: _,
+    }) = action
+    {
+        rows.as_mut_slice()
+    } else {
+        &mut []
     };
     rows.iter_mut().flat_map(|row| &mut row.content)
 }

@@ -410,7 +410,7 @@ fn apply(
                 doubts.iter().map(move |doubt| (change, target, doubt))
             });
     for ((change, form), target, doubt) in in_doubt {
-        let with = query.with.as_ref();
+        let with = (query.with.as_ref(), writes.as_slice());
         let mut proviso = proviso::query(change, form, doubt, target.reference, with, dialect)?;
         form::stand_in(&mut proviso, &forms, dialect, limits)?;
         conditions.stand_in(&mut proviso, dialect);

@@ -8,9 +8,9 @@
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
-    BinaryOperator, Cte, Expr, GroupByExpr, Ident, Insert, LimitClause, ObjectName, ObjectNamePart,
-    OrderBy, OrderByKind, Query, SelectItem, SetExpr, Statement, TableFactor, TableObject,
-    TableWithJoins, Update, UpdateTableFromKind, Visit, Visitor, With,
+    BinaryOperator, Cte, Delete, Expr, FromTable, GroupByExpr, Ident, Insert, LimitClause,
+    ObjectName, ObjectNamePart, OrderBy, OrderByKind, Query, SelectItem, SetExpr, Statement,
+    TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Visit, Visitor, With,
 };
 
 use super::{guard, merge, not_as_decided, sql, upsert::Proposed, write};
@@ -125,7 +125,7 @@ impl Doubt {
 }
 
 /// The query that finds a row of `change` that is not admitted. `target` is its own among the references, and `with` stands
-/// before the statement.
+/// before the statement; `forms` are those of all its changes, in their order.
 ///
 /// # Errors
 /// `write.row-not-admitted` where what it looks at is only there once another change has run.
@@ -134,7 +134,7 @@ pub(super) fn query(
     form: &WriteForm,
     doubt: &Doubt,
     target: Option<usize>,
-    with: Option<&With>,
+    (with, forms): (Option<&With>, &[WriteForm]),
     dialect: Dialect,
 ) -> Result<Query, Rejection> {
     let misplaced = || not_as_decided("a change of another form");
@@ -184,7 +184,7 @@ pub(super) fn query(
         _ => return Err(misplaced()),
     };
     query.limit_clause = Some(limited(sql::integer(1)));
-    precede(&mut query, with, dialect)?;
+    precede(&mut query, with, forms, dialect)?;
     Ok(query)
 }
 
@@ -323,7 +323,7 @@ fn of_target(
     };
     // Which rows those are that the limit takes is settled before any of them is looked at.
     let mut taken = select(vec![sql::item(dialect, refused, REFUSED)], tables, reached);
-    taken.order_by = (!order_by.is_empty()).then(|| OrderBy {
+    taken.order_by = (!order_by.is_empty()).then_some(OrderBy {
         kind: OrderByKind::Expressions(order_by),
         interpolate: None,
     });
@@ -453,8 +453,13 @@ pub(super) fn select(
     query
 }
 
-/// Puts those tables of `with` before `query` that it reads.
-fn precede(query: &mut Query, with: Option<&With>, dialect: Dialect) -> Result<(), Rejection> {
+/// Puts those tables of `with` before `query` that it reads; `forms` are those of the changes in it, in their order.
+fn precede(
+    query: &mut Query,
+    with: Option<&With>,
+    forms: &[WriteForm],
+    dialect: Dialect,
+) -> Result<(), Rejection> {
     let Some(With {
         with_token: _,
         recursive,
@@ -475,21 +480,26 @@ fn precede(query: &mut Query, with: Option<&With>, dialect: Dialect) -> Result<(
         .iter()
         .find(|cte| names.found.contains(&name(cte)) && !needed.contains(&name(cte)))
     {
-        if write::is_change(&cte.query.body) {
-            return Err(Rejection::new(
-                Code::WriteRowNotAdmitted,
-                "which rows are changed depends on another change in the same statement, so that nobody can \
-                 tell before whether policy admits them",
-            ));
-        }
         needed.insert(name(cte));
         let _ = Visit::visit(cte, &mut names);
     }
-    let mut tables: Vec<Cte> = cte_tables
-        .iter()
-        .filter(|cte| needed.contains(&name(cte)))
-        .cloned()
-        .collect();
+    let mut tables = Vec::with_capacity(needed.len());
+    let mut forms = forms.iter();
+    for cte in cte_tables {
+        let form = write::is_change(&cte.query.body)
+            .then(|| forms.next())
+            .flatten();
+        if !needed.contains(&name(cte)) {
+            continue;
+        }
+        let mut cte = cte.clone();
+        if write::is_change(&cte.query.body) {
+            *cte.query = form
+                .and_then(|form| given_back(&cte.query.body, form))
+                .ok_or_else(depends)?;
+        }
+        tables.push(cte);
+    }
     if tables.is_empty() {
         return Ok(());
     }
@@ -502,6 +512,42 @@ fn precede(query: &mut Query, with: Option<&With>, dialect: Dialect) -> Result<(
         cte_tables: tables,
     });
     Ok(())
+}
+
+/// What a change gives back, as a query that changes nothing: the rows that a DELETE of one table finds, which it sees as every
+/// other part of its statement does.
+fn given_back(change: &SetExpr, form: &WriteForm) -> Option<Query> {
+    let SetExpr::Delete(Statement::Delete(Delete {
+        delete_token: _,
+        optimizer_hints: _,
+        tables,
+        from: FromTable::WithFromKeyword(from),
+        using: None,
+        selection,
+        returning: Some(items),
+        output: None,
+        order_by,
+        limit: None,
+    })) = change
+    else {
+        return None;
+    };
+    if !tables.is_empty() || from.len() != 1 || !order_by.is_empty() {
+        return None;
+    }
+    let condition = match &form.guard {
+        Some(guard) => Some(guard.around(selection.clone(), 0)),
+        None => selection.clone(),
+    };
+    Some(select(items.clone(), from.clone(), condition))
+}
+
+fn depends() -> Rejection {
+    Rejection::new(
+        Code::WriteRowNotAdmitted,
+        "which rows are changed depends on another change in the same statement, so that nobody can tell before whether \
+         policy admits them; that can be told of a DELETE of one table",
+    )
 }
 
 /// Names without a schema: in a normalised tree those of common table expressions alone.

@@ -25,13 +25,10 @@ impl Grammar<'_, '_> {
         if table.reference.is_some() {
             self.note("a table with a foreign key changed");
         }
-        // A MERGE takes no filter.
-        let merge = match (self.dialect(), table.filter) {
-            (Dialect::Postgres, Filter::All) => 4,
-            (Dialect::Postgres, _) if !self.choices.chance(20) => 0,
-            (Dialect::Postgres, _) => 1,
-            (Dialect::Sqlite, _) => 2,
-            (Dialect::Mysql, _) => 1,
+        let merge = match self.dialect() {
+            Dialect::Postgres => 4,
+            Dialect::Sqlite => 2,
+            Dialect::Mysql => 1,
         };
         match self.choices.weighted(&[5, 5, 4, merge]) {
             0 => self.insert(&table),
@@ -311,9 +308,9 @@ impl Grammar<'_, '_> {
             let assigned = self.assignments(table, &columns);
             let mut condition = format!("{name}.id = {alias}.id");
             scope.extend(theirs);
-            if self.choices.chance(60) {
+            if self.choices.chance(50) {
                 condition = format!("{} AND {condition}", self.comparison(&scope));
-            } else if self.choices.chance(30) {
+            } else if self.choices.chance(60) {
                 condition = format!("{} AND {condition}", self.predicate(&scope, 2));
             }
             self.note("UPDATE with another table");
@@ -324,9 +321,14 @@ impl Grammar<'_, '_> {
                         .iter()
                         .map(|assignment| format!("{name}.{assignment}"))
                         .collect();
+                    let join = *self.choices.pick(&["JOIN", "JOIN", "LEFT JOIN"]);
+                    let on = match self.choices.chance(25) {
+                        true => format!(" AND {}", self.predicate(&scope, 2)),
+                        false => String::new(),
+                    };
                     // What stands in ON is no condition of the change.
                     format!(
-                        "UPDATE {name} JOIN {} AS {alias} ON {name}.id = {alias}.id SET {} WHERE {condition}",
+                        "UPDATE {name} {join} {} AS {alias} ON {name}.id = {alias}.id{on} SET {} WHERE {condition}",
                         source.name,
                         assigned.join(", ")
                     )
@@ -403,30 +405,51 @@ impl Grammar<'_, '_> {
         let columns = self.assigned(table);
         let assigned = self.assignments(table, &columns).join(", ");
         let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+        let theirs = plain(&source, "y");
         let values: Vec<String> = columns
             .iter()
             .map(|column| match column.name {
                 "id" => "y.id + 400".to_owned(),
+                "org" | "grp" if self.choices.chance(30) => self
+                    .column(column.kind, &theirs)
+                    .unwrap_or_else(|| self.new_value(table, column)),
                 _ => self.new_value(table, column),
             })
             .collect();
         self.note("MERGE");
+        if !matches!(table.filter, Filter::All) {
+            self.note("MERGE over a filtered table");
+        }
         let matched = if self.choices.chance(60) {
             format!("UPDATE SET {assigned}")
         } else {
             "DELETE".to_owned()
         };
-        let further = match self.choices.chance(40) {
-            true => {
-                let mut scope = plain(table, name);
-                scope.extend(plain(&source, "y"));
-                format!(" AND {}", self.comparison(&scope))
-            }
+        let mut scope = plain(table, name);
+        scope.extend(theirs.iter().cloned());
+        let on = match self.choices.below(6) {
+            0 | 1 => format!("{name}.id = y.id AND {}", self.predicate(&scope, 2)),
+            // Rows of the target by what they hold, once each.
+            2 | 3 => format!("{} AND y.id = 1", self.comparison(&plain(table, name))),
+            _ => format!("{name}.id = y.id"),
+        };
+        let further = match self.choices.below(5) {
+            0 | 1 => format!(" AND {}", self.comparison(&scope)),
+            2 => format!(" AND {}", self.predicate(&scope, 2)),
+            _ => String::new(),
+        };
+        let last = match (further.is_empty(), self.choices.below(3)) {
+            (false, 0) => " WHEN MATCHED THEN DO NOTHING",
+            (false, 1) => " WHEN MATCHED THEN DELETE",
+            _ => "",
+        };
+        let unmatched = match self.choices.chance(25) {
+            true => format!(" AND {}", self.predicate(&theirs, 2)),
             false => String::new(),
         };
         format!(
-            "MERGE INTO {name} USING {} AS y ON {name}.id = y.id WHEN MATCHED{further} THEN {matched} \
-             WHEN NOT MATCHED THEN INSERT ({}) VALUES ({})",
+            "MERGE INTO {name} USING {} AS y ON {on} WHEN MATCHED{further} THEN {matched}{last} \
+             WHEN NOT MATCHED{unmatched} THEN INSERT ({}) VALUES ({})",
             source.name,
             names.join(", "),
             values.join(", ")
