@@ -143,7 +143,8 @@ fn variadic(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
 fn name(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     let next = |n: usize| parser.peek_nth_token_ref(n).token.clone();
     match (next(1), next(2)) {
-        (Token::Word(word), Token::Comma | Token::RParen) => {
+        // Elsewhere it is a column's name, and the word after it an alias or a direction.
+        (Token::Word(word), Token::Comma | Token::RParen) if begins_markup(parser) => {
             parser.next_token();
             parser.next_token();
             let mut ident = Ident::new(word.value);
@@ -162,6 +163,12 @@ fn typed_literal(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     let Token::Word(word) = &parser.peek_token_ref().token else {
         return None;
     };
+/// Whether the first argument of `xmlelement` or `xmlpi` stands next.
+fn begins_markup(parser: &Parser) -> bool {
+    parser.get_current_token().token == Token::LParen
+        && is_word(&parser.get_previous_token().token, &["xmlelement", "xmlpi"])
+}
+
     let is_type = word.keyword == Keyword::NoKeyword || word.keyword == Keyword::NAME;
     if !is_type
         || parser.get_current_token().token == Token::Period
