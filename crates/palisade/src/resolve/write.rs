@@ -544,7 +544,10 @@ impl<'a> Resolver<'a> {
                 Some(alias) => self.table_key(alias).into(),
                 None => Arc::clone(&relation.key),
             }),
-            schema: alias.is_none().then(|| Arc::clone(&relation.schema_key)),
+            // A statement that calls it otherwise cannot name it by its schema.
+            schema: alias
+                .is_none_or(|alias| *self.table_key(alias) == *relation.key)
+                .then(|| Arc::clone(&relation.schema_key)),
             columns: Columns::Relation {
                 relation,
                 decision: self.visible.relation(relation.id)?,
