@@ -162,6 +162,11 @@ impl<'a> Resolver<'a> {
             return Err(unsupported("UPDATE OR REPLACE"));
         }
         let dialect = self.catalog.dialect();
+        if dialect == Dialect::Mysql
+            && let Some(word) = modifier(&table.relation)
+        {
+            return Err(unsupported(&format!("UPDATE {word}")));
+        }
         if !table.joins.is_empty() && dialect != Dialect::Mysql {
             return Err(unsupported("a join as the target of UPDATE"));
         }
@@ -764,4 +769,30 @@ fn target_name(target: &TableWithJoins) -> Result<ObjectName, Rejection> {
 pub(crate) fn is_default(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(ident)
         if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+}
+
+/// A word before MySQL's target that the parser takes for its name, and the name for an alias. Without quotes it is no name
+/// (<https://dev.mysql.com/doc/refman/8.4/en/keywords.html>).
+fn modifier(factor: &TableFactor) -> Option<&'static str> {
+    let TableFactor::Table {
+        name,
+        alias: Some(_),
+        args: _,
+        with_hints: _,
+        version: _,
+        with_ordinality: _,
+        partitions: _,
+        json_path: _,
+        sample: _,
+        index_hints: _,
+    } = factor
+    else {
+        return None;
+    };
+    let [ObjectNamePart::Identifier(name)] = name.0.as_slice() else {
+        return None;
+    };
+    ["IGNORE", "LOW_PRIORITY"]
+        .into_iter()
+        .find(|word| name.quote_style.is_none() && name.value.eq_ignore_ascii_case(word))
 }
