@@ -419,7 +419,7 @@ impl<'a> Resolver<'a> {
                 .filter(|(id, _)| exists(id.index))
                 .map(|(_, column)| column.name.to_string())
                 .collect();
-            return Err(unknown_column(&shown, &names));
+            return Err(unknown_column(&shown, &names, self.catalog.dialect()));
         };
         self.normalise(ident);
         Ok(ColumnId {
@@ -443,7 +443,11 @@ impl<'a> Resolver<'a> {
         let Some(id) = id else {
             let columns = source.columns.list().into_iter();
             let names: Vec<String> = columns.map(|o| o.name.to_string()).collect();
-            return Err(unknown_column(&decode(ident), &names));
+            return Err(unknown_column(
+                &decode(ident),
+                &names,
+                self.catalog.dialect(),
+            ));
         };
         self.normalise(ident);
         Ok(id)
