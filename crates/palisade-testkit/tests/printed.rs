@@ -80,6 +80,29 @@ fn postgres_reads_what_is_printed() {
     }
 }
 
+/// Escaped strings are read by the parser and printed as plain ones.
+#[test]
+fn postgres_gives_the_same_strings() {
+    let server: &Server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("strings").unwrap();
+    let corpus = corpus();
+    let runner = Runner::new(&corpus).unwrap();
+    let mut count = 0;
+    let escaped = |name: &str| name.starts_with("pg-escaped-");
+    for case in corpus.cases.iter().filter(|case| escaped(&case.name)) {
+        let Some(sql) = runner.decide(case).unwrap().rewritten else {
+            continue;
+        };
+        let (bare, ours) = (
+            server.query(&database, &case.sql).unwrap(),
+            server.query(&database, &sql).unwrap(),
+        );
+        assert_eq!(bare, ours, "{}: {sql}", case.id());
+        count += 1;
+    }
+    assert!(count >= 4, "{count}");
+}
+
 #[test]
 fn mariadb_reads_what_is_printed() {
     let server: &Server = MariaDbServer::shared().unwrap();

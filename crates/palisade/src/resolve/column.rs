@@ -126,7 +126,11 @@ impl<'a> Resolver<'a> {
             }
             Found::Nothing => {
                 let candidates = at.scope.visible_names(qualifier.as_deref());
-                return Err(unknown_column(&decode(ident), &candidates));
+                return Err(unknown_column(
+                    &decode(ident),
+                    &candidates,
+                    self.catalog.dialect(),
+                ));
             }
         };
         for column in columns {
@@ -205,7 +209,7 @@ impl<'a> Resolver<'a> {
         if let [schema, qualifier, _] = parts.as_slice() {
             let (schema, qualifier) = (self.table_key(schema), self.table_key(qualifier));
             if !scope.is_of_schema(&qualifier, &schema) {
-                return Err(unknown_column(&schema, &[]));
+                return Err(unknown_column(&schema, &[], self.catalog.dialect()));
             }
             parts.remove(0);
         }

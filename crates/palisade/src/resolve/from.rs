@@ -4,7 +4,7 @@ mod form;
 mod join;
 mod named;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use sqlparser::ast::{
     Ident, TableAlias, TableFactor, TableFunctionArgs, TableSample, TableSampleKind, TableWithJoins,
@@ -26,7 +26,7 @@ use crate::{
     dialect::Dialect,
     ident,
     rejection::Rejection,
-    syntax::{decode, naming},
+    syntax::{decode, encode, naming},
 };
 
 impl<'a> Resolver<'a> {
@@ -390,10 +390,26 @@ pub(super) fn plain_alias(name: Ident) -> TableAlias {
 }
 
 /// The refusal of a column name, with the nearest visible one.
-pub(super) fn unknown_column(shown: &str, candidates: &[String]) -> Rejection {
+pub(super) fn unknown_column(shown: &str, candidates: &[String], dialect: Dialect) -> Rejection {
     let message = match ident::closest(shown, candidates.iter().map(String::as_str)) {
-        Some(name) => format!("there is no column `{shown}`; did you mean `{name}`?"),
+        Some(name) => {
+            let name = written(name, dialect);
+            format!("there is no column `{shown}`; did you mean `{name}`?")
+        }
         None => format!("there is no column `{shown}`"),
     };
     Rejection::new(Code::NameUnknownColumn, message)
+}
+
+/// A name as a statement has to spell it: in quotes where it would be read as another without.
+pub(super) fn written(name: &str, dialect: Dialect) -> Cow<'_, str> {
+    let is_plain = match dialect {
+        Dialect::Postgres => ident::is_plain(name),
+        Dialect::Sqlite | Dialect::Mysql => ident::is_plain(&name.to_ascii_lowercase()),
+    };
+    if is_plain {
+        Cow::Borrowed(name)
+    } else {
+        Cow::Owned(encode(name, dialect).to_string())
+    }
 }

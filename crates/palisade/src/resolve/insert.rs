@@ -498,20 +498,25 @@ impl<'a> Resolver<'a> {
             .collect()
     }
 
-    /// The columns that values without a list are for.
+    /// The columns that values without a list are for: those that are there for the principal. One that is hidden may be
+    /// named where it may be written, and is not counted; where none is to be seen, those count that may be written.
     pub(super) fn assignable(&self, relation: &'a Relation) -> Result<Vec<ColumnId>, Rejection> {
         let decision = self.visible.relation(relation.id)?;
         let write = self.visible.write(relation.id)?;
         let dialect = self.catalog.dialect();
+        let is_shown = |index: u16| {
+            let level = decision.columns.get(usize::from(index)).map(|c| &c.level);
+            level.is_some_and(|level| *level != ColumnLevel::Hidden)
+        };
+        let any_shown = relation.column_ids().any(|(id, _)| is_shown(id.index));
         Ok(relation
             .column_ids()
             .filter(|(id, column)| {
-                let level = decision
-                    .columns
-                    .get(usize::from(id.index))
-                    .map(|c| &c.level);
-                let exists =
-                    write.assigns(id.index) || level.is_some_and(|l| *l != ColumnLevel::Hidden);
+                let exists = if any_shown {
+                    is_shown(id.index)
+                } else {
+                    write.assigns(id.index)
+                };
                 // SQLite has no place for a generated column's value, not even for DEFAULT.
                 exists && !(dialect == Dialect::Sqlite && column.generated.is_some())
             })

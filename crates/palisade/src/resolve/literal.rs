@@ -73,7 +73,8 @@ impl Resolver<'_> {
                 Ok(())
             }
             Value::EscapedStringLiteral(text) if dialect == Dialect::Postgres => {
-                *value = plain(&escaped(text)?);
+                // The tokenizer has read its escapes, whatever its options say.
+                *value = plain(text);
                 Ok(())
             }
             Value::DollarQuotedString(text) if dialect == Dialect::Postgres => {
@@ -147,95 +148,4 @@ fn placeholder(dialect: Dialect, text: &str, numbered: Option<u32>) -> Option<Pl
 
 fn plain(text: &str) -> Value {
     Value::SingleQuotedString(text.replace('\'', "''"))
-}
-
-/// What `E'…'` spells
-/// (<https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-STRINGS-ESCAPE>).
-fn escaped(text: &str) -> Result<String, Rejection> {
-    let refuse = || unsupported("an escape of this form in E'…'");
-    let mut bytes: Vec<u8> = Vec::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    let mut buffer = [0; 4];
-    while let Some(c) = chars.next() {
-        if c == '\'' {
-            // Doubled, or the literal would have ended.
-            chars.next_if_eq(&'\'');
-        }
-        if c != '\\' {
-            bytes.extend(c.encode_utf8(&mut buffer).bytes());
-            continue;
-        }
-        let next = chars.next().ok_or_else(refuse)?;
-        let mut digits = |first: Option<char>, most: usize, radix: u32| {
-            let mut number: Option<u32> = first.and_then(|c| c.to_digit(radix));
-            let mut count = usize::from(first.is_some());
-            while count < most
-                && let Some(digit) = chars.peek().and_then(|c| c.to_digit(radix))
-            {
-                number = Some(
-                    number
-                        .unwrap_or(0)
-                        .saturating_mul(radix)
-                        .saturating_add(digit),
-                );
-                count += 1;
-                chars.next();
-            }
-            (number, count)
-        };
-        match next {
-            'b' => bytes.push(8),
-            'f' => bytes.push(12),
-            'n' => bytes.push(b'\n'),
-            'r' => bytes.push(b'\r'),
-            't' => bytes.push(b'\t'),
-            octal @ '0'..='7' => {
-                let (number, _) = digits(Some(octal), 3, 8);
-                bytes.push(
-                    number
-                        .and_then(|n| u8::try_from(n).ok())
-                        .ok_or_else(refuse)?,
-                );
-            }
-            'x' => match digits(None, 2, 16) {
-                (Some(number), _) => {
-                    bytes.push(u8::try_from(number).map_err(|_| refuse())?);
-                }
-                (None, _) => bytes.push(b'x'),
-            },
-            wide @ ('u' | 'U') => {
-                let length = if wide == 'u' { 4 } else { 8 };
-                let (number, count) = digits(None, length, 16);
-                let c = number.filter(|_| count == length).and_then(char::from_u32);
-                // Surrogate pairs are spelt as two escapes; nobody needs them.
-                bytes.extend(c.ok_or_else(refuse)?.encode_utf8(&mut buffer).bytes());
-            }
-            other => bytes.extend(other.encode_utf8(&mut buffer).bytes()),
-        }
-    }
-    String::from_utf8(bytes)
-        .ok()
-        .filter(|text| !text.contains('\0'))
-        .ok_or_else(refuse)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escapes_mean_what_postgresql_says() {
-        for (text, meant) in [
-            (r"a\nb", Some("a\nb")),
-            (r"it\'s", Some("it's")),
-            ("it''s", Some("it's")),
-            (r"\101\x41\u0041\v\\", Some(r"AAAv\")),
-            (r"\xc3\xa9", Some("é")),
-            (r"\xff", None),
-            (r"\0", None),
-            (r"\u12", None),
-        ] {
-            assert_eq!(escaped(text).ok().as_deref(), meant, "{text}");
-        }
-    }
 }

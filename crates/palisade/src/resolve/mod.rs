@@ -18,6 +18,7 @@ mod expr;
 mod facts;
 mod from;
 mod function;
+mod grouping;
 mod guard;
 mod insert;
 mod joined;

@@ -544,6 +544,20 @@ impl<'a, 's> Scope<'a, 's> {
         }
     }
 
+    /// The position of the only source here that a name can be a column of, as it is there.
+    pub(super) fn source_of(&self, qualifier: Option<&str>, key: &str) -> Option<usize> {
+        let takes_part = |m: &Merged, source: usize| {
+            qualifier.is_none() && *m.key == *key && (m.source == source || m.into == source)
+        };
+        let mut named = self.sources.iter().enumerate().filter(|(_, source)| {
+            (qualifier.is_none() || source.qualifier.as_deref() == qualifier)
+                && source.columns.has(key)
+        });
+        let (index, _) = named.next()?;
+        let is_joined = self.merged.iter().any(|m| takes_part(m, index));
+        (named.next().is_none() && !is_joined).then_some(index)
+    }
+
     fn is_merged(&self, source: usize, key: &str) -> bool {
         self.merged
             .iter()

@@ -11,6 +11,7 @@ use sqlparser::ast::{
 use super::{
     Resolver,
     column::unknown_qualifier,
+    grouping::Used,
     query::Ctes,
     scope::{Found, Origin, Output, Scope},
     unsupported,
@@ -93,7 +94,7 @@ impl<'a> Resolver<'a> {
         }
 
         let mut scope = self.from(from, parent, ctes)?;
-        for NamedWindowDefinition(name, window) in named_window {
+        for NamedWindowDefinition(name, window) in named_window.iter_mut() {
             self.normalise(name);
             match window {
                 NamedWindowExpr::NamedWindow(base) => self.normalise(base),
@@ -148,9 +149,25 @@ impl<'a> Resolver<'a> {
         if let Some(expr) = having {
             self.having(expr, &scope, ctes)?;
         }
-        if let Some(order_by) = order_by {
+        let mut order_by = order_by;
+        if let Some(order_by) = order_by.as_deref_mut() {
             scope.aliases = &outputs;
             self.order_by(order_by, &scope, ctes)?;
+        }
+        if let GroupByExpr::Expressions(terms, _) = group_by {
+            let keyed = self.grouped_by_key(terms, &outputs, &scope);
+            if !keyed.is_empty() {
+                let mut used = Used::new(self)
+                    .and_items(projection)
+                    .and(distinct)
+                    .and(having)
+                    .and(named_window);
+                if let Some(order_by) = order_by {
+                    used = used.and(order_by);
+                }
+                let determined = self.determined(&keyed, &used, &scope);
+                terms.extend(determined);
+            }
         }
         drop(scope);
         Ok(outputs)

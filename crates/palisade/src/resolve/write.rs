@@ -162,6 +162,11 @@ impl<'a> Resolver<'a> {
             return Err(unsupported("UPDATE OR REPLACE"));
         }
         let dialect = self.catalog.dialect();
+        if dialect == Dialect::Mysql
+            && let Some(word) = modifier(&table.relation)
+        {
+            return Err(unsupported(&format!("UPDATE {word}")));
+        }
         if !table.joins.is_empty() && dialect != Dialect::Mysql {
             return Err(unsupported("a join as the target of UPDATE"));
         }
@@ -414,7 +419,7 @@ impl<'a> Resolver<'a> {
                 .filter(|(id, _)| exists(id.index))
                 .map(|(_, column)| column.name.to_string())
                 .collect();
-            return Err(unknown_column(&shown, &names));
+            return Err(unknown_column(&shown, &names, self.catalog.dialect()));
         };
         self.normalise(ident);
         Ok(ColumnId {
@@ -438,7 +443,11 @@ impl<'a> Resolver<'a> {
         let Some(id) = id else {
             let columns = source.columns.list().into_iter();
             let names: Vec<String> = columns.map(|o| o.name.to_string()).collect();
-            return Err(unknown_column(&decode(ident), &names));
+            return Err(unknown_column(
+                &decode(ident),
+                &names,
+                self.catalog.dialect(),
+            ));
         };
         self.normalise(ident);
         Ok(id)
@@ -544,7 +553,10 @@ impl<'a> Resolver<'a> {
                 Some(alias) => self.table_key(alias).into(),
                 None => Arc::clone(&relation.key),
             }),
-            schema: alias.is_none().then(|| Arc::clone(&relation.schema_key)),
+            // A statement that calls it otherwise cannot name it by its schema.
+            schema: alias
+                .is_none_or(|alias| *self.table_key(alias) == *relation.key)
+                .then(|| Arc::clone(&relation.schema_key)),
             columns: Columns::Relation {
                 relation,
                 decision: self.visible.relation(relation.id)?,
@@ -761,4 +773,30 @@ fn target_name(target: &TableWithJoins) -> Result<ObjectName, Rejection> {
 pub(crate) fn is_default(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(ident)
         if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+}
+
+/// A word before MySQL's target that the parser takes for its name, and the name for an alias. Without quotes it is no name
+/// (<https://dev.mysql.com/doc/refman/8.4/en/keywords.html>).
+fn modifier(factor: &TableFactor) -> Option<&'static str> {
+    let TableFactor::Table {
+        name,
+        alias: Some(_),
+        args: _,
+        with_hints: _,
+        version: _,
+        with_ordinality: _,
+        partitions: _,
+        json_path: _,
+        sample: _,
+        index_hints: _,
+    } = factor
+    else {
+        return None;
+    };
+    let [ObjectNamePart::Identifier(name)] = name.0.as_slice() else {
+        return None;
+    };
+    ["IGNORE", "LOW_PRIORITY"]
+        .into_iter()
+        .find(|word| name.quote_style.is_none() && name.value.eq_ignore_ascii_case(word))
 }

@@ -127,6 +127,12 @@ pub(crate) const GAPS: &[Gap] = &[
     gap(&[Postgres], "at local", SyntaxUnsupported, "AT LOCAL"),
     gap(
         &[Postgres],
+        "between symmetric|asymmetric",
+        SyntaxUnsupported,
+        "BETWEEN SYMMETRIC",
+    ),
+    gap(
+        &[Postgres],
         "group by distinct",
         SyntaxUnsupported,
         "GROUP BY DISTINCT",
@@ -175,6 +181,12 @@ pub(crate) const GAPS: &[Gap] = &[
         ") . *",
         SyntaxUnsupported,
         "`.*` after an expression",
+    ),
+    gap(
+        &[Mysql],
+        "update low_priority ignore",
+        SyntaxUnsupported,
+        "UPDATE LOW_PRIORITY IGNORE",
     ),
     gap(
         &[Mysql],

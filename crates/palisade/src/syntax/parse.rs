@@ -320,6 +320,11 @@ fn unparsed(error: &ParserError, first: Option<&str>) -> Rejection {
                 | "MERGE" | "EXPLAIN",
             )
             | None => Rejection::new(Code::SyntaxInvalid, message.clone()),
+            // Some of these may be permitted.
+            Some(word @ ("ALTER" | "CREATE" | "DROP" | "TRUNCATE")) => Rejection::new(
+                Code::StatementNotAllowed,
+                format!("a {word} statement of this form is not read and not permitted"),
+            ),
             Some(word) if word.bytes().all(|b| b.is_ascii_alphabetic()) && is_verb(word) => {
                 not_allowed(word)
             }

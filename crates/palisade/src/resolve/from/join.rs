@@ -150,7 +150,7 @@ impl<'a> Resolver<'a> {
             }
         }
         let Some(into) = into.filter(|_| !merged.is_empty()) else {
-            return Err(unknown_column(key, &[]));
+            return Err(unknown_column(key, &[], self.catalog.dialect()));
         };
         if !self.mode.is_output() {
             let mut links = std::mem::take(&mut scope.links);

@@ -7,7 +7,7 @@ use sqlparser::{
     tokenizer::{Location, Span},
 };
 
-use super::plain_alias;
+use super::{plain_alias, written};
 use crate::{
     catalog::{Relation, RelationKind, SystemRelation, system_relation},
     code::Code,
@@ -309,7 +309,10 @@ impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn unknown_relation(&self, shown: &str) -> Rejection {
         let names = self.visible.names();
         let message = match ident::closest(shown, names.iter().map(String::as_str)) {
-            Some(name) => format!("there is no table or view `{shown}`; did you mean `{name}`?"),
+            Some(name) => {
+                let name = written(name, self.catalog.dialect());
+                format!("there is no table or view `{shown}`; did you mean `{name}`?")
+            }
             None => format!("there is no table or view `{shown}`"),
         };
         Rejection::new(Code::NameUnknownRelation, message)

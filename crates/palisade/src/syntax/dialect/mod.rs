@@ -17,8 +17,9 @@ use sqlparser::{
         Expr, Function, FunctionArg, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
     },
     dialect::Dialect as ParserDialect,
+    keywords::Keyword,
     parser::ParserOptions,
-    tokenizer::TokenWithSpan,
+    tokenizer::{Token, TokenWithSpan},
 };
 
 use crate::dialect::Dialect;
@@ -76,6 +77,7 @@ fn call(name: Vec<Ident>, args: Option<Vec<FunctionArg>>) -> Expr {
 /// Tokens as the parser can read them: what it does not know in this dialect is spelt in a way that it
 /// does, or taken away where it changes no result.
 pub(super) fn prepared(tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<TokenWithSpan> {
+    let tokens = named_top(tokens);
     match dialect {
         Dialect::Sqlite => {
             let tokens = membership::spelt_out(sqlite::without_hints(tokens));
@@ -87,6 +89,29 @@ pub(super) fn prepared(tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<Toke
         }
         Dialect::Mysql => mysql::spelt_out(parens::spelt_out(table::spelt_out(tokens), dialect)),
     }
+}
+
+/// Takes `top` for the name that it is to every engine here, unless a number or a parenthesis follows: then it is
+/// refused as what it looks like.
+fn named_top(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !solid::has_keyword(&tokens, &[Keyword::TOP]) {
+        return tokens;
+    }
+    let mut follows = Token::EOF;
+    for TokenWithSpan { token, span: _ } in tokens.iter_mut().rev() {
+        match token {
+            Token::Word(word) if word.keyword == Keyword::TOP => {
+                if !matches!(follows, Token::Number(_, _) | Token::LParen) {
+                    word.keyword = Keyword::NoKeyword;
+                }
+            }
+            _ => {}
+        }
+        if !matches!(token, Token::Whitespace(_)) {
+            follows = token.clone();
+        }
+    }
+    tokens
 }
 
 /// Printed text, read as `tokens`, as the engine can read it: what [`prepared`] moved where the parser has

@@ -13,7 +13,11 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::{call, delegate, simple::simple, solid::is_word};
+use super::{
+    call, delegate,
+    simple::{bare, simple},
+    solid::is_word,
+};
 
 /// See the module.
 #[derive(Debug)]
@@ -139,7 +143,7 @@ impl ParserDialect for Mysql {
                     Some(Ok(call(vec![name], None)))
                 }
             },
-            _ => simple(parser),
+            _ => bare(parser, &[Keyword::TRIM]).or_else(|| simple(parser)),
         }
     }
 }

@@ -12,7 +12,7 @@ use sqlparser::{
 
 use super::{
     call, delegate, quantified,
-    simple::simple,
+    simple::{bare, simple},
     solid::{has_keyword, is_word},
 };
 
@@ -21,6 +21,10 @@ use super::{
 pub(super) struct Postgres(PostgreSqlDialect);
 
 pub(super) const POSTGRES: Postgres = Postgres(PostgreSqlDialect {});
+
+/// Words that are names here where nothing of their construct follows
+/// (<https://www.postgresql.org/docs/current/sql-keywords-appendix.html>).
+const BARE: &[Keyword] = &[Keyword::EXISTS, Keyword::INTERVAL, Keyword::TRIM];
 
 impl ParserDialect for Postgres {
     fn dialect(&self) -> TypeId {
@@ -95,7 +99,8 @@ impl ParserDialect for Postgres {
         } else {
             None
         };
-        own.or_else(|| simple(parser))
+        own.or_else(|| bare(parser, BARE))
+            .or_else(|| simple(parser))
     }
 
     fn parse_infix(
@@ -143,7 +148,8 @@ fn variadic(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
 fn name(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     let next = |n: usize| parser.peek_nth_token_ref(n).token.clone();
     match (next(1), next(2)) {
-        (Token::Word(word), Token::Comma | Token::RParen) => {
+        // Elsewhere it is a column's name, and the word after it an alias or a direction.
+        (Token::Word(word), Token::Comma | Token::RParen) if begins_markup(parser) => {
             parser.next_token();
             parser.next_token();
             let mut ident = Ident::new(word.value);
@@ -155,6 +161,12 @@ fn name(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         }
         _ => typed_literal(parser),
     }
+}
+
+/// Whether the first argument of `xmlelement` or `xmlpi` stands next.
+fn begins_markup(parser: &Parser) -> bool {
+    parser.get_current_token().token == Token::LParen
+        && is_word(&parser.get_previous_token().token, &["xmlelement", "xmlpi"])
 }
 
 /// `type 'literal'`, where the type is none that the parser knows: it takes the string for an alias.

@@ -44,6 +44,34 @@ pub(super) fn simple(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     }
 }
 
+/// One of `words`, without quotes, where neither arguments nor a literal follow: a name like any other, which the parser
+/// takes for the begin of a construct.
+pub(super) fn bare(parser: &mut Parser, words: &[Keyword]) -> Option<Result<Expr, ParserError>> {
+    match &parser.peek_token_ref().token {
+        Token::Word(word) if word.quote_style.is_none() && words.contains(&word.keyword) => {}
+        _ => return None,
+    }
+    match &parser.peek_nth_token_ref(1).token {
+        Token::LParen
+        | Token::Number(_, _)
+        | Token::SingleQuotedString(_)
+        | Token::DoubleQuotedString(_)
+        | Token::EscapedStringLiteral(_)
+        | Token::DollarQuotedString(_)
+        | Token::Placeholder(_) => None,
+        // `INTERVAL -'1' day` is read by some.
+        Token::Minus | Token::Plus
+            if matches!(
+                parser.peek_nth_token_ref(2).token,
+                Token::SingleQuotedString(_)
+            ) =>
+        {
+            None
+        }
+        _ => Some(parser.parse_identifier().map(Expr::Identifier)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]

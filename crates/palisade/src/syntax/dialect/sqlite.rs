@@ -10,13 +10,26 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::{delegate, is_word, simple::simple, solid::has_keyword};
+use super::{
+    delegate, is_word,
+    simple::{bare, simple},
+    solid::has_keyword,
+};
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Sqlite(SQLiteDialect);
 
 pub(super) const SQLITE: Sqlite = Sqlite(SQLiteDialect {});
+
+/// Words that are names here where nothing follows of what they begin elsewhere
+/// (<https://www.sqlite.org/lang_keywords.html>).
+const BARE: &[Keyword] = &[
+    Keyword::INTERVAL,
+    Keyword::LOCALTIME,
+    Keyword::LOCALTIMESTAMP,
+    Keyword::TRIM,
+];
 
 impl ParserDialect for Sqlite {
     fn dialect(&self) -> TypeId {
@@ -64,7 +77,7 @@ impl ParserDialect for Sqlite {
     }
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
-        simple(parser)
+        bare(parser, BARE).or_else(|| simple(parser))
     }
 
     fn parse_infix(
