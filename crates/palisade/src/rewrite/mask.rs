@@ -1,7 +1,7 @@
 //! Masks as SQL. Every mask is a total function: it cannot raise, whatever the value, because the
 //! engine may compute it for rows a filter hides.
 
-use std::{cmp::Reverse, collections::BTreeSet};
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 
 use sqlparser::ast::{BinaryOperator, DataType, Expr, TimezoneInfo};
 
@@ -10,6 +10,7 @@ use crate::{
     catalog::{Catalog, Column, TypeClass},
     dialect::Dialect,
     policy::obligation::{DatePart, Mask},
+    syntax::formula::Kind,
 };
 
 /// `mask` of `column`. One that the column's type does not take is NULL.
@@ -77,6 +78,51 @@ pub(super) fn reads(mask: &Mask) -> bool {
         | Mask::Token(_)
         | Mask::Fixed(_) => true,
     }
+}
+
+/// The type that `mask` gives, where that is not the column's own.
+pub(crate) fn type_name(mask: &Mask, column: &Column, dialect: Dialect) -> Option<Arc<str>> {
+    let text = || {
+        let stays = match dialect {
+            Dialect::Postgres => false,
+            Dialect::Sqlite | Dialect::Mysql => column.class == TypeClass::Text,
+        };
+        let name = match dialect {
+            Dialect::Sqlite => "TEXT",
+            Dialect::Postgres | Dialect::Mysql => "text",
+        };
+        (!stays).then_some(name)
+    };
+    let name = match mask {
+        Mask::Null | Mask::Date(_) => None,
+        Mask::Bucket(width) => match (dialect, whole(column)) {
+            (Dialect::Sqlite | Dialect::Mysql, _) => None,
+            (Dialect::Postgres, Some(4)) if i32::try_from(*width).is_ok() => Some("integer"),
+            (Dialect::Postgres, Some(_)) => Some("bigint"),
+            (Dialect::Postgres, None) if column.class == TypeClass::Number => {
+                Some("double precision")
+            }
+            (Dialect::Postgres, None) => Some("numeric"),
+        },
+        Mask::First(_)
+        | Mask::Last(_)
+        | Mask::Email
+        | Mask::Hash(_)
+        | Mask::Token(_)
+        | Mask::Fixed(_) => text(),
+        Mask::Expr(mask) => {
+            let value = Kind::of(column.class, dialect);
+            match mask.formula.kind(value) {
+                Ok(Kind::Text) => text(),
+                Ok(Kind::Truth) if dialect == Dialect::Postgres => Some("boolean"),
+                Ok(Kind::Number) if value == Some(Kind::Number) => None,
+                Ok(Kind::Number) if dialect == Dialect::Sqlite => Some("INTEGER"),
+                Ok(Kind::Number) => Some("integer"),
+                Ok(Kind::Truth | Kind::Moment(_) | Kind::Null) | Err(_) => None,
+            }
+        }
+    };
+    name.map(Arc::from)
 }
 
 /// How many bytes PostgreSQL computes with where the column's values are whole numbers. Those of a domain are read as
