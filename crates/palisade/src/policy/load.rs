@@ -13,9 +13,9 @@ use cedar_policy::{
 use super::{
     ColumnFlow, PolicyErrors, PolicyProblem, PolicySources,
     annotation::{self, Annotations},
-    attributes,
+    attributes, children,
     classification::{self, Tags},
-    confirm,
+    compared, confirm,
     context::looks_at_estimates,
     decide::HAS_WHERE,
     inherit::Inheritance,
@@ -165,6 +165,8 @@ pub(super) fn load(
         &mut problems,
         &mut warnings,
     );
+    compared::check(&located, catalog, &mut problems);
+    children::check(&located, catalog, &mut warnings);
     let of_statements = confirm::policies(&located, &mut problems);
     let of_estimates: Vec<_> = located
         .iter()
