@@ -110,33 +110,28 @@ pub(crate) fn list(relations: &[VisibleRelation]) -> TableList<'_> {
     }
 }
 
-/// The relation called `table`, with or without its schema, among `relations`.
+/// The relation called `table`, with or without its schema, among `relations`. As it is written comes before the same in
+/// other letters, and without a schema the one that the search path comes to first.
 ///
 /// # Errors
 /// `name.unknown-relation`, the same as a statement that names it would get;
-/// `name.ambiguous` if several schemas have one.
+/// `name.ambiguous` if several schemas have one that are not on the search path.
 pub(crate) fn describe<'a>(
     relations: &'a [VisibleRelation],
     table: &str,
     dialect: Dialect,
+    search_path: &[String],
 ) -> Result<TableDescription<'a>, Rejection> {
-    let key = dialect.fold(table);
-    let is_meant = |relation: &VisibleRelation| {
-        let (schema, name) = (dialect.fold(&relation.schema), dialect.fold(&relation.name));
-        key == name
-            || key == format!("{schema}.{name}")
-            || table == ident::qualified([relation.schema.as_str(), relation.name.as_str()])
-    };
-    let mut found = relations.iter().filter(|relation| is_meant(relation));
-    let relation = match (found.next(), found.next()) {
-        (Some(relation), None) => relation,
-        (Some(_), Some(_)) => {
+    let found = found(relations, table, dialect, search_path);
+    let relation = match found.as_slice() {
+        [relation] => *relation,
+        [] => return Err(unknown(relations, table)),
+        [_, ..] => {
             return Err(Rejection::new(
                 Code::NameAmbiguous,
                 format!("`{table}` is in more than one schema; give the schema too"),
             ));
         }
-        (None, _) => return Err(unknown(relations, table)),
     };
     let name = relation.name.as_str();
     let mut findings = Vec::new();
@@ -156,6 +151,44 @@ pub(crate) fn describe<'a>(
         }
     }
     Ok(TableDescription { relation, findings })
+}
+
+/// All that `table` may mean.
+fn found<'a>(
+    relations: &'a [VisibleRelation],
+    table: &str,
+    dialect: Dialect,
+    search_path: &[String],
+) -> Vec<&'a VisibleRelation> {
+    let key = dialect.fold(table);
+    let all = |is_meant: &dyn Fn(&str, &str) -> bool| -> Vec<_> {
+        relations
+            .iter()
+            .filter(|relation| is_meant(&relation.schema, &relation.name))
+            .collect()
+    };
+    let qualified = [
+        all(&|schema, name| {
+            table == format!("{schema}.{name}") || table == ident::qualified([schema, name])
+        }),
+        all(&|schema, name| key == format!("{}.{}", dialect.fold(schema), dialect.fold(name))),
+    ];
+    let bare = [
+        all(&|_, name| table == name),
+        all(&|_, name| key == dialect.fold(name)),
+    ];
+    if let Some(found) = qualified.into_iter().find(|found| !found.is_empty()) {
+        return found;
+    }
+    let Some(found) = bare.into_iter().find(|found| !found.is_empty()) else {
+        return Vec::new();
+    };
+    let on_path = search_path.iter().find_map(|schema| {
+        let there = found.iter().filter(|relation| relation.schema == *schema);
+        let there: Vec<_> = there.copied().collect();
+        (!there.is_empty()).then_some(there)
+    });
+    on_path.unwrap_or(found)
 }
 
 fn unknown(relations: &[VisibleRelation], table: &str) -> Rejection {
@@ -229,11 +262,11 @@ mod tests {
             "MAIN.Tickets",
             "main.\"Tickets\"",
         ] {
-            let found = describe(&relations, name, Dialect::Sqlite).unwrap();
+            let found = describe(&relations, name, Dialect::Sqlite, &[]).unwrap();
             assert_eq!(found.relation.name, "Tickets", "{name}");
         }
-        assert!(describe(&relations, "a.b", Dialect::Sqlite).is_ok());
-        let rejection = describe(&relations, "ticket", Dialect::Sqlite).unwrap_err();
+        assert!(describe(&relations, "a.b", Dialect::Sqlite, &[]).is_ok());
+        let rejection = describe(&relations, "ticket", Dialect::Sqlite, &[]).unwrap_err();
         assert_eq!(
             (rejection.code(), rejection.message()),
             (
@@ -242,9 +275,19 @@ mod tests {
             )
         );
         let twice = [relation("a", "t", "c"), relation("b", "t", "c")];
-        let rejection = describe(&twice, "t", Dialect::Sqlite).unwrap_err();
+        let rejection = describe(&twice, "t", Dialect::Sqlite, &[]).unwrap_err();
         assert_eq!(rejection.code(), Code::NameAmbiguous);
-        assert!(describe(&twice, "b.t", Dialect::Sqlite).is_ok());
+        assert!(describe(&twice, "b.t", Dialect::Sqlite, &[]).is_ok());
+        for (path, schema) in [(["a", "b"], "a"), (["b", "a"], "b"), (["x", "b"], "b")] {
+            let path = path.map(str::to_owned);
+            let found = describe(&twice, "t", Dialect::Sqlite, &path).unwrap();
+            assert_eq!(found.relation.schema, schema);
+        }
+        let alike = [relation("a", "T", "c"), relation("a", "t", "c")];
+        for name in ["T", "t", "a.T"] {
+            let found = describe(&alike, name, Dialect::Postgres, &["a".to_owned()]).unwrap();
+            assert!(name.ends_with(&found.relation.name), "{name}");
+        }
     }
 
     #[test]
@@ -256,7 +299,8 @@ mod tests {
             list["findings"],
             json!([{"detector": "instruction.override", "severity": "high", "table": attack, "column": null}])
         );
-        let description = to_value(describe(&relations, "t", Dialect::Sqlite).unwrap()).unwrap();
+        let description =
+            to_value(describe(&relations, "t", Dialect::Sqlite, &[]).unwrap()).unwrap();
         assert_eq!(description["findings"][0]["column"], attack);
         assert_eq!(description["columns"][0]["type"], "TEXT");
     }

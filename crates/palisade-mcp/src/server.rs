@@ -183,10 +183,15 @@ impl<B: Backend + 'static> Connection<B> {
             ToolName::DescribeTable => {
                 let table = arguments::describe(arguments).map_err(refusal)?;
                 let relations = self.relations(handle)?;
-                let dialect = self.guard.firewall().catalog().dialect();
-                let description =
-                    metadata::describe(&relations, &table, dialect).map_err(refusal)?;
-                answer::metadata(&description).map_err(refusal)
+                let firewall = self.guard.firewall();
+                let catalog = firewall.catalog();
+                let description = metadata::describe(
+                    &relations,
+                    &table,
+                    catalog.dialect(),
+                    catalog.search_path(),
+                );
+                answer::metadata(&description.map_err(refusal)?).map_err(refusal)
             }
             ToolName::ListTemplates => {
                 arguments::list(arguments).map_err(refusal)?;

@@ -304,13 +304,30 @@ const HOSTILE_POSTGRES: &[Hostile] = &[
     ("json", &["'{\"a\": [1, null]}'"]),
     (
         "numeric",
-        &["'NaN'", "'Infinity'", "'-Infinity'", "1e300", "1e-300", "0"],
+        &[
+            "'NaN'",
+            "'Infinity'",
+            "'-Infinity'",
+            "1e300",
+            "-1e-300",
+            "-9e1000",
+        ],
     ),
     (
         "double precision",
         &["'NaN'", "'Infinity'", "'-Infinity'", "1e308", "5e-324"],
     ),
-    ("bigint", &["-9223372036854775808", "9223372036854775807"]),
+    (
+        "bigint",
+        &[
+            "-9223372036854775808",
+            "9223372036854775807",
+            "-9223372036854775708",
+        ],
+    ),
+    ("integer", &["-2147483648", "2147483647", "-2147483548"]),
+    ("smallint", &["-32768", "32767"]),
+    ("real", &["'-Infinity'", "3.4e38", "-1e-45", "'-0'"]),
     ("boolean", &["true", "false"]),
     (
         "date",
@@ -356,8 +373,20 @@ const HOSTILE_MYSQL: &[Hostile] = &[
     ("varchar(9) CHARACTER SET latin1", &["''", "'é'"]),
     (
         "decimal(65,30)",
-        &["-99999999999999999999999999999999999.999999999999999999999999999999"],
+        &[
+            "-99999999999999999999999999999999999.999999999999999999999999999999",
+            "-0.000000000000000000000000000001",
+        ],
     ),
+    (
+        "decimal(65,0)",
+        &[
+            "-99999999999999999999999999999999999999999999999999999999999999999",
+            "99999999999999999999999999999999999999999999999999999999999999999",
+        ],
+    ),
+    ("bigint", &["-9223372036854775808", "9223372036854775807"]),
+    ("float", &["-3e38", "-1e-40"]),
     (
         "double",
         &[
@@ -371,6 +400,10 @@ const HOSTILE_MYSQL: &[Hostile] = &[
     (
         "datetime",
         &["'0000-00-00 00:00:00'", "'9999-12-31 23:59:59'"],
+    ),
+    (
+        "datetime(6)",
+        &["'0001-01-01 00:00:00'", "'9999-12-31 23:59:59.999999'"],
     ),
     ("time", &["'-838:59:59'", "'838:59:59'"]),
     ("json", &["'{\"a\": [1, null]}'"]),
@@ -612,6 +645,243 @@ async fn masks_of_mariadb() {
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn masks_of_mysql_9() {
     on_mysql(MySqlServer::shared().unwrap()).await;
+}
+
+/// A type, a mask, a value, and what comes out as JSON.
+type Edge = (&'static str, &'static str, &'static str, &'static str);
+
+const EDGES_SQLITE: &[Edge] = &[
+    ("DATE", "date(year)", "'9999-12-31'", "\"9999-01-01\""),
+    ("DATE", "date(year)", "'0001-01-01'", "\"0001-01-01\""),
+    (
+        "DATETIME",
+        "date(hour)",
+        "'9999-12-31 23:59:59.999'",
+        "\"9999-12-31 23:00:00\"",
+    ),
+    ("INTEGER", "bucket(1000)", "-10", "-1000"),
+    ("INTEGER", "bucket(1000)", "-1000", "-1000"),
+    ("INTEGER", "bucket(1000)", "10", "0"),
+    (
+        "INTEGER",
+        "bucket(1000)",
+        "-9223372036854774808",
+        "\"-9223372036854775000\"",
+    ),
+    ("INTEGER", "bucket(1000)", "-9223372036854775808", "null"),
+    ("REAL", "bucket(1000)", "-10.25", "-1000"),
+    ("REAL", "bucket(1000)", "-0.25", "-1000"),
+    ("REAL", "bucket(1000)", "-0.0", "0"),
+    ("REAL", "bucket(1000)", "0.25", "0"),
+    ("NUMERIC", "bucket(1000)", "-1000.25", "-2000"),
+];
+
+const EDGES_POSTGRES: &[Edge] = &[
+    ("date", "date(year)", "'9999-12-31'", "\"9999-01-01\""),
+    ("date", "date(month)", "'9999-12-31'", "\"9999-12-01\""),
+    ("date", "date(year)", "'0001-01-01'", "\"0001-01-01\""),
+    ("date", "date(year)", "'10000-01-01'", "null"),
+    ("date", "date(year)", "'0001-12-31 BC'", "null"),
+    (
+        "timestamp",
+        "date(hour)",
+        "'9999-12-31 23:59:59.999999'",
+        "\"9999-12-31 23:00:00\"",
+    ),
+    ("timestamp", "date(year)", "'10000-01-01'", "null"),
+    (
+        "timestamptz",
+        "date(hour)",
+        "'9999-12-31 23:59:59.999999+00'",
+        "\"9999-12-31 23:00:00+00\"",
+    ),
+    (
+        "timestamptz",
+        "date(year)",
+        "'0001-01-01 00:00:00+00'",
+        "\"0001-01-01 00:00:00+00\"",
+    ),
+    (
+        "timestamptz",
+        "date(year)",
+        "'10000-01-01 00:00:00+00'",
+        "null",
+    ),
+    ("integer", "bucket(1000)", "-10", "-1000"),
+    ("integer", "bucket(1000)", "-1000", "-1000"),
+    ("integer", "bucket(1000)", "-2147482648", "-2147483000"),
+    ("integer", "bucket(1000)", "-2147483648", "null"),
+    (
+        "integer",
+        "bucket(3000000000)",
+        "-2147483648",
+        "-3000000000",
+    ),
+    ("smallint", "bucket(1000)", "-32768", "-33000"),
+    ("narrow", "bucket(1000)", "-2147483648", "-2147484000"),
+    ("bigint", "bucket(1000)", "-9223372036854775808", "null"),
+    ("numeric(10,2)", "bucket(1000)", "-10.25", "\"-1000.00\""),
+    ("numeric(10,2)", "bucket(1000)", "-1000", "\"-1000.00\""),
+    ("numeric(10,2)", "bucket(1000)", "10.25", "\"0.00\""),
+    ("numeric", "bucket(1000)", "-9e131071 - 1", "null"),
+    ("double precision", "bucket(100)", "-99", "-100.0"),
+    ("double precision", "bucket(100)", "-0.5", "-100.0"),
+    ("double precision", "bucket(100)", "'-0'", "0.0"),
+    ("double precision", "bucket(100)", "0.5", "0.0"),
+    (
+        "double precision",
+        "bucket(100)",
+        "99.99999999999999",
+        "0.0",
+    ),
+    ("real", "bucket(10)", "1234567", "1234560.0"),
+];
+
+const EDGES_MYSQL: &[Edge] = &[
+    ("date", "date(year)", "'9999-12-31'", "\"9999-01-01\""),
+    ("date", "date(month)", "'9999-12-31'", "\"9999-12-01\""),
+    ("date", "date(year)", "'0001-01-01'", "\"0001-01-01\""),
+    (
+        "datetime(6)",
+        "date(hour)",
+        "'9999-12-31 23:59:59.999999'",
+        "\"9999-12-31 23:00:00\"",
+    ),
+    (
+        "datetime",
+        "date(year)",
+        "'0001-01-01 00:00:00'",
+        "\"0001-01-01 00:00:00\"",
+    ),
+    ("int", "bucket(1000)", "-10", "-1000"),
+    ("int", "bucket(1000)", "-1000", "-1000"),
+    ("int", "bucket(1000)", "-2147483648", "-2147484000"),
+    ("int unsigned", "bucket(1000)", "4294967295", "4294967000"),
+    ("bigint", "bucket(1000)", "-9223372036854775808", "null"),
+    ("decimal(10,2)", "bucket(1000)", "-10.25", "\"-1000.00\""),
+    ("decimal(10,2)", "bucket(1000)", "-1000", "\"-1000.00\""),
+    ("decimal(10,2)", "bucket(1000)", "10.25", "\"0.00\""),
+    ("double", "bucket(100)", "-99", "-100.0"),
+    ("double", "bucket(100)", "-0.5", "-100.0"),
+    ("double", "bucket(100)", "-0e0", "0.0"),
+    ("double", "bucket(100)", "0.5", "0.0"),
+    ("float", "bucket(100)", "-0.5", "-100.0"),
+];
+
+/// Types that MySQL has not.
+const EDGES_MARIADB: &[Edge] = &[
+    ("uuid", "fixed(***)", UUID, "\"***\""),
+    ("uuid", "first(2)", UUID, "\"55**\""),
+    ("uuid", "last(2)", UUID, "\"**00\""),
+    ("uuid", "expr(upper(substr(value, 1, 3)))", UUID, "\"550\""),
+    ("inet6", "fixed(***)", "'2001:db8::1'", "\"***\""),
+    ("inet6", "first(2)", "'2001:db8::1'", "\"20**\""),
+];
+
+const UUID: &str = "'550e8400-e29b-41d4-a716-446655440000'";
+
+/// A table with a column for each edge, and a row of their values.
+fn edge_script(edges: &[Edge]) -> String {
+    let columns = edges.iter().enumerate();
+    let columns: Vec<_> = columns
+        .map(|(n, (name, _, _, _))| format!("c{n} {name} NULL"))
+        .collect();
+    let values: Vec<_> = edges.iter().map(|(_, _, value, _)| *value).collect();
+    format!(
+        "CREATE TABLE t (id int PRIMARY KEY, {}); INSERT INTO t VALUES (1, {});",
+        columns.join(", "),
+        values.join(", ")
+    )
+}
+
+/// That each value comes out of its mask as it should.
+async fn come_out<B: Backend + Clone>(backend: &B, schema: &str, edges: &[Edge]) {
+    let mut text = "permit(principal, action, resource);\n".to_owned();
+    for (n, (_, mask, _, _)) in edges.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "@mask(\"{mask}\") forbid(principal, action == Action::\"read_plain\", \
+             resource == Column::\"{schema}.t.c{n}\");"
+        );
+    }
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "edges.cedar".to_owned(),
+            text,
+        }],
+        ..PolicySources::default()
+    };
+    let guard = Guard::new(
+        Arc::new(
+            Firewall::builder(backend.catalog().clone(), sources)
+                .build()
+                .unwrap(),
+        ),
+        backend.clone(),
+        Arc::new(StillHost),
+        Arc::new(NoAudit),
+    );
+    let session = Session::new(Principal::new("Agent", "a"));
+    let envelope = match guard
+        .query("SELECT * FROM t", &Params::None, &session)
+        .await
+    {
+        Outcome::Rows(envelope) => envelope,
+        Outcome::Rejected(refusal) => panic!(
+            "{} {:?}",
+            refusal.rejection,
+            refusal.rejection.operator_detail()
+        ),
+    };
+    let answer = serde_json::to_value(&envelope).unwrap();
+    let wrong: Vec<_> = edges
+        .iter()
+        .enumerate()
+        .map(|(n, edge)| (edge, answer["rows"][0][format!("c{n}")].to_string()))
+        .filter(|((_, _, _, expected), came)| came != expected)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[tokio::test]
+async fn edges_of_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("edges.db");
+    create_database(&path, &edge_script(EDGES_SQLITE)).unwrap();
+    let backend = SqliteBackend::open_file(&path, "edges").unwrap();
+    come_out(&backend, "main", EDGES_SQLITE).await;
+}
+
+#[tokio::test]
+async fn edges_of_postgres() {
+    let server: &Server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("edges").unwrap();
+    let script = format!(
+        "CREATE DOMAIN narrow AS integer; {}",
+        edge_script(EDGES_POSTGRES)
+    );
+    server.load(&database, &script).unwrap().clean().unwrap();
+    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
+    let backend = PostgresBackend::connect(config.accept_superuser())
+        .await
+        .unwrap();
+    come_out(&backend, "public", EDGES_POSTGRES).await;
+}
+
+#[tokio::test]
+async fn edges_of_mariadb() {
+    let edges = [EDGES_MYSQL, EDGES_MARIADB].concat();
+    let server: &Server = MariaDbServer::shared().unwrap();
+    let (database, backend) = filled(server, "edges", &edge_script(&edges)).await;
+    come_out(&backend, &database, &edges).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+async fn edges_of_mysql_9() {
+    let server: &Server = MySqlServer::shared().unwrap();
+    let (database, backend) = filled(server, "edges", &edge_script(EDGES_MYSQL)).await;
+    come_out(&backend, &database, EDGES_MYSQL).await;
 }
 
 /// Text of every kind that a query can combine with what a mask made.

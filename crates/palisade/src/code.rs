@@ -89,8 +89,8 @@ codes! {
         "There is no such type for you.",
         "Cast to a type of the engine's own.";
     NameAmbiguous "name.ambiguous" retry false,
-        "A name could mean more than one column.",
-        "Qualify the column with the table's name or alias.";
+        "A name could mean more than one column or table.",
+        "Write a column with its table's name or alias before it, a table with its schema.";
     NameSystemRelation "name.system-relation" retry false,
         "System relations of the engine cannot be read.",
         "Use list_tables and describe_table instead.";

@@ -22,6 +22,18 @@ pub enum Value {
     Blob(Vec<u8>),
 }
 
+/// Whether `text` is a uuid as engines print it.
+pub(crate) fn is_canonical_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.char_indices().all(|(i, c)| {
+            if [8, 13, 18, 23].contains(&i) {
+                c == '-'
+            } else {
+                matches!(c, '0'..='9' | 'a'..='f')
+            }
+        })
+}
+
 impl Value {
     /// Text from a Rust string.
     #[must_use]

@@ -203,7 +203,9 @@ impl Mask {
                 _ => None,
             },
             (Self::Month, Cell::Text(text)) => Some(text.chars().take(7).collect()),
-            (Self::Bucket(width), Cell::Int(value)) => Some((value - value % width).to_string()),
+            (Self::Bucket(width), Cell::Int(value)) => {
+                Some((value - value.rem_euclid(width)).to_string())
+            }
             (Self::Hash, Cell::Text(text)) => Some(text.clone()),
             (mask, cell) => panic!("{mask:?} of {cell:?}"),
         }

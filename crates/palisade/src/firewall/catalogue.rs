@@ -1,15 +1,20 @@
 //! What a session may know of the catalog: the answer of the metadata tools.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde::Serialize;
 
 use super::Firewall;
 use crate::{
     catalog::{Relation, RelationKind, without_labels},
+    code::Code,
     policy::obligation::{ColumnLevel, RelationDecision, Visibility},
     rejection::Rejection,
     resolve,
+    rewrite::{Below, shown_below, type_of_mask},
     session::Session,
     token::TOKEN_TYPE,
 };
@@ -38,7 +43,7 @@ pub struct VisibleRelation {
 pub struct VisibleColumn {
     /// The name.
     pub name: String,
-    /// The declared type; `token` where tokens stand for the values.
+    /// The declared type, or what a mask makes of it; `token` where tokens stand for the values.
     #[serde(rename = "type")]
     pub type_name: String,
     /// Whether it can be NULL; a masked column can.
@@ -72,22 +77,20 @@ impl Firewall {
             let Some(relation) = self.catalog.relation(id) else {
                 continue;
             };
-            if matches!(
-                relation.kind,
-                RelationKind::View | RelationKind::Materialized
-            ) && let Err(why) = resolve::read_view(
-                &self.catalog,
-                &sight,
-                relation,
-                &[relation.id],
-                &self.limits,
-            ) {
-                if why.code() == crate::code::Code::PolicyEvaluationFailed {
-                    return Err(why);
+            let below = match relation.kind {
+                RelationKind::View | RelationKind::Materialized => {
+                    let above = [relation.id];
+                    let read =
+                        resolve::read_view(&self.catalog, &sight, relation, &above, &self.limits);
+                    match read.and_then(|view| shown_below(&view, &self.catalog, &sight)) {
+                        Ok(below) => below,
+                        Err(why) if why.code() == Code::PolicyEvaluationFailed => return Err(why),
+                        Err(_) => continue,
+                    }
                 }
-                continue;
-            }
-            relations.push(self.visible(relation, &decision));
+                RelationKind::Table | RelationKind::Virtual | RelationKind::System => Vec::new(),
+            };
+            relations.push(self.visible(relation, &decision, &below));
         }
         let visible: BTreeMap<_, BTreeSet<_>> = relations
             .iter()
@@ -114,7 +117,13 @@ impl Firewall {
         Ok(relations)
     }
 
-    fn visible(&self, relation: &Relation, decision: &RelationDecision) -> VisibleRelation {
+    /// `relation` as it is shown; `below` says of a view's columns what they are made from.
+    fn visible(
+        &self,
+        relation: &Relation,
+        decision: &RelationDecision,
+        below: &[Below],
+    ) -> VisibleRelation {
         let readable = decision.visibility == Visibility::Selectable;
         let level = |index: u16| decision.columns.get(usize::from(index)).map(|c| &c.level);
         let exists = |index: u16| readable && level(index) != Some(&ColumnLevel::Hidden);
@@ -122,20 +131,34 @@ impl Firewall {
             .column_ids()
             .filter(|(id, _)| exists(id.index))
             .map(|(id, column)| {
-                let masked = level(id.index) != Some(&ColumnLevel::Plain);
+                let below = below.get(usize::from(id.index));
+                let own = level(id.index);
+                let masked =
+                    own != Some(&ColumnLevel::Plain) || below.is_some_and(|below| below.masked);
+                let given = match own {
+                    Some(ColumnLevel::Masked(mask)) if mask.token().is_some() => {
+                        Some(TOKEN_TYPE.into())
+                    }
+                    Some(ColumnLevel::Masked(mask)) => {
+                        type_of_mask(mask, column, self.catalog.dialect())
+                    }
+                    Some(ColumnLevel::Plain | ColumnLevel::Hidden) | None => None,
+                };
+                let given = given.or_else(|| below?.type_name.clone());
+                let type_name = given.unwrap_or_else(|| Arc::clone(&column.type_name));
                 // What a view shows may be masked below it.
                 let is_view = match relation.kind {
                     RelationKind::View | RelationKind::Materialized => true,
                     RelationKind::Table | RelationKind::Virtual | RelationKind::System => false,
                 };
-                let type_name = match decision.token(id.index) {
-                    Some(_) => TOKEN_TYPE.to_owned(),
-                    None if !(masked || is_view) => column.type_name.to_string(),
-                    None => without_labels(&column.type_name).to_string(),
+                let type_name = if masked || is_view {
+                    without_labels(&type_name)
+                } else {
+                    type_name
                 };
                 VisibleColumn {
                     name: column.name.to_string(),
-                    type_name,
+                    type_name: type_name.to_string(),
                     nullable: column.nullable || masked,
                     masked,
                 }

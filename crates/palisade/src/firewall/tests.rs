@@ -482,3 +482,65 @@ fn foreign_keys_show_what_they_reference_by_schema_too() {
         .collect();
     assert_eq!(keys, [("a", "app")]);
 }
+
+/// What `describe_table` says of a column is what an answer says of it, through views too.
+#[test]
+fn columns_are_shown_as_they_come() {
+    let schema = "CREATE TABLE c (id integer PRIMARY KEY, ssn varchar(20), n integer NOT NULL, s smallint, r real, e integer);
+        CREATE VIEW v AS SELECT id, ssn AS social, n, s, r, e, upper(ssn) AS loud FROM c;
+        CREATE VIEW w AS SELECT id, social, n, s, r, e, loud FROM v;";
+    let catalog = crate::catalog::ddl::postgres(schema, "main").unwrap();
+    let mut text = "permit(principal, action, resource);\n".to_owned();
+    for (column, mask) in [
+        ("ssn", "last(4)"),
+        ("n", "fixed(***)"),
+        ("s", "bucket(10)"),
+        ("r", "bucket(10)"),
+        ("e", "expr(length(value))"),
+    ] {
+        text += &format!(
+            "@mask(\"{mask}\") forbid(principal, action == Action::\"read_plain\", resource == Column::\"public.c.{column}\");\n"
+        );
+    }
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "p.cedar".to_owned(),
+            text,
+        }],
+        ..PolicySources::default()
+    };
+    let firewall = Firewall::builder(catalog, sources).build().unwrap();
+    let session = Session::new(Principal::new("Agent", "a"));
+    let shown = firewall.relations(&session).unwrap();
+    for (name, social) in [("c", "ssn"), ("v", "social"), ("w", "social")] {
+        let described = &shown.iter().find(|r| r.name == name).unwrap().columns;
+        let described: Vec<_> = described
+            .iter()
+            .map(|c| (c.name.as_str(), c.type_name.as_str(), c.masked))
+            .collect();
+        let mut expected = vec![
+            ("id", "integer", false),
+            (social, "text", true),
+            ("n", "text", true),
+            ("s", "integer", true),
+            ("r", "double precision", true),
+            ("e", "integer", true),
+        ];
+        if name != "c" {
+            // Of what is computed the declared type is all that is known.
+            expected.push(("loud", described[6].1, true));
+        }
+        assert_eq!(described, expected, "{name}");
+        let sql = format!("SELECT * FROM {name}");
+        let decision = firewall.check(&sql, &Params::None, &session).unwrap();
+        let Decision::Allow(statement) = decision else {
+            panic!("refused")
+        };
+        let columns = statement.scan_plan().columns.iter();
+        let answer: Vec<_> = columns
+            .map(|c| (&*c.name, &*c.type_name, c.masked))
+            .collect();
+        assert_eq!(answer[..6], expected[..6], "{name}");
+        assert!(answer.iter().skip(6).all(|(_, _, masked)| *masked));
+    }
+}

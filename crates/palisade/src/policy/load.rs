@@ -13,9 +13,9 @@ use cedar_policy::{
 use super::{
     ColumnFlow, PolicyErrors, PolicyProblem, PolicySources,
     annotation::{self, Annotations},
-    attributes,
+    attributes, children,
     classification::{self, Tags},
-    confirm,
+    compared, confirm,
     context::looks_at_estimates,
     decide::HAS_WHERE,
     inherit::Inheritance,
@@ -167,6 +167,8 @@ pub(super) fn load(
         &mut warnings,
     );
     system::check(&located, catalog, &mut warnings);
+    compared::check(&located, catalog, &mut problems);
+    children::check(&located, catalog, &mut warnings);
     let of_statements = confirm::policies(&located, &mut problems);
     let of_estimates: Vec<_> = located
         .iter()

@@ -29,7 +29,8 @@ use crate::{
 pub enum Mask {
     /// The point in time at the beginning of the part it is in; NULL outside the years 1 to 9999.
     Date(DatePart),
-    /// The number rounded toward zero to a multiple of the width, which is at least 2.
+    /// The greatest multiple of the width, which is at least 2, that is not above the number; NULL where the type does not
+    /// hold it.
     Bucket(u32),
     /// The first `n` characters and `n` stars; NULL where the value has fewer than `2n`. A larger
     /// `n` shows more, so it is less strict.

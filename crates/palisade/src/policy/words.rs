@@ -47,9 +47,7 @@ pub(super) fn check(
             &mut compared,
         );
         for (path, word) in compared {
-            let Some((words, fixed)) = known.words(path) else {
-                continue;
-            };
+            let (words, fixed) = known.words(path);
             if row_attribute(path).is_some_and(|name| of_rows(policy, catalog, name)) {
                 continue;
             }
@@ -152,24 +150,23 @@ struct Known {
 }
 
 impl Known {
-    /// The words that there are, and whether they are the same everywhere. None where there are no tags at all: policies
-    /// may be written before the classification is.
-    fn words(&self, path: Path) -> Option<(BTreeSet<&str>, bool)> {
+    /// The words that there are, and whether they are the same everywhere. Where there is no classification there is no
+    /// tag: a forbid by one protects nothing, which has to be said then too.
+    fn words(&self, path: Path) -> (BTreeSet<&str>, bool) {
         match path {
-            Path::Kind => Some((StatementFacts::KINDS.into_iter().collect(), true)),
-            Path::Usage => Some((Usage::ALL.iter().map(|usage| usage.name()).collect(), true)),
+            Path::Kind => (StatementFacts::KINDS.into_iter().collect(), true),
+            Path::Usage => (Usage::ALL.iter().map(|usage| usage.name()).collect(), true),
             Path::Transport => {
                 let all = Transport::ALL.iter();
-                Some((all.map(|transport| transport.name()).collect(), true))
+                (all.map(|transport| transport.name()).collect(), true)
             }
             Path::Safety => {
                 let all = Safety::ALL.iter();
-                Some((all.map(|safety| safety.name()).collect(), true))
+                (all.map(|safety| safety.name()).collect(), true)
             }
-            Path::Tables => Some((self.tables.iter().map(String::as_str).collect(), false)),
-            Path::Template => Some((self.templates.iter().map(String::as_str).collect(), false)),
-            Path::Tags if self.tags.is_empty() => None,
-            Path::Tags => Some((self.tags.iter().map(String::as_str).collect(), false)),
+            Path::Tables => (self.tables.iter().map(String::as_str).collect(), false),
+            Path::Template => (self.templates.iter().map(String::as_str).collect(), false),
+            Path::Tags => (self.tags.iter().map(String::as_str).collect(), false),
         }
     }
 }
@@ -198,7 +195,7 @@ fn collect(json: &Value, out: &mut BTreeSet<(Path, String)>) {
 }
 
 /// The string literals that `json` is, or is a set of.
-fn literals(json: &Value) -> impl Iterator<Item = &str> {
+pub(super) fn literals(json: &Value) -> impl Iterator<Item = &str> {
     let members = json.get("Set").and_then(Value::as_array);
     let members = members.map_or(std::slice::from_ref(json), Vec::as_slice);
     members
@@ -261,6 +258,18 @@ mod tests {
             assert_eq!(problem.line, Some(2), "{problem}");
             assert_eq!(problem.help.as_deref(), Some(help), "{problem}");
         }
+    }
+
+    #[test]
+    fn tags_without_a_classification_are_warned_of() {
+        let mut sources = sources(
+            "forbid(principal, action == Action::\"read_plain\", resource)\nwhen { resource.tags.contains(\"secrt\") };",
+        );
+        sources.classification = None;
+        let set = load(&sources).unwrap();
+        let problem = &set.warnings()[0];
+        assert_eq!(problem.message, "`resource.tags` is never `secrt`");
+        assert_eq!(problem.line, Some(2), "{problem}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{
     catalog::{Column, TypeClass},
     dialect::Dialect,
     policy::obligation::{Comparison, Literal, Operand, PatternPiece, Predicate},
-    value::Value,
+    value::{Value, is_canonical_uuid},
 };
 
 /// A value that a column is certain to hold after the statement.
@@ -166,17 +166,6 @@ pub(super) fn declared_length(type_name: &str) -> Option<usize> {
     let (digits, _) = rest.split_once(')')?;
     // A declaration that is not understood admits nothing longer than nothing.
     Some(digits.trim().parse().unwrap_or(0))
-}
-
-fn is_canonical_uuid(text: &str) -> bool {
-    text.len() == 36
-        && text.char_indices().all(|(i, c)| {
-            if [8, 13, 18, 23].contains(&i) {
-                c == '-'
-            } else {
-                matches!(c, '0'..='9' | 'a'..='f')
-            }
-        })
 }
 
 /// `predicate` for rows in which the columns of `row` hold these values.

@@ -1,15 +1,16 @@
 //! Masks as SQL. Every mask is a total function: it cannot raise, whatever the value, because the
 //! engine may compute it for rows a filter hides.
 
-use std::{cmp::Reverse, collections::BTreeSet};
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 
-use sqlparser::ast::{BinaryOperator, DataType, ExactNumberInfo, Expr, TimezoneInfo};
+use sqlparser::ast::{BinaryOperator, DataType, Expr, TimezoneInfo};
 
 use super::{formula, hash, null, sql};
 use crate::{
     catalog::{Catalog, Column, TypeClass},
     dialect::Dialect,
     policy::obligation::{DatePart, Mask},
+    syntax::formula::Kind,
 };
 
 /// `mask` of `column`. One that the column's type does not take is NULL.
@@ -79,6 +80,63 @@ pub(super) fn reads(mask: &Mask) -> bool {
     }
 }
 
+/// The type that `mask` gives, where that is not the column's own.
+pub(crate) fn type_name(mask: &Mask, column: &Column, dialect: Dialect) -> Option<Arc<str>> {
+    let text = || {
+        let stays = match dialect {
+            Dialect::Postgres => false,
+            Dialect::Sqlite | Dialect::Mysql => column.class == TypeClass::Text,
+        };
+        let name = match dialect {
+            Dialect::Sqlite => "TEXT",
+            Dialect::Postgres | Dialect::Mysql => "text",
+        };
+        (!stays).then_some(name)
+    };
+    let name = match mask {
+        Mask::Null | Mask::Date(_) => None,
+        Mask::Bucket(width) => match (dialect, whole(column)) {
+            (Dialect::Sqlite | Dialect::Mysql, _) => None,
+            (Dialect::Postgres, Some(4)) if i32::try_from(*width).is_ok() => Some("integer"),
+            (Dialect::Postgres, Some(_)) => Some("bigint"),
+            (Dialect::Postgres, None) if column.class == TypeClass::Number => {
+                Some("double precision")
+            }
+            (Dialect::Postgres, None) => Some("numeric"),
+        },
+        Mask::First(_)
+        | Mask::Last(_)
+        | Mask::Email
+        | Mask::Hash(_)
+        | Mask::Token(_)
+        | Mask::Fixed(_) => text(),
+        Mask::Expr(mask) => {
+            let value = Kind::of(column.class, dialect);
+            match mask.formula.kind(value) {
+                Ok(Kind::Text) => text(),
+                Ok(Kind::Truth) if dialect == Dialect::Postgres => Some("boolean"),
+                Ok(Kind::Number) if value == Some(Kind::Number) => None,
+                Ok(Kind::Number) if dialect == Dialect::Sqlite => Some("INTEGER"),
+                Ok(Kind::Number) => Some("integer"),
+                Ok(Kind::Truth | Kind::Moment(_) | Kind::Null) | Err(_) => None,
+            }
+        }
+    };
+    name.map(Arc::from)
+}
+
+/// How many bytes PostgreSQL computes with where the column's values are whole numbers. Those of a domain are read as
+/// the widest.
+fn whole(column: &Column) -> Option<u8> {
+    let is_narrow = ["smallint", "int2", "integer", "int4", "int"].contains(&own_name(column));
+    (column.class == TypeClass::Integer).then_some(if is_narrow { 4 } else { 8 })
+}
+
+/// The type's name without the schema of PostgreSQL's own.
+fn own_name(column: &Column) -> &str {
+    column.type_name.trim_start_matches("pg_catalog.")
+}
+
 struct Masking<'m> {
     column: &'m Column,
     dialect: Dialect,
@@ -110,6 +168,21 @@ impl Masking<'_> {
             Dialect::Postgres => format!("pg_catalog.{name}"),
         });
         sql::call(self.dialect, name, args)
+    }
+
+    /// The greatest whole number that is not above `value`: a word of the parser's own, which it reads with a schema only in
+    /// quotes.
+    fn floor(&mut self, value: Expr) -> Expr {
+        match self.dialect {
+            Dialect::Postgres => {
+                self.functions.insert("pg_catalog.floor".to_owned());
+                sql::call_quoted("floor", vec![value])
+            }
+            Dialect::Sqlite | Dialect::Mysql => {
+                self.functions.insert("floor".to_owned());
+                sql::floor(value)
+            }
+        }
     }
 
     fn length(&mut self, text: Expr) -> Expr {
@@ -207,11 +280,11 @@ impl Masking<'_> {
         domain
     }
 
-    /// The value, where it is from `low` on and before `high`. PostgreSQL's dates reach further than
+    /// The value, where it is at least `low` and on `to`'s side of `high`. PostgreSQL's dates reach further than
     /// its points in time, and MySQL has days and months 0.
-    fn between(&self, low: Expr, high: Expr, shown: Expr) -> Expr {
+    fn between(&self, low: Expr, to: BinaryOperator, high: Expr, shown: Expr) -> Expr {
         let from = sql::binary(self.value(), BinaryOperator::GtEq, low);
-        let to = sql::binary(self.value(), BinaryOperator::Lt, high);
+        let to = sql::binary(self.value(), to, high);
         let within = sql::joined(vec![from, to], &BinaryOperator::And, true);
         sql::case(vec![(within, shown)], None)
     }
@@ -236,7 +309,6 @@ impl Masking<'_> {
             _ => return None,
         };
         let dialect = self.dialect;
-        let bound = |text: &str| sql::cast(sql::text(dialect, text), own.clone());
         let cut = match self.dialect {
             Dialect::Postgres => {
                 let unit = sql::text(self.dialect, part.name());
@@ -261,47 +333,129 @@ impl Masking<'_> {
             }
             Dialect::Sqlite => return None,
         };
-        let bounds = (bound("0001-01-01"), bound("9999-12-31"));
-        Some(self.between(bounds.0, bounds.1, cut))
+        // The last moment of a day has a fraction, which MySQL keeps of a constant only where it is told to.
+        let (own, first, last) = match (self.dialect, self.column.class) {
+            (_, TypeClass::Date) => (own, "0001-01-01", "9999-12-31"),
+            (Dialect::Mysql, _) => (
+                DataType::Datetime(Some(6)),
+                "0001-01-01",
+                "9999-12-31 23:59:59.999999",
+            ),
+            (_, TypeClass::TimestampTz) => (
+                own,
+                "0001-01-01 00:00:00+00",
+                "9999-12-31 23:59:59.999999+00",
+            ),
+            (_, _) => (own, "0001-01-01", "9999-12-31 23:59:59.999999"),
+        };
+        let bound = |text: &str| sql::cast(sql::text(dialect, text), own.clone());
+        Some(self.between(bound(first), BinaryOperator::LtEq, bound(last), cut))
     }
 
-    /// Nothing here can overflow: the result is nearer to zero than the value.
     fn bucket(&mut self, width: i64) -> Expr {
-        let width = sql::integer(width);
-        let value = match self.dialect {
-            // A value of another type than declared is made a whole number first.
-            Dialect::Sqlite => sql::cast(self.value(), DataType::Integer(None)),
-            Dialect::Postgres | Dialect::Mysql => self.value(),
-        };
-        let floating = match self.dialect {
-            Dialect::Sqlite => false,
-            Dialect::Postgres | Dialect::Mysql => self.column.class == TypeClass::Number,
-        };
-        if !floating {
-            let rest = sql::parens(sql::binary(value.clone(), BinaryOperator::Modulo, width));
-            return sql::binary(value, BinaryOperator::Minus, rest);
+        match (self.dialect, self.column.class) {
+            (Dialect::Sqlite, _) => self.any_bucket(width),
+            (Dialect::Postgres | Dialect::Mysql, TypeClass::Number) => self.float_bucket(width),
+            (Dialect::Postgres | Dialect::Mysql, TypeClass::Decimal) => self.decimal_bucket(width),
+            (Dialect::Postgres | Dialect::Mysql, _) => self.integer_bucket(width),
         }
-        // Remainders of floating-point numbers leave traces in the last digits, and dividing very
-        // large or small ones raises on PostgreSQL.
-        let trunc = |masking: &mut Self, value| match masking.dialect {
-            Dialect::Postgres => {
-                let exact = sql::cast(value, DataType::Numeric(ExactNumberInfo::None));
-                masking.call("trunc", vec![exact])
+    }
+
+    /// `value` without what is left of a division by `width`: nearer to zero, and so within the type.
+    fn cut(value: Expr, width: i64) -> Expr {
+        let rest = sql::binary(value.clone(), BinaryOperator::Modulo, sql::integer(width));
+        sql::binary(value, BinaryOperator::Minus, sql::parens(rest))
+    }
+
+    /// The bucket of a number below zero, of which `next` is the whole number after it.
+    fn below(next: Expr, width: i64) -> Expr {
+        let cut = Self::cut(sql::parens(next), width);
+        sql::binary(cut, BinaryOperator::Minus, sql::integer(width))
+    }
+
+    /// Whole numbers. The lowest bucket of a type may begin below what the type holds: there it is NULL.
+    fn integer_bucket(&self, width: i64) -> Expr {
+        let value = match (self.dialect, whole(self.column)) {
+            (Dialect::Postgres, Some(8))
+                if !["bigint", "int8"].contains(&own_name(self.column)) =>
+            {
+                sql::cast(self.value(), DataType::BigInt(None))
             }
-            Dialect::Sqlite | Dialect::Mysql => {
-                masking.call("truncate", vec![value, sql::integer(0)])
-            }
+            (Dialect::Postgres | Dialect::Sqlite | Dialect::Mysql, _) => self.value(),
         };
-        let whole = trunc(self, value);
-        let parts = sql::binary(whole, BinaryOperator::Divide, width.clone());
-        let parts = trunc(self, parts);
-        let bucket = sql::binary(parts, BinaryOperator::Multiply, width);
-        let bucket = match self.dialect {
-            Dialect::Postgres => sql::cast(bucket, DataType::DoublePrecision),
-            Dialect::Sqlite | Dialect::Mysql => bucket,
+        // What PostgreSQL computes of numbers and constants of one size is of this size.
+        let lowest = match (self.dialect, whole(self.column)) {
+            (Dialect::Postgres, Some(4)) if i32::try_from(width).is_ok() => i64::from(i32::MIN),
+            (Dialect::Postgres | Dialect::Sqlite | Dialect::Mysql, _) => i64::MIN,
         };
-        let bound = sql::integer(LARGEST_FLOAT);
-        self.between(sql::integer(-LARGEST_FLOAT), bound, bucket)
+        let from = |least| sql::binary(value.clone(), BinaryOperator::GtEq, sql::integer(least));
+        let next = sql::binary(value.clone(), BinaryOperator::Plus, sql::integer(1));
+        sql::case(
+            vec![
+                (from(0), Self::cut(value.clone(), width)),
+                (from(lowest.saturating_add(width)), Self::below(next, width)),
+            ],
+            None,
+        )
+    }
+
+    /// Exact numbers, which keep their digits behind the point. Those so far below zero that a type may end there are
+    /// NULL.
+    fn decimal_bucket(&self, width: i64) -> Expr {
+        let cut = Self::cut(self.value(), width);
+        // The rest itself is no help: of a multiple below zero MariaDB's is a zero below zero.
+        let negative = sql::binary(self.value(), BinaryOperator::Lt, sql::parens(cut.clone()));
+        let within = sql::binary(self.value(), BinaryOperator::Gt, sql::lowest_decimal());
+        let next = sql::binary(cut.clone(), BinaryOperator::Minus, sql::integer(width));
+        let below = sql::case(vec![(within, next)], None);
+        sql::case(vec![(negative, below)], Some(cut))
+    }
+
+    /// Floating-point numbers that are all whole, so that nothing is lost by dividing them. Zero is added because
+    /// there is a negative one, whose sign shows.
+    fn float_bucket(&mut self, width: i64) -> Expr {
+        let value = match self.dialect {
+            Dialect::Postgres => sql::cast(self.value(), DataType::DoublePrecision),
+            Dialect::Sqlite | Dialect::Mysql => self.value(),
+        };
+        let whole = self.floor(value);
+        let parts = sql::binary(whole, BinaryOperator::Divide, sql::integer(width));
+        let parts = self.floor(parts);
+        let bucket = sql::binary(parts, BinaryOperator::Multiply, sql::integer(width));
+        let bucket = sql::binary(bucket, BinaryOperator::Plus, sql::integer(0));
+        let (low, high) = (sql::integer(-LARGEST_FLOAT), sql::integer(LARGEST_FLOAT));
+        self.between(low, BinaryOperator::Lt, high, bucket)
+    }
+
+    /// SQLite's numbers of any kind. What is no number has the whole number that a cast makes of it, and is not less
+    /// than one.
+    fn any_bucket(&self, width: i64) -> Expr {
+        let whole = sql::cast(self.value(), DataType::Integer(None));
+        let from = |least| sql::binary(whole.clone(), BinaryOperator::GtEq, sql::integer(least));
+        // False for fractions below zero, which a cast cuts towards it.
+        let whole_or_above = sql::binary(self.value(), BinaryOperator::GtEq, whole.clone());
+        let not_below = sql::joined(
+            vec![from(0), whole_or_above.clone()],
+            &BinaryOperator::And,
+            true,
+        );
+        let next = sql::binary(
+            whole.clone(),
+            BinaryOperator::Plus,
+            sql::parens(whole_or_above),
+        );
+        let bucket = sql::case(
+            vec![
+                (not_below, Self::cut(whole.clone(), width)),
+                (
+                    from(i64::MIN.saturating_add(width)),
+                    Self::below(next, width),
+                ),
+            ],
+            None,
+        );
+        // Changes nothing, and is compared as a column of numbers is.
+        sql::cast(bucket, DataType::Integer(None))
     }
 }
 

@@ -27,6 +27,7 @@ mod null;
 mod parameters;
 mod plan;
 mod proviso;
+mod shown;
 mod source;
 mod sql;
 #[cfg(test)]
@@ -47,8 +48,10 @@ use std::{
 use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
 
 pub(crate) use form::FormCache;
+pub(crate) use mask::type_name as type_of_mask;
 pub(crate) use plan::Plan;
 pub use proviso::{Found, Proviso};
+pub(crate) use shown::{Below, below as shown_below};
 
 use condition::Conditions;
 use engine::Engine;
@@ -57,19 +60,17 @@ use parameters::Binding;
 
 use crate::{
     access::AccessSet,
-    catalog::{Catalog, Change, ColumnId, RelationId, without_labels},
+    catalog::{Catalog, Change, RelationId},
     code::Code,
     dialect::Dialect,
     ident,
     limits::{EstimateCaps, Limits},
-    lineage::Tokens,
     policy::Permit,
     rejection::Rejection,
-    resolve::{self, Mode, Output, Reference, ResolvedStatement, Target, Visible},
+    resolve::{self, Mode, Reference, ResolvedStatement, Target, Visible},
     scan::{OutputColumn, ScanPlan},
     session::Principal,
     syntax::{self, Explain, Outline, ParsedQuery},
-    token::{TOKEN_TYPE, TokenKeys},
     value::{Params, Value},
 };
 
@@ -511,7 +512,7 @@ fn apply(
     }
     let if_empty = source::if_empty(&references);
     let columns = match explain {
-        None => output_columns(&outputs, &references, catalog, visible)?,
+        None => shown::columns(&outputs, &references, catalog, visible)?,
         Some(_) => Explain::columns(dialect)
             .iter()
             .map(|name| OutputColumn {
@@ -524,7 +525,7 @@ fn apply(
     let mut tokens = Vec::new();
     for (index, output) in outputs.iter().enumerate() {
         if explain.is_none() {
-            tokens.extend(token(output).map(|keys| (index, Arc::clone(keys))));
+            tokens.extend(shown::token(output).map(|keys| (index, Arc::clone(keys))));
         }
     }
     let sql = form::filled(conditions.filled(skeleton, dialect)?, &forms, dialect)?;
@@ -787,73 +788,6 @@ impl<F: Fn(RelationId) -> Option<InPlace>> VisitorMut for Replacing<'_, F> {
         }
         ControlFlow::Continue(())
     }
-}
-
-fn output_columns(
-    outputs: &[Output],
-    references: &[Reference],
-    catalog: &Catalog,
-    visible: &dyn Visible,
-) -> Result<Vec<OutputColumn>, Rejection> {
-    outputs
-        .iter()
-        .map(|output| {
-            let type_name = output
-                .lineage
-                .identity
-                .and_then(|id| catalog.column(id))
-                .map(|c| Arc::clone(&c.type_name));
-            let mut masked = false;
-            for column in &output.lineage.columns {
-                masked = masked || is_masked(*column, references, visible)?;
-            }
-            let type_name = match (token(output), type_name) {
-                (Some(_), _) => TOKEN_TYPE.into(),
-                (None, Some(name)) if masked => without_labels(&name),
-                (None, name) => name.unwrap_or_default(),
-            };
-            Ok(OutputColumn {
-                name: Arc::clone(&output.name),
-                type_name,
-                masked,
-            })
-        })
-        .collect()
-}
-
-/// The keys of the tokens that an output is, or that are among its values.
-fn token(output: &Output) -> Option<&Arc<TokenKeys>> {
-    output.lineage.tokens.as_ref().and_then(Tokens::keys)
-}
-
-/// Whether a mask stands before `column`, or before what a view's column is made from.
-fn is_masked(
-    column: ColumnId,
-    references: &[Reference],
-    visible: &dyn Visible,
-) -> Result<bool, Rejection> {
-    let own = references.iter().find(|r| r.relation == column.relation);
-    let is_plain = match own {
-        Some(reference) => reference.decision.is_plain(column.index),
-        None => visible.relation(column.relation)?.is_plain(column.index),
-    };
-    if !is_plain {
-        return Ok(true);
-    }
-    for reference in references {
-        if let Some(body) = &reference.body
-            && reference.relation == column.relation
-            && let Some(output) = body.resolved.outputs.get(usize::from(column.index))
-        {
-            for below in &output.lineage.columns {
-                if is_masked(*below, &body.resolved.references, visible)? {
-                    return Ok(true);
-                }
-            }
-            break;
-        }
-    }
-    Ok(false)
 }
 
 fn not_as_decided(detail: &str) -> Rejection {

@@ -2,10 +2,10 @@
 //! an operator.
 
 use sqlparser::ast::{
-    BinaryOperator, CaseWhen, CastKind, Cte, DataType, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart,
-    Query, Select, SelectFlavor, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
-    TableWithJoins, TimezoneInfo, UnaryOperator, Value, With,
+    BinaryOperator, CaseWhen, CastKind, CeilFloorKind, Cte, DataType, DateTimeField, Expr,
+    Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
+    ObjectName, ObjectNamePart, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAlias,
+    TableAliasColumnDef, TableFactor, TableWithJoins, TimezoneInfo, UnaryOperator, Value, With,
     helpers::attached_token::AttachedToken,
 };
 
@@ -101,6 +101,15 @@ pub(super) fn decimal(value: i64) -> Expr {
     }
 }
 
+/// A number below zero that every exact type can still hold one less of: MySQL's have 65 digits.
+pub(super) fn lowest_decimal() -> Expr {
+    let digits = format!("1{}", "0".repeat(60));
+    parens(Expr::UnaryOp {
+        op: UnaryOperator::Minus,
+        expr: Box::new(Expr::Value(Value::Number(digits, false).into())),
+    })
+}
+
 /// PostgreSQL's constant for a point in time, in milliseconds from 1970, years 1 to 9999.
 pub(super) fn timestamptz(milliseconds: i64) -> Expr {
     let (date, time) = utc(milliseconds);
@@ -184,14 +193,29 @@ pub(super) fn keyword_call(name: &str, args: Vec<Expr>) -> Expr {
 }
 
 fn called(schema: Option<&str>, name: &str, args: Vec<Expr>) -> Expr {
+    let name = schema.into_iter().chain([name]).map(Ident::new);
+    function(name.collect(), args)
+}
+
+/// A call of PostgreSQL's own function `name`, in quotes.
+pub(super) fn call_quoted(name: &str, args: Vec<Expr>) -> Expr {
+    function(
+        vec![Ident::new("pg_catalog"), Ident::with_quote('"', name)],
+        args,
+    )
+}
+
+/// `FLOOR(value)`.
+pub(super) fn floor(value: Expr) -> Expr {
+    Expr::Floor {
+        expr: Box::new(value),
+        field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime),
+    }
+}
+
+fn function(name: Vec<Ident>, args: Vec<Expr>) -> Expr {
     Expr::Function(Function {
-        name: ObjectName(
-            schema
-                .into_iter()
-                .chain([name])
-                .map(|part| ObjectNamePart::Identifier(Ident::new(part)))
-                .collect(),
-        ),
+        name: ObjectName(name.into_iter().map(ObjectNamePart::Identifier).collect()),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {

@@ -449,22 +449,23 @@ fn masks_in_each_dialect() {
             Postgres,
             Mask::Date(DatePart::Month),
             "date",
-            "CASE WHEN (\"c\" >= CAST('0001-01-01' AS DATE)) AND (\"c\" < CAST('9999-12-31' AS DATE)) \
+            "CASE WHEN (\"c\" >= CAST('0001-01-01' AS DATE)) AND (\"c\" <= CAST('9999-12-31' AS DATE)) \
              THEN CAST(pg_catalog.date_trunc('month', CAST(\"c\" AS TIMESTAMP)) AS DATE) END",
         ),
         (
             Postgres,
             Mask::Date(DatePart::Hour),
             "timestamp with time zone",
-            "CASE WHEN (\"c\" >= CAST('0001-01-01' AS TIMESTAMP WITH TIME ZONE)) AND \
-             (\"c\" < CAST('9999-12-31' AS TIMESTAMP WITH TIME ZONE)) \
+            "CASE WHEN (\"c\" >= CAST('0001-01-01 00:00:00+00' AS TIMESTAMP WITH TIME ZONE)) AND \
+             (\"c\" <= CAST('9999-12-31 23:59:59.999999+00' AS TIMESTAMP WITH TIME ZONE)) \
              THEN pg_catalog.date_trunc('hour', \"c\", 'UTC') END",
         ),
         (
             Mysql,
             Mask::Date(DatePart::Year),
             "datetime",
-            "CASE WHEN (`c` >= CAST('0001-01-01' AS DATETIME)) AND (`c` < CAST('9999-12-31' AS DATETIME)) \
+            "CASE WHEN (`c` >= CAST('0001-01-01' AS DATETIME(6))) AND \
+             (`c` <= CAST('9999-12-31 23:59:59.999999' AS DATETIME(6))) \
              THEN CAST(date_format(`c`, '%Y-01-01') AS DATETIME) END",
         ),
         (
@@ -473,27 +474,59 @@ fn masks_in_each_dialect() {
             "DATETIME",
             "strftime('%Y-%m-%d', \"c\")",
         ),
-        (Postgres, Mask::Bucket(10), "bigint", "\"c\" - (\"c\" % 10)"),
-        (Mysql, Mask::Bucket(10), "decimal(10,2)", "`c` - (`c` % 10)"),
+        (
+            Postgres,
+            Mask::Bucket(10),
+            "bigint",
+            "CASE WHEN \"c\" >= 0 THEN \"c\" - (\"c\" % 10) \
+             WHEN \"c\" >= (-9223372036854775798) THEN (\"c\" + 1) - ((\"c\" + 1) % 10) - 10 END",
+        ),
+        (
+            Postgres,
+            Mask::Bucket(10),
+            "smallint",
+            "CASE WHEN \"c\" >= 0 THEN \"c\" - (\"c\" % 10) \
+             WHEN \"c\" >= (-2147483638) THEN (\"c\" + 1) - ((\"c\" + 1) % 10) - 10 END",
+        ),
+        (
+            Postgres,
+            Mask::Bucket(3_000_000_000),
+            "integer",
+            "CASE WHEN \"c\" >= 0 THEN \"c\" - (\"c\" % 3000000000) \
+             WHEN \"c\" >= (-9223372033854775808) \
+             THEN (\"c\" + 1) - ((\"c\" + 1) % 3000000000) - 3000000000 END",
+        ),
+        (
+            Mysql,
+            Mask::Bucket(10),
+            "decimal(10,2)",
+            "CASE WHEN `c` < (`c` - (`c` % 10)) THEN \
+             CASE WHEN `c` > (-1000000000000000000000000000000000000000000000000000000000000) \
+             THEN `c` - (`c` % 10) - 10 END ELSE `c` - (`c` % 10) END",
+        ),
         (
             Sqlite,
             Mask::Bucket(10),
             "INT",
-            "CAST(\"c\" AS INTEGER) - (CAST(\"c\" AS INTEGER) % 10)",
+            "CAST(CASE WHEN (CAST(\"c\" AS INTEGER) >= 0) AND (\"c\" >= CAST(\"c\" AS INTEGER)) \
+             THEN CAST(\"c\" AS INTEGER) - (CAST(\"c\" AS INTEGER) % 10) \
+             WHEN CAST(\"c\" AS INTEGER) >= (-9223372036854775798) \
+             THEN (CAST(\"c\" AS INTEGER) + (\"c\" >= CAST(\"c\" AS INTEGER))) \
+             - ((CAST(\"c\" AS INTEGER) + (\"c\" >= CAST(\"c\" AS INTEGER))) % 10) - 10 END AS INTEGER)",
         ),
         (
             Postgres,
             Mask::Bucket(10),
             "real",
             "CASE WHEN (\"c\" >= (-1000000000000000)) AND (\"c\" < 1000000000000000) THEN \
-             CAST(pg_catalog.trunc(CAST(pg_catalog.trunc(CAST(\"c\" AS NUMERIC)) / 10 AS NUMERIC)) * 10 AS DOUBLE PRECISION) END",
+             pg_catalog.\"floor\"(pg_catalog.\"floor\"(CAST(\"c\" AS DOUBLE PRECISION)) / 10) * 10 + 0 END",
         ),
         (
             Mysql,
             Mask::Bucket(10),
             "double",
             "CASE WHEN (`c` >= (-1000000000000000)) AND (`c` < 1000000000000000) THEN \
-             truncate(truncate(`c`, 0) / 10, 0) * 10 END",
+             FLOOR(FLOOR(`c`) / 10) * 10 + 0 END",
         ),
     ] {
         assert_eq!(masked(dialect, &mask, type_name), expect);

@@ -41,8 +41,8 @@ pub struct ScanPlan {
 pub struct OutputColumn {
     /// The name the engine gives it.
     pub name: Arc<str>,
-    /// The declared type of the base column it is by identity, `token` where tokens stand for its values,
-    /// else empty.
+    /// The declared type of the base column it is by identity, or what a mask makes of it; `token` where tokens stand for its
+    /// values, else empty.
     #[serde(rename = "type")]
     pub type_name: Arc<str>,
     /// Whether a mask stands before any of the columns it comes from.

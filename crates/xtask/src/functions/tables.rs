@@ -57,7 +57,7 @@ const DANGEROUS: &[(&str, &str)] = &[
          pg_create_logical_replication_slot pg_get_wal_records_info get_raw_page heap_page_items \
          pg_stat_get_activity pg_stat_statements current_setting pg_get_viewdef pg_get_functiondef \
          pg_get_constraintdef obj_description col_description to_regclass regclassin has_table_privilege \
-         pg_input_is_valid record_in array_in schedule run_maintenance create_subscription drop_chunks \
+         pg_input_is_valid record_in array_in enum_first enum_last enum_range schedule run_maintenance create_subscription drop_chunks \
          create_hypertable add_retention_policy addgeometrycolumn dropgeometrycolumn st_findextent send \
          create_secret repack_swap squeeze_table current_user session_user current_catalog current_schema user",
     ),
