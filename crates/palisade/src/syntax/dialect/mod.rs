@@ -99,13 +99,11 @@ fn named_top(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     }
     let mut follows = Token::EOF;
     for TokenWithSpan { token, span: _ } in tokens.iter_mut().rev() {
-        match token {
-            Token::Word(word) if word.keyword == Keyword::TOP => {
-                if !matches!(follows, Token::Number(_, _) | Token::LParen) {
-                    word.keyword = Keyword::NoKeyword;
-                }
-            }
-            _ => {}
+        if let Token::Word(word) = &mut *token
+            && word.keyword == Keyword::TOP
+            && !matches!(follows, Token::Number(_, _) | Token::LParen)
+        {
+            word.keyword = Keyword::NoKeyword;
         }
         if !matches!(token, Token::Whitespace(_)) {
             follows = token.clone();
