@@ -6,6 +6,7 @@
 
 mod builder;
 mod change;
+mod computed;
 pub mod ddl;
 pub mod functions;
 mod keys;
@@ -17,6 +18,7 @@ use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineDef};
 pub use change::{Change, ReferenceAction, Trigger};
+pub(crate) use computed::computed_from;
 pub use keys::{UniqueKey, UniqueKeyDef, may_name, may_name_rows};
 pub use snapshot::SnapshotError;
 pub use system::{SystemClass, SystemRelation, system_relation, system_relations, system_schemas};

@@ -27,6 +27,7 @@ mod plan;
 mod proviso;
 mod source;
 mod sql;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod untyped;
