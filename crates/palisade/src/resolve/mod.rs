@@ -61,7 +61,7 @@ pub(crate) use write::{Conflict, Target, is_default};
 use self::constant::Constants;
 use crate::{
     access::{AccessSet, Usage},
-    catalog::{Catalog, ColumnId, RelationId, SystemRelation},
+    catalog::{Catalog, ColumnId, RelationId, SystemRelation, may_fail},
     code::Code,
     dialect::Dialect,
     limits::Limits,
@@ -392,6 +392,15 @@ impl<'a> Resolver<'a> {
 
     fn touch(&mut self, column: ColumnId, usage: Usage) {
         self.access.columns.insert(column, usage);
+        // Wherever it is used, it is computed of rows that are shown alone.
+        if !self.needs_fence
+            && self
+                .catalog
+                .relation(column.relation)
+                .is_some_and(|relation| may_fail(column.index, relation, self.catalog.dialect()))
+        {
+            self.needs_fence = true;
+        }
     }
 
     fn fold(&self, name: &str) -> String {

@@ -425,6 +425,7 @@ mod tests {
             nullable: true,
             collation: String::new(),
             generated: None,
+            stored: false,
         }
     }
 
