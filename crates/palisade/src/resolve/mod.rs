@@ -6,6 +6,7 @@
 //! whose name a relation has get another, double-quoted strings become strings, unnamed items get
 //! the name the engine would have given them.
 
+mod across;
 mod cartesian;
 mod cast;
 mod coercion;
@@ -261,6 +262,7 @@ fn read(
         return Err(unsupported("EXPLAIN of a statement that changes data"));
     }
     resolver.confined_operators();
+    resolver.use_through_views()?;
     resolver.access.facts = resolver.facts(&query, explain);
     let again = resolver.constants.next();
     let resolved = ResolvedStatement {
