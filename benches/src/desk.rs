@@ -36,6 +36,7 @@ pub fn catalog() -> Result<Catalog, CatalogError> {
         class,
         collation: String::new(),
         generated: None,
+        stored: false,
     };
     TABLES
         .iter()

@@ -150,6 +150,7 @@ impl Derived {
             nullable: true,
             collation: collation.to_owned(),
             generated: None,
+            stored: false,
         }
     }
 

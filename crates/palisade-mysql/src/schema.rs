@@ -300,6 +300,7 @@ fn same_columns(relation: &Relation, found: &[ColumnDef]) -> bool {
                 && was.nullable == is.nullable
                 && was.collation == is.collation
                 && was.generated == is.generated
+                && was.stored == is.stored
         })
 }
 

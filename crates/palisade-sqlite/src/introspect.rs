@@ -291,6 +291,7 @@ fn relation(
                 class: TypeClass::of(Dialect::Sqlite, &column.type_name),
                 nullable: !(is_table && (column.not_null || is_rowid)),
                 collation: collation(conn, listed, &column.name),
+                stored: generated.is_some() && column.hidden == 3,
                 generated,
                 name: column.name,
                 type_name: column.type_name,

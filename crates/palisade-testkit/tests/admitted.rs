@@ -1,6 +1,11 @@
 //! Rows that policy admits by values that the engine converts: what the firewall knows of them is what is stored.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
 
 use palisade::{
     guard::{Backend, Guard, Outcome},
@@ -322,4 +327,283 @@ async fn on_mariadb_what_is_admitted_is_stored() {
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn on_mysql_9_what_is_admitted_is_stored() {
     on_mysql(MySqlServer::shared().unwrap()).await;
+}
+
+/// A table whose tenant is computed from a column that may be written, twice over.
+const COMPUTED: &str = "
+    CREATE TABLE items (
+        id int PRIMARY KEY, doc varchar(60),
+        part varchar(20) GENERATED ALWAYS AS (substr(doc, 1, 4)) STORED,
+        ten varchar(20) GENERATED ALWAYS AS (lower(substr(doc, 1, 4))) STORED,
+        n int);
+    INSERT INTO items (id, doc, n) VALUES (1, 'acme-1', 1), (2, 'acme-2', 2);";
+
+/// What moves rows out of the tenant, and what leaves them there; `upsert` begins one of row 1.
+fn computed(upsert: &'static str, more: &[Case]) -> Vec<Case> {
+    let none = || json!(null);
+    let mut cases = vec![
+        (
+            "UPDATE items SET doc = 'glob-x' WHERE id = 1",
+            none(),
+            REFUSED,
+        ),
+        (
+            "UPDATE items SET n = 3, DOC = 'glob-x' WHERE id = 1",
+            none(),
+            REFUSED,
+        ),
+        (upsert, none(), REFUSED),
+        (
+            "INSERT INTO items (id, doc, n) VALUES (3, 'acme-3', 1)",
+            none(),
+            REFUSED,
+        ),
+        ("UPDATE items SET n = 3 WHERE id = 1", none(), Ok(1)),
+    ];
+    cases.extend_from_slice(more);
+    cases
+}
+
+const TENANT: &str = "resource.ten == \"acme\"";
+
+#[tokio::test]
+async fn on_sqlite_what_is_computed_is_looked_at() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("main.db");
+    create_database(&path, &COMPUTED.replacen("STORED", "VIRTUAL", 1)).unwrap();
+    let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+    let cases = computed(
+        "INSERT INTO items (id, doc) VALUES (1, 'glob-1') ON CONFLICT (id) DO UPDATE SET doc = excluded.doc",
+        &[
+            (
+                "UPDATE items SET (n, doc) = (1, 'glob-x') WHERE id = 1",
+                json!(null),
+                REFUSED,
+            ),
+            (
+                "REPLACE INTO items (id, doc) VALUES (1, 'glob-x')",
+                json!(null),
+                REFUSED,
+            ),
+        ],
+    );
+    run(&gate(backend, "main", TENANT), &cases).await;
+}
+
+#[tokio::test]
+async fn on_postgres_what_is_computed_is_looked_at() {
+    let server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("computed").unwrap();
+    server.load(&database, COMPUTED).unwrap().clean().unwrap();
+    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
+    let backend = PostgresBackend::connect(config.accept_superuser().writable())
+        .await
+        .unwrap();
+    let none = || json!(null);
+    let cases = computed(
+        "INSERT INTO items (id, doc) VALUES (1, 'glob-1') ON CONFLICT (id) DO UPDATE SET doc = excluded.doc",
+        &[
+            (
+                "UPDATE items SET (n, doc) = (1, 'glob-x') WHERE id = 1",
+                none(),
+                REFUSED,
+            ),
+            (
+                "WITH w AS (UPDATE items SET doc = 'glob-x' WHERE id = 1 RETURNING id) SELECT id FROM w",
+                none(),
+                REFUSED,
+            ),
+            (
+                "UPDATE items SET doc = o.doc FROM items AS o WHERE items.id = 1 AND o.id = 2",
+                none(),
+                REFUSED,
+            ),
+            (
+                "MERGE INTO items USING (SELECT 1 AS k) AS s ON items.id = s.k WHEN MATCHED THEN UPDATE SET doc = 'glob-x'",
+                none(),
+                REFUSED,
+            ),
+            (
+                "MERGE INTO items USING (SELECT 9 AS k) AS s ON items.id = s.k WHEN NOT MATCHED THEN INSERT (id, doc) VALUES (s.k, 'glob-x')",
+                none(),
+                REFUSED,
+            ),
+        ],
+    );
+    run(&gate(backend, "public", TENANT), &cases).await;
+}
+
+#[tokio::test]
+async fn on_mariadb_what_is_computed_is_looked_at() {
+    let server = MariaDbServer::shared().unwrap();
+    let database = server.fresh_database("computed").unwrap();
+    server.load(&database, COMPUTED).unwrap().clean().unwrap();
+    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
+    let backend = MysqlBackend::connect(config.accept_powerful().writable())
+        .await
+        .unwrap();
+    let upsert = "REPLACE INTO items (id, doc) VALUES (1, 'glob-1')";
+    run(&gate(backend, &database, TENANT), &computed(upsert, &[])).await;
+}
+
+#[tokio::test]
+async fn on_sqlite_what_a_strict_table_converts_is_not_admitted() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("main.db");
+    let script = "
+        CREATE TABLE items (id INTEGER PRIMARY KEY, kind TEXT) STRICT;
+        CREATE TABLE given (id INTEGER, kind TEXT); INSERT INTO given VALUES (20, 'a');";
+    create_database(&path, script).unwrap();
+    let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+    let gate = gate(
+        backend,
+        "main",
+        "resource.kind != \"5\" && resource.id != 7",
+    );
+    let none = || json!(null);
+    run(
+        &gate,
+        &[
+            ("INSERT INTO items SELECT 1, 5", none(), REFUSED),
+            ("INSERT INTO items SELECT '7', 'a'", none(), REFUSED),
+            (
+                "INSERT INTO items SELECT id, kind FROM given",
+                none(),
+                Ok(1),
+            ),
+            ("INSERT INTO items VALUES (21, 'a')", none(), Ok(1)),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn on_postgres_what_is_cut_off_is_not_admitted() {
+    let server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("cut").unwrap();
+    let script = "
+        CREATE DOMAIN d5 AS varchar(5); CREATE DOMAIN \"D Five\" AS d5;
+        CREATE TABLE items (id int PRIMARY KEY, v d5, w \"D Five\", label name);
+        CREATE TABLE given (id int, v text, label text);
+        INSERT INTO given VALUES (30, 'ok', 'x'), (31, 'admin ', 'x'), (32, 'ok', repeat('a', 70));";
+    server.load(&database, script).unwrap().clean().unwrap();
+    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
+    let backend = PostgresBackend::connect(config.accept_superuser().writable())
+        .await
+        .unwrap();
+    let admitted = format!(
+        "resource.v != \"admin\" && resource.w != \"admin\" && resource.label != \"{}\"",
+        "a".repeat(63)
+    );
+    let gate = gate(backend, "public", &admitted);
+    let none = || json!(null);
+    let merge = |id: u8| {
+        format!(
+            "MERGE INTO items USING (SELECT * FROM given WHERE id = {id}) AS s ON items.id = s.id + 100 \
+             WHEN NOT MATCHED THEN INSERT (id, v, w, label) VALUES (s.id + 100, s.v, 'ok', s.label)"
+        )
+    };
+    let long = "a".repeat(70);
+    let merges: Vec<String> = [30, 31, 32].into_iter().map(merge).collect();
+    let texts = merges.iter().map(|text| &*text.clone().leak());
+    let merged: Vec<&'static str> = texts.collect();
+    run(
+        &gate,
+        &[
+            (
+                "INSERT INTO items VALUES (1, 'ok', 'ok', 'x')",
+                none(),
+                Ok(1),
+            ),
+            (
+                "INSERT INTO items VALUES (2, 'admin ', 'ok', 'x')",
+                none(),
+                REFUSED,
+            ),
+            (
+                "INSERT INTO items VALUES (3, 'ok', 'admin ', 'x')",
+                none(),
+                REFUSED,
+            ),
+            (
+                "INSERT INTO items VALUES (4, $1, 'ok', $2)",
+                json!(["ok", long]),
+                REFUSED,
+            ),
+            (
+                "UPDATE items SET v = 'admin ' WHERE id = 1",
+                none(),
+                REFUSED,
+            ),
+            (
+                "UPDATE items SET v = $1 WHERE id = 1",
+                json!(["admin "]),
+                REFUSED,
+            ),
+            (
+                "INSERT INTO items SELECT id, v, 'ok', label FROM given WHERE id = 30",
+                none(),
+                Ok(1),
+            ),
+            (
+                "INSERT INTO items SELECT id, v, 'ok', label FROM given WHERE id = 31",
+                none(),
+                REFUSED,
+            ),
+            (
+                "INSERT INTO items SELECT id, v, 'ok', label FROM given WHERE id = 32",
+                none(),
+                REFUSED,
+            ),
+            (merged[0], none(), Ok(1)),
+            (merged[1], none(), REFUSED),
+            (merged[2], none(), REFUSED),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn on_mariadb_what_is_cut_off_is_not_admitted() {
+    let server = MariaDbServer::shared().unwrap();
+    let database = server.fresh_database("cut").unwrap();
+    let script = "
+        CREATE TABLE items (id int PRIMARY KEY, v char(9));
+        CREATE TABLE given (id int, v varchar(20));
+        INSERT INTO given VALUES (30, 'ok'), (31, 'admin ');";
+    server.load(&database, script).unwrap().clean().unwrap();
+    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
+    let backend = MysqlBackend::connect(config.accept_powerful().writable())
+        .await
+        .unwrap();
+    let gate = gate(backend, &database, "resource.v != \"admin\"");
+    let none = || json!(null);
+    run(
+        &gate,
+        &[
+            ("INSERT INTO items VALUES (1, 'ok')", none(), Ok(1)),
+            ("INSERT INTO items VALUES (2, 'admin ')", none(), REFUSED),
+            (
+                "INSERT INTO items VALUES (3, ?)",
+                json!(["admin "]),
+                REFUSED,
+            ),
+            (
+                "UPDATE items SET v = 'admin ' WHERE id = 1",
+                none(),
+                REFUSED,
+            ),
+            (
+                "INSERT INTO items SELECT id, v FROM given WHERE id = 30",
+                none(),
+                Ok(1),
+            ),
+            (
+                "INSERT INTO items SELECT id, v FROM given WHERE id = 31",
+                none(),
+                REFUSED,
+            ),
+        ],
+    )
+    .await;
 }

@@ -43,15 +43,17 @@ fn column() -> impl Strategy<Value = ColumnDef> {
         any::<bool>(),
         name(),
         option::of(name()),
+        any::<bool>(),
     );
     facts.prop_map(
-        |(name, type_name, class, nullable, collation, generated)| ColumnDef {
+        |(name, type_name, class, nullable, collation, generated, stored)| ColumnDef {
             name,
             type_name,
             class,
             nullable,
             collation,
             generated,
+            stored,
         },
     )
 }

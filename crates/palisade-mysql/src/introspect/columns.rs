@@ -66,6 +66,9 @@ pub(crate) fn column(
         type_name,
         nullable: text(row, 4)? == "YES",
         collation: optional(row, 5)?.unwrap_or_default(),
+        stored: text(row, 6)?
+            .to_ascii_uppercase()
+            .contains("STORED GENERATED"),
         generated: optional(row, 7)?
             .filter(|text| !text.is_empty())
             .map(|text| match product {

@@ -26,6 +26,7 @@ pub(crate) struct ColumnFacts {
     /// Empty, or a collation under which different bytes can be equal.
     pub(super) collation: String,
     pub(super) generated: Option<String>,
+    pub(super) stored: bool,
 }
 
 impl Columns {
@@ -35,7 +36,7 @@ impl Columns {
                     pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull, \
                     cn.nspname, co.collname, \
                     CASE WHEN a.attgenerated <> '' THEN pg_catalog.pg_get_expr(g.adbin, g.adrelid) END, \
-                    pg_catalog.format_type(a.atttypid, NULL) \
+                    pg_catalog.format_type(a.atttypid, NULL), a.attgenerated = 's' \
              FROM pg_catalog.pg_attribute a \
              JOIN pg_catalog.pg_class c ON c.oid = a.attrelid \
              JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
@@ -67,6 +68,7 @@ impl Columns {
                     not_null: row.try_get(5)?,
                     collation,
                     generated: row.try_get(8)?,
+                    stored: row.try_get(10)?,
                 });
         }
         Ok(Self { by_relation })

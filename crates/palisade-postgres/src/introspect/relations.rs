@@ -66,6 +66,7 @@ fn column_defs(types: &Types, columns: &Columns, relation: u32) -> Vec<ColumnDef
             nullable: !facts.not_null,
             collation: facts.collation.clone(),
             generated: facts.generated.clone(),
+            stored: facts.stored,
         })
         .collect()
 }

@@ -36,6 +36,7 @@ pub(super) async fn read(
             nullable: true,
             collation: String::new(),
             generated: None,
+            stored: false,
         });
         builder = builder.system_relation(schema, name, columns.collect());
     }

@@ -123,6 +123,8 @@ pub struct ColumnDef {
     pub collation: String,
     /// A generated column's expression.
     pub generated: Option<String>,
+    /// Whether a generated column is kept with its row, so that nothing is computed where it is read; false where that is not known.
+    pub stored: bool,
 }
 
 /// Collects relations and makes an immutable [`Catalog`] of them.
@@ -363,6 +365,7 @@ pub(super) fn relation(
             nullable: column.nullable,
             collation: column.collation,
             generated: column.generated,
+            stored: column.stored,
         });
     }
     let position = |name: &str| {

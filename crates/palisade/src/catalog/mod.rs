@@ -6,6 +6,7 @@
 
 mod builder;
 mod change;
+mod computed;
 pub mod ddl;
 pub mod functions;
 mod keys;
@@ -17,6 +18,7 @@ use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineDef};
 pub use change::{Change, ReferenceAction, Trigger};
+pub(crate) use computed::{computed_from, may_fail};
 pub use keys::{UniqueKey, UniqueKeyDef, may_name, may_name_rows};
 pub use snapshot::SnapshotError;
 pub use system::{SystemClass, SystemRelation, system_relation, system_relations, system_schemas};
@@ -162,6 +164,8 @@ pub struct Column {
     pub collation: String,
     /// For a generated column, the expression's text, whose columns it is computed from.
     pub generated: Option<String>,
+    /// Whether a generated column is kept with its row, so that nothing is computed where it is read; false where that is not known.
+    pub stored: bool,
 }
 
 impl Catalog {

@@ -109,6 +109,8 @@ struct ColumnText {
     collation: String,
     #[serde(default, skip_serializing_if = "is_default")]
     generated: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    stored: bool,
 }
 
 #[derive(PartialEq, Serialize, Deserialize)]
@@ -305,6 +307,7 @@ impl Catalog {
                     nullable: column.nullable,
                     collation: column.collation.clone(),
                     generated: column.generated.clone(),
+                    stored: column.stored,
                 })
                 .collect(),
             primary_key: relation
@@ -465,6 +468,7 @@ impl RelationText {
                     nullable: column.nullable,
                     collation: column.collation,
                     generated: column.generated,
+                    stored: column.stored,
                 })
                 .collect(),
             triggers: self
@@ -625,6 +629,7 @@ mod tests {
             nullable: true,
             collation: String::new(),
             generated: None,
+            stored: false,
         };
         let mut parent = RelationDef::new("app", "p", RelationKind::Table, vec![column("a")]);
         parent.primary_key = vec!["a".to_owned()];

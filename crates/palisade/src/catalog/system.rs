@@ -221,6 +221,7 @@ fn unknown(name: &str) -> ColumnDef {
         nullable: true,
         collation: String::new(),
         generated: None,
+        stored: false,
     }
 }
 

@@ -23,6 +23,7 @@ fn column(name: &str, type_name: &str, class: TypeClass) -> ColumnDef {
         nullable: name != "id",
         collation: "BINARY".to_owned(),
         generated: None,
+        stored: false,
     }
 }
 

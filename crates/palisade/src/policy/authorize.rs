@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     confirm::Reserved,
-    obligation::{ColumnLevel, RelationDecision, RowFilter, Visibility},
+    obligation::{ColumnLevel, Mask, RelationDecision, RowFilter, Visibility},
     view::SessionView,
     writes::{ActionDecision, WriteDecision},
 };
@@ -294,11 +294,31 @@ fn changed(
             });
         }
         let seen = view.relation(id.relation)?;
-        if seen.token(id.index).is_some() {
+        let level = seen.columns.get(usize::from(id.index)).map(|c| &c.level);
+        let read_as = match level {
+            Some(ColumnLevel::Masked(Mask::Token(_))) => Some("tokens"),
+            Some(ColumnLevel::Masked(Mask::Hash(_))) => Some("hashes"),
+            Some(
+                ColumnLevel::Masked(
+                    Mask::Null
+                    | Mask::Fixed(_)
+                    | Mask::First(_)
+                    | Mask::Last(_)
+                    | Mask::Email
+                    | Mask::Date(_)
+                    | Mask::Bucket(_)
+                    | Mask::Expr(_),
+                )
+                | ColumnLevel::Plain
+                | ColumnLevel::Hidden,
+            )
+            | None => None,
+        };
+        if let Some(read_as) = read_as {
             let name = view.catalog().column(id).map_or("", |c| &*c.name);
-            // Whoever writes a guess and reads its token back knows whether the guess is right.
+            // Whoever writes a guess and reads what becomes of it knows whether the guess is right.
             let message = format!(
-                "column `{name}` is read as tokens, which could be guessed by writing values to it"
+                "column `{name}` is read as {read_as}, which could be guessed by writing values to it"
             );
             return Err(
                 Rejection::new(Code::WriteMaskedRead, message).with_policies(determining.to_vec())

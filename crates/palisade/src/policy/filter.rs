@@ -16,7 +16,7 @@ use super::{
     schema::{self, AttributeType},
 };
 use crate::{
-    catalog::{Catalog, Relation},
+    catalog::{Catalog, Relation, may_fail},
     dialect::Dialect,
 };
 
@@ -137,6 +137,7 @@ impl<'a> Row<'a> {
                 let index = self.relation.position(&attrs.head).filter(|index| {
                     let column = self.relation.column(*index);
                     column.is_some_and(|column| schema::shows_presence(column, self.dialect))
+                        && !may_fail(*index, self.relation, self.dialect)
                 });
                 Ok(Predicate::Has(index.ok_or_else(refuse)?))
             }
@@ -253,7 +254,8 @@ impl<'a> Row<'a> {
     fn attribute(&self, name: &str) -> Option<(u16, AttributeType)> {
         let index = self.relation.position(name)?;
         let kind = schema::attribute_type(self.relation.column(index)?, self.dialect)?;
-        Some((index, kind))
+        // It would be computed of rows that are not shown, and its error would tell of them.
+        (!may_fail(index, self.relation, self.dialect)).then_some((index, kind))
     }
 }
 

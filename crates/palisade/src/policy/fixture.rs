@@ -22,6 +22,7 @@ pub(super) fn column(name: &str, class: TypeClass) -> ColumnDef {
         nullable: name != "id",
         collation: "BINARY".to_owned(),
         generated: None,
+        stored: false,
     }
 }
 

@@ -113,7 +113,7 @@ pub(super) fn check(
 /// What only deciding shows, each once.
 #[derive(Default)]
 struct Findings {
-    /// By policy that permits writing a column of tokens: the column.
+    /// By policy that permits writing a column of tokens or hashes: the column.
     guessable: BTreeMap<String, String>,
     /// By policy that permits inserting rows which cannot be seen then: the relation.
     unseen: BTreeMap<String, String>,
@@ -245,7 +245,7 @@ impl Findings {
         }
     }
 
-    /// Columns that `subject` reads as tokens and may write.
+    /// Columns that `subject` reads as tokens or hashes, and may write.
     fn guessable(
         &mut self,
         loaded: &Loaded,
@@ -253,7 +253,9 @@ impl Findings {
         relation: &Relation,
         write: &WriteDecision,
     ) {
-        if !(write.is_target() && loaded.policies.permits(Action::ReadToken)) {
+        let masks = || loaded.annotations.values().map(|a| &a.mask);
+        let hashes = || masks().any(|mask| matches!(mask, Some(Mask::Hash(_))));
+        if !(write.is_target() && (loaded.policies.permits(Action::ReadToken) || hashes())) {
             return;
         }
         for (id, column) in tokens::columns_of(loaded, subject, relation).unwrap_or_default() {
@@ -296,7 +298,7 @@ impl Findings {
         };
         for ((id, forbids), (condition, relation)) in self.untranslatable {
             let message = format!("`{condition}` has no SQL form (rows of `{relation}`)");
-            let help = "row conditions can compare columns with constants and the principal's attributes, and combine them with `&&`, `||`, `!`, `has`, `contains` and `like`";
+            let help = "row conditions can compare columns with constants and the principal's attributes, and combine them with `&&`, `||`, `!`, `has`, `contains` and `like`; a column that is computed where it is read (VIRTUAL) only if that cannot fail";
             let problem = place(&id, message).with_help(Some(help));
             if forbids {
                 problems.push(problem)
@@ -344,7 +346,7 @@ impl Findings {
         }
         for (id, column) in self.guessable {
             let message = format!(
-                "`{column}` may be written by somebody who reads it as tokens: whoever writes a guess and compares its token knows whether it is right"
+                "`{column}` may be written by somebody who reads it as tokens or hashes: whoever writes a guess and compares what becomes of it knows whether it is right"
             );
             let help = "such a change is refused; permit `write` on other columns, or let those who write it read it plain";
             warnings.push(place(&id, message).with_help(Some(help)));

@@ -46,17 +46,19 @@ pub(super) fn instead(
     }))
 }
 
-/// The columns of `relation` that `subject` reads as tokens, each with its uid.
+/// The columns of `relation` that `subject` reads as tokens or hashes, each with its uid.
 pub(super) fn columns_of(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
 ) -> Result<Vec<(ColumnId, String)>, Failure> {
     let decisions = columns(loaded, subject, relation)?;
-    let tokens = relation
-        .column_ids()
-        .zip(decisions)
-        .filter(|(_, decided)| matches!(decided.level, ColumnLevel::Masked(Mask::Token(_))));
+    let tokens = relation.column_ids().zip(decisions).filter(|(_, decided)| {
+        matches!(
+            decided.level,
+            ColumnLevel::Masked(Mask::Token(_) | Mask::Hash(_))
+        )
+    });
     Ok(tokens
         .map(|((id, column), _)| (id, column.uid.clone()))
         .collect())

@@ -52,7 +52,9 @@ impl<'a> Resolver<'a> {
             | Expr::IsNotNull(inner) => self.walk(inner, at, out),
             Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
                 self.user_operator("=")?;
+                let before = out.len();
                 self.together([&mut **left, &mut **right], at, out)?;
+                self.joined_by(left, right, out.get(before..).unwrap_or_default(), at);
                 self.tokens(&mut [&mut **left, &mut **right], at.scope)
             }
             Expr::InList {
@@ -77,6 +79,9 @@ impl<'a> Resolver<'a> {
                 self.walk(expr, at, out)?;
                 let middle = out.len();
                 self.subquery(subquery, at, out)?;
+                if start < middle {
+                    self.joined(out.get(start..).unwrap_or_default(), at);
+                }
                 self.implicit_casts(&parts(out, &[start, middle]));
                 self.tokens_in(expr, subquery, at.scope)
             }
@@ -95,6 +100,7 @@ impl<'a> Resolver<'a> {
             Expr::BinaryOp { left, op, right } => {
                 self.binary_operator(op)?;
                 let truths = [BinaryOperator::And, BinaryOperator::Or, BinaryOperator::Xor];
+                let before = out.len();
                 if truths.contains(op) {
                     self.walk(left, at, out)?;
                     self.walk(right, at, out)?;
@@ -102,6 +108,7 @@ impl<'a> Resolver<'a> {
                     self.together([&mut **left, &mut **right], at, out)?;
                 }
                 if token::compares(op) {
+                    self.joined_by(left, right, out.get(before..).unwrap_or_default(), at);
                     self.tokens(&mut [&mut **left, &mut **right], at.scope)?;
                 }
                 if *op == BinaryOperator::Regexp {

@@ -1,6 +1,8 @@
 //! What policies can know of a statement as a whole.
 
-use sqlparser::ast::{Query, SetExpr, Statement};
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{Expr, Query, SetExpr, Statement, visit_expressions};
 
 use super::{Resolver, Target};
 use crate::{access::StatementFacts, syntax::Explain};
@@ -65,13 +67,22 @@ impl Resolver<'_> {
     }
 }
 
+/// Whether a condition looks at a column: one that holds for every row alike is none.
+fn looks(condition: Option<&Expr>) -> bool {
+    let looks = |expr: &Expr| match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    condition.is_some_and(|condition| visit_expressions(condition, looks).is_break())
+}
+
 /// Whether a statement has a condition at its top.
 fn has_where(body: &SetExpr) -> bool {
     match body {
-        SetExpr::Select(select) => select.selection.is_some(),
+        SetExpr::Select(select) => looks(select.selection.as_ref()),
         SetExpr::Query(query) => has_where(&query.body),
-        SetExpr::Update(Statement::Update(update)) => update.selection.is_some(),
-        SetExpr::Delete(Statement::Delete(delete)) => delete.selection.is_some(),
+        SetExpr::Update(Statement::Update(update)) => looks(update.selection.as_ref()),
+        SetExpr::Delete(Statement::Delete(delete)) => looks(delete.selection.as_ref()),
         SetExpr::Update(_)
         | SetExpr::Delete(_)
         | SetExpr::Insert(_)

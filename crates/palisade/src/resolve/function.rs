@@ -256,7 +256,13 @@ impl<'a> Resolver<'a> {
             if dialect != Dialect::Postgres {
                 return Err(unsupported("WITHIN GROUP"));
             }
-            out.extend(self.order_terms(within_group, at.scope, at.ctes)?);
+            let ordered = self.order_terms(within_group, at.scope, at.ctes)?;
+            // It is of these values that it is computed: `percentile_disc` and `mode` give one of them.
+            for column in &ordered {
+                self.touch(*column, at.usage);
+                self.touch(*column, Usage::Aggregate);
+            }
+            out.extend(ordered);
         }
         let aggregate = called.is_over_rows(count);
         if !aggregate && (filter.is_some() || over.is_some()) {

@@ -1,13 +1,11 @@
 //! By which columns an INSERT finds the row that it changes or removes because it is in its way: which row that is, and
 //! whether there is one, tells what they hold.
 
-use std::collections::BTreeSet;
-
 use sqlparser::ast::{ConflictTarget, ObjectNamePart, OnConflict, OnConflictAction, OnInsert};
 
 use super::Resolver;
 use crate::{
-    catalog::{ColumnId, Relation, UniqueKey, may_name, may_name_rows},
+    catalog::{ColumnId, Relation, UniqueKey, computed_from},
     code::Code,
     dialect::Dialect,
     rejection::Rejection,
@@ -90,7 +88,12 @@ impl Resolver<'_> {
             };
         };
         for key in keys {
-            let looked = looked_at(key, relation, self.catalog.dialect());
+            // Of a generated column, those that it is made of decide as well.
+            let looked = computed_from(
+                key.columns.iter().copied(),
+                relation,
+                self.catalog.dialect(),
+            );
             let is_simple = key.plain && looked.len() == key.columns.len();
             for index in looked.into_iter().filter(|index| !is_shown(*index)) {
                 if !is_simple || is_assigned(&index) || key.filled.contains(&index) {
@@ -128,23 +131,4 @@ impl Resolver<'_> {
 fn called<'k>(keys: &'k [UniqueKey], name: &str) -> Option<&'k UniqueKey> {
     let mut named = keys.iter().filter(|key| key.name.as_deref() == Some(name));
     named.next().filter(|_| named.next().is_none())
-}
-
-/// The columns that decide whether two rows meet by `key`: those that its generated columns are made of too.
-fn looked_at(key: &UniqueKey, relation: &Relation, dialect: Dialect) -> BTreeSet<u16> {
-    let mut looked: BTreeSet<u16> = key.columns.iter().copied().collect();
-    let mut waiting: Vec<u16> = looked.iter().copied().collect();
-    while let Some(index) = waiting.pop() {
-        let text = relation.column(index).and_then(|c| c.generated.as_deref());
-        let Some(text) = text else {
-            continue;
-        };
-        let every = may_name_rows(text, &relation.name, dialect);
-        for (id, column) in relation.column_ids() {
-            if (every || may_name(text, &column.name, dialect)) && looked.insert(id.index) {
-                waiting.push(id.index);
-            }
-        }
-    }
-    looked
 }

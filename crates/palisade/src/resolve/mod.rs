@@ -6,6 +6,7 @@
 //! whose name a relation has get another, double-quoted strings become strings, unnamed items get
 //! the name the engine would have given them.
 
+mod across;
 mod cartesian;
 mod cast;
 mod coercion;
@@ -63,7 +64,7 @@ pub(crate) use write::{Conflict, Target, is_default};
 use self::constant::Constants;
 use crate::{
     access::{AccessSet, Usage},
-    catalog::{Catalog, ColumnId, RelationId, SystemRelation},
+    catalog::{Catalog, ColumnId, RelationId, SystemRelation, may_fail},
     code::Code,
     dialect::Dialect,
     limits::Limits,
@@ -263,6 +264,7 @@ fn read(
         return Err(unsupported("EXPLAIN of a statement that changes data"));
     }
     resolver.confined_operators();
+    resolver.use_through_views()?;
     resolver.access.facts = resolver.facts(&query, explain);
     let again = resolver.constants.next()?;
     let resolved = ResolvedStatement {
@@ -395,6 +397,15 @@ impl<'a> Resolver<'a> {
 
     fn touch(&mut self, column: ColumnId, usage: Usage) {
         self.access.columns.insert(column, usage);
+        // Wherever it is used, it is computed of rows that are shown alone.
+        if !self.needs_fence
+            && self
+                .catalog
+                .relation(column.relation)
+                .is_some_and(|relation| may_fail(column.index, relation, self.catalog.dialect()))
+        {
+            self.needs_fence = true;
+        }
     }
 
     fn fold(&self, name: &str) -> String {

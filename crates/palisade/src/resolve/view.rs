@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Mode, ResolvedStatement, Resolver, ViewBody, resolve};
+use super::{Mode, Reference, ResolvedStatement, Resolver, ViewBody, resolve};
 use crate::{
-    access::Usage,
-    catalog::{Catalog, Relation, RelationId, RelationKind},
+    access::{ColumnUses, Usage, Usages},
+    catalog::{Catalog, ColumnId, Relation, RelationId, RelationKind},
     code::Code,
     limits::Limits,
     policy::obligation::ColumnLevel,
@@ -36,7 +36,7 @@ impl Resolver<'_> {
             .functions
             .extend(access.functions.iter().cloned());
         self.access.system.extend(access.system.iter().cloned());
-        for (column, _) in access.columns.iter() {
+        for (column, usages) in access.columns.iter() {
             let decision = self.visible.relation(column.relation)?;
             let hidden = decision
                 .columns
@@ -45,9 +45,32 @@ impl Resolver<'_> {
             // A hidden column is NULL in there: nothing of it is read.
             if !hidden {
                 self.touch(column, Usage::View);
+                // What the view gives is used as the statement uses it.
+                for usage in usages.iter().filter(|usage| *usage != Usage::Output) {
+                    self.touch(column, usage);
+                }
             }
         }
         Ok(body)
+    }
+
+    /// Counts what the statement does with a view's columns as done with those that they are made from.
+    pub(super) fn use_through_views(&mut self) -> Result<(), Rejection> {
+        let mut used = Vec::new();
+        for reference in &self.references {
+            through(reference, &self.access.columns, &mut used);
+        }
+        for (column, usages) in used {
+            let decision = self.visible.relation(column.relation)?;
+            let level = decision.columns.get(usize::from(column.index));
+            if level.is_none_or(|c| c.level == ColumnLevel::Hidden) {
+                continue;
+            }
+            for usage in usages.iter().filter(|usage| *usage != Usage::Write) {
+                self.touch(column, usage);
+            }
+        }
+        Ok(())
     }
 
     fn read_view(&self, relation: &Relation, shown: &str) -> Result<ViewBody, Rejection> {
@@ -96,6 +119,29 @@ impl Resolver<'_> {
             resolved,
             has_obligation,
         })
+    }
+}
+
+/// What columns below `reference` are used for where its own are used so.
+fn through(reference: &Reference, uses: &ColumnUses, out: &mut Vec<(ColumnId, Usages)>) {
+    let Some(body) = &reference.body else {
+        return;
+    };
+    let mut below = ColumnUses::default();
+    for (index, output) in (0u16..).zip(&body.resolved.outputs) {
+        let relation = reference.relation;
+        let usages = uses.of(ColumnId { relation, index });
+        for column in &output.lineage.columns {
+            if usages.is_read() {
+                out.push((*column, usages));
+            }
+            for usage in usages.iter() {
+                below.insert(*column, usage);
+            }
+        }
+    }
+    for inner in &body.resolved.references {
+        through(inner, &below, out);
     }
 }
 

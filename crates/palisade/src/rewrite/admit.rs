@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use sqlparser::ast::{Expr, UnaryOperator, Value as SqlValue};
 
+use super::stored;
 use crate::{
     catalog::{Column, TypeClass},
     dialect::Dialect,
@@ -76,15 +77,15 @@ pub(super) fn constant(
     };
     Some(match value {
         Value::Null => Constant::Null,
-        value => Constant::Value(stored(value, column, dialect)?),
+        value => Constant::Value(stored_as(value, column, dialect)?),
     })
 }
 
 /// What `column` holds once `value` is stored; nothing where the engine would convert it.
-pub(super) fn stored(value: Value, column: &Column, dialect: Dialect) -> Option<Literal> {
+pub(super) fn stored_as(value: Value, column: &Column, dialect: Dialect) -> Option<Literal> {
     match (column.class, value) {
         // A year of two digits is stored with four.
-        (TypeClass::Integer, Value::Integer(value)) if !is_named(column, "year") => {
+        (TypeClass::Integer, Value::Integer(value)) if !stored::is_named(column, "year") => {
             Some(Literal::Integer(value))
         }
         (TypeClass::Boolean, Value::Bool(value)) => Some(Literal::Boolean(value)),
@@ -100,14 +101,7 @@ pub(super) fn stored(value: Value, column: &Column, dialect: Dialect) -> Option<
         }
         (TypeClass::Text, Value::Text(bytes)) => {
             let text = String::from_utf8(bytes).ok()?;
-            let fits =
-                declared_length(&column.type_name).is_none_or(|most| text.chars().count() <= most);
-            let is_whole = match dialect {
-                Dialect::Sqlite => true,
-                Dialect::Postgres => !is_named(column, "name") || text.len() < NAME,
-                Dialect::Mysql => !is_named(column, "char") || !text.ends_with(' '),
-            };
-            (fits && is_whole).then_some(Literal::Text(text))
+            stored::keeps(&text, column, dialect).then_some(Literal::Text(text))
         }
         (TypeClass::Enum, Value::Text(bytes)) if dialect == Dialect::Postgres => {
             String::from_utf8(bytes).ok().map(Literal::Text)
@@ -118,16 +112,6 @@ pub(super) fn stored(value: Value, column: &Column, dialect: Dialect) -> Option<
         }
         _ => None,
     }
-}
-
-/// Bytes from which on PostgreSQL cuts off what is stored as a `name`.
-const NAME: usize = 64;
-
-/// Whether the column is declared with this type.
-fn is_named(column: &Column, type_name: &str) -> bool {
-    let name = column.type_name.split('(').next().unwrap_or_default();
-    let name = name.split(' ').next().unwrap_or_default();
-    name.eq_ignore_ascii_case(type_name)
 }
 
 /// The number that `text` is, if a column declared so holds it without rounding, and policies can compare it. SQLite has
@@ -158,14 +142,6 @@ pub(super) fn exact_decimal(text: &str, type_name: &str, dialect: Dialect) -> Op
     }
     let ten_thousandths: i64 = format!("{whole}{fraction:0<4}").parse().ok()?;
     Some(Literal::Decimal(sign * ten_thousandths))
-}
-
-/// The `n` of `varchar(n)`.
-pub(super) fn declared_length(type_name: &str) -> Option<usize> {
-    let (_, rest) = type_name.split_once('(')?;
-    let (digits, _) = rest.split_once(')')?;
-    // A declaration that is not understood admits nothing longer than nothing.
-    Some(digits.trim().parse().unwrap_or(0))
 }
 
 /// `predicate` for rows in which the columns of `row` hold these values.

@@ -180,7 +180,7 @@ impl Written<'_> {
                 return (!column.type_name.contains('(')).then_some(Constant::Value(literal));
             }
         };
-        admit::stored(value, column, self.dialect).map(Constant::Value)
+        admit::stored_as(value, column, self.dialect).map(Constant::Value)
     }
 
     fn value(&self, value: &ValueWithSpan, expr: &Expr) -> Option<Value> {
@@ -299,7 +299,7 @@ fn converted(value: &Value, column: &Column, dialect: Dialect) -> Option<Literal
             point_in_time(std::str::from_utf8(text).ok()?).map(Literal::Datetime)
         }
         // The same characters as in single quotes.
-        (_, Value::Text(_), Dialect::Mysql) => admit::stored(value.clone(), column, dialect),
+        (_, Value::Text(_), Dialect::Mysql) => admit::stored_as(value.clone(), column, dialect),
         _ => None,
     }
 }
@@ -468,6 +468,7 @@ mod tests {
             nullable: true,
             collation: String::new(),
             generated: None,
+            stored: false,
         }
     }
 

@@ -17,16 +17,16 @@ use sqlparser::ast::{
 };
 
 use super::{
-    admit::{self, Folded, declared_length, fold},
+    admit::{self, Folded, fold},
     filter,
     held::typed,
     not_as_decided,
     proviso::{Doubt, one, refused, select},
-    sql,
+    sql, stored,
     write::{Job, Reads, inapplicable, not_admitted as outside, unassigned, undecided, unimplied},
 };
 use crate::{
-    catalog::{Column, Relation, TypeClass},
+    catalog::{Column, Relation},
     dialect::Dialect,
     policy::{WriteDecision, obligation::RowFilter},
     rejection::Rejection,
@@ -191,13 +191,14 @@ impl Job<'_> {
         let mut admitted = filter::expression(&rest, relation, dialect, functions)?;
         let mut fitting = Vec::new();
         let mut types = vec![None; values.len()];
-        let mut stored = Vec::with_capacity(given.len());
+        let mut given_as = Vec::with_capacity(given.len());
         for (at, column, value) in given.into_values() {
             // It is looked at before it is stored, and is the same both times.
             if !is_column(value) {
                 return Err(unknown(relation, column));
             }
-            let value = typed(sql::parens(value.clone()), column, dialect);
+            let behind = stored::behind(column, self.catalog);
+            let value = typed(sql::parens(value.clone()), &behind, dialect);
             let Some(Expr::Cast {
                 kind,
                 expr,
@@ -216,20 +217,10 @@ impl Job<'_> {
                 data_type,
                 format,
             };
-            if column.class == TypeClass::Text
-                && let Some(most) = declared_length(&column.type_name)
-            {
-                // Longer ones are cut off where only blanks are lost.
-                functions.insert("pg_catalog.char_length".to_owned());
-                fitting.push(sql::binary(
-                    sql::call(dialect, "char_length", vec![value.clone()]),
-                    BinaryOperator::LtEq,
-                    sql::integer(i64::try_from(most).unwrap_or(0)),
-                ));
-            }
-            stored.push((encode(&column.name, dialect), value));
+            fitting.extend(stored::kept(&value, &behind, dialect, functions));
+            given_as.push((encode(&column.name, dialect), value));
         }
-        let _ = VisitMut::visit(&mut admitted, &mut Storing { stored: &stored });
+        let _ = VisitMut::visit(&mut admitted, &mut Storing { stored: &given_as });
         let conditions = [admitted].into_iter().chain(fitting).collect();
         Ok(ClauseForm {
             admitted: Some(sql::joined(conditions, &BinaryOperator::And, true)),

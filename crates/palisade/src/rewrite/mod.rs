@@ -30,6 +30,7 @@ mod proviso;
 mod shown;
 mod source;
 mod sql;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod untyped;

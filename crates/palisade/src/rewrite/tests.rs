@@ -40,6 +40,7 @@ fn column(name: &str, type_name: &str, class: TypeClass, collation: &str) -> Col
         nullable: true,
         collation: collation.to_owned(),
         generated: None,
+        stored: false,
     }
 }
 

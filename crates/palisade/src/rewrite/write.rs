@@ -21,7 +21,7 @@ use sqlparser::{
 };
 
 use super::{
-    admit::{self, Constant, Folded, constant, declared_length, fold},
+    admit::{self, Constant, Folded, constant, fold},
     computed,
     condition::Conditions,
     filter,
@@ -29,12 +29,12 @@ use super::{
     held::{Held, held, typed, with_present},
     implied, not_as_decided,
     proviso::Doubt,
-    sql,
+    sql, stored,
     upsert::{Proposed, Unknown},
 };
 use crate::{
     access::AccessSet,
-    catalog::{Catalog, Column, Relation, RelationId, TypeClass},
+    catalog::{Catalog, Column, Relation, RelationId, computed_from},
     code::Code,
     dialect::Dialect,
     limits::Limits,
@@ -381,6 +381,20 @@ impl Job<'_> {
                 }
             }
         }
+        let dialect = self.catalog.dialect();
+        for (id, _) in relation.column_ids() {
+            let is_computed = relation
+                .column(id.index)
+                .is_some_and(|column| column.generated.is_some());
+            // It is computed again from what is assigned.
+            if is_computed
+                && computed_from([id.index], relation, dialect)
+                    .iter()
+                    .any(|from| row.contains_key(from))
+            {
+                row.insert(id.index, Held::Unknown);
+            }
+        }
         row
     }
 
@@ -548,8 +562,14 @@ impl Job<'_> {
         let dialect = self.catalog.dialect();
         let name = self.unused_name();
         let mut conditions = Vec::with_capacity(predicates.len());
+        // Only once it is stored has a value the type that such a table keeps to.
+        let given = Relation {
+            strict: false,
+            rowid_alias: None,
+            ..relation.clone()
+        };
         for predicate in predicates {
-            conditions.push(filter::expression(predicate, relation, dialect, functions)?);
+            conditions.push(filter::expression(predicate, &given, dialect, functions)?);
         }
         let mut inner = Vec::with_capacity(columns.len());
         let mut outer = Vec::with_capacity(columns.len());
@@ -560,24 +580,11 @@ impl Job<'_> {
                 inner.push(SelectItem::UnnamedExpr(plain));
                 continue;
             }
-            let typed = typed(plain.clone(), column, dialect)
+            let behind = stored::behind(column, self.catalog);
+            let typed = typed(plain.clone(), &behind, dialect)
                 .ok_or_else(|| undecided(relation, Some(column)))?;
             inner.push(sql::item(dialect, typed, &column.name));
-            if column.class == TypeClass::Text
-                && dialect != Dialect::Sqlite
-                && let Some(most) = declared_length(&column.type_name)
-            {
-                // Longer ones are cut off where only blanks are lost.
-                functions.insert(match dialect {
-                    Dialect::Postgres => "pg_catalog.char_length".to_owned(),
-                    Dialect::Sqlite | Dialect::Mysql => "char_length".to_owned(),
-                });
-                conditions.push(sql::binary(
-                    sql::call(dialect, "char_length", vec![plain]),
-                    BinaryOperator::LtEq,
-                    sql::integer(i64::try_from(most).unwrap_or(0)),
-                ));
-            }
+            conditions.extend(stored::kept(&plain, &behind, dialect, functions));
         }
         let rows = sql::select(inner, sql::table(dialect, &[&name]), None);
         let derived = TableFactor::Derived {
@@ -629,7 +636,8 @@ impl Job<'_> {
             return None;
         }
         let dialect = self.catalog.dialect();
-        constant(value, column, dialect, &|expr| self.parameter(expr))
+        let column = stored::behind(column, self.catalog);
+        constant(value, &column, dialect, &|expr| self.parameter(expr))
     }
 
     /// What `column` holds once it is given `value`.
@@ -638,7 +646,8 @@ impl Job<'_> {
             return Held::Unknown;
         }
         let dialect = self.catalog.dialect();
-        held(value, column, dialect, &|expr| self.parameter(expr))
+        let column = stored::behind(column, self.catalog);
+        held(value, &column, dialect, &|expr| self.parameter(expr))
     }
 
     /// The value of a parameter.
@@ -834,14 +843,26 @@ fn unseen(unknown: &Unknown) -> Rejection {
 }
 
 pub(super) fn unassigned(relation: &Relation, index: u16) -> Rejection {
-    let name = relation.column(index).map_or("", |c| &*c.name);
+    let column = relation.column(index);
+    let name = column.map_or("", |c| &*c.name);
+    let instead = match column.and_then(|c| c.generated.as_ref()) {
+        Some(_) => {
+            "which the table computes by itself: before they are added, nobody can tell what it holds"
+        }
+        None => "and the statement gives it no value",
+    };
     not_admitted(&format!(
-        "policy looks at column `{name}` of new rows, and the statement gives it no value"
+        "policy looks at column `{name}` of new rows, {instead}"
     ))
 }
 
 pub(super) fn undecided(relation: &Relation, column: Option<&Column>) -> Rejection {
     match column {
+        Some(column) if column.generated.is_some() => not_admitted(&format!(
+            "policy looks at column `{}` of new rows, which the table computes from what is assigned: before that, nobody can \
+             tell what it holds",
+            column.name
+        )),
         Some(column) => not_admitted(&format!(
             "policy looks at column `{}` of new rows: write it as a literal or parameter of the column's type",
             column.name

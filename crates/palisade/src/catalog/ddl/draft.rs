@@ -680,6 +680,7 @@ pub(super) fn column(name: impl Into<String>, typed: Typed) -> ColumnDef {
         nullable: true,
         collation: String::new(),
         generated: None,
+        stored: false,
     }
 }
 

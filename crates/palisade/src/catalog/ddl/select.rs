@@ -64,7 +64,7 @@ pub(super) fn columns(query: Cursor<'_>, draft: &Draft) -> Option<Vec<ColumnDef>
     let mut columns = names.columns(query, 0)?;
     for column in &mut columns {
         // What a query gives is computed from nothing else, and can be NULL.
-        (column.generated, column.nullable) = (None, true);
+        (column.generated, column.stored, column.nullable) = (None, false, true);
     }
     Some(columns)
 }

@@ -98,7 +98,7 @@ impl<'a> Resolver<'a> {
         match constraint {
             JoinConstraint::None => Ok(()),
             JoinConstraint::On(expr) => {
-                self.predicate(expr, scope, ctes, Usage::Join)?;
+                self.join_condition(expr, scope, ctes)?;
                 self.tie(expr, scope);
                 Ok(())
             }

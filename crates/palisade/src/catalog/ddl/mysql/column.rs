@@ -96,7 +96,8 @@ fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlErr
         found.column.nullable = false;
     } else if cursor.eat("generated always as") || cursor.eat("as") {
         found.column.generated = Some(cursor.group()?.written().to_owned());
-        cursor.eat_any(&["virtual", "stored", "persistent"]);
+        found.column.stored = cursor.eat_any(&["stored", "persistent"]).is_some();
+        cursor.eat("virtual");
     } else if cursor.eat("generated always") {
         // MariaDB: `AS ROW START`, the time a row was written.
         return Err(cursor.error("a column of this kind is not understood"));

@@ -430,7 +430,7 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
     } else if part.eat("drop not null") {
         column.nullable = true;
     } else if part.eat("drop expression") {
-        column.generated = None;
+        (column.generated, column.stored) = (None, false);
     } else if part.eat("set expression as") {
         column.generated = Some(part.group()?.written().to_owned());
     } else if part.eat("set data type") || part.eat("type") {

@@ -129,7 +129,7 @@ fn merge(columns: &mut Vec<ColumnDef>, new: ColumnDef) {
         Some(old) => {
             old.nullable &= new.nullable;
             if new.generated.is_some() {
-                old.generated = new.generated;
+                (old.generated, old.stored) = (new.generated, new.stored);
             }
         }
         None => columns.push(new),
@@ -218,7 +218,8 @@ fn column_constraints(
         } else if cursor.eat("generated always as") {
             let text = cursor.group()?.written().to_owned();
             new.generated = Some(text);
-            cursor.eat_any(&["stored", "virtual"]);
+            new.stored = cursor.eat("stored");
+            cursor.eat("virtual");
         } else if cursor.eat("check") {
             cursor.group()?;
         } else if cursor.eat("primary key") {
@@ -474,7 +475,7 @@ fn like(cursor: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlE
     for column in &from.def.columns {
         let mut column = column.clone();
         if !includes("generated") {
-            column.generated = None;
+            (column.generated, column.stored) = (None, false);
         }
         merge(&mut table.def.columns, column);
     }
