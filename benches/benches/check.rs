@@ -1,4 +1,4 @@
-//! The whole check beside a bare parse of the same text, on the corpus statements with most joins.
+//! The whole check beside a bare parse of the same text, on the corpus statements with most joins, and on short ones.
 //!
 //! Decisions are warm: the session has asked before. The last lines print the ratios.
 
@@ -15,10 +15,10 @@ use std::{hint::black_box, path::Path};
 use criterion::{Criterion, Throughput};
 use palisade::{
     firewall::{Decision, Firewall},
-    session::Session,
+    session::{Principal, Session},
     value::Params,
 };
-use palisade_benches::time::medians;
+use palisade_benches::{short, time::medians};
 use palisade_corpus::{Corpus, Runner};
 use sqlparser::{dialect::SQLiteDialect, parser::Parser};
 
@@ -84,6 +84,34 @@ fn main() {
         .map(|(_, _, [parse, check])| check / parse)
         .fold(0.0, f64::max);
     println!("worst ratio {worst:.2}");
+    short();
+}
+
+/// Statements so short that what a check costs whatever the statement shows: told, and in no worst ratio.
+fn short() {
+    let catalog = short::catalog().unwrap_or_else(|error| panic!("{error}"));
+    let firewall = Firewall::builder(catalog, short::policies())
+        .allow_changes()
+        .plan_bytes(0)
+        .build()
+        .unwrap_or_else(|error| panic!("{error}"));
+    let session = Session::new(Principal::new("Agent", "a"));
+    println!(
+        "\n{:>9} {:>9} {:>6}  short statement",
+        "parse µs", "check µs", "ratio"
+    );
+    for sql in short::STATEMENTS {
+        let decision = firewall.check(sql, &Params::None, &session);
+        assert!(
+            matches!(decision, Ok(Decision::Allow(_))),
+            "{sql} is not permitted"
+        );
+        let [parse, check] = medians(
+            20,
+            [&mut || parse(sql), &mut || check(&firewall, sql, &session)],
+        );
+        println!("{parse:>9.1} {check:>9.1} {:>6.2}  {sql}", check / parse);
+    }
 }
 
 fn parse(sql: &str) {

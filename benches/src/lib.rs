@@ -1,4 +1,5 @@
 //! Benches live in `benches/benches`; here is what they share.
 
 pub mod desk;
+pub mod short;
 pub mod time;

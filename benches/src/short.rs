@@ -38,9 +38,9 @@ pub fn catalog() -> Result<Catalog, CatalogError> {
             nullable: *name != "id",
             collation: "BINARY".to_owned(),
             generated: None,
+            stored: false,
         });
-        let mut table =
-            RelationDef::new("main", name, RelationKind::Table, columns.collect());
+        let mut table = RelationDef::new("main", name, RelationKind::Table, columns.collect());
         table.primary_key = vec!["id".to_owned()];
         table
     };
