@@ -204,7 +204,7 @@ impl Mask {
             },
             (Self::Month, Cell::Text(text)) => Some(text.chars().take(7).collect()),
             (Self::Bucket(width), Cell::Int(value)) => {
-                Some((value - value.rem_euclid(*width)).to_string())
+                Some((value - value.rem_euclid(width)).to_string())
             }
             (Self::Hash, Cell::Text(text)) => Some(text.clone()),
             (mask, cell) => panic!("{mask:?} of {cell:?}"),
