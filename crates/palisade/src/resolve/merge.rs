@@ -197,6 +197,19 @@ impl<'a> Resolver<'a> {
             return Err(unsupported("RETURNING or OUTPUT in MERGE"));
         }
         self.unguard_merge(on, clauses)?;
+        let is_idle = |clause: &MergeClause| match clause.action {
+            MergeAction::DoNothing {
+                do_token: _,
+                nothing_token: _,
+            } => true,
+            MergeAction::Insert(_)
+            | MergeAction::Update(_)
+            | MergeAction::Delete { delete_token: _ } => false,
+        };
+        // Nobody would have decided about a change of its target.
+        if clauses.iter().all(is_idle) {
+            return Err(unsupported("a MERGE that changes nothing"));
+        }
         optimizer_hints.clear();
         *into = true;
         let mut scope = Scope::inside(Dialect::Postgres, None);
