@@ -25,9 +25,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         if ["CREATE", "ALTER", "DROP", "TRUNCATE"].contains(&verb) {
             continue;
         }
-        // What only a view reads, and what a foreign key's action looks at and sets, stands in no text of the agent's.
+        // What a view reads, and what a foreign key's action looks at and sets, may stand in no text of the agent's.
         let direct = |column: &&palisade::firewall::ColumnTrace| {
-            !column.usages.contains(&"write") && column.usages.iter().any(|usage| *usage != "view")
+            !column.usages.contains(&"write") && !column.usages.contains(&"view")
         };
         let columns: Vec<&str> = trace
             .relations

@@ -39,7 +39,10 @@ fn gate<B: Backend>(backend: B, schema: &str, admitted: &str) -> Guard<B> {
             format!("resource has {name} && ")
         })
         .collect();
-    let admitted = format!("{has}({admitted})");
+    gate_unless(backend, schema, &format!("{has}({admitted})"))
+}
+
+fn gate_unless<B: Backend>(backend: B, schema: &str, admitted: &str) -> Guard<B> {
     let text = format!(
         "permit(principal, action, resource);\n\
          forbid(principal, action == Action::\"add\", resource is row::{schema}::items) unless {{ {admitted} }};"
@@ -600,6 +603,32 @@ async fn on_mariadb_what_is_cut_off_is_not_admitted() {
             ),
             (
                 "INSERT INTO items SELECT id, v FROM given WHERE id = 31",
+                none(),
+                REFUSED,
+            ),
+        ],
+    )
+    .await;
+    // Of NULL nothing is cut off.
+    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
+    let backend = MysqlBackend::connect(config.accept_powerful().writable())
+        .await
+        .unwrap();
+    let gate = gate_unless(
+        backend,
+        &database,
+        "if resource has v then resource.v != \"admin\" else true",
+    );
+    run(
+        &gate,
+        &[
+            (
+                "INSERT INTO items SELECT id + 10, NULL FROM given WHERE id = 30",
+                none(),
+                Ok(1),
+            ),
+            (
+                "INSERT INTO items SELECT id + 20, v FROM given",
                 none(),
                 REFUSED,
             ),

@@ -111,7 +111,17 @@ pub(super) fn kept(
         let [whole, trimmed] = lengths;
         conditions.push(sql::binary(whole, BinaryOperator::Eq, trimmed));
     }
-    conditions
+    if conditions.is_empty() || !column.nullable {
+        return conditions;
+    }
+    // Of NULL nothing is cut off.
+    let whole = sql::joined(conditions, &BinaryOperator::And, true);
+    let absent = Expr::IsNull(Box::new(value.clone()));
+    vec![sql::parens(sql::binary(
+        absent,
+        BinaryOperator::Or,
+        sql::parens(whole),
+    ))]
 }
 
 /// Whether the column is declared with this type.
