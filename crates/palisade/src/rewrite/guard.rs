@@ -71,7 +71,11 @@ impl Job<'_> {
                 RowFilter::Where(predicate) => {
                     filter::columns(predicate, &mut looked);
                     let dialect = self.catalog.dialect();
-                    conditions.push(filter::expression(predicate, relation, dialect, functions)?);
+                    let condition = filter::expression(predicate, relation, dialect, functions)?;
+                    // Other policies may say the same in other words.
+                    if !conditions.contains(&condition) {
+                        conditions.push(condition);
+                    }
                 }
             }
         }
