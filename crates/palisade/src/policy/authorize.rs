@@ -44,9 +44,9 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Whom it was given to.
-    pub(crate) fn principal(&self) -> &Principal {
-        &self.principal
+    /// Uses it up: for whom it was given, and the ids of the policies that determined it.
+    pub(crate) fn spent(self) -> (Principal, Vec<String>) {
+        (self.principal, self.policies)
     }
 
     /// The decision about each relation the statement touches.

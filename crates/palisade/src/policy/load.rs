@@ -51,6 +51,8 @@ pub(super) struct Loaded {
     /// The actions some of whose policies look at the time.
     pub(super) timed: BTreeSet<Action>,
     pub(super) annotations: HashMap<String, Annotations>,
+    /// Whether any of those demands approval.
+    pub(super) demands_approval: bool,
     /// Permits that speak of statements without a condition, by policy id.
     pub(super) unconditional: BTreeSet<String>,
     /// Forbids that look at the statement, by policy id.
@@ -199,6 +201,7 @@ pub(super) fn load(
         timed: timed::actions(&policies),
         schema,
         policies,
+        demands_approval: annotations.values().any(|found| found.approval),
         annotations,
         unconditional: unconditional(&located),
         of_estimates: of_estimates

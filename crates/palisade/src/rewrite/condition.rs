@@ -22,7 +22,7 @@ use crate::{
     limits::Limits,
     policy::{WriteDecision, obligation::RelationDecision},
     rejection::Rejection,
-    syntax::{self, encode},
+    syntax,
 };
 
 /// The condition of a guard, with the columns that it looks at and the functions that it calls.
@@ -127,8 +127,8 @@ impl Weighter<Key, Kept> for Weight {
 #[derive(Debug, Default)]
 pub(super) struct Conditions(RefCell<Vec<Arc<Condition>>>);
 
-/// What such names begin with.
-const GUARD: &str = "\0guard ";
+/// What such names begin with, after the character that no text holds.
+const GUARD: &str = "guard ";
 
 impl Conditions {
     /// The name that stands for `condition`.
@@ -143,8 +143,12 @@ impl Conditions {
     }
 
     /// How many such names are in a printed text.
-    pub(super) fn named(text: &str) -> usize {
-        text.matches(GUARD).count()
+    pub(super) fn named(&self, text: &str) -> usize {
+        if self.0.borrow().is_empty() {
+            return 0;
+        }
+        let names = text.split('\0').skip(1);
+        names.filter(|name| name.starts_with(GUARD)).count()
     }
 
     /// `text`, printed from a tree in which names stand for conditions, with the conditions in their places.
@@ -159,20 +163,27 @@ impl Conditions {
         let quote = dialect.quote();
         let mut out =
             String::with_capacity(text.len() + all.iter().map(|c| c.text.len()).sum::<usize>());
-        let mut rest = text.as_str();
-        while let Some((before, after)) = rest.split_once(GUARD) {
-            let place = || {
-                let (index, after) = after.split_once(quote)?;
-                let condition = all.get(index.parse::<usize>().ok()?)?;
-                Some((before.strip_suffix(quote)?, condition, after))
+        let mut parts = text.split('\0');
+        out.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            let Some(name) = part.strip_prefix(GUARD) else {
+                // Another name.
+                out.push('\0');
+                out.push_str(part);
+                continue;
             };
-            let (before, condition, after) =
+            let place = || {
+                let (index, after) = name.split_once(quote)?;
+                let condition = all.get(index.parse::<usize>().ok()?)?;
+                let opening = out.len().checked_sub(quote.len_utf8())?;
+                out.ends_with(quote).then_some((opening, condition, after))
+            };
+            let (opening, condition, after) =
                 place().ok_or_else(|| not_as_decided("a name that stands for a guard is left"))?;
-            out.push_str(before);
+            out.truncate(opening);
             out.push_str(&condition.text);
-            rest = after;
+            out.push_str(after);
         }
-        out.push_str(rest);
         Ok(out)
     }
 
@@ -186,7 +197,7 @@ impl Conditions {
 }
 
 fn name(index: usize, dialect: Dialect) -> Ident {
-    encode(&format!("{GUARD}{index}"), dialect)
+    Ident::with_quote(dialect.quote(), format!("\0{GUARD}{index}"))
 }
 
 struct Filling<'f> {
@@ -199,7 +210,7 @@ impl VisitorMut for Filling<'_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Identifier(ident) = expr
-            && ident.value.starts_with(GUARD)
+            && ident.value.starts_with('\0')
         {
             let mut all = self.all.iter().enumerate();
             if let Some((_, condition)) =
@@ -236,7 +247,7 @@ mod tests {
                 })
                 .collect();
             let text = format!("({}) AND ({}) AND ({})", places[1], places[10], places[1]);
-            assert_eq!(Conditions::named(&text), 3);
+            assert_eq!(conditions.named(&text), 3);
             let (quoted, a) = (dialect.quote(), "a");
             assert_eq!(
                 conditions.filled(text, dialect).unwrap(),

@@ -32,13 +32,12 @@ pub(crate) fn define(
     visible: &dyn Visible,
     limits: &Limits,
 ) -> Result<RewrittenStatement, Rejection> {
-    let (policies, principal) = (permit.policies().to_vec(), permit.principal().clone());
     if let Some(reserved) = permit.reserved() {
         // No engine estimates a definition.
         reserved.confirm(None, None)?;
     }
     // A permit is used once.
-    drop(permit);
+    let (principal, policies) = permit.spent();
     let ResolvedDefinition {
         statement,
         references,

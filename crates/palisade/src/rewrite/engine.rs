@@ -210,11 +210,12 @@ impl Engine {
         self.reads.add(table, row_id, columns.collect());
     }
 
-    /// What is read for `reference`, in whose place `ready` stands if that is made.
+    /// What is read for `reference`, in whose place `ready` stands if that is made; of a target, beside what is told
+    /// of it as one ([`target`](Self::target)).
     pub(super) fn reference(
         &mut self,
         reference: &Reference,
-        ready: Option<&Ready>,
+        (is_target, ready): (bool, Option<&Ready>),
         catalog: &Catalog,
         access: &AccessSet,
     ) {
@@ -241,7 +242,7 @@ impl Engine {
         let whole = reference.body.is_some() || (self.whole_rows && !form);
         let columns = match ready {
             Some(ready) if !whole => Arc::clone(&ready.reads),
-            None if form && !whole => source::reads(reference, relation),
+            None if form && !whole && !is_target => source::reads(reference, relation),
             Some(_) | None => {
                 let read = |id: &ColumnId| whole || access.uses(*id);
                 let columns = relation.column_ids().filter(|(id, _)| read(id));
@@ -257,7 +258,7 @@ impl Engine {
                 self.ctes([source::unused_name(catalog, reference.relation)].iter());
             }
             for inner in &body.resolved.references {
-                self.reference(inner, None, catalog, access);
+                self.reference(inner, (false, None), catalog, access);
             }
         }
     }
@@ -289,6 +290,9 @@ pub(super) fn writes(access: &AccessSet, catalog: &Catalog) -> BTreeSet<(Change,
 
 /// The triggers that what a statement changes sets off.
 pub(super) fn triggers(access: &AccessSet, catalog: &Catalog) -> BTreeSet<String> {
+    if access.changes().next().is_none() {
+        return BTreeSet::new();
+    }
     let uids: BTreeSet<&str> = access.functions().collect();
     access
         .changes()

@@ -30,7 +30,7 @@ use crate::{
     policy::{WriteDecision, obligation::RelationDecision},
     rejection::Rejection,
     resolve::{Reference, SourceForm, ViewBody, form_name, form_place},
-    syntax,
+    syntax::{self, Readings},
 };
 
 /// The text of a source form, with what the engine calls and reads to compute it.
@@ -83,10 +83,11 @@ struct Kept {
     _body: Option<Weak<ViewBody>>,
 }
 
-/// Forms, and conditions of guards, by what they were made from; bounded in bytes.
+/// Forms, and conditions of guards, by what they were made from, and what statements read back as; bounded in bytes.
 pub(crate) struct FormCache {
     forms: Cache<Key, Kept, Weight>,
     conditions: Cache<condition::Key, condition::Kept, condition::Weight>,
+    pub(super) readings: Readings,
 }
 
 /// Bytes that forms, and that conditions may take until those that nobody asks for are forgotten.
@@ -101,6 +102,7 @@ impl Default for FormCache {
         Self {
             forms: Cache::with_weighter(items, FORM_BYTES, Weight),
             conditions: Cache::with_weighter(items, FORM_BYTES, condition::Weight),
+            readings: Readings::default(),
         }
     }
 }
@@ -110,6 +112,7 @@ impl fmt::Debug for FormCache {
         f.debug_struct("FormCache")
             .field("forms", &self.forms.len())
             .field("conditions", &self.conditions.len())
+            .field("readings", &self.readings)
             .finish()
     }
 }

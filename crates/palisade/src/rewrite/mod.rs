@@ -292,9 +292,8 @@ fn apply(
     known: &FormCache,
     limits: &Limits,
 ) -> Result<Plan, Rejection> {
-    let (policies, permitted_rows) = (permit.policies().to_vec(), permit.max_rows());
+    let permitted_rows = permit.max_rows();
     let reserved = permit.reserved().cloned();
-    let principal = permit.principal().clone();
     let ResolvedStatement {
         mut query,
         references,
@@ -339,7 +338,7 @@ fn apply(
             Form::Text(ready) => (*id == reference.relation).then_some(&**ready),
             Form::Tree(_) => None,
         });
-        engine.reference(reference, ready, catalog, &access);
+        engine.reference(reference, (is_target, ready), catalog, &access);
     }
     engine.table_functions(catalog);
     let changes = write::changes(&query);
@@ -349,8 +348,9 @@ fn apply(
     let conditions = Conditions::default();
     let mut writes = Vec::with_capacity(targets.len());
     let mut doubts = Vec::with_capacity(targets.len());
+    let has_parameters = !placeholders.is_empty() || !token_parameters.is_empty();
     // Values are looked at of what changes alone.
-    let (positions, uses) = if targets.is_empty() {
+    let (positions, uses) = if targets.is_empty() || !has_parameters {
         (HashMap::new(), BTreeMap::new())
     } else {
         (parameters::positions(&query), parameters::uses(&query))
@@ -388,7 +388,7 @@ fn apply(
     }
     let permitted_changes = permit.max_affected();
     // A permit is used once.
-    drop(permit);
+    let (principal, policies) = permit.spent();
     let in_place = |id| {
         let mut all = forms.iter().enumerate();
         let (index, (_, form)) = all.find(|(_, (relation, _))| *relation == id)?;
@@ -442,9 +442,8 @@ fn apply(
         Form::Tree(_) => true,
         Form::Text(_) => false,
     });
-    let binding = if placeholders.is_empty() && token_parameters.is_empty() && !has_own {
-        Binding::default()
-    } else {
+    let binds = has_own || has_parameters;
+    let binding = if binds {
         parameters::order(
             &mut query,
             &mut forms,
@@ -453,10 +452,24 @@ fn apply(
             dialect,
             gone,
         )?
+    } else {
+        Binding::default()
     };
 
-    let (skeleton, again) = syntax::print_stable(&query, dialect, limits)?;
-    if skeleton.matches('\0').count() != named + Conditions::named(&skeleton) {
+    let with_changes = write::changing_with(&query);
+    let whole = cfg!(debug_assertions).then(|| query.clone());
+    // Which of several `?` is which, and what of ours stands where, is known of a tree that was read from the text.
+    let has_places = match dialect {
+        Dialect::Sqlite | Dialect::Postgres => has_own || !token_parameters.is_empty(),
+        Dialect::Mysql => binds,
+    };
+    let (skeleton, again) = if has_places {
+        syntax::print_stable(&query, dialect, limits)?
+    } else {
+        known.readings.print(query, dialect, limits)?
+    };
+    let names = skeleton.bytes().filter(|byte| *byte == 0).count();
+    if names != named + conditions.named(&skeleton) {
         return Err(not_as_decided(
             "something else is spelled like a source form's name",
         ));
@@ -530,8 +543,8 @@ fn apply(
         }
     }
     let sql = form::filled(conditions.filled(skeleton, dialect)?, &forms, dialect)?;
-    if cfg!(debug_assertions)
-        && !form::is_whole(&query, &sql, &forms, &conditions, dialect, limits)?
+    if let Some(whole) = whole
+        && !form::is_whole(&whole, &sql, &forms, &conditions, dialect, limits)?
     {
         return Err(not_as_decided("it reads back otherwise as a whole"));
     }
@@ -552,7 +565,7 @@ fn apply(
         }
         reserved => reserved,
     };
-    let body_after_changes = write::changing_with(&query)
+    let body_after_changes = with_changes
         .map(|with| form::filled(conditions.filled(with, dialect)?, &forms, dialect))
         .transpose()?
         .map(|with| with.len() + 1);

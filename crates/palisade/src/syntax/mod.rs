@@ -13,6 +13,7 @@ mod outline;
 mod parse;
 mod placeholders;
 mod print;
+mod readings;
 mod stack;
 
 pub(crate) use dialect::{ROWS_FROM, is_exclusion};
@@ -25,4 +26,5 @@ pub(crate) use outline::{Outline, named};
 pub(crate) use parse::{Parsed, ParsedDefinition, ParsedQuery, data_type, parse, parse_any};
 pub(crate) use placeholders::placeholders;
 pub(crate) use print::{print_definition, print_stable, read_query};
+pub(crate) use readings::Readings;
 pub(crate) use stack::with_stack;

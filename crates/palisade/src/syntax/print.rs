@@ -11,7 +11,7 @@ use super::{
 use crate::{code::Code, dialect::Dialect, limits::Limits, rejection::Rejection};
 
 /// Bytes of a printed statement, about: to grow from nothing costs as much as to print.
-const TYPICAL_BYTES: usize = 512;
+pub(super) const TYPICAL_BYTES: usize = 512;
 
 /// The text of `query` and the tree that text parses to, which is the same tree.
 ///
@@ -79,7 +79,7 @@ fn read_back(
     Ok((text, again))
 }
 
-fn unstable() -> Rejection {
+pub(super) fn unstable() -> Rejection {
     Rejection::new(
         Code::SyntaxNotStable,
         "the statement does not read back the same after printing",
