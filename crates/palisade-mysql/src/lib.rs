@@ -17,6 +17,7 @@ mod fault;
 pub mod introspect;
 mod origin;
 mod params;
+mod reach;
 mod schema;
 mod settings;
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! [`Dialect::fold`]. Nothing here decides.
 
 mod builder;
+mod cascade;
 mod change;
 mod computed;
 pub mod ddl;
@@ -17,6 +18,7 @@ mod types;
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineDef};
+pub use cascade::Cascade;
 pub use change::{Change, ReferenceAction, Trigger};
 pub(crate) use computed::{computed_from, may_fail};
 pub use keys::{UniqueKey, UniqueKeyDef, may_name, may_name_rows};

@@ -82,6 +82,8 @@ pub(super) struct Formed {
     pub(super) reads: Reads,
     /// Rows that may have to refuse it.
     pub(super) doubts: Vec<Doubt>,
+    /// Conditions of the rows in the way of an INSERT, where they are known.
+    pub(super) met: Option<Vec<Expr>>,
 }
 
 impl Job<'_> {
@@ -117,9 +119,11 @@ impl Job<'_> {
             form,
             reads,
             doubts,
+            met,
         } = &mut formed;
         match change {
             SetExpr::Insert(Statement::Insert(insert)) => {
+                *met = self.in_the_way(insert, relation);
                 *doubts = self.insert(insert, relation, write, &seen, form, reads, functions)?;
             }
             SetExpr::Update(Statement::Update(Update {

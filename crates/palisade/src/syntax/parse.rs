@@ -409,7 +409,7 @@ fn is_verb(word: &str) -> bool {
 fn not_allowed(verb: &str) -> Rejection {
     Rejection::new(
         Code::StatementNotAllowed,
-        format!("{verb} statements are not permitted; only queries can be run"),
+        format!("{verb} statements are not permitted"),
     )
 }
 
