@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use mysql_async::{Conn, Params, Row, prelude::Queryable as _};
 use palisade::{
-    catalog::{Catalog, Change, ForeignKey, Relation, RelationId},
+    catalog::{Cascade, Catalog, Change, ForeignKey, Relation, RelationId},
     guard::{BackendError, BackendErrorKind},
     rewrite::Reach,
 };
@@ -90,6 +90,47 @@ fn ambiguous(catalog: &Catalog, origin: &Effect) -> BTreeSet<Effect> {
         }
     }
     several
+}
+
+/// Columns of relations, by position, that the account has to read so that rows which foreign keys change are counted where `change`
+/// happens to rows of `relation`, to their `columns` if they are updated. Where `may` is false of what a key does, statements that
+/// would have it do so are refused.
+#[must_use]
+pub fn columns_read(
+    catalog: &Catalog,
+    relation: &Relation,
+    change: Change,
+    columns: BTreeSet<u16>,
+    may: impl Fn(&Cascade<'_>) -> bool,
+) -> BTreeSet<(RelationId, u16)> {
+    let origin = (relation.id, change, columns);
+    let told_apart = ambiguous(catalog, &origin);
+    let mut found = BTreeSet::new();
+    let mut done = BTreeSet::from([origin.clone()]);
+    let mut waiting = vec![origin];
+    while let Some((id, change, columns)) = waiting.pop() {
+        let Some(relation) = catalog.relation(id) else {
+            continue;
+        };
+        let cascades = catalog.cascades(relation, change, &columns);
+        let mut add = |of: &Relation, names: &[String]| {
+            let names = names.iter().map(|name| catalog.dialect().fold(name));
+            let positions = names.filter_map(|name| of.position(&name));
+            found.extend(positions.map(|index| (of.id, index)));
+        };
+        for cascade in cascades.iter().filter(|cascade| may(cascade)) {
+            add(relation, &cascade.key.references);
+            add(cascade.child, &cascade.key.columns);
+            let next = (cascade.child.id, cascade.change, cascade.columns.clone());
+            if done.insert(next.clone()) {
+                waiting.push(next);
+            }
+        }
+        if told_apart.contains(&(id, change, columns)) {
+            found.extend(relation.primary_key.iter().map(|index| (id, *index)));
+        }
+    }
+    found
 }
 
 /// What foreign keys do where `effect` happens.

@@ -197,7 +197,7 @@ pub(crate) async fn change(
     let columns = result.columns_ref().to_vec();
     execute::check_origins(&columns, facts, task)?;
     let affected = if columns.is_empty() {
-        let affected = counted(kind, result.affected_rows(), &result.info());
+        let affected = counted(kind, task.sql, result.affected_rows(), &result.info());
         result.drop_result().await.map_err(|e| fault::change(&e))?;
         affected
     } else {
@@ -414,17 +414,24 @@ fn name(text: &str) -> Option<(String, &str)> {
 
 /// How many rows a change found or made. The server's own number counts rows that have other values than before, which
 /// would tell what they had, and a row that an upsert changes twice.
-fn counted(change: Change, affected: u64, info: &str) -> u64 {
+fn counted(change: Change, sql: &str, affected: u64, info: &str) -> u64 {
     let after = |words: &str| -> Option<u64> {
         let (_, rest) = info.split_once(words)?;
         rest.split_whitespace().next()?.parse().ok()
     };
     match change {
+        // Rows that it leaves out are no more secret than what refuses it without IGNORE.
+        Change::Insert if leaves_out(sql) => affected,
         // Of a single row it says nothing.
         Change::Insert => after("Records: ").unwrap_or(1),
         Change::Update => after("Rows matched: ").unwrap_or(affected),
         Change::Delete | Change::Truncate => affected,
     }
+}
+
+/// Whether rows in whose way others are stay out, and nothing is updated. What is in strings counts: then those rows are counted too.
+fn leaves_out(sql: &str) -> bool {
+    sql.starts_with("INSERT IGNORE ") && !sql.contains(" ON DUPLICATE KEY UPDATE ")
 }
 
 /// Why a look at what a change sets off did not go well.
@@ -649,23 +656,36 @@ mod tests {
 
     #[test]
     fn rows_are_counted_as_they_are_found() {
-        for (change, affected, info, expected) in [
-            (Change::Insert, 2, "", 1),
+        let (three, upsert) = (
+            "Records: 3  Duplicates: 1  Warnings: 0",
+            " ON DUPLICATE KEY UPDATE a = 1",
+        );
+        for (change, sql, affected, info, expected) in [
+            (Change::Insert, "INSERT INTO t", 2, "", 1),
+            (Change::Insert, "INSERT INTO t", 4, three, 3),
+            (Change::Insert, "INSERT IGNORE INTO t", 0, "", 0),
+            (Change::Insert, "INSERT IGNORE INTO t", 2, three, 2),
             (
                 Change::Insert,
+                &format!("INSERT IGNORE INTO t{upsert}"),
                 4,
-                "Records: 3  Duplicates: 1  Warnings: 0",
+                three,
                 3,
             ),
             (
                 Change::Update,
+                "UPDATE t",
                 0,
                 "Rows matched: 2  Changed: 0  Warnings: 0",
                 2,
             ),
-            (Change::Delete, 5, "", 5),
+            (Change::Delete, "DELETE FROM t", 5, "", 5),
         ] {
-            assert_eq!(counted(change, affected, info), expected, "{info}");
+            assert_eq!(
+                counted(change, sql, affected, info),
+                expected,
+                "{sql} {info}"
+            );
         }
     }
 }

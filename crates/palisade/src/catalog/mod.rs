@@ -123,6 +123,9 @@ pub struct Relation {
     pub parents: Vec<RelationId>,
     /// What the database runs by itself when rows change, each once, in their own order.
     pub triggers: Vec<Trigger>,
+    /// Positions of columns that are given the time when their row is updated, unless the statement gives them a value (MySQL's
+    /// ON UPDATE CURRENT_TIMESTAMP).
+    pub retimed: Vec<u16>,
     /// What its rows tell of, for one of the engine's own.
     pub system: Option<&'static SystemRelation>,
     /// How many of its columns, the last ones, the server does not tell of: it is of another version, or the account may not read

@@ -197,7 +197,7 @@ pub(super) fn is_steady(reads: &AccessSet, catalog: &Catalog) -> bool {
         })
 }
 
-/// The columns that are assigned, and those that are computed from them.
+/// The columns that are assigned or given the time, and those that are computed from them.
 fn assigned(
     assignments: &[Assignment],
     relation: &Relation,
@@ -207,6 +207,9 @@ fn assigned(
     for assignment in assignments {
         let index = target_column(assignment, relation, dialect);
         found.insert(index.ok_or_else(|| not_as_decided("an assignment of another form"))?);
+    }
+    if !assignments.is_empty() {
+        found.extend(&relation.retimed);
     }
     for (id, column) in relation.column_ids() {
         let sources = || crate::catalog::computed_from([id.index], relation, dialect);
