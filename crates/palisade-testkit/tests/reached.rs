@@ -107,9 +107,16 @@ const STATEMENTS: &[(&str, u64)] = &[
     ),
 ];
 
-async fn gate(server: &Server, label: &str, max_rows: u64) -> (String, Guard<MysqlBackend>) {
+async fn gate(
+    server: &Server,
+    label: &str,
+    more: &str,
+    max_rows: u64,
+) -> (String, Guard<MysqlBackend>) {
     let database = server.fresh_database(label).unwrap();
-    server.query(&database, SCHEMA).unwrap();
+    server
+        .query(&database, &format!("{SCHEMA}; {more}"))
+        .unwrap();
     let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
     let backend = MysqlBackend::connect(config.accept_powerful().writable())
         .await
@@ -117,7 +124,10 @@ async fn gate(server: &Server, label: &str, max_rows: u64) -> (String, Guard<Mys
     let sources = PolicySources {
         policies: vec![PolicyFile {
             name: "capped.cedar".to_owned(),
-            text: "permit(principal, action, resource);".to_owned(),
+            text: format!(
+                "permit(principal, action, resource);\n\
+                 permit(principal, action == Action::\"call\", resource == Function::\"{database}.slow\");"
+            ),
         }],
         ..PolicySources::default()
     };
@@ -141,7 +151,7 @@ async fn gate(server: &Server, label: &str, max_rows: u64) -> (String, Guard<Mys
 async fn counts(server: &Server) {
     let session = Session::new(Principal::new("Agent", "a"));
     for (sql, rows) in STATEMENTS {
-        let (database, guard) = gate(server, "reached", u64::MAX).await;
+        let (database, guard) = gate(server, "reached", "DO 0", u64::MAX).await;
         let most = |rows| Limits {
             max_affected_rows: rows,
             ..Limits::default()
@@ -191,7 +201,7 @@ async fn what_is_found_by_chance_counts_as_everything() {
         "id > 0 AND rand() > 2",
         "id = CASE WHEN sysdate() > now() THEN 2 ELSE 3 END",
     ] {
-        let (_, guard) = gate(server, "chance", 5).await;
+        let (_, guard) = gate(server, "chance", "DO 0", 5).await;
         let sql = format!("DELETE FROM par WHERE {chance}");
         let outcome = guard.execute(&sql, &Params::None, &session).await;
         match outcome {
@@ -199,4 +209,41 @@ async fn what_is_found_by_chance_counts_as_everything() {
             other => panic!("{sql}: {other:?}"),
         }
     }
+}
+
+/// No row comes, from the look to the change, that the condition would find.
+async fn no_row_comes_meanwhile(server: &'static Server) {
+    let slow = "CREATE TRIGGER slow BEFORE DELETE ON par FOR EACH ROW DO SLEEP(3)";
+    let (database, guard) = gate(server, "meanwhile", slow, 20).await;
+    let session = Session::new(Principal::new("Agent", "a"));
+    let other = std::thread::spawn(move || {
+        // While a trigger runs, servers show its statement or the one that set it off.
+        let running = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'DELETE%' OR info LIKE 'DO SLEEP%'";
+        for _ in 0..200 {
+            if server.query(&database, running).unwrap().trim() != "0" {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let insert = "SET innodb_lock_wait_timeout = 1; INSERT INTO par (id, k) VALUES (50, 'aa')";
+        server
+            .query(&database, insert)
+            .map_err(|error| error.to_string())
+    });
+    let sql = "DELETE FROM par WHERE k >= 'a' AND k < 'b'";
+    let outcome = guard.execute(sql, &Params::None, &session).await;
+    assert!(matches!(outcome, Outcome::Rows(_)), "{outcome:?}");
+    let why = other.join().unwrap().unwrap_err();
+    assert!(why.contains("Lock wait timeout"), "{why}");
+}
+
+#[tokio::test]
+async fn no_row_comes_meanwhile_on_mariadb() {
+    no_row_comes_meanwhile(MariaDbServer::shared().unwrap()).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+async fn no_row_comes_meanwhile_on_mysql_9() {
+    no_row_comes_meanwhile(MySqlServer::shared().unwrap()).await;
 }
