@@ -49,6 +49,12 @@ CREATE TABLE watched (
     id INTEGER PRIMARY KEY,
     v INTEGER
 );
+-- Of which the engine writes when they changed.
+CREATE TABLE visits (
+    id INTEGER PRIMARY KEY,
+    v INTEGER,
+    seen_at TIMESTAMP NULL DEFAULT NULL ON UPDATE CURRENT_TIMESTAMP
+);
 CREATE TABLE payroll (
     id INTEGER PRIMARY KEY,
     salary INTEGER
@@ -66,6 +72,7 @@ INSERT INTO drafts (id, parent_id, title) VALUES (1, NULL, 'one'), (2, 1, 'two')
 INSERT INTO contacts (id, tenant_id, email, name, hits) VALUES
     (1, 1, 'ada@x.example', 'Ada', 1), (2, 1, NULL, 'Boris', 2), (3, 2, 'eve@x.example', 'HIDDEN-EVE', 3), (4, 1, 'held@x.example', 'Held', 4);
 INSERT INTO watched (id, v) VALUES (1, 1);
+INSERT INTO visits (id, v) VALUES (1, 1);
 INSERT INTO payroll (id, salary) VALUES (1, 424242);
 
 CREATE TRIGGER watched_touch AFTER UPDATE ON watched FOR EACH ROW INSERT INTO journal (id, what) VALUES (NEW.v, 'touched');

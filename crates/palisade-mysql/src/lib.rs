@@ -17,6 +17,7 @@ mod fault;
 pub mod introspect;
 mod origin;
 mod params;
+mod reach;
 mod schema;
 mod settings;
 #[cfg(test)]
@@ -30,4 +31,5 @@ pub use connect::{ConnectError, Obstacle, connect};
 pub use examine::{Weakness, WeaknessKind, examine, examine_beside};
 pub use introspect::{IntrospectError, catalog};
 pub use mysql_async::Conn;
+pub use reach::columns_read;
 pub use tls::SslMode;

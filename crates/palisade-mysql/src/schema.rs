@@ -16,14 +16,15 @@ use std::{
 
 use mysql_async::{Conn, Error, Row};
 use palisade::{
-    catalog::{Catalog, ColumnDef, Relation, RelationKind, system_schemas},
+    catalog::{Catalog, Relation, RelationKind, system_schemas},
     dialect::Dialect,
     guard::BackendError,
 };
 
 use crate::{
     introspect::{
-        IntrospectError, Name, Product, column, columns_sql, optional, query as rows_of, text,
+        Described, IntrospectError, Name, Product, column, columns_sql, optional, query as rows_of,
+        text,
     },
     settings::{identifier, literal},
 };
@@ -228,7 +229,7 @@ pub(crate) fn is_system(uid: &str) -> bool {
 /// What the rows say.
 #[derive(Default)]
 struct Found {
-    columns: HashMap<Name, Vec<ColumnDef>>,
+    columns: HashMap<Name, Vec<Described>>,
     /// Definitions; none of a view that the server does not explain.
     views: HashMap<Name, Option<String>>,
     /// Views, where tables were.
@@ -292,16 +293,24 @@ fn without_next_number(text: &str) -> String {
 }
 
 /// Everything but the class, which the type's name decides, and MariaDB's JSON, which a condition does.
-fn same_columns(relation: &Relation, found: &[ColumnDef]) -> bool {
+fn same_columns(relation: &Relation, found: &[Described]) -> bool {
     relation.columns.len() == found.len()
-        && relation.columns.iter().zip(found).all(|(was, is)| {
-            *was.name == *is.name
-                && *was.type_name == *is.type_name
-                && was.nullable == is.nullable
-                && was.collation == is.collation
-                && was.generated == is.generated
-                && was.stored == is.stored
-        })
+        && relation
+            .column_ids()
+            .zip(found)
+            .all(|((id, was), described)| {
+                let Described {
+                    column: is,
+                    is_retimed,
+                } = described;
+                *was.name == *is.name
+                    && *was.type_name == *is.type_name
+                    && was.nullable == is.nullable
+                    && was.collation == is.collation
+                    && was.generated == is.generated
+                    && was.stored == is.stored
+                    && relation.retimed.contains(&id.index) == *is_retimed
+            })
 }
 
 #[cfg(test)]

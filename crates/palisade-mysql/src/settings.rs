@@ -16,7 +16,7 @@ pub(crate) const SETUP: &str = "SET SESSION sql_mode = \
         'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', \
         'ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'), \
      time_zone = '+00:00', autocommit = 1, sql_auto_is_null = 0, div_precision_increment = 4, \
-     lc_time_names = 'en_US', default_week_format = 0, \
+     lc_time_names = 'en_US', default_week_format = 0, timestamp = DEFAULT, \
      lock_wait_timeout = 1, innodb_lock_wait_timeout = 1; \
      SET NAMES utf8mb4; \
      SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \

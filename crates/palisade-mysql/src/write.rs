@@ -11,7 +11,8 @@
 //! * a table whose engine cannot take a change back is not changed;
 //! * what must not be there is looked for first, in a transaction whose reads lock what they find and where they looked:
 //!   the change finds it so, or another transaction waits, or one of the two fails;
-//! * rows are counted, and everything is rolled back unless they are within their bound and the answer was taken.
+//! * rows are counted, those that foreign keys change among them (`reach`), and everything is rolled back unless they are within
+//!   their bound and the answer was taken.
 //!
 //! A definition is committed by the server as it runs, and cannot be planned: there is the protocol's lock, and its
 //! first words.
@@ -23,7 +24,7 @@ use mysql_async::{Column, Conn, Row, prelude::Queryable as _};
 use palisade::{
     catalog::{Catalog, Change, ReferenceAction, Relation},
     guard::{BackendError, BackendErrorKind, Completion, RowSink},
-    rewrite::{Effect, Proviso, RewrittenStatement},
+    rewrite::{Effect, Proviso, Reach, RewrittenStatement},
 };
 use palisade_pool::Ended;
 use tokio::time::timeout;
@@ -36,6 +37,7 @@ use crate::{
     fault,
     introspect::{IntrospectError, Product, keys_are_known, optional, query, text, triggers_of},
     params,
+    reach::{self, Reached},
     settings::{identifier, literal},
 };
 
@@ -84,6 +86,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) max_affected: u64,
     /// Queries that must give no row before it.
     pub(crate) provisos: &'a [Proviso],
+    /// Queries for rows that foreign keys follow.
+    pub(crate) reaches: &'a [Reach],
 }
 
 impl<'a> Work<'a> {
@@ -95,6 +99,7 @@ impl<'a> Work<'a> {
                 writes: statement.engine_writes(),
                 max_affected: statement.max_affected(),
                 provisos: statement.provisos(),
+                reaches: statement.reaches(),
             }),
             Effect::Define => Self::Define,
         }
@@ -105,10 +110,17 @@ impl<'a> Work<'a> {
         match self {
             Self::Read | Self::Explain => "START TRANSACTION READ ONLY",
             // The session's own mode stays, so that nothing that commits by itself gets further.
-            Self::Change(changes) if changes.provisos.is_empty() => "START TRANSACTION READ WRITE",
+            Self::Change(changes) if changes.provisos.is_empty() && changes.reaches.is_empty() => {
+                "START TRANSACTION READ WRITE"
+            }
             // What is looked at first is locked, so that the change finds it as it was.
-            Self::Change(_) => {
+            Self::Change(changes) if changes.reaches.is_empty() => {
                 "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE; START TRANSACTION READ WRITE"
+            }
+            // And at the same time, by which it may choose its rows.
+            Self::Change(_) => {
+                "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE; SET SESSION timestamp = UNIX_TIMESTAMP(NOW(6)); \
+                 START TRANSACTION READ WRITE"
             }
             // The reset after it puts the session's mode back.
             Self::Define => "SET SESSION TRANSACTION READ WRITE",
@@ -172,6 +184,10 @@ pub(crate) async fn change(
     for proviso in changes.provisos {
         seek(conn, proviso).await?;
     }
+    let mut reached = Reached::default();
+    for reach in changes.reaches {
+        reached = reach::find(conn, facts.catalog, reach, changes.max_affected).await?;
+    }
     let mut took = ControlFlow::Continue(());
     let mut result = conn
         .exec_iter(&statement, params)
@@ -181,7 +197,7 @@ pub(crate) async fn change(
     let columns = result.columns_ref().to_vec();
     execute::check_origins(&columns, facts, task)?;
     let affected = if columns.is_empty() {
-        let affected = counted(kind, result.affected_rows(), &result.info());
+        let affected = counted(kind, task.sql, result.affected_rows(), &result.info());
         result.drop_result().await.map_err(|e| fault::change(&e))?;
         affected
     } else {
@@ -205,10 +221,11 @@ pub(crate) async fn change(
         }
         rows
     };
-    if affected > changes.max_affected {
+    let all = reached.with(affected);
+    if all > changes.max_affected {
         return Err(BackendError::new(
             BackendErrorKind::AffectedRows,
-            format!("{affected} rows, and at most {}", changes.max_affected),
+            format!("{all} rows, and at most {}", changes.max_affected),
         ));
     }
     match took {
@@ -397,17 +414,24 @@ fn name(text: &str) -> Option<(String, &str)> {
 
 /// How many rows a change found or made. The server's own number counts rows that have other values than before, which
 /// would tell what they had, and a row that an upsert changes twice.
-fn counted(change: Change, affected: u64, info: &str) -> u64 {
+fn counted(change: Change, sql: &str, affected: u64, info: &str) -> u64 {
     let after = |words: &str| -> Option<u64> {
         let (_, rest) = info.split_once(words)?;
         rest.split_whitespace().next()?.parse().ok()
     };
     match change {
+        // Rows that it leaves out are no more secret than what refuses it without IGNORE.
+        Change::Insert if leaves_out(sql) => affected,
         // Of a single row it says nothing.
         Change::Insert => after("Records: ").unwrap_or(1),
         Change::Update => after("Rows matched: ").unwrap_or(affected),
         Change::Delete | Change::Truncate => affected,
     }
+}
+
+/// Whether rows in whose way others are stay out, and nothing is updated. What is in strings counts: then those rows are counted too.
+fn leaves_out(sql: &str) -> bool {
+    sql.starts_with("INSERT IGNORE ") && !sql.contains(" ON DUPLICATE KEY UPDATE ")
 }
 
 /// Why a look at what a change sets off did not go well.
@@ -632,23 +656,36 @@ mod tests {
 
     #[test]
     fn rows_are_counted_as_they_are_found() {
-        for (change, affected, info, expected) in [
-            (Change::Insert, 2, "", 1),
+        let (three, upsert) = (
+            "Records: 3  Duplicates: 1  Warnings: 0",
+            " ON DUPLICATE KEY UPDATE a = 1",
+        );
+        for (change, sql, affected, info, expected) in [
+            (Change::Insert, "INSERT INTO t", 2, "", 1),
+            (Change::Insert, "INSERT INTO t", 4, three, 3),
+            (Change::Insert, "INSERT IGNORE INTO t", 0, "", 0),
+            (Change::Insert, "INSERT IGNORE INTO t", 2, three, 2),
             (
                 Change::Insert,
+                &format!("INSERT IGNORE INTO t{upsert}"),
                 4,
-                "Records: 3  Duplicates: 1  Warnings: 0",
+                three,
                 3,
             ),
             (
                 Change::Update,
+                "UPDATE t",
                 0,
                 "Rows matched: 2  Changed: 0  Warnings: 0",
                 2,
             ),
-            (Change::Delete, 5, "", 5),
+            (Change::Delete, "DELETE FROM t", 5, "", 5),
         ] {
-            assert_eq!(counted(change, affected, info), expected, "{info}");
+            assert_eq!(
+                counted(change, sql, affected, info),
+                expected,
+                "{sql} {info}"
+            );
         }
     }
 }

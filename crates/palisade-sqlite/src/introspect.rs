@@ -312,6 +312,7 @@ fn relation(
         definition,
         parents: Vec::new(),
         triggers: Vec::new(),
+        retimed: Vec::new(),
     })
 }
 

@@ -160,6 +160,7 @@ async fn of_server(
     let firewall = setup.firewall(catalog.clone(), access)?;
     let mut needs = needs(&firewall, principals, &invoker)?;
     needs.read_upserted();
+    needs.read_reached(firewall.catalog());
     Ok((catalog, needs))
 }
 

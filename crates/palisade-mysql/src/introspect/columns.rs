@@ -16,26 +16,33 @@ use super::{
 /// Schema and name of a relation.
 pub(crate) type Name = (String, String);
 
+/// What the server says of a column.
+pub(crate) struct Described {
+    pub(crate) column: ColumnDef,
+    /// Whether it is given the time when its row is updated.
+    pub(crate) is_retimed: bool,
+}
+
 /// The columns of every relation, in order.
 pub(super) async fn read(
     conn: &mut Conn,
     product: Product,
-) -> Result<HashMap<Name, Vec<ColumnDef>>, IntrospectError> {
+) -> Result<HashMap<Name, Vec<Described>>, IntrospectError> {
     let json = match product {
         Product::MariaDb => json(conn).await?,
         Product::MySql => HashSet::new(),
     };
-    let mut columns: HashMap<Name, Vec<ColumnDef>> = HashMap::new();
+    let mut columns: HashMap<Name, Vec<Described>> = HashMap::new();
     for row in query(conn, sql(&of_users("c.TABLE_SCHEMA"))).await? {
         let (relation, column) = column(&row, product)?;
         let own = columns.entry(relation.clone()).or_default();
-        let Some(mut column) = column else {
+        let Some(mut described) = column else {
             continue;
         };
-        if json.contains(&(relation, column.name.clone())) {
-            column.class = TypeClass::Json;
+        if json.contains(&(relation, described.column.name.clone())) {
+            described.column.class = TypeClass::Json;
         }
-        own.push(column);
+        own.push(described);
     }
     Ok(columns)
 }
@@ -54,9 +61,10 @@ pub(crate) fn sql(condition: &str) -> String {
 pub(crate) fn column(
     row: &Row,
     product: Product,
-) -> Result<(Name, Option<ColumnDef>), IntrospectError> {
+) -> Result<(Name, Option<Described>), IntrospectError> {
     let relation = (text(row, 0)?, text(row, 1)?);
-    if is_invisible(&text(row, 6)?) {
+    let extra = text(row, 6)?;
+    if is_invisible(&extra) {
         return Ok((relation, None));
     }
     let type_name = text(row, 3)?;
@@ -66,9 +74,7 @@ pub(crate) fn column(
         type_name,
         nullable: text(row, 4)? == "YES",
         collation: optional(row, 5)?.unwrap_or_default(),
-        stored: text(row, 6)?
-            .to_ascii_uppercase()
-            .contains("STORED GENERATED"),
+        stored: extra.to_ascii_uppercase().contains("STORED GENERATED"),
         generated: optional(row, 7)?
             .filter(|text| !text.is_empty())
             .map(|text| match product {
@@ -76,7 +82,11 @@ pub(crate) fn column(
                 Product::MySql => unescaped(&text),
             }),
     };
-    Ok((relation, Some(column)))
+    let described = Described {
+        column,
+        is_retimed: extra.to_ascii_lowercase().contains("on update "),
+    };
+    Ok((relation, Some(described)))
 }
 
 /// Whether `*` leaves out a column about which `EXTRA` says this.

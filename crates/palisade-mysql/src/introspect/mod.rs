@@ -17,7 +17,7 @@ use palisade::{
 };
 
 pub(crate) use self::{
-    columns::{Name, column, sql as columns_sql},
+    columns::{Described, Name, column, sql as columns_sql},
     fingerprint::read as fingerprint,
     read::{optional, product, query, text},
     triggers::by_table as triggers_of,

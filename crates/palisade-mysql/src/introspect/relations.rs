@@ -42,7 +42,13 @@ pub(super) async fn read(
         let own = columns
             .remove(&(schema.clone(), name.clone()))
             .unwrap_or_default();
+        let retimed = own.iter().filter(|described| described.is_retimed);
+        let retimed = retimed
+            .map(|described| described.column.name.clone())
+            .collect();
+        let own = own.into_iter().map(|described| described.column).collect();
         let mut def = RelationDef::new(schema, name, kind, own);
+        def.retimed = retimed;
         if kind == RelationKind::View {
             def.definition = optional(&row, 4)?.filter(|text| !text.is_empty());
         }

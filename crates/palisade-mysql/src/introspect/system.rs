@@ -24,7 +24,10 @@ pub(super) async fn read(
     let condition = format!("NOT ({})", of_users("c.TABLE_SCHEMA"));
     for row in query(conn, columns::sql(&condition)).await? {
         let (relation, column) = columns::column(&row, product)?;
-        found.entry(relation).or_default().extend(column);
+        found
+            .entry(relation)
+            .or_default()
+            .extend(column.map(|described| described.column));
     }
     for ((schema, name), columns) in found {
         let (schema, name) = (schema.to_lowercase(), name.to_lowercase());

@@ -178,6 +178,7 @@ impl Query {
                 writes,
                 max_affected: *max_affected,
                 provisos: &[],
+                reaches: &[],
             }),
             Kind::Define => Work::Define,
         }

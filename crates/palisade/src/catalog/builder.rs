@@ -59,6 +59,8 @@ pub struct RelationDef {
     pub parents: Vec<(String, String)>,
     /// What the database runs by itself when rows change.
     pub triggers: Vec<Trigger>,
+    /// Names of columns that are given the time when their row is updated (MySQL's ON UPDATE CURRENT_TIMESTAMP).
+    pub retimed: Vec<String>,
 }
 
 impl RelationDef {
@@ -84,6 +86,7 @@ impl RelationDef {
             definition: None,
             parents: Vec::new(),
             triggers: Vec::new(),
+            retimed: Vec::new(),
         }
     }
 }
@@ -375,6 +378,11 @@ pub(super) fn relation(
             .position(|c| *c.key == *key)
             .and_then(|i| u16::try_from(i).ok())
     };
+    let retimed = def
+        .retimed
+        .iter()
+        .filter_map(|name| position(name))
+        .collect();
     let system = match def.kind {
         RelationKind::System => system_relation(dialect, &schema_key, &key),
         RelationKind::Table
@@ -406,6 +414,7 @@ pub(super) fn relation(
         definition: def.definition,
         parents: Vec::new(),
         triggers: def.triggers,
+        retimed,
         system,
         untold: 0,
     })

@@ -5,6 +5,7 @@
 //! [`Dialect::fold`]. Nothing here decides.
 
 mod builder;
+mod cascade;
 mod change;
 mod computed;
 pub mod ddl;
@@ -17,6 +18,7 @@ mod types;
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineDef};
+pub use cascade::Cascade;
 pub use change::{Change, ReferenceAction, Trigger};
 pub(crate) use computed::{computed_from, may_fail};
 pub use keys::{UniqueKey, UniqueKeyDef, may_name, may_name_rows};
@@ -121,6 +123,9 @@ pub struct Relation {
     pub parents: Vec<RelationId>,
     /// What the database runs by itself when rows change, each once, in their own order.
     pub triggers: Vec<Trigger>,
+    /// Positions of columns that are given the time when their row is updated, unless the statement gives them a value (MySQL's
+    /// ON UPDATE CURRENT_TIMESTAMP).
+    pub retimed: Vec<u16>,
     /// What its rows tell of, for one of the engine's own.
     pub system: Option<&'static SystemRelation>,
     /// How many of its columns, the last ones, the server does not tell of: it is of another version, or the account may not read

@@ -94,6 +94,8 @@ struct RelationText {
     #[serde(default, skip_serializing_if = "is_default")]
     triggers: Vec<TriggerText>,
     #[serde(default, skip_serializing_if = "is_default")]
+    retimed: Vec<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
     definition: Option<String>,
 }
 
@@ -353,6 +355,9 @@ impl Catalog {
                 .filter_map(|id| self.relation(*id))
                 .map(|parent| (parent.schema.clone(), parent.name.clone()))
                 .collect(),
+            retimed: (relation.retimed.iter())
+                .filter_map(|index| name_of(*index))
+                .collect(),
             definition: relation.definition.clone(),
         }
     }
@@ -508,6 +513,7 @@ impl RelationText {
                 .collect(),
             definition: self.definition,
             parents: self.parents,
+            retimed: self.retimed,
         })
     }
 }

@@ -50,6 +50,7 @@ fn relation(name: &str, columns: Vec<ColumnDef>, definition: Option<&str>) -> Re
         definition: definition.map(str::to_owned),
         parents: Vec::new(),
         triggers: Vec::new(),
+        retimed: Vec::new(),
         columns,
     }
 }

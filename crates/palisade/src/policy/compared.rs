@@ -6,11 +6,11 @@ use cedar_policy::{Policy, ResourceConstraint};
 use serde_json::Value;
 
 use super::{
+    comparison::compared,
     problem::PolicyProblem,
     schema::{self, Action},
     slice::covers,
     source::Located,
-    words::literals,
 };
 use crate::{
     catalog::{Catalog, Relation, TypeClass},
@@ -24,11 +24,7 @@ pub(super) fn check(located: &[Located<'_>], catalog: &Catalog, problems: &mut V
         if !of_rows.into_iter().any(|action| covers(policy, action)) {
             continue;
         }
-        // One that cannot be written down is looked at by nobody here.
-        let Ok(json) = policy.to_json() else { continue };
-        let mut compared = BTreeSet::new();
-        let conditions = json.get("conditions").unwrap_or(&Value::Null);
-        collect(conditions, &mut compared);
+        let compared: BTreeSet<_> = compared(policy, attribute).into_iter().collect();
         for (name, text) in compared {
             let mut classes = catalog
                 .relations()
@@ -70,35 +66,12 @@ fn is_meant(policy: &Policy, relation: &Relation) -> bool {
     }
 }
 
-/// The attributes of rows in `json` that are compared with literals, and these.
-fn collect(json: &Value, out: &mut BTreeSet<(String, String)>) {
-    let fields = match json {
-        Value::Object(fields) => fields,
-        Value::Array(items) => {
-            items.iter().for_each(|item| collect(item, out));
-            return;
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return,
-    };
-    for (operator, operands) in fields {
-        if ["==", "!=", "contains"].contains(&operator.as_str())
-            && let (Some(left), Some(right)) = (operands.get("left"), operands.get("right"))
-        {
-            for (column, texts) in [(left, right), (right, left)] {
-                if let Some(name) = attribute(column) {
-                    out.extend(literals(texts).map(|text| (name.to_owned(), text.to_owned())));
-                }
-            }
-        }
-        collect(operands, out);
-    }
-}
-
 /// `resource.name`.
-fn attribute(json: &Value) -> Option<&str> {
+fn attribute(json: &Value) -> Option<String> {
     let access = json.get(".")?;
     let is_resource = access.get("left")?.get("Var")?.as_str()? == "resource";
-    is_resource.then(|| access.get("attr")?.as_str()).flatten()
+    let name = access.get("attr")?.as_str()?;
+    is_resource.then(|| name.to_owned())
 }
 
 #[cfg(test)]

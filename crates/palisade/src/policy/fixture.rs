@@ -45,6 +45,7 @@ pub(super) fn table(name: &str, columns: &[&str]) -> RelationDef {
         definition: None,
         parents: Vec::new(),
         triggers: Vec::new(),
+        retimed: Vec::new(),
     }
 }
 

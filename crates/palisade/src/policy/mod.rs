@@ -13,6 +13,7 @@ mod children;
 mod classification;
 mod columns;
 mod compared;
+mod comparison;
 mod confirm;
 mod context;
 mod decide;

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{
     classification::Tags,
+    comparison::compared,
     context::{STATEMENT, USAGE},
     problem::{PolicyProblem, probably},
     schema::Action,
@@ -39,13 +40,7 @@ pub(super) fn check(
         templates: templates.names().map(str::to_owned).collect(),
     };
     for Located { policy, origin } in located {
-        // One that cannot be written down is looked at by nobody here.
-        let Ok(json) = policy.to_json() else { continue };
-        let mut compared = BTreeSet::new();
-        collect(
-            json.get("conditions").unwrap_or(&Value::Null),
-            &mut compared,
-        );
+        let compared: BTreeSet<_> = compared(policy, Path::of).into_iter().collect();
         for (path, word) in compared {
             let (words, fixed) = known.words(path);
             if row_attribute(path).is_some_and(|name| of_rows(policy, catalog, name)) {
@@ -169,38 +164,6 @@ impl Known {
             Path::Tags => (self.tags.iter().map(String::as_str).collect(), false),
         }
     }
-}
-
-fn collect(json: &Value, out: &mut BTreeSet<(Path, String)>) {
-    let fields = match json {
-        Value::Object(fields) => fields,
-        Value::Array(items) => {
-            items.iter().for_each(|item| collect(item, out));
-            return;
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return,
-    };
-    for (operator, operands) in fields {
-        if ["==", "!=", "contains", "containsAll", "containsAny"].contains(&operator.as_str())
-            && let (Some(left), Some(right)) = (operands.get("left"), operands.get("right"))
-        {
-            for (path, words) in [(left, right), (right, left)] {
-                if let Some(path) = Path::of(path) {
-                    out.extend(literals(words).map(|word| (path, word.to_owned())));
-                }
-            }
-        }
-        collect(operands, out);
-    }
-}
-
-/// The string literals that `json` is, or is a set of.
-pub(super) fn literals(json: &Value) -> impl Iterator<Item = &str> {
-    let members = json.get("Set").and_then(Value::as_array);
-    let members = members.map_or(std::slice::from_ref(json), Vec::as_slice);
-    members
-        .iter()
-        .filter_map(|member| member.get("Value")?.as_str())
 }
 
 #[cfg(test)]

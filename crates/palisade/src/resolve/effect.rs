@@ -3,7 +3,7 @@
 use super::Resolver;
 use crate::{
     access::{ChangeAccess, Usage},
-    catalog::{Change, ColumnId, ForeignKey, ReferenceAction, Relation, RelationId},
+    catalog::{Change, ColumnId, ForeignKey, Relation, RelationId},
 };
 
 impl Resolver<'_> {
@@ -71,12 +71,10 @@ impl Resolver<'_> {
                             .any(|name| *self.fold(name) == *column.key)
                     })
                 });
-                let action = match change {
-                    Change::Delete => key.on_delete,
-                    Change::Update if touches_key || key.references.is_empty() => key.on_update,
-                    Change::Update | Change::Insert | Change::Truncate => continue,
+                let Some(theirs) = key.effect(change, touches_key) else {
+                    continue;
                 };
-                self.reference_action(child, key, change, action, done);
+                self.referenced(child, key, theirs, done);
             }
         }
     }
@@ -90,22 +88,14 @@ impl Resolver<'_> {
             .any(|trigger| trigger.on.contains(&Change::Insert))
     }
 
-    fn reference_action(
+    /// Notes what a foreign key does to the rows of `child`.
+    fn referenced(
         &mut self,
         child: &Relation,
         key: &ForeignKey,
-        change: Change,
-        action: ReferenceAction,
+        theirs: Change,
         done: &mut Vec<(RelationId, Change)>,
     ) {
-        let theirs = match (action, change) {
-            (ReferenceAction::Refuse, _) => return,
-            (ReferenceAction::Cascade, Change::Delete) => Change::Delete,
-            (
-                ReferenceAction::Cascade | ReferenceAction::SetNull | ReferenceAction::SetDefault,
-                _,
-            ) => Change::Update,
-        };
         let own: Vec<ColumnId> = key
             .columns
             .iter()

@@ -444,56 +444,41 @@ fn unnested(function: &Function) -> Option<&Expr> {
     }
 }
 
-/// The text, or array of texts, that is inside of something that leaves it as it is.
-fn within(expr: &Expr, is_array: bool, dialect: Dialect) -> Option<&Expr> {
-    match expr {
-        Expr::Nested(inner)
-        | Expr::Collate {
-            expr: inner,
-            collation: _,
-        } => Some(inner),
-        Expr::Cast {
-            kind: _,
-            expr: inner,
-            data_type,
-            format: None,
+/// What is inside of something that leaves a text, or an array of texts, as it is, by whichever kind of reference.
+macro_rules! inside_of {
+    ($expr:expr, $is_array:expr, $dialect:expr) => {
+        match $expr {
+            Expr::Nested(inner)
+            | Expr::Collate {
+                expr: inner,
+                collation: _,
+            } => Some(inner),
+            Expr::Cast {
+                kind: _,
+                expr: inner,
+                data_type,
+                format: None,
+            }
+            | Expr::Convert {
+                is_try: false,
+                expr: inner,
+                data_type: Some(data_type),
+                charset: _,
+                target_before_value: false,
+                styles: _,
+            } if keeps_text(data_type, $is_array, $dialect) => Some(inner),
+            _ => None,
         }
-        | Expr::Convert {
-            is_try: false,
-            expr: inner,
-            data_type: Some(data_type),
-            charset: _,
-            target_before_value: false,
-            styles: _,
-        } if keeps_text(data_type, is_array, dialect) => Some(inner),
-        _ => None,
-    }
+    };
+}
+
+fn within(expr: &Expr, is_array: bool, dialect: Dialect) -> Option<&Expr> {
+    inside_of!(expr, is_array, dialect).map(|inner| &**inner)
 }
 
 /// As [`within`], to be changed.
 pub(super) fn inside(expr: &mut Expr, is_array: bool, dialect: Dialect) -> Option<&mut Expr> {
-    match expr {
-        Expr::Nested(inner)
-        | Expr::Collate {
-            expr: inner,
-            collation: _,
-        } => Some(inner),
-        Expr::Cast {
-            kind: _,
-            expr: inner,
-            data_type,
-            format: None,
-        }
-        | Expr::Convert {
-            is_try: false,
-            expr: inner,
-            data_type: Some(data_type),
-            charset: _,
-            target_before_value: false,
-            styles: _,
-        } if keeps_text(data_type, is_array, dialect) => Some(inner),
-        _ => None,
-    }
+    inside_of!(expr, is_array, dialect).map(|inner| &mut **inner)
 }
 
 /// Whether a cast to this type leaves a token as it is, or an array of tokens.

@@ -677,7 +677,7 @@ pub(super) fn renamed(
 pub(super) fn not_reading(verb: &str) -> Rejection {
     Rejection::new(
         Code::StatementNotAllowed,
-        format!("{verb} statements are not permitted; only queries can be run"),
+        format!("{verb} statements are not permitted"),
     )
 }
 

@@ -228,6 +228,41 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::policy::obligation::{RowFilter, Visibility};
+
+    #[test]
+    fn a_key_tells_apart_what_a_condition_is_made_from() {
+        let seen = || {
+            Arc::new(RelationDecision {
+                visibility: Visibility::Selectable,
+                columns: Vec::new(),
+                rows: RowFilter::Everything,
+                max_rows: None,
+                policies: Vec::new(),
+                message: None,
+            })
+        };
+        let changed = || Arc::new(WriteDecision::nothing());
+        let filters = |seen, changed| Filters { seen, changed };
+        let (seen, other_seen) = (seen(), seen());
+        let (changed, other_changed) = (changed(), changed());
+        let (table, other_table) = (RelationId(1), RelationId(2));
+        let (t, u) = (Ident::new("t"), Ident::new("u"));
+        let both = filters(true, true);
+        let keys = [
+            Key::new(table, Some(&seen), &changed, both, Some(&t)),
+            Key::new(other_table, Some(&seen), &changed, both, Some(&t)),
+            Key::new(table, Some(&other_seen), &changed, both, Some(&t)),
+            Key::new(table, None, &changed, both, Some(&t)),
+            Key::new(table, Some(&seen), &other_changed, both, Some(&t)),
+            Key::new(table, Some(&seen), &changed, filters(true, false), Some(&t)),
+            Key::new(table, Some(&seen), &changed, filters(false, true), Some(&t)),
+            Key::new(table, Some(&seen), &changed, both, Some(&u)),
+            Key::new(table, Some(&seen), &changed, both, None),
+        ];
+        let apart: std::collections::HashSet<&Key> = keys.iter().collect();
+        assert_eq!(apart.len(), keys.len(), "{keys:?}");
+    }
 
     #[test]
     fn conditions_stand_where_their_names_stood() {

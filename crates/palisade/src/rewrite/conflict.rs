@@ -29,7 +29,7 @@ use crate::{
         obligation::{Comparison, Literal, Operand, Predicate, RowFilter},
     },
     rejection::Rejection,
-    resolve::is_default,
+    resolve::{Conflict, is_default},
 };
 
 /// How many rows are looked for at once by a key of several columns.
@@ -108,6 +108,17 @@ impl Job<'_> {
             doubts.extend(self.doubts(&met, &admitted, Found::NotAdmitted));
         }
         Ok(doubts)
+    }
+
+    /// Conditions of rows that are in the way of those that are proposed, if those can be told; none where nothing becomes of
+    /// what is in the way.
+    pub(super) fn in_the_way(&self, insert: &Insert, relation: &Relation) -> Option<Vec<Expr>> {
+        match (self.catalog.dialect(), self.target.on_conflict) {
+            (Dialect::Mysql, Conflict::Updates | Conflict::Replaces) => {
+                self.met("", insert, relation, &mut Reads::new()).ok()
+            }
+            (Dialect::Sqlite | Dialect::Postgres, _) | (Dialect::Mysql, Conflict::Leaves) => None,
+        }
     }
 
     fn doubts(&self, met: &[Expr], admitted: &Expr, found: Found) -> Vec<Doubt> {

@@ -71,6 +71,7 @@ pub(crate) fn define(
         used: BTreeSet::new(),
         bound: Vec::new(),
         provisos: Vec::new(),
+        reaches: Vec::new(),
         by_value: false,
         scan_plan: ScanPlan {
             columns: Vec::new(),

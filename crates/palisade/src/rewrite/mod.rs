@@ -27,6 +27,7 @@ mod null;
 mod parameters;
 mod plan;
 mod proviso;
+mod reach;
 mod shown;
 mod source;
 mod sql;
@@ -52,12 +53,14 @@ pub(crate) use form::FormCache;
 pub(crate) use mask::type_name as type_of_mask;
 pub(crate) use plan::Plan;
 pub use proviso::{Found, Proviso};
+pub use reach::Reach;
 pub(crate) use shown::{Below, below as shown_below};
 
 use condition::Conditions;
 use engine::Engine;
 use form::{Form, Forms};
 use parameters::Binding;
+use reach::Look;
 
 use crate::{
     access::AccessSet,
@@ -94,6 +97,7 @@ pub struct RewrittenStatement {
     plan: Arc<Plan>,
     params: Vec<Value>,
     provisos: Vec<Proviso>,
+    reaches: Vec<Reach>,
     /// Why policies refused it once the engine's estimates were known.
     refused: OnceLock<Rejection>,
 }
@@ -224,6 +228,14 @@ impl RewrittenStatement {
         &self.provisos
     }
 
+    /// Queries for rows that the statement changes and others refer to, on MySQL and MariaDB, where the engine does not count what
+    /// foreign keys change: it counts against [`max_affected`](Self::max_affected). The transaction must see the same rows, and
+    /// the same time, from these to the statement's end.
+    #[must_use]
+    pub fn reaches(&self) -> &[Reach] {
+        &self.reaches
+    }
+
     /// How the answer must be scanned.
     #[must_use]
     pub fn scan_plan(&self) -> &ScanPlan {
@@ -349,6 +361,7 @@ fn apply(
     let mut writes = Vec::with_capacity(targets.len());
     let mut doubts = Vec::with_capacity(targets.len());
     let has_parameters = !placeholders.is_empty() || !token_parameters.is_empty();
+    let mut met = Vec::with_capacity(targets.len());
     // Values are looked at of what changes alone.
     let (positions, uses) = if targets.is_empty() || !has_parameters {
         (HashMap::new(), BTreeMap::new())
@@ -377,6 +390,7 @@ fn apply(
         engine.ctes([job.unused_name()].iter());
         writes.push(formed.form);
         doubts.push(formed.doubts);
+        met.push(formed.met);
     }
     if dialect == Dialect::Postgres {
         let changes = write::changes_mut(&mut query).into_iter().zip(&writes);
@@ -428,6 +442,33 @@ fn apply(
     let changes = write::changes_mut(&mut query).into_iter().zip(&writes);
     for ((change, form), target) in changes.zip(&targets) {
         guard::apply(change, form, target.reference)?;
+    }
+    let mut looks = Vec::new();
+    let changes = write::changes(&query).into_iter();
+    for (change, (target, met)) in changes.zip(targets.iter().zip(&met)) {
+        let with = (query.with.as_ref(), writes.as_slice());
+        let Some(look) = reach::look(change, target, met.as_deref(), with, catalog)? else {
+            continue;
+        };
+        let Look {
+            found,
+            every,
+            origin,
+        } = look;
+        let mut ready = Vec::with_capacity(2);
+        for mut query in [found, every] {
+            form::stand_in(&mut query, &forms, dialect, limits)?;
+            conditions.stand_in(&mut query, dialect);
+            let binding = parameters::order_alone(
+                &mut query,
+                &positions,
+                &placeholders,
+                &token_parameters,
+                dialect,
+            )?;
+            ready.push((query, binding));
+        }
+        looks.push((ready, origin));
     }
     // The rows that are written may have been looked at.
     let looked_at = !targets.is_empty() && !placeholders.is_empty();
@@ -524,6 +565,21 @@ fn apply(
         }
         preceding.push((Arc::from(sql), bound, found));
     }
+    let mut reaches = Vec::with_capacity(looks.len());
+    for (ready, origin) in looks {
+        for (query, binding) in ready {
+            let (sql, again) = syntax::print_stable(&query, dialect, limits)?;
+            let bound = binding.of(&again, dialect)?;
+            let reads = proviso::reads(&sql, again, catalog, visible, limits)?;
+            if reads.changes().next().is_some() {
+                return Err(not_as_decided("what is looked for is changed"));
+            }
+            if reach::is_steady(&reads, catalog) {
+                reaches.push((Arc::from(sql), bound, origin));
+                break;
+            }
+        }
+    }
     let if_empty = source::if_empty(&references);
     let columns = match explain {
         None => shown::columns(&outputs, &references, catalog, visible)?,
@@ -572,6 +628,7 @@ fn apply(
     Ok(Plan {
         body_after_changes,
         provisos: preceding,
+        reaches,
         principal,
         used: placeholders.into_keys().collect(),
         bound,

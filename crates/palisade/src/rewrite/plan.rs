@@ -9,6 +9,7 @@ use super::{
     Effect, RewrittenStatement,
     engine::Reads,
     proviso::{Found, Proviso},
+    reach::{Origin, Reach},
 };
 use crate::{
     catalog::Change,
@@ -34,6 +35,8 @@ pub(crate) struct Plan {
     pub(super) bound: Vec<Bound>,
     /// What must give no row before it, with what is bound there.
     pub(super) provisos: Vec<(Arc<str>, Vec<Bound>, Found)>,
+    /// Queries for rows that foreign keys follow, with what is bound there.
+    pub(super) reaches: Vec<(Arc<str>, Vec<Bound>, Arc<Origin>)>,
     /// Whether it was made for the values of its parameters and for no others.
     pub(super) by_value: bool,
     pub(super) scan_plan: ScanPlan,
@@ -110,9 +113,18 @@ impl Plan {
                 found: *found,
             })
         });
+        let reaches = plan.reaches.iter().map(|(sql, bound, origin)| {
+            let params = values(bound)?;
+            Ok::<_, Rejection>(Reach {
+                sql: Arc::clone(sql),
+                params,
+                origin: Arc::clone(origin),
+            })
+        });
         Ok(RewrittenStatement {
             params: values(&plan.bound)?,
             provisos: provisos.collect::<Result<_, _>>()?,
+            reaches: reaches.collect::<Result<_, _>>()?,
             refused: OnceLock::new(),
             plan: Arc::clone(plan),
         })
@@ -133,8 +145,9 @@ impl Plan {
             + self.principal.id().len()
             + self.reserved.as_ref().map_or(0, Reserved::bytes)
             + (self.used.len() + self.bound.len()) * 4 * STRING
-            + (self.provisos.iter())
-                .map(|(sql, bound, _)| 2 * STRING + sql.len() + bound.len() * 4 * STRING)
+            + (self.provisos.iter().map(|(sql, bound, _)| (sql, bound)))
+                .chain(self.reaches.iter().map(|(sql, bound, _)| (sql, bound)))
+                .map(|(sql, bound)| 3 * STRING + sql.len() + bound.len() * 4 * STRING)
                 .sum::<usize>()
             + columns
                 .map(|column| 3 * STRING + column.name.len() + column.type_name.len())

@@ -342,7 +342,7 @@ fn of_target(
 }
 
 /// The table that `insert` adds to, called `alias`.
-fn target_as(insert: &Insert, alias: &Ident) -> Result<TableFactor, Rejection> {
+pub(super) fn target_as(insert: &Insert, alias: &Ident) -> Result<TableFactor, Rejection> {
     let TableObject::TableName(name) = &insert.table else {
         return Err(not_as_decided("a change of another form"));
     };
@@ -433,7 +433,7 @@ pub(super) fn refused(admitted: Expr) -> Expr {
     )
 }
 
-fn limited(limit: Expr) -> LimitClause {
+pub(super) fn limited(limit: Expr) -> LimitClause {
     LimitClause::LimitOffset {
         limit: Some(limit),
         offset: None,
@@ -454,7 +454,7 @@ pub(super) fn select(
 }
 
 /// Puts those tables of `with` before `query` that it reads; `forms` are those of the changes in it, in their order.
-fn precede(
+pub(super) fn precede(
     query: &mut Query,
     with: Option<&With>,
     forms: &[WriteForm],

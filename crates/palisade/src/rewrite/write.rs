@@ -82,6 +82,8 @@ pub(super) struct Formed {
     pub(super) reads: Reads,
     /// Rows that may have to refuse it.
     pub(super) doubts: Vec<Doubt>,
+    /// Conditions of the rows in the way of an INSERT, where they are known.
+    pub(super) met: Option<Vec<Expr>>,
 }
 
 impl Job<'_> {
@@ -117,9 +119,11 @@ impl Job<'_> {
             form,
             reads,
             doubts,
+            met,
         } = &mut formed;
         match change {
             SetExpr::Insert(Statement::Insert(insert)) => {
+                *met = self.in_the_way(insert, relation);
                 *doubts = self.insert(insert, relation, write, &seen, form, reads, functions)?;
             }
             SetExpr::Update(Statement::Update(Update {
@@ -365,10 +369,15 @@ impl Job<'_> {
         relation: &Relation,
     ) -> BTreeMap<u16, Held> {
         let mut row = BTreeMap::new();
+        let mut kept = BTreeSet::new();
         for Assignment { target, value } in assignments {
             match target {
                 AssignmentTarget::ColumnName(name) => {
                     if let Some((index, column)) = self.column(relation, name) {
+                        if self.keeps(value, column) && !row.contains_key(&index) {
+                            kept.insert(index);
+                            continue;
+                        }
                         row.insert(index, self.held(value, column));
                     }
                 }
@@ -380,6 +389,14 @@ impl Job<'_> {
                     }
                 }
             }
+        }
+        // The engine gives them the time.
+        for index in relation
+            .retimed
+            .iter()
+            .filter(|index| !kept.contains(index))
+        {
+            row.entry(*index).or_insert(Held::Unknown);
         }
         let dialect = self.catalog.dialect();
         for (id, _) in relation.column_ids() {
@@ -396,6 +413,14 @@ impl Job<'_> {
             }
         }
         row
+    }
+
+    /// Whether an UPDATE gives `column` the value that it has.
+    fn keeps(&self, value: &Expr, column: &Column) -> bool {
+        let dialect = self.catalog.dialect();
+        !self.target.joined
+            && self.target.on_conflict == Conflict::Leaves
+            && matches!(value, Expr::Identifier(name) if *key(name, dialect) == *column.key)
     }
 
     /// `add` where the columns of `row` are assigned, as a filter of the rows as they were, which are `seen`.

@@ -6,7 +6,7 @@ use sqlparser::{
     ast::{Query, SetExpr, Statement},
     keywords::Keyword,
     parser::{Parser, ParserError},
-    tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace},
+    tokenizer::{Token, TokenWithSpan, Tokenizer, TokenizerError, Whitespace},
 };
 
 use super::{Outline, dialect, explain, explain::Explain, gaps, kind};
@@ -145,8 +145,36 @@ pub(super) fn tokenize(text: &str, dialect: Dialect) -> Result<Vec<TokenWithSpan
     Tokenizer::new(dialect::parser_dialect(dialect), text)
         .with_unescape(false)
         .tokenize_with_location_into_buf(&mut tokens)
-        .map_err(|error| Rejection::new(Code::SyntaxInvalid, error.to_string()))?;
+        .map_err(|error| match has_byte_escape(text, &error) {
+            false => Rejection::new(Code::SyntaxInvalid, error.to_string()),
+            true => Rejection::new(
+                Code::SyntaxUnsupported,
+                "an escape in E'…' for a single byte that is no character, as in \\xc3, is not supported: write the character itself, or \\u and its four digits",
+            ),
+        })?;
     Ok(tokens)
+}
+
+/// Whether `error` is that of a string `E'…'` that ends, so that one of its escapes was not read.
+fn has_byte_escape(text: &str, error: &TokenizerError) -> bool {
+    let TokenizerError { message, location } = error;
+    if !message.starts_with("Unterminated encoded string") {
+        return false;
+    }
+    let line = usize::try_from(location.line.saturating_sub(1)).unwrap_or(usize::MAX);
+    let column = usize::try_from(location.column.saturating_sub(1)).unwrap_or(usize::MAX);
+    // Of the E; then comes the quotation mark.
+    let mut lines = text.split_inclusive('\n').skip(line);
+    let Some(first) = lines.next() else {
+        return false;
+    };
+    let rest = first.chars().skip(column).chain(lines.flat_map(str::chars));
+    let mut is_escaped = false;
+    rest.skip_while(|c| *c != '\'').skip(1).any(|c| {
+        let ends = c == '\'' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        ends
+    })
 }
 
 /// The type that `name` spells.
@@ -409,7 +437,7 @@ fn is_verb(word: &str) -> bool {
 fn not_allowed(verb: &str) -> Rejection {
     Rejection::new(
         Code::StatementNotAllowed,
-        format!("{verb} statements are not permitted; only queries can be run"),
+        format!("{verb} statements are not permitted"),
     )
 }
 
@@ -540,5 +568,19 @@ mod tests {
     #[test]
     fn verbs_are_sorted() {
         assert!(is_verb("ABORT") && is_verb("XA") && is_verb("PRAGMA") && is_verb("REPLACE"));
+    }
+
+    #[test]
+    fn an_escape_that_is_not_read_is_no_open_string() {
+        for (text, expected) in [
+            ("SELECT E'\\xc3\\xa9'", Code::SyntaxUnsupported),
+            ("SELECT 'a',\n  E'x\\'\\303'", Code::SyntaxUnsupported),
+            ("SELECT E'\\xc3", Code::SyntaxInvalid),
+            ("SELECT E'a\\'", Code::SyntaxInvalid),
+        ] {
+            let found = tokenize(text, Dialect::Postgres).map_err(|why| why.code());
+            assert_eq!(found.err(), Some(expected), "{text}");
+        }
+        assert!(tokenize("SELECT E'\\x41\\u00e9'", Dialect::Postgres).is_ok());
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Declared {
     pub(super) is_unique: bool,
     /// Whether a new row has a value in it by itself, other than one that is counted up.
     pub(super) is_filled: bool,
+    /// Whether it is given the time when its row is updated.
+    pub(super) is_retimed: bool,
     /// Left out by `*`.
     pub(super) is_hidden: bool,
     /// Whether the column has a character set of its own, so that the table's collation is not its.
@@ -61,6 +63,7 @@ pub(super) fn declared(cursor: &mut Cursor<'_>) -> Result<Declared, DdlError> {
         is_unique: is_serial,
         // Where the server's settings say so.
         is_filled: typed_name.starts_with("timestamp"),
+        is_retimed: false,
         is_hidden: false,
         has_charset: false,
         references: None,
@@ -107,6 +110,7 @@ fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlErr
         found.is_filled = !cursor.sees("null");
         value(cursor)?;
     } else if cursor.eat("on update") {
+        found.is_retimed = true;
         value(cursor)?;
     } else if cursor.eat("constraint") {
         if !cursor.sees("check") {

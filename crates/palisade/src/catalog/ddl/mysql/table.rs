@@ -101,6 +101,10 @@ fn add(declared: Declared, table: &mut Table) {
         put_unique(table, Unique::of(vec![name.clone()]));
     }
     table.fill(&name, declared.is_filled);
+    table.def.retimed.retain(|other| *other != name);
+    if declared.is_retimed {
+        table.def.retimed.push(name.clone());
+    }
     if let Some(reference) = declared.references {
         foreign_key(table, None, vec![name], reference);
     }

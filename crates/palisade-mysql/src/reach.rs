@@ -1,0 +1,297 @@
+//! How many rows foreign keys change with a statement, of which the server tells nothing: InnoDB changes them below where rows are
+//! counted.
+//!
+//! They are looked for before the statement runs, from the rows that it will change on, table by table as keys lead from one to the
+//! next, each by the index that a foreign key has: what is read is what will be changed. The transaction locks what it reads and
+//! where it looked, so that the statement finds the same. What triggers change is not among it.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+
+use mysql_async::{Conn, Params, Row, prelude::Queryable as _};
+use palisade::{
+    catalog::{Cascade, Catalog, Change, ForeignKey, Relation, RelationId},
+    guard::{BackendError, BackendErrorKind},
+    rewrite::Reach,
+};
+
+use crate::{execute, fault, params, settings::identifier};
+
+/// How deep foreign keys lead: InnoDB refuses a statement whose changes would go deeper
+/// (<https://dev.mysql.com/doc/refman/8.4/en/create-table-foreign-keys.html>).
+const DEPTH: usize = 15;
+
+/// What happens to rows of a table: the columns are those that get other values.
+type Effect = (RelationId, Change, BTreeSet<u16>);
+
+/// The rows that a statement will change.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Reached {
+    /// Of its own, where foreign keys lead back to their table: the server counts fewer, if a key is before it.
+    own: u64,
+    /// By foreign keys, beside those.
+    beside: u64,
+}
+
+impl Reached {
+    /// How many rows were changed, where the server counts `affected`.
+    pub(crate) fn with(self, affected: u64) -> u64 {
+        self.own.max(affected).saturating_add(self.beside)
+    }
+}
+
+/// Finds how many rows foreign keys will change; refuses where it is more than `most`.
+pub(crate) async fn find(
+    conn: &mut Conn,
+    catalog: &Catalog,
+    reach: &Reach,
+    most: u64,
+) -> Result<Reached, BackendError> {
+    let params = params::bind(
+        u16::try_from(reach.params().len()).unwrap_or(u16::MAX),
+        reach.params(),
+    )?;
+    let mut walk = Walk {
+        catalog,
+        base: format!("({}) AS r0", reach.sql()),
+        params,
+        // One more than may be changed tells enough.
+        limit: most.saturating_add(1),
+        told_apart: BTreeSet::new(),
+        found: BTreeMap::new(),
+        reached: Reached::default(),
+    };
+    let origin = (reach.relation(), reach.change(), reach.columns().clone());
+    walk.told_apart = ambiguous(catalog, &origin);
+    walk.from(conn, origin).await?;
+    Ok(walk.reached)
+}
+
+/// What can be reached in several ways, so that its rows have to be told apart.
+fn ambiguous(catalog: &Catalog, origin: &Effect) -> BTreeSet<Effect> {
+    let mut entered = BTreeSet::from([origin.clone()]);
+    let mut several = BTreeSet::new();
+    let mut waiting = vec![origin.clone()];
+    while let Some(effect) = waiting.pop() {
+        for (_, next) in followers(catalog, &effect) {
+            if entered.insert(next.clone()) {
+                waiting.push(next);
+            } else {
+                several.insert(next);
+            }
+        }
+    }
+    // What follows from those does so once for each way.
+    waiting.extend(several.iter().cloned());
+    while let Some(effect) = waiting.pop() {
+        for (_, next) in followers(catalog, &effect) {
+            if several.insert(next.clone()) {
+                waiting.push(next);
+            }
+        }
+    }
+    several
+}
+
+/// Columns of relations, by position, that the account has to read so that rows which foreign keys change are counted where `change`
+/// happens to rows of `relation`, to their `columns` if they are updated. Where `may` is false of what a key does, statements that
+/// would have it do so are refused.
+#[must_use]
+pub fn columns_read(
+    catalog: &Catalog,
+    relation: &Relation,
+    change: Change,
+    columns: BTreeSet<u16>,
+    may: impl Fn(&Cascade<'_>) -> bool,
+) -> BTreeSet<(RelationId, u16)> {
+    let origin = (relation.id, change, columns);
+    let told_apart = ambiguous(catalog, &origin);
+    let mut found = BTreeSet::new();
+    let mut done = BTreeSet::from([origin.clone()]);
+    let mut waiting = vec![origin];
+    while let Some((id, change, columns)) = waiting.pop() {
+        let Some(relation) = catalog.relation(id) else {
+            continue;
+        };
+        let cascades = catalog.cascades(relation, change, &columns);
+        let mut add = |of: &Relation, names: &[String]| {
+            let names = names.iter().map(|name| catalog.dialect().fold(name));
+            let positions = names.filter_map(|name| of.position(&name));
+            found.extend(positions.map(|index| (of.id, index)));
+        };
+        for cascade in cascades.iter().filter(|cascade| may(cascade)) {
+            add(relation, &cascade.key.references);
+            add(cascade.child, &cascade.key.columns);
+            let next = (cascade.child.id, cascade.change, cascade.columns.clone());
+            if done.insert(next.clone()) {
+                waiting.push(next);
+            }
+        }
+        if told_apart.contains(&(id, change, columns)) {
+            found.extend(relation.primary_key.iter().map(|index| (id, *index)));
+        }
+    }
+    found
+}
+
+/// What foreign keys do where `effect` happens.
+fn followers<'c>(
+    catalog: &'c Catalog,
+    (relation, change, columns): &Effect,
+) -> Vec<(&'c ForeignKey, Effect)> {
+    let Some(relation) = catalog.relation(*relation) else {
+        return Vec::new();
+    };
+    let cascades = catalog.cascades(relation, *change, columns).into_iter();
+    cascades
+        .map(|cascade| {
+            (
+                cascade.key,
+                (cascade.child.id, cascade.change, cascade.columns),
+            )
+        })
+        .collect()
+}
+
+/// Where the keys have led to so far.
+struct Walk<'c> {
+    catalog: &'c Catalog,
+    /// The rows that the statement changes, as a table.
+    base: String,
+    params: Params,
+    limit: u64,
+    told_apart: BTreeSet<Effect>,
+    /// The primary keys of rows that have to be told apart.
+    found: BTreeMap<Effect, HashSet<String>>,
+    reached: Reached,
+}
+
+/// A way that keys lead.
+struct Path {
+    effect: Effect,
+    /// The tables on it, joined.
+    tables: String,
+    depth: usize,
+}
+
+impl Walk<'_> {
+    async fn from(&mut self, conn: &mut Conn, origin: Effect) -> Result<(), BackendError> {
+        let start = Path {
+            effect: origin,
+            tables: self.base.clone(),
+            depth: 0,
+        };
+        if self.told_apart.contains(&start.effect) {
+            self.reached.own = self.rows(conn, &start).await?;
+        }
+        let mut waiting = VecDeque::from([start]);
+        while let Some(path) = waiting.pop_front() {
+            if path.depth == DEPTH {
+                continue;
+            }
+            for (key, effect) in followers(self.catalog, &path.effect) {
+                let Some(next) = self.catalog.relation(effect.0) else {
+                    continue;
+                };
+                let depth = path.depth + 1;
+                let path = Path {
+                    effect,
+                    tables: joined(&path, key, next, depth),
+                    depth,
+                };
+                let more = self.rows(conn, &path).await?;
+                self.reached.beside = self.reached.beside.saturating_add(more);
+                let all = self.reached.with(0);
+                if all >= self.limit {
+                    return Err(BackendError::new(
+                        BackendErrorKind::AffectedRows,
+                        format!("foreign keys would change {all} rows or more"),
+                    ));
+                }
+                // Where all rows were known, so is whatever follows from them.
+                if more > 0 {
+                    waiting.push_back(path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many rows there are at the end of `path` that were not known, up to the limit.
+    async fn rows(&mut self, conn: &mut Conn, path: &Path) -> Result<u64, BackendError> {
+        let key = match self.catalog.relation(path.effect.0) {
+            Some(relation) if self.told_apart.contains(&path.effect) => {
+                primary_key(relation, path.depth)
+            }
+            Some(_) | None => None,
+        };
+        let (tables, limit) = (&path.tables, self.limit);
+        let Some(key) = key else {
+            let sql = format!("SELECT COUNT(*) FROM (SELECT 1 FROM {tables} LIMIT {limit}) AS r");
+            let rows = self.ask(conn, &sql).await?;
+            let count = rows
+                .into_iter()
+                .next()
+                .and_then(|mut row| row.take::<u64, _>(0));
+            return count.ok_or_else(|| BackendError::second_lock("a count gave no row"));
+        };
+        let sql = format!("SELECT DISTINCT {key} FROM {tables} LIMIT {limit}");
+        let rows = self.ask(conn, &sql).await?;
+        let known = self.found.entry(path.effect.clone()).or_default();
+        let before = known.len();
+        known.extend(rows.into_iter().map(|row| format!("{:?}", row.unwrap())));
+        Ok(u64::try_from(known.len() - before).unwrap_or(u64::MAX))
+    }
+
+    async fn ask(&self, conn: &mut Conn, sql: &str) -> Result<Vec<Row>, BackendError> {
+        execute::check_text(sql)?;
+        let rows = conn.exec(sql, self.params.clone()).await;
+        rows.map_err(|error| {
+            let fault = fault::change(&error);
+            match fault.kind {
+                // Whoever may have keys change rows may not be able to read these.
+                BackendErrorKind::SecondLock => BackendError::rejected(format!(
+                    "rows that foreign keys change cannot be counted: {}",
+                    fault.detail
+                )),
+                _ => fault,
+            }
+        })
+    }
+}
+
+/// The tables of `path` with `next`, whose rows refer to those at its end by `key`. In this order each is found by an index.
+fn joined(path: &Path, key: &ForeignKey, next: &Relation, depth: usize) -> String {
+    let before = path.depth;
+    let equal: Vec<String> = (key.columns.iter().zip(&key.references))
+        .map(|(own, theirs)| {
+            format!(
+                "r{depth}.{} = r{before}.{}",
+                identifier(own),
+                identifier(theirs)
+            )
+        })
+        .collect();
+    format!(
+        "{} STRAIGHT_JOIN {}.{} AS r{depth} ON {}",
+        path.tables,
+        identifier(&next.schema),
+        identifier(&next.name),
+        equal.join(" AND ")
+    )
+}
+
+/// The columns of the primary key, if there is one, of the table that is joined as number `depth`.
+fn primary_key(relation: &Relation, depth: usize) -> Option<String> {
+    let columns = relation.primary_key.iter();
+    let columns: Option<Vec<String>> = columns
+        .map(|index| {
+            Some(format!(
+                "r{depth}.{}",
+                identifier(&relation.column(*index)?.name)
+            ))
+        })
+        .collect();
+    columns
+        .filter(|columns| !columns.is_empty())
+        .map(|columns| columns.join(", "))
+}

@@ -1,0 +1,251 @@
+//! What foreign keys change counts against the cap of a change on MySQL and MariaDB, whose servers do not count it: no fewer rows
+//! than are changed, and no more where that would refuse what is within the cap.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+use std::{sync::Arc, time::Duration};
+
+use palisade::{
+    audit::NoAudit,
+    code::Code,
+    firewall::Firewall,
+    guard::{Guard, Outcome},
+    host::Host,
+    limits::Limits,
+    policy::{PolicyFile, PolicySources},
+    session::{Principal, Session},
+    value::Params,
+};
+use palisade_mysql::{MysqlBackend, MysqlConfig};
+use palisade_testkit::servers::{MariaDbServer, MySqlServer, Server};
+
+struct StillHost;
+
+impl Host for StillHost {
+    fn unix_time(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn random(&self) -> Result<[u8; 16], String> {
+        Ok([3; 16])
+    }
+}
+
+/// `par` 1 has three of `kid`, two of which have two of `toy` each; a `note` refers to both a `par` and a `kid`. A chain of five in `tree`,
+/// each the next one's parent, with a `leaf` that loses it.
+const SCHEMA: &str = "
+    CREATE TABLE par (id int PRIMARY KEY, k varchar(10) NOT NULL UNIQUE, made timestamp NOT NULL DEFAULT '2020-01-01 00:00:00');
+    CREATE TABLE kid (id int PRIMARY KEY, par_id int, FOREIGN KEY (par_id) REFERENCES par (id) ON DELETE CASCADE ON UPDATE CASCADE);
+    CREATE TABLE toy (id int PRIMARY KEY, kid_id int, FOREIGN KEY (kid_id) REFERENCES kid (id) ON DELETE SET NULL);
+    CREATE TABLE note (id int PRIMARY KEY, k varchar(10), kid_id int,
+        FOREIGN KEY (k) REFERENCES par (k) ON DELETE CASCADE ON UPDATE CASCADE, FOREIGN KEY (kid_id) REFERENCES kid (id) ON DELETE CASCADE);
+    CREATE TABLE tree (id int PRIMARY KEY, up int, FOREIGN KEY (up) REFERENCES tree (id) ON DELETE CASCADE);
+    CREATE TABLE leaf (id int PRIMARY KEY, tree_id int, FOREIGN KEY (tree_id) REFERENCES tree (id) ON DELETE SET NULL);
+    INSERT INTO par (id, k) VALUES (1, 'a'), (2, 'b'), (3, 'c');
+    INSERT INTO kid VALUES (1, 1), (2, 1), (3, 1), (4, 2);
+    INSERT INTO toy VALUES (1, 1), (2, 1), (3, 2), (4, 2), (5, 4);
+    INSERT INTO note VALUES (1, 'a', 1), (2, NULL, 1), (3, 'a', NULL), (4, 'b', NULL);
+    INSERT INTO tree VALUES (1, NULL), (2, 1), (3, 2), (4, 3), (5, 4);
+    INSERT INTO leaf VALUES (1, 5), (2, 5), (3, 1), (4, NULL)";
+
+/// Everything that there is, to see whether a refused change left it.
+const ALL: &str = "SELECT GROUP_CONCAT(id, k ORDER BY id) FROM par; SELECT GROUP_CONCAT(id, '-', COALESCE(par_id, 0) ORDER BY id) FROM kid; \
+    SELECT GROUP_CONCAT(id, '-', COALESCE(kid_id, 0) ORDER BY id) FROM toy; SELECT GROUP_CONCAT(id, COALESCE(k, 0) ORDER BY id) FROM note; \
+    SELECT GROUP_CONCAT(id ORDER BY id) FROM tree; SELECT GROUP_CONCAT(id, '-', COALESCE(tree_id, 0) ORDER BY id) FROM leaf";
+
+/// Statements with how many rows they change: the fewest that a cap must have room for.
+const STATEMENTS: &[(&str, u64)] = &[
+    // Three kids, four toys that lose theirs, and three notes, one of which two keys reach.
+    ("DELETE FROM par WHERE id = 1", 11),
+    ("DELETE FROM par WHERE k = 'a' AND now() > made", 11),
+    ("DELETE FROM par WHERE id = 3", 1),
+    ("DELETE FROM par WHERE id IN (1, 2)", 15),
+    ("DELETE FROM par WHERE id > 0 ORDER BY id LIMIT 1", 11),
+    ("DELETE FROM par WHERE id > 0 ORDER BY id DESC LIMIT 1", 1),
+    (
+        "DELETE p FROM par p JOIN kid c ON c.par_id = p.id WHERE c.id < 4",
+        11,
+    ),
+    (
+        "DELETE c FROM kid c JOIN par p ON c.par_id = p.id WHERE p.k = 'b'",
+        2,
+    ),
+    // The chain and what hangs on it.
+    ("DELETE FROM tree WHERE id = 1", 8),
+    ("DELETE FROM tree WHERE id = 4", 4),
+    ("DELETE FROM tree WHERE id > 0", 8),
+    ("UPDATE par SET id = id + 10 WHERE id = 1", 4),
+    ("UPDATE par SET id = 11, k = 'z' WHERE id = 1", 6),
+    // A key that stays is followed by nothing, and what is no key has no followers.
+    (
+        "UPDATE par SET id = 1, k = 'a', made = now() WHERE id = 1",
+        1,
+    ),
+    ("UPDATE par SET k = 'A' WHERE id = 1", 3),
+    ("UPDATE par SET made = now() WHERE id > 0", 3),
+    ("UPDATE kid SET par_id = 3 WHERE id > 0", 4),
+    ("REPLACE INTO par (id, k) VALUES (1, 'q')", 11),
+    ("REPLACE INTO par (id, k) VALUES (9, 'b'), (3, 'c')", 5),
+    ("REPLACE INTO par (id, k) VALUES (9, 'q')", 1),
+    (
+        "INSERT INTO par (id, k) VALUES (1, 'q') ON DUPLICATE KEY UPDATE k = 'r'",
+        3,
+    ),
+    (
+        "INSERT INTO par (id, k) VALUES (1, 'q') ON DUPLICATE KEY UPDATE made = now()",
+        1,
+    ),
+];
+
+async fn gate(
+    server: &Server,
+    label: &str,
+    trigger: Option<&str>,
+    max_rows: u64,
+) -> (String, Guard<MysqlBackend>) {
+    let database = server.fresh_database(label).unwrap();
+    let trigger_too = trigger.map(|trigger| format!("{SCHEMA}; {trigger}"));
+    server
+        .query(&database, trigger_too.as_deref().unwrap_or(SCHEMA))
+        .unwrap();
+    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
+    let backend = MysqlBackend::connect(config.accept_powerful().writable())
+        .await
+        .unwrap();
+    let mut text = "permit(principal, action, resource);".to_owned();
+    if trigger.is_some() {
+        text += &format!("permit(principal, action, resource == Function::\"{database}.slow\");");
+    }
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "capped.cedar".to_owned(),
+            text,
+        }],
+        ..PolicySources::default()
+    };
+    let firewall = Firewall::builder(backend.catalog().clone(), sources)
+        .limits(Limits {
+            max_affected_rows: max_rows,
+            ..Limits::default()
+        })
+        .allow_changes()
+        .build()
+        .unwrap_or_else(|error| panic!("{error}"));
+    let guard = Guard::new(
+        Arc::new(firewall),
+        backend,
+        Arc::new(StillHost),
+        Arc::new(NoAudit),
+    );
+    (database, guard)
+}
+
+async fn counts(server: &Server) {
+    let session = Session::new(Principal::new("Agent", "a"));
+    for (sql, rows) in STATEMENTS {
+        let (database, guard) = gate(server, "reached", None, u64::MAX).await;
+        let most = |rows| Limits {
+            max_affected_rows: rows,
+            ..Limits::default()
+        };
+        let before = server.query(&database, ALL).unwrap();
+        let few = guard
+            .execute_within(sql, &Params::None, &session, &most(rows - 1))
+            .await;
+        match few.0 {
+            Outcome::Rejected(refusal) if refusal.rejection.code() == Code::LimitAffectedRows => {}
+            Outcome::Rejected(refusal) => {
+                panic!("{sql}: {:?}", refusal.rejection.operator_detail())
+            }
+            Outcome::Rows(_) => panic!("{sql}: it ran"),
+        }
+        assert_eq!(server.query(&database, ALL).unwrap(), before, "{sql}");
+        let enough = guard
+            .execute_within(sql, &Params::None, &session, &most(*rows))
+            .await;
+        if let Outcome::Rejected(refusal) = enough.0 {
+            panic!(
+                "{sql}: {} {:?}",
+                refusal.rejection,
+                refusal.rejection.operator_detail()
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_foreign_keys_change_counts_on_mariadb() {
+    counts(MariaDbServer::shared().unwrap()).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+async fn what_foreign_keys_change_counts_on_mysql_9() {
+    counts(MySqlServer::shared().unwrap()).await;
+}
+
+/// Which rows a condition finds by chance, nobody knows before: every row counts, as it could be any.
+#[tokio::test]
+async fn what_is_found_by_chance_counts_as_everything() {
+    let server: &Server = MariaDbServer::shared().unwrap();
+    let session = Session::new(Principal::new("Agent", "a"));
+    for chance in [
+        "id > 0 AND rand() > 2",
+        "id = CASE WHEN sysdate() > now() THEN 2 ELSE 3 END",
+    ] {
+        let (_, guard) = gate(server, "chance", None, 5).await;
+        let sql = format!("DELETE FROM par WHERE {chance}");
+        let outcome = guard.execute(&sql, &Params::None, &session).await;
+        match outcome {
+            Outcome::Rejected(refusal) if refusal.rejection.code() == Code::LimitAffectedRows => {}
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+}
+
+/// No row comes, from the look to the change, that the condition would find.
+async fn no_row_comes_meanwhile(server: &'static Server) {
+    let slow = "CREATE TRIGGER slow BEFORE DELETE ON par FOR EACH ROW DO SLEEP(3)";
+    let (database, guard) = gate(server, "meanwhile", Some(slow), 20).await;
+    let session = Session::new(Principal::new("Agent", "a"));
+    let other = std::thread::spawn(move || {
+        // While a trigger runs, servers show its statement or the one that set it off.
+        let running = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'DELETE%' OR info LIKE 'DO SLEEP%'";
+        for _ in 0..200 {
+            if server.query(&database, running).unwrap().trim() != "0" {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let insert = "SET innodb_lock_wait_timeout = 1; INSERT INTO par (id, k) VALUES (50, 'aa')";
+        server
+            .query(&database, insert)
+            .map_err(|error| error.to_string())
+    });
+    let sql = "DELETE FROM par WHERE k >= 'a' AND k < 'b'";
+    let outcome = guard.execute(sql, &Params::None, &session).await;
+    assert!(matches!(outcome, Outcome::Rows(_)), "{outcome:?}");
+    let why = other.join().unwrap().unwrap_err();
+    assert!(why.contains("Lock wait timeout"), "{why}");
+}
+
+#[tokio::test]
+async fn no_row_comes_meanwhile_on_mariadb() {
+    no_row_comes_meanwhile(MariaDbServer::shared().unwrap()).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+async fn no_row_comes_meanwhile_on_mysql_9() {
+    no_row_comes_meanwhile(MySqlServer::shared().unwrap()).await;
+}
