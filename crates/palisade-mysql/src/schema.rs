@@ -301,6 +301,7 @@ fn same_columns(relation: &Relation, found: &[ColumnDef]) -> bool {
                 && was.collation == is.collation
                 && was.generated == is.generated
                 && was.stored == is.stored
+                && (relation.kind != RelationKind::Table || was.filled == is.filled)
         })
 }
 

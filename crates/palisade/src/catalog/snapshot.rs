@@ -9,9 +9,9 @@ use std::collections::{BTreeSet, HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CastDef, Catalog, CatalogBuilder, CatalogError, Change, ColumnDef, ForeignKey, OperatorDef,
-    ReferenceAction, RelationDef, RelationKind, RoutineDef, Trigger, TypeClass, TypeDef, TypeKind,
-    UniqueKeyDef, functions::Kinds,
+    CastDef, Catalog, CatalogBuilder, CatalogError, Change, ColumnDef, Filled, ForeignKey,
+    OperatorDef, ReferenceAction, RelationDef, RelationKind, RoutineDef, Trigger, TypeClass,
+    TypeDef, TypeKind, UniqueKeyDef, functions::Kinds,
 };
 use crate::{dialect::Dialect, ident};
 
@@ -111,6 +111,8 @@ struct ColumnText {
     generated: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     stored: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    filled: Filled,
 }
 
 #[derive(PartialEq, Serialize, Deserialize)]
@@ -308,6 +310,7 @@ impl Catalog {
                     collation: column.collation.clone(),
                     generated: column.generated.clone(),
                     stored: column.stored,
+                    filled: column.filled.clone(),
                 })
                 .collect(),
             primary_key: relation
@@ -469,6 +472,7 @@ impl RelationText {
                     collation: column.collation,
                     generated: column.generated,
                     stored: column.stored,
+                    filled: column.filled,
                 })
                 .collect(),
             triggers: self
@@ -630,6 +634,7 @@ mod tests {
             collation: String::new(),
             generated: None,
             stored: false,
+            filled: Filled::Null,
         };
         let mut parent = RelationDef::new("app", "p", RelationKind::Table, vec![column("a")]);
         parent.primary_key = vec!["a".to_owned()];

@@ -33,6 +33,7 @@ mod sql;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod unsaid;
 mod untyped;
 mod upsert;
 mod write;

@@ -7,6 +7,8 @@
     reason = "tests"
 )]
 
+mod unsaid;
+
 use palisade::{
     guard::{Backend, Guard, Outcome},
     policy::{PolicyFile, PolicySources},
