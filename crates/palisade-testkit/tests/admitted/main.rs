@@ -7,6 +7,7 @@
     reason = "tests"
 )]
 
+mod returned;
 mod unsaid;
 
 use palisade::{
