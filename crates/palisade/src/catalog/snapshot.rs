@@ -676,6 +676,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_snapshot_does_not_say_of_new_rows_is_not_known() {
+        let text = small().to_snapshot();
+        let earlier = text.replace(",\n          \"filled\": \"null\"", "");
+        assert_ne!(earlier, text);
+        let filled = |text: &str| {
+            let catalog = Catalog::from_snapshot(text).unwrap();
+            let mut columns = catalog.relations().iter().flat_map(|r| &r.columns);
+            columns.next().unwrap().filled.clone()
+        };
+        assert_eq!(filled(&text), Filled::Null);
+        assert_eq!(filled(&earlier), Filled::Unknown);
+    }
+
+    #[test]
     fn what_contradicts_itself_is_refused_with_its_place() {
         let text = small().to_snapshot();
         for (from, to, part) in [
