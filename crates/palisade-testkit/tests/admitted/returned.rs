@@ -56,13 +56,21 @@ fn standard() -> Vec<Case> {
             none(),
             REFUSED,
         ),
-        ("UPDATE items SET level = 9 WHERE id > 0 RETURNING id", none(), REFUSED),
+        (
+            "UPDATE items SET level = 9 WHERE id > 0 RETURNING id",
+            none(),
+            REFUSED,
+        ),
         (
             "UPDATE items SET level = 5, gone = NULL WHERE id < 3 RETURNING id, level",
             none(),
             Ok(2),
         ),
-        ("UPDATE items SET label = 'z' WHERE id > 0 RETURNING id", none(), Ok(3)),
+        (
+            "UPDATE items SET label = 'z' WHERE id > 0 RETURNING id",
+            none(),
+            Ok(3),
+        ),
         (
             "INSERT INTO items VALUES (1, NULL, 1, 'x') ON CONFLICT (id) DO UPDATE SET gone = 'x' RETURNING id",
             none(),

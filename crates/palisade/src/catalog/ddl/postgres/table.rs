@@ -496,10 +496,8 @@ fn like(cursor: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlE
     };
     for column in &from.def.columns {
         let mut column = column.clone();
-        if !includes("generated") {
-            if column.generated.take().is_some() {
-                (column.stored, column.filled) = (false, Filled::Null);
-            }
+        if !includes("generated") && column.generated.take().is_some() {
+            (column.stored, column.filled) = (false, Filled::Null);
         }
         // What is counted up is so by an identity of its own perhaps.
         if !includes("defaults") && column.filled != Filled::Unknown {
