@@ -1,7 +1,7 @@
 //! Short statements of everyday, over three tables of a tenant's with two masks.
 
 use palisade::{
-    catalog::{Catalog, CatalogError, ColumnDef, RelationDef, RelationKind, TypeClass},
+    catalog::{Catalog, CatalogError, ColumnDef, Filled, RelationDef, RelationKind, TypeClass},
     dialect::Dialect,
     policy::{PolicyFile, PolicySources},
 };
@@ -39,6 +39,7 @@ pub fn catalog() -> Result<Catalog, CatalogError> {
             collation: "BINARY".to_owned(),
             generated: None,
             stored: false,
+            filled: Filled::Unknown,
         });
         let mut table = RelationDef::new("main", name, RelationKind::Table, columns.collect());
         table.primary_key = vec!["id".to_owned()];

@@ -2,7 +2,7 @@
 //! nothing.
 
 use palisade::{
-    catalog::{Catalog, CatalogError, ColumnDef, RelationDef, RelationKind, TypeClass},
+    catalog::{Catalog, CatalogError, ColumnDef, Filled, RelationDef, RelationKind, TypeClass},
     code::Code,
     dialect::Dialect,
     rejection::Rejection,
@@ -151,6 +151,7 @@ impl Derived {
             collation: collation.to_owned(),
             generated: None,
             stored: false,
+            filled: Filled::Unknown,
         }
     }
 

@@ -309,6 +309,7 @@ fn same_columns(relation: &Relation, found: &[Described]) -> bool {
                     && was.collation == is.collation
                     && was.generated == is.generated
                     && was.stored == is.stored
+                    && (relation.kind != RelationKind::Table || was.filled == is.filled)
                     && relation.retimed.contains(&id.index) == *is_retimed
             })
 }

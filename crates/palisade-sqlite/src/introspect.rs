@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use palisade::{
     catalog::{
-        Catalog, CatalogError, Change, ColumnDef, ForeignKey, ReferenceAction, RelationDef,
+        Catalog, CatalogError, Change, ColumnDef, Filled, ForeignKey, ReferenceAction, RelationDef,
         RelationKind, Trigger, TypeClass,
     },
     dialect::Dialect,
@@ -205,6 +205,8 @@ struct ColumnInfo {
     hidden: i64,
     /// Whether a new row has a value in it by itself.
     is_filled: bool,
+    /// The expression of what a new row has in it.
+    default: Option<String>,
 }
 
 fn relation(
@@ -287,8 +289,17 @@ fn relation(
                 ),
             };
             let is_rowid = rowid_alias.as_ref() == Some(&column.name);
+            let class = TypeClass::of(Dialect::Sqlite, &column.type_name);
             Ok(ColumnDef {
-                class: TypeClass::of(Dialect::Sqlite, &column.type_name),
+                filled: match (&generated, &column.default) {
+                    (Some(_), _) => Filled::Unknown,
+                    (None, _) if is_rowid => Filled::Unknown,
+                    (None, None) => Filled::Null,
+                    (None, Some(text)) => {
+                        Filled::by(text, class, &column.type_name, Dialect::Sqlite)
+                    }
+                },
+                class,
                 nullable: !(is_table && (column.not_null || is_rowid)),
                 collation: collation(conn, listed, &column.name),
                 stored: generated.is_some() && column.hidden == 3,
@@ -329,6 +340,7 @@ fn column_infos(conn: &Connection, relation: &str) -> rusqlite::Result<Vec<Colum
                 .get_ref("dflt_value")?
                 .as_str_or_null()
                 .is_ok_and(|text| text.is_some_and(|text| !text.eq_ignore_ascii_case("null"))),
+            default: row.get("dflt_value")?,
         })
     })?;
     infos.collect()

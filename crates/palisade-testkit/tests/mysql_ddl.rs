@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf};
 
-use palisade::catalog::{Catalog, ReferenceAction, RelationKind, ddl};
+use palisade::catalog::{Catalog, Filled, ReferenceAction, RelationKind, ddl};
 use palisade_testkit::servers::{MariaDbServer, MySqlServer, Server};
 
 const SCRIPT: &str = r#"
@@ -281,6 +281,11 @@ CREATE UNIQUE INDEX five ON m (a); CREATE UNIQUE INDEX six USING BTREE ON m (a, 
 DROP INDEX five ON m; ALTER TABLE m DROP INDEX one, DROP KEY four, ALTER COLUMN b SET DEFAULT 'x', ALTER c SET DEFAULT 1;
 ALTER TABLE m RENAME INDEX six TO sixth; ALTER TABLE m CHANGE COLUMN c cc INT NOT NULL DEFAULT 2; DROP INDEX seven ON m;
 CREATE TABLE n (a INT, b INT, e SERIAL, g ENUM('x', 'y') NOT NULL, h ENUM('x', 'y'), UNIQUE (g), UNIQUE (h)) ENGINE=InnoDB;
+CREATE TABLE o (id INT AUTO_INCREMENT PRIMARY KEY, a INT DEFAULT -1, b VARCHAR(9) DEFAULT 'it''s' NOT NULL, c BOOLEAN DEFAULT TRUE, d DECIMAL(6,2) DEFAULT 5.5,
+    e VARCHAR(9) DEFAULT (upper('a')), f ENUM('x','y') DEFAULT 'y', g TIMESTAMP, h TIMESTAMP NULL, i TIMESTAMP NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+    j INT AS (a + 1) STORED, k DATETIME DEFAULT '2026-01-01', l VARCHAR(9) DEFAULT 'a\\\\b', m TEXT, n INT DEFAULT NULL, p INT, q INT DEFAULT 1, r INT) ENGINE=InnoDB;
+ALTER TABLE o MODIFY id INT;
+ALTER TABLE o ALTER COLUMN p SET DEFAULT 7, MODIFY q INT AUTO_INCREMENT UNIQUE, CHANGE r s INT DEFAULT 4, ADD COLUMN t VARCHAR(9) DEFAULT 'late';
 ALTER TABLE n ADD PRIMARY KEY (a); ALTER TABLE n DROP PRIMARY KEY, ADD COLUMN c INT UNIQUE;
 ";
 
@@ -303,9 +308,27 @@ async fn says_the_same_keys(server: &Server, script: &str) {
     server.load(&database, script).unwrap().clean().unwrap();
     let config = palisade_mysql::MysqlConfig::from_url(&server.url(&database)).unwrap();
     let mut conn = palisade_mysql::connect(&config).await.unwrap();
-    let live = palisade_mysql::catalog(&mut conn).await.unwrap();
-    let live = unique_keys(&live, &database);
+    let catalog = palisade_mysql::catalog(&mut conn).await.unwrap();
+    let live = unique_keys(&catalog, &database);
     let text = ddl::mysql(script, &database).unwrap_or_else(|e| panic!("{e}"));
+    for relation in text.relations() {
+        let by_server = catalog.find(&database, &relation.name).unwrap();
+        for (column, theirs) in relation.columns.iter().zip(&by_server.columns) {
+            // What the text does not tell is not known.
+            let known = [&theirs.filled, &Filled::Unknown];
+            assert!(
+                known.contains(&&column.filled),
+                "{}: {:?}, {:?}",
+                column.uid,
+                column.filled,
+                theirs.filled
+            );
+        }
+    }
+    let o = text.find(&database, "o").unwrap();
+    let known = o.columns.iter().filter(|c| c.filled != Filled::Unknown);
+    let known: Vec<&str> = known.map(|c| &*c.name).collect();
+    assert_eq!(known.join(" "), "id a b c d f h m n p s t");
     let found = differences(&live, &unique_keys(&text, &database));
     assert!(found.is_empty(), "{}", found.join("\n"));
     assert!(live.len() > 10);

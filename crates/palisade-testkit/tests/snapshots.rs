@@ -4,8 +4,8 @@
 
 use palisade::{
     catalog::{
-        CastDef, Catalog, Change, ColumnDef, ForeignKey, OperatorDef, ReferenceAction, RelationDef,
-        RelationKind, RoutineDef, Trigger, TypeClass, TypeDef, TypeKind, UniqueKeyDef,
+        CastDef, Catalog, Change, ColumnDef, Filled, ForeignKey, OperatorDef, ReferenceAction,
+        RelationDef, RelationKind, RoutineDef, Trigger, TypeClass, TypeDef, TypeKind, UniqueKeyDef,
         functions::Kinds,
     },
     dialect::Dialect,
@@ -29,6 +29,16 @@ fn dialect() -> impl Strategy<Value = Dialect> {
     select(&Dialect::ALL[..])
 }
 
+fn filled() -> impl Strategy<Value = Filled> {
+    prop_oneof![
+        Just(Filled::Unknown),
+        Just(Filled::Null),
+        name().prop_map(Filled::Number),
+        name().prop_map(Filled::Text),
+        any::<bool>().prop_map(Filled::Boolean),
+    ]
+}
+
 fn column() -> impl Strategy<Value = ColumnDef> {
     let class = select(vec![
         TypeClass::Integer,
@@ -44,9 +54,10 @@ fn column() -> impl Strategy<Value = ColumnDef> {
         name(),
         option::of(name()),
         any::<bool>(),
+        filled(),
     );
     facts.prop_map(
-        |(name, type_name, class, nullable, collation, generated, stored)| ColumnDef {
+        |(name, type_name, class, nullable, collation, generated, stored, filled)| ColumnDef {
             name,
             type_name,
             class,
@@ -54,6 +65,7 @@ fn column() -> impl Strategy<Value = ColumnDef> {
             collation,
             generated,
             stored,
+            filled,
         },
     )
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use mysql_async::{Conn, Row};
 use palisade::{
-    catalog::{ColumnDef, TypeClass},
+    catalog::{ColumnDef, Filled, TypeClass},
     dialect::Dialect,
 };
 
@@ -51,7 +51,7 @@ pub(super) async fn read(
 pub(crate) fn sql(condition: &str) -> String {
     format!(
         "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, c.COLUMN_NAME, c.COLUMN_TYPE, c.IS_NULLABLE, \
-                c.COLLATION_NAME, c.EXTRA, c.GENERATION_EXPRESSION \
+                c.COLLATION_NAME, c.EXTRA, c.GENERATION_EXPRESSION, c.COLUMN_DEFAULT \
          FROM information_schema.COLUMNS c WHERE {condition} \
          ORDER BY c.TABLE_SCHEMA, c.TABLE_NAME, c.ORDINAL_POSITION"
     )
@@ -68,9 +68,17 @@ pub(crate) fn column(
         return Ok((relation, None));
     }
     let type_name = text(row, 3)?;
+    let class = TypeClass::of(Dialect::Mysql, &type_name);
     let column = ColumnDef {
         name: text(row, 2)?,
-        class: TypeClass::of(Dialect::Mysql, &type_name),
+        class,
+        filled: filled(
+            optional(row, 8)?,
+            &text(row, 6)?,
+            class,
+            &type_name,
+            product,
+        ),
         type_name,
         nullable: text(row, 4)? == "YES",
         collation: optional(row, 5)?.unwrap_or_default(),
@@ -87,6 +95,29 @@ pub(crate) fn column(
         is_retimed: extra.to_ascii_lowercase().contains("on update "),
     };
     Ok((relation, Some(described)))
+}
+
+/// What a new row has in a column of which the server says this.
+fn filled(
+    default: Option<String>,
+    extra: &str,
+    class: TypeClass,
+    type_name: &str,
+    product: Product,
+) -> Filled {
+    let extra = extra.to_ascii_lowercase();
+    let is_computed = extra
+        .split([' ', ','])
+        .any(|word| matches!(word, "auto_increment" | "generated"));
+    match (default, product) {
+        _ if is_computed => Filled::Unknown,
+        (None, _) => Filled::Null,
+        (Some(text), Product::MariaDb) => Filled::by(&text, class, type_name, Dialect::Mysql),
+        (Some(text), Product::MySql) if extra.contains("default_generated") => {
+            Filled::by(&unescaped(&text), class, type_name, Dialect::Mysql)
+        }
+        (Some(text), Product::MySql) => Filled::told(&text, class),
+    }
 }
 
 /// Whether `*` leaves out a column about which `EXTRA` says this.
@@ -143,6 +174,39 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_invisible(extra), invisible, "{extra}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_read_as_each_server_tells_them() {
+        use Product::{MariaDb, MySql};
+        let text = |text: &str| Filled::Text(text.to_owned());
+        for (product, default, extra, expected) in [
+            (MySql, None, "", Filled::Null),
+            (MySql, Some("NULL"), "", text("NULL")),
+            (MySql, Some("open"), "", text("open")),
+            (MySql, Some("uuid()"), "DEFAULT_GENERATED", Filled::Unknown),
+            (
+                MySql,
+                Some(r"_utf8mb4\'open\'"),
+                "DEFAULT_GENERATED",
+                Filled::Unknown,
+            ),
+            (MySql, None, "STORED GENERATED", Filled::Unknown),
+            (MySql, None, "auto_increment", Filled::Unknown),
+            (MariaDb, None, "", Filled::Null),
+            (MariaDb, Some("NULL"), "", Filled::Null),
+            (MariaDb, Some("'NULL'"), "", text("NULL")),
+            (MariaDb, Some("'open'"), "", text("open")),
+            (MariaDb, Some("uuid()"), "", Filled::Unknown),
+            (MariaDb, None, "VIRTUAL GENERATED", Filled::Unknown),
+        ] {
+            let default_text = default.map(str::to_owned);
+            assert_eq!(
+                filled(default_text, extra, TypeClass::Text, "varchar(9)", product),
+                expected,
+                "{product:?} {default:?} {extra}"
+            );
         }
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct ColumnFacts {
     pub(super) collation: String,
     pub(super) generated: Option<String>,
     pub(super) stored: bool,
+    /// The default's expression, if it is known whether there is one: a domain may get one while a statement runs.
+    pub(super) default: Option<Option<String>>,
 }
 
 impl Columns {
@@ -36,9 +38,13 @@ impl Columns {
                     pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull, \
                     cn.nspname, co.collname, \
                     CASE WHEN a.attgenerated <> '' THEN pg_catalog.pg_get_expr(g.adbin, g.adrelid) END, \
-                    pg_catalog.format_type(a.atttypid, NULL), a.attgenerated = 's' \
+                    pg_catalog.format_type(a.atttypid, NULL), a.attgenerated = 's', \
+                    a.attgenerated = '' AND a.attidentity = '' \
+                      AND (a.atthasdef OR (t.typtype <> 'd' AND t.typdefault IS NULL)), \
+                    pg_catalog.pg_get_expr(g.adbin, g.adrelid) \
              FROM pg_catalog.pg_attribute a \
              JOIN pg_catalog.pg_class c ON c.oid = a.attrelid \
+             JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
              JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
              LEFT JOIN pg_catalog.pg_collation co ON co.oid = a.attcollation AND NOT co.collisdeterministic \
              LEFT JOIN pg_catalog.pg_namespace cn ON cn.oid = co.collnamespace \
@@ -69,6 +75,10 @@ impl Columns {
                     collation,
                     generated: row.try_get(8)?,
                     stored: row.try_get(10)?,
+                    default: match row.try_get(11)? {
+                        true => Some(row.try_get(12)?),
+                        false => None,
+                    },
                 });
         }
         Ok(Self { by_relation })

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use palisade::catalog::{ColumnDef, ForeignKey, ReferenceAction, RelationDef, RelationKind};
+use palisade::{
+    catalog::{ColumnDef, Filled, ForeignKey, ReferenceAction, RelationDef, RelationKind},
+    dialect::Dialect,
+};
 use tokio_postgres::Client;
 
 use super::{IntrospectError, columns::Columns, read::USER_SCHEMA, triggers, types::Types, unique};
@@ -59,14 +62,24 @@ fn column_defs(types: &Types, columns: &Columns, relation: u32) -> Vec<ColumnDef
     columns
         .of(relation)
         .iter()
-        .map(|facts| ColumnDef {
-            name: facts.name.clone(),
-            type_name: facts.type_name.clone(),
-            class: types.class(facts.type_oid, &facts.bare_type),
-            nullable: !facts.not_null,
-            collation: facts.collation.clone(),
-            generated: facts.generated.clone(),
-            stored: facts.stored,
+        .map(|facts| {
+            let class = types.class(facts.type_oid, &facts.bare_type);
+            ColumnDef {
+                name: facts.name.clone(),
+                type_name: facts.type_name.clone(),
+                class,
+                nullable: !facts.not_null,
+                collation: facts.collation.clone(),
+                generated: facts.generated.clone(),
+                stored: facts.stored,
+                filled: match &facts.default {
+                    None => Filled::Unknown,
+                    Some(None) => Filled::Null,
+                    Some(Some(text)) => {
+                        Filled::by(text, class, &facts.type_name, Dialect::Postgres)
+                    }
+                },
+            }
         })
         .collect()
 }

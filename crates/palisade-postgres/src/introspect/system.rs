@@ -1,7 +1,7 @@
 //! Which columns the server's own relations have: other versions have others.
 
 use palisade::{
-    catalog::{CatalogBuilder, ColumnDef, TypeClass, system_relation},
+    catalog::{CatalogBuilder, ColumnDef, Filled, TypeClass, system_relation},
     dialect::Dialect,
 };
 use tokio_postgres::Client;
@@ -37,6 +37,7 @@ pub(super) async fn read(
             collation: String::new(),
             generated: None,
             stored: false,
+            filled: Filled::Unknown,
         });
         builder = builder.system_relation(schema, name, columns.collect());
     }

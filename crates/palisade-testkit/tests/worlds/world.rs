@@ -319,6 +319,16 @@ impl World {
         if column.kind == Kind::Text {
             text.push_str(table.collation(column.name, self.dialect));
         }
+        // What policy admits, mostly, where nothing is said.
+        match (table.filter, column.name) {
+            (Filter::Org(value) | Filter::OrgAtLength(value), "org") if table.keyed => {
+                text.push_str(&format!(" DEFAULT {value}"));
+            }
+            (Filter::Group(value), "grp") if table.keyed => {
+                text.push_str(&format!(" DEFAULT '{value}'"));
+            }
+            _ => {}
+        }
         if let Some(source) = column.generated {
             let source = &table.columns[source];
             text.push_str(&structure::generation(source, self.dialect));

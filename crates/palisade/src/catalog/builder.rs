@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    CastDef, Catalog, Column, ForeignKey, OperatorDef, Relation, RelationId, RelationKind, Trigger,
-    TypeClass, TypeDef, UniqueKey, UniqueKeyDef,
+    CastDef, Catalog, Column, Filled, ForeignKey, OperatorDef, Relation, RelationId, RelationKind,
+    Trigger, TypeClass, TypeDef, UniqueKey, UniqueKeyDef,
     functions::{self, FunctionDef, Kinds, Safety},
     system::{SystemColumns, system_relation},
 };
@@ -128,6 +128,8 @@ pub struct ColumnDef {
     pub generated: Option<String>,
     /// Whether a generated column is kept with its row, so that nothing is computed where it is read; false where that is not known.
     pub stored: bool,
+    /// What a new row has in it that is given no value.
+    pub filled: Filled,
 }
 
 /// Collects relations and makes an immutable [`Catalog`] of them.
@@ -369,6 +371,13 @@ pub(super) fn relation(
             collation: column.collation,
             generated: column.generated,
             stored: column.stored,
+            filled: match def.kind {
+                RelationKind::Table => column.filled,
+                RelationKind::View
+                | RelationKind::Materialized
+                | RelationKind::Virtual
+                | RelationKind::System => Filled::Unknown,
+            },
         });
     }
     let position = |name: &str| {

@@ -9,6 +9,7 @@ mod cascade;
 mod change;
 mod computed;
 pub mod ddl;
+mod filled;
 pub mod functions;
 mod keys;
 mod snapshot;
@@ -21,6 +22,7 @@ pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineD
 pub use cascade::Cascade;
 pub use change::{Change, ReferenceAction, Trigger};
 pub(crate) use computed::{computed_from, may_fail};
+pub use filled::Filled;
 pub use keys::{UniqueKey, UniqueKeyDef, may_name, may_name_rows};
 pub use snapshot::SnapshotError;
 pub use system::{SystemClass, SystemRelation, system_relation, system_relations, system_schemas};
@@ -171,6 +173,8 @@ pub struct Column {
     pub generated: Option<String>,
     /// Whether a generated column is kept with its row, so that nothing is computed where it is read; false where that is not known.
     pub stored: bool,
+    /// What a new row has in it that is given no value.
+    pub filled: Filled,
 }
 
 impl Catalog {

@@ -9,9 +9,9 @@ use std::collections::{BTreeSet, HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CastDef, Catalog, CatalogBuilder, CatalogError, Change, ColumnDef, ForeignKey, OperatorDef,
-    ReferenceAction, RelationDef, RelationKind, RoutineDef, Trigger, TypeClass, TypeDef, TypeKind,
-    UniqueKeyDef, functions::Kinds,
+    CastDef, Catalog, CatalogBuilder, CatalogError, Change, ColumnDef, Filled, ForeignKey,
+    OperatorDef, ReferenceAction, RelationDef, RelationKind, RoutineDef, Trigger, TypeClass,
+    TypeDef, TypeKind, UniqueKeyDef, functions::Kinds,
 };
 use crate::{dialect::Dialect, ident};
 
@@ -113,6 +113,8 @@ struct ColumnText {
     generated: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     stored: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    filled: Filled,
 }
 
 #[derive(PartialEq, Serialize, Deserialize)]
@@ -310,6 +312,7 @@ impl Catalog {
                     collation: column.collation.clone(),
                     generated: column.generated.clone(),
                     stored: column.stored,
+                    filled: column.filled.clone(),
                 })
                 .collect(),
             primary_key: relation
@@ -474,6 +477,7 @@ impl RelationText {
                     collation: column.collation,
                     generated: column.generated,
                     stored: column.stored,
+                    filled: column.filled,
                 })
                 .collect(),
             triggers: self
@@ -636,6 +640,7 @@ mod tests {
             collation: String::new(),
             generated: None,
             stored: false,
+            filled: Filled::Null,
         };
         let mut parent = RelationDef::new("app", "p", RelationKind::Table, vec![column("a")]);
         parent.primary_key = vec!["a".to_owned()];
@@ -674,6 +679,20 @@ mod tests {
             format!("{:?}", small().relations())
         );
         assert_eq!(again.functions(), small().functions());
+    }
+
+    #[test]
+    fn what_a_snapshot_does_not_say_of_new_rows_is_not_known() {
+        let text = small().to_snapshot();
+        let earlier = text.replace(",\n          \"filled\": \"null\"", "");
+        assert_ne!(earlier, text);
+        let filled = |text: &str| {
+            let catalog = Catalog::from_snapshot(text).unwrap();
+            let mut columns = catalog.relations().iter().flat_map(|r| &r.columns);
+            columns.next().unwrap().filled.clone()
+        };
+        assert_eq!(filled(&text), Filled::Null);
+        assert_eq!(filled(&earlier), Filled::Unknown);
     }
 
     #[test]

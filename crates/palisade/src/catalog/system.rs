@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    Catalog, CatalogBuilder, ColumnDef, Relation, RelationDef, RelationId, RelationKind, TypeClass,
-    builder,
+    Catalog, CatalogBuilder, ColumnDef, Filled, Relation, RelationDef, RelationId, RelationKind,
+    TypeClass, builder,
 };
 use crate::{dialect::Dialect, ident};
 
@@ -222,6 +222,7 @@ fn unknown(name: &str) -> ColumnDef {
         collation: String::new(),
         generated: None,
         stored: false,
+        filled: Filled::Unknown,
     }
 }
 

@@ -8,7 +8,9 @@
 
 use super::*;
 use crate::{
-    catalog::{ColumnDef, ForeignKey, ReferenceAction, RelationDef, RelationKind, TypeClass},
+    catalog::{
+        ColumnDef, Filled, ForeignKey, ReferenceAction, RelationDef, RelationKind, TypeClass,
+    },
     dialect::Dialect,
     policy::PolicyFile,
     session::Principal,
@@ -24,6 +26,7 @@ fn column(name: &str, type_name: &str, class: TypeClass) -> ColumnDef {
         collation: "BINARY".to_owned(),
         generated: None,
         stored: false,
+        filled: Filled::Unknown,
     }
 }
 

@@ -8,7 +8,9 @@ use super::{
     ColumnFlow, PolicyErrors, PolicyFile, PolicySet, PolicySources, obligation::RelationDecision,
 };
 use crate::{
-    catalog::{Catalog, ColumnDef, ColumnId, RelationDef, RelationId, RelationKind, TypeClass},
+    catalog::{
+        Catalog, ColumnDef, ColumnId, Filled, RelationDef, RelationId, RelationKind, TypeClass,
+    },
     dialect::Dialect,
     session::{Principal, Session},
 };
@@ -23,6 +25,7 @@ pub(super) fn column(name: &str, class: TypeClass) -> ColumnDef {
         collation: "BINARY".to_owned(),
         generated: None,
         stored: false,
+        filled: Filled::Unknown,
     }
 }
 

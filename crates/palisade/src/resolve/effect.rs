@@ -3,7 +3,7 @@
 use super::Resolver;
 use crate::{
     access::{ChangeAccess, Usage},
-    catalog::{Change, ColumnId, ForeignKey, Relation, RelationId},
+    catalog::{Catalog, Change, ColumnId, ForeignKey, Relation, RelationId},
 };
 
 impl Resolver<'_> {
@@ -46,8 +46,7 @@ impl Resolver<'_> {
         done.push((relation.id, change));
         let catalog = self.catalog;
         let family = family(relation, catalog.relations());
-        // A row that moves to another partition is deleted and inserted.
-        let moves = family.len() > 1 && change == Change::Update;
+        let moves = may_move(&family, change);
         for member in &family {
             for trigger in &member.triggers {
                 if moves || trigger.on.contains(&change) {
@@ -81,11 +80,7 @@ impl Resolver<'_> {
 
     /// Whether a row that is inserted may have been changed by a trigger before.
     pub(super) fn sets_off_triggers(&self, relation: &Relation) -> bool {
-        let family = family(relation, self.catalog.relations());
-        family
-            .iter()
-            .flat_map(|member| &member.triggers)
-            .any(|trigger| trigger.on.contains(&Change::Insert))
+        sets_off_triggers(relation, Change::Insert, self.catalog)
     }
 
     /// Notes what a foreign key does to the rows of `child`.
@@ -122,6 +117,19 @@ impl Resolver<'_> {
         }
         self.effects(child, theirs, &own, done)
     }
+}
+
+/// Whether `change` of `relation` sets off triggers, which may change its rows before.
+pub(crate) fn sets_off_triggers(relation: &Relation, change: Change, catalog: &Catalog) -> bool {
+    let family = family(relation, catalog.relations());
+    let moves = may_move(&family, change);
+    let mut triggers = family.iter().flat_map(|member| &member.triggers);
+    triggers.any(|trigger| moves || trigger.on.contains(&change))
+}
+
+/// Whether a row may move to another partition, which deletes and inserts it.
+fn may_move(family: &[&Relation], change: Change) -> bool {
+    family.len() > 1 && change == Change::Update
 }
 
 /// A relation with those whose rows it holds, and whose rows hold its own.

@@ -21,7 +21,7 @@ use super::{
     write::{Job, Reads, unimplied},
 };
 use crate::{
-    catalog::{Column, Relation, TypeClass, UniqueKey},
+    catalog::{Change, Column, Relation, TypeClass, UniqueKey},
     code::Code,
     dialect::Dialect,
     policy::{
@@ -76,9 +76,8 @@ impl Job<'_> {
     ) -> Result<Vec<Doubt>, Rejection> {
         let what = "ON DUPLICATE KEY UPDATE";
         let assignments = self.as_proposed(assignments, insert, relation);
-        let row = self.constants(&assignments, relation);
-        let changed = self.after(&write.add, seen, &row, relation)?;
-        self.stays_in_sight(seen, &row, relation)?;
+        let row = self.constants(&assignments, Change::Update, relation);
+        let changed = self.left(&write.add, seen, &row, relation)?;
         let reached = [seen, &write.change];
         let within = self.guard(&reached, relation, true, reads, functions)?;
         let rest = unimplied(&changed, &reached);

@@ -457,6 +457,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::catalog::Filled;
 
     fn column(class: TypeClass, type_name: &str) -> Column {
         Column {
@@ -469,6 +470,7 @@ mod tests {
             collation: String::new(),
             generated: None,
             stored: false,
+            filled: Filled::Unknown,
         }
     }
 

@@ -19,18 +19,18 @@ use sqlparser::ast::{
 use super::{
     admit::{self, Folded, fold},
     filter,
-    held::typed,
+    held::{Held, typed},
     not_as_decided,
     proviso::{Doubt, one, refused, select},
     sql, stored,
     write::{Job, Reads, inapplicable, not_admitted as outside, unassigned, undecided, unimplied},
 };
 use crate::{
-    catalog::{Column, Relation},
+    catalog::{Change, Column, Relation},
     dialect::Dialect,
     policy::{WriteDecision, obligation::RowFilter},
     rejection::Rejection,
-    resolve::{ClauseForm, Guard, MergeForm, Stance, WriteForm},
+    resolve::{ClauseForm, Guard, MergeForm, Stance, WriteForm, is_default},
     syntax::encode,
 };
 
@@ -82,9 +82,8 @@ impl Job<'_> {
                     update_predicate: None,
                     delete_predicate: None,
                 }) => {
-                    let row = self.constants(assignments, relation);
-                    let changed = self.after(&write.add, seen, &row, relation)?;
-                    self.stays_in_sight(seen, &row, relation)?;
+                    let row = self.constants(assignments, Change::Update, relation);
+                    let changed = self.left(&write.add, seen, &row, relation)?;
                     let admitted = match unimplied(&changed, &[seen, &write.change]) {
                         None => None,
                         Some(rest) => {
@@ -169,7 +168,21 @@ impl Job<'_> {
         for index in looked {
             let position = columns.iter().position(|(column, _)| *column == index);
             let found = position.and_then(|at| Some((at, columns.get(at)?.1, values.get(at)?)));
-            let (at, column, value) = found.ok_or_else(|| unassigned(relation, index))?;
+            let (at, column, value) = match found {
+                Some(found) if !is_default(found.2) => found,
+                found => match self.by_default(index, Change::Insert, relation) {
+                    Held::Known(constant) => {
+                        known.insert(index, constant);
+                        continue;
+                    }
+                    Held::Present | Held::Unknown => {
+                        return Err(match found {
+                            Some((_, column, _)) => undecided(relation, Some(column)),
+                            None => unassigned(relation, index),
+                        });
+                    }
+                },
+            };
             match self.constant(value, column) {
                 Some(constant) => {
                     known.insert(index, constant);

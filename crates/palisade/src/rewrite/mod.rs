@@ -34,6 +34,7 @@ mod sql;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod unsaid;
 mod untyped;
 mod upsert;
 mod write;

@@ -19,7 +19,8 @@ use sqlparser::ast::SelectItem;
 use super::{filter, mask, parameters, sql};
 use crate::{
     catalog::{
-        Catalog, ColumnDef, Relation, RelationDef, RelationKind, TypeClass, TypeDef, TypeKind,
+        Catalog, ColumnDef, Filled, Relation, RelationDef, RelationKind, TypeClass, TypeDef,
+        TypeKind,
     },
     dialect::Dialect,
     limits::Limits,
@@ -41,6 +42,7 @@ fn column(name: &str, type_name: &str, class: TypeClass, collation: &str) -> Col
         collation: collation.to_owned(),
         generated: None,
         stored: false,
+        filled: Filled::Unknown,
     }
 }
 

@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{
     access::AccessSet,
-    catalog::{Catalog, Column, Relation, RelationId, computed_from},
+    catalog::{Catalog, Change, Column, Relation, RelationId, computed_from},
     code::Code,
     dialect::Dialect,
     limits::Limits,
@@ -139,9 +139,8 @@ impl Job<'_> {
                 order_by: _,
                 limit: _,
             })) => {
-                let row = self.constants(assignments, relation);
-                let changed = self.after(&write.add, &seen, &row, relation)?;
-                self.stays_in_sight(&seen, &row, relation)?;
+                let row = self.constants(assignments, Change::Update, relation);
+                let changed = self.left(&write.add, &seen, &row, relation)?;
                 let joined = self.target.joined;
                 let reached = [&seen, &write.change];
                 let within = self.guard(&reached, relation, joined, reads, functions)?;
@@ -246,9 +245,8 @@ impl Job<'_> {
                     }
                     _ => return Err(not_as_decided("a conflict of another form")),
                 };
-                let row = self.constants(assignments, relation);
-                let changed = self.after(&write.add, seen, &row, relation)?;
-                self.stays_in_sight(seen, &row, relation)?;
+                let row = self.constants(assignments, Change::Update, relation);
+                let changed = self.left(&write.add, seen, &row, relation)?;
                 let reached = [seen, &write.change];
                 if let Some(rest) = unimplied(&changed, &reached) {
                     let within = self.guard(&reached, relation, true, reads, functions)?;
@@ -366,6 +364,7 @@ impl Job<'_> {
     pub(super) fn constants(
         &self,
         assignments: &[Assignment],
+        change: Change,
         relation: &Relation,
     ) -> BTreeMap<u16, Held> {
         let mut row = BTreeMap::new();
@@ -378,7 +377,11 @@ impl Job<'_> {
                             kept.insert(index);
                             continue;
                         }
-                        row.insert(index, self.held(value, column));
+                        let held = match is_default(value) {
+                            true => self.by_default(index, change, relation),
+                            false => self.held(value, column),
+                        };
+                        row.insert(index, held);
                     }
                 }
                 AssignmentTarget::Tuple(names) => {
@@ -423,8 +426,51 @@ impl Job<'_> {
             && matches!(value, Expr::Identifier(name) if *key(name, dialect) == *column.key)
     }
 
+    /// What rows must be like, as they were, of which the columns of `row` are assigned, so that policy admits them as they are then.
+    /// Those that are given back must be ones that may still be seen, as PostgreSQL has it.
+    pub(super) fn left(
+        &self,
+        add: &RowFilter,
+        seen: &RowFilter,
+        row: &BTreeMap<u16, Held>,
+        relation: &Relation,
+    ) -> Result<RowFilter, Rejection> {
+        let changed = self.after(add, seen, row, relation)?;
+        self.stays_in_sight(seen, row, relation)?;
+        let RowFilter::Where(predicate) = seen else {
+            return Ok(changed);
+        };
+        if !self.target.returns {
+            return Ok(changed);
+        }
+        let shown = match folded(predicate, row, relation)? {
+            Folded::Known(Some(true)) => return Ok(changed),
+            Folded::Known(Some(false) | None) => {
+                return Err(not_admitted(
+                    "with these values, rows may not be seen any more, and RETURNING would show them: leave it out",
+                ));
+            }
+            Folded::Rest(rest) => rest,
+        };
+        if implied::tells(&shown, predicate, None, |index| {
+            self.is_plain(relation, index)
+        }) {
+            return Err(not_admitted(
+                "with these values, what is not shown would decide which rows may be given back",
+            ));
+        }
+        if implied::follows(&shown, [predicate].into_iter()) {
+            return Ok(changed);
+        }
+        Ok(RowFilter::Where(match changed {
+            RowFilter::Everything => shown,
+            RowFilter::Nothing => return Ok(RowFilter::Nothing),
+            RowFilter::Where(changed) => Predicate::And(vec![changed, shown]),
+        }))
+    }
+
     /// `add` where the columns of `row` are assigned, as a filter of the rows as they were, which are `seen`.
-    pub(super) fn after(
+    fn after(
         &self,
         add: &RowFilter,
         seen: &RowFilter,
@@ -460,7 +506,7 @@ impl Job<'_> {
 
     /// Checks that no column that is not shown decides which of the changed rows may still be seen: whether a row
     /// is still there would tell what it holds. Rows that all go, or go by what is shown, tell nothing.
-    pub(super) fn stays_in_sight(
+    fn stays_in_sight(
         &self,
         seen: &RowFilter,
         row: &BTreeMap<u16, Held>,
@@ -520,10 +566,13 @@ impl Job<'_> {
             filter::columns(predicate, &mut looked);
         }
         let Some(source) = &insert.source else {
-            let row = self.constants(&insert.assignments, relation);
+            let mut row = self.constants(&insert.assignments, Change::Insert, relation);
+            row.extend(self.unsaid(&looked, |index| row.contains_key(&index), relation));
             self.admit_row(&row, relation, predicates, &looked)?;
             return Ok(None);
         };
+        let is_given = |index| columns.iter().any(|(known, _)| *known == index);
+        let unsaid = self.unsaid(&looked, is_given, relation);
         if let SetExpr::Values(Values {
             explicit_row: _,
             value_keyword: _,
@@ -531,21 +580,43 @@ impl Job<'_> {
         }) = &*source.body
         {
             for values in rows {
-                let row = columns
-                    .iter()
-                    .zip(&values.content)
-                    .map(|((index, column), value)| (*index, self.held(value, column)))
-                    .collect();
+                let mut row = unsaid.clone();
+                let given = columns.iter().zip(&values.content);
+                row.extend(given.map(|((index, column), value)| {
+                    let held = match is_default(value) {
+                        true => self.by_default(*index, Change::Insert, relation),
+                        false => self.held(value, column),
+                    };
+                    (*index, held)
+                }));
                 self.admit_row(&row, relation, predicates, &looked)?;
             }
             return Ok(None);
         }
-        for index in &looked {
-            if columns.iter().all(|(known, _)| known != index) {
-                return Err(unassigned(relation, *index));
+        let mut left = Vec::with_capacity(predicates.len());
+        for predicate in predicates {
+            match folded(predicate, &unsaid, relation)? {
+                Folded::Known(Some(true)) => {}
+                Folded::Known(Some(false) | None) => {
+                    return Err(not_admitted(
+                        "every row would be outside of what policy admits",
+                    ));
+                }
+                Folded::Rest(rest) => left.push(rest),
             }
         }
-        let frame = self.frame(relation, &columns, predicates, &looked, functions)?;
+        let mut looked = BTreeSet::new();
+        for predicate in &left {
+            filter::columns(predicate, &mut looked);
+        }
+        if let Some(index) = looked.iter().find(|index| !is_given(**index)) {
+            return Err(unassigned(relation, *index));
+        }
+        if left.is_empty() {
+            return Ok(None);
+        }
+        let left: Vec<&Predicate> = left.iter().collect();
+        let frame = self.frame(relation, &columns, &left, &looked, functions)?;
         Ok(Some(frame))
     }
 
@@ -667,9 +738,6 @@ impl Job<'_> {
 
     /// What `column` holds once it is given `value`.
     fn held(&self, value: &Expr, column: &Column) -> Held {
-        if is_default(value) {
-            return Held::Unknown;
-        }
         let dialect = self.catalog.dialect();
         let column = stored::behind(column, self.catalog);
         held(value, &column, dialect, &|expr| self.parameter(expr))

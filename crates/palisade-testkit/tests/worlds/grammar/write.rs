@@ -52,7 +52,9 @@ impl Grammar<'_, '_> {
             .columns
             .iter()
             .filter(|column| {
-                let must = !column.nullable || matches!(column.name, "id" | "org" | "grp");
+                let decides = matches!(column.name, "org" | "grp");
+                let must =
+                    !column.nullable || column.name == "id" || decides && self.choices.chance(75);
                 if column.generated.is_some() {
                     return self.choices.chance(2);
                 }
@@ -125,6 +127,14 @@ impl Grammar<'_, '_> {
         // Of rows that may be seen.
         let meets = table.keyed && self.choices.chance(35);
         let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+        let looked = match table.filter {
+            Filter::Org(_) | Filter::OrgAtLength(_) | Filter::NoOrg => Some("org"),
+            Filter::Group(_) => Some("grp"),
+            _ => None,
+        };
+        if looked.is_some_and(|looked| !names.contains(&looked)) {
+            self.note("a new row of which nothing is said that policy looks at");
+        }
         let source = if self.choices.chance(40) {
             self.inserted_query(table, &columns)
         } else {

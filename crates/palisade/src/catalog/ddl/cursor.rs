@@ -79,6 +79,14 @@ impl<'t> Cursor<'t> {
         }
     }
 
+    /// The text from here to where `later` begins.
+    pub(super) fn before(&self, later: &Self) -> &'t str {
+        let (all, rest) = (self.written(), later.written());
+        all.get(..all.len().saturating_sub(rest.len()))
+            .unwrap_or_default()
+            .trim_end()
+    }
+
     pub(super) fn bump(&mut self) -> Option<&'t Token> {
         let (first, rest) = self.tokens.split_first()?;
         self.line = first.line;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     catalog::{
-        CastDef, Catalog, CatalogError, ColumnDef, ForeignKey, OperatorDef, RelationDef,
+        CastDef, Catalog, CatalogError, ColumnDef, Filled, ForeignKey, OperatorDef, RelationDef,
         RelationKind, RoutineDef, TypeClass, TypeDef, TypeKind, UniqueKeyDef, functions,
         functions::Kinds,
     },
@@ -491,7 +491,7 @@ impl Draft {
             .sort_by(|a, b| (&a.def.schema, &a.def.name).cmp(&(&b.def.schema, &b.def.name)));
         for mut table in self.relations {
             // A domain may have a default of its own.
-            for column in &table.def.columns {
+            for column in &mut table.def.columns {
                 let is_domain = self.types.iter().any(|def| {
                     matches!(def.kind, TypeKind::Domain { .. })
                         && crate::ident::qualified([def.schema.as_str(), def.name.as_str()])
@@ -499,6 +499,9 @@ impl Draft {
                 });
                 if is_domain {
                     table.filled.push(column.name.clone());
+                    if column.filled == Filled::Null {
+                        column.filled = Filled::Unknown;
+                    }
                 }
             }
             table.def.unique_keys = table.unique_keys(self.dialect);
@@ -681,6 +684,7 @@ pub(super) fn column(name: impl Into<String>, typed: Typed) -> ColumnDef {
         collation: String::new(),
         generated: None,
         stored: false,
+        filled: Filled::Null,
     }
 }
 

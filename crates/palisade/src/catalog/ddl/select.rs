@@ -10,7 +10,7 @@ use super::{
     postgres::types,
 };
 use crate::{
-    catalog::{ColumnDef, TypeClass},
+    catalog::{ColumnDef, Filled, TypeClass},
     dialect::Dialect,
 };
 
@@ -65,6 +65,7 @@ pub(super) fn columns(query: Cursor<'_>, draft: &Draft) -> Option<Vec<ColumnDef>
     for column in &mut columns {
         // What a query gives is computed from nothing else, and can be NULL.
         (column.generated, column.stored, column.nullable) = (None, false, true);
+        column.filled = Filled::Unknown;
     }
     Some(columns)
 }

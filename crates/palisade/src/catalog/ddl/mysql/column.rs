@@ -2,7 +2,7 @@
 
 use crate::{
     catalog::{
-        ColumnDef, TypeClass,
+        ColumnDef, Filled, TypeClass,
         ddl::{
             DdlError,
             cursor::{Cursor, Name},
@@ -23,11 +23,20 @@ pub(super) struct Declared {
     pub(super) is_filled: bool,
     /// Whether it is given the time when its row is updated.
     pub(super) is_retimed: bool,
+    /// Whether it is said what a new row has in it.
+    says_default: bool,
     /// Left out by `*`.
     pub(super) is_hidden: bool,
     /// Whether the column has a character set of its own, so that the table's collation is not its.
     pub(super) has_charset: bool,
     pub(super) references: Option<Reference>,
+}
+
+impl Declared {
+    fn fill(&mut self, filled: Filled) {
+        self.column.filled = filled;
+        self.says_default = true;
+    }
 }
 
 /// What stands after REFERENCES.
@@ -56,19 +65,23 @@ impl Reference {
 pub(super) fn declared(cursor: &mut Cursor<'_>) -> Result<Declared, DdlError> {
     let name = cursor.ident()?;
     let (typed, is_serial) = typed(cursor)?;
-    let typed_name = typed.name.clone();
+    let is_timestamp = typed.name.starts_with("timestamp");
     let mut found = Declared {
         column: column(name, typed),
         is_key: false,
         is_unique: is_serial,
         // Where the server's settings say so.
-        is_filled: typed_name.starts_with("timestamp"),
+        is_filled: is_timestamp,
         is_retimed: false,
+        says_default: is_serial,
         is_hidden: false,
         has_charset: false,
         references: None,
     };
     found.column.nullable = !is_serial;
+    if is_serial || is_timestamp {
+        found.column.filled = Filled::Unknown;
+    }
     while !cursor.is_empty() && !cursor.sees("first") && !cursor.sees("after") {
         attribute(cursor, &mut found)?;
     }
@@ -94,11 +107,13 @@ fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlErr
     } else if cursor.eat("serial default value") {
         found.is_unique = true;
         found.column.nullable = false;
+        found.fill(Filled::Unknown);
     } else if cursor.eat("primary key") || cursor.eat("key") {
         found.is_key = true;
         found.column.nullable = false;
     } else if cursor.eat("generated always as") || cursor.eat("as") {
         found.column.generated = Some(cursor.group()?.written().to_owned());
+        found.fill(Filled::Unknown);
         found.column.stored = cursor.eat_any(&["stored", "persistent"]).is_some();
         cursor.eat("virtual");
     } else if cursor.eat("generated always") {
@@ -108,7 +123,14 @@ fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlErr
         found.references = Some(Reference::read(cursor)?);
     } else if cursor.eat("default") {
         found.is_filled = !cursor.sees("null");
-        value(cursor)?;
+        found.fill(default(cursor, &found.column)?);
+    } else if cursor.eat("auto_increment") {
+        found.fill(Filled::Unknown);
+    } else if cursor.eat("null") {
+        // Whatever the server's settings say.
+        if !found.says_default {
+            found.column.filled = Filled::Null;
+        }
     } else if cursor.eat("on update") {
         found.is_retimed = true;
         value(cursor)?;
@@ -136,8 +158,6 @@ fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlErr
         cursor.bump();
     } else if cursor
         .eat_any(&[
-            "null",
-            "auto_increment",
             "visible",
             "binary",
             "ascii",
@@ -153,6 +173,15 @@ fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlErr
         return Err(cursor.expected("an attribute of the column"));
     }
     Ok(())
+}
+
+/// Takes a default: what a new row has in `column` by it.
+pub(super) fn default(cursor: &mut Cursor<'_>, column: &ColumnDef) -> Result<Filled, DdlError> {
+    let before = *cursor;
+    value(cursor)?;
+    let text = before.before(cursor);
+    let (class, type_name) = (column.class, &column.type_name);
+    Ok(Filled::by(text, class, type_name, Dialect::Mysql))
 }
 
 /// Takes a value: a literal, a call, or an expression in parentheses.

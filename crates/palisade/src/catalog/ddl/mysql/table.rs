@@ -1,7 +1,7 @@
 //! `CREATE TABLE` and `ALTER TABLE`.
 
 use crate::catalog::{
-    ForeignKey, RelationKind, TypeClass,
+    ColumnDef, Filled, ForeignKey, RelationKind, TypeClass,
     ddl::{
         DdlError,
         cursor::{Cursor, Name},
@@ -77,6 +77,11 @@ pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlErr
     new.def.columns.retain(|c| !hidden.contains(&c.name));
     draft.put(new);
     Ok(())
+}
+
+fn column_mut<'t>(table: &'t mut Table, name: &str) -> Option<&'t mut ColumnDef> {
+    let mut columns = table.def.columns.iter_mut();
+    columns.find(|column| column.name.eq_ignore_ascii_case(name))
 }
 
 fn like(cursor: Cursor<'_>) -> Result<Option<Name>, DdlError> {
@@ -391,8 +396,14 @@ fn change(part: Cursor<'_>, table: &mut Table) -> Result<(), DdlError> {
         let name = part.ident()?;
         if part.eat("set default") {
             table.fill(&name, !part.sees("null"));
+            if let Some(column) = column_mut(table, &name) {
+                column.filled = column::default(&mut part, column)?;
+            }
         } else if part.eat("drop default") {
             table.fill(&name, false);
+            if let Some(column) = column_mut(table, &name) {
+                column.filled = Filled::Null;
+            }
         }
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! `ALTER`: what changes a catalog is followed, what cannot is passed over, the rest is an error.
 
 use crate::catalog::{
-    RelationKind, TypeKind,
+    Filled, RelationKind, TypeKind,
     ddl::{
         DdlError,
         cursor::{Cursor, Name},
@@ -421,21 +421,29 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
         return Err(part.error(format!("there is no column `{name}`")));
     };
     if part.eat("set default") {
+        column.filled = table::filled(part.written(), column);
         let is_filled = table::is_filled(&part);
         table.fill(&name, is_filled);
     } else if part.eat("drop default") {
+        column.filled = Filled::Null;
         table.fill(&name, false);
-    } else if part.eat("set not null") || part.eat("add generated") {
+    } else if part.eat("set not null") {
         column.nullable = false;
+    } else if part.eat("add generated") {
+        (column.nullable, column.filled) = (false, Filled::Unknown);
     } else if part.eat("drop not null") {
         column.nullable = true;
     } else if part.eat("drop expression") {
-        (column.generated, column.stored) = (None, false);
+        (column.generated, column.stored, column.filled) = (None, false, Filled::Null);
     } else if part.eat("set expression as") {
         column.generated = Some(part.group()?.written().to_owned());
     } else if part.eat("set data type") || part.eat("type") {
         let typed = types::declared(&mut part, draft)?.typed;
         (column.type_name, column.class) = (typed.name, typed.class);
+        // A default is converted.
+        if column.filled != Filled::Null {
+            column.filled = Filled::Unknown;
+        }
         column.collation = if part.eat("collate") {
             table::collation(&part.name()?, draft)
         } else {

@@ -1,7 +1,7 @@
 //! Views, materialised views, and tables made of queries.
 
 use crate::catalog::{
-    RelationDef, RelationKind,
+    Filled, RelationDef, RelationKind,
     ddl::{
         DdlError,
         cursor::Cursor,
@@ -84,5 +84,9 @@ pub(super) fn table_as(cursor: Cursor<'_>, draft: &mut Draft, new: Table) -> Res
     };
     let mut def = new.def;
     def.columns = columns;
+    // Nothing of the kind comes with a query.
+    for column in &mut def.columns {
+        column.filled = Filled::Null;
+    }
     finish(def, query, draft)
 }

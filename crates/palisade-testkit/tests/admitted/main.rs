@@ -7,6 +7,9 @@
     reason = "tests"
 )]
 
+mod returned;
+mod unsaid;
+
 use palisade::{
     guard::{Backend, Guard, Outcome},
     policy::{PolicyFile, PolicySources},

@@ -1,0 +1,189 @@
+//! Rows that RETURNING gives back are ones that may be seen as they are then.
+
+use palisade::{guard::Guard, policy::PolicyFile, policy::PolicySources};
+use palisade_mysql::{MysqlBackend, MysqlConfig};
+use palisade_postgres::{PostgresBackend, PostgresConfig};
+use palisade_sqlite::{SqliteBackend, create_database};
+use palisade_testkit::{
+    live::changing_gate,
+    servers::{MariaDbServer, PostgresServer},
+};
+use serde_json::{Value, json};
+
+use super::{Changed, REFUSED, run};
+
+const SCRIPT: &str = "
+    CREATE TABLE items (id int PRIMARY KEY, gone varchar(9), level int NOT NULL, label varchar(9));
+    INSERT INTO items VALUES (1, NULL, 1, 'a'), (2, NULL, 1, 'b'), (3, 'x', 1, 'hidden'), (4, NULL, 9, 'hidden'), (5, NULL, 2, 'c');";
+
+/// What is gone or too high is not seen; whoever may change a row may do so until then, too.
+fn gate<B: palisade::guard::Backend>(backend: B, schema: &str) -> Guard<B> {
+    let text = format!(
+        "permit(principal, action, resource);\n\
+         forbid(principal, action == Action::\"see\", resource is row::{schema}::items) when {{ resource has gone || resource.level > 5 }};"
+    );
+    let policies = vec![PolicyFile {
+        name: "returned.cedar".to_owned(),
+        text,
+    }];
+    changing_gate(
+        backend,
+        PolicySources {
+            policies,
+            ..PolicySources::default()
+        },
+    )
+}
+
+type Case = (&'static str, Value, Changed);
+
+/// What PostgreSQL and SQLite have alike.
+fn standard() -> Vec<Case> {
+    let none = || json!(null);
+    vec![
+        (
+            "UPDATE items SET gone = 'x' WHERE id = 1 RETURNING id, label",
+            none(),
+            REFUSED,
+        ),
+        (
+            "UPDATE items SET gone = label WHERE id = 1 RETURNING id",
+            none(),
+            REFUSED,
+        ),
+        (
+            "UPDATE items SET level = level + 1 WHERE id = 1 RETURNING id",
+            none(),
+            REFUSED,
+        ),
+        (
+            "UPDATE items SET level = 9 WHERE id > 0 RETURNING id",
+            none(),
+            REFUSED,
+        ),
+        (
+            "UPDATE items SET level = 5, gone = NULL WHERE id < 3 RETURNING id, level",
+            none(),
+            Ok(2),
+        ),
+        (
+            "UPDATE items SET label = 'z' WHERE id > 0 RETURNING id",
+            none(),
+            Ok(3),
+        ),
+        (
+            "INSERT INTO items VALUES (1, NULL, 1, 'x') ON CONFLICT (id) DO UPDATE SET gone = 'x' RETURNING id",
+            none(),
+            REFUSED,
+        ),
+        (
+            "INSERT INTO items VALUES (1, NULL, 1, 'x') ON CONFLICT (id) DO UPDATE SET level = 7 RETURNING id",
+            none(),
+            REFUSED,
+        ),
+        (
+            "INSERT INTO items VALUES (1, NULL, 1, 'x') ON CONFLICT (id) DO UPDATE SET level = 3 RETURNING id",
+            none(),
+            Ok(1),
+        ),
+        (
+            "INSERT INTO items VALUES (6, NULL, 7, 'x') RETURNING id",
+            none(),
+            REFUSED,
+        ),
+        (
+            "INSERT INTO items (id, level) VALUES (6, 1) RETURNING id",
+            none(),
+            Ok(1),
+        ),
+        // Nothing is given back.
+        (
+            "INSERT INTO items VALUES (2, NULL, 1, 'x') ON CONFLICT (id) DO UPDATE SET gone = 'x'",
+            none(),
+            Ok(1),
+        ),
+        ("UPDATE items SET gone = 'x' WHERE id = 1", none(), Ok(1)),
+        ("DELETE FROM items WHERE id > 0 RETURNING id", none(), Ok(2)),
+    ]
+}
+
+#[tokio::test]
+async fn on_sqlite_what_is_given_back_may_be_seen() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("main.db");
+    create_database(&path, SCRIPT).unwrap();
+    let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+    run(&gate(backend, "main"), &standard()).await;
+}
+
+#[tokio::test]
+async fn on_postgres_what_is_given_back_may_be_seen() {
+    let server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("returned").unwrap();
+    server.load(&database, SCRIPT).unwrap().clean().unwrap();
+    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
+    let backend = PostgresBackend::connect(config.accept_superuser().writable())
+        .await
+        .unwrap();
+    let none = || json!(null);
+    let mut cases = vec![
+        (
+            "WITH w AS (UPDATE items SET gone = 'x' WHERE id = 1 RETURNING label) SELECT label FROM w",
+            none(),
+            REFUSED,
+        ),
+        (
+            "UPDATE items SET gone = 'x' FROM items AS o WHERE items.id = 1 AND o.id = 2 RETURNING items.id",
+            none(),
+            REFUSED,
+        ),
+        (
+            "UPDATE items SET gone = DEFAULT WHERE id = 1 RETURNING id",
+            none(),
+            Ok(1),
+        ),
+    ];
+    cases.extend(standard());
+    run(&gate(backend, "public"), &cases).await;
+}
+
+#[tokio::test]
+async fn on_mariadb_what_is_given_back_may_be_seen() {
+    let server = MariaDbServer::shared().unwrap();
+    let database = server.fresh_database("returned").unwrap();
+    server.load(&database, SCRIPT).unwrap().clean().unwrap();
+    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
+    let backend = MysqlBackend::connect(config.accept_powerful().writable())
+        .await
+        .unwrap();
+    let none = || json!(null);
+    let cases = [
+        (
+            "INSERT INTO items VALUES (1, NULL, 1, 'x') ON DUPLICATE KEY UPDATE gone = 'x' RETURNING id",
+            none(),
+            REFUSED,
+        ),
+        (
+            "INSERT INTO items VALUES (1, NULL, 1, 'x') ON DUPLICATE KEY UPDATE level = 3 RETURNING id",
+            none(),
+            Ok(1),
+        ),
+        (
+            "REPLACE INTO items VALUES (1, 'x', 1, 'x') RETURNING id",
+            none(),
+            REFUSED,
+        ),
+        (
+            "INSERT INTO items (id, level) VALUES (6, 1) RETURNING id",
+            none(),
+            Ok(1),
+        ),
+        (
+            "INSERT INTO items VALUES (1, NULL, 1, 'x') ON DUPLICATE KEY UPDATE gone = 'x'",
+            none(),
+            Ok(1),
+        ),
+        ("DELETE FROM items WHERE id > 0 RETURNING id", none(), Ok(3)),
+    ];
+    run(&gate(backend, &database), &cases).await;
+}
