@@ -71,8 +71,8 @@ pub(super) enum Doubt {
         within: Option<Box<Guard>>,
         admitted: Box<Expr>,
     },
-    /// Rows of the query that an INSERT takes.
-    Rows,
+    /// Rows of the query that an INSERT takes, if they are not `admitted`.
+    Rows { admitted: Box<Expr>, found: Found },
     /// Rows of which a MERGE chooses this clause.
     Clause(usize),
     /// Rows in the way of what an upsert proposes.
@@ -103,7 +103,6 @@ impl Doubt {
                 within: _,
                 admitted: _,
             }
-            | Self::Rows
             | Self::Clause(_)
             | Self::InTheWay {
                 within: _,
@@ -114,7 +113,8 @@ impl Doubt {
                 keys: _,
                 proposed: _,
             } => Found::NotAdmitted,
-            Self::Met {
+            Self::Rows { admitted: _, found }
+            | Self::Met {
                 alias: _,
                 meets: _,
                 admitted: _,
@@ -142,7 +142,7 @@ pub(super) fn query(
         (SetExpr::Update(Statement::Update(update)), Doubt::Target { within, admitted }) => {
             of_target(update, within.as_deref(), admitted, target, dialect)?
         }
-        (SetExpr::Insert(Statement::Insert(insert)), Doubt::Rows) => {
+        (SetExpr::Insert(Statement::Insert(insert)), Doubt::Rows { admitted, found: _ }) => {
             let admission = form.admission.as_ref().ok_or_else(misplaced)?;
             let source = insert.source.clone().ok_or_else(misplaced)?;
             let mut query = *admission.around(source);
@@ -150,7 +150,7 @@ pub(super) fn query(
                 return Err(misplaced());
             };
             select.projection = vec![one(dialect)];
-            select.selection = select.selection.take().map(refused);
+            select.selection = Some(refused((**admitted).clone()));
             query
         }
         (
