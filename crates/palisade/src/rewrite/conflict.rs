@@ -463,7 +463,7 @@ impl Job<'_> {
                 _ => self
                     .text(value)
                     .is_some_and(|text| keyed::is_stored_so(&text, column))
-                    .then(|| Given::Equal(nested)),
+                    .then_some(Given::Equal(nested)),
             },
             // Its upserts have conditions.
             (Dialect::Postgres, _) => None,

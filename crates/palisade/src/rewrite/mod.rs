@@ -29,6 +29,7 @@ mod parameters;
 mod plan;
 mod proviso;
 mod queried;
+mod returned;
 mod shown;
 mod source;
 mod sql;
@@ -406,6 +407,7 @@ fn apply(
         replace_references(&mut query, &references, &targets, in_place, dialect)?
     };
     let mut provisos = Vec::new();
+    let beside: Vec<_> = writes.iter().zip(&targets).collect();
     let changes = write::changes(&query).into_iter().zip(&writes);
     let in_doubt =
         changes
@@ -414,8 +416,8 @@ fn apply(
                 doubts.iter().map(move |doubt| (change, target, doubt))
             });
     for ((change, form), target, doubt) in in_doubt {
-        let with = (query.with.as_ref(), writes.as_slice());
-        let mut proviso = proviso::query(change, form, doubt, target.reference, with, dialect)?;
+        let with = (query.with.as_ref(), beside.as_slice());
+        let mut proviso = proviso::query(change, form, doubt, target.reference, with, catalog)?;
         form::stand_in(&mut proviso, &forms, dialect, limits)?;
         conditions.stand_in(&mut proviso, dialect);
         let binding = parameters::order_alone(
