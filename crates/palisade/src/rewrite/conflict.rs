@@ -451,20 +451,19 @@ impl Job<'_> {
                 }
                 _ => None,
             },
-            (Dialect::Mysql, None) => match column.class {
-                TypeClass::Integer if computed::whole_product(value, &constant).is_some() => {
-                    Some(Given::Equal(nested))
-                }
-                TypeClass::Integer if self.is_truth(value) => Some(Given::Equal(nested)),
-                TypeClass::Number if keyed::is_double(column) && is_short_number(value) => {
-                    Some(Given::Equal(nested))
-                }
-                TypeClass::Date if is_plain_date(value) => Some(Given::Equal(nested)),
-                _ => self
-                    .text(value)
-                    .is_some_and(|text| keyed::is_stored_so(&text, column))
-                    .then_some(Given::Equal(nested)),
-            },
+            (Dialect::Mysql, None) => {
+                let is_known = match column.class {
+                    TypeClass::Integer => {
+                        self.is_truth(value) || computed::whole_product(value, &constant).is_some()
+                    }
+                    TypeClass::Number => keyed::is_double(column) && is_short_number(value),
+                    TypeClass::Date => is_plain_date(value),
+                    _ => false,
+                };
+                let text = || self.text(value);
+                (is_known || text().is_some_and(|text| keyed::is_stored_so(&text, column)))
+                    .then_some(Given::Equal(nested))
+            }
             // Its upserts have conditions.
             (Dialect::Postgres, _) => None,
         }
@@ -484,14 +483,12 @@ impl Job<'_> {
         let Expr::Value(written) = value else {
             return None;
         };
-        match &written.value {
-            SqlValue::Number(digits, _) => digits.parse().ok(),
-            _ => match self.parameter(value)? {
-                Value::Integer(value) => Some(value),
-                Value::Null | Value::Bool(_) | Value::Real(_) | Value::Text(_) | Value::Blob(_) => {
-                    None
-                }
-            },
+        if let SqlValue::Number(digits, _) = &written.value {
+            return digits.parse().ok();
+        }
+        match self.parameter(value)? {
+            Value::Integer(value) => Some(value),
+            Value::Null | Value::Bool(_) | Value::Real(_) | Value::Text(_) | Value::Blob(_) => None,
         }
     }
 
@@ -500,18 +497,14 @@ impl Job<'_> {
         let Expr::Value(written) = value else {
             return None;
         };
-        match &written.value {
-            SqlValue::SingleQuotedString(text) => {
-                (!text.contains('\\')).then(|| text.replace("''", "'"))
+        if let SqlValue::SingleQuotedString(text) = &written.value {
+            return (!text.contains('\\')).then(|| text.replace("''", "'"));
+        }
+        match self.parameter(value)? {
+            Value::Text(text) => String::from_utf8(text).ok(),
+            Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Real(_) | Value::Blob(_) => {
+                None
             }
-            _ => match self.parameter(value)? {
-                Value::Text(text) => String::from_utf8(text).ok(),
-                Value::Null
-                | Value::Bool(_)
-                | Value::Integer(_)
-                | Value::Real(_)
-                | Value::Blob(_) => None,
-            },
         }
     }
 

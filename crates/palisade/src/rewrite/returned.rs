@@ -214,15 +214,20 @@ impl VisitorMut for Afterwards<'_> {
             Some(Some(None)) => return ControlFlow::Break(()),
             Some(None) => {}
             // The whole row, or what is not a column by itself.
-            None => match expr {
-                Expr::Identifier(_)
-                | Expr::CompoundIdentifier(_)
-                | Expr::CompoundFieldAccess {
-                    root: _,
-                    access_chain: _,
-                } => return ControlFlow::Break(()),
-                _ => {}
-            },
+            None => {
+                let names = matches!(
+                    expr,
+                    Expr::Identifier(_)
+                        | Expr::CompoundIdentifier(_)
+                        | Expr::CompoundFieldAccess {
+                            root: _,
+                            access_chain: _
+                        }
+                );
+                if names {
+                    return ControlFlow::Break(());
+                }
+            }
         }
         ControlFlow::Continue(())
     }
