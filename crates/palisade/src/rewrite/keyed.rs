@@ -12,6 +12,7 @@ use super::{held, sql, stored};
 use crate::{
     catalog::{Column, TypeClass},
     dialect::Dialect,
+    value::is_canonical_uuid,
 };
 
 /// Up to where SQLite's floating-point numbers are all whole numbers.
@@ -233,6 +234,7 @@ pub(super) fn is_stored_so(text: &str, column: &Column) -> bool {
             .is_some_and(|labels| labels.iter().any(|label| label.eq_ignore_ascii_case(text))),
         TypeClass::Blob if stored::is_named(column, "binary") => digits > 0 && text.len() == digits,
         TypeClass::Blob => stored::is_named(column, "varbinary"),
+        TypeClass::Uuid => is_canonical_uuid(&text.to_ascii_lowercase()),
         TypeClass::Integer
         | TypeClass::Number
         | TypeClass::Decimal
@@ -240,7 +242,6 @@ pub(super) fn is_stored_so(text: &str, column: &Column) -> bool {
         | TypeClass::Text
         | TypeClass::Padded
         | TypeClass::Enum
-        | TypeClass::Uuid
         | TypeClass::Date
         | TypeClass::Interval
         | TypeClass::Json
