@@ -39,8 +39,8 @@ CREATE TABLE drafts (
 CREATE TABLE contacts (
     id INTEGER PRIMARY KEY,
     tenant_id INTEGER NOT NULL,
-    email varchar(40) UNIQUE,
-    name varchar(40) NOT NULL,
+    email varchar(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci UNIQUE,
+    name varchar(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci NOT NULL,
     hits INTEGER DEFAULT 0,
     secret varchar(40) DEFAULT 'none',
     UNIQUE (tenant_id, name)

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use sqlparser::ast::{
-    Assignment, AssignmentTarget, BinaryOperator, Expr, Insert, SetExpr, UnaryOperator,
+    Assignment, AssignmentTarget, BinaryOperator, Expr, Insert, OnInsert, SetExpr, UnaryOperator,
     Value as SqlValue, Values,
 };
 
@@ -15,9 +15,10 @@ use super::{
     admit::Constant,
     computed, filter,
     held::Held,
-    implied, not_as_decided,
+    implied, keyed, not_as_decided,
     proviso::{Doubt, Found},
-    sql,
+    queried::Meeting,
+    sql, stored,
     write::{Job, Reads, unimplied},
 };
 use crate::{
@@ -30,6 +31,7 @@ use crate::{
     },
     rejection::Rejection,
     resolve::{Conflict, is_default},
+    value::Value,
 };
 
 /// How many rows are looked for at once by a key of several columns.
@@ -58,7 +60,8 @@ impl Job<'_> {
         let Some(within) = self.guard(&reached, relation, true, reads, functions)? else {
             return Ok(Vec::new());
         };
-        let met = self.met("REPLACE", insert, relation, reads)?;
+        let free = is_within(&reached, write);
+        let met = self.met(REPLACE, insert, relation, free, reads)?;
         Ok(self.doubts(&met, &within.condition, Found::OutOfReach))
     }
 
@@ -74,48 +77,122 @@ impl Job<'_> {
         reads: &mut Reads,
         functions: &mut BTreeSet<String>,
     ) -> Result<Vec<Doubt>, Rejection> {
-        let what = "ON DUPLICATE KEY UPDATE";
-        let assignments = self.as_proposed(assignments, insert, relation);
-        let row = self.constants(&assignments, Change::Update, relation);
+        let Some(update) =
+            self.update(insert, assignments, relation, write, seen, reads, functions)?
+        else {
+            return Ok(Vec::new());
+        };
+        let met = self.met(DUPLICATE, insert, relation, update.free, reads)?;
+        if rows(insert).is_some_and(|rows| rows.len() > 1) && !update.free && !update.apart {
+            return Err(unsought(DUPLICATE, relation, ONE_BY_ONE));
+        }
+        let mut doubts = Vec::new();
+        for (admitted, found) in update.admitted {
+            doubts.extend(self.doubts(&met, &admitted, found));
+        }
+        Ok(doubts)
+    }
+
+    /// What must not be in the way of rows that a query gives to REPLACE or ON DUPLICATE KEY UPDATE; none where nothing can be.
+    pub(super) fn met_by_query(
+        &self,
+        insert: &Insert,
+        relation: &Relation,
+        write: &WriteDecision,
+        seen: &RowFilter,
+        reads: &mut Reads,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<Option<Meeting>, Rejection> {
+        let (what, admitted, apart) = match (self.target.on_conflict, &insert.on) {
+            (Conflict::Replaces, _) => {
+                let reached = [seen, &write.change];
+                let Some(within) = self.guard(&reached, relation, true, reads, functions)? else {
+                    return Ok(None);
+                };
+                let admitted = vec![(within.condition, Found::OutOfReach)];
+                (REPLACE, admitted, !is_within(&reached, write))
+            }
+            (Conflict::Updates, Some(OnInsert::DuplicateKeyUpdate(assignments))) => {
+                let update =
+                    self.update(insert, assignments, relation, write, seen, reads, functions)?;
+                let Some(update) = update else {
+                    return Ok(None);
+                };
+                if !update.free && !update.apart {
+                    return Err(unsought(DUPLICATE, relation, ONE_BY_ONE));
+                }
+                (DUPLICATE, update.admitted, !update.free)
+            }
+            (Conflict::Leaves | Conflict::Updates, _) => return Ok(None),
+        };
+        let keys = self.keys_given(what, insert, relation, reads)?;
+        Ok((!keys.is_empty()).then_some(Meeting {
+            what,
+            keys,
+            admitted,
+            apart,
+        }))
+    }
+
+    /// What ON DUPLICATE KEY UPDATE does to the rows that it meets; none where it may do that to any.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one statement")]
+    fn update(
+        &self,
+        insert: &Insert,
+        assignments: &[Assignment],
+        relation: &Relation,
+        write: &WriteDecision,
+        seen: &RowFilter,
+        reads: &mut Reads,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<Option<Duplicate>, Rejection> {
+        let mut row = self.constants(
+            &self.as_proposed(assignments, insert, relation),
+            Change::Update,
+            relation,
+        );
+        if rows(insert).is_none() {
+            self.as_admitted(&mut row, assignments, insert, relation, &write.add);
+        }
         let changed = self.left(&write.add, seen, &row, relation)?;
         let reached = [seen, &write.change];
         let within = self.guard(&reached, relation, true, reads, functions)?;
         let rest = unimplied(&changed, &reached);
         if within.is_none() && rest.is_none() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         if insert.ignore {
             return Err(unsought(
-                what,
+                DUPLICATE,
                 relation,
                 "IGNORE changes values: leave it out",
             ));
         }
-        let met = self.met(what, insert, relation, reads)?;
-        if rows(insert).is_some_and(|rows| rows.len() > 1)
-            && !self.stays_apart(&row, &reached, relation)
-        {
-            return Err(unsought(what, relation, ONE_BY_ONE));
-        }
-        let mut doubts = Vec::new();
+        let mut admitted = Vec::new();
         if let Some(within) = within {
-            doubts.extend(self.doubts(&met, &within.condition, Found::OutOfReach));
+            admitted.push((within.condition, Found::OutOfReach));
         }
         if let Some(rest) = rest {
             filter::columns(rest, reads);
-            let admitted = self.condition(rest, relation, true, functions)?;
-            doubts.extend(self.doubts(&met, &admitted, Found::NotAdmitted));
+            let rest = self.condition(rest, relation, true, functions)?;
+            admitted.push((rest, Found::NotAdmitted));
         }
-        Ok(doubts)
+        let keeps = keeps_within(&row, &reached);
+        let anew = [seen, &write.change, &changed];
+        Ok(Some(Duplicate {
+            admitted,
+            free: keeps && is_within(&anew, write),
+            apart: keeps && keeps_keys(&row, &reached, relation),
+        }))
     }
 
     /// Conditions of rows that are in the way of those that are proposed, if those can be told; none where nothing becomes of
     /// what is in the way.
     pub(super) fn in_the_way(&self, insert: &Insert, relation: &Relation) -> Option<Vec<Expr>> {
         match (self.catalog.dialect(), self.target.on_conflict) {
-            (Dialect::Mysql, Conflict::Updates | Conflict::Replaces) => {
-                self.met("", insert, relation, &mut Reads::new()).ok()
-            }
+            (Dialect::Mysql, Conflict::Updates | Conflict::Replaces) => self
+                .met("", insert, relation, false, &mut Reads::new())
+                .ok(),
             (Dialect::Sqlite | Dialect::Postgres, _) | (Dialect::Mysql, Conflict::Leaves) => None,
         }
     }
@@ -165,60 +242,48 @@ impl Job<'_> {
             .collect()
     }
 
-    /// Whether a row that one of several rows has updated is met by no later one otherwise than it was before: its keys are as they
-    /// were, and it is within reach still.
-    fn stays_apart(
+    /// What is known of columns that are assigned what is proposed for them, `VALUES(column)`, where policy admits new rows with one
+    /// value alone.
+    fn as_admitted(
         &self,
-        row: &BTreeMap<u16, Held>,
-        reached: &[&RowFilter],
+        row: &mut BTreeMap<u16, Held>,
+        assignments: &[Assignment],
+        insert: &Insert,
         relation: &Relation,
-    ) -> bool {
-        let known = || {
-            reached.iter().filter_map(|rows| match rows {
-                RowFilter::Where(known) => Some(known),
-                RowFilter::Everything | RowFilter::Nothing => None,
-            })
+        add: &RowFilter,
+    ) {
+        let RowFilter::Where(add) = add else {
+            return;
         };
-        // What every row within reach has, none gets anew.
-        let changes = |index: &u16| match row.get(index) {
-            Some(Held::Known(Constant::Value(value))) => {
-                let has = Predicate::Compare(
-                    Operand::Column(*index),
-                    Comparison::Equal,
-                    Operand::Literal(value.clone()),
-                );
-                !implied::follows(&has, known())
+        let given = given(self, insert, relation);
+        for Assignment { target, value } in assignments {
+            let AssignmentTarget::ColumnName(name) = target else {
+                continue;
+            };
+            let Some((index, column)) = self.column(relation, name) else {
+                continue;
+            };
+            if computed::proposed(value).is_some_and(|from| *from == *column.key)
+                && given.contains(&index)
+                && let Some(value) = implied::value(add, index)
+            {
+                row.insert(index, Held::Known(Constant::Value(value.clone())));
             }
-            Some(Held::Known(Constant::Null) | Held::Present | Held::Unknown) => true,
-            None => false,
-        };
-        let mut keys = relation.unique_keys.iter().flatten();
-        let is_apart = keys.all(|key| key.plain && !key.columns.iter().any(changes));
-        let mut looked = BTreeSet::new();
-        for predicate in known() {
-            filter::columns(predicate, &mut looked);
         }
-        is_apart && !looked.iter().any(changes)
     }
 
-    /// That a row of the target is in the way of one that is proposed: by each key, for some rows at a time.
+    /// That a row of the target is in the way of one that is proposed: by each key, for some rows at a time. Where `free`, one of several
+    /// rows may meet what another has done.
     fn met(
         &self,
         what: &str,
         insert: &Insert,
         relation: &Relation,
+        free: bool,
         reads: &mut Reads,
     ) -> Result<Vec<Expr>, Rejection> {
-        let Some(keys) = &relation.unique_keys else {
-            return Err(unsought(
-                what,
-                relation,
-                "the catalog does not know all of its unique keys",
-            ));
-        };
-        let Some(rows) = rows(insert) else {
-            return Err(unsought(what, relation, "give the rows by VALUES"));
-        };
+        let keys = self.unique_keys(what, relation)?;
+        let rows = rows(insert).ok_or_else(|| not_as_decided("rows of a query"))?;
         let given = given(self, insert, relation);
         if rows.iter().any(|row| row.len() != given.len()) {
             return Err(not_as_decided("rows of another width"));
@@ -231,7 +296,7 @@ impl Job<'_> {
                 let Some(values) = self.key_values(what, key, relation, &given, row)? else {
                     continue;
                 };
-                if rows.len() > 1 {
+                if rows.len() > 1 && !free {
                     let distinct = self.distinct(key, relation, &given, row);
                     if !distinct.is_some_and(|distinct| apart.insert(distinct)) {
                         return Err(unsought(what, relation, ONE_BY_ONE));
@@ -246,6 +311,15 @@ impl Job<'_> {
             met.extend(self.equal(key, relation, found));
         }
         Ok(met)
+    }
+
+    /// A key by its name, where that tells of no column that is not shown.
+    fn called(&self, key: &UniqueKey, relation: &Relation) -> String {
+        let is_shown = |index: &u16| self.is_plain(relation, *index);
+        match &key.name {
+            Some(name) if key.columns.iter().all(is_shown) => format!("its unique key `{name}`"),
+            Some(_) | None => "a unique key of it".to_owned(),
+        }
     }
 
     /// What each column of `key` is given by `row`; nothing where no row is in the way by it.
@@ -277,37 +351,65 @@ impl Job<'_> {
                 Some(Given::Nobody) | None => unknown = Some(column),
             }
         }
-        if !key.plain {
-            let why = "a unique key of it is of expressions, of parts of values, or of a part of the rows: INSERT and UPDATE by \
-                       themselves";
-            return Err(unsought(what, relation, why));
-        }
+        let is_given = |column: &Column| {
+            let mut given = given.iter().filter_map(|i| relation.column(*i));
+            given.any(|c| c.key == column.key)
+        };
         match unknown {
-            None => Ok(Some(values)),
-            Some(column) if column.generated.is_some() => {
-                let why =
-                    "a unique key of it is of a generated column: INSERT and UPDATE by themselves";
-                Err(unsought(what, relation, why))
+            None if key.plain => Ok(Some(values)),
+            unknown => {
+                let is_given = unknown.is_some_and(is_given);
+                Err(self.unknown_key(what, key, relation, unknown, is_given))
             }
-            // A column of a key that is given nothing may be one that is not shown.
-            Some(column)
-                if !given
-                    .iter()
-                    .any(|i| relation.column(*i).is_some_and(|c| c.key == column.key)) =>
-            {
-                let why =
-                    "a column of a unique key has a default: give every column of its keys a value";
-                Err(unsought(what, relation, why))
-            }
-            Some(column) => Err(unsought(
+        }
+    }
+
+    /// The unique keys of the table.
+    pub(super) fn unique_keys<'r>(
+        &self,
+        what: &str,
+        relation: &'r Relation,
+    ) -> Result<&'r [UniqueKey], Rejection> {
+        relation.unique_keys.as_deref().ok_or_else(|| {
+            unsought(
                 what,
                 relation,
-                &format!(
-                    "give `{}` by a literal or parameter of the column's type, which is stored as it is",
-                    column.name
-                ),
-            )),
-        }
+                "the catalog does not know all of its unique keys",
+            )
+        })
+    }
+
+    /// Why rows cannot be looked for by `key`: for `unknown`, a column of it.
+    pub(super) fn unknown_key(
+        &self,
+        what: &str,
+        key: &UniqueKey,
+        relation: &Relation,
+        unknown: Option<&Column>,
+        is_given: bool,
+    ) -> Rejection {
+        let why = match unknown {
+            _ if !key.plain => format!(
+                "{} is of expressions, of parts of values, or of a part of the rows: INSERT and UPDATE by themselves",
+                self.called(key, relation)
+            ),
+            Some(column) if column.generated.is_some() => {
+                format!(
+                    "{} is of a generated column: INSERT and UPDATE by themselves",
+                    self.called(key, relation)
+                )
+            }
+            Some(column) if is_given => format!(
+                "give `{}` by a literal or parameter of the column's type, which is stored as it is",
+                column.name
+            ),
+            // A column of a key that is given nothing may be one that is not shown.
+            Some(_) | None => {
+                "a column of a unique key has a default: give every column of its keys a value"
+                    .to_owned()
+            }
+        };
+        unsought(what, relation, &why)
     }
 
     /// What is known of `value` once it is in `column`; none where nothing is.
@@ -340,9 +442,10 @@ impl Job<'_> {
                     })
             }
             // 5 is 2005 there.
-            (Dialect::Mysql, _) if column.type_name.to_ascii_lowercase().starts_with("year") => {
-                None
-            }
+            (Dialect::Mysql, _) if stored::is_named(column, "year") => self
+                .whole(value)
+                .filter(|year| (1901..=2155).contains(year))
+                .map(|_| Given::Equal(nested)),
             (Dialect::Mysql, Some(Constant::Value(known))) => match (column.class, known) {
                 (
                     TypeClass::Integer | TypeClass::Boolean,
@@ -357,17 +460,65 @@ impl Job<'_> {
                     Some(Given::Equal(nested))
                 }
                 (TypeClass::Uuid, Literal::Text(_)) => Some(Given::Equal(nested)),
-                _ => None,
-            },
-            (Dialect::Mysql, None) => match column.class {
-                TypeClass::Integer if computed::whole_product(value, &constant).is_some() => {
+                (_, Literal::Text(text)) if keyed::is_stored_so(&text, column) => {
                     Some(Given::Equal(nested))
                 }
-                TypeClass::Date if is_plain_date(value) => Some(Given::Equal(nested)),
                 _ => None,
             },
+            (Dialect::Mysql, None) => {
+                let is_known = match column.class {
+                    TypeClass::Integer => {
+                        self.is_truth(value) || computed::whole_product(value, &constant).is_some()
+                    }
+                    TypeClass::Number => keyed::is_double(column) && is_short_number(value),
+                    TypeClass::Date => is_plain_date(value),
+                    _ => false,
+                };
+                let text = || self.text(value);
+                (is_known || text().is_some_and(|text| keyed::is_stored_so(&text, column)))
+                    .then_some(Given::Equal(nested))
+            }
             // Its upserts have conditions.
             (Dialect::Postgres, _) => None,
+        }
+    }
+
+    /// Whether `value` is `true` or `false`, which MySQL takes for 1 and 0.
+    fn is_truth(&self, value: &Expr) -> bool {
+        let Expr::Value(written) = value else {
+            return false;
+        };
+        matches!(written.value, SqlValue::Boolean(_))
+            || matches!(self.parameter(value), Some(Value::Bool(_)))
+    }
+
+    /// A whole number that is written, or given by a parameter.
+    fn whole(&self, value: &Expr) -> Option<i64> {
+        let Expr::Value(written) = value else {
+            return None;
+        };
+        if let SqlValue::Number(digits, _) = &written.value {
+            return digits.parse().ok();
+        }
+        match self.parameter(value)? {
+            Value::Integer(value) => Some(value),
+            Value::Null | Value::Bool(_) | Value::Real(_) | Value::Text(_) | Value::Blob(_) => None,
+        }
+    }
+
+    /// A text that is written on MySQL, or given by a parameter.
+    fn text(&self, value: &Expr) -> Option<String> {
+        let Expr::Value(written) = value else {
+            return None;
+        };
+        if let SqlValue::SingleQuotedString(text) = &written.value {
+            return (!text.contains('\\')).then(|| text.replace("''", "'"));
+        }
+        match self.parameter(value)? {
+            Value::Text(text) => String::from_utf8(text).ok(),
+            Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Real(_) | Value::Blob(_) => {
+                None
+            }
         }
     }
 
@@ -436,6 +587,72 @@ impl Job<'_> {
             })
             .collect()
     }
+}
+
+const REPLACE: &str = "REPLACE";
+
+const DUPLICATE: &str = "ON DUPLICATE KEY UPDATE";
+
+/// What ON DUPLICATE KEY UPDATE does to rows that are there.
+struct Duplicate {
+    /// What they must be like, and what it says of the change where one is not.
+    admitted: Vec<(Expr, Found)>,
+    /// Whether it may do so to what other rows of the statement have added or updated.
+    free: bool,
+    /// Whether no row of the statement meets otherwise what another has updated than it was before.
+    apart: bool,
+}
+
+/// Whether all rows that are added are ones that pass `filters`.
+fn is_within(filters: &[&RowFilter], write: &WriteDecision) -> bool {
+    filters
+        .iter()
+        .all(|filter| **filter != RowFilter::Nothing && unimplied(filter, &[&write.add]).is_none())
+}
+
+/// What all rows within reach are like.
+fn known<'f>(reached: &[&'f RowFilter]) -> impl Iterator<Item = &'f Predicate> {
+    reached.iter().filter_map(|rows| match rows {
+        RowFilter::Where(known) => Some(known),
+        RowFilter::Everything | RowFilter::Nothing => None,
+    })
+}
+
+/// Whether rows within reach may have another value in a column once `row` is assigned: what every such row has, none gets anew.
+fn changes(index: u16, row: &BTreeMap<u16, Held>, reached: &[&RowFilter]) -> bool {
+    match row.get(&index) {
+        Some(Held::Known(Constant::Value(value))) => {
+            let has = Predicate::Compare(
+                Operand::Column(index),
+                Comparison::Equal,
+                Operand::Literal(value.clone()),
+            );
+            !implied::follows(&has, known(reached))
+        }
+        Some(Held::Known(Constant::Null) | Held::Present | Held::Unknown) => true,
+        None => false,
+    }
+}
+
+/// Whether rows within reach are within reach still once they are updated.
+fn keeps_within(row: &BTreeMap<u16, Held>, reached: &[&RowFilter]) -> bool {
+    let mut looked = BTreeSet::new();
+    for predicate in known(reached) {
+        filter::columns(predicate, &mut looked);
+    }
+    !looked.iter().any(|index| changes(*index, row, reached))
+}
+
+/// Whether rows within reach have the keys that they had once they are updated.
+fn keeps_keys(row: &BTreeMap<u16, Held>, reached: &[&RowFilter], relation: &Relation) -> bool {
+    let mut keys = relation.unique_keys.iter().flatten();
+    keys.all(|key| {
+        key.plain
+            && !key
+                .columns
+                .iter()
+                .any(|index| changes(*index, row, reached))
+    })
 }
 
 const ONE_BY_ONE: &str = "one row of it may meet another: give one row at a time";
@@ -545,7 +762,7 @@ fn is_plain_date(value: &Expr) -> bool {
         })
 }
 
-fn unsought(what: &str, relation: &Relation, why: &str) -> Rejection {
+pub(super) fn unsought(what: &str, relation: &Relation, why: &str) -> Rejection {
     Rejection::new(
         Code::ObligationInapplicable,
         format!(

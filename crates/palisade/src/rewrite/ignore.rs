@@ -3,17 +3,18 @@
 
 use std::collections::BTreeSet;
 
-use sqlparser::ast::{Expr, Insert};
+use sqlparser::ast::{BinaryOperator, Expr, Insert};
 
 use super::{
     admit::Constant,
     conflict::{given, rows},
-    filter,
+    filter, sql,
     write::Job,
 };
 use crate::{
     catalog::{Column, Relation, TypeClass},
     code::Code,
+    dialect::Dialect,
     policy::obligation::{Literal, Predicate},
     rejection::Rejection,
 };
@@ -46,16 +47,58 @@ impl Job<'_> {
                     })
                 })
         };
-        if rows(insert).is_some_and(|rows| rows.iter().all(is_stored)) {
+        let Some(rows) = rows(insert) else {
+            // What a query gives is looked at in the frame around it.
+            return Ok(());
+        };
+        if rows.iter().all(is_stored) {
             Ok(())
         } else {
-            Err(Rejection::new(
-                Code::ObligationInapplicable,
-                "IGNORE changes values, so that nobody can tell which rows are added: leave it out, or write what policy looks at as \
-                 literals or parameters that its columns hold",
-            ))
+            Err(changes())
         }
     }
+}
+
+/// The conditions under which `column` holds what a query gives it, called `name`, as it is.
+pub(super) fn kept(
+    name: &Expr,
+    column: &Column,
+    dialect: Dialect,
+    functions: &mut BTreeSet<String>,
+) -> Result<Vec<Expr>, Rejection> {
+    let mut conditions = Vec::new();
+    // It would be 0, or an empty text.
+    if !column.nullable {
+        conditions.push(Expr::IsNotNull(Box::new(name.clone())));
+    }
+    let held = match column.class {
+        TypeClass::Integer => range(&column.type_name).map(|(least, most)| Expr::Between {
+            expr: Box::new(name.clone()),
+            negated: false,
+            low: Box::new(sql::integer(least)),
+            high: Box::new(sql::integer(most)),
+        }),
+        // That it is not too long is looked at wherever it is declared how long it may be.
+        TypeClass::Text if column.collation.starts_with("utf8mb4") => {
+            functions.insert("octet_length".to_owned());
+            let length = sql::call(dialect, "octet_length", vec![name.clone()]);
+            let most = i64::try_from(TINY).unwrap_or(0);
+            Some(sql::binary(
+                length,
+                BinaryOperator::LtEq,
+                sql::integer(most),
+            ))
+        }
+        _ => None,
+    };
+    let held = held.ok_or_else(changes)?;
+    let absent = Expr::IsNull(Box::new(name.clone()));
+    conditions.push(sql::parens(sql::binary(
+        absent,
+        BinaryOperator::Or,
+        sql::parens(held),
+    )));
+    Ok(conditions)
 }
 
 /// Whether `column` holds this as it is, whatever else could be made of it.
@@ -102,6 +145,14 @@ fn range(type_name: &str) -> Option<(i64, i64)> {
         let half = 1_i64 << (bits - 1);
         Some((-half, half - 1))
     }
+}
+
+fn changes() -> Rejection {
+    Rejection::new(
+        Code::ObligationInapplicable,
+        "IGNORE changes values, so that nobody can tell which rows are added: leave it out, or write what policy looks at as \
+         literals or parameters that its columns hold",
+    )
 }
 
 #[cfg(test)]

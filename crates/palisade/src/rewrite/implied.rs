@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::filter;
-use crate::policy::obligation::Predicate;
+use crate::policy::obligation::{Comparison, Literal, Operand, Predicate};
 
 /// Whether `rest`, which is `add` once assigned columns are known, says something of a column that is not
 /// `shown` and that neither `seen`, of every row that may be seen, nor `add` by itself says.
@@ -44,6 +44,37 @@ pub(super) fn hidden_beside(
             .iter()
             .any(|index| !assigned(*index) && !shown(*index));
         (is_assigned && is_hidden).then_some(term.predicate)
+    })
+}
+
+/// The one value that the column can have where `predicate` holds, if it says that.
+pub(super) fn value(predicate: &Predicate, column: u16) -> Option<Literal> {
+    terms(predicate).into_iter().find_map(|term| {
+        if term.negated {
+            return None;
+        }
+        match term.predicate {
+            Predicate::Compare(
+                Operand::Column(index),
+                Comparison::Equal,
+                Operand::Literal(value),
+            )
+            | Predicate::Compare(
+                Operand::Literal(value),
+                Comparison::Equal,
+                Operand::Column(index),
+            ) if index == column => Some(value),
+            Predicate::And(_)
+            | Predicate::Or(_)
+            | Predicate::Not(_)
+            | Predicate::If(_, _, _)
+            | Predicate::Constant(_)
+            | Predicate::Column(_)
+            | Predicate::Has(_)
+            | Predicate::Compare(_, _, _)
+            | Predicate::In(_, _)
+            | Predicate::Like(_, _) => None,
+        }
     })
 }
 

@@ -20,6 +20,7 @@ mod hash;
 mod held;
 mod ignore;
 mod implied;
+mod keyed;
 mod limit;
 mod mask;
 mod merge;
@@ -27,7 +28,9 @@ mod null;
 mod parameters;
 mod plan;
 mod proviso;
+mod queried;
 mod reach;
+mod returned;
 mod shown;
 mod source;
 mod sql;
@@ -419,6 +422,7 @@ fn apply(
         replace_references(&mut query, &references, &targets, in_place, dialect)?
     };
     let mut provisos = Vec::new();
+    let beside: Vec<_> = writes.iter().zip(&targets).collect();
     let changes = write::changes(&query).into_iter().zip(&writes);
     let in_doubt =
         changes
@@ -427,8 +431,8 @@ fn apply(
                 doubts.iter().map(move |doubt| (change, target, doubt))
             });
     for ((change, form), target, doubt) in in_doubt {
-        let with = (query.with.as_ref(), writes.as_slice());
-        let mut proviso = proviso::query(change, form, doubt, target.reference, with, dialect)?;
+        let with = (query.with.as_ref(), beside.as_slice());
+        let mut proviso = proviso::query(change, form, doubt, target.reference, with, catalog)?;
         form::stand_in(&mut proviso, &forms, dialect, limits)?;
         conditions.stand_in(&mut proviso, dialect);
         let binding = parameters::order_alone(
@@ -447,7 +451,7 @@ fn apply(
     let mut looks = Vec::new();
     let changes = write::changes(&query).into_iter();
     for (change, (target, met)) in changes.zip(targets.iter().zip(&met)) {
-        let with = (query.with.as_ref(), writes.as_slice());
+        let with = (query.with.as_ref(), beside.as_slice());
         let Some(look) = reach::look(change, target, met.as_deref(), with, catalog)? else {
             continue;
         };

@@ -8,12 +8,12 @@
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
-    BinaryOperator, Cte, Delete, Expr, FromTable, GroupByExpr, Ident, Insert, LimitClause,
-    ObjectName, ObjectNamePart, OrderBy, OrderByKind, Query, SelectItem, SetExpr, Statement,
-    TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Visit, Visitor, With,
+    BinaryOperator, Cte, Expr, GroupByExpr, Ident, Insert, LimitClause, ObjectName, ObjectNamePart,
+    OrderBy, OrderByKind, Query, SelectItem, SetExpr, Statement, TableFactor, TableObject,
+    TableWithJoins, Update, UpdateTableFromKind, Visit, Visitor, With,
 };
 
-use super::{guard, merge, not_as_decided, sql, upsert::Proposed, write};
+use super::{guard, merge, not_as_decided, returned, sql, upsert::Proposed, write};
 use crate::{
     access::AccessSet,
     catalog::{Catalog, functions::Safety},
@@ -21,7 +21,7 @@ use crate::{
     dialect::Dialect,
     limits::Limits,
     rejection::Rejection,
-    resolve::{self, Guard, Mode, Stance, Visible, WriteForm},
+    resolve::{self, Guard, Mode, Stance, Target, Visible, WriteForm},
     syntax::{Outline, ParsedQuery, encode, key},
     value::Value,
 };
@@ -71,8 +71,8 @@ pub(super) enum Doubt {
         within: Option<Box<Guard>>,
         admitted: Box<Expr>,
     },
-    /// Rows of the query that an INSERT takes.
-    Rows,
+    /// Rows of the query that an INSERT takes, if they are not `admitted`.
+    Rows { admitted: Box<Expr>, found: Found },
     /// Rows of which a MERGE chooses this clause.
     Clause(usize),
     /// Rows in the way of what an upsert proposes.
@@ -103,7 +103,6 @@ impl Doubt {
                 within: _,
                 admitted: _,
             }
-            | Self::Rows
             | Self::Clause(_)
             | Self::InTheWay {
                 within: _,
@@ -114,7 +113,8 @@ impl Doubt {
                 keys: _,
                 proposed: _,
             } => Found::NotAdmitted,
-            Self::Met {
+            Self::Rows { admitted: _, found }
+            | Self::Met {
                 alias: _,
                 meets: _,
                 admitted: _,
@@ -125,7 +125,7 @@ impl Doubt {
 }
 
 /// The query that finds a row of `change` that is not admitted. `target` is its own among the references, and `with` stands
-/// before the statement; `forms` are those of all its changes, in their order.
+/// before the statement; `changes` are all its changes, in their order, with what each is a change of.
 ///
 /// # Errors
 /// `write.row-not-admitted` where what it looks at is only there once another change has run.
@@ -134,15 +134,16 @@ pub(super) fn query(
     form: &WriteForm,
     doubt: &Doubt,
     target: Option<usize>,
-    (with, forms): (Option<&With>, &[WriteForm]),
-    dialect: Dialect,
+    (with, changes): (Option<&With>, &[(&WriteForm, &Target)]),
+    catalog: &Catalog,
 ) -> Result<Query, Rejection> {
+    let dialect = catalog.dialect();
     let misplaced = || not_as_decided("a change of another form");
     let mut query = match (change, doubt) {
         (SetExpr::Update(Statement::Update(update)), Doubt::Target { within, admitted }) => {
             of_target(update, within.as_deref(), admitted, target, dialect)?
         }
-        (SetExpr::Insert(Statement::Insert(insert)), Doubt::Rows) => {
+        (SetExpr::Insert(Statement::Insert(insert)), Doubt::Rows { admitted, found: _ }) => {
             let admission = form.admission.as_ref().ok_or_else(misplaced)?;
             let source = insert.source.clone().ok_or_else(misplaced)?;
             let mut query = *admission.around(source);
@@ -150,7 +151,7 @@ pub(super) fn query(
                 return Err(misplaced());
             };
             select.projection = vec![one(dialect)];
-            select.selection = select.selection.take().map(refused);
+            select.selection = Some(refused((**admitted).clone()));
             query
         }
         (
@@ -184,7 +185,7 @@ pub(super) fn query(
         _ => return Err(misplaced()),
     };
     query.limit_clause = Some(limited(sql::integer(1)));
-    precede(&mut query, with, forms, dialect)?;
+    precede(&mut query, with, changes, catalog)?;
     Ok(query)
 }
 
@@ -453,13 +454,14 @@ pub(super) fn select(
     query
 }
 
-/// Puts those tables of `with` before `query` that it reads; `forms` are those of the changes in it, in their order.
+/// Puts those tables of `with` before `query` that it reads; `changes` are those in it, in their order.
 pub(super) fn precede(
     query: &mut Query,
     with: Option<&With>,
-    forms: &[WriteForm],
-    dialect: Dialect,
+    changes: &[(&WriteForm, &Target)],
+    catalog: &Catalog,
 ) -> Result<(), Rejection> {
+    let dialect = catalog.dialect();
     let Some(With {
         with_token: _,
         recursive,
@@ -484,18 +486,18 @@ pub(super) fn precede(
         let _ = Visit::visit(cte, &mut names);
     }
     let mut tables = Vec::with_capacity(needed.len());
-    let mut forms = forms.iter();
+    let mut changes = changes.iter();
     for cte in cte_tables {
-        let form = write::is_change(&cte.query.body)
-            .then(|| forms.next())
+        let change = write::is_change(&cte.query.body)
+            .then(|| changes.next())
             .flatten();
         if !needed.contains(&name(cte)) {
             continue;
         }
         let mut cte = cte.clone();
         if write::is_change(&cte.query.body) {
-            *cte.query = form
-                .and_then(|form| given_back(&cte.query.body, form))
+            *cte.query = change
+                .and_then(|(form, target)| returned::query(&cte.query.body, form, target, catalog))
                 .ok_or_else(depends)?;
         }
         tables.push(cte);
@@ -514,39 +516,11 @@ pub(super) fn precede(
     Ok(())
 }
 
-/// What a change gives back, as a query that changes nothing: the rows that a DELETE of one table finds, which it sees as every
-/// other part of its statement does.
-fn given_back(change: &SetExpr, form: &WriteForm) -> Option<Query> {
-    let SetExpr::Delete(Statement::Delete(Delete {
-        delete_token: _,
-        optimizer_hints: _,
-        tables,
-        from: FromTable::WithFromKeyword(from),
-        using: None,
-        selection,
-        returning: Some(items),
-        output: None,
-        order_by,
-        limit: None,
-    })) = change
-    else {
-        return None;
-    };
-    if !tables.is_empty() || from.len() != 1 || !order_by.is_empty() {
-        return None;
-    }
-    let condition = match &form.guard {
-        Some(guard) => Some(guard.around(selection.clone(), 0)),
-        None => selection.clone(),
-    };
-    Some(select(items.clone(), from.clone(), condition))
-}
-
 fn depends() -> Rejection {
     Rejection::new(
         Code::WriteRowNotAdmitted,
         "which rows are changed depends on another change in the same statement, so that nobody can tell before whether \
-         policy admits them; that can be told of a DELETE of one table",
+         policy admits them; that can be told of a DELETE or UPDATE that gives back columns of its own table whose values are known before",
     )
 }
 

@@ -112,7 +112,7 @@ pub(super) fn look(
     change: &SetExpr,
     target: &Target,
     met: Option<&[Expr]>,
-    (with, forms): (Option<&With>, &[WriteForm]),
+    (with, changes): (Option<&With>, &[(&WriteForm, &Target)]),
     catalog: &Catalog,
 ) -> Result<Option<Look>, Rejection> {
     let dialect = catalog.dialect();
@@ -174,7 +174,7 @@ pub(super) fn look(
         None,
     );
     let mut found = found.unwrap_or_else(|| every.clone());
-    proviso::precede(&mut found, with, forms, dialect)?;
+    proviso::precede(&mut found, with, changes, catalog)?;
     Ok(Some(Look {
         found,
         every,

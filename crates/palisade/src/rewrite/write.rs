@@ -13,9 +13,9 @@ use std::{
 
 use sqlparser::{
     ast::{
-        Assignment, AssignmentTarget, BinaryOperator, DoUpdate, Expr, Insert, ObjectName,
-        ObjectNamePart, OnConflict, OnConflictAction, OnInsert, Query, SelectItem, SetExpr,
-        Statement, TableFactor, Update, Value as SqlValue, Values, Visit, Visitor,
+        Assignment, AssignmentTarget, DoUpdate, Expr, Insert, ObjectName, ObjectNamePart,
+        OnConflict, OnConflictAction, OnInsert, Query, SetExpr, Statement, TableFactor, Update,
+        Value as SqlValue, Values, Visit, Visitor,
     },
     tokenizer::Location,
 };
@@ -24,12 +24,13 @@ use super::{
     admit::{self, Constant, Folded, constant, fold},
     computed,
     condition::Conditions,
-    filter,
+    conflict, filter,
     form::FormCache,
-    held::{Held, held, typed, with_present},
+    held::{Held, held, with_present},
     implied, not_as_decided,
     proviso::Doubt,
-    sql, stored,
+    queried::{Framed, Meeting},
+    stored,
     upsert::{Proposed, Unknown},
 };
 use crate::{
@@ -43,9 +44,7 @@ use crate::{
         obligation::{ColumnLevel, Predicate, RowFilter},
     },
     rejection::Rejection,
-    resolve::{
-        Admission, Conflict, Reference, Target, Visible, WriteForm, is_default, reference_index,
-    },
+    resolve::{Conflict, Reference, Target, Visible, WriteForm, is_default, reference_index},
     syntax::{encode, key},
     value::{Params, Placeholder, Value},
 };
@@ -207,17 +206,29 @@ impl Job<'_> {
         if !predicates.is_empty() && insert.ignore {
             self.is_stored(insert, relation, &predicates)?;
         }
-        if !predicates.is_empty() {
-            form.admission = self.admit(insert, relation, &predicates, functions)?;
-        }
         let mut doubts = Vec::new();
-        if form.admission.is_some() {
-            doubts.push(Doubt::Rows);
+        // What a query gives is looked at in the frame around it.
+        let met = match conflict::rows(insert) {
+            Some(_) => None,
+            None => self.met_by_query(insert, relation, write, seen, reads, functions)?,
+        };
+        if !predicates.is_empty() || met.is_some() {
+            let met = met.as_ref();
+            if let Some(Framed {
+                admission,
+                doubts: of_rows,
+            }) = self.admit(insert, relation, &predicates, met, functions)?
+            {
+                form.admission = Some(admission);
+                doubts.extend(of_rows);
+            }
         }
         match self.target.on_conflict {
             Conflict::Leaves => Ok(doubts),
             Conflict::Replaces => {
-                doubts.extend(self.removed(insert, relation, write, seen, reads, functions)?);
+                if conflict::rows(insert).is_some() {
+                    doubts.extend(self.removed(insert, relation, write, seen, reads, functions)?);
+                }
                 Ok(doubts)
             }
             Conflict::Updates => {
@@ -230,6 +241,9 @@ impl Job<'_> {
                                 selection: _,
                             }),
                     })) => assignments,
+                    Some(OnInsert::DuplicateKeyUpdate(_)) if conflict::rows(insert).is_none() => {
+                        return Ok(doubts);
+                    }
                     Some(OnInsert::DuplicateKeyUpdate(assignments)) => {
                         let more = self.updated(
                             insert,
@@ -539,7 +553,7 @@ impl Job<'_> {
     }
 
     /// Whether the session sees the column's values.
-    fn is_plain(&self, relation: &Relation, index: u16) -> bool {
+    pub(super) fn is_plain(&self, relation: &Relation, index: u16) -> bool {
         self.permit
             .relations()
             .get(&relation.id)
@@ -553,8 +567,9 @@ impl Job<'_> {
         insert: &Insert,
         relation: &Relation,
         predicates: &[&Predicate],
+        meeting: Option<&Meeting>,
         functions: &mut BTreeSet<String>,
-    ) -> Result<Option<Admission>, Rejection> {
+    ) -> Result<Option<Framed>, Rejection> {
         let columns: Option<Vec<(u16, &Column)>> = insert
             .columns
             .iter()
@@ -605,18 +620,11 @@ impl Job<'_> {
                 Folded::Rest(rest) => left.push(rest),
             }
         }
-        let mut looked = BTreeSet::new();
-        for predicate in &left {
-            filter::columns(predicate, &mut looked);
-        }
-        if let Some(index) = looked.iter().find(|index| !is_given(**index)) {
-            return Err(unassigned(relation, *index));
-        }
-        if left.is_empty() {
+        if left.is_empty() && meeting.is_none() {
             return Ok(None);
         }
         let left: Vec<&Predicate> = left.iter().collect();
-        let frame = self.frame(relation, &columns, &left, &looked, functions)?;
+        let frame = self.frame(insert, relation, &columns, &left, meeting, functions)?;
         Ok(Some(frame))
     }
 
@@ -644,71 +652,11 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// `WITH rows (columns) AS (…) SELECT columns FROM (SELECT … FROM rows) AS rows WHERE condition`: the
-    /// inner SELECT gives what policy looks at the type that the target's column has, so that what is
-    /// compared is what is stored.
-    fn frame(
-        &self,
-        relation: &Relation,
-        columns: &[(u16, &Column)],
-        predicates: &[&Predicate],
-        looked: &BTreeSet<u16>,
-        functions: &mut BTreeSet<String>,
-    ) -> Result<Admission, Rejection> {
-        let dialect = self.catalog.dialect();
-        let name = self.unused_name();
-        let mut conditions = Vec::with_capacity(predicates.len());
-        // Only once it is stored has a value the type that such a table keeps to.
-        let given = Relation {
-            strict: false,
-            rowid_alias: None,
-            ..relation.clone()
-        };
-        for predicate in predicates {
-            conditions.push(filter::expression(predicate, &given, dialect, functions)?);
-        }
-        let mut inner = Vec::with_capacity(columns.len());
-        let mut outer = Vec::with_capacity(columns.len());
-        for (index, column) in columns {
-            let plain = sql::column(dialect, &column.name);
-            outer.push(SelectItem::UnnamedExpr(plain.clone()));
-            if !looked.contains(index) {
-                inner.push(SelectItem::UnnamedExpr(plain));
-                continue;
-            }
-            let behind = stored::behind(column, self.catalog);
-            let typed = typed(plain.clone(), &behind, dialect)
-                .ok_or_else(|| undecided(relation, Some(column)))?;
-            inner.push(sql::item(dialect, typed, &column.name));
-            conditions.extend(stored::kept(&plain, &behind, dialect, functions));
-        }
-        let rows = sql::select(inner, sql::table(dialect, &[&name]), None);
-        let derived = TableFactor::Derived {
-            lateral: false,
-            subquery: Box::new(rows),
-            alias: Some(sql::alias(encode(&name, dialect))),
-            sample: None,
-        };
-        let condition = sql::joined(conditions, &BinaryOperator::And, true);
-        let mut frame = sql::select(outer, derived, Some(condition));
-        let names = columns
-            .iter()
-            .map(|(_, column)| encode(&column.name, dialect));
-        let none = sql::query(SetExpr::Values(Values {
-            explicit_row: false,
-            value_keyword: false,
-            rows: Vec::new(),
-        }));
-        frame.with = Some(sql::with(encode(&name, dialect), names.collect(), none));
-        Ok(Admission {
-            frame: Box::new(frame),
-        })
-    }
-
-    /// A name that neither a relation nor a common table expression of the statement has; folded.
+    /// A name that neither a relation nor a common table expression of the statement has, nor the target; folded.
     pub(super) fn unused_name(&self) -> String {
         let mut name = "admitted_rows".to_owned();
-        while self.catalog.lookup(&name).is_some() || self.ctes.contains(&name) {
+        let target = key(&self.target.qualifier, self.catalog.dialect()).to_lowercase();
+        while self.catalog.lookup(&name).is_some() || self.ctes.contains(&name) || name == target {
             name.push('_');
         }
         name
@@ -744,7 +692,7 @@ impl Job<'_> {
     }
 
     /// The value of a parameter.
-    fn parameter(&self, expr: &Expr) -> Option<Value> {
+    pub(super) fn parameter(&self, expr: &Expr) -> Option<Value> {
         let Expr::Value(value) = expr else {
             return None;
         };
