@@ -52,6 +52,7 @@ use sqlparser::{
 };
 
 pub(crate) use define::{ResolvedDefinition, resolve_definition};
+pub(crate) use effect::{Link, links};
 pub(crate) use from::{form_name, form_place, reference_index};
 pub(crate) use guard::{Admission, Guard, Lead, Stance};
 pub(crate) use joined::{Seeing, seeing};

@@ -110,7 +110,7 @@ impl Job<'_> {
         Ok(doubts)
     }
 
-    fn doubts(&self, met: &[Expr], admitted: &Expr, found: Found) -> Vec<Doubt> {
+    pub(super) fn doubts(&self, met: &[Expr], admitted: &Expr, found: Found) -> Vec<Doubt> {
         met.iter()
             .map(|meets| Doubt::Met {
                 alias: self.target.qualifier.clone(),
@@ -192,7 +192,7 @@ impl Job<'_> {
     }
 
     /// That a row of the target is in the way of one that is proposed: by each key, for some rows at a time.
-    fn met(
+    pub(super) fn met(
         &self,
         what: &str,
         insert: &Insert,

@@ -6,6 +6,7 @@
 //! same tree, and touch nothing that was not permitted.
 
 mod admit;
+mod cascade;
 mod compare;
 mod computed;
 mod condition;
@@ -37,6 +38,7 @@ mod untyped;
 mod upsert;
 mod write;
 
+pub(crate) use cascade::keys_read;
 pub(crate) use define::define;
 pub(crate) use filter::columns as columns_of_condition;
 
@@ -349,6 +351,7 @@ fn apply(
     let conditions = Conditions::default();
     let mut writes = Vec::with_capacity(targets.len());
     let mut doubts = Vec::with_capacity(targets.len());
+    let mut looked = BTreeSet::new();
     // Values are looked at of what changes alone.
     let (positions, uses) = if targets.is_empty() {
         (HashMap::new(), BTreeMap::new())
@@ -374,9 +377,14 @@ fn apply(
         };
         let formed = job.form(change, &mut engine.functions)?;
         engine.target(target, &formed.reads, &access, catalog);
+        engine.looked(&formed.looked.reads, catalog);
+        looked.extend(formed.looked.changes);
         engine.ctes([job.unused_name()].iter());
         writes.push(formed.form);
         doubts.push(formed.doubts);
+    }
+    if let Some((_, change)) = permit.kept_apart().difference(&looked).next() {
+        return Err(cascade::beyond(*change, "it cannot be looked for"));
     }
     if dialect == Dialect::Postgres {
         let changes = write::changes_mut(&mut query).into_iter().zip(&writes);

@@ -22,19 +22,20 @@ use sqlparser::{
 
 use super::{
     admit::{self, Constant, Folded, constant, fold},
+    cascade::Looked,
     computed,
     condition::Conditions,
     filter,
     form::FormCache,
     held::{Held, held, typed, with_present},
     implied, not_as_decided,
-    proviso::Doubt,
+    proviso::{Doubt, Found},
     sql, stored,
     upsert::{Proposed, Unknown},
 };
 use crate::{
     access::AccessSet,
-    catalog::{Catalog, Column, Relation, RelationId, computed_from},
+    catalog::{Catalog, Change, Column, Relation, RelationId, computed_from},
     code::Code,
     dialect::Dialect,
     limits::Limits,
@@ -80,6 +81,8 @@ pub(super) type Reads = BTreeSet<u16>;
 pub(super) struct Formed {
     pub(super) form: WriteForm,
     pub(super) reads: Reads,
+    /// What is looked for of what foreign keys change.
+    pub(super) looked: Looked,
     /// Rows that may have to refuse it.
     pub(super) doubts: Vec<Doubt>,
 }
@@ -116,11 +119,13 @@ impl Job<'_> {
         let Formed {
             form,
             reads,
+            looked,
             doubts,
         } = &mut formed;
         match change {
             SetExpr::Insert(Statement::Insert(insert)) => {
-                *doubts = self.insert(insert, relation, write, &seen, form, reads, functions)?;
+                let parts = (form, reads, looked);
+                *doubts = self.insert(insert, relation, write, &seen, parts, functions)?;
             }
             SetExpr::Update(Statement::Update(Update {
                 update_token: _,
@@ -148,16 +153,31 @@ impl Job<'_> {
                     doubts.push(Doubt::Target {
                         within: within.map(Box::new),
                         admitted: Box::new(admitted),
+                        found: Found::NotAdmitted,
                     });
+                }
+                let updated = self.assigned(assignments, relation);
+                let change = Change::Update;
+                if let Some(untouched) =
+                    self.untouched(relation, change, &updated, looked, functions)?
+                {
+                    let guard = &mut form.guard;
+                    doubts.push(self.keep_untouched(guard, untouched, relation, reads, looked)?);
                 }
             }
             SetExpr::Delete(_) => {
                 let filters = [&seen, &write.change];
                 let joined = self.target.joined;
                 form.guard = self.guard(&filters, relation, joined, reads, functions)?;
+                let change = Change::Delete;
+                if let Some(untouched) = self.untouched(relation, change, &[], looked, functions)? {
+                    let guard = &mut form.guard;
+                    doubts.push(self.keep_untouched(guard, untouched, relation, reads, looked)?);
+                }
             }
             SetExpr::Merge(Statement::Merge(merge)) => {
-                *doubts = self.merge(merge, relation, write, &seen, form, reads, functions)?;
+                let parts = (form, reads, looked);
+                *doubts = self.merge(merge, relation, write, &seen, parts, functions)?;
             }
             SetExpr::Insert(_)
             | SetExpr::Update(_)
@@ -176,15 +196,13 @@ impl Job<'_> {
         Ok(formed)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one statement")]
     fn insert(
         &self,
         insert: &Insert,
         relation: &Relation,
         write: &WriteDecision,
         seen: &RowFilter,
-        form: &mut WriteForm,
-        reads: &mut Reads,
+        (form, reads, looked): (&mut WriteForm, &mut Reads, &mut Looked),
         functions: &mut BTreeSet<String>,
     ) -> Result<Vec<Doubt>, Rejection> {
         // As PostgreSQL does: a row that is given back must be one that may be seen.
@@ -215,6 +233,11 @@ impl Job<'_> {
             Conflict::Leaves => Ok(doubts),
             Conflict::Replaces => {
                 doubts.extend(self.removed(insert, relation, write, seen, reads, functions)?);
+                let change = Change::Delete;
+                if let Some(untouched) = self.untouched(relation, change, &[], looked, functions)? {
+                    let met = self.met("REPLACE", insert, relation, reads)?;
+                    doubts.extend(self.doubts(&met, &untouched, Found::KeptApart));
+                }
                 Ok(doubts)
             }
             Conflict::Updates => {
@@ -228,6 +251,7 @@ impl Job<'_> {
                             }),
                     })) => assignments,
                     Some(OnInsert::DuplicateKeyUpdate(assignments)) => {
+                        self.reaches_nothing(assignments, relation, looked, functions)?;
                         let more = self.updated(
                             insert,
                             assignments,
@@ -242,6 +266,7 @@ impl Job<'_> {
                     }
                     _ => return Err(not_as_decided("a conflict of another form")),
                 };
+                self.reaches_nothing(assignments, relation, looked, functions)?;
                 let row = self.constants(assignments, relation);
                 let changed = self.after(&write.add, seen, &row, relation)?;
                 self.stays_in_sight(seen, &row, relation)?;
