@@ -26,7 +26,7 @@ forbid(principal, action in [Action::"see", Action::"add"], resource is row::SCH
 forbid(principal, action in [Action::"see", Action::"add"], resource is row::SCHEMA::items) unless { resource.tenant == 1 };
 forbid(principal, action == Action::"change", resource is row::SCHEMA::items) when { resource has n && resource.n == 9 };
 forbid(principal, action in [Action::"see", Action::"add"], resource is row::SCHEMA::parts) unless { resource.tenant == 1 };
-forbid(principal, action in [Action::"see", Action::"add"], resource is row::SCHEMA::tags) unless { resource.tenant == 1 };
+forbid(principal, action in [Action::"see", Action::"add"], resource is row::SCHEMA::labels) unless { resource.tenant == 1 };
 forbid(principal, action in [Action::"see", Action::"add"], resource is row::SCHEMA::tree) unless { resource.tenant == 1 };
 "#;
 
@@ -36,7 +36,7 @@ CREATE TABLE items (id integer PRIMARY KEY, order_id integer NOT NULL, tenant in
     FOREIGN KEY (order_id) REFERENCES orders (id) ON DELETE CASCADE ON UPDATE CASCADE);
 CREATE TABLE parts (id integer PRIMARY KEY, item_id integer NOT NULL, tenant integer NOT NULL,
     FOREIGN KEY (item_id) REFERENCES items (id) ON DELETE CASCADE);
-CREATE TABLE tags (id integer PRIMARY KEY, order_id integer, tenant integer NOT NULL,
+CREATE TABLE labels (id integer PRIMARY KEY, order_id integer, tenant integer NOT NULL,
     FOREIGN KEY (order_id) REFERENCES orders (id) ON DELETE SET NULL ON UPDATE SET NULL);
 CREATE TABLE links (id integer PRIMARY KEY, order_id integer NOT NULL,
     FOREIGN KEY (order_id) REFERENCES orders (id) ON DELETE CASCADE ON UPDATE CASCADE);
@@ -44,13 +44,13 @@ CREATE TABLE tree (id integer PRIMARY KEY, parent integer, tenant integer NOT NU
     FOREIGN KEY (parent) REFERENCES tree (id) ON DELETE CASCADE);
 ";
 
-const TAKE_AWAY: &str = "DELETE FROM links; DELETE FROM tags; DELETE FROM parts; DELETE FROM items; DELETE FROM orders; DELETE FROM tree;";
+const TAKE_AWAY: &str = "DELETE FROM links; DELETE FROM labels; DELETE FROM parts; DELETE FROM items; DELETE FROM orders; DELETE FROM tree;";
 
 const SEEN: &str = "
 INSERT INTO orders VALUES (1, 1, 1), (2, 1, 1), (3, 1, 1), (4, 1, 1), (5, 1, 1), (6, 1, 1), (7, 1, 1), (8, 1, 1);
 INSERT INTO items VALUES (20, 2, 1, 1), (21, 2, 1, NULL), (30, 3, 1, 1), (40, 4, 1, 1), (50, 5, 1, 9);
 INSERT INTO parts VALUES (200, 20, 1);
-INSERT INTO tags VALUES (60, 6, 1);
+INSERT INTO labels VALUES (60, 6, 1);
 INSERT INTO links VALUES (80, 8);
 INSERT INTO tree VALUES (1, NULL, 1);
 ";
@@ -60,19 +60,19 @@ const HIDDEN: [&str; 2] = [
     "INSERT INTO orders VALUES (900, 2, 1);
      INSERT INTO items VALUES (31, 3, 2, 1), (90, 900, 2, 1);
      INSERT INTO parts VALUES (400, 40, 2);
-     INSERT INTO tags VALUES (70, 7, 2);
+     INSERT INTO labels VALUES (70, 7, 2);
      INSERT INTO tree VALUES (2, NULL, 2);",
     "INSERT INTO orders VALUES (900, 2, 5), (901, 3, 5);
      INSERT INTO items VALUES (32, 3, 3, 7), (33, 3, 2, NULL), (91, 901, 2, 1);
      INSERT INTO parts VALUES (401, 40, 3), (402, 40, 2), (910, 91, 2);
-     INSERT INTO tags VALUES (71, 7, 3), (72, 900, 2);",
+     INSERT INTO labels VALUES (71, 7, 3), (72, 900, 2);",
 ];
 
 const KEPT: &[&str] = &[
     "SELECT id, n FROM orders WHERE tenant <> 1 ORDER BY id",
     "SELECT id, order_id, n FROM items WHERE tenant <> 1 OR n = 9 ORDER BY id",
     "SELECT id, item_id FROM parts WHERE tenant <> 1 ORDER BY id",
-    "SELECT id, order_id FROM tags WHERE tenant <> 1 ORDER BY id",
+    "SELECT id, order_id FROM labels WHERE tenant <> 1 ORDER BY id",
     "SELECT id, parent FROM tree WHERE tenant <> 1 ORDER BY id",
 ];
 
@@ -317,7 +317,7 @@ async fn on_mariadb_what_hangs_on_a_row_is_looked_for() {
     let database = server.fresh_database("cascades").unwrap();
     server.load(&database, TABLES).unwrap().clean().unwrap();
     let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let config = config.accept_superuser().writable().connections(1, 8);
+    let config = config.accept_powerful().writable();
     let backend = MysqlBackend::connect(config).await.unwrap();
     let gate = changing_gate(backend, policies(&database));
     let bare = |sql: &str| server.query(&database, sql).unwrap();

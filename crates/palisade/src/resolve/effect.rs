@@ -87,12 +87,17 @@ impl Resolver<'_> {
 
     /// Whether a row that is inserted may have been changed by a trigger before.
     pub(super) fn sets_off_triggers(&self, relation: &Relation) -> bool {
-        let family = family(relation, self.catalog.relations());
-        family
-            .iter()
-            .flat_map(|member| &member.triggers)
-            .any(|trigger| trigger.on.contains(&Change::Insert))
+        sets_off_triggers(relation, self.catalog)
     }
+}
+
+/// Whether a row that is inserted into `relation` may have been changed by a trigger before.
+pub(crate) fn sets_off_triggers(relation: &Relation, catalog: &Catalog) -> bool {
+    let family = family(relation, catalog.relations());
+    family
+        .iter()
+        .flat_map(|member| &member.triggers)
+        .any(|trigger| trigger.on.contains(&Change::Insert))
 }
 
 /// Rows that the engine changes by itself, by one foreign key, where rows that it references are changed.

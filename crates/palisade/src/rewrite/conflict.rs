@@ -16,6 +16,7 @@ use super::{
     computed, filter,
     held::Held,
     implied, not_as_decided,
+    proposed::of_update,
     proviso::{Doubt, Found},
     sql,
     write::{Job, Reads, unimplied},
@@ -77,8 +78,11 @@ impl Job<'_> {
         let what = "ON DUPLICATE KEY UPDATE";
         let assignments = self.as_proposed(assignments, insert, relation);
         let row = self.constants(&assignments, relation);
-        let changed = self.after(&write.add, seen, &row, relation)?;
-        self.stays_in_sight(seen, &row, relation)?;
+        let changed = self
+            .after(&write.add, seen, &row, relation)
+            .map_err(|why| of_update(&why))?;
+        self.stays_in_sight(seen, &row, relation)
+            .map_err(|why| of_update(&why))?;
         let reached = [seen, &write.change];
         let within = self.guard(&reached, relation, true, reads, functions)?;
         let rest = unimplied(&changed, &reached);

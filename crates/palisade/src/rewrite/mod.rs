@@ -7,6 +7,7 @@
 
 mod admit;
 mod cascade;
+mod chosen;
 mod compare;
 mod computed;
 mod condition;
@@ -27,6 +28,7 @@ mod merge;
 mod null;
 mod parameters;
 mod plan;
+mod proposed;
 mod proviso;
 mod shown;
 mod source;

@@ -644,7 +644,8 @@ fn depends() -> Rejection {
     Rejection::new(
         Code::WriteRowNotAdmitted,
         "which rows are changed depends on another change in the same statement, so that nobody can tell before whether \
-         policy admits them; that can be told of a DELETE of one table",
+         policy admits them; that can be told of a DELETE of one table, of VALUES, and of rows of a query that gives what policy \
+         looks at as literals or parameters, without GROUP BY or UNION",
     )
 }
 

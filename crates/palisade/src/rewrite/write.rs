@@ -29,6 +29,7 @@ use super::{
     form::FormCache,
     held::{Held, held, typed, with_present},
     implied, not_as_decided,
+    proposed::of_update,
     proviso::{Doubt, Found},
     sql, stored,
     upsert::{Proposed, Unknown},
@@ -267,9 +268,17 @@ impl Job<'_> {
                     _ => return Err(not_as_decided("a conflict of another form")),
                 };
                 self.reaches_nothing(assignments, relation, looked, functions)?;
-                let row = self.constants(assignments, relation);
-                let changed = self.after(&write.add, seen, &row, relation)?;
-                self.stays_in_sight(seen, &row, relation)?;
+                let is_as_proposed = self.is_as_proposed(&write.add, assignments, relation);
+                let assignments = self.with_proposed(assignments, insert, relation);
+                let row = self.constants(&assignments, relation);
+                let changed = if is_as_proposed {
+                    RowFilter::Everything
+                } else {
+                    self.after(&write.add, seen, &row, relation)
+                        .map_err(|why| of_update(&why))?
+                };
+                self.stays_in_sight(seen, &row, relation)
+                    .map_err(|why| of_update(&why))?;
                 let reached = [seen, &write.change];
                 if let Some(rest) = unimplied(&changed, &reached) {
                     let within = self.guard(&reached, relation, true, reads, functions)?;
@@ -393,7 +402,10 @@ impl Job<'_> {
         for Assignment { target, value } in assignments {
             match target {
                 AssignmentTarget::ColumnName(name) => {
-                    if let Some((index, column)) = self.column(relation, name) {
+                    if let Some((index, column)) = self.column(relation, name)
+                        // It stays as it is.
+                        && !self.is_itself(value, column)
+                    {
                         row.insert(index, self.held(value, column));
                     }
                 }
@@ -545,6 +557,9 @@ impl Job<'_> {
                 return Err(unassigned(relation, *index));
             }
         }
+        if self.gives_admitted(source, relation, &columns, predicates, &looked) {
+            return Ok(None);
+        }
         let frame = self.frame(relation, &columns, predicates, &looked, functions)?;
         Ok(Some(frame))
     }
@@ -666,7 +681,7 @@ impl Job<'_> {
     }
 
     /// What `column` holds once it is given `value`.
-    fn held(&self, value: &Expr, column: &Column) -> Held {
+    pub(super) fn held(&self, value: &Expr, column: &Column) -> Held {
         if is_default(value) {
             return Held::Unknown;
         }
