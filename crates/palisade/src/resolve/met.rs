@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Expr, Join, JoinConstraint, JoinOperator, TableFactor, TableWithJoins, visit_expressions,
+    Expr, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, TableFactor,
+    TableWithJoins, visit_expressions,
 };
 
 use super::{Resolver, from::reference_index, write::Target};
@@ -37,10 +38,10 @@ impl Resolver<'_> {
                     join_operator,
                 } = join;
                 let (kind, constraint) = parts(join_operator);
-                let is_linked = constraint.is_some_and(|on| self.links(on, target));
-                let others = before.iter().copied().chain([relation]);
-                let mut others = others.map(|table| self.joined_relation(table));
-                let chooses = is_linked
+                before.push(relation);
+                let is_linked = constraint.is_some_and(|on| self.links(on, target, &before));
+                let mut others = before.iter().map(|table| self.joined_relation(table));
+                is_linked
                     && match kind {
                         Kind::Inner => true,
                         Kind::Outer => others.any(|other| {
@@ -49,19 +50,28 @@ impl Resolver<'_> {
                             read.iter().any(|id| is_other(id) && is_of(id))
                         }),
                         Kind::Other => false,
-                    };
-                before.push(relation);
-                chooses
+                    }
             })
         })
     }
 
-    /// Whether what a join demands is about the target.
-    fn links(&self, constraint: &JoinConstraint, target: &Target) -> bool {
+    /// Whether what a join of these tables demands is about the target.
+    fn links(&self, constraint: &JoinConstraint, target: &Target, tables: &[&TableFactor]) -> bool {
         match constraint {
             JoinConstraint::On(condition) => self.names_target(condition, target),
-            JoinConstraint::Using(_) | JoinConstraint::Natural => !target.merged.is_empty(),
-            JoinConstraint::None => false,
+            JoinConstraint::Using(columns) => {
+                let relation = self.catalog.relation(target.relation);
+                let is_own = |name: &ObjectName| match name.0.as_slice() {
+                    [ObjectNamePart::Identifier(name)] => relation
+                        .is_some_and(|relation| relation.position(&self.key(name)).is_some()),
+                    [] | [_, ..] => false,
+                };
+                let mut tables = tables.iter();
+                tables
+                    .any(|table| target.reference.is_some() && reference(table) == target.reference)
+                    && columns.iter().any(is_own)
+            }
+            JoinConstraint::Natural | JoinConstraint::None => false,
         }
     }
 
@@ -78,24 +88,27 @@ impl Resolver<'_> {
 
     /// The relation of the catalog that stands there by itself; none where that is something else.
     fn joined_relation(&self, factor: &TableFactor) -> Option<RelationId> {
-        match factor {
-            TableFactor::Table {
-                name,
-                alias: _,
-                args: None,
-                with_hints: _,
-                version: _,
-                with_ordinality: _,
-                partitions: _,
-                json_path: _,
-                sample: _,
-                index_hints: _,
-            } => {
-                let reference = self.references.get(reference_index(name)?)?;
-                Some(reference.relation)
-            }
-            _ => None,
-        }
+        let reference = self.references.get(reference(factor)?)?;
+        Some(reference.relation)
+    }
+}
+
+/// Which reference stands there by itself.
+fn reference(factor: &TableFactor) -> Option<usize> {
+    match factor {
+        TableFactor::Table {
+            name,
+            alias: _,
+            args: None,
+            with_hints: _,
+            version: _,
+            with_ordinality: _,
+            partitions: _,
+            json_path: _,
+            sample: _,
+            index_hints: _,
+        } => reference_index(name),
+        _ => None,
     }
 }
 
