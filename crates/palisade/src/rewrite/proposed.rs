@@ -85,10 +85,11 @@ impl Job<'_> {
             Expr::Nested(inner) => self.is_itself(inner, column),
             // What is assigned is the target's, so that no other table has it without a name.
             Expr::Identifier(name) => *key(name, dialect) == *column.key,
-            _ => {
+            Expr::CompoundIdentifier(_) => {
                 let own = &self.target.qualifier;
                 self.is_of(value, &self.table_key(own), column)
             }
+            _ => false,
         }
     }
 
