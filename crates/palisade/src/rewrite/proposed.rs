@@ -26,7 +26,7 @@ impl Job<'_> {
         relation: &Relation,
     ) -> Vec<Assignment> {
         let proposed = |assignment: &Assignment| -> Option<Expr> {
-            let index = self.from_proposed(assignment, relation)?;
+            let index = self.gives_proposed(assignment, relation)?;
             let at = given(self, insert, relation)
                 .iter()
                 .position(|given| *given == index)?;
@@ -57,7 +57,7 @@ impl Job<'_> {
         };
         let same: BTreeSet<u16> = assignments
             .iter()
-            .filter_map(|assignment| self.from_proposed(assignment, relation))
+            .filter_map(|assignment| self.gives_proposed(assignment, relation))
             .collect();
         let mut looked = BTreeSet::new();
         filter::columns(predicate, &mut looked);
@@ -65,7 +65,7 @@ impl Job<'_> {
     }
 
     /// The column that is given its own proposed value, as the statement has it.
-    fn from_proposed(&self, assignment: &Assignment, relation: &Relation) -> Option<u16> {
+    fn gives_proposed(&self, assignment: &Assignment, relation: &Relation) -> Option<u16> {
         // A trigger may propose another row than the statement.
         if sets_off_triggers(relation, self.catalog) {
             return None;
