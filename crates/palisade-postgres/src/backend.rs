@@ -154,6 +154,7 @@ impl Run<'_> {
                     | BackendErrorKind::Constraint
                     | BackendErrorKind::AffectedRows
                     | BackendErrorKind::NotAdmitted
+                    | BackendErrorKind::KeptApart
                     | BackendErrorKind::Forbidden
                     | BackendErrorKind::ReadOnly
                     | BackendErrorKind::Cost

@@ -37,7 +37,7 @@ impl Usage {
         Self::Write,
     ];
 
-    fn bit(self) -> u8 {
+    fn bit(self) -> u16 {
         match self {
             Self::Output => 1,
             Self::Filter => 1 << 1,
@@ -68,9 +68,12 @@ impl Usage {
 
 /// The ways in which a statement uses one column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usages(u8);
+pub struct Usages(u16);
 
 impl Usages {
+    /// A star takes it along in a query whose columns are used by others, if they are.
+    const TAKEN_ALONG: u16 = 1 << 8;
+
     /// The ways, in the order of [`Usage`].
     pub fn iter(self) -> impl Iterator<Item = Usage> {
         Usage::ALL
@@ -107,13 +110,47 @@ pub(crate) struct ColumnUses(BTreeMap<RelationId, Vec<Usages>>);
 impl ColumnUses {
     /// That `column` is used so.
     pub(crate) fn insert(&mut self, column: ColumnId, usage: Usage) {
+        self.update(column, |usages| usages.insert(usage));
+    }
+
+    fn update(&mut self, column: ColumnId, change: impl FnOnce(&mut Usages)) {
         let uses = self.0.entry(column.relation).or_default();
         let index = usize::from(column.index);
         if uses.len() <= index {
             uses.resize(index + 1, Usages::default());
         }
         if let Some(usages) = uses.get_mut(index) {
-            usages.insert(usage);
+            change(usages);
+        }
+    }
+
+    /// That a star takes `column` along in a query whose columns are used by others, if they are.
+    pub(crate) fn take_along(&mut self, column: ColumnId) {
+        self.update(column, |usages| usages.0 |= Usages::TAKEN_ALONG);
+    }
+
+    /// That what is taken along of `column` is among what is given.
+    pub(crate) fn give(&mut self, column: ColumnId) {
+        self.update(column, |usages| {
+            if usages.0 & Usages::TAKEN_ALONG != 0 {
+                usages.insert(Usage::Output);
+            }
+        });
+    }
+
+    /// Settles what is taken along: it is among what is given, unless nothing else uses it and it `may_stay` unused.
+    pub(crate) fn settle(&mut self, may_stay: impl Fn(ColumnId) -> bool) {
+        for (relation, uses) in &mut self.0 {
+            for (index, usages) in (0u16..).zip(uses) {
+                if usages.0 & Usages::TAKEN_ALONG == 0 {
+                    continue;
+                }
+                usages.0 &= !Usages::TAKEN_ALONG;
+                let relation = *relation;
+                if usages.is_read() || !may_stay(ColumnId { relation, index }) {
+                    usages.insert(Usage::Output);
+                }
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use crate::{
     catalog::{Change, Relation},
     policy::{WriteDecision, obligation::RowFilter},
     rejection::Rejection,
-    rewrite::columns_of_condition,
+    rewrite::{columns_of_condition, keys_read},
     session::Session,
 };
 
@@ -22,7 +22,8 @@ pub struct PermittedChange {
     pub changes: BTreeSet<Change>,
     /// The columns that an INSERT or UPDATE may assign, in the catalog's order.
     pub assigned: Vec<String>,
-    /// The columns that policies look at in rows that are changed, in the catalog's order: read beside what the
+    /// The columns that policies look at in rows that are changed, and the keys by which what hangs on these is looked for, in the
+    /// catalog's order: read beside what the
     /// statement itself reads, whether the principal may read them or not.
     pub looked_at: Vec<String>,
 }
@@ -39,14 +40,28 @@ impl Firewall {
             return Ok(found);
         }
         let view = self.policies.session(session);
+        let mut kept_apart = BTreeSet::new();
         for relation in self.catalog.relations() {
-            found.extend(permitted(relation, &*view.write(relation.id)?));
+            let (seen, write) = (view.relation(relation.id)?, view.write(relation.id)?);
+            let mut rows = [&seen.rows, &write.change, &write.add].into_iter();
+            if !rows.all(|rows| *rows == RowFilter::Everything) {
+                kept_apart.extend([Change::Update, Change::Delete].map(|c| (relation.id, c)));
+            }
+        }
+        for relation in self.catalog.relations() {
+            let keys = keys_read(relation, &kept_apart, &self.catalog);
+            found.extend(permitted(relation, &*view.write(relation.id)?, keys));
         }
         Ok(found)
     }
 }
 
-fn permitted(relation: &Relation, write: &WriteDecision) -> Option<PermittedChange> {
+/// What is permitted of `relation`, whose `keys` are read to look for what hangs on its rows.
+fn permitted(
+    relation: &Relation,
+    write: &WriteDecision,
+    keys: BTreeSet<u16>,
+) -> Option<PermittedChange> {
     let columns: Vec<_> = relation.column_ids().collect();
     let names = |wanted: &dyn Fn(u16) -> bool| -> Vec<String> {
         let wanted = columns.iter().filter(|(id, _)| wanted(id.index));
@@ -75,6 +90,7 @@ fn permitted(relation: &Relation, write: &WriteDecision) -> Option<PermittedChan
                 columns_of_condition(predicate, &mut conditions);
             }
         }
+        conditions.extend(keys);
     }
     Some(PermittedChange {
         schema: relation.schema.clone(),

@@ -113,6 +113,10 @@ impl BackendError {
                 BackendErrorKind::Constraint,
                 "a row that may not be changed is in the way",
             ),
+            Found::KeptApart => Self::new(
+                BackendErrorKind::KeptApart,
+                "a foreign key would change a row that policy keeps apart",
+            ),
         }
     }
 
@@ -182,6 +186,8 @@ pub enum BackendErrorKind {
     Forbidden,
     /// A row would be one that policy does not admit, and nothing was changed.
     NotAdmitted,
+    /// A foreign key would change a row that policy keeps apart, and nothing was changed.
+    KeptApart,
     /// The backend was opened for reading only.
     ReadOnly,
     /// The database is not of the schema any more that the statement was decided over; nothing was
@@ -210,6 +216,11 @@ pub(super) fn refused(error: &BackendError) -> Rejection {
         BackendErrorKind::NotAdmitted => {
             let told = "a row that the statement reaches would be outside of what policy admits, so nothing was changed";
             return Rejection::new(Code::WriteRowNotAdmitted, told);
+        }
+        BackendErrorKind::KeptApart => {
+            let told = "by a foreign key the statement would change rows that policy keeps apart, so nothing was changed; \
+                        rows to which none of those refer can be changed, and no other way of writing it helps";
+            return Rejection::new(Code::ObligationInapplicable, told);
         }
         BackendErrorKind::ReadOnly => Code::StatementNotAllowed,
         BackendErrorKind::SchemaChanged => Code::DatabaseSchemaChanged,

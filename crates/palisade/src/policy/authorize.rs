@@ -40,6 +40,7 @@ pub struct Permit {
     policies: Vec<String>,
     max_rows: Option<u64>,
     max_affected: Option<u64>,
+    kept_apart: BTreeSet<(RelationId, Change)>,
     reserved: Option<Reserved>,
 }
 
@@ -62,6 +63,12 @@ impl Permit {
     /// The smallest cap on changed rows that policies demand.
     pub(crate) fn max_affected(&self) -> Option<u64> {
         self.max_affected
+    }
+
+    /// What the engine changes by itself, of relations of which policy keeps rows apart. Nothing can stand between it and the
+    /// rows that it reaches: those have to be looked for before.
+    pub(crate) fn kept_apart(&self) -> &BTreeSet<(RelationId, Change)> {
+        &self.kept_apart
     }
 
     /// What policies have still to say when the engine's estimates are known.
@@ -167,7 +174,11 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
     for decision in &calls {
         policies.add(&decision.policies);
     }
-    let (writes, max_affected) = changed(view, access, changes, &mut changing)?;
+    let Changed {
+        writes,
+        max_affected,
+        kept_apart,
+    } = changed(view, access, changes, &mut changing)?;
     let reserved = view.confirm(access)?;
     let policies = policies.ids(&changing);
     view.approved(&policies)?;
@@ -182,6 +193,7 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
         policies,
         max_rows,
         max_affected,
+        kept_apart,
         reserved,
     })
 }
@@ -218,13 +230,22 @@ fn permitted(view: &SessionView, access: &AccessSet) -> Result<Vec<Permitted>, R
         .collect()
 }
 
-/// Checks the rows and columns of every change, and gives the decisions with the smallest cap.
+/// What was decided about all changes.
+struct Changed {
+    writes: Writes,
+    /// The smallest cap.
+    max_affected: Option<u64>,
+    kept_apart: BTreeSet<(RelationId, Change)>,
+}
+
+/// Checks the rows and columns of every change.
 fn changed(
     view: &SessionView,
     access: &AccessSet,
     changes: Vec<Permitted>,
     policies: &mut BTreeSet<String>,
-) -> Result<(Writes, Option<u64>), Rejection> {
+) -> Result<Changed, Rejection> {
+    let mut kept_apart = BTreeSet::new();
     let mut writes = Writes::new();
     let mut cap: Option<u64> = None;
     for Permitted {
@@ -261,14 +282,12 @@ fn changed(
             let seen = view.relation(relation)?;
             let whole = |rows: &RowFilter| *rows == RowFilter::Everything;
             if !(rows.into_iter().all(whole) && whole(&seen.rows)) {
-                return Err(Rejection::new(
-                    Code::ObligationInapplicable,
-                    format!(
-                        "the {} would reach rows that policy keeps apart",
-                        change.name()
-                    ),
-                )
-                .with_policies(action.policies));
+                if change == Change::Truncate {
+                    let message = "the truncate would reach rows that policy keeps apart";
+                    return Err(Rejection::new(Code::ObligationInapplicable, message)
+                        .with_policies(action.policies));
+                }
+                kept_apart.insert((relation, change));
             }
         }
         cap = cap.into_iter().chain(action.max_rows).min();
@@ -326,7 +345,11 @@ fn changed(
         }
         policies.extend(determining.iter().cloned());
     }
-    Ok((writes, cap))
+    Ok(Changed {
+        writes,
+        max_affected: cap,
+        kept_apart,
+    })
 }
 
 /// The refusal of a change; what does not exist for the session is refused as unknown.

@@ -3,7 +3,9 @@
 use super::Resolver;
 use crate::{
     access::{ChangeAccess, Usage},
-    catalog::{Catalog, Change, ColumnId, ForeignKey, Relation, RelationId},
+    catalog::{
+        Catalog, Change, ColumnId, ForeignKey, ReferenceAction, Relation, RelationId, computed_from,
+    },
 };
 
 impl Resolver<'_> {
@@ -38,12 +40,13 @@ impl Resolver<'_> {
         relation: &Relation,
         change: Change,
         updated: &[ColumnId],
-        done: &mut Vec<(RelationId, Change)>,
+        done: &mut Vec<(RelationId, Change, Vec<ColumnId>)>,
     ) {
-        if done.contains(&(relation.id, change)) {
+        let known = (relation.id, change, updated.to_vec());
+        if done.contains(&known) {
             return;
         }
-        done.push((relation.id, change));
+        done.push(known);
         let catalog = self.catalog;
         let family = family(relation, catalog.relations());
         let moves = may_move(&family, change);
@@ -54,27 +57,30 @@ impl Resolver<'_> {
                 }
             }
         }
-        for child in catalog.relations() {
-            for key in &child.foreign_keys {
-                let references = |parent: &Relation| {
-                    *parent.key == *catalog.fold_relation(&key.table)
-                        && *parent.schema_key == *catalog.fold_relation(&key.schema)
-                };
-                if !family.iter().any(|parent| references(parent)) {
-                    continue;
-                }
-                let touches_key = updated.iter().any(|id| {
-                    relation.column(id.index).is_some_and(|column| {
-                        key.references
-                            .iter()
-                            .any(|name| *self.fold(name) == *column.key)
-                    })
-                });
-                let Some(theirs) = key.effect(change, touches_key) else {
-                    continue;
-                };
-                self.referenced(child, key, theirs, done);
+        for link in links(relation, change, updated, catalog) {
+            let Link {
+                child,
+                change,
+                action: _,
+                own,
+                referenced: _,
+            } = link;
+            self.access.changes.insert(ChangeAccess {
+                relation: child.id,
+                change,
+                cascaded: true,
+                conditioned: true,
+            });
+            // What they hold decides which rows are reached, and what is left tells it.
+            for id in &own {
+                self.touch(*id, Usage::Filter);
             }
+            if change == Change::Update {
+                for id in &own {
+                    self.touch(*id, Usage::Write);
+                }
+            }
+            self.effects(child, change, &own, done)
         }
     }
 
@@ -82,41 +88,81 @@ impl Resolver<'_> {
     pub(super) fn sets_off_triggers(&self, relation: &Relation) -> bool {
         sets_off_triggers(relation, Change::Insert, self.catalog)
     }
+}
 
-    /// Notes what a foreign key does to the rows of `child`.
-    fn referenced(
-        &mut self,
-        child: &Relation,
-        key: &ForeignKey,
-        theirs: Change,
-        done: &mut Vec<(RelationId, Change)>,
-    ) {
-        let own: Vec<ColumnId> = key
-            .columns
-            .iter()
-            .filter_map(|name| child.position(&self.fold(name)))
-            .map(|index| ColumnId {
-                relation: child.id,
-                index,
-            })
-            .collect();
-        self.access.changes.insert(ChangeAccess {
-            relation: child.id,
-            change: theirs,
-            cascaded: true,
-            conditioned: true,
-        });
-        // What they hold decides which rows are reached, and what is left tells it.
-        for id in &own {
-            self.touch(*id, Usage::Filter);
+/// Rows that the engine changes by itself, by one foreign key, where rows that it references are changed.
+pub(crate) struct Link<'c> {
+    /// Whose rows those are.
+    pub(crate) child: &'c Relation,
+    /// What becomes of them.
+    pub(crate) change: Change,
+    /// Why.
+    pub(crate) action: ReferenceAction,
+    /// The columns that reference.
+    pub(crate) own: Vec<ColumnId>,
+    /// Names of the columns that they reference, folded, in their order.
+    pub(crate) referenced: Vec<String>,
+}
+
+/// Whose rows the engine changes where rows of `relation` are changed, those in the columns `updated`.
+pub(crate) fn links<'c>(
+    relation: &Relation,
+    change: Change,
+    updated: &[ColumnId],
+    catalog: &'c Catalog,
+) -> Vec<Link<'c>> {
+    let fold = |name: &String| catalog.dialect().fold(name);
+    let family = family(relation, catalog.relations());
+    let references = |key: &ForeignKey| {
+        let table = catalog.fold_relation(&key.table);
+        let schema = catalog.fold_relation(&key.schema);
+        let mut family = family.iter();
+        family.any(|parent| *parent.key == *table && *parent.schema_key == *schema)
+    };
+    // What is computed of what is updated is updated.
+    let is_touched = |index: u16| {
+        let is_updated = |index: u16| updated.iter().any(|id| id.index == index);
+        let is_computed = relation
+            .column(index)
+            .is_some_and(|column| column.generated.is_some());
+        is_updated(index)
+            || (is_computed
+                && computed_from([index], relation, catalog.dialect())
+                    .into_iter()
+                    .any(is_updated))
+    };
+    let mut found = Vec::new();
+    for child in catalog.relations() {
+        for key in child.foreign_keys.iter().filter(|key| references(key)) {
+            let referenced: Vec<String> = key.references.iter().map(fold).collect();
+            let touches_key = referenced
+                .iter()
+                .filter_map(|name| relation.position(name))
+                .any(is_touched);
+            let Some(theirs) = key.effect(change, touches_key) else {
+                continue;
+            };
+            let action = match change {
+                Change::Delete => key.on_delete,
+                Change::Update | Change::Insert | Change::Truncate => key.on_update,
+            };
+            let own = key.columns.iter();
+            let own = own.filter_map(|name| child.position(&fold(name)));
+            found.push(Link {
+                child,
+                change: theirs,
+                action,
+                own: own
+                    .map(|index| ColumnId {
+                        relation: child.id,
+                        index,
+                    })
+                    .collect(),
+                referenced,
+            });
         }
-        if theirs == Change::Update {
-            for id in &own {
-                self.touch(*id, Usage::Write);
-            }
-        }
-        self.effects(child, theirs, &own, done)
     }
+    found
 }
 
 /// Whether `change` of `relation` sets off triggers, which may change its rows before.

@@ -291,7 +291,6 @@ impl<'a> Resolver<'a> {
                     OnConflictAction::DoNothing => return Ok(false),
                     OnConflictAction::DoUpdate(update) => update,
                 };
-                self.change(relation, Change::Update, true);
                 let mut excluded = Scope::inside(dialect, None);
                 let own = self.own_values(relation, given);
                 let proposed = self.proposed_source(relation, EXCLUDED, &own)?;
@@ -301,13 +300,13 @@ impl<'a> Resolver<'a> {
                 scope
                     .sources
                     .push(self.target_source(relation, Some(alias))?);
-                self.assignments(assignments, relation, &scope, ctes)?;
+                let updated = self.assignments(assignments, relation, &scope, ctes)?;
+                self.change_columns(relation, Change::Update, true, &updated);
                 scope.in_the_way = Some(alias.clone());
                 self.guarded(selection, &scope, ctes)?;
                 Ok(true)
             }
             OnInsert::DuplicateKeyUpdate(assignments) => {
-                self.change(relation, Change::Update, true);
                 let own = self.own_values(relation, given);
                 let mut proposed = Scope::inside(dialect, None);
                 let row_key = row_alias.map(|alias| self.row_key(alias)).transpose()?;
@@ -325,7 +324,7 @@ impl<'a> Resolver<'a> {
                 self.proposed = Some((relation.id, own));
                 let done = self.assignments(assignments, relation, &scope, ctes);
                 self.proposed = None;
-                done?;
+                self.change_columns(relation, Change::Update, true, &done?);
                 if let Some(key) = &row_key {
                     self.spell_proposed(assignments, key)?;
                 }

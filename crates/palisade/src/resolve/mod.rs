@@ -28,6 +28,7 @@ mod literal;
 mod made;
 mod meets;
 mod merge;
+mod met;
 mod only;
 mod operator;
 mod pattern;
@@ -52,7 +53,7 @@ use sqlparser::{
 };
 
 pub(crate) use define::{ResolvedDefinition, resolve_definition};
-pub(crate) use effect::sets_off_triggers;
+pub(crate) use effect::{Link, links, sets_off_triggers};
 pub(crate) use from::{form_name, form_place, reference_index};
 pub(crate) use guard::{Admission, Guard, Lead, Stance};
 pub(crate) use joined::{Seeing, seeing};
@@ -70,7 +71,10 @@ use crate::{
     dialect::Dialect,
     limits::Limits,
     lineage::Tokens,
-    policy::{WriteDecision, obligation::RelationDecision},
+    policy::{
+        WriteDecision,
+        obligation::{ColumnLevel, RelationDecision},
+    },
     rejection::Rejection,
     syntax::{self, Explain, Outline, ParsedQuery},
     value::Placeholder,
@@ -264,6 +268,7 @@ fn read(
     if explain.is_some() && !resolver.targets.is_empty() {
         return Err(unsupported("EXPLAIN of a statement that changes data"));
     }
+    resolver.settle()?;
     resolver.confined_operators();
     resolver.use_through_views()?;
     resolver.access.facts = resolver.facts(&query, explain);
@@ -398,6 +403,34 @@ impl<'a> Resolver<'a> {
 
     fn touch(&mut self, column: ColumnId, usage: Usage) {
         self.access.columns.insert(column, usage);
+        self.compute(column);
+    }
+
+    /// Settles what stars take along. In a change, a masked column that nothing uses is as if it had been left out: its source
+    /// gives a mask in its place, and nobody takes that.
+    fn settle(&mut self) -> Result<(), Rejection> {
+        let is_change = !self.access.changes.is_empty() && self.access.definitions.is_empty();
+        let mut masked = BTreeSet::new();
+        if is_change {
+            for (id, _) in self.access.columns.iter() {
+                let decision = self.visible.relation(id.relation)?;
+                let column = decision.columns.get(usize::from(id.index));
+                if matches!(column.map(|c| &c.level), Some(ColumnLevel::Masked(_))) {
+                    masked.insert(id);
+                }
+            }
+        }
+        self.access.columns.settle(|id| masked.contains(&id));
+        Ok(())
+    }
+
+    /// That a star takes `column` along.
+    fn take_along(&mut self, column: ColumnId) {
+        self.access.columns.take_along(column);
+        self.compute(column);
+    }
+
+    fn compute(&mut self, column: ColumnId) {
         // Wherever it is used, it is computed of rows that are shown alone.
         if !self.needs_fence
             && self

@@ -66,7 +66,9 @@ impl<'a> Resolver<'a> {
             } => Position::Outermost,
             Mode::View { within: _ } => Position::Inside,
         };
-        self.query(query, None, Ctes::NONE, true)
+        let outputs = self.query(query, None, Ctes::NONE, true)?;
+        self.give(&outputs);
+        Ok(outputs)
     }
 
     /// A query in any position. `named`: whether somebody can see its columns' names.
@@ -366,6 +368,7 @@ impl<'a> Resolver<'a> {
                     | SetQuantifier::DistinctByName => return Err(unsupported("BY NAME")),
                 }
                 let left = self.set_expr(left, parent, ctes, named)?;
+                self.give(&left);
                 let right = self.set_expr(right, parent, ctes, false)?;
                 if left.len() != right.len() {
                     return Err(Rejection::new(

@@ -321,7 +321,7 @@ impl<'a> Resolver<'a> {
                     if scope.nested {
                         self.lists_in_order(scope, &columns)?;
                     }
-                    self.gives(&columns);
+                    self.gives(&columns, named);
                     outputs.extend(columns);
                 }
                 SelectItem::QualifiedWildcard(kind, options) => {
@@ -345,7 +345,7 @@ impl<'a> Resolver<'a> {
                             unknown_qualifier(&qualifier)
                         });
                     }
-                    self.gives(outputs.get(before..).unwrap_or_default());
+                    self.gives(outputs.get(before..).unwrap_or_default(), named);
                 }
             }
         }
@@ -382,11 +382,24 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    /// That these are among the outputs.
-    fn gives(&mut self, outputs: &[Output]) {
+    /// That a star has these among its outputs. Where they are `named`, it is for others to use them.
+    fn gives(&mut self, outputs: &[Output], named: bool) {
         for output in outputs {
             for column in &output.lineage.columns {
-                self.touch(*column, Usage::Output);
+                if named {
+                    self.take_along(*column);
+                } else {
+                    self.touch(*column, Usage::Output);
+                }
+            }
+        }
+    }
+
+    /// That these are given, whoever uses them.
+    pub(super) fn give(&mut self, outputs: &[Output]) {
+        for output in outputs {
+            for column in &output.lineage.columns {
+                self.access.columns.give(*column);
             }
         }
     }

@@ -4,13 +4,12 @@
 //! that a column of it which is masked would be read as it is. `authorize` refuses every masked column
 //! in a statement that changes anything; row filters become a guard around the condition.
 
-use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use sqlparser::ast::{
-    Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, JoinConstraint, JoinOperator,
-    ObjectName, ObjectNamePart, OrderByExpr, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
-    SqliteOnConflict, Statement, TableAlias, TableFactor, TableWithJoins, Update,
-    UpdateTableFromKind, visit_expressions,
+    Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, ObjectName, ObjectNamePart,
+    OrderByExpr, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SqliteOnConflict, Statement,
+    TableAlias, TableFactor, TableWithJoins, Update, UpdateTableFromKind,
 };
 
 use super::{
@@ -180,7 +179,6 @@ impl<'a> Resolver<'a> {
         self.await_target(key, Change::Update);
         self.table_with_joins(table, &mut scope, ctes)?;
         let (relation, mut target) = self.claimed_target()?;
-        let is_joined = self.is_joined(std::slice::from_ref(table), &target);
         match from {
             None => {}
             Some(UpdateTableFromKind::AfterSet(tables)) if dialect != Dialect::Mysql => {
@@ -199,6 +197,7 @@ impl<'a> Resolver<'a> {
         let read = self.guarded(selection, &scope, ctes)?;
         let tables = std::slice::from_mut(table);
         self.take_apart(&mut target, selection.as_ref(), tables, relation, &scope);
+        let is_joined = self.is_joined(std::slice::from_ref(table), &target, &read);
         self.bound_product(&scope)?;
         self.ordered(order_by, limit, &scope, ctes)?;
         self.change_columns(
@@ -263,7 +262,6 @@ impl<'a> Resolver<'a> {
             self.table_with_joins(table, &mut scope, ctes)?;
         }
         let (relation, mut target) = self.claimed_target()?;
-        let is_joined = self.is_joined(from, &target);
         if let Some(using) = using {
             if dialect != Dialect::Postgres {
                 return Err(unsupported("USING in DELETE"));
@@ -275,6 +273,7 @@ impl<'a> Resolver<'a> {
         target.joined = scope.sources.len() > 1;
         let read = self.guarded(selection, &scope, ctes)?;
         self.take_apart(&mut target, selection.as_ref(), from, relation, &scope);
+        let is_joined = self.is_joined(from, &target, &read);
         self.bound_product(&scope)?;
         self.ordered(order_by, limit, &scope, ctes)?;
         self.change(
@@ -319,29 +318,6 @@ impl<'a> Resolver<'a> {
                 .and_then(|write| write.guard.as_ref()),
             Mode::Statement | Mode::View { within: _ } => None,
         }
-    }
-
-    /// Whether an inner join of MySQL's has a condition on the target's columns, as that of a WHERE would be.
-    fn is_joined(&self, tables: &[TableWithJoins], target: &Target) -> bool {
-        let own = self.table_key(&target.qualifier);
-        let names = |condition: &Expr| {
-            let found = visit_expressions(condition, |expr| match expr {
-                Expr::CompoundIdentifier(parts) if matches!(parts.as_slice(), [qualifier, _] if self.table_key(qualifier) == own) => {
-                    ControlFlow::Break(())
-                }
-                _ => ControlFlow::Continue(()),
-            });
-            found.is_break()
-        };
-        let conditions = tables.iter().flat_map(|table| &table.joins);
-        conditions
-            .into_iter()
-            .any(|join| match &join.join_operator {
-                JoinOperator::Join(JoinConstraint::On(condition))
-                | JoinOperator::Inner(JoinConstraint::On(condition))
-                | JoinOperator::StraightJoin(JoinConstraint::On(condition)) => names(condition),
-                _ => false,
-            })
     }
 
     /// MySQL's ORDER BY and LIMIT of UPDATE and DELETE.
@@ -483,13 +459,16 @@ impl<'a> Resolver<'a> {
         self.readable(relation)?;
         self.access.relations.insert(relation.id);
         self.spell_stars(items, scope);
-        self.projection(
+        let outputs = self.projection(
             items,
             scope,
             ctes,
             true,
             sqlparser::tokenizer::Location::empty(),
-        )
+        )?;
+        // No mask stands in the place of what rows of the target hold.
+        self.give(&outputs);
+        Ok(outputs)
     }
 
     /// `*` over the target itself would give its hidden columns too.

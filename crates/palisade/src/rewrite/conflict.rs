@@ -16,6 +16,7 @@ use super::{
     computed, filter,
     held::Held,
     implied, keyed, not_as_decided,
+    proposed::of_update,
     proviso::{Doubt, Found},
     queried::Meeting,
     sql, stored,
@@ -154,7 +155,9 @@ impl Job<'_> {
         if rows(insert).is_none() {
             self.as_admitted(&mut row, assignments, insert, relation, &write.add);
         }
-        let changed = self.left(&write.add, seen, &row, relation)?;
+        let changed = self
+            .left(&write.add, seen, &row, relation)
+            .map_err(|why| of_update(&why))?;
         let reached = [seen, &write.change];
         let within = self.guard(&reached, relation, true, reads, functions)?;
         let rest = unimplied(&changed, &reached);
@@ -197,7 +200,7 @@ impl Job<'_> {
         }
     }
 
-    fn doubts(&self, met: &[Expr], admitted: &Expr, found: Found) -> Vec<Doubt> {
+    pub(super) fn doubts(&self, met: &[Expr], admitted: &Expr, found: Found) -> Vec<Doubt> {
         met.iter()
             .map(|meets| Doubt::Met {
                 alias: self.target.qualifier.clone(),
@@ -274,7 +277,7 @@ impl Job<'_> {
 
     /// That a row of the target is in the way of one that is proposed: by each key, for some rows at a time. Where `free`, one of several
     /// rows may meet what another has done.
-    fn met(
+    pub(super) fn met(
         &self,
         what: &str,
         insert: &Insert,

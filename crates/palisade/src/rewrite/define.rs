@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    Effect, Plan, RewrittenStatement,
+    Effect, Plan, RewrittenStatement, cascade,
     engine::{self, Reads},
     needs_form, not_as_decided,
 };
@@ -35,6 +35,9 @@ pub(crate) fn define(
     if let Some(reserved) = permit.reserved() {
         // No engine estimates a definition.
         reserved.confirm(None, None)?;
+    }
+    if let Some((_, change)) = permit.kept_apart().iter().next() {
+        return Err(cascade::beyond(*change, "a definition looks for no rows"));
     }
     // A permit is used once.
     let (principal, policies) = permit.spent();

@@ -1,7 +1,7 @@
 //! What the engine will be seen to do while a statement runs: read, call, change.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, OnceLock},
 };
 
@@ -208,6 +208,24 @@ impl Engine {
             Conflict::Updates | Conflict::Replaces => NO_COLUMN,
         };
         self.reads.add(table, row_id, columns.collect());
+    }
+
+    /// What is read of relations that a change reaches by foreign keys.
+    pub(super) fn looked(
+        &mut self,
+        reads: &BTreeMap<RelationId, BTreeSet<u16>>,
+        catalog: &Catalog,
+    ) {
+        for (id, columns) in reads {
+            let Some(relation) = catalog.relation(*id) else {
+                continue;
+            };
+            let columns = columns.iter();
+            let columns =
+                columns.filter_map(|index| Some(Arc::clone(&relation.column(*index)?.key)));
+            self.reads
+                .add(Arc::clone(&relation.key), NO_COLUMN, columns.collect());
+        }
     }
 
     /// What is read for `reference`, in whose place `ready` stands if that is made; of a target, beside what is told

@@ -123,7 +123,7 @@ impl Job<'_> {
     }
 
     /// How a guard that looks at these columns stands.
-    fn stance(&self, relation: &Relation, looked: &Reads) -> Result<Stance, Rejection> {
+    pub(super) fn stance(&self, relation: &Relation, looked: &Reads) -> Result<Stance, Rejection> {
         if self.target.on_conflict == Conflict::Updates {
             return Ok(Stance::Around);
         }
@@ -245,8 +245,7 @@ pub(super) fn apply(
             limit: _,
         })) => {
             if let Some(guard) = guard {
-                *selection = Some(guard.around(selection.take(), 0));
-                keep_joins_within(tables, guard, target)?;
+                keep_rows_within(tables, selection, guard, target)?;
             }
             Ok(())
         }
@@ -269,8 +268,19 @@ pub(super) fn keep_within(
     guard: &Guard,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
-    update.selection = Some(guard.around(update.selection.take(), 0));
-    keep_joins_within(std::slice::from_mut(&mut update.table), guard, target)
+    let tables = std::slice::from_mut(&mut update.table);
+    keep_rows_within(tables, &mut update.selection, guard, target)
+}
+
+/// Puts the guard around the condition of rows of `tables`.
+pub(super) fn keep_rows_within(
+    tables: &mut [TableWithJoins],
+    condition: &mut Option<Expr>,
+    guard: &Guard,
+    target: Option<usize>,
+) -> Result<(), Rejection> {
+    *condition = Some(guard.around(condition.take(), 0));
+    keep_joins_within(tables, guard, target)
 }
 
 fn keep_joins_within(

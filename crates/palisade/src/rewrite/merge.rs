@@ -18,10 +18,11 @@ use sqlparser::ast::{
 
 use super::{
     admit::{self, Folded, fold},
+    cascade::Looked,
     filter,
     held::{Held, typed},
     not_as_decided,
-    proviso::{Doubt, one, refused, select},
+    proviso::{Doubt, Found, one, refused, select},
     sql, stored,
     write::{Job, Reads, inapplicable, not_admitted as outside, unassigned, undecided, unimplied},
 };
@@ -36,19 +37,19 @@ use crate::{
 
 impl Job<'_> {
     /// What must stand in a MERGE, and what must be looked for before it.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one statement")]
     pub(super) fn merge(
         &self,
         merge: &Merge,
         relation: &Relation,
         write: &WriteDecision,
         seen: &RowFilter,
-        form: &mut WriteForm,
-        reads: &mut Reads,
+        (form, reads, looked): (&mut WriteForm, &mut Reads, &mut Looked),
         functions: &mut BTreeSet<String>,
     ) -> Result<Vec<Doubt>, Rejection> {
         let rows = [seen, &write.change, &write.add];
-        if rows.into_iter().all(|rows| *rows == RowFilter::Everything) {
+        if rows.into_iter().all(|rows| *rows == RowFilter::Everything)
+            && self.permit.kept_apart().is_empty()
+        {
             return Ok(Vec::new());
         }
         form.guard = self.guard(&[seen], relation, true, reads, functions)?;
@@ -70,12 +71,16 @@ impl Job<'_> {
                     return Err(inapplicable("WHEN NOT MATCHED BY SOURCE", relation));
                 }
             }
-            let own = match action {
+            let mut untouched = None;
+            let mut own = match action {
                 MergeAction::DoNothing {
                     do_token: _,
                     nothing_token: _,
+                } => ClauseForm::default(),
+                MergeAction::Delete { delete_token: _ } => {
+                    untouched = self.untouched(relation, Change::Delete, &[], looked, functions)?;
+                    ClauseForm::default()
                 }
-                | MergeAction::Delete { delete_token: _ } => ClauseForm::default(),
                 MergeAction::Update(MergeUpdateExpr {
                     update_token: _,
                     kind: MergeUpdateKind::Set(assignments),
@@ -91,6 +96,9 @@ impl Job<'_> {
                             Some(self.condition(rest, relation, true, functions)?)
                         }
                     };
+                    let updated = self.assigned(assignments, relation);
+                    untouched =
+                        self.untouched(relation, Change::Update, &updated, looked, functions)?;
                     ClauseForm {
                         admitted,
                         types: Vec::new(),
@@ -124,8 +132,21 @@ impl Job<'_> {
                     return Err(not_as_decided("a MERGE of another form"));
                 }
             };
-            if own.admitted.is_some() {
-                doubts.push(Doubt::Clause(number));
+            let mut doubt = |admitted: &Expr, found| {
+                doubts.push(Doubt::Clause {
+                    clause: number,
+                    admitted: Box::new(admitted.clone()),
+                    found,
+                });
+            };
+            if let Some(admitted) = &own.admitted {
+                doubt(admitted, Found::NotAdmitted);
+            }
+            if let Some(untouched) = untouched {
+                doubt(&untouched, Found::KeptApart);
+                let admitted = own.admitted.take().into_iter().map(sql::parens);
+                let conditions = admitted.chain([untouched]).collect();
+                own.admitted = Some(sql::joined(conditions, &BinaryOperator::And, true));
             }
             all.clauses.push(own);
         }
@@ -242,11 +263,12 @@ impl Job<'_> {
     }
 }
 
-/// The query that finds a row of which a MERGE chooses a `clause` that does not admit it.
+/// The query that finds a row of which a MERGE chooses a `clause`, and that is not `admitted`.
 pub(super) fn not_admitted(
     merge: &Merge,
     form: &WriteForm,
     clause: usize,
+    admitted: &Expr,
     dialect: Dialect,
 ) -> Result<Query, Rejection> {
     let misplaced = || not_as_decided("a MERGE of another form");
@@ -277,12 +299,11 @@ pub(super) fn not_admitted(
             .map_or(sql::boolean(true), sql::parens);
         arms.push((applies, sql::boolean(false)));
     }
-    let admitted = own.clauses.get(clause).and_then(|own| own.admitted.clone());
     let applies = chosen
         .predicate
         .clone()
         .map_or(sql::boolean(true), sql::parens);
-    arms.push((applies, refused(admitted.ok_or_else(misplaced)?)));
+    arms.push((applies, refused(admitted.clone())));
     let found = sql::case(arms, Some(sql::boolean(false)));
     let on = match &form.guard {
         Some(guard) => guard.around(Some((**on).clone()), 0),

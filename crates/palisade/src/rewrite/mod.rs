@@ -6,6 +6,8 @@
 //! same tree, and touch nothing that was not permitted.
 
 mod admit;
+mod cascade;
+mod chosen;
 mod compare;
 mod computed;
 mod condition;
@@ -27,6 +29,7 @@ mod merge;
 mod null;
 mod parameters;
 mod plan;
+mod proposed;
 mod proviso;
 mod queried;
 mod reach;
@@ -42,6 +45,7 @@ mod untyped;
 mod upsert;
 mod write;
 
+pub(crate) use cascade::keys_read;
 pub(crate) use define::define;
 pub(crate) use filter::columns as columns_of_condition;
 
@@ -366,6 +370,7 @@ fn apply(
     let mut doubts = Vec::with_capacity(targets.len());
     let has_parameters = !placeholders.is_empty() || !token_parameters.is_empty();
     let mut met = Vec::with_capacity(targets.len());
+    let mut looked = BTreeSet::new();
     // Values are looked at of what changes alone.
     let (positions, uses) = if targets.is_empty() || !has_parameters {
         (HashMap::new(), BTreeMap::new())
@@ -391,10 +396,15 @@ fn apply(
         };
         let formed = job.form(change, &mut engine.functions)?;
         engine.target(target, &formed.reads, &access, catalog);
+        engine.looked(&formed.looked.reads, catalog);
+        looked.extend(formed.looked.changes);
         engine.ctes([job.unused_name()].iter());
         writes.push(formed.form);
         doubts.push(formed.doubts);
         met.push(formed.met);
+    }
+    if let Some((_, change)) = permit.kept_apart().difference(&looked).next() {
+        return Err(cascade::beyond(*change, "it cannot be looked for"));
     }
     if dialect == Dialect::Postgres {
         let changes = write::changes_mut(&mut query).into_iter().zip(&writes);

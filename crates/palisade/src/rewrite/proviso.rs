@@ -8,9 +8,10 @@
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
-    BinaryOperator, Cte, Expr, GroupByExpr, Ident, Insert, LimitClause, ObjectName, ObjectNamePart,
-    OrderBy, OrderByKind, Query, SelectItem, SetExpr, Statement, TableFactor, TableObject,
-    TableWithJoins, Update, UpdateTableFromKind, Visit, Visitor, With,
+    BinaryOperator, Cte, Delete, Expr, FromTable, GroupByExpr, Ident, Insert, LimitClause,
+    ObjectName, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr,
+    Statement, TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Visit,
+    Visitor, With,
 };
 
 use super::{guard, merge, not_as_decided, returned, sql, upsert::Proposed, write};
@@ -41,6 +42,8 @@ pub enum Found {
     NotAdmitted,
     /// A row that may not be changed is in the way, as a constraint would say of an INSERT.
     OutOfReach,
+    /// A foreign key would change a row that policy keeps apart.
+    KeptApart,
 }
 
 impl Proviso {
@@ -70,11 +73,16 @@ pub(super) enum Doubt {
     Target {
         within: Option<Box<Guard>>,
         admitted: Box<Expr>,
+        found: Found,
     },
     /// Rows of the query that an INSERT takes, if they are not `admitted`.
     Rows { admitted: Box<Expr>, found: Found },
-    /// Rows of which a MERGE chooses this clause.
-    Clause(usize),
+    /// Rows of which a MERGE chooses this clause, if they are not `admitted`.
+    Clause {
+        clause: usize,
+        admitted: Box<Expr>,
+        found: Found,
+    },
     /// Rows in the way of what an upsert proposes.
     InTheWay {
         within: Option<Box<Guard>>,
@@ -99,12 +107,7 @@ impl Doubt {
     /// What it says of the change that a row is found.
     pub(super) fn found(&self) -> Found {
         match self {
-            Self::Target {
-                within: _,
-                admitted: _,
-            }
-            | Self::Clause(_)
-            | Self::InTheWay {
+            Self::InTheWay {
                 within: _,
                 admitted: _,
                 proposed: _,
@@ -114,6 +117,16 @@ impl Doubt {
                 proposed: _,
             } => Found::NotAdmitted,
             Self::Rows { admitted: _, found }
+            | Self::Target {
+                within: _,
+                admitted: _,
+                found,
+            }
+            | Self::Clause {
+                clause: _,
+                admitted: _,
+                found,
+            }
             | Self::Met {
                 alias: _,
                 meets: _,
@@ -140,8 +153,27 @@ pub(super) fn query(
     let dialect = catalog.dialect();
     let misplaced = || not_as_decided("a change of another form");
     let mut query = match (change, doubt) {
-        (SetExpr::Update(Statement::Update(update)), Doubt::Target { within, admitted }) => {
-            of_target(update, within.as_deref(), admitted, target, dialect)?
+        (
+            SetExpr::Update(Statement::Update(update)),
+            Doubt::Target {
+                within,
+                admitted,
+                found: _,
+            },
+        ) => {
+            let reached = updated(update, within.as_deref(), target)?;
+            of_target(reached, admitted, dialect)
+        }
+        (
+            SetExpr::Delete(Statement::Delete(delete)),
+            Doubt::Target {
+                within,
+                admitted,
+                found: _,
+            },
+        ) => {
+            let reached = deleted(delete, within.as_deref(), target)?;
+            of_target(reached, admitted, dialect)
         }
         (SetExpr::Insert(Statement::Insert(insert)), Doubt::Rows { admitted, found: _ }) => {
             let admission = form.admission.as_ref().ok_or_else(misplaced)?;
@@ -162,9 +194,14 @@ pub(super) fn query(
                 proposed,
             },
         ) => in_the_way(insert, within.as_deref(), admitted, proposed, dialect)?,
-        (SetExpr::Merge(Statement::Merge(statement)), Doubt::Clause(clause)) => {
-            merge::not_admitted(statement, form, *clause, dialect)?
-        }
+        (
+            SetExpr::Merge(Statement::Merge(statement)),
+            Doubt::Clause {
+                clause,
+                admitted,
+                found: _,
+            },
+        ) => merge::not_admitted(statement, form, *clause, admitted, dialect)?,
         (SetExpr::Insert(Statement::Insert(insert)), Doubt::Twice { keys, proposed }) => {
             twice(insert, keys, proposed, dialect)?
         }
@@ -284,13 +321,20 @@ pub(super) fn reads(
         .map_err(|inner| not_as_decided(&inner.to_string()))
 }
 
-fn of_target(
+/// The rows that a change reaches.
+struct Reached {
+    tables: Vec<TableWithJoins>,
+    condition: Option<Expr>,
+    order_by: Vec<OrderByExpr>,
+    limit: Option<Expr>,
+}
+
+/// Those of an UPDATE that is kept `within`.
+fn updated(
     update: &Update,
     within: Option<&Guard>,
-    admitted: &Expr,
     target: Option<usize>,
-    dialect: Dialect,
-) -> Result<Query, Rejection> {
+) -> Result<Reached, Rejection> {
     let mut update = update.clone();
     if let Some(within) = within {
         guard::keep_within(&mut update, within, target)?;
@@ -301,7 +345,7 @@ fn of_target(
         table,
         assignments: _,
         from,
-        selection: reached,
+        selection: condition,
         returning: _,
         output: _,
         or: _,
@@ -316,14 +360,68 @@ fn of_target(
             return Err(not_as_decided("a change of another form"));
         }
     }
+    Ok(Reached {
+        tables,
+        condition,
+        order_by,
+        limit,
+    })
+}
+
+/// Those of a DELETE that is kept `within`.
+fn deleted(
+    delete: &Delete,
+    within: Option<&Guard>,
+    target: Option<usize>,
+) -> Result<Reached, Rejection> {
+    let Delete {
+        delete_token: _,
+        optimizer_hints: _,
+        tables: _,
+        from: FromTable::WithFromKeyword(tables),
+        using,
+        selection,
+        returning: _,
+        output: _,
+        order_by,
+        limit,
+    } = delete
+    else {
+        return Err(not_as_decided("a change of another form"));
+    };
+    let (mut tables, mut condition) = (tables.clone(), selection.clone());
+    if let Some(within) = within {
+        guard::keep_rows_within(&mut tables, &mut condition, within, target)?;
+    }
+    tables.extend(using.iter().flatten().cloned());
+    Ok(Reached {
+        tables,
+        condition,
+        order_by: order_by.clone(),
+        limit: limit.clone(),
+    })
+}
+
+/// One of the rows that are `reached` and are not `admitted`.
+fn of_target(reached: Reached, admitted: &Expr, dialect: Dialect) -> Query {
+    let Reached {
+        tables,
+        condition,
+        order_by,
+        limit,
+    } = reached;
     let refused = refused(admitted.clone());
     let Some(limit) = limit else {
-        let conditions = reached.into_iter().chain([refused]).collect();
+        let conditions = condition.into_iter().chain([refused]).collect();
         let condition = sql::joined(conditions, &BinaryOperator::And, true);
-        return Ok(select(vec![one(dialect)], tables, Some(condition)));
+        return select(vec![one(dialect)], tables, Some(condition));
     };
     // Which rows those are that the limit takes is settled before any of them is looked at.
-    let mut taken = select(vec![sql::item(dialect, refused, REFUSED)], tables, reached);
+    let mut taken = select(
+        vec![sql::item(dialect, refused, REFUSED)],
+        tables,
+        condition,
+    );
     taken.order_by = (!order_by.is_empty()).then_some(OrderBy {
         kind: OrderByKind::Expressions(order_by),
         interpolate: None,
@@ -335,11 +433,11 @@ fn of_target(
         alias: Some(sql::alias(encode("taken_rows", dialect))),
         sample: None,
     };
-    Ok(sql::select(
+    sql::select(
         vec![one(dialect)],
         taken,
         Some(sql::column(dialect, REFUSED)),
-    ))
+    )
 }
 
 /// The table that `insert` adds to, called `alias`.
@@ -520,7 +618,8 @@ fn depends() -> Rejection {
     Rejection::new(
         Code::WriteRowNotAdmitted,
         "which rows are changed depends on another change in the same statement, so that nobody can tell before whether \
-         policy admits them; that can be told of a DELETE or UPDATE that gives back columns of its own table whose values are known before",
+         policy admits them; that can be told of a DELETE or UPDATE that gives back columns of its own table whose values are known before, \
+         of VALUES, and of rows of a query that gives what policy looks at as literals or parameters, without GROUP BY or UNION",
     )
 }
 

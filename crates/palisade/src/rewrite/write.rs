@@ -22,13 +22,15 @@ use sqlparser::{
 
 use super::{
     admit::{self, Constant, Folded, constant, fold},
+    cascade::Looked,
     computed,
     condition::Conditions,
     conflict, filter,
     form::FormCache,
     held::{Held, held, with_present},
     implied, not_as_decided,
-    proviso::Doubt,
+    proposed::of_update,
+    proviso::{Doubt, Found},
     queried::{Framed, Meeting},
     stored,
     upsert::{Proposed, Unknown},
@@ -79,6 +81,8 @@ pub(super) type Reads = BTreeSet<u16>;
 pub(super) struct Formed {
     pub(super) form: WriteForm,
     pub(super) reads: Reads,
+    /// What is looked for of what foreign keys change.
+    pub(super) looked: Looked,
     /// Rows that may have to refuse it.
     pub(super) doubts: Vec<Doubt>,
     /// Conditions of the rows in the way of an INSERT, where they are known.
@@ -117,13 +121,15 @@ impl Job<'_> {
         let Formed {
             form,
             reads,
+            looked,
             doubts,
             met,
         } = &mut formed;
         match change {
             SetExpr::Insert(Statement::Insert(insert)) => {
                 *met = self.in_the_way(insert, relation);
-                *doubts = self.insert(insert, relation, write, &seen, form, reads, functions)?;
+                let parts = (form, reads, looked);
+                *doubts = self.insert(insert, relation, write, &seen, parts, functions)?;
             }
             SetExpr::Update(Statement::Update(Update {
                 update_token: _,
@@ -150,16 +156,31 @@ impl Job<'_> {
                     doubts.push(Doubt::Target {
                         within: within.map(Box::new),
                         admitted: Box::new(admitted),
+                        found: Found::NotAdmitted,
                     });
+                }
+                let updated = self.assigned(assignments, relation);
+                let change = Change::Update;
+                if let Some(untouched) =
+                    self.untouched(relation, change, &updated, looked, functions)?
+                {
+                    let guard = &mut form.guard;
+                    doubts.push(self.keep_untouched(guard, untouched, relation, reads, looked)?);
                 }
             }
             SetExpr::Delete(_) => {
                 let filters = [&seen, &write.change];
                 let joined = self.target.joined;
                 form.guard = self.guard(&filters, relation, joined, reads, functions)?;
+                let change = Change::Delete;
+                if let Some(untouched) = self.untouched(relation, change, &[], looked, functions)? {
+                    let guard = &mut form.guard;
+                    doubts.push(self.keep_untouched(guard, untouched, relation, reads, looked)?);
+                }
             }
             SetExpr::Merge(Statement::Merge(merge)) => {
-                *doubts = self.merge(merge, relation, write, &seen, form, reads, functions)?;
+                let parts = (form, reads, looked);
+                *doubts = self.merge(merge, relation, write, &seen, parts, functions)?;
             }
             SetExpr::Insert(_)
             | SetExpr::Update(_)
@@ -178,15 +199,13 @@ impl Job<'_> {
         Ok(formed)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one statement")]
     fn insert(
         &self,
         insert: &Insert,
         relation: &Relation,
         write: &WriteDecision,
         seen: &RowFilter,
-        form: &mut WriteForm,
-        reads: &mut Reads,
+        (form, reads, looked): (&mut WriteForm, &mut Reads, &mut Looked),
         functions: &mut BTreeSet<String>,
     ) -> Result<Vec<Doubt>, Rejection> {
         // As PostgreSQL does: a row that is given back must be one that may be seen.
@@ -228,6 +247,14 @@ impl Job<'_> {
             Conflict::Replaces => {
                 if conflict::rows(insert).is_some() {
                     doubts.extend(self.removed(insert, relation, write, seen, reads, functions)?);
+                    let change = Change::Delete;
+                    if let Some(untouched) =
+                        self.untouched(relation, change, &[], looked, functions)?
+                    {
+                        // Nothing hangs on a row that another of the statement has added.
+                        let met = self.met("REPLACE", insert, relation, true, reads)?;
+                        doubts.extend(self.doubts(&met, &untouched, Found::KeptApart));
+                    }
                 }
                 Ok(doubts)
             }
@@ -245,6 +272,7 @@ impl Job<'_> {
                         return Ok(doubts);
                     }
                     Some(OnInsert::DuplicateKeyUpdate(assignments)) => {
+                        self.reaches_nothing(assignments, relation, looked, functions)?;
                         let more = self.updated(
                             insert,
                             assignments,
@@ -259,8 +287,16 @@ impl Job<'_> {
                     }
                     _ => return Err(not_as_decided("a conflict of another form")),
                 };
-                let row = self.constants(assignments, Change::Update, relation);
-                let changed = self.left(&write.add, seen, &row, relation)?;
+                self.reaches_nothing(assignments, relation, looked, functions)?;
+                let add = match self.is_as_proposed(&write.add, assignments, relation) {
+                    true => &RowFilter::Everything,
+                    false => &write.add,
+                };
+                let assignments = self.with_proposed(assignments, insert, relation);
+                let row = self.constants(&assignments, Change::Update, relation);
+                let changed = self
+                    .left(add, seen, &row, relation)
+                    .map_err(|why| of_update(&why))?;
                 let reached = [seen, &write.change];
                 if let Some(rest) = unimplied(&changed, &reached) {
                     let within = self.guard(&reached, relation, true, reads, functions)?;
@@ -387,7 +423,8 @@ impl Job<'_> {
             match target {
                 AssignmentTarget::ColumnName(name) => {
                     if let Some((index, column)) = self.column(relation, name) {
-                        if self.keeps(value, column) && !row.contains_key(&index) {
+                        // It stays as it is.
+                        if self.is_itself(value, column) {
                             kept.insert(index);
                             continue;
                         }
@@ -430,14 +467,6 @@ impl Job<'_> {
             }
         }
         row
-    }
-
-    /// Whether an UPDATE gives `column` the value that it has.
-    fn keeps(&self, value: &Expr, column: &Column) -> bool {
-        let dialect = self.catalog.dialect();
-        !self.target.joined
-            && self.target.on_conflict == Conflict::Leaves
-            && matches!(value, Expr::Identifier(name) if *key(name, dialect) == *column.key)
     }
 
     /// What rows must be like, as they were, of which the columns of `row` are assigned, so that policy admits them as they are then.
@@ -484,7 +513,7 @@ impl Job<'_> {
     }
 
     /// `add` where the columns of `row` are assigned, as a filter of the rows as they were, which are `seen`.
-    fn after(
+    pub(super) fn after(
         &self,
         add: &RowFilter,
         seen: &RowFilter,
@@ -520,7 +549,7 @@ impl Job<'_> {
 
     /// Checks that no column that is not shown decides which of the changed rows may still be seen: whether a row
     /// is still there would tell what it holds. Rows that all go, or go by what is shown, tell nothing.
-    fn stays_in_sight(
+    pub(super) fn stays_in_sight(
         &self,
         seen: &RowFilter,
         row: &BTreeMap<u16, Held>,
@@ -624,6 +653,9 @@ impl Job<'_> {
             return Ok(None);
         }
         let left: Vec<&Predicate> = left.iter().collect();
+        if meeting.is_none() && self.gives_admitted(source, relation, &columns, &left, &looked) {
+            return Ok(None);
+        }
         let frame = self.frame(insert, relation, &columns, &left, meeting, functions)?;
         Ok(Some(frame))
     }
@@ -685,7 +717,7 @@ impl Job<'_> {
     }
 
     /// What `column` holds once it is given `value`.
-    fn held(&self, value: &Expr, column: &Column) -> Held {
+    pub(super) fn held(&self, value: &Expr, column: &Column) -> Held {
         let dialect = self.catalog.dialect();
         let column = stored::behind(column, self.catalog);
         held(value, &column, dialect, &|expr| self.parameter(expr))

@@ -1,0 +1,327 @@
+//! Foreign keys that change rows by themselves, over tables of which policy keeps rows apart: what hangs on a row is looked for
+//! before the row is changed, and no row that is kept apart is reached or told of otherwise.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use palisade::{
+    guard::{Backend, Guard, Outcome},
+    policy::{PolicyFile, PolicySources},
+    session::{Principal, Session},
+    value::Params,
+};
+use palisade_mysql::{MysqlBackend, MysqlConfig};
+use palisade_postgres::{PostgresBackend, PostgresConfig};
+use palisade_sqlite::{SqliteBackend, create_database};
+use palisade_testkit::{
+    live::changing_gate,
+    servers::{MariaDbServer, PostgresServer, Server},
+};
+
+const APART: Result<u64, &str> = Err("obligation.inapplicable");
+
+/// Rows of tenant 1 are seen and added; of the items, those with 9 in `n` stay as they are.
+const POLICIES: &str = r#"
+permit(principal, action, resource);
+forbid(principal, action in [Action::"see", Action::"add"], resource is row::SCHEMA::orders) unless { resource.tenant == 1 };
+forbid(principal, action in [Action::"see", Action::"add"], resource is row::SCHEMA::items) unless { resource.tenant == 1 };
+forbid(principal, action == Action::"change", resource is row::SCHEMA::items) when { resource has n && resource.n == 9 };
+forbid(principal, action in [Action::"see", Action::"add"], resource is row::SCHEMA::parts) unless { resource.tenant == 1 };
+forbid(principal, action in [Action::"see", Action::"add"], resource is row::SCHEMA::labels) unless { resource.tenant == 1 };
+forbid(principal, action in [Action::"see", Action::"add"], resource is row::SCHEMA::tree) unless { resource.tenant == 1 };
+"#;
+
+const TABLES: &str = "
+CREATE TABLE orders (id integer PRIMARY KEY, tenant integer NOT NULL, n integer);
+CREATE TABLE items (id integer PRIMARY KEY, order_id integer NOT NULL, tenant integer NOT NULL, n integer,
+    FOREIGN KEY (order_id) REFERENCES orders (id) ON DELETE CASCADE ON UPDATE CASCADE);
+CREATE TABLE parts (id integer PRIMARY KEY, item_id integer NOT NULL, tenant integer NOT NULL,
+    FOREIGN KEY (item_id) REFERENCES items (id) ON DELETE CASCADE);
+CREATE TABLE labels (id integer PRIMARY KEY, order_id integer, tenant integer NOT NULL,
+    FOREIGN KEY (order_id) REFERENCES orders (id) ON DELETE SET NULL ON UPDATE SET NULL);
+CREATE TABLE links (id integer PRIMARY KEY, order_id integer NOT NULL,
+    FOREIGN KEY (order_id) REFERENCES orders (id) ON DELETE CASCADE ON UPDATE CASCADE);
+CREATE TABLE tree (id integer PRIMARY KEY, parent integer, tenant integer NOT NULL,
+    FOREIGN KEY (parent) REFERENCES tree (id) ON DELETE CASCADE);
+";
+
+const TAKE_AWAY: &str = "DELETE FROM links; DELETE FROM labels; DELETE FROM parts; DELETE FROM items; DELETE FROM orders; DELETE FROM tree;";
+
+const SEEN: &str = "
+INSERT INTO orders VALUES (1, 1, 1), (2, 1, 1), (3, 1, 1), (4, 1, 1), (5, 1, 1), (6, 1, 1), (7, 1, 1), (8, 1, 1);
+INSERT INTO items VALUES (20, 2, 1, 1), (21, 2, 1, NULL), (30, 3, 1, 1), (40, 4, 1, 1), (50, 5, 1, 9);
+INSERT INTO parts VALUES (200, 20, 1);
+INSERT INTO labels VALUES (60, 6, 1);
+INSERT INTO links VALUES (80, 8);
+INSERT INTO tree VALUES (1, NULL, 1);
+";
+
+/// Rows that are not seen, in two databases in which the same rows of those above have some of them.
+const HIDDEN: [&str; 2] = [
+    "INSERT INTO orders VALUES (900, 2, 1);
+     INSERT INTO items VALUES (31, 3, 2, 1), (90, 900, 2, 1);
+     INSERT INTO parts VALUES (400, 40, 2);
+     INSERT INTO labels VALUES (70, 7, 2);
+     INSERT INTO tree VALUES (2, NULL, 2);",
+    "INSERT INTO orders VALUES (900, 2, 5), (901, 3, 5);
+     INSERT INTO items VALUES (32, 3, 3, 7), (33, 3, 2, NULL), (91, 901, 2, 1);
+     INSERT INTO parts VALUES (401, 40, 3), (402, 40, 2), (910, 91, 2);
+     INSERT INTO labels VALUES (71, 7, 3), (72, 900, 2);",
+];
+
+const KEPT: &[&str] = &[
+    "SELECT id, n FROM orders WHERE tenant <> 1 ORDER BY id",
+    "SELECT id, order_id, n FROM items WHERE tenant <> 1 OR n = 9 ORDER BY id",
+    "SELECT id, item_id FROM parts WHERE tenant <> 1 ORDER BY id",
+    "SELECT id, order_id FROM labels WHERE tenant <> 1 ORDER BY id",
+    "SELECT id, parent FROM tree WHERE tenant <> 1 ORDER BY id",
+];
+
+type Row = (&'static str, Result<u64, &'static str>);
+
+const ROWS: &[Row] = &[
+    ("DELETE FROM orders WHERE id = 1", Ok(1)),
+    ("DELETE FROM orders WHERE id = 2", Ok(1)),
+    ("DELETE FROM orders WHERE id = 3", APART),
+    ("DELETE FROM orders WHERE id = 4", APART),
+    ("DELETE FROM orders WHERE id = 5", APART),
+    ("DELETE FROM orders WHERE id = 6", Ok(1)),
+    ("DELETE FROM orders WHERE id = 7", APART),
+    ("DELETE FROM orders WHERE id = 8", Ok(1)),
+    ("DELETE FROM orders WHERE id = 900", Ok(0)),
+    ("DELETE FROM orders WHERE id IN (1, 2, 6)", Ok(3)),
+    ("DELETE FROM orders WHERE id IN (1, 2, 3)", APART),
+    ("DELETE FROM orders WHERE id > 0", APART),
+    (
+        "DELETE FROM orders WHERE id IN (SELECT order_id FROM items WHERE id = 20)",
+        Ok(1),
+    ),
+    (
+        "DELETE FROM orders WHERE 1 / (id - 900) < 5 AND id < 3",
+        Ok(2),
+    ),
+    ("DELETE FROM items WHERE id = 20", Ok(1)),
+    ("DELETE FROM items WHERE id = 40", APART),
+    ("DELETE FROM items WHERE id = 31", Ok(0)),
+    ("UPDATE orders SET id = 92 WHERE id = 2", Ok(1)),
+    ("UPDATE orders SET id = 93 WHERE id = 3", APART),
+    ("UPDATE orders SET id = 94 WHERE id = 4", Ok(1)),
+    ("UPDATE orders SET id = 95 WHERE id = 5", APART),
+    ("UPDATE orders SET id = 96 WHERE id = 6", Ok(1)),
+    ("UPDATE orders SET id = 97 WHERE id = 7", APART),
+    ("UPDATE orders SET n = 2 WHERE id > 0", Ok(8)),
+    // Rows of one table hang on each other there.
+    ("DELETE FROM tree WHERE id = 1", APART),
+];
+
+const MERGES: &[Row] = &[
+    (
+        "MERGE INTO orders AS o USING (SELECT 2 AS id) AS s ON o.id = s.id WHEN MATCHED THEN DELETE",
+        Ok(1),
+    ),
+    (
+        "MERGE INTO orders AS o USING (SELECT 3 AS id) AS s ON o.id = s.id WHEN MATCHED THEN DELETE",
+        APART,
+    ),
+    (
+        "MERGE INTO orders AS o USING (SELECT 3 AS id) AS s ON o.id = s.id WHEN MATCHED AND o.n > 5 THEN DELETE \
+         WHEN MATCHED THEN UPDATE SET n = 6",
+        Ok(1),
+    ),
+    (
+        "MERGE INTO orders AS o USING (SELECT 7 AS id) AS s ON o.id = s.id WHEN MATCHED THEN UPDATE SET id = 77",
+        APART,
+    ),
+    (
+        "MERGE INTO orders AS o USING (SELECT 6 AS id) AS s ON o.id = s.id WHEN MATCHED THEN UPDATE SET id = 66",
+        Ok(1),
+    ),
+];
+
+/// With WITH, what goes with the row is counted too.
+const ON_POSTGRES: &[Row] = &[
+    (
+        "DELETE FROM orders AS o USING items AS i WHERE i.order_id = o.id AND i.id = 20",
+        Ok(1),
+    ),
+    (
+        "DELETE FROM orders AS o USING items AS i WHERE i.order_id = o.id AND i.id = 30",
+        APART,
+    ),
+    (
+        "DELETE FROM orders AS reached_1 WHERE reached_1.id = 2",
+        Ok(1),
+    ),
+    (
+        "DELETE FROM orders AS reached_1 WHERE reached_1.id = 3",
+        APART,
+    ),
+    ("DELETE FROM orders WHERE id = 3 AND random() >= 0", APART),
+    (
+        "WITH gone AS (DELETE FROM orders WHERE id = 2 RETURNING id) SELECT id FROM gone",
+        Ok(4),
+    ),
+    (
+        "WITH gone AS (DELETE FROM orders WHERE id = 3 RETURNING id) SELECT id FROM gone",
+        APART,
+    ),
+    (
+        "INSERT INTO orders (id, tenant, n) VALUES (3, 1, 4) ON CONFLICT (id) DO UPDATE SET n = 4",
+        Ok(1),
+    ),
+    (
+        "INSERT INTO orders (id, tenant, n) VALUES (3, 1, 4) ON CONFLICT (id) DO UPDATE SET id = 33",
+        APART,
+    ),
+];
+
+const ON_MARIADB: &[Row] = &[
+    (
+        "DELETE o FROM orders AS o JOIN items AS i ON i.order_id = o.id WHERE i.id = 20",
+        Ok(1),
+    ),
+    (
+        "DELETE o FROM orders AS o JOIN items AS i ON i.order_id = o.id WHERE i.id = 30",
+        APART,
+    ),
+    ("DELETE FROM orders WHERE id > 1 ORDER BY id LIMIT 1", Ok(1)),
+    ("DELETE FROM orders WHERE id > 2 ORDER BY id LIMIT 1", APART),
+    ("DELETE FROM orders WHERE id = 3 AND rand() >= 0", APART),
+    (
+        "INSERT INTO orders (id, tenant, n) VALUES (3, 1, 4) ON DUPLICATE KEY UPDATE n = 4",
+        Ok(1),
+    ),
+];
+
+const REPLACES: &[Row] = &[
+    (
+        "REPLACE INTO orders (id, tenant, n) VALUES (1, 1, 4)",
+        Ok(1),
+    ),
+    (
+        "REPLACE INTO orders (id, tenant, n) VALUES (2, 1, 4)",
+        Ok(1),
+    ),
+    (
+        "REPLACE INTO orders (id, tenant, n) VALUES (3, 1, 4)",
+        APART,
+    ),
+    (
+        "REPLACE INTO orders (id, tenant, n) VALUES (7, 1, 4)",
+        APART,
+    ),
+    (
+        "REPLACE INTO orders (id, tenant, n) VALUES (9, 1, 4)",
+        Ok(1),
+    ),
+    (
+        "REPLACE INTO orders (id, tenant, n) VALUES (900, 1, 4)",
+        Err("database.constraint"),
+    ),
+];
+
+fn policies(schema: &str) -> PolicySources {
+    PolicySources {
+        policies: vec![PolicyFile {
+            name: "tenant.cedar".to_owned(),
+            text: POLICIES.replace("SCHEMA", schema),
+        }],
+        ..PolicySources::default()
+    }
+}
+
+/// Runs each statement in both databases: it says what it should, and the same in both, and leaves what is kept apart.
+async fn hold<B: Backend>(gate: &Guard<B>, bare: &dyn Fn(&str) -> String, rows: &[Row]) {
+    let session = Session::new(Principal::new("Agent", "a"));
+    let mut problems = Vec::new();
+    for (sql, expected) in rows {
+        let mut told = Vec::new();
+        for hidden in HIDDEN {
+            bare(&format!("{TAKE_AWAY}{SEEN}{hidden}"));
+            let kept = || KEPT.iter().map(|sql| bare(sql)).collect::<Vec<_>>();
+            let before = kept();
+            let (result, text) = match gate.execute(sql, &Params::None, &session).await {
+                Outcome::Rows(rows) => (Ok(rows.affected_rows().unwrap()), String::new()),
+                Outcome::Rejected(refusal) => (
+                    Err(refusal.rejection.code().slug()),
+                    format!(
+                        "{} {:?}",
+                        refusal.rejection,
+                        refusal.rejection.operator_detail()
+                    ),
+                ),
+            };
+            if result != *expected {
+                problems.push(format!("{sql}\n  {result:?} {text}"));
+            }
+            if before != kept() {
+                problems.push(format!(
+                    "{sql}\n  changed what is kept apart: {before:?} {:?}",
+                    kept()
+                ));
+            }
+            told.push((result, text));
+        }
+        if told.first() != told.last() {
+            problems.push(format!("{sql}\n  tells the databases apart: {told:?}"));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[tokio::test]
+async fn on_sqlite_what_hangs_on_a_row_is_looked_for() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("main.db");
+    create_database(&path, TABLES).unwrap();
+    let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+    let gate = changing_gate(backend, policies("main"));
+    let bare = |sql: &str| {
+        let conn = rusqlite::Connection::open(&path).unwrap();
+        if !sql.starts_with("SELECT") {
+            conn.execute_batch(sql).unwrap();
+            return String::new();
+        }
+        let mut statement = conn.prepare(sql).unwrap();
+        let width = statement.column_count();
+        let rows = statement.query_map([], |row| {
+            (0..width)
+                .map(|index| row.get::<_, rusqlite::types::Value>(index))
+                .collect::<Result<Vec<_>, _>>()
+        });
+        let rows: Result<Vec<_>, _> = rows.and_then(Iterator::collect);
+        format!("{:?}", rows.unwrap())
+    };
+    for rows in [ROWS, REPLACES] {
+        hold(&gate, &bare, rows).await;
+    }
+}
+
+#[tokio::test]
+async fn on_postgres_what_hangs_on_a_row_is_looked_for() {
+    let server: &Server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("cascades").unwrap();
+    server.load(&database, TABLES).unwrap().clean().unwrap();
+    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
+    let config = config.accept_superuser().writable().connections(1, 8);
+    let backend = PostgresBackend::connect(config).await.unwrap();
+    let gate = changing_gate(backend, policies("public"));
+    let bare = |sql: &str| server.query(&database, sql).unwrap();
+    for rows in [ROWS, ON_POSTGRES, MERGES] {
+        hold(&gate, &bare, rows).await;
+    }
+}
+
+#[tokio::test]
+async fn on_mariadb_what_hangs_on_a_row_is_looked_for() {
+    let server: &Server = MariaDbServer::shared().unwrap();
+    let database = server.fresh_database("cascades").unwrap();
+    server.load(&database, TABLES).unwrap().clean().unwrap();
+    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
+    let config = config.accept_powerful().writable();
+    let backend = MysqlBackend::connect(config).await.unwrap();
+    let gate = changing_gate(backend, policies(&database));
+    let bare = |sql: &str| server.query(&database, sql).unwrap();
+    for rows in [ROWS, ON_MARIADB, REPLACES] {
+        hold(&gate, &bare, rows).await;
+    }
+}
