@@ -90,8 +90,8 @@ pub(super) struct Engine {
     pub(super) reads: Reads,
     pub(super) functions: BTreeSet<String>,
     whole_rows: bool,
-    /// Tables whose reads are there already, each with whether whole rows were.
-    tables: Vec<(RelationId, bool)>,
+    /// Tables whose reads are there already, each with whether whole rows were, and whether as a target.
+    tables: Vec<(RelationId, bool, bool)>,
 }
 
 impl Engine {
@@ -241,7 +241,7 @@ impl Engine {
             return;
         };
         if reference.body.is_none() {
-            let table = (relation.id, self.whole_rows);
+            let table = (relation.id, self.whole_rows, is_target);
             if self.tables.contains(&table) {
                 return;
             }
