@@ -237,7 +237,7 @@ impl Job<'_> {
                 let change = Change::Delete;
                 if let Some(untouched) = self.untouched(relation, change, &[], looked, functions)? {
                     let met = self.met("REPLACE", insert, relation, reads)?;
-                    doubts.extend(self.doubts(&met, &untouched, Found::KeptApart));
+                    doubts.extend(self.doubts(&met, &untouched, Found::OutOfReach));
                 }
                 Ok(doubts)
             }
