@@ -338,7 +338,6 @@ fn stopped(error: &BackendError) -> Option<String> {
         | BackendErrorKind::Constraint
         | BackendErrorKind::AffectedRows
         | BackendErrorKind::NotAdmitted
-        | BackendErrorKind::KeptApart
         | BackendErrorKind::Forbidden
         | BackendErrorKind::ReadOnly
         | BackendErrorKind::SchemaChanged

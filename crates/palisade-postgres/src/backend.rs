@@ -154,7 +154,6 @@ impl Run<'_> {
                     | BackendErrorKind::Constraint
                     | BackendErrorKind::AffectedRows
                     | BackendErrorKind::NotAdmitted
-                    | BackendErrorKind::KeptApart
                     | BackendErrorKind::Forbidden
                     | BackendErrorKind::ReadOnly
                     | BackendErrorKind::Cost

@@ -17,7 +17,8 @@ use palisade_testkit::{
     servers::{MariaDbServer, PostgresServer, Server},
 };
 
-const APART: Result<u64, &str> = Err("obligation.inapplicable");
+const APART: Result<u64, &str> = Err("database.constraint");
+const UNSOUGHT: Result<u64, &str> = Err("obligation.inapplicable");
 
 /// Rows of tenant 1 are seen and added; of the items, those with 9 in `n` stay as they are.
 const POLICIES: &str = r#"
@@ -110,7 +111,7 @@ const ROWS: &[Row] = &[
     ("UPDATE orders SET id = 97 WHERE id = 7", APART),
     ("UPDATE orders SET n = 2 WHERE id > 0", Ok(8)),
     // Rows of one table hang on each other there.
-    ("DELETE FROM tree WHERE id = 1", APART),
+    ("DELETE FROM tree WHERE id = 1", UNSOUGHT),
 ];
 
 const MERGES: &[Row] = &[
@@ -170,7 +171,7 @@ const ON_POSTGRES: &[Row] = &[
     ),
     (
         "INSERT INTO orders (id, tenant, n) VALUES (3, 1, 4) ON CONFLICT (id) DO UPDATE SET id = 33",
-        APART,
+        UNSOUGHT,
     ),
 ];
 

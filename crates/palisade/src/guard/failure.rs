@@ -111,11 +111,7 @@ impl BackendError {
             Found::NotAdmitted => Self::not_admitted(),
             Found::OutOfReach => Self::new(
                 BackendErrorKind::Constraint,
-                "a row that may not be changed is in the way",
-            ),
-            Found::KeptApart => Self::new(
-                BackendErrorKind::KeptApart,
-                "a foreign key would change a row that policy keeps apart",
+                "a row that may not be changed is in the way, or hangs on what would be changed",
             ),
         }
     }
@@ -186,8 +182,6 @@ pub enum BackendErrorKind {
     Forbidden,
     /// A row would be one that policy does not admit, and nothing was changed.
     NotAdmitted,
-    /// A foreign key would change a row that policy keeps apart, and nothing was changed.
-    KeptApart,
     /// The backend was opened for reading only.
     ReadOnly,
     /// The database is not of the schema any more that the statement was decided over; nothing was
@@ -216,11 +210,6 @@ pub(super) fn refused(error: &BackendError) -> Rejection {
         BackendErrorKind::NotAdmitted => {
             let told = "a row that the statement reaches would be outside of what policy admits, so nothing was changed";
             return Rejection::new(Code::WriteRowNotAdmitted, told);
-        }
-        BackendErrorKind::KeptApart => {
-            let told = "by a foreign key the statement would change rows that policy keeps apart, so nothing was changed; \
-                        rows to which none of those refer can be changed, and no other way of writing it helps";
-            return Rejection::new(Code::ObligationInapplicable, told);
         }
         BackendErrorKind::ReadOnly => Code::StatementNotAllowed,
         BackendErrorKind::SchemaChanged => Code::DatabaseSchemaChanged,

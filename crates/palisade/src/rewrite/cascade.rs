@@ -104,7 +104,7 @@ impl Job<'_> {
         Ok(Doubt::Target {
             within: within.map(Box::new),
             admitted: Box::new(untouched),
-            found: Found::KeptApart,
+            found: Found::OutOfReach,
         })
     }
 

@@ -143,7 +143,7 @@ impl Job<'_> {
                 doubt(admitted, Found::NotAdmitted);
             }
             if let Some(untouched) = untouched {
-                doubt(&untouched, Found::KeptApart);
+                doubt(&untouched, Found::OutOfReach);
                 let admitted = own.admitted.take().into_iter().map(sql::parens);
                 let conditions = admitted.chain([untouched]).collect();
                 own.admitted = Some(sql::joined(conditions, &BinaryOperator::And, true));

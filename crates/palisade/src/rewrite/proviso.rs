@@ -40,10 +40,9 @@ pub struct Proviso {
 pub enum Found {
     /// A row would be one that policy does not admit.
     NotAdmitted,
-    /// A row that may not be changed is in the way, as a constraint would say of an INSERT.
+    /// A row that may not be changed is in the way, as a constraint would say of an INSERT, or hangs on one that would be changed, as a
+    /// foreign key without an action would.
     OutOfReach,
-    /// A foreign key would change a row that policy keeps apart.
-    KeptApart,
 }
 
 impl Proviso {

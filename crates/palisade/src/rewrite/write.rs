@@ -253,7 +253,7 @@ impl Job<'_> {
                     {
                         // Nothing hangs on a row that another of the statement has added.
                         let met = self.met("REPLACE", insert, relation, true, reads)?;
-                        doubts.extend(self.doubts(&met, &untouched, Found::KeptApart));
+                        doubts.extend(self.doubts(&met, &untouched, Found::OutOfReach));
                     }
                 }
                 Ok(doubts)
