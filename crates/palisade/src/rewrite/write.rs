@@ -653,7 +653,11 @@ impl Job<'_> {
             return Ok(None);
         }
         let left: Vec<&Predicate> = left.iter().collect();
-        if meeting.is_none() && self.gives_admitted(source, relation, &columns, &left, &looked) {
+        // With IGNORE, a value that does not fit is stored as another.
+        if meeting.is_none()
+            && !insert.ignore
+            && self.gives_admitted(source, relation, &columns, &left, &looked)
+        {
             return Ok(None);
         }
         let frame = self.frame(insert, relation, &columns, &left, meeting, functions)?;

@@ -42,8 +42,8 @@ pub(super) fn twins(
     [one, other]
 }
 
-/// The ids that a table's rows may reference: those of rows that may be seen, which are the same in both databases,
-/// and perhaps those of others.
+/// The ids that a table's rows may reference: those of rows that may be seen, which are the same in both databases, or those of
+/// others where the row is `hidden`. Were it to reference a row that may be seen, a constraint would tell of it.
 fn parents(table: &Table, before: &[Vec<Vec<Row>>; 2], database: usize, hidden: bool) -> Vec<Cell> {
     let Some(reference) = &table.reference else {
         return Vec::new();
@@ -51,7 +51,7 @@ fn parents(table: &Table, before: &[Vec<Vec<Row>>; 2], database: usize, hidden: 
     before[database][reference.parent]
         .iter()
         .map(|row| row[0].clone())
-        .filter(|id| hidden || *id < Cell::Int(HIDDEN_IDS))
+        .filter(|id| (*id >= Cell::Int(HIDDEN_IDS)) == hidden)
         .collect()
 }
 
