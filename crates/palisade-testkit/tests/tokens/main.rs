@@ -9,6 +9,7 @@
 )]
 
 mod given;
+mod named;
 
 use std::{
     sync::{

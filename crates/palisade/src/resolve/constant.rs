@@ -281,25 +281,70 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// As [`tokens`](Self::tokens), of columns that a join merges, or of which INTERSECT or EXCEPT compares the rows.
-    pub(super) fn merged_tokens(&mut self, origins: &[Origin<'_>]) -> Result<(), Rejection> {
+    /// As [`tokens`](Self::tokens), of columns that a join merges, of which INTERSECT or EXCEPT compares the rows, or of which UNION
+    /// gives either; `beside` says what may stand beside tokens there.
+    pub(super) fn merged_tokens(
+        &mut self,
+        origins: &[Origin<'_>],
+        beside: Beside,
+    ) -> Result<(), Rejection> {
         if !self.knows_tokens() || !self.checks_tokens() {
             return Ok(());
         }
         let tokens: Vec<Option<Tokens>> = origins.iter().map(Origin::tokens).collect();
-        let Some(wanted) = wanted(tokens.iter().flatten()) else {
+        let Some(mut wanted) = wanted(tokens.iter().flatten()) else {
             return Ok(());
         };
-        for origin in origins {
-            match self.made_of_column(origin) {
-                Made::Of(given) if origin.tokens().is_none_or(|t| t.keys().is_none()) => {
-                    self.take_given(&given, &wanted)?;
-                }
-                Made::Perhaps => self.constants.is_asked = true,
-                Made::Of(_) | Made::Otherwise => {}
-            }
+        wanted.beside = wanted.beside.max(beside);
+        for (origin, tokens) in origins.iter().zip(tokens) {
+            let made = self.made_of_column(origin);
+            self.take_made(made, tokens.as_ref(), &wanted)?;
         }
         Ok(())
+    }
+
+    /// As [`tokens`](Self::tokens), of values of which one is given: what is a token among the constants is one like those of the columns,
+    /// so that equal ones are equal in what comes of it.
+    pub(super) fn given_tokens(
+        &mut self,
+        values: &[&Expr],
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
+        if !self.knows_tokens() || !self.checks_tokens() {
+            return Ok(());
+        }
+        let tokens = values.iter().map(|value| self.tokens_of(value, scope));
+        let tokens: Vec<Option<Tokens>> = tokens.collect();
+        let Some(mut wanted) = wanted(tokens.iter().flatten()) else {
+            return Ok(());
+        };
+        wanted.beside = wanted.beside.max(Beside::Constants);
+        for (value, tokens) in values.iter().zip(tokens) {
+            let made = self.made(value, scope);
+            self.take_made(made, tokens.as_ref(), &wanted)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the tags off constants that stand beside what is `wanted`, where they are no tokens yet.
+    fn take_made(
+        &mut self,
+        made: Made,
+        tokens: Option<&Tokens>,
+        wanted: &Wanted,
+    ) -> Result<(), Rejection> {
+        match made {
+            Made::Of(given) if tokens.is_none_or(|t| t.keys().is_none()) => {
+                // What is found is kept only in a reading that asks for constants.
+                self.constants.is_asked |= !given.places.is_empty();
+                self.take_given(&given, wanted)
+            }
+            Made::Perhaps => {
+                self.constants.is_asked = true;
+                Ok(())
+            }
+            Made::Of(_) | Made::Otherwise => Ok(()),
+        }
     }
 
     fn take_given(&mut self, given: &Given, wanted: &Wanted) -> Result<(), Rejection> {

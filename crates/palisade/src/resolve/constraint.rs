@@ -190,6 +190,7 @@ impl<'a> Resolver<'a> {
             decision: _,
             hidden_exist: _,
             bare: _,
+            body: _,
         } = &source.columns
         else {
             return Err(unsupported("a reference to this relation"));

@@ -510,6 +510,7 @@ impl<'a> Resolver<'a> {
             decision: _,
             hidden_exist: _,
             bare: _,
+            body: _,
         } = source.columns
         else {
             return Err(unsupported("a definition of this relation"));

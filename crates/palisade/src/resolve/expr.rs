@@ -171,6 +171,9 @@ impl<'a> Resolver<'a> {
                 let start = out.len();
                 self.walk(expr, at, out)?;
                 self.explicit_cast(data_type, own, out.get(start..).unwrap_or_default());
+                if let Some(text) = self.text_of_token(expr, data_type, at.scope) {
+                    *data_type = text;
+                }
                 Ok(())
             }
             Expr::Collate { expr, collation } => {
@@ -202,8 +205,11 @@ impl<'a> Resolver<'a> {
                         }
                     }
                 }
-                let otherwise = else_result.as_deref_mut();
-                self.together(results.into_iter().chain(otherwise), at, out)
+                let mut values: Vec<&mut Expr> = results;
+                values.extend(else_result.as_deref_mut());
+                self.together(values.iter_mut().map(|value| &mut **value), at, out)?;
+                let values: Vec<&Expr> = values.into_iter().map(|value| &*value).collect();
+                self.given_tokens(&values, at.scope)
             }
             Expr::Exists {
                 subquery,
@@ -216,7 +222,14 @@ impl<'a> Resolver<'a> {
                     *expr = cast;
                     self.walk(expr, at, out)
                 }
-                None => self.function(function, at, out),
+                None => {
+                    self.function(function, at, out)?;
+                    let picks = self.knows_tokens().then(|| self.picks(function));
+                    match picks.flatten() {
+                        Some(picks) => self.given_tokens(&picks.values(), at.scope),
+                        None => Ok(()),
+                    }
+                }
             },
             // Calls for which the parser has nodes of their own.
             Expr::Ceil { expr, field } => {

@@ -201,6 +201,7 @@ fn relation_of<'a>(source: &Source<'a>) -> Option<&'a Relation> {
             decision: _,
             hidden_exist: _,
             bare: _,
+            body: _,
         } => Some(relation),
         Columns::Derived(_) => None,
     }
@@ -213,6 +214,7 @@ fn key<'a>(source: &Source<'a>) -> Option<&'a [u16]> {
         decision,
         hidden_exist: _,
         bare: false,
+        body: _,
     } = &source.columns
     else {
         return None;

@@ -19,6 +19,7 @@ use crate::{
     catalog::{Column, ColumnId, RelationKind, TypeClass},
     dialect::Dialect,
     rejection::Rejection,
+    syntax::is_hexadecimal,
 };
 
 /// A side of a comparison.
@@ -301,6 +302,7 @@ impl<'a> Resolver<'a> {
                     Value::Number(text, _) if text.bytes().all(|b| b.is_ascii_digit()) => {
                         Some(Side::Constant(Some(TypeClass::Integer)))
                     }
+                    Value::Number(text, _) if is_hexadecimal(text) => None,
                     Value::Number(..) => Some(Side::Constant(Some(TypeClass::Number))),
                     // PostgreSQL reads it as whatever it is compared with, before any row.
                     Value::SingleQuotedString(_) if self.catalog.dialect() == Dialect::Postgres => {

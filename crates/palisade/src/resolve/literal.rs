@@ -62,8 +62,8 @@ impl Resolver<'_> {
                     }
                     // An integer since PostgreSQL 16, `0` with an alias before.
                     Dialect::Postgres => Err(unsupported("an integer written in hexadecimal")),
-                    // `0x1F` and `X'1F'` are one (<https://dev.mysql.com/doc/refman/8.4/en/hexadecimal-literals.html>).
-                    Dialect::Mysql => Ok(()),
+                    // Our dialect reads it as a number.
+                    Dialect::Mysql => Err(unsupported("a literal of this form")),
                 }
             }
             Value::SingleQuotedByteStringLiteral(digits)

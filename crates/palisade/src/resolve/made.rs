@@ -4,8 +4,8 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, ObjectNamePart, TableFactor, TypedString, Value, ValueWithSpan, Visit,
-    Visitor,
+    FunctionArguments, Ident, ObjectName, ObjectNamePart, TableFactor, TypedString, Value,
+    ValueWithSpan, Visit, Visitor,
 };
 
 use super::{
@@ -38,6 +38,16 @@ pub(super) struct Picks<'e> {
     pub(super) picked: Vec<usize>,
     /// Those that must be compared alike with these.
     pub(super) compared: Vec<usize>,
+}
+
+impl<'e> Picks<'e> {
+    /// The arguments of which it gives one.
+    pub(super) fn values(&self) -> Vec<&'e Expr> {
+        let picked = self.picked.iter();
+        picked
+            .filter_map(|at| self.args.get(*at).copied())
+            .collect()
+    }
 }
 
 impl Made {
@@ -458,27 +468,62 @@ macro_rules! inside_of {
                 expr: inner,
                 data_type,
                 format: None,
-            }
-            | Expr::Convert {
+            } if keeps_text(data_type, $is_array, $dialect) => Some(inner),
+            Expr::Convert {
                 is_try: false,
                 expr: inner,
-                data_type: Some(data_type),
-                charset: _,
+                data_type,
+                charset,
                 target_before_value: false,
                 styles: _,
-            } if keeps_text(data_type, $is_array, $dialect) => Some(inner),
+            } if match (&*data_type, &*charset) {
+                (Some(data_type), _) => keeps_text(data_type, $is_array, $dialect),
+                // `CONVERT(… USING utf8mb4)`
+                (None, Some(charset)) => !$is_array && keeps_ascii(charset),
+                (None, None) => false,
+            } =>
+            {
+                Some(inner)
+            }
+            // `_utf8mb4'…'`
+            Expr::Prefixed {
+                prefix,
+                value: inner,
+            } if !$is_array && $dialect == Dialect::Mysql && introduces_ascii(prefix) => {
+                Some(inner)
+            }
             _ => None,
         }
     };
 }
 
-fn within(expr: &Expr, is_array: bool, dialect: Dialect) -> Option<&Expr> {
+/// The text, or array of texts, that is inside of something that leaves it as it is.
+pub(super) fn within(expr: &Expr, is_array: bool, dialect: Dialect) -> Option<&Expr> {
     inside_of!(expr, is_array, dialect).map(|inner| &**inner)
 }
 
 /// As [`within`], to be changed.
 pub(super) fn inside(expr: &mut Expr, is_array: bool, dialect: Dialect) -> Option<&mut Expr> {
     inside_of!(expr, is_array, dialect).map(|inner| &mut **inner)
+}
+
+/// Character sets of MySQL in which the digits of a token are the same bytes.
+const ASCII: &[&str] = &["ascii", "binary", "latin1", "utf8", "utf8mb3", "utf8mb4"];
+
+fn keeps_ascii(charset: &ObjectName) -> bool {
+    match charset.0.as_slice() {
+        [ObjectNamePart::Identifier(name)] => is_ascii(&name.value),
+        _ => false,
+    }
+}
+
+/// Whether a literal after this word is text in such a character set.
+fn introduces_ascii(prefix: &Ident) -> bool {
+    prefix.value.strip_prefix('_').is_some_and(is_ascii)
+}
+
+fn is_ascii(charset: &str) -> bool {
+    ASCII.iter().any(|name| name.eq_ignore_ascii_case(charset))
 }
 
 /// Whether a cast to this type leaves a token as it is, or an array of tokens.
@@ -490,6 +535,18 @@ pub(super) fn keeps_text(data_type: &DataType, is_array: bool, dialect: Dialect)
         CharacterLength::Max => false,
     };
     match data_type {
+        // There no length cuts anything.
+        DataType::Varchar(_)
+        | DataType::CharVarying(_)
+        | DataType::CharacterVarying(_)
+        | DataType::Char(_)
+        | DataType::Character(_)
+        | DataType::Clob(_)
+            if dialect == Dialect::Sqlite =>
+        {
+            !is_array
+        }
+        DataType::Binary(None) => !is_array && dialect == Dialect::Mysql,
         DataType::Array(
             ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::Qualified(element, _),
         ) => is_array && keeps_text(element, false, dialect),

@@ -145,6 +145,18 @@ pub(crate) struct ResolvedStatement {
     pub(crate) explain: Option<Explain>,
 }
 
+impl ResolvedStatement {
+    /// Whether any column of the answer is of tokens, or has them among its values.
+    fn gives_tokens(&self) -> bool {
+        let mut tokens = self.outputs.iter().map(|output| &output.lineage.tokens);
+        tokens.any(|tokens| {
+            tokens
+                .as_ref()
+                .is_some_and(|tokens| tokens.keys().is_some())
+        })
+    }
+}
+
 /// What stands around a change's own condition and rows in our own output.
 #[derive(Debug, Default)]
 pub(crate) struct WriteForm {

@@ -12,6 +12,7 @@ use super::{
     Mode, Position, Resolver,
     recursive::{never_ends, recursive_seed},
     scope::{Origin, Output, Scope},
+    token::Beside,
     unsupported,
 };
 use crate::{
@@ -378,9 +379,13 @@ impl<'a> Resolver<'a> {
                 }
                 for (l, r) in left.iter().zip(&right) {
                     self.implicit_casts(&[&l.lineage.columns, &r.lineage.columns]);
-                    // What is left of both was compared; UNION gives either.
-                    if *op != SetOperator::Union {
-                        self.merged_tokens(&[&l.lineage, &r.lineage].map(Origin::Derived))?;
+                    let origins = [&l.lineage, &r.lineage].map(Origin::Derived);
+                    match op {
+                        // What is left of both was compared.
+                        SetOperator::Except | SetOperator::Intersect | SetOperator::Minus => {
+                            self.merged_tokens(&origins, Beside::Nothing)?;
+                        }
+                        SetOperator::Union => self.merged_tokens(&origins, Beside::Constants)?,
                     }
                 }
                 Ok(left

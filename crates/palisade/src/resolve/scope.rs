@@ -4,13 +4,12 @@ use std::{cell::RefCell, sync::Arc};
 
 use sqlparser::ast::Ident;
 
-use super::cartesian::Links;
+use super::{ViewBody, cartesian::Links};
 use crate::{
     catalog::{ColumnId, Relation, RelationKind},
     dialect::Dialect,
     lineage::{Given, Lineage, Tokens},
     policy::obligation::{ColumnLevel, RelationDecision},
-    token::TokenKeys,
 };
 
 /// What both engines call the row that an upsert could not insert.
@@ -47,6 +46,8 @@ pub(super) enum Columns<'a> {
         /// It stands as it is, whatever is decided: the target of a change. Its whole rows hold hidden
         /// columns too.
         bare: bool,
+        /// For a view that stands as its query: that.
+        body: Option<Arc<ViewBody>>,
     },
     /// Those of a subquery, CTE or table function.
     Derived(Vec<Output>),
@@ -77,8 +78,8 @@ pub(super) enum Found<'f> {
 
 /// Where a column that was found comes from: most come from a relation, and need no list.
 pub(super) enum Origin<'f> {
-    /// It is this column, given as tokens under these keys if it is.
-    Base(ColumnId, Option<&'f Arc<TokenKeys>>),
+    /// It is this column, given as these tokens if it is.
+    Base(ColumnId, Option<Tokens>),
     /// It is a column of a query.
     Derived(&'f Lineage),
     /// Several columns were merged into it.
@@ -107,7 +108,7 @@ impl Origin<'_> {
     /// Which tokens it is.
     pub(super) fn tokens(&self) -> Option<Tokens> {
         match self {
-            Self::Base(_, keys) => keys.cloned().map(Tokens::Of),
+            Self::Base(_, tokens) => tokens.clone(),
             Self::Derived(lineage) => lineage.tokens.clone(),
             Self::Merged(lineage) => lineage.tokens.clone(),
         }
@@ -124,7 +125,7 @@ impl Origin<'_> {
 
     pub(super) fn into_lineage(self) -> Lineage {
         match self {
-            Self::Base(id, keys) => Lineage::of(id).with_tokens(keys.cloned().map(Tokens::Of)),
+            Self::Base(id, tokens) => Lineage::of(id).with_tokens(tokens),
             Self::Derived(lineage) => lineage.clone(),
             Self::Merged(lineage) => lineage,
         }
@@ -186,6 +187,7 @@ impl<'a> Columns<'a> {
                 decision: _,
                 hidden_exist: _,
                 bare: _,
+                body: _,
             } => relation.columns.len(),
         }
     }
@@ -206,12 +208,13 @@ impl<'a> Columns<'a> {
                 decision,
                 hidden_exist,
                 bare: _,
+                body,
             } => {
                 for ((id, column), decided) in relation.column_ids().zip(&decision.columns) {
                     if !*hidden_exist && decided.level == ColumnLevel::Hidden {
                         continue;
                     }
-                    let tokens = decision.token(id.index).cloned().map(Tokens::Of);
+                    let tokens = tokens_of(decision, body.as_deref(), id.index);
                     outputs.push(Output {
                         name: Arc::clone(&column.name),
                         key: Arc::clone(&column.key),
@@ -230,12 +233,14 @@ impl<'a> Columns<'a> {
                 decision: _,
                 hidden_exist: _,
                 bare: true,
+                body: _,
             } => relation.column_ids().map(|(id, _)| id).collect(),
             Self::Relation {
                 relation: _,
                 decision: _,
                 hidden_exist: _,
                 bare: false,
+                body: _,
             }
             | Self::Derived(_) => self
                 .list()
@@ -254,6 +259,7 @@ impl<'a> Columns<'a> {
                 decision,
                 hidden_exist: _,
                 bare: _,
+                body: _,
             } => decision.has_obligation(),
         }
     }
@@ -270,6 +276,7 @@ impl<'a> Columns<'a> {
                 decision,
                 hidden_exist,
                 bare: _,
+                body,
             } => {
                 let index = relation.position(key)?;
                 let column = relation.column(index)?;
@@ -281,7 +288,8 @@ impl<'a> Columns<'a> {
                     relation: relation.id,
                     index,
                 };
-                let origin = Origin::Base(id, decision.token(index));
+                let tokens = tokens_of(decision, body.as_deref(), index);
+                let origin = Origin::Base(id, tokens);
                 Some((origin, &column.name))
             }
         }
@@ -296,6 +304,7 @@ impl<'a> Columns<'a> {
                 decision,
                 hidden_exist,
                 bare: _,
+                body: _,
             } => relation
                 .position(key)
                 .and_then(|index| decision.columns.get(usize::from(index)))
@@ -312,6 +321,7 @@ impl<'a> Columns<'a> {
                 decision,
                 hidden_exist: _,
                 bare: _,
+                body: _,
             } => match relation.rowid_alias {
                 Some(index) => {
                     let key = &relation.column(index)?.key;
@@ -335,10 +345,21 @@ impl<'a> Columns<'a> {
                 decision,
                 hidden_exist: _,
                 bare: _,
+                body: _,
             } => (relation.kind == RelationKind::Table && !decision.has_obligation())
                 .then_some(Found::RowId),
         }
     }
+}
+
+/// The tokens that a column is given as: those that stand for it, or that the query of its view gives.
+fn tokens_of(decision: &RelationDecision, body: Option<&ViewBody>, index: u16) -> Option<Tokens> {
+    if !decision.is_plain(index) {
+        return decision.token(index).cloned().map(Tokens::Of);
+    }
+    let output = body?.resolved.outputs.get(usize::from(index))?;
+    let tokens = output.lineage.tokens.clone();
+    tokens.filter(|tokens| tokens.keys().is_some())
 }
 
 /// PostgreSQL's system columns (<https://www.postgresql.org/docs/current/ddl-system-columns.html>).

@@ -13,16 +13,16 @@ use sqlparser::{
 
 use super::{
     Mode, Resolver,
-    made::{Picks, keeps_text},
+    made::{Made, Picks, keeps_text, within},
     recursive::Comparisons,
     scope::{Found, Output, Scope},
 };
 use crate::{
     code::Code,
     dialect::Dialect,
-    lineage::Tokens,
+    lineage::{Given, Tokens},
     rejection::Rejection,
-    token::{HASH_DIGITS, TokenKeys, is_hash},
+    token::{HASH_DIGITS, TOKEN_LENGTH, TokenKeys, is_hash},
     value::{Placeholder, Value},
 };
 
@@ -205,7 +205,87 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// The type of a text that holds a token of `inner` as it is, where a cast to `data_type` would give another text for the
+    /// same: blanks at its end, or bytes.
+    pub(super) fn text_of_token(
+        &self,
+        inner: &Expr,
+        data_type: &DataType,
+        scope: &Scope<'a, '_>,
+    ) -> Option<DataType> {
+        let dialect = self.catalog.dialect();
+        let text = match (data_type, dialect) {
+            (DataType::Char(_) | DataType::Character(_), Dialect::Postgres) => DataType::Text,
+            (DataType::Binary(None), Dialect::Mysql) => DataType::Char(None),
+            (_, Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql) => return None,
+        };
+        let keeps = keeps_text(data_type, false, dialect);
+        let is_token = || {
+            let tokens = self.tokens_of(inner, scope);
+            tokens.is_some_and(|tokens| tokens.keys().is_some())
+        };
+        (keeps && is_token()).then_some(text)
+    }
+
+    /// Whether `expr` is a cast of tokens to what does not hold them.
+    fn is_cut(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
+        if let Some(inner) = within(expr, false, self.catalog.dialect()) {
+            return self.is_cut(inner, scope);
+        }
+        match expr {
+            Expr::Cast {
+                kind: _,
+                expr: inner,
+                data_type: _,
+                format: _,
+            }
+            | Expr::Convert {
+                is_try: _,
+                expr: inner,
+                data_type: _,
+                charset: _,
+                target_before_value: _,
+                styles: _,
+            } => {
+                let tokens = self.tokens_of(inner, scope);
+                tokens.is_some_and(|tokens| tokens.keys().is_some()) || self.is_cut(inner, scope)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a side may be a constant of the statement.
+    fn is_given(&self, side: &Side<'_>, scope: &Scope<'a, '_>) -> bool {
+        match side {
+            Side::One(expr) => match self.made(expr, scope) {
+                Made::Of(given) => given != Given::default(),
+                Made::Perhaps => true,
+                Made::Otherwise => false,
+            },
+            Side::Elements(_) => true,
+            Side::Rows(place, at) => self.constants.subqueries.contains_key(&(*place, *at)),
+        }
+    }
+
+    /// Refuses constants beside casts of tokens that no token is equal to.
+    fn uncut(&self, sides: &[Side<'_>], scope: &Scope<'a, '_>) -> Result<(), Rejection> {
+        let is_cut = |side: &Side<'_>| match side {
+            Side::One(expr) => self.is_cut(expr, scope),
+            Side::Elements(_) | Side::Rows(_, _) => false,
+        };
+        if !sides.iter().any(is_cut) || !sides.iter().any(|side| self.is_given(side, scope)) {
+            return Ok(());
+        }
+        Err(Rejection::new(
+            Code::TokenForeign,
+            format!(
+                "what this cast makes of a token is none: compare the column itself, or a cast to text of {TOKEN_LENGTH} or more characters"
+            ),
+        ))
+    }
+
     fn of_column(&mut self, sides: Vec<Side<'_>>, scope: &Scope<'a, '_>) -> Result<(), Rejection> {
+        self.uncut(&sides, scope)?;
         let tokens = sides.iter().map(|side| match side {
             Side::One(expr) => self.tokens_of(expr, scope),
             Side::Elements(_) => None,
@@ -258,20 +338,11 @@ impl<'a> Resolver<'a> {
         if !self.knows_tokens() {
             return None;
         }
+        // PostgreSQL writes casts into the definitions of views.
+        if let Some(inner) = within(expr, false, self.catalog.dialect()) {
+            return self.tokens_of(inner, scope);
+        }
         match expr {
-            Expr::Nested(inner)
-            | Expr::Collate {
-                expr: inner,
-                collation: _,
-            } => self.tokens_of(inner, scope),
-            // PostgreSQL writes such casts into the definitions of views.
-            Expr::Cast {
-                kind: _,
-                expr: inner,
-                data_type:
-                    DataType::Text | DataType::Varchar(None) | DataType::CharacterVarying(None),
-                format: None,
-            } => self.tokens_of(inner, scope),
             Expr::Identifier(name) => found(scope.find(None, &self.key(name))),
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
                 [.., qualifier, name] => {

@@ -541,6 +541,7 @@ impl<'a> Resolver<'a> {
                 decision: self.visible.relation(relation.id)?,
                 hidden_exist: false,
                 bare: true,
+                body: None,
             },
         })
     }

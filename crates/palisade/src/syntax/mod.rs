@@ -16,7 +16,7 @@ mod print;
 mod readings;
 mod stack;
 
-pub(crate) use dialect::{ROWS_FROM, is_exclusion};
+pub(crate) use dialect::{ROWS_FROM, is_exclusion, is_hexadecimal};
 pub(crate) use explain::Explain;
 pub use fingerprint::Fingerprint;
 pub(crate) use fingerprint::fingerprint;

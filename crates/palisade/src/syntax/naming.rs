@@ -11,7 +11,7 @@ use sqlparser::ast::{
     UnaryOperator, Value,
 };
 
-use super::key;
+use super::{dialect::is_hexadecimal, key};
 use crate::dialect::Dialect;
 
 /// How sure PostgreSQL is of a name: a cast's type gives way to a name below it.
@@ -190,9 +190,7 @@ fn type_name(data_type: &DataType) -> String {
 pub(crate) fn mysql_literal(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Nested(inner) => match &**inner {
-            Expr::Value(value) if matches!(value.value, Value::Number(_, _)) => {
-                Some(inner.to_string())
-            }
+            inner if is_number(inner) => Some(inner.to_string()),
             _ => mysql_literal(inner),
         },
         Expr::Value(value) => match &value.value {
@@ -209,6 +207,15 @@ pub(crate) fn mysql_literal(expr: &Expr) -> Option<String> {
     }
 }
 
+fn is_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => {
+            matches!(&value.value, Value::Number(digits, _) if !is_hexadecimal(digits))
+        }
+        _ => false,
+    }
+}
+
 /// Whether a column of a subquery called so has another name in SQLite, which calls it after its place, since TRUE and FALSE were
 /// names before they were words (`sqlite3ColumnsFromExprList`).
 pub(crate) fn is_truth(name: &str) -> bool {
@@ -218,7 +225,6 @@ pub(crate) fn is_truth(name: &str) -> bool {
 /// MariaDB's name for a column of VALUES that has this literal in its first row; none of what is no plain one, or has no
 /// text.
 pub(crate) fn mariadb_value(expr: &Expr) -> Option<String> {
-    let is_number = |expr: &Expr| matches!(expr, Expr::Value(value) if matches!(value.value, Value::Number(_, _)));
     match expr {
         Expr::UnaryOp {
             op: UnaryOperator::Minus,

@@ -163,9 +163,7 @@ impl Outline {
                     if let Some(level) = levels.last_mut() {
                         level.extend(*span);
                     }
-                    // `0x1F` is two characters longer than its digits, `x'1F'` three.
-                    let width = span.end.column.checked_sub(span.start.column);
-                    if width == u64::try_from(digits.len() + 2).ok() {
+                    if is_hex_number(digits, *span) {
                         outline.hex_numbers.insert(span.start);
                     }
                 }
@@ -279,6 +277,12 @@ impl Outline {
         self.projections
             .insert(projection.keyword, projection.items);
     }
+}
+
+/// Whether a literal with these digits is written `0x1F`, which is two characters longer than them; `x'1F'` is three.
+pub(super) fn is_hex_number(digits: &str, span: Span) -> bool {
+    let width = span.end.column.checked_sub(span.start.column);
+    width == u64::try_from(digits.len() + 2).ok()
 }
 
 /// What a placeholder means; `last` is the highest number so far.

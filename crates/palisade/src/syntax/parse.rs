@@ -200,7 +200,7 @@ pub(super) fn parse_tokens(
         .with_tokens_with_locations(without_blanks(dialect::prepared(tokens, dialect)));
     let read = statement(&mut parser);
     let tokens = parser.into_tokens();
-    let read = read.map_err(|error| unparsed(&error, first_word(&tokens).as_deref()));
+    let read = read.map_err(|error| unparsed(&error, &tokens));
     reuse(tokens);
     match read? {
         Some(Read::Query(query)) => Ok(Tree::Query(query)),
@@ -336,28 +336,52 @@ fn alone(body: SetExpr) -> Box<Query> {
 }
 
 /// What the parser does not read may still say what it is by its first word.
-fn unparsed(error: &ParserError, first: Option<&str>) -> Rejection {
+fn unparsed(error: &ParserError, tokens: &[TokenWithSpan]) -> Rejection {
+    let first = first_word(tokens);
+    let invalid = |message: &str| Rejection::new(Code::SyntaxInvalid, worded(message, tokens));
     match error {
         ParserError::RecursionLimitExceeded => {
             Rejection::new(Code::LimitDepth, "the statement is nested too deeply")
         }
-        ParserError::TokenizerError(message) | ParserError::ParserError(message) => match first {
-            // What is read where it can be read is refused as what it is.
-            Some(
-                "SELECT" | "WITH" | "VALUES" | "TABLE" | "(" | "" | "INSERT" | "UPDATE" | "DELETE"
-                | "MERGE" | "EXPLAIN",
-            )
-            | None => Rejection::new(Code::SyntaxInvalid, message.clone()),
-            // Some of these may be permitted.
-            Some(word @ ("ALTER" | "CREATE" | "DROP" | "TRUNCATE")) => Rejection::new(
-                Code::StatementNotAllowed,
-                format!("a {word} statement of this form is not read and not permitted"),
-            ),
-            Some(word) if word.bytes().all(|b| b.is_ascii_alphabetic()) && is_verb(word) => {
-                not_allowed(word)
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => {
+            match first.as_deref() {
+                // What is read where it can be read is refused as what it is.
+                Some(
+                    "SELECT" | "WITH" | "VALUES" | "TABLE" | "(" | "" | "INSERT" | "UPDATE"
+                    | "DELETE" | "MERGE" | "EXPLAIN",
+                )
+                | None => invalid(message),
+                // Some of these may be permitted.
+                Some(word @ ("ALTER" | "CREATE" | "DROP" | "TRUNCATE")) => Rejection::new(
+                    Code::StatementNotAllowed,
+                    format!("a {word} statement of this form is not read and not permitted"),
+                ),
+                Some(word) if word.bytes().all(|b| b.is_ascii_alphabetic()) && is_verb(word) => {
+                    not_allowed(word)
+                }
+                Some(_) => invalid(message),
             }
-            Some(_) => Rejection::new(Code::SyntaxInvalid, message.clone()),
-        },
+        }
+    }
+}
+
+/// What the parser says, where it does not speak of its own insides: then what it has stopped at.
+fn worded(message: &str, tokens: &[TokenWithSpan]) -> String {
+    const INSIDES: [&str; 3] = [
+        "No infix parser for token",
+        "Unexpected token in unary operator parsing",
+        "Internal parser error",
+    ];
+    if !INSIDES.iter().any(|inside| message.starts_with(inside)) {
+        return message.to_owned();
+    }
+    let stopped = tokens.iter().find(|t| {
+        let place = t.span.start.to_string();
+        !place.is_empty() && message.ends_with(&place)
+    });
+    match stopped {
+        Some(TokenWithSpan { token, span }) => format!("`{token}` cannot stand{}", span.start),
+        None => "the statement is not understood".to_owned(),
     }
 }
 
@@ -503,6 +527,24 @@ mod tests {
         ] {
             assert_eq!(code(text), expected, "{text}");
         }
+    }
+
+    /// What an agent reads is about its statement, whatever the parser calls things.
+    #[test]
+    fn messages_show_no_insides() {
+        let tokens = tokenize("SELECT a ~ b", Dialect::Postgres).unwrap_or_default();
+        let says = |message: &str| {
+            let error = ParserError::ParserError(message.to_owned());
+            unparsed(&error, &tokens).message().to_owned()
+        };
+        let word = "No infix parser for token Word(Word { value: \"a\" }) at Line: 1, Column: 8";
+        assert_eq!(says(word), "`a` cannot stand at Line: 1, Column: 8");
+        assert_eq!(
+            says("Internal parser error: got ALL"),
+            "the statement is not understood"
+        );
+        let plain = "Expected: an expression, found: EOF";
+        assert_eq!(says(plain), plain);
     }
 
     #[test]

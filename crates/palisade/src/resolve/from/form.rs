@@ -79,6 +79,7 @@ impl<'a> Resolver<'a> {
             decision,
             hidden_exist: false,
             bare: false,
+            body: None,
         }))
     }
 }

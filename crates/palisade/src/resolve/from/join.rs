@@ -14,6 +14,7 @@ use crate::{
         Resolver,
         query::Ctes,
         scope::{Merged, Origin, Scope},
+        token::Beside,
         unsupported,
     },
 };
@@ -180,7 +181,7 @@ impl<'a> Resolver<'a> {
         self.user_operator("=")?;
         let operands: Vec<_> = origins.iter().map(Origin::columns).collect();
         self.implicit_casts(&operands);
-        self.merged_tokens(&origins)?;
+        self.merged_tokens(&origins, Beside::Nothing)?;
         for column in used {
             self.touch(column, Usage::Join);
         }

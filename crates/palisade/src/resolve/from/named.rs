@@ -17,7 +17,7 @@ use crate::{
     policy::obligation::Visibility,
     rejection::Rejection,
     resolve::{
-        Mode, Reference, Resolver,
+        Mode, Reference, Resolver, ViewBody,
         query::Ctes,
         scope::{Columns, Output, Source},
         unsupported,
@@ -281,7 +281,10 @@ impl<'a> Resolver<'a> {
                 return Err(self.unknown_relation(shown));
             }
         };
-        self.gives_tokens |= decision.gives_tokens();
+        // A materialised view holds what it was computed from as that was.
+        let view = body.clone().filter(|_| relation.kind == RelationKind::View);
+        let is_among = |body: &Arc<ViewBody>| body.resolved.gives_tokens();
+        self.gives_tokens |= decision.gives_tokens() || view.as_ref().is_some_and(is_among);
         let index = self.references.len();
         *name = ObjectName(vec![
             ObjectNamePart::Identifier(marked(self.encode(&relation.schema), index)),
@@ -297,6 +300,7 @@ impl<'a> Resolver<'a> {
             decision,
             hidden_exist: matches!(self.mode, Mode::View { within: _ }),
             bare: false,
+            body: view,
         };
         self.aliased(
             alias,

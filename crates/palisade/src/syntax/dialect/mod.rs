@@ -26,6 +26,7 @@ use crate::dialect::Dialect;
 
 pub(crate) use exclude::is_exclusion;
 pub(crate) use from::ROWS_FROM;
+pub(crate) use mysql::is_hexadecimal;
 pub(super) use solid::{Solid, is_word};
 
 /// Passes the parser's questions on to the dialect that a dialect of ours stands on.

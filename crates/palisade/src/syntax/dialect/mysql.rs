@@ -18,6 +18,7 @@ use super::{
     simple::{bare, simple},
     solid::is_word,
 };
+use crate::syntax::outline;
 
 /// See the module.
 #[derive(Debug)]
@@ -191,17 +192,34 @@ fn sounds_like(
     }))))
 }
 
-/// Spells `0b101` as `b'101'`: the parser takes it for a name.
+/// Spells `0b101` as `b'101'`, which the parser takes for a name, and keeps `0x1F` apart from `x'1F'`: MariaDB takes the
+/// first for a number where it stands among numbers, and the second for a text always
+/// (<https://mariadb.com/kb/en/hexadecimal-literals/>).
 pub(super) fn spelt_out(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    for token in &mut tokens {
-        if let Token::Word(word) = &token.token
-            && word.quote_style.is_none()
-            && let Some(digits) = word.value.strip_prefix("0b")
-            && !digits.is_empty()
-            && digits.bytes().all(|b| matches!(b, b'0' | b'1'))
-        {
-            token.token = Token::SingleQuotedByteStringLiteral(digits.to_owned());
+    for TokenWithSpan { token, span } in &mut tokens {
+        let spelt = match &*token {
+            Token::Word(word) if word.quote_style.is_none() => word
+                .value
+                .strip_prefix("0b")
+                .filter(|digits| {
+                    !digits.is_empty() && digits.bytes().all(|b| matches!(b, b'0' | b'1'))
+                })
+                .map(|digits| Token::SingleQuotedByteStringLiteral(digits.to_owned())),
+            Token::HexStringLiteral(digits) if outline::is_hex_number(digits, *span) => {
+                Some(Token::Number(format!("{HEXADECIMAL}{digits}"), false))
+            }
+            _ => None,
+        };
+        if let Some(spelt) = spelt {
+            *token = spelt;
         }
     }
     tokens
+}
+
+const HEXADECIMAL: &str = "0x";
+
+/// Whether the digits of a number are those of `0x…`: bytes, which are a number only where one is asked for.
+pub(crate) fn is_hexadecimal(digits: &str) -> bool {
+    digits.starts_with(HEXADECIMAL)
 }

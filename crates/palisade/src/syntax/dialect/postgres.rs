@@ -113,6 +113,14 @@ impl ParserDialect for Postgres {
             parser.next_token();
             return Some(Ok(Expr::IsNull(Box::new(left.clone()))));
         }
+        // The parser looks for it behind what begins an expression alone, and not behind a cast.
+        if is_word(&parser.peek_token_ref().token, &["collate"]) {
+            parser.next_token();
+            return Some(parser.parse_object_name(false).map(|collation| {
+                let expr = Box::new(left.clone());
+                Expr::Collate { expr, collation }
+            }));
+        }
         let own = quantified::parse(parser, left).transpose();
         own.or_else(|| self.0.parse_infix(parser, left, precedence))
     }
