@@ -38,7 +38,7 @@ use palisade::{
     dialect::Dialect,
     guard::{BackendError, BackendErrorKind, RowSink},
     limits::Limits,
-    rewrite::{Effect, RewrittenStatement},
+    rewrite::{ANY_COLUMN, Effect, RewrittenStatement},
     token::SQLITE_FUNCTION,
     value::Value,
 };
@@ -456,8 +456,10 @@ fn permits(
             table_name,
             column_name,
         } => {
+            let table = fold(table_name);
             matches!(context.database_name, None | Some("main"))
-                && reads.contains(&(fold(table_name), fold(column_name)))
+                && (reads.contains(&(table.clone(), fold(column_name)))
+                    || reads.contains(&(table, ANY_COLUMN.to_owned())))
         }
         AuthAction::Function { function_name } => functions.contains(fold(function_name).as_str()),
         // Everything else writes, attaches, or changes the connection; so may what a new version adds.

@@ -268,6 +268,19 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// Notes an alias by which SQLite may say that it reads: of a derived table that it has made one with the query around it. What a
+    /// relation is called is none.
+    fn alias_engine_tells(&mut self, key: &str) {
+        if self.catalog.dialect() == Dialect::Sqlite
+            && !self.mode.is_output()
+            && self.catalog.lookup(key).is_none()
+            && !key.starts_with("sqlite_")
+            && !key.starts_with("pragma_")
+        {
+            self.aliases.insert(key.to_owned());
+        }
+    }
+
     /// A source under its alias, with the columns named as the alias's list says.
     pub(super) fn aliased(
         &mut self,
@@ -300,7 +313,9 @@ impl<'a> Resolver<'a> {
         }
         self.is_name(ident)?;
         self.normalise_table(ident);
-        let qualifier = Some(self.table_key(ident).into());
+        let key = self.table_key(ident).into_owned();
+        self.alias_engine_tells(&key);
+        let qualifier = Some(key.into());
         if list.is_empty() {
             return Ok(Source {
                 qualifier,

@@ -135,6 +135,8 @@ pub(crate) struct ResolvedStatement {
     pub(crate) needs_fence: bool,
     /// Names of the common table expressions, folded, as they are in the normalised tree.
     pub(crate) ctes: BTreeSet<String>,
+    /// Aliases, folded, by which SQLite may say that it reads derived tables.
+    pub(crate) aliases: BTreeSet<String>,
     /// Whether the engine reads whole rows of what it joins: SQLite does for a join in parentheses.
     pub(crate) whole_rows: bool,
     /// Levels of the tree with the views in it, for the stack.
@@ -292,6 +294,7 @@ fn read(
         token_parameters: resolver.token_parameters,
         needs_fence: resolver.needs_fence,
         ctes: resolver.ctes,
+        aliases: resolver.aliases,
         whole_rows: resolver.whole_rows,
         levels: outline.levels + resolver.view_levels,
         targets: resolver.targets,
@@ -327,6 +330,7 @@ struct Resolver<'a> {
     needs_fence: bool,
     /// Names of the common table expressions so far.
     ctes: BTreeSet<String>,
+    aliases: BTreeSet<String>,
     whole_rows: bool,
     view_levels: usize,
     /// Types of the database that something was cast to so far.
@@ -396,6 +400,7 @@ impl<'a> Resolver<'a> {
             // Then nobody asks what would need one.
             needs_fence: mode.is_output(),
             ctes: BTreeSet::new(),
+            aliases: BTreeSet::new(),
             whole_rows: false,
             view_levels: 0,
             cast_to: BTreeSet::new(),

@@ -16,6 +16,9 @@ use crate::{
 /// A relation without any column.
 const NO_COLUMN: &[&str] = &[""];
 
+/// Stands for every column of a derived table in what an engine may read.
+pub const ANY_COLUMN: &str = "*";
+
 /// The row ids of SQLite's tables.
 const ROW_ID: &[&str] = &["rowid"];
 
@@ -110,6 +113,15 @@ impl Engine {
         for name in names {
             self.reads
                 .add(name.as_str().into(), NO_COLUMN, Arc::default());
+        }
+    }
+
+    /// SQLite tells the columns of a derived table by its alias, where it has made one query of both
+    /// (<https://www.sqlite.org/optoverview.html#flattening>).
+    pub(super) fn aliases<'n>(&mut self, aliases: impl IntoIterator<Item = &'n String>) {
+        for alias in aliases {
+            self.reads
+                .add(alias.as_str().into(), &[ANY_COLUMN], Arc::default());
         }
     }
 
@@ -271,6 +283,7 @@ impl Engine {
         if let Some(body) = &reference.body {
             self.calls(&body.resolved.access.functions);
             self.ctes(&body.resolved.ctes);
+            self.aliases(&body.resolved.aliases);
             self.whole_rows |= body.resolved.whole_rows;
             if form {
                 self.ctes([source::unused_name(catalog, reference.relation)].iter());

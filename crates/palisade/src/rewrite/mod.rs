@@ -57,6 +57,7 @@ use std::{
 
 use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
 
+pub use engine::ANY_COLUMN;
 pub(crate) use form::FormCache;
 pub(crate) use mask::type_name as type_of_mask;
 pub(crate) use plan::Plan;
@@ -251,7 +252,8 @@ impl RewrittenStatement {
     }
 
     /// The (relation, column) pairs, folded, that the engine may read while it runs this: the second
-    /// lock. A relation that is read without any column stands with an empty column name.
+    /// lock. A relation that is read without any column stands with an empty column name, a derived table by its alias with
+    /// [`ANY_COLUMN`].
     #[must_use]
     pub fn engine_reads(&self) -> &BTreeSet<(String, String)> {
         self.plan.engine_reads.pairs()
@@ -323,6 +325,7 @@ fn apply(
         token_parameters,
         needs_fence,
         ctes,
+        aliases,
         whole_rows,
         levels: _,
         targets,
@@ -338,6 +341,10 @@ fn apply(
     let dialect = catalog.dialect();
     let mut engine = Engine::new(access.functions.clone(), whole_rows);
     engine.ctes(&ctes);
+    engine.aliases(&aliases);
+    if dialect == Dialect::Sqlite {
+        engine.aliases(&ctes);
+    }
     engine.system(&access, catalog.dialect());
     engine.merged(catalog.dialect());
     let mut forms = Forms::new();
