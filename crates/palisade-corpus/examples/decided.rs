@@ -1,7 +1,7 @@
 //! Prints what is decided about the corpus's statements of PostgreSQL, one line of JSON a statement that is allowed: what
 //! `second-opinion` compares with PostgreSQL's own parser.
 
-use std::{error::Error, path::PathBuf};
+use std::{collections::BTreeSet, error::Error, path::PathBuf};
 
 use palisade::dialect::Dialect;
 use palisade_corpus::{Corpus, Runner};
@@ -26,8 +26,18 @@ fn main() -> Result<(), Box<dyn Error>> {
             continue;
         }
         // What a view reads, and what a foreign key's action looks at and sets, may stand in no text of the agent's.
+        let access = firewall.accesses(&case.sql, &session).ok();
+        let followed: BTreeSet<&String> = access
+            .iter()
+            .flat_map(|access| access.changes())
+            .filter(|change| change.cascaded)
+            .filter_map(|change| firewall.catalog().relation(change.relation))
+            .flat_map(|relation| relation.foreign_keys.iter().flat_map(|key| &key.columns))
+            .collect();
         let direct = |column: &&palisade::firewall::ColumnTrace| {
-            !column.usages.contains(&"write") && !column.usages.contains(&"view")
+            !column.usages.contains(&"write")
+                && !column.usages.contains(&"view")
+                && !followed.contains(&column.column)
         };
         let columns: Vec<&str> = trace
             .relations
