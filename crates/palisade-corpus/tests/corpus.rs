@@ -381,3 +381,90 @@ fn every_technique_has_a_case() {
         }
     }
 }
+
+/// Texts that differ from `sql` in plain literals: the same, then with other values in turn.
+fn variants(sql: &str) -> Vec<String> {
+    let word =
+        |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '?' | ':' | '@' | '"' | '`');
+    let mut pieces = vec![String::new()];
+    let mut literals = Vec::new();
+    let mut rest = sql;
+    let mut before = ' ';
+    while let Some(c) = rest.chars().next() {
+        let length = match c {
+            '0'..='9' if !word(before) => {
+                let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.');
+                Some(end.unwrap_or(rest.len()))
+            }
+            '\'' if !word(before) => rest[1..].find('\'').map(|end| end + 2),
+            _ => None,
+        };
+        let (taken, after) = rest.split_at(length.unwrap_or(c.len_utf8()));
+        match length {
+            Some(_) => {
+                literals.push(taken);
+                pieces.push(String::new());
+            }
+            None => pieces.last_mut().unwrap().push_str(taken),
+        }
+        before = taken.chars().next_back().unwrap();
+        rest = after;
+    }
+    let other = |literal: &str, turn: usize| match literal.starts_with('\'') {
+        true => [literal, "'x'", "'open'", "'2024-01-01'", "'7'", "'Bonn'"][turn % 6].to_owned(),
+        false => [literal, "2", "7", "1", "0", "100000"][turn % 6].to_owned(),
+    };
+    (0..if literals.is_empty() { 0 } else { 9 })
+        .map(|turn| {
+            let others = literals.iter().enumerate();
+            // One after the other, then all of them.
+            let others = others.map(|(at, literal)| match turn < 6 {
+                true => other(literal, if at % 2 == turn % 2 { turn } else { 0 }),
+                false => other(literal, turn + at),
+            });
+            let mut others = others.collect::<Vec<_>>().into_iter();
+            let mut text = String::new();
+            for piece in &pieces {
+                text.push_str(piece);
+                text.push_str(&others.next().unwrap_or_default());
+            }
+            text
+        })
+        .collect()
+}
+
+/// What is remembered of statements that differ in literals decides like nothing remembered.
+#[test]
+fn statements_of_one_shape_are_decided_alike() {
+    let corpus = corpus();
+    let forgetful = Runner::configured(&corpus, |builder| builder.plan_bytes(0));
+    let forgetful = forgetful.unwrap_or_else(|error| panic!("{error}"));
+    let runner = runner(&corpus);
+    let mut failed = Vec::new();
+    for case in &corpus.cases {
+        for sql in variants(&case.sql) {
+            let case = Case {
+                sql,
+                ..case.clone()
+            };
+            let told = |runner: &Runner| {
+                let answer = runner.decide(&case).unwrap();
+                (
+                    answer.code,
+                    answer.rewritten,
+                    answer.policies,
+                    answer.detail,
+                )
+            };
+            let (known, alone) = (told(&runner), told(&forgetful));
+            if known != alone {
+                failed.push(format!(
+                    "{}: {}\n  {known:?}\n  {alone:?}",
+                    case.id(),
+                    case.sql
+                ));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}

@@ -5,6 +5,7 @@ mod changes;
 mod flow;
 mod plans;
 mod prospect;
+mod shapes;
 mod sight;
 mod stages;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub use prospect::{Foreseen, Prospect, ProspectSession};
 pub use trace::{ColumnTrace, RelationTrace, Trace};
 
 use plans::PlanCache;
+use shapes::{Outlook, ShapeCache};
 use sight::{Sight, ViewCache};
 
 use crate::{
@@ -37,7 +39,7 @@ use crate::{
     resolve::{self, Mode},
     rewrite::{self, FormCache, Plan, RewrittenStatement},
     session::Session,
-    syntax::{self, Parsed},
+    syntax::{self, Literals, Parsed, ParsedQuery, Tokens},
     token::TokenSecret,
     value::{Params, Value},
 };
@@ -68,6 +70,7 @@ pub struct Firewall {
     limits: Limits,
     views: ViewCache,
     plans: PlanCache,
+    shapes: ShapeCache,
     forms: FormCache,
 }
 
@@ -138,8 +141,8 @@ impl FirewallBuilder {
         self
     }
 
-    /// How many bytes of rewritten statements are remembered, about; 16 MiB if not called, none for 0. What
-    /// is decided is the same.
+    /// How many bytes of rewritten statements are remembered, about, by their texts and by these without literals; 16 MiB if
+    /// not called, none for 0. What is decided is the same.
     #[must_use]
     pub fn plan_bytes(self, plan_bytes: u64) -> Self {
         Self { plan_bytes, ..self }
@@ -173,7 +176,8 @@ impl FirewallBuilder {
             plan_bytes: self.plan_bytes,
             limits: self.limits,
             views: ViewCache::default(),
-            plans: PlanCache::new(self.plan_bytes),
+            plans: PlanCache::new(self.plan_bytes / 2),
+            shapes: ShapeCache::new(self.plan_bytes / 2),
             forms: FormCache::default(),
         })
     }
@@ -395,46 +399,47 @@ impl Firewall {
         if let Some(plan) = known {
             return Plan::bind(&plan, params);
         }
+        let tokens = Tokens::read(sql, self.catalog.dialect(), &limits)?;
+        let literals = match params {
+            Params::None if trace.is_none() => Literals::of(&tokens),
+            Params::None | Params::Positional(_) | Params::Named(_) => None,
+        };
+        let literals = literals.map(|literals| {
+            let outlook = self.shapes.find(key, &limits, &literals);
+            (literals, outlook)
+        });
+        if let Some((_, Outlook::Decided(statement))) = literals {
+            if cfg!(debug_assertions) {
+                self.compare(&statement, tokens, session, &limits)?;
+            } else {
+                tokens.spare();
+            }
+            return Ok(*statement);
+        }
         let sight = self.sight(session);
-        let statement = self.decide_anew(sql, params, &sight, &limits, trace)?;
+        let statement = self.decide_anew(tokens, params, &sight, &limits, trace)?;
         if let Some(plan) = statement.plan()
             && !sight.view().depends_on_time()
         {
             self.plans.keep(key, &limits, sql, plan);
+            if let Some((literals, outlook)) = &literals {
+                let for_whom = (key, &limits);
+                self.learn(for_whom, (sql, literals), outlook, &statement, &sight);
+            }
         }
         Ok(statement)
     }
 
     fn decide_anew(
         &self,
-        sql: &str,
+        tokens: Tokens<'_>,
         params: &Params,
         sight: &Sight<'_>,
         limits: &Limits,
         trace: Option<&mut Trace>,
     ) -> Result<RewrittenStatement, Rejection> {
-        syntax::parse_any(sql, self.catalog.dialect(), limits, |parsed| match parsed {
-            Parsed::Query(query) => {
-                let resolved =
-                    resolve::resolve(query, &self.catalog, sight, Mode::Statement, limits)?;
-                let used = resolved.placeholders.keys().cloned().collect();
-                params
-                    .check(&used)
-                    .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
-                let permit = authorize(sight.view(), &resolved.access)?;
-                if let Some(trace) = trace {
-                    trace.record(&resolved, &permit, &self.catalog);
-                }
-                rewrite::rewrite(
-                    resolved,
-                    permit,
-                    params,
-                    &self.catalog,
-                    sight,
-                    &self.forms,
-                    limits,
-                )
-            }
+        tokens.parse(self.catalog.dialect(), limits, |parsed| match parsed {
+            Parsed::Query(query) => self.decide_query(query, params, sight, limits, trace),
             Parsed::Definition(definition) => {
                 // Where nobody may define anything, no definition is looked at further.
                 if !self.changes || !sight.view().may_define() {
@@ -449,6 +454,34 @@ impl Firewall {
                 rewrite::define(resolved, permit, &self.catalog, sight, limits)
             }
         })
+    }
+
+    fn decide_query(
+        &self,
+        query: ParsedQuery<'_>,
+        params: &Params,
+        sight: &Sight<'_>,
+        limits: &Limits,
+        trace: Option<&mut Trace>,
+    ) -> Result<RewrittenStatement, Rejection> {
+        let resolved = resolve::resolve(query, &self.catalog, sight, Mode::Statement, limits)?;
+        let used = resolved.placeholders.keys().cloned().collect();
+        params
+            .check(&used)
+            .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
+        let permit = authorize(sight.view(), &resolved.access)?;
+        if let Some(trace) = trace {
+            trace.record(&resolved, &permit, &self.catalog);
+        }
+        rewrite::rewrite(
+            resolved,
+            permit,
+            params,
+            &self.catalog,
+            sight,
+            &self.forms,
+            limits,
+        )
     }
 }
 

@@ -51,19 +51,14 @@ impl PlanCache {
     /// Remembers `plan`.
     pub(super) fn keep(&self, session: &Session, limits: &Limits, sql: &str, plan: &Arc<Plan>) {
         if let Some(plans) = &self.0 {
-            let key = Key {
-                session: session.clone(),
-                limits: limits.clone(),
-                sql: sql.into(),
-            };
-            plans.insert(key, Arc::clone(plan));
+            plans.insert(Key::new(session, limits, sql), Arc::clone(plan));
         }
     }
 }
 
 /// What a plan was made from.
 #[derive(Clone, PartialEq, Eq)]
-struct Key {
+pub(super) struct Key {
     session: Session,
     limits: Limits,
     sql: Box<str>,
@@ -71,13 +66,28 @@ struct Key {
 
 /// The same, borrowed.
 #[derive(Hash)]
-struct Asked<'a> {
-    session: &'a Session,
-    limits: &'a Limits,
-    sql: &'a str,
+pub(super) struct Asked<'a> {
+    pub(super) session: &'a Session,
+    pub(super) limits: &'a Limits,
+    pub(super) sql: &'a str,
 }
 
 impl Key {
+    /// That of `sql` for `session` within `limits`.
+    pub(super) fn new(session: &Session, limits: &Limits, sql: &str) -> Self {
+        Self {
+            session: session.clone(),
+            limits: limits.clone(),
+            sql: sql.into(),
+        }
+    }
+
+    /// About how many bytes it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let principal = self.session.principal();
+        size_of::<Self>() + self.sql.len() + principal.kind().len() + principal.id().len()
+    }
+
     fn asked(&self) -> Asked<'_> {
         Asked {
             session: &self.session,
@@ -106,12 +116,6 @@ struct Weight;
 
 impl Weighter<Key, Arc<Plan>> for Weight {
     fn weight(&self, key: &Key, plan: &Arc<Plan>) -> u64 {
-        let session = key.session.principal();
-        let bytes = size_of::<Key>()
-            + key.sql.len()
-            + session.kind().len()
-            + session.id().len()
-            + plan.bytes();
-        u64::try_from(bytes).unwrap_or(u64::MAX)
+        u64::try_from(key.bytes() + plan.bytes()).unwrap_or(u64::MAX)
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{Decision, Firewall, PermittedChange, PolicySet, VisibleRelation};
-use super::{plans::PlanCache, sight::ViewCache};
+use super::{plans::PlanCache, shapes::ShapeCache, sight::ViewCache};
 use crate::{
     catalog::{Catalog, RelationId},
     error::Error,
@@ -68,6 +68,7 @@ impl Firewall {
             limits: self.limits.clone(),
             views: ViewCache::default(),
             plans: PlanCache::new(0),
+            shapes: ShapeCache::new(0),
             forms: FormCache::default(),
         }
     }

@@ -58,7 +58,7 @@ fn relation(name: &str, columns: Vec<ColumnDef>, definition: Option<&str>) -> Re
     }
 }
 
-fn firewall() -> Firewall {
+pub(super) fn firewall() -> Firewall {
     let id = || column("id", "INTEGER", TypeClass::Integer);
     let text = |name| column(name, "TEXT", TypeClass::Text);
     let int = |name| column(name, "INTEGER", TypeClass::Integer);
@@ -347,7 +347,7 @@ fn a_trace_says_how_each_column_is_used() {
     );
 }
 
-fn ledger(policies: &str) -> Firewall {
+pub(super) fn ledger(policies: &str) -> Firewall {
     let columns = vec![
         column("id", "INTEGER", TypeClass::Integer),
         column("tenant_id", "INTEGER", TypeClass::Integer),

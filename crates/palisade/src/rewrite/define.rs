@@ -75,7 +75,7 @@ pub(crate) fn define(
         bound: Vec::new(),
         provisos: Vec::new(),
         reaches: Vec::new(),
-        by_value: false,
+        looked_at: BTreeSet::new(),
         scan_plan: ScanPlan {
             columns: Vec::new(),
             max_rows: limits.max_rows,

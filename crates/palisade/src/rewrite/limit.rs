@@ -1,19 +1,12 @@
 //! LIMIT: the outermost query gives at most one row more than the cap, to know of truncation.
 
-use std::cell::Cell;
-
 use sqlparser::ast::{
     BinaryOperator, Expr, Fetch, Ident, LimitClause, Offset, Query, SelectItem, SetExpr,
     TableFactor, UnaryOperator, Value as SqlValue, helpers::attached_token::AttachedToken,
 };
 
-use super::{parameters, sql};
-use crate::{
-    code::Code,
-    dialect::Dialect,
-    rejection::Rejection,
-    value::{Params, Placeholder, Value},
-};
+use super::{given::Given, parameters, sql};
+use crate::{code::Code, dialect::Dialect, rejection::Rejection, value::Value};
 
 /// Bounds `query` to `cap + 1` rows; a smaller limit of the agent's own stays.
 ///
@@ -26,33 +19,20 @@ use crate::{
 ///   the cap;
 /// * VALUES gets one around it on SQLite, which takes none after it.
 ///
+/// Gives the position, from 1, of a `?` that is gone with the limit it stood in, on MySQL, which knows its parameters by
+/// position alone.
 pub(super) fn bound(
     query: &mut Query,
     cap: u64,
-    params: &Params,
+    given: &Given<'_>,
     dialect: Dialect,
-) -> Result<Bounded, Rejection> {
+) -> Result<Option<usize>, Rejection> {
     let cap = Cap {
         most: i64::try_from(cap.saturating_add(1)).unwrap_or(i64::MAX),
-        params,
-        by_value: Cell::new(false),
+        given,
         dialect,
     };
-    let gone = within(query, &cap)?;
-    Ok(Bounded {
-        gone,
-        by_value: cap.by_value.get(),
-    })
-}
-
-/// What bounding a query did to its parameters.
-#[derive(Debug)]
-pub(super) struct Bounded {
-    /// The position, from 1, of a `?` that is gone with the limit it stood in, on MySQL, which knows its
-    /// parameters by position alone.
-    pub(super) gone: Option<usize>,
-    /// Whether the value of a parameter was looked at: with another, the query could be another.
-    pub(super) by_value: bool,
+    within(query, &cap)
 }
 
 fn within(query: &mut Query, own: &Cap<'_>) -> Result<Option<usize>, Rejection> {
@@ -138,9 +118,7 @@ fn computes(limit: &Expr) -> bool {
 struct Cap<'p> {
     /// One more than may be seen.
     most: i64,
-    params: &'p Params,
-    /// Whether a parameter was looked at.
-    by_value: Cell<bool>,
+    given: &'p Given<'p>,
     dialect: Dialect,
 }
 
@@ -279,21 +257,12 @@ impl Cap<'_> {
 
     /// The parameter that a placeholder means.
     fn value(&self, text: &str, position: usize) -> Option<&Value> {
-        self.by_value.set(true);
         let number: u32 = match self.dialect {
             Dialect::Sqlite => text.strip_prefix('?')?.parse().ok()?,
             Dialect::Postgres => text.strip_prefix('$')?.parse().ok()?,
             Dialect::Mysql => u32::try_from(position).ok()?,
         };
-        match self.params {
-            Params::Positional(_) => self.params.lookup(&Placeholder::Number(number)),
-            // Names were numbered in their own order.
-            Params::Named(values) => {
-                let index = usize::try_from(number.checked_sub(1)?).ok()?;
-                values.values().nth(index)
-            }
-            Params::None => None,
-        }
+        self.given.numbered(number)
     }
 }
 
@@ -353,7 +322,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::{limits::Limits, syntax};
+    use crate::{
+        limits::Limits,
+        syntax,
+        value::{Params, Placeholder},
+    };
 
     /// The text after bounding to 10 rows, read back, and what is bound to it.
     fn bounded(
@@ -370,13 +343,14 @@ mod tests {
         .unwrap();
         let placeholders: BTreeMap<_, _> = numbers.map(|n| (Placeholder::Number(n), n)).collect();
         syntax::parse(sql, dialect, &limits, |mut parsed| {
-            let Bounded { gone, by_value } = bound(&mut parsed.query, 10, &params, dialect)?;
+            let given = Given::new(&params);
+            let gone = bound(&mut parsed.query, 10, &given, dialect)?;
             let asks = ["LIMIT $", "LIMIT ?", "FIRST $"]
                 .iter()
                 .any(|limit| sql.contains(limit))
                 // One that is computed is bounded whatever it comes to.
                 && !sql.contains(" + ");
-            assert_eq!(by_value, asks, "{sql}");
+            assert_eq!(!given.looked_at().is_empty(), asks, "{sql}");
             let query = &mut parsed.query;
             let order =
                 parameters::order(query, &mut Vec::new(), &placeholders, &[], dialect, gone)?;

@@ -17,6 +17,7 @@ mod engine;
 mod filter;
 mod form;
 mod formula;
+mod given;
 mod guard;
 mod hash;
 mod held;
@@ -34,6 +35,7 @@ mod proviso;
 mod queried;
 mod reach;
 mod returned;
+mod shaped;
 mod shown;
 mod source;
 mod sql;
@@ -63,11 +65,13 @@ pub(crate) use mask::type_name as type_of_mask;
 pub(crate) use plan::Plan;
 pub use proviso::{Found, Proviso};
 pub use reach::Reach;
+pub(crate) use shaped::Shaped;
 pub(crate) use shown::{Below, below as shown_below};
 
 use condition::Conditions;
 use engine::Engine;
 use form::{Form, Forms};
+use given::Given;
 use parameters::Binding;
 use reach::Look;
 
@@ -84,7 +88,7 @@ use crate::{
     scan::{OutputColumn, ScanPlan},
     session::Principal,
     syntax::{self, Explain, Outline, ParsedQuery},
-    value::{Params, Value},
+    value::{Params, Placeholder, Value},
 };
 
 /// A statement that may be run exactly as printed. Only the rewriter makes one, from a permit taken
@@ -104,6 +108,8 @@ use crate::{
 #[derive(Debug)]
 pub struct RewrittenStatement {
     plan: Arc<Plan>,
+    /// The text, where it is not that of the plan.
+    sql: Option<String>,
     params: Vec<Value>,
     provisos: Vec<Proviso>,
     reaches: Vec<Reach>,
@@ -204,7 +210,22 @@ impl RewrittenStatement {
 
     /// What it is made of beside the values of its parameters, if other values would not change that.
     pub(crate) fn plan(&self) -> Option<&Arc<Plan>> {
-        (!self.plan.by_value).then_some(&self.plan)
+        let is_whole = self.sql.is_none() && self.plan.looked_at.is_empty();
+        is_whole.then_some(&self.plan)
+    }
+
+    /// The parameters of which a value was looked at.
+    pub(crate) fn looked_at(&self) -> &BTreeSet<Placeholder> {
+        &self.plan.looked_at
+    }
+
+    /// Whether it runs as `other` does.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.sql() == other.sql()
+            && self.params == other.params
+            && self.provisos == other.provisos
+            && self.reaches == other.reaches
+            && shaped::is_same(&self.plan, &other.plan)
     }
 
     /// For whom it was permitted.
@@ -216,7 +237,7 @@ impl RewrittenStatement {
     /// The text to run, and nothing else.
     #[must_use]
     pub fn sql(&self) -> &str {
-        &self.plan.sql
+        self.sql.as_deref().unwrap_or(&self.plan.sql)
     }
 
     /// The values to bind, the first to `?1`.
@@ -336,6 +357,7 @@ fn apply(
         return Err(unshown(obliged, catalog));
     }
     let tells = obliged.is_none();
+    let given = Given::new(params);
     let max_rows = permitted_rows.unwrap_or(u64::MAX).min(limits.max_rows);
 
     let dialect = catalog.dialect();
@@ -389,7 +411,7 @@ fn apply(
             target,
             permit: &permit,
             catalog,
-            params,
+            given: &given,
             placeholders: &placeholders,
             ctes: &ctes,
             positions: &positions,
@@ -492,13 +514,10 @@ fn apply(
         }
         looks.push((ready, origin));
     }
-    // The rows that are written may have been looked at.
-    let looked_at = !targets.is_empty() && !placeholders.is_empty();
-    let (gone, by_value) = if write::is_change(&query.body) {
-        (None, looked_at)
+    let gone = if write::is_change(&query.body) {
+        None
     } else {
-        let bounded = limit::bound(&mut query, max_rows, params, dialect)?;
-        (bounded.gone, bounded.by_value || looked_at)
+        limit::bound(&mut query, max_rows, &given, dialect)?
     };
     // Our own parameters stand in source forms that are trees, and nowhere else.
     let has_own = forms.iter().any(|(_, form)| match form {
@@ -654,7 +673,7 @@ fn apply(
         principal,
         used: placeholders.into_keys().collect(),
         bound,
-        by_value,
+        looked_at: given.looked_at(),
         scan_plan: ScanPlan {
             columns,
             max_rows,

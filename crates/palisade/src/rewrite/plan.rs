@@ -37,8 +37,8 @@ pub(crate) struct Plan {
     pub(super) provisos: Vec<(Arc<str>, Vec<Bound>, Found)>,
     /// Queries for rows that foreign keys follow, with what is bound there.
     pub(super) reaches: Vec<(Arc<str>, Vec<Bound>, Arc<Origin>)>,
-    /// Whether it was made for the values of its parameters and for no others.
-    pub(super) by_value: bool,
+    /// The parameters of which the value was looked at: with other values of these it might be another.
+    pub(super) looked_at: BTreeSet<Placeholder>,
     pub(super) scan_plan: ScanPlan,
     pub(super) engine_reads: Reads,
     pub(super) engine_functions: BTreeSet<String>,
@@ -122,6 +122,7 @@ impl Plan {
             })
         });
         Ok(RewrittenStatement {
+            sql: None,
             params: values(&plan.bound)?,
             provisos: provisos.collect::<Result<_, _>>()?,
             reaches: reaches.collect::<Result<_, _>>()?,
@@ -144,7 +145,7 @@ impl Plan {
             + self.principal.kind().len()
             + self.principal.id().len()
             + self.reserved.as_ref().map_or(0, Reserved::bytes)
-            + (self.used.len() + self.bound.len()) * 4 * STRING
+            + (self.used.len() + self.looked_at.len() + self.bound.len()) * 4 * STRING
             + (self.provisos.iter().map(|(sql, bound, _)| (sql, bound)))
                 .chain(self.reaches.iter().map(|(sql, bound, _)| (sql, bound)))
                 .map(|(sql, bound)| 3 * STRING + sql.len() + bound.len() * 4 * STRING)

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// A query that must give no row when it runs in the transaction of a change, before it.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Proviso {
     pub(super) sql: Arc<str>,
     pub(super) params: Vec<Value>,

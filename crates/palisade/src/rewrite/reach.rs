@@ -49,7 +49,7 @@ const STEADY: &[&str] = &[
 
 /// A query for the rows of a statement's target that foreign keys may follow. Each row that the statement deletes, or gives another
 /// key, is among them.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Reach {
     pub(super) sql: Arc<str>,
     pub(super) params: Vec<Value>,
@@ -57,7 +57,7 @@ pub struct Reach {
 }
 
 /// What happens to the rows that are found.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     relation: RelationId,
     change: Change,

@@ -27,6 +27,7 @@ use super::{
     condition::Conditions,
     conflict, filter,
     form::FormCache,
+    given::Given,
     held::{Held, held, with_present},
     implied, not_as_decided,
     proposed::of_update,
@@ -48,7 +49,7 @@ use crate::{
     rejection::Rejection,
     resolve::{Conflict, Reference, Target, Visible, WriteForm, is_default, reference_index},
     syntax::{encode, key},
-    value::{Params, Placeholder, Value},
+    value::{Placeholder, Value},
 };
 
 /// What the rewriting of a change looks at.
@@ -56,7 +57,7 @@ pub(super) struct Job<'j> {
     pub(super) target: &'j Target,
     pub(super) permit: &'j Permit,
     pub(super) catalog: &'j Catalog,
-    pub(super) params: &'j Params,
+    pub(super) given: &'j Given<'j>,
     pub(super) placeholders: &'j BTreeMap<Placeholder, u32>,
     /// Names of the statement's common table expressions, folded.
     pub(super) ctes: &'j BTreeSet<String>,
@@ -410,7 +411,22 @@ impl Job<'_> {
             .any(|changed| read.found.contains(&changed))
     }
 
-    /// What each assigned column holds afterwards; nothing where only the engine knows.
+    /// The columns that decide which rows of `relation` are seen, may be changed and may be left.
+    fn decisive(&self, relation: &Relation) -> BTreeSet<u16> {
+        let seen = self.permit.relations().get(&relation.id);
+        let write = self.permit.writes().get(&relation.id);
+        let filters = seen.map(|seen| &seen.rows).into_iter();
+        let filters = filters.chain(write.into_iter().flat_map(|w| [&w.change, &w.add]));
+        let mut decisive = BTreeSet::new();
+        for filter in filters {
+            if let RowFilter::Where(predicate) = filter {
+                filter::columns(predicate, &mut decisive);
+            }
+        }
+        decisive
+    }
+
+    /// What each assigned column holds afterwards, of those that decide anything; nothing where only the engine knows.
     pub(super) fn constants(
         &self,
         assignments: &[Assignment],
@@ -419,6 +435,7 @@ impl Job<'_> {
     ) -> BTreeMap<u16, Held> {
         let mut row = BTreeMap::new();
         let mut kept = BTreeSet::new();
+        let decisive = self.decisive(relation);
         for Assignment { target, value } in assignments {
             match target {
                 AssignmentTarget::ColumnName(name) => {
@@ -430,6 +447,8 @@ impl Job<'_> {
                         }
                         let held = match is_default(value) {
                             true => self.by_default(index, change, relation),
+                            // Its value matters to nobody.
+                            false if !decisive.contains(&index) => Held::Unknown,
                             false => self.held(value, column),
                         };
                         row.insert(index, held);
@@ -626,6 +645,7 @@ impl Job<'_> {
             for values in rows {
                 let mut row = unsaid.clone();
                 let given = columns.iter().zip(&values.content);
+                let given = given.filter(|((index, _), _)| looked.contains(index));
                 row.extend(given.map(|((index, column), value)| {
                     let held = match is_default(value) {
                         true => self.by_default(*index, Change::Insert, relation),
@@ -741,7 +761,7 @@ impl Job<'_> {
         };
         let mut known = self.placeholders.iter();
         let placeholder = known.find(|(_, n)| **n == number)?.0;
-        self.params.lookup(placeholder).cloned()
+        self.given.value(placeholder).cloned()
     }
 }
 

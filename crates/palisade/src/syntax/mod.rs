@@ -14,6 +14,7 @@ mod parse;
 mod placeholders;
 mod print;
 mod readings;
+mod shape;
 mod stack;
 
 pub(crate) use dialect::{ROWS_FROM, is_exclusion, is_hexadecimal};
@@ -23,8 +24,11 @@ pub(crate) use fingerprint::fingerprint;
 pub(crate) use fingerprint::words;
 pub(crate) use names::{decode, encode, key};
 pub(crate) use outline::{Outline, named};
-pub(crate) use parse::{Parsed, ParsedDefinition, ParsedQuery, data_type, parse, parse_any};
+pub(crate) use parse::{
+    Parsed, ParsedDefinition, ParsedQuery, Tokens, data_type, parse, parse_any,
+};
 pub(crate) use placeholders::placeholders;
 pub(crate) use print::{print_definition, print_stable, read_query};
 pub(crate) use readings::Readings;
+pub(crate) use shape::{Cut, Literals, Which};
 pub(crate) use stack::with_stack;

@@ -240,12 +240,7 @@ impl Outline {
         if items.len() != count {
             return None;
         }
-        let mut cursor = Cursor {
-            text,
-            offset: 0,
-            line: 1,
-            column: 1,
-        };
+        let mut cursor = Cursor::new(text);
         items
             .iter()
             .map(|(start, end)| {
@@ -560,15 +555,26 @@ fn place(location: Location) -> String {
 }
 
 /// Turns locations, in order, into byte offsets in one pass.
-struct Cursor<'t> {
+pub(super) struct Cursor<'t> {
     text: &'t str,
     offset: usize,
     line: u64,
     column: u64,
 }
 
-impl Cursor<'_> {
-    fn advance(&mut self, to: Location) -> Option<usize> {
+impl<'t> Cursor<'t> {
+    /// At the beginning of `text`.
+    pub(super) fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            offset: 0,
+            line: 1,
+            column: 1,
+        }
+    }
+
+    /// The offset of `to`, which is not before the last.
+    pub(super) fn advance(&mut self, to: Location) -> Option<usize> {
         for c in self.text.get(self.offset..)?.chars() {
             if (self.line, self.column) >= (to.line, to.column) {
                 break;

@@ -82,6 +82,82 @@ pub(crate) fn parse_any<T>(
     limits: &Limits,
     with: impl FnOnce(Parsed<'_>) -> Result<T, Rejection>,
 ) -> Result<T, Rejection> {
+    Tokens::read(text, dialect, limits)?.parse(dialect, limits, with)
+}
+
+/// A text in tokens, of which nothing has been checked.
+#[derive(Debug)]
+pub(crate) struct Tokens<'t> {
+    text: &'t str,
+    tokens: Vec<TokenWithSpan>,
+}
+
+impl<'t> Tokens<'t> {
+    /// Those of `text`.
+    ///
+    /// # Errors
+    /// `limit.query-size`, `syntax.character` and `syntax.invalid`.
+    pub(crate) fn read(
+        text: &'t str,
+        dialect: Dialect,
+        limits: &Limits,
+    ) -> Result<Self, Rejection> {
+        bounded(text, limits)?;
+        let tokens = tokenize(text, dialect)?;
+        Ok(Self { text, tokens })
+    }
+
+    pub(super) fn text(&self) -> &'t str {
+        self.text
+    }
+
+    pub(super) fn all(&self) -> &[TokenWithSpan] {
+        &self.tokens
+    }
+
+    /// Says that they are not read any further.
+    pub(crate) fn spare(self) {
+        reuse(self.tokens);
+    }
+
+    /// As [`parse_any`] of the text.
+    ///
+    /// # Errors
+    /// As `parse_any`.
+    pub(crate) fn parse<T>(
+        self,
+        dialect: Dialect,
+        limits: &Limits,
+        with: impl FnOnce(Parsed<'_>) -> Result<T, Rejection>,
+    ) -> Result<T, Rejection> {
+        let Self { text, tokens } = self;
+        let outline = Outline::read(text, &tokens, dialect, limits)?;
+        super::with_stack(outline.levels, move || {
+            let tree = parse_tokens(tokens, dialect, limits)
+                .map_err(|refusal| gaps::named(refusal, text, dialect))?;
+            let (query, explain) = match tree {
+                Tree::Query(query) => (query, None),
+                Tree::Explain(query, explain) => (query, Some(explain)),
+                Tree::Definition(statement) => {
+                    return with(Parsed::Definition(ParsedDefinition {
+                        text,
+                        statement,
+                        outline,
+                    }));
+                }
+            };
+            with(Parsed::Query(ParsedQuery {
+                text,
+                query,
+                outline,
+                explain,
+            }))
+        })
+    }
+}
+
+/// Refuses a text that is too long or holds a character that is ours.
+fn bounded(text: &str, limits: &Limits) -> Result<(), Rejection> {
     if text.len() > limits.max_query_bytes {
         return Err(Rejection::new(
             Code::LimitQuerySize,
@@ -98,29 +174,7 @@ pub(crate) fn parse_any<T>(
             "the statement holds a NUL character",
         ));
     }
-    let tokens = tokenize(text, dialect)?;
-    let outline = Outline::read(text, &tokens, dialect, limits)?;
-    super::with_stack(outline.levels, move || {
-        let tree = parse_tokens(tokens, dialect, limits)
-            .map_err(|refusal| gaps::named(refusal, text, dialect))?;
-        let (query, explain) = match tree {
-            Tree::Query(query) => (query, None),
-            Tree::Explain(query, explain) => (query, Some(explain)),
-            Tree::Definition(statement) => {
-                return with(Parsed::Definition(ParsedDefinition {
-                    text,
-                    statement,
-                    outline,
-                }));
-            }
-        };
-        with(Parsed::Query(ParsedQuery {
-            text,
-            query,
-            outline,
-            explain,
-        }))
-    })
+    Ok(())
 }
 
 thread_local! {
