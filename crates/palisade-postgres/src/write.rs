@@ -244,8 +244,8 @@ pub(crate) async fn change(
         .query_typed_raw(&sql, references(&bound))
         .await
         .map_err(|e| fault::change(&e))?;
-    let (mut affected, took) = feed(stream, &names, &readings, sink).await?;
-    let mut all = affected;
+    let (own, took) = feed(stream, &names, &readings, sink).await?;
+    let (mut affected, mut all) = (Some(own), own);
     if let Some(before) = before {
         if sets_off {
             // A trigger that waits for the end would change rows after they were counted.
@@ -256,7 +256,8 @@ pub(crate) async fn change(
         // A row that an INSTEAD OF trigger or a rule takes is counted by the statement alone.
         all = all.max(counted);
         if changes.body.is_some() {
-            affected = counted;
+            // What triggers change is counted with it, of rows that may be nobody's to know of.
+            affected = changes.triggers.is_empty().then_some(counted);
         }
     }
     if all > changes.max_affected {
@@ -266,9 +267,7 @@ pub(crate) async fn change(
         });
     }
     match took {
-        ControlFlow::Continue(()) => Ok(Completion {
-            affected: Some(affected),
-        }),
+        ControlFlow::Continue(()) => Ok(Completion { affected }),
         ControlFlow::Break(()) => Err(BackendError::not_taken()),
     }
 }

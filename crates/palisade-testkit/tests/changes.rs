@@ -245,6 +245,67 @@ async fn rows_that_a_with_changes_count_as_all_others_do() {
     }
 }
 
+/// PostgreSQL counts what triggers change with what a WITH changes.
+#[tokio::test]
+async fn rows_that_triggers_change_are_not_told_of() {
+    let server: &Server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("set_off").unwrap();
+    server
+        .load(
+            &database,
+            "CREATE TABLE source (id integer PRIMARY KEY);
+             CREATE TABLE secret (source_id integer);
+             CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN DELETE FROM secret WHERE source_id = OLD.id; RETURN OLD; END $$;
+             CREATE TRIGGER forgotten BEFORE DELETE ON source FOR EACH ROW EXECUTE FUNCTION forget();
+             INSERT INTO source VALUES (1), (2), (3), (4);
+             INSERT INTO secret VALUES (2), (2), (4), (4);",
+        )
+        .unwrap()
+        .clean()
+        .unwrap();
+    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
+    let config = config.accept_superuser().writable();
+    let backend = PostgresBackend::connect(config).await.unwrap();
+    let policies = r#"permit(principal, action, resource) unless { resource is Table && resource == Table::"public.secret" };
+        permit(principal, action == Action::"call", resource == Function::"public.forget");"#;
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "set-off.cedar".to_owned(),
+            text: policies.to_owned(),
+        }],
+        ..PolicySources::default()
+    };
+    let firewall = Firewall::builder(backend.catalog().clone(), sources)
+        .allow_changes()
+        .build();
+    let firewall = firewall.unwrap_or_else(|error| panic!("{error}"));
+    let guard = Guard::new(
+        Arc::new(firewall),
+        backend,
+        Arc::new(StillHost),
+        Arc::new(NoAudit),
+    );
+    let session = Session::new(Principal::new("Agent", "a"));
+    for (id, is_with, told) in [
+        (1, true, None),
+        (2, true, None),
+        (3, false, Some(1)),
+        (4, false, Some(1)),
+    ] {
+        let sql = match is_with {
+            true => format!(
+                "WITH d AS (DELETE FROM source WHERE id = {id} RETURNING id) SELECT id FROM d"
+            ),
+            false => format!("DELETE FROM source WHERE id = {id}"),
+        };
+        match guard.execute(&sql, &Params::None, &session).await {
+            Outcome::Rows(envelope) => assert_eq!(envelope.affected_rows(), told, "{sql}"),
+            Outcome::Rejected(refusal) => panic!("{sql}: {}", refusal.rejection),
+        }
+    }
+}
+
 /// A row of `par` has three of `kid`, another none.
 const FAMILY: &[&str] = &[
     "CREATE TABLE par (id INTEGER PRIMARY KEY)",

@@ -488,6 +488,62 @@ fn foreign_keys_show_what_they_reference_by_schema_too() {
     assert_eq!(keys, [("a", "app")]);
 }
 
+/// Which rows a foreign key's action leaves tells what it refers to.
+#[test]
+fn what_a_foreign_key_s_action_compares_is_read() {
+    let schema = "CREATE TABLE parents (id integer PRIMARY KEY, k text NOT NULL UNIQUE, n integer);
+        CREATE TABLE gone (id integer PRIMARY KEY, k text REFERENCES parents (k) ON DELETE CASCADE ON UPDATE SET NULL);
+        CREATE TABLE kept (id integer PRIMARY KEY, n integer REFERENCES parents (id));";
+    let statements = [
+        ("DELETE FROM parents WHERE id = 1", true),
+        ("UPDATE parents SET k = 'x' WHERE id = 1", true),
+        ("UPDATE parents SET n = 1 WHERE id = 1", false),
+        ("DELETE FROM gone WHERE id = 1", false),
+    ];
+    for (policies, hides) in [
+        ("", false),
+        (
+            r#"@mask("hash") forbid(principal, action == Action::"read_plain", resource == Column::"public.parents.k");"#,
+            true,
+        ),
+        (
+            r#"forbid(principal, action in Action::"read", resource == Column::"public.parents.k");"#,
+            true,
+        ),
+        (
+            r#"forbid(principal, action in Action::"read", resource == Column::"public.parents.n");"#,
+            false,
+        ),
+    ] {
+        let text = format!("permit(principal, action, resource);\n{policies}");
+        let sources = PolicySources {
+            policies: vec![PolicyFile {
+                name: "p.cedar".to_owned(),
+                text,
+            }],
+            ..PolicySources::default()
+        };
+        let catalog = crate::catalog::ddl::postgres(schema, "main").unwrap();
+        let builder = Firewall::builder(catalog, sources).allow_changes();
+        let secret = TokenSecret::new("a secret that is long enough for a test");
+        let firewall = builder.token_secret(secret).build().unwrap();
+        let session = Session::new(Principal::new("Agent", "a"));
+        for (sql, compares) in statements {
+            let decision = firewall.check(sql, &Params::None, &session).unwrap();
+            let refused = match &decision {
+                Decision::Allow(_) => None,
+                Decision::Reject(why) => Some(why.code()),
+            };
+            let code = match policies.starts_with("@mask") {
+                true => Code::WriteMaskedRead,
+                false => Code::NameUnknownColumn,
+            };
+            let expected = (hides && compares).then_some(code);
+            assert_eq!(refused, expected, "{policies} {sql}: {decision:?}");
+        }
+    }
+}
+
 /// What `describe_table` says of a column is what an answer says of it, through views too.
 #[test]
 fn columns_are_shown_as_they_come() {

@@ -63,7 +63,7 @@ impl Resolver<'_> {
                 change,
                 action: _,
                 own,
-                referenced: _,
+                referenced,
             } = link;
             self.access.changes.insert(ChangeAccess {
                 relation: child.id,
@@ -71,9 +71,19 @@ impl Resolver<'_> {
                 cascaded: true,
                 conditioned: true,
             });
-            // What they hold decides which rows are reached, and what is left tells it.
-            for id in &own {
-                self.touch(*id, Usage::Filter);
+            // What they hold decides which rows are reached, and what is left tells it: of the rows that reference, and of those that
+            // they reference.
+            let theirs = referenced.iter().filter_map(|name| match change {
+                // Whatever they hold.
+                Change::Truncate => None,
+                Change::Insert | Change::Update | Change::Delete => relation.position(name),
+            });
+            let theirs = theirs.map(|index| ColumnId {
+                relation: relation.id,
+                index,
+            });
+            for id in own.iter().copied().chain(theirs) {
+                self.touch(id, Usage::Filter);
             }
             if change == Change::Update {
                 for id in &own {
