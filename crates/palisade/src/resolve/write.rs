@@ -446,6 +446,8 @@ impl<'a> Resolver<'a> {
         self.returning_in(items, relation, &scope, ctes)
     }
 
+    /// What is given back of the rows of `scope`. SQLite's RETURNING sees the changed row alone, by the table's own name:
+    /// neither the tables of FROM nor an alias (<https://www.sqlite.org/lang_returning.html>, `codeReturningTrigger`).
     fn returning_in(
         &mut self,
         items: &mut Option<Vec<SelectItem>>,
@@ -455,6 +457,14 @@ impl<'a> Resolver<'a> {
     ) -> Result<Vec<Output>, Rejection> {
         let Some(items) = items else {
             return Ok(Vec::new());
+        };
+        let mut alone = Scope::inside(self.catalog.dialect(), None);
+        let scope = match self.catalog.dialect() {
+            Dialect::Sqlite => {
+                alone.sources.push(self.target_source(relation, None)?);
+                &alone
+            }
+            Dialect::Postgres | Dialect::Mysql => scope,
         };
         self.readable(relation)?;
         self.access.relations.insert(relation.id);
