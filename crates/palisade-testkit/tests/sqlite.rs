@@ -112,3 +112,78 @@ async fn returning_sees_the_changed_row_alone() {
     ];
     check(script, policies, &steps).await;
 }
+
+#[tokio::test]
+async fn a_row_id_is_a_condition() {
+    let script = "CREATE TABLE t (v TEXT, w INTEGER); INSERT INTO t VALUES ('a', 1), ('b', 2), ('c', 3);
+        CREATE TABLE held (v TEXT, w INTEGER); INSERT INTO held SELECT * FROM t;
+        CREATE TABLE mine (v TEXT, tenant INTEGER NOT NULL) STRICT; INSERT INTO mine VALUES ('a', 1), ('b', 2);
+        CREATE TABLE named (rowid TEXT, w INTEGER); INSERT INTO named VALUES ('x', 1), ('y', 2);
+        CREATE TABLE keyed (id INTEGER PRIMARY KEY, w INTEGER); INSERT INTO keyed VALUES (7, 1), (8, 2);
+        CREATE TABLE bare (k TEXT PRIMARY KEY, w INTEGER) WITHOUT ROWID; INSERT INTO bare VALUES ('x', 1);";
+    // Every change needs a condition.
+    let policies = "permit(principal, action, resource)
+        unless { [Action::\"update\", Action::\"delete\"].contains(action) };
+        permit(principal, action in [Action::\"update\", Action::\"delete\"], resource) when { true };
+        forbid(principal, action == Action::\"see\", resource is row::main::mine) unless { resource.tenant == 1 };
+        forbid(principal, action == Action::\"change\", resource is row::main::held) when { resource has w && resource.w == 3 };";
+    let step = |sql, look, then| Step {
+        sql,
+        answer: "[]",
+        look,
+        then,
+    };
+    let t = "SELECT group_concat(v || w) FROM t";
+    let held = "SELECT group_concat(v || w) FROM held";
+    let refused = |sql, answer| Step {
+        sql,
+        answer,
+        look: "",
+        then: "",
+    };
+    let steps = [
+        step("UPDATE t SET w = 9 WHERE rowid = 2", t, "a1,b9,c3"),
+        step(
+            "UPDATE t SET w = 9 WHERE t._rowid_ IN (1, 3)",
+            t,
+            "a9,b2,c9",
+        ),
+        step("DELETE FROM t AS x WHERE x.oid = 2", t, "a1,c3"),
+        step(
+            "DELETE FROM t WHERE EXISTS (SELECT 1 FROM keyed k WHERE k.w = t.rowid)",
+            t,
+            "c3",
+        ),
+        step("UPDATE held SET v = 'x' WHERE rowid > 1", held, "a1,x2,c3"),
+        step(
+            "UPDATE named SET w = 9 WHERE rowid = 'x'",
+            "SELECT group_concat(rowid || w) FROM named",
+            "x9,y2",
+        ),
+        step(
+            "UPDATE named SET w = 9 WHERE _rowid_ = 2",
+            "SELECT group_concat(rowid || w) FROM named",
+            "x1,y9",
+        ),
+        step(
+            "UPDATE keyed SET w = 9 WHERE rowid = 7",
+            "SELECT group_concat(id || w) FROM keyed",
+            "79,82",
+        ),
+        refused(
+            "UPDATE bare SET w = 9 WHERE rowid = 1",
+            "name.unknown-column",
+        ),
+        // What counts the rows of others is not there.
+        refused(
+            "UPDATE mine SET v = 'x' WHERE rowid = 1",
+            "name.unknown-column",
+        ),
+        refused("UPDATE t SET w = rowid WHERE 1 = 1", "write.no-condition"),
+        refused(
+            "UPDATE t SET w = 9 WHERE EXISTS (SELECT 1 FROM t AS o WHERE o.rowid = 2)",
+            "write.no-condition",
+        ),
+    ];
+    check(script, policies, &steps).await;
+}
