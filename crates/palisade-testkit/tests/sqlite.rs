@@ -40,7 +40,10 @@ async fn check(script: &str, policies: &str, steps: &[Step<'_>]) {
         let told = match gate.execute(step.sql, &Params::None, &session).await {
             Outcome::Rows(rows) => {
                 let answer = serde_json::to_value(&rows).unwrap();
-                answer.get("rows").unwrap().to_string()
+                match answer.pointer("/notices/0/notice") {
+                    Some(notice) => notice.to_string(),
+                    None => answer.get("rows").unwrap().to_string(),
+                }
             }
             Outcome::Rejected(refusal) => {
                 let detail = refusal.rejection.operator_detail().unwrap_or_default();
@@ -183,6 +186,50 @@ async fn a_row_id_is_a_condition() {
         refused(
             "UPDATE t SET w = 9 WHERE EXISTS (SELECT 1 FROM t AS o WHERE o.rowid = 2)",
             "write.no-condition",
+        ),
+    ];
+    check(script, policies, &steps).await;
+}
+
+/// What is dropped is looked for by foreign keys that refuse, and what is not there to be dropped leaves everything as it is.
+#[tokio::test]
+async fn what_is_dropped() {
+    let script = "CREATE TABLE parent (id INTEGER PRIMARY KEY); INSERT INTO parent VALUES (1);
+        CREATE TABLE child (id INTEGER PRIMARY KEY, p INTEGER REFERENCES parent (id)); INSERT INTO child VALUES (1, 1);
+        CREATE TABLE free (id INTEGER PRIMARY KEY);
+        CREATE TABLE unbound (id INTEGER PRIMARY KEY, p INTEGER REFERENCES free); INSERT INTO unbound VALUES (1, NULL);
+        CREATE TABLE hidden (id INTEGER PRIMARY KEY); CREATE TABLE held (id INTEGER PRIMARY KEY);";
+    let policies = "permit(principal, action, resource);
+        forbid(principal, action, resource == Table::\"main.hidden\");
+        forbid(principal, action == Action::\"drop\", resource == Table::\"main.held\");";
+    let tables = "SELECT group_concat(name) FROM (SELECT name FROM sqlite_schema ORDER BY name)";
+    let all = "child,free,held,hidden,parent,unbound";
+    let step = |sql, answer, then| Step {
+        sql,
+        answer,
+        look: tables,
+        then,
+    };
+    let nothing = "\"nothing_done\"";
+    let steps = [
+        step("DROP TABLE parent", "database.constraint", all),
+        step("DROP TABLE free", "[]", "child,held,hidden,parent,unbound"),
+        step(
+            "DROP TABLE IF EXISTS child",
+            "[]",
+            "free,held,hidden,parent,unbound",
+        ),
+        step("DROP TABLE IF EXISTS nothere", nothing, all),
+        step("DROP TABLE IF EXISTS main.nothere", nothing, all),
+        step("DROP TABLE IF EXISTS hidden", nothing, all),
+        step("DROP VIEW IF EXISTS hidden", nothing, all),
+        step("DROP TABLE hidden", "name.unknown-relation", all),
+        step("DROP TABLE nothere", "name.unknown-relation", all),
+        step("DROP TABLE IF EXISTS held", "policy.forbidden", all),
+        step(
+            "DROP TABLE IF EXISTS sqlite_schema",
+            "name.system-relation",
+            all,
         ),
     ];
     check(script, policies, &steps).await;
