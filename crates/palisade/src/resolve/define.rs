@@ -497,6 +497,12 @@ impl<'a> Resolver<'a> {
             cascade,
             on_cluster,
         } = truncate;
+        if self.catalog.dialect() == Dialect::Sqlite {
+            return Err(Rejection::new(
+                Code::SyntaxUnsupported,
+                "SQLite has no TRUNCATE: a DELETE without a condition empties a table",
+            ));
+        }
         if partitions.is_some() || *if_exists || on_cluster.is_some() {
             return Err(unsupported("an option of TRUNCATE"));
         }
