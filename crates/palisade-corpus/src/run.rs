@@ -218,7 +218,7 @@ impl Runner {
         match decided {
             Some(Ok(Decision::Allow(statement))) => match statement.effect() {
                 Effect::Read | Effect::Explain => false,
-                Effect::Write | Effect::Define => true,
+                Effect::Write | Effect::Define | Effect::Nothing => true,
             },
             Some(Ok(Decision::Reject(_)) | Err(_)) | None => false,
         }

@@ -101,7 +101,8 @@ impl<'a> Work<'a> {
                 provisos: statement.provisos(),
                 reaches: statement.reaches(),
             }),
-            Effect::Define => Self::Define,
+            // Nothing is run of a statement that does nothing.
+            Effect::Define | Effect::Nothing => Self::Define,
         }
     }
 

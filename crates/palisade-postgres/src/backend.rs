@@ -6,7 +6,7 @@ use palisade::{
     catalog::Catalog,
     dialect::Dialect,
     guard::{Backend, BackendError, BackendErrorKind, Completion, Introspect, RowSink},
-    rewrite::RewrittenStatement,
+    rewrite::{Effect, RewrittenStatement},
 };
 use palisade_pool::{Ended, Failed, Pool, Statement};
 use tokio::{runtime::Handle, time::timeout};
@@ -215,6 +215,9 @@ impl Backend for PostgresBackend {
     ) -> Result<Completion, BackendError> {
         if !self.config.is_writable {
             BackendError::unless_reading(statement)?;
+        }
+        if statement.effect() == Effect::Nothing {
+            return Ok(Completion::default());
         }
         self.run(&Task::from(statement), sink).await
     }

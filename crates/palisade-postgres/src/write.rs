@@ -93,7 +93,8 @@ impl<'a> Work<'a> {
                 body: statement.body_after_changes(),
                 provisos: statement.provisos(),
             }),
-            Effect::Define => Self::Define,
+            // Nothing is run of a statement that does nothing.
+            Effect::Define | Effect::Nothing => Self::Define,
         }
     }
 

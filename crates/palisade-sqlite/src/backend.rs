@@ -285,6 +285,7 @@ impl Backend for SqliteBackend {
             Effect::Read | Effect::Explain => self.execute_now(&task, sink)?,
             Effect::Write => return self.write_now(&task, &changes, sink),
             Effect::Define => self.define_now(&task, &changes, statement.relations())?,
+            Effect::Nothing => {}
         }
         Ok(Completion::default())
     }

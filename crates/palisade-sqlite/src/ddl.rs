@@ -4,7 +4,7 @@
 //! Follows `sqlite3GetToken`: quotes double to escape themselves, `[…]` ends at the first `]`,
 //! block comments do not nest, and one that is not closed runs to the end.
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 use palisade::catalog::Change;
 
@@ -42,9 +42,9 @@ pub(crate) fn view_query(sql: &str) -> Option<&str> {
     (!query.is_empty()).then_some(query)
 }
 
-/// What sets a trigger off, from the text that SQLite stores for it
+/// What sets a trigger off, and the columns that it is about, from the text that SQLite stores for it
 /// (`CREATE TRIGGER t AFTER UPDATE OF a ON …`); `None` if the text does not show it.
-pub(crate) fn trigger_event(sql: &str) -> Option<Change> {
+pub(crate) fn trigger_event(sql: &str) -> Option<(Change, BTreeSet<String>)> {
     let tokens = tokens(sql);
     let mut at = Cursor {
         sql,
@@ -56,9 +56,18 @@ pub(crate) fn trigger_event(sql: &str) -> Option<Change> {
     } else {
         let _ = at.word("before").or_else(|| at.word("after"));
     }
-    [Change::Insert, Change::Update, Change::Delete]
+    let change = [Change::Insert, Change::Update, Change::Delete]
         .into_iter()
-        .find(|change| at.word(change.name()).is_some())
+        .find(|change| at.word(change.name()).is_some())?;
+    let mut columns = BTreeSet::new();
+    if at.word("of").is_some() {
+        columns.insert(at.name()?);
+        while at.punctuation(b',').is_some() {
+            columns.insert(at.name()?);
+        }
+    }
+    at.word("on")?;
+    Some((change, columns))
 }
 
 /// Whether a table's stored text says that a row which is in another's way is removed (`UNIQUE ON CONFLICT REPLACE`).
@@ -424,8 +433,10 @@ mod tests {
 
     #[test]
     fn a_triggers_event_follows_its_name() {
-        let check =
-            |sql: &str, event: Option<Change>| assert_eq!(trigger_event(sql), event, "{sql}");
+        let check = |sql: &str, event: Option<Change>| {
+            let found = trigger_event(sql).map(|(change, _)| change);
+            assert_eq!(found, event, "{sql}");
+        };
         check(
             "CREATE TRIGGER t AFTER INSERT ON x BEGIN DELETE FROM y; END",
             Some(Change::Insert),
@@ -449,6 +460,24 @@ mod tests {
         check("CREATE TRIGGER t ON x", None);
         check("CREATE TABLE t (a)", None);
         check("", None);
+    }
+
+    #[test]
+    fn a_triggers_columns_follow_its_event() {
+        let check = |sql: &str, expected: &[&str]| {
+            let (_, columns) = trigger_event(sql).unwrap();
+            assert_eq!(columns.iter().collect::<Vec<_>>(), expected, "{sql}");
+        };
+        check(
+            "CREATE TRIGGER t UPDATE OF b, [a c] ,\"on\" ON x BEGIN SELECT 1; END",
+            &["a c", "b", "on"],
+        );
+        check(
+            "CREATE TRIGGER t AFTER UPDATE ON x BEGIN SELECT 1; END",
+            &[],
+        );
+        let unread = "CREATE TRIGGER t AFTER UPDATE OF a b ON x BEGIN SELECT 1; END";
+        assert_eq!(trigger_event(unread), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! deciding which entry; defensive mode and the grammar are what keeps it to whole definitions. Triggers, virtual
 //! tables, temporary objects, attached databases and pragmas are no definitions here.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use palisade::{
     catalog::{Catalog, Change},
@@ -55,6 +55,7 @@ pub(crate) fn execute(
         execute::own_functions(facts, task, task.sql, reads.iter().map(String::as_str));
     functions.extend(task.functions.iter().cloned());
     let permitted = Permitted {
+        catalog: Arc::clone(facts.catalog),
         reads,
         functions,
         writes: changes.writes.iter().cloned().collect(),
@@ -103,6 +104,7 @@ fn names(catalog: &Catalog, uids: &[String]) -> HashSet<String> {
 }
 
 struct Permitted {
+    catalog: Arc<Catalog>,
     reads: HashSet<String>,
     functions: HashSet<String>,
     writes: HashSet<(Change, String, String)>,
@@ -136,9 +138,15 @@ impl Permitted {
                 self.defined.insert(fold(table_name));
                 database_name == "main"
             }
-            AuthAction::Read { table_name, .. } => {
+            AuthAction::Read {
+                table_name,
+                column_name,
+            } => {
                 let name = fold(table_name);
-                is_own(&name) || self.defined.contains(&name) || self.reads.contains(&name)
+                is_own(&name)
+                    || self.defined.contains(&name)
+                    || self.reads.contains(&name)
+                    || self.refers(&name, &fold(column_name))
             }
             AuthAction::Insert { table_name } => is_own(&fold(table_name)),
             AuthAction::Update {
@@ -168,6 +176,17 @@ impl Permitted {
             // Everything else attaches, runs later, or changes the connection.
             _ => false,
         }
+    }
+
+    /// Whether rows of `table` reference one that is dropped by `column`: the engine looks for those that would be left alone
+    /// (<https://www.sqlite.org/foreignkeys.html#fk_schemacommands>), as before any DELETE.
+    fn refers(&self, table: &str, column: &str) -> bool {
+        let relations = self.catalog.relations().iter();
+        let mut keys = relations
+            .filter(|relation| fold(&relation.name) == table)
+            .flat_map(|relation| &relation.foreign_keys)
+            .filter(|key| self.defined.contains(&fold(&key.table)));
+        keys.any(|key| key.columns.iter().any(|own| fold(own) == column))
     }
 
     fn decided(&self, change: Change, table: String, column: String) -> bool {

@@ -95,6 +95,7 @@ pub fn catalog(conn: &Connection, database: &str) -> Result<Catalog, IntrospectE
                 schema: "main".to_owned(),
                 function: REPLACES.to_owned(),
                 on: [Change::Insert, Change::Update].into(),
+                columns: BTreeSet::new(),
             });
         }
     }
@@ -180,9 +181,9 @@ fn triggers(conn: &Connection) -> rusqlite::Result<HashMap<String, Vec<Trigger>>
     while let Some(row) = rows.next()? {
         let table: String = row.get(0)?;
         let text: Option<String> = row.get(2)?;
-        let on = match text.as_deref().and_then(ddl::trigger_event) {
-            Some(change) => BTreeSet::from([change]),
-            None => Change::ALL.into(),
+        let (on, columns) = match text.as_deref().and_then(ddl::trigger_event) {
+            Some((change, columns)) => (BTreeSet::from([change]), columns),
+            None => (Change::ALL.into(), BTreeSet::new()),
         };
         triggers
             .entry(Dialect::Sqlite.fold(&table))
@@ -191,6 +192,7 @@ fn triggers(conn: &Connection) -> rusqlite::Result<HashMap<String, Vec<Trigger>>
                 schema: "main".to_owned(),
                 function: row.get(1)?,
                 on,
+                columns,
             });
     }
     Ok(triggers)

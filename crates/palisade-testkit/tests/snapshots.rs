@@ -72,10 +72,12 @@ fn column() -> impl Strategy<Value = ColumnDef> {
 
 fn trigger() -> impl Strategy<Value = Trigger> {
     let changes = subsequence(Change::ALL.to_vec(), 0..=Change::ALL.len());
-    (name(), name(), changes).prop_map(|(schema, function, changes)| Trigger {
+    let columns = proptest::collection::btree_set(name(), 0..3);
+    (name(), name(), changes, columns).prop_map(|(schema, function, changes, columns)| Trigger {
         schema,
         function,
         on: changes.into_iter().collect(),
+        columns,
     })
 }
 

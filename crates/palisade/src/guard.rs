@@ -297,8 +297,7 @@ impl<B: Backend> Guard<B> {
         run: &mut Run<B>,
     ) -> Result<Envelope, Rejection> {
         let mut decided = decide(&run.live, sql, params, session, limits)?;
-        if let Decision::Reject(rejection) = &decided
-            && is_of_names(rejection.code())
+        if is_of_names(&decided)
             // What cannot be looked at now is as it was; whoever operates it is told by other ways.
             && let Ok(true) = self.refresh_if_due().await
         {
@@ -314,7 +313,7 @@ impl<B: Backend> Guard<B> {
         };
         let changes = match statement.effect() {
             Effect::Read | Effect::Explain => false,
-            Effect::Write | Effect::Define => true,
+            Effect::Write | Effect::Define | Effect::Nothing => true,
         };
         if changes && run.most == Effect::Read {
             return Err(Rejection::new(
@@ -327,6 +326,9 @@ impl<B: Backend> Guard<B> {
         run.relations = statement.relations().to_vec();
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
         let mut scan = ScanSession::new(statement.scan_plan(), self.on_finding, marker);
+        if statement.effect() == Effect::Nothing {
+            return Ok(Envelope::of_nothing(scan.finish()?));
+        }
         let result = run.live.backend.execute(&statement, &mut scan).await;
         match &result {
             // So that the next statement is decided over what this one has made.
@@ -466,15 +468,18 @@ impl<B> Run<B> {
     }
 }
 
-/// Whether a refusal would be another if the schema were.
-fn is_of_names(code: Code) -> bool {
-    matches!(
-        code,
-        Code::NameUnknownRelation
-            | Code::NameUnknownColumn
-            | Code::NameUnknownType
-            | Code::FunctionUnknown
-    )
+/// Whether a decision would be another if the schema were: of what is not there.
+fn is_of_names(decided: &Decision) -> bool {
+    match decided {
+        Decision::Allow(statement) => statement.effect() == Effect::Nothing,
+        Decision::Reject(rejection) => matches!(
+            rejection.code(),
+            Code::NameUnknownRelation
+                | Code::NameUnknownColumn
+                | Code::NameUnknownType
+                | Code::FunctionUnknown
+        ),
+    }
 }
 
 fn decide<B: Backend>(

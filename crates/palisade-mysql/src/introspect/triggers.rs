@@ -34,6 +34,7 @@ pub(super) async fn read(
                 function: UNSEEN.to_owned(),
                 // Emptying a table sets off none.
                 on: [Change::Insert, Change::Update, Change::Delete].into(),
+                columns: BTreeSet::new(),
             });
         }
     }
@@ -68,6 +69,7 @@ pub(crate) async fn by_table(
                 schema: text(&row, 2)?,
                 function: text(&row, 3)?,
                 on,
+                columns: BTreeSet::new(),
             });
     }
     Ok(triggers)

@@ -21,7 +21,9 @@ pub(super) async fn read(
     by_oid: &HashMap<u32, usize>,
     relations: &mut [RelationDef],
 ) -> Result<(), IntrospectError> {
-    let sql = "SELECT t.tgrelid, n.nspname, p.proname, t.tgtype \
+    let sql = "SELECT t.tgrelid, n.nspname, p.proname, t.tgtype, \
+               ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a \
+                     WHERE a.attrelid = t.tgrelid AND a.attnum = ANY (t.tgattr)) \
                FROM pg_catalog.pg_trigger t \
                JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid \
                JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
@@ -36,6 +38,7 @@ pub(super) async fn read(
                 .filter(|(bit, _)| bits & bit != 0)
                 .map(|(_, change)| change)
                 .collect(),
+            columns: row.try_get::<_, Vec<String>>(4)?.into_iter().collect(),
         };
         put(by_oid, relations, row.try_get(0)?, trigger);
     }
@@ -60,6 +63,7 @@ pub(super) async fn read(
             schema: row.try_get(1)?,
             function: row.try_get(2)?,
             on: BTreeSet::from([on]),
+            columns: BTreeSet::new(),
         };
         put(by_oid, relations, row.try_get(0)?, rule);
     }

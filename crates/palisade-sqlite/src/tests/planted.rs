@@ -32,7 +32,7 @@ impl Misled for SqliteBackend {
         };
         match statement.effect() {
             Effect::Write => self.write_now(&task, &changes, sink),
-            Effect::Read | Effect::Explain | Effect::Define => self
+            Effect::Read | Effect::Explain | Effect::Define | Effect::Nothing => self
                 .execute_now(&task, sink)
                 .map(|()| Completion::default()),
         }

@@ -57,7 +57,7 @@ pub(crate) async fn tokens_are_given<B: Backend>(
             .to_owned(),
     ];
     // What a statement is told is a token, as one that comes from a column.
-    let shown = vec![
+    let mut shown = vec![
         (
             "SELECT v.e, p.id FROM people p JOIN (SELECT 'U' AS e UNION ALL SELECT 'T') AS v ON v.e = p.email ORDER BY p.id".to_owned(),
             json!([[ann, 1], [bob, 2]]),
@@ -93,6 +93,16 @@ pub(crate) async fn tokens_are_given<B: Backend>(
             json!([[ann, 11], [bob, 12]]),
         ),
     ];
+    // PostgreSQL has no plus of text.
+    if to.dialect != Dialect::Postgres {
+        one.push(format!("{people} +email = 'T'"));
+        one.push(format!("{people} + +email IN (SELECT +'T')"));
+        one.push(format!("{people} email = +'T' AND id > 0"));
+        shown.push((
+            "SELECT +email AS e, +'x' AS x FROM people WHERE id = 1".to_owned(),
+            json!([[ann, "x"]]),
+        ));
+    }
     if to.dialect == Dialect::Postgres {
         for list in [
             "ANY (ARRAY['T', 'U'])",

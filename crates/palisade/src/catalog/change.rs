@@ -49,6 +49,9 @@ pub struct Trigger {
     pub function: String,
     /// The changes that set it off.
     pub on: BTreeSet<Change>,
+    /// The columns of which an update has to assign one (`UPDATE OF a, b`), as they are spelled; none where any update sets
+    /// it off, or where that is not known.
+    pub columns: BTreeSet<String>,
 }
 
 impl Trigger {

@@ -147,6 +147,8 @@ struct TriggerText {
     schema: String,
     function: String,
     on: BTreeSet<Change>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    columns: BTreeSet<String>,
 }
 
 #[derive(PartialEq, Serialize, Deserialize)]
@@ -350,6 +352,7 @@ impl Catalog {
                     schema: trigger.schema.clone(),
                     function: trigger.function.clone(),
                     on: trigger.on.clone(),
+                    columns: trigger.columns.clone(),
                 })
                 .collect(),
             parents: relation
@@ -487,6 +490,7 @@ impl RelationText {
                     schema: trigger.schema,
                     function: trigger.function,
                     on: trigger.on,
+                    columns: trigger.columns,
                 })
                 .collect(),
             strict: self.strict,

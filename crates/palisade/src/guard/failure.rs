@@ -26,7 +26,7 @@ impl BackendError {
     pub fn unless_reading(statement: &RewrittenStatement) -> Result<(), Self> {
         match statement.effect() {
             Effect::Read | Effect::Explain => Ok(()),
-            Effect::Write | Effect::Define => Err(Self {
+            Effect::Write | Effect::Define | Effect::Nothing => Err(Self {
                 kind: BackendErrorKind::ReadOnly,
                 detail: "the backend was opened for reading only".to_owned(),
             }),

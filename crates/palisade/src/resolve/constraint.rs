@@ -3,8 +3,8 @@
 use sqlparser::{
     ast::{
         CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, Expr, ForeignKeyConstraint,
-        GeneratedAs, Ident, ObjectName, ObjectNamePart, PrimaryKeyConstraint, TableConstraint,
-        UniqueConstraint,
+        GeneratedAs, Ident, IndexColumn, ObjectName, ObjectNamePart, PrimaryKeyConstraint,
+        TableConstraint, UniqueConstraint,
     },
     tokenizer::Token,
 };
@@ -118,8 +118,16 @@ impl<'a> Resolver<'a> {
             return Err(unsupported("an option of a primary key"));
         }
         self.constraint_name(name);
+        // SQLite's `PRIMARY KEY (id AUTOINCREMENT)` (<https://www.sqlite.org/syntax/table-constraint.html>), whose word the
+        // parser keeps as it does the class of an operator.
+        let is_counted = match columns.as_slice() {
+            [column] => self.catalog.dialect() == Dialect::Sqlite && is_autoincrement(column),
+            [] | [_, ..] => false,
+        };
         for column in columns {
+            let counted = column.operator_class.take_if(|_| is_counted);
             self.index_column(column, scope)?;
+            column.operator_class = counted;
         }
         Ok(())
     }
@@ -275,4 +283,15 @@ impl<'a> Resolver<'a> {
             self.normalise(name);
         }
     }
+}
+
+/// Whether a column of a key has SQLite's AUTOINCREMENT.
+fn is_autoincrement(column: &IndexColumn) -> bool {
+    let class = column.operator_class.as_ref();
+    class.is_some_and(|class| match class.0.as_slice() {
+        [ObjectNamePart::Identifier(word)] => {
+            word.quote_style.is_none() && word.value.eq_ignore_ascii_case("AUTOINCREMENT")
+        }
+        [] | [_, ..] => false,
+    })
 }

@@ -41,6 +41,8 @@ pub(crate) struct ResolvedDefinition {
     pub(crate) references: Vec<Reference>,
     /// Everything it touches.
     pub(crate) access: AccessSet,
+    /// Whether it drops, if that is there, what is not: no engine is asked, since something that is not seen may be.
+    pub(crate) does_nothing: bool,
 }
 
 /// Resolves a definition against what `visible` holds of `catalog`.
@@ -68,6 +70,19 @@ pub(crate) fn resolve_definition(
     }
     resolver.access.facts = resolver.facts_of_definition(&statement);
     Ok(ResolvedDefinition {
+        does_nothing: matches!(
+            &*statement,
+            Statement::Drop {
+                object_type: _,
+                if_exists: _,
+                names,
+                cascade: _,
+                restrict: _,
+                purge: _,
+                temporary: _,
+                table: _,
+            } if names.is_empty()
+        ),
         references: resolver.references,
         access: resolver.access,
         statement,
@@ -83,7 +98,7 @@ impl<'a> Resolver<'a> {
             Statement::AlterTable(alter) => self.alter_table(alter),
             Statement::Drop {
                 object_type,
-                if_exists: _,
+                if_exists,
                 names,
                 cascade,
                 restrict: _,
@@ -94,7 +109,7 @@ impl<'a> Resolver<'a> {
                 if *cascade || *purge || *temporary {
                     return Err(unsupported("CASCADE, PURGE or TEMPORARY in DROP"));
                 }
-                self.drop_objects(*object_type, names, table.as_mut())
+                self.drop_objects(*object_type, *if_exists, names, table.as_mut())
             }
             Statement::Truncate(truncate) => self.truncate(truncate),
             _ => Err(unsupported("a definition of this kind")),
@@ -416,7 +431,8 @@ impl<'a> Resolver<'a> {
     fn drop_objects(
         &mut self,
         kind: ObjectType,
-        names: &mut [ObjectName],
+        if_exists: bool,
+        names: &mut Vec<ObjectName>,
         table: Option<&mut ObjectName>,
     ) -> Result<(), Rejection> {
         let kinds: &[RelationKind] = match kind {
@@ -425,7 +441,7 @@ impl<'a> Resolver<'a> {
             ObjectType::MaterializedView => &[RelationKind::Materialized],
             ObjectType::Index => {
                 // Whose index it is, only MySQL says.
-                let (Some(table), [name]) = (table, names) else {
+                let (Some(table), [name]) = (table, names.as_mut_slice()) else {
                     return Err(unsupported("DROP INDEX without its table"));
                 };
                 let [ObjectNamePart::Identifier(name)] = name.0.as_mut_slice() else {
@@ -445,8 +461,16 @@ impl<'a> Resolver<'a> {
         if table.is_some() {
             return Err(unsupported("ON in DROP"));
         }
-        for name in names {
-            let relation = self.defined(name, Definition::Drop, kinds)?;
+        for mut name in std::mem::take(names) {
+            let relation = match self.defined(&mut name, Definition::Drop, kinds) {
+                Err(unknown) if if_exists && unknown.code() == Code::NameUnknownRelation => {
+                    // It stays out of the statement, since it may be there all the same. What policies say of the name is not
+                    // asked: that they say something would tell that it is.
+                    continue;
+                }
+                found => found?,
+            };
+            names.push(name);
             if self.catalog.dialect() == Dialect::Sqlite && kind == ObjectType::Table {
                 // It deletes the rows first, with what foreign keys do then.
                 self.effects(relation, Change::Delete, &[], &mut Vec::new());
@@ -473,6 +497,12 @@ impl<'a> Resolver<'a> {
             cascade,
             on_cluster,
         } = truncate;
+        if self.catalog.dialect() == Dialect::Sqlite {
+            return Err(Rejection::new(
+                Code::SyntaxUnsupported,
+                "SQLite has no TRUNCATE: a DELETE without a condition empties a table",
+            ));
+        }
         if partitions.is_some() || *if_exists || on_cluster.is_some() {
             return Err(unsupported("an option of TRUNCATE"));
         }

@@ -4,7 +4,8 @@ use super::Resolver;
 use crate::{
     access::{ChangeAccess, Usage},
     catalog::{
-        Catalog, Change, ColumnId, ForeignKey, ReferenceAction, Relation, RelationId, computed_from,
+        Catalog, Change, ColumnId, ForeignKey, ReferenceAction, Relation, RelationId, Trigger,
+        computed_from,
     },
 };
 
@@ -52,7 +53,7 @@ impl Resolver<'_> {
         let moves = may_move(&family, change);
         for member in &family {
             for trigger in &member.triggers {
-                if moves || trigger.on.contains(&change) {
+                if moves || fires(trigger, relation, change, updated, catalog) {
                     self.access.functions.insert(trigger.uid(catalog.dialect()));
                 }
             }
@@ -129,18 +130,7 @@ pub(crate) fn links<'c>(
         let mut family = family.iter();
         family.any(|parent| *parent.key == *table && *parent.schema_key == *schema)
     };
-    // What is computed of what is updated is updated.
-    let is_touched = |index: u16| {
-        let is_updated = |index: u16| updated.iter().any(|id| id.index == index);
-        let is_computed = relation
-            .column(index)
-            .is_some_and(|column| column.generated.is_some());
-        is_updated(index)
-            || (is_computed
-                && computed_from([index], relation, catalog.dialect())
-                    .into_iter()
-                    .any(is_updated))
-    };
+    let is_touched = |index: u16| is_touched(index, relation, updated, catalog);
     let mut found = Vec::new();
     for child in catalog.relations() {
         for key in child.foreign_keys.iter().filter(|key| references(key)) {
@@ -173,6 +163,42 @@ pub(crate) fn links<'c>(
         }
     }
     found
+}
+
+/// Whether a statement that assigns `updated` gives the column at `index` another value: what is computed of what is updated is
+/// updated.
+fn is_touched(index: u16, relation: &Relation, updated: &[ColumnId], catalog: &Catalog) -> bool {
+    let is_updated = |index: u16| updated.iter().any(|id| id.index == index);
+    let is_computed = relation
+        .column(index)
+        .is_some_and(|column| column.generated.is_some());
+    is_updated(index)
+        || (is_computed
+            && computed_from([index], relation, catalog.dialect())
+                .into_iter()
+                .any(is_updated))
+}
+
+/// Whether `change` of `relation`, which assigns `updated`, sets `trigger` off. One of `UPDATE OF` is set off where one of its
+/// columns is assigned, or computed of what is, whatever becomes of the others before the row is written
+/// (<https://www.postgresql.org/docs/current/sql-createtrigger.html>, <https://www.sqlite.org/lang_createtrigger.html>).
+fn fires(
+    trigger: &Trigger,
+    relation: &Relation,
+    change: Change,
+    updated: &[ColumnId],
+    catalog: &Catalog,
+) -> bool {
+    let is_its = |column: &String| {
+        let index = relation.position(&catalog.dialect().fold(column));
+        // What is not known counts.
+        index.is_none_or(|index| is_touched(index, relation, updated, catalog))
+    };
+    let is_meant = match change {
+        Change::Update => trigger.columns.is_empty() || trigger.columns.iter().any(is_its),
+        Change::Insert | Change::Delete | Change::Truncate => true,
+    };
+    trigger.on.contains(&change) && is_meant
 }
 
 /// Whether `change` of `relation` sets off triggers, which may change its rows before.

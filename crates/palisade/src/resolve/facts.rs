@@ -5,7 +5,10 @@ use std::ops::ControlFlow;
 use sqlparser::ast::{Expr, Query, SetExpr, Statement, visit_expressions};
 
 use super::{Resolver, Target};
-use crate::{access::StatementFacts, syntax::Explain};
+use crate::{
+    access::{Definition, StatementFacts},
+    syntax::Explain,
+};
 
 impl Resolver<'_> {
     /// The facts of the statement `query`, which has been resolved.
@@ -31,7 +34,8 @@ impl Resolver<'_> {
             kind: match (defined, emptied) {
                 (Some(access), _) => access.definition.name(),
                 (None, Some(access)) => access.change.name(),
-                (None, None) => "",
+                // Of what is not there.
+                (None, None) => Definition::Drop.name(),
             },
             joins: self.references.len().saturating_sub(1),
             has_where: query.is_some_and(|query| has_where(&query.body)),

@@ -304,10 +304,11 @@ impl<'a> Resolver<'a> {
             args,
             clauses,
         } = list;
+        // It is what happens without it.
         if matches!(duplicate_treatment, Some(DuplicateTreatment::All))
             && dialect == Dialect::Sqlite
         {
-            return Err(unsupported("ALL in an aggregate"));
+            *duplicate_treatment = None;
         }
         for clause in clauses {
             match (clause, dialect) {

@@ -104,6 +104,15 @@ impl<'a> Resolver<'a> {
         let relation = self.target_relation(name, Change::Insert)?;
         let own = self.encode(&relation.name);
         let alias = match table_alias {
+            Some(TableAliasWithoutColumns {
+                explicit: false,
+                alias: _,
+            }) if self.catalog.dialect() == Dialect::Sqlite => {
+                return Err(Rejection::new(
+                    Code::SyntaxInvalid,
+                    "an alias of INSERT needs AS before it",
+                ));
+            }
             Some(TableAliasWithoutColumns { explicit, alias }) => {
                 *explicit = true;
                 self.normalise_table(alias);

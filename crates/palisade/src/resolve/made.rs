@@ -4,8 +4,8 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, ObjectName, ObjectNamePart, TableFactor, TypedString, Value,
-    ValueWithSpan, Visit, Visitor,
+    FunctionArguments, Ident, ObjectName, ObjectNamePart, TableFactor, TypedString, UnaryOperator,
+    Value, ValueWithSpan, Visit, Visitor,
 };
 
 use super::{
@@ -485,6 +485,12 @@ macro_rules! inside_of {
             {
                 Some(inner)
             }
+            // A plus gives what stands after it, whatever that is (<https://www.sqlite.org/lang_expr.html>; MySQL's grammar leaves it
+            // out). PostgreSQL has none of text.
+            Expr::UnaryOp {
+                op: UnaryOperator::Plus,
+                expr: inner,
+            } if !$is_array && $dialect != Dialect::Postgres => Some(inner),
             // `_utf8mb4'…'`
             Expr::Prefixed {
                 prefix,

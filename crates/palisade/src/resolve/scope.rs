@@ -6,7 +6,7 @@ use sqlparser::ast::Ident;
 
 use super::{ViewBody, cartesian::Links};
 use crate::{
-    catalog::{ColumnId, Relation, RelationKind},
+    catalog::{ColumnId, Relation, RelationId, RelationKind},
     dialect::Dialect,
     lineage::{Given, Lineage, Tokens},
     policy::obligation::{ColumnLevel, RelationDecision},
@@ -146,6 +146,9 @@ pub(super) struct Scope<'a, 's> {
     pub(super) aliases: &'s [Output],
     /// Columns of these sources that subqueries have named.
     pub(super) reached: RefCell<Vec<ColumnId>>,
+    /// Relations of these sources whose row id or system columns have been named, here or in subqueries: no column of the
+    /// catalog is read there, and rows are told apart all the same.
+    pub(super) row_ids: RefCell<Vec<RelationId>>,
     pub(super) parent: Option<&'s Scope<'a, 's>>,
     /// Set for the row in the way of an upsert, around its condition: what the row is called. In subqueries its columns are spelled
     /// with that.
@@ -247,6 +250,20 @@ impl<'a> Columns<'a> {
                 .into_iter()
                 .flat_map(|output| output.lineage.columns)
                 .collect(),
+        }
+    }
+
+    /// The relation that stands there.
+    fn relation(&self) -> Option<RelationId> {
+        match self {
+            Self::Derived(_) => None,
+            Self::Relation {
+                relation,
+                decision: _,
+                hidden_exist: _,
+                bare: _,
+                body: _,
+            } => Some(relation.id),
         }
     }
 
@@ -378,6 +395,7 @@ impl<'a, 's> Scope<'a, 's> {
             links: Links::default(),
             aliases: &[],
             reached: RefCell::default(),
+            row_ids: RefCell::default(),
             parent,
             in_the_way: None,
         }
@@ -471,6 +489,12 @@ impl<'a, 's> Scope<'a, 's> {
         found
     }
 
+    /// Whether a condition over these sources, which names the columns `read`, looks at rows of `relation`: at a column of theirs, or
+    /// at what the engine itself tells them apart by.
+    pub(super) fn looks_at(&self, relation: RelationId, read: &[ColumnId]) -> bool {
+        read.iter().any(|id| id.relation == relation) || self.row_ids.borrow().contains(&relation)
+    }
+
     /// The rows of the nearest source called `qualifier`.
     pub(super) fn whole_row(&self, qualifier: &str) -> Option<Lineage> {
         let here = self
@@ -554,12 +578,19 @@ impl<'a, 's> Scope<'a, 's> {
             .iter()
             .filter(|s| qualifier.is_none() || s.qualifier.as_deref() == qualifier)
             .filter_map(|source| match self.dialect {
-                Dialect::Sqlite => source.columns.rowid(source.qualifier.as_deref()),
-                Dialect::Postgres => source.columns.system(),
+                Dialect::Sqlite => {
+                    Some(source).zip(source.columns.rowid(source.qualifier.as_deref()))
+                }
+                Dialect::Postgres => Some(source).zip(source.columns.system()),
                 Dialect::Mysql => None,
             });
         match (specials.next(), specials.next()) {
-            (Some(found), None) => found,
+            (Some((source, found)), None) => {
+                if let Found::RowId = found {
+                    self.row_ids.borrow_mut().extend(source.columns.relation());
+                }
+                found
+            }
             (Some(_), Some(_)) => Found::Ambiguous,
             (None, _) => Found::Nothing,
         }

@@ -203,7 +203,7 @@ impl<'a> Resolver<'a> {
         self.change_columns(
             relation,
             Change::Update,
-            is_joined || read.iter().any(|id| id.relation == relation.id),
+            is_joined || scope.looks_at(relation.id, &read),
             &updated,
         );
         target.returns = returning.is_some();
@@ -279,7 +279,7 @@ impl<'a> Resolver<'a> {
         self.change(
             relation,
             Change::Delete,
-            is_joined || read.iter().any(|id| id.relation == relation.id),
+            is_joined || scope.looks_at(relation.id, &read),
         );
         target.returns = returning.is_some();
         let outputs = self.returning_in(returning, relation, &scope, ctes)?;
@@ -300,8 +300,9 @@ impl<'a> Resolver<'a> {
             let own = selection.take().ok_or_else(missing)?;
             *selection = guard.inside(own, 0).map_err(|_| missing())?;
         }
-        // What stands before it may have subqueries too.
+        // What stands before it may have subqueries too, and row ids.
         scope.reached.take();
+        scope.row_ids.take();
         let mut columns = match selection {
             Some(expr) => self.predicate(expr, scope, ctes, Usage::Filter)?,
             None => Vec::new(),
@@ -446,6 +447,8 @@ impl<'a> Resolver<'a> {
         self.returning_in(items, relation, &scope, ctes)
     }
 
+    /// What is given back of the rows of `scope`. SQLite's RETURNING sees the changed row alone, by the table's own name:
+    /// neither the tables of FROM nor an alias (<https://www.sqlite.org/lang_returning.html>, `codeReturningTrigger`).
     fn returning_in(
         &mut self,
         items: &mut Option<Vec<SelectItem>>,
@@ -455,6 +458,14 @@ impl<'a> Resolver<'a> {
     ) -> Result<Vec<Output>, Rejection> {
         let Some(items) = items else {
             return Ok(Vec::new());
+        };
+        let mut alone = Scope::inside(self.catalog.dialect(), None);
+        let scope = match self.catalog.dialect() {
+            Dialect::Sqlite => {
+                alone.sources.push(self.target_source(relation, None)?);
+                &alone
+            }
+            Dialect::Postgres | Dialect::Mysql => scope,
         };
         self.readable(relation)?;
         self.access.relations.insert(relation.id);

@@ -45,6 +45,7 @@ pub(crate) fn define(
         statement,
         references,
         access,
+        does_nothing,
     } = resolved;
     if let Some(reference) = references.iter().find(|reference| needs_form(reference)) {
         let name = catalog
@@ -55,19 +56,24 @@ pub(crate) fn define(
             format!("`{name}` has masks or filters, which would not hold in a definition"),
         ));
     }
-    let (sql, again) = syntax::print_definition(&statement, catalog.dialect(), limits)?;
-    let parsed = ParsedDefinition {
-        text: &sql,
-        statement: again,
-        outline: Outline::default(),
+    let sql = if does_nothing {
+        String::new()
+    } else {
+        let (sql, again) = syntax::print_definition(&statement, catalog.dialect(), limits)?;
+        let parsed = ParsedDefinition {
+            text: &sql,
+            statement: again,
+            outline: Outline::default(),
+        };
+        let check = resolve::resolve_definition(parsed, catalog, visible, limits)
+            .map_err(|inner| not_as_decided(&inner.to_string()))?;
+        if check.access != access {
+            return Err(not_as_decided(
+                "it touches something else than was permitted",
+            ));
+        }
+        sql
     };
-    let check = resolve::resolve_definition(parsed, catalog, visible, limits)
-        .map_err(|inner| not_as_decided(&inner.to_string()))?;
-    if check.access != access {
-        return Err(not_as_decided(
-            "it touches something else than was permitted",
-        ));
-    }
     let plan = Plan {
         body_after_changes: None,
         principal,
@@ -88,7 +94,11 @@ pub(crate) fn define(
         engine_functions: access.functions.clone(),
         engine_writes: engine::writes(&access, catalog),
         engine_triggers: engine::triggers(&access, catalog),
-        effect: Effect::Define,
+        effect: if does_nothing {
+            Effect::Nothing
+        } else {
+            Effect::Define
+        },
         max_affected: limits.max_affected_rows,
         estimate_caps: None,
         reserved: None,

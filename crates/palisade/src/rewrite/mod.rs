@@ -128,6 +128,8 @@ pub enum Effect {
     Write,
     /// It changes the schema, or empties tables.
     Define,
+    /// It drops, if that is there, what is not for who asks: it has no text, and is not run.
+    Nothing,
 }
 
 impl RewrittenStatement {

@@ -54,6 +54,12 @@ impl Envelope {
         }
     }
 
+    /// The envelope of a statement that did nothing, since what it names is not there for who asks.
+    #[must_use]
+    pub fn of_nothing(answer: ScannedRows) -> Self {
+        Self::new(answer.with_nothing_done())
+    }
+
     /// Adds how long it took, in milliseconds. The core has no clock; a caller that must not tell
     /// times apart gives a coarse number.
     #[must_use]

@@ -103,6 +103,18 @@ pub struct ScannedRows {
 }
 
 impl ScannedRows {
+    /// Adds that the statement did nothing, since what it names is not there for who asks.
+    pub(in crate::scan) fn with_nothing_done(mut self) -> Self {
+        let kind = NoticeKind::NothingDone;
+        self.notices.push(Notice {
+            notice: kind.slug(),
+            column: None,
+            count: 1,
+            message: kind.message(),
+        });
+        self
+    }
+
     /// The columns, with names made unique.
     #[must_use]
     pub fn columns(&self) -> &[OutputColumn] {
@@ -509,6 +521,7 @@ enum NoticeKind {
     InvalidUtf8,
     CellWithheld,
     FindingsOmitted,
+    NothingDone,
 }
 
 impl NoticeKind {
@@ -518,6 +531,7 @@ impl NoticeKind {
             Self::InvalidUtf8 => "invalid_utf8",
             Self::CellWithheld => "cell_withheld",
             Self::FindingsOmitted => "findings_omitted",
+            Self::NothingDone => "nothing_done",
         }
     }
 
@@ -529,6 +543,9 @@ impl NoticeKind {
                 "Cells that read as instructions to a model are withheld and null here."
             }
             Self::FindingsOmitted => "More was found than is listed.",
+            Self::NothingDone => {
+                "There is nothing of that name that you can see: the statement did nothing."
+            }
         }
     }
 }

@@ -119,6 +119,24 @@ pub(crate) const GAPS: &[Gap] = &[
         "COLLATE after a column of ON CONFLICT",
     ),
     gap(
+        &[Sqlite],
+        "on conflict … on conflict",
+        SyntaxUnsupported,
+        "a second ON CONFLICT clause (one without columns is of every key)",
+    ),
+    gap(
+        &[Sqlite],
+        "unsigned big int",
+        SyntaxUnsupported,
+        "the type UNSIGNED BIG INT (BIGINT is the same to SQLite)",
+    ),
+    gap(
+        &[Sqlite],
+        "native|varying character",
+        SyntaxUnsupported,
+        "a type of several words (TEXT is the same to SQLite)",
+    ),
+    gap(
         &[Postgres],
         "overriding system|user value",
         SyntaxUnsupported,
@@ -243,7 +261,7 @@ pub(super) fn named(refusal: Rejection, text: &str, dialect: Dialect) -> Rejecti
         let message = "what tables and columns there are is not for statements to ask";
         return Rejection::new(NameSystemRelation, message);
     }
-    if refusal.code() != Code::SyntaxInvalid {
+    if refusal.code() != Code::SyntaxInvalid && !is_table_definition(&solid) {
         return refusal;
     }
     let found = GAPS
@@ -264,6 +282,11 @@ pub(super) fn named(refusal: Rejection, text: &str, dialect: Dialect) -> Rejecti
             Rejection::new(gap.code, format!("{} {why}", gap.name))
         }
     }
+}
+
+/// Whether it makes or alters a table, which may be permitted where it is read.
+fn is_table_definition(solid: &Solid<'_>) -> bool {
+    begins(solid, 0, &["create|alter", "table"])
 }
 
 /// Whether a statement that is refused in any case asks the engine what tables and columns there are.

@@ -344,8 +344,10 @@ fn names_in_views_mean_what_they_meant() {
 fn armed(relation: &Relation) -> Vec<String> {
     (relation.triggers.iter())
         .map(|t| {
-            let on: Vec<&str> = t.on.iter().map(|c| c.name()).collect();
-            format!("{}.{} {}", t.schema, t.function, on.join(" "))
+            let on = t.on.iter().map(|c| c.name().to_owned());
+            let columns = t.columns.iter().map(|column| format!("of {column}"));
+            let events: Vec<String> = on.chain(columns).collect();
+            format!("{}.{} {}", t.schema, t.function, events.join(" "))
         })
         .collect()
 }
@@ -370,10 +372,22 @@ fn triggers_of_a_dump_of_postgres() {
         armed(find(&catalog, "app", "users")),
         [
             "app.fires delete truncate",
-            "pg_catalog.tsvector_update_trigger insert update"
+            "pg_catalog.tsvector_update_trigger insert update of id"
         ]
     );
     assert_eq!(armed(find(&catalog, "app", "on")), ["app.Noted update"]);
+    // What a trigger is about has another name, and another column may have that.
+    let renamed = postgres(
+        "CREATE TABLE t (a integer, b integer);\n\
+         CREATE TRIGGER fires AFTER UPDATE OF b OR DELETE ON t EXECUTE FUNCTION f();\n\
+         ALTER TABLE t RENAME COLUMN a TO c;\n",
+        "d",
+    )
+    .unwrap();
+    assert_eq!(
+        armed(find(&renamed, "public", "t")),
+        ["public.f update delete"]
+    );
     assert!(catalog.function("app.fires").is_some());
     assert!(catalog.function("app.\"Noted\"").is_some());
 }

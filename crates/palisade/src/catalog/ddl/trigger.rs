@@ -14,6 +14,8 @@ pub(super) struct Armed {
     pub(super) name: String,
     pub(super) runs: Runs,
     pub(super) on: BTreeSet<Change>,
+    /// The columns of `UPDATE OF`.
+    pub(super) columns: BTreeSet<String>,
     /// Fires for each row: what is set on a partitioned table is set on its partitions.
     pub(super) each_row: bool,
     pub(super) enabled: bool,
@@ -49,6 +51,7 @@ impl Armed {
             schema,
             function,
             on: self.on.clone(),
+            columns: self.columns.clone(),
         })
     }
 
@@ -84,6 +87,21 @@ pub(super) fn changes(events: Cursor<'_>) -> BTreeSet<Change> {
         on.insert(change);
         if !rest.eat("or") {
             return on;
+        }
+    }
+}
+
+/// The columns of `UPDATE OF` among the same; none where any update counts, or what is not clear.
+pub(super) fn columns(events: Cursor<'_>) -> BTreeSet<String> {
+    let mut rest = events;
+    loop {
+        let mut event = rest.until(&["or"]);
+        if event.eat("update of") {
+            let columns = event.idents().unwrap_or_default();
+            return columns.into_iter().collect();
+        }
+        if !rest.eat("or") {
+            return BTreeSet::new();
         }
     }
 }

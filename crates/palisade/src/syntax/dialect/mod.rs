@@ -81,7 +81,8 @@ pub(super) fn prepared(tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<Toke
     let tokens = named_top(tokens);
     match dialect {
         Dialect::Sqlite => {
-            let tokens = membership::spelt_out(sqlite::without_hints(tokens));
+            let tokens = sqlite::without_comma(sqlite::without_hints(tokens));
+            let tokens = membership::spelt_out(tokens);
             exclude::moved_in(parens::spelt_out(tokens, dialect))
         }
         Dialect::Postgres => {
@@ -117,7 +118,8 @@ fn named_top(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 /// a place for it goes back. None if there is nothing of the kind.
 pub(super) fn restored(tokens: &[TokenWithSpan], dialect: Dialect) -> Option<String> {
     match dialect {
-        Dialect::Sqlite | Dialect::Postgres => exclude::moved_out(tokens),
+        Dialect::Sqlite => sqlite::with_comma(tokens).or_else(|| exclude::moved_out(tokens)),
+        Dialect::Postgres => exclude::moved_out(tokens),
         Dialect::Mysql => None,
     }
 }

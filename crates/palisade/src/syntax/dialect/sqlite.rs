@@ -13,7 +13,7 @@ use sqlparser::{
 use super::{
     delegate, is_word,
     simple::{bare, simple},
-    solid::has_keyword,
+    solid::{Edits, Solid, has_keyword, word},
 };
 
 /// See the module.
@@ -55,6 +55,11 @@ impl ParserDialect for Sqlite {
 
     /// `(a)` and `(a AS b)` where a table stands.
     fn supports_parens_around_table_factor(&self) -> bool {
+        true
+    }
+
+    /// `INSERT INTO t AS a`.
+    fn supports_insert_table_alias(&self) -> bool {
         true
     }
 
@@ -101,14 +106,12 @@ fn general_is(
     left: &Expr,
     precedence: u8,
 ) -> Result<Option<Expr>, ParserError> {
-    const PREDICATES: [Keyword; 8] = [
+    // Of the words that follow IS elsewhere, UNKNOWN, JSON and NORMALIZED are names here.
+    const PREDICATES: [Keyword; 5] = [
         Keyword::NULL,
         Keyword::TRUE,
         Keyword::FALSE,
-        Keyword::UNKNOWN,
         Keyword::DISTINCT,
-        Keyword::JSON,
-        Keyword::NORMALIZED,
         Keyword::NOT,
     ];
     if !parser.parse_keyword(Keyword::IS) {
@@ -214,4 +217,52 @@ pub(super) fn without_hints(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan
         !gone.contains(&(index - 1))
     });
     tokens
+}
+
+/// Spells both options of a table in the order and without the comma that the parser knows.
+pub(super) fn without_comma(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !has_keyword(&tokens, &[Keyword::STRICT]) {
+        return tokens;
+    }
+    let solid = Solid::of(&tokens);
+    let mut edits = Edits::default();
+    for n in 1..solid.len() {
+        if !solid.is(n - 1, &Token::RParen) {
+            continue;
+        }
+        if solid.are_words(n, &["without", "rowid"])
+            && solid.is(n + 2, &Token::Comma)
+            && solid.is_word(n + 3, &["strict"])
+        {
+            edits.take(&solid, n + 2);
+        } else if solid.is_word(n, &["strict"])
+            && solid.is(n + 1, &Token::Comma)
+            && solid.are_words(n + 2, &["without", "rowid"])
+        {
+            edits.take(&solid, n);
+            edits.take(&solid, n + 1);
+            edits.put(&solid, n + 4, word("STRICT", Keyword::STRICT));
+        }
+    }
+    edits.apply(tokens)
+}
+
+/// Printed text, read as `tokens`, with the comma between both options of a table. None if it has not both.
+pub(super) fn with_comma(tokens: &[TokenWithSpan]) -> Option<String> {
+    if !has_keyword(tokens, &[Keyword::STRICT]) {
+        return None;
+    }
+    let solid = Solid::of(tokens);
+    let strict = solid.len().checked_sub(1)?;
+    let before = strict.checked_sub(3)?;
+    if !solid.is_word(0, &["create"])
+        || !solid.is(before, &Token::RParen)
+        || !solid.are_words(before + 1, &["without", "rowid", "strict"])
+    {
+        return None;
+    }
+    let mut edits = Edits::default();
+    edits.put(&solid, strict, Token::Comma);
+    let edited = edits.apply(tokens.to_vec());
+    Some(edited.iter().map(|t| t.token.to_string()).collect())
 }

@@ -1,5 +1,7 @@
 //! `CREATE TRIGGER`.
 
+use std::collections::BTreeSet;
+
 use crate::catalog::ddl::{
     DdlError,
     cursor::Cursor,
@@ -20,6 +22,7 @@ pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlErr
         name,
         runs: Runs::Body,
         on: changes(events),
+        columns: BTreeSet::new(),
         each_row: true,
         enabled: true,
     };

@@ -406,6 +406,10 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
         for name in names.filter(|name| **name == old) {
             name.clone_from(&new);
         }
+        // The engine follows the name; here every update counts.
+        for armed in &mut table.triggers {
+            armed.columns.clear();
+        }
         for name in table.filled.iter_mut().filter(|name| **name == old) {
             name.clone_from(&new);
         }

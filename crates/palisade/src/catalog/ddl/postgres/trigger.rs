@@ -1,10 +1,12 @@
 //! `CREATE TRIGGER` and `CREATE RULE`, and what changes them.
 
+use std::collections::BTreeSet;
+
 use crate::catalog::ddl::{
     DdlError,
     cursor::{Cursor, Name},
     draft::Draft,
-    trigger::{Armed, Runs, What, changes},
+    trigger::{Armed, Runs, What, changes, columns},
 };
 
 /// What stands after `CREATE [OR REPLACE] [CONSTRAINT] TRIGGER`.
@@ -26,6 +28,7 @@ pub(super) fn trigger(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlEr
         name,
         runs: Runs::Function(schema, function),
         on: changes(events),
+        columns: columns(events),
         each_row,
         enabled: true,
     };
@@ -48,6 +51,7 @@ pub(super) fn rule(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError
         name,
         runs: Runs::Rule,
         on,
+        columns: BTreeSet::new(),
         each_row: false,
         enabled: true,
     };
