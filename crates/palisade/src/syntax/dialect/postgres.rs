@@ -12,7 +12,7 @@ use sqlparser::{
 
 use super::{
     call, delegate, quantified,
-    simple::{bare, simple},
+    simple::{bare, names_column, simple},
     solid::{has_keyword, is_word},
 };
 
@@ -75,6 +75,10 @@ impl ParserDialect for Postgres {
         supports_xml_expressions() -> bool;
         supports_aliased_function_args() -> bool;
         supports_comment_optimizer_hint() -> bool;
+    }
+
+    fn is_column_alias(&self, keyword: &Keyword, _: &mut Parser) -> bool {
+        names_column(*keyword)
     }
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
