@@ -163,6 +163,14 @@ impl ParserDialect for Mysql {
                 parser.next_token();
                 Some(interval(parser))
             }
+            Token::Word(word)
+                if word.quote_style.is_none()
+                    && word.keyword == Keyword::CAST
+                    && parser.peek_nth_token_ref(1).token == Token::LParen =>
+            {
+                parser.next_token();
+                Some(cast(parser))
+            }
             token if is_word(token, CALLED_BARE) => match parser.peek_nth_token_ref(1).token {
                 Token::LParen | Token::Period => None,
                 _ => {
@@ -173,6 +181,40 @@ impl ParserDialect for Mysql {
             _ => bare(parser, &[Keyword::TRIM]).or_else(|| simple(parser)),
         }
     }
+}
+
+/// What follows CAST. The parser has no place for a character set in it, and one in CONVERT, which is the same
+/// (<https://dev.mysql.com/doc/refman/8.4/en/cast-functions.html#function_cast>). Every CAST to a text in a view has one, as
+/// the servers tell its definition.
+fn cast(parser: &mut Parser) -> Result<Expr, ParserError> {
+    parser.expect_token(&Token::LParen)?;
+    let expr = Box::new(parser.parse_expr()?);
+    parser.expect_keyword_is(Keyword::AS)?;
+    let data_type = parser.parse_data_type()?;
+    let has_charset = parser.parse_keywords(&[Keyword::CHARACTER, Keyword::SET])
+        || parser.parse_keyword(Keyword::CHARSET);
+    let charset = if has_charset {
+        Some(parser.parse_object_name(false)?)
+    } else {
+        None
+    };
+    parser.expect_token(&Token::RParen)?;
+    Ok(match charset {
+        None => Expr::Cast {
+            kind: CastKind::Cast,
+            expr,
+            data_type,
+            format: None,
+        },
+        Some(charset) => Expr::Convert {
+            is_try: false,
+            expr,
+            data_type: Some(data_type),
+            charset: Some(charset),
+            target_before_value: false,
+            styles: Vec::new(),
+        },
+    })
 }
 
 /// What follows INTERVAL: a value and its unit.
