@@ -50,6 +50,9 @@ const fn gap(
     }
 }
 
+const ELEMENT: &str = "a change of an element of a column";
+const WHOLE: &str = "assign the whole column, for example with array_cat or jsonb_set";
+
 /// The gaps, those that write first.
 pub(crate) const GAPS: &[Gap] = &[
     gap(
@@ -194,6 +197,29 @@ pub(crate) const GAPS: &[Gap] = &[
         SyntaxUnsupported,
         "`.*` after an expression",
     ),
+    gap(&[Postgres], "set ~ [ … ] =", SyntaxUnsupported, ELEMENT).instead(WHOLE),
+    gap(&[Postgres], "set ( ~ [", SyntaxUnsupported, ELEMENT).instead(WHOLE),
+    gap(
+        &[Postgres],
+        "insert into _ ( ~ [",
+        SyntaxUnsupported,
+        ELEMENT,
+    )
+    .instead(WHOLE),
+    gap(
+        &[Postgres],
+        "insert into _ . _ ( ~ [",
+        SyntaxUnsupported,
+        ELEMENT,
+    )
+    .instead(WHOLE),
+    gap(
+        &[Postgres],
+        "then insert default values",
+        SyntaxUnsupported,
+        "INSERT DEFAULT VALUES in MERGE",
+    )
+    .instead("write INSERT (a) VALUES (DEFAULT) with one of the table's columns"),
     gap(
         &[Mysql],
         "update low_priority ignore",
@@ -331,6 +357,9 @@ fn begins(solid: &Solid<'_>, n: usize, signs: &[&str]) -> bool {
         "!!" => solid.is(n, &Token::DoubleExclamationMark) && begins(solid, n + 1, rest),
         "(" => solid.is(n, &Token::LParen) && begins(solid, n + 1, rest),
         ")" => solid.is(n, &Token::RParen) && begins(solid, n + 1, rest),
+        "[" => solid.is(n, &Token::LBracket) && begins(solid, n + 1, rest),
+        "]" => solid.is(n, &Token::RBracket) && begins(solid, n + 1, rest),
+        "=" => solid.is(n, &Token::Eq) && begins(solid, n + 1, rest),
         "." => solid.is(n, &Token::Period) && begins(solid, n + 1, rest),
         "*" => solid.is(n, &Token::Mul) && begins(solid, n + 1, rest),
         "@" => {
@@ -349,7 +378,9 @@ fn begins(solid: &Solid<'_>, n: usize, signs: &[&str]) -> bool {
 
 /// From `n` on what stands in the clause that has begun, what parentheses hold left out.
 fn of_clause<'s>(solid: &'s Solid<'_>, n: usize) -> impl Iterator<Item = usize> + 's {
-    const CLAUSES: [&str; 10] = [
+    const CLAUSES: [&str; 15] = [
+        "from",
+        "where",
         "having",
         "window",
         "order",
@@ -360,6 +391,9 @@ fn of_clause<'s>(solid: &'s Solid<'_>, n: usize) -> impl Iterator<Item = usize> 
         "for",
         "into",
         "on",
+        "when",
+        "returning",
+        "select",
     ];
     let next = |n: usize| match solid.is(n, &Token::LParen) {
         true => solid.closing(n).map(|close| close + 1),
