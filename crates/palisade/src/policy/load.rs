@@ -29,7 +29,7 @@ use super::{
     store::{self, Store},
     system,
     template::Templates,
-    timed, words,
+    timed, views, words,
 };
 use crate::{
     catalog::Catalog,
@@ -176,6 +176,7 @@ pub(super) fn load(
     system::check(&located, catalog, &mut warnings);
     compared::check(&located, catalog, &mut problems);
     children::check(&located, catalog, &mut warnings);
+    views::check(&located, catalog, &mut warnings);
     let of_statements = confirm::policies(&located, &mut problems);
     let of_estimates: Vec<_> = located
         .iter()
