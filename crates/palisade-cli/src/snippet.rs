@@ -126,7 +126,7 @@ fn plain(c: char) -> char {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
     use super::*;
 
@@ -163,7 +163,7 @@ mod tests {
             let rendered = render(&note);
             let lines: Vec<Vec<char>> = rendered.lines().map(|l| l.chars().collect()).collect();
             let [_, place, _, shown, marks] = lines.as_slice() else {
-                unreachable!("{rendered}")
+                panic!("{rendered}")
             };
             assert_eq!(place.iter().collect::<String>(), "  --> f:1:92");
             assert!(shown.len() <= WIDTH + 5, "{rendered}");

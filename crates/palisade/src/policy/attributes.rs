@@ -445,7 +445,6 @@ pub(super) fn declaring(principals: &Source<'_>, name: &str, kind: &str) -> Vec<
 }
 
 /// The attributes of the principals' types and of the fixed ones.
-
 fn declared(principals: &Source<'_>) -> BTreeMap<String, Shape> {
     let text = format!("{}\n{}", principals.text, schema::FIXED);
     // It has been read before, as a part of the whole schema.

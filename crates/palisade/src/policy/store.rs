@@ -321,9 +321,7 @@ fn operator_entity(text: &str, schema: &Schema) -> Result<Entity, Refused> {
             message: format!(
                 "`{number}` is no whole number from -2^63 to 2^63 - 1, as numbers are here"
             ),
-            help: Some(format!(
-                "a number with a fraction is written `{{ \"__extn\": {{ \"fn\": \"decimal\", \"arg\": \"…\" }} }}` and declared `decimal`, a longer one as a text"
-            )),
+            help: Some("a number with a fraction is written `{ \"__extn\": { \"fn\": \"decimal\", \"arg\": \"…\" } }` and declared `decimal`, a longer one as a text".to_owned()),
             find: Some(number.to_owned()),
         });
     }
