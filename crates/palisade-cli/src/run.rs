@@ -1,8 +1,9 @@
 //! `palisade run`: a template of the policy folder through the gate to a database.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io::Write as _};
 
 use palisade::{
+    code::Code,
     guard::Refusal,
     policy::template::{ParameterType, Template},
     session::{Session, Transport},
@@ -10,7 +11,7 @@ use palisade::{
 };
 
 use crate::{
-    answer::Answer,
+    answer::{Answer, Verdict},
     args::RunArguments,
     database::Access,
     exit::{Exit, Failure},
@@ -49,7 +50,31 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
         }) => Answer::invalid(rejection.code(), rejection.message()),
     };
     statements::print(&answer, arguments.format)?;
+    if !arguments.write && is_refused_change(&answer) {
+        // Nobody is there to read it if this fails.
+        let _ = writeln!(
+            std::io::stderr(),
+            "note: the template changes data: `--write` opens the database for it"
+        );
+    }
     Ok(answer.exit())
+}
+
+/// Whether a statement that changes data was refused as what it is.
+fn is_refused_change(answer: &Answer) -> bool {
+    const CHANGES: [&str; 9] = [
+        "INSERT", "REPLACE", "UPDATE", "DELETE", "MERGE", "CREATE", "ALTER", "DROP", "TRUNCATE",
+    ];
+    match &answer.verdict {
+        Verdict::Refused(Refusal {
+            rejection,
+            incident: _,
+        }) => {
+            let word = rejection.message().split(' ').next().unwrap_or_default();
+            rejection.code() == Code::StatementNotAllowed && CHANGES.contains(&word)
+        }
+        Verdict::Rows(_) | Verdict::Permitted => false,
+    }
 }
 
 /// What the command line gives, each value as the template's parameter of its name takes it. One that cannot be

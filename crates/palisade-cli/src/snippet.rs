@@ -87,20 +87,35 @@ fn place(text: &str, offset: usize, length: usize) -> Place {
         .chars()
         .take(marked)
         .collect();
-    let shown: String = line.chars().map(plain).take(WIDTH).collect();
-    let indent = lead
-        .chars()
-        .map(plain)
-        .collect::<String>()
-        .width()
-        .min(WIDTH);
-    let marked = marked.lines().next().unwrap_or_default().width();
+    let marked = marked.lines().next().unwrap_or_default();
+    let column = lead.chars().count();
+    let skipped = skipped(column, marked.chars().count());
+    let cut = |text: &str| text.chars().skip(skipped).map(plain).collect::<String>();
+    let before_it = if skipped > 0 { "…" } else { "" };
+    let mut shown = format!("{before_it}{}", cut(line));
+    if shown.chars().count() > WIDTH {
+        shown = shown.chars().take(WIDTH - 1).collect();
+        shown.push('…');
+    }
+    let indent = before_it.width() + cut(lead).width();
     Place {
         line: before.matches('\n').count() + 1,
-        column: lead.chars().count() + 1,
-        indent,
-        marked: marked.min(WIDTH.saturating_sub(indent)),
+        column: column + 1,
+        indent: indent.min(WIDTH),
+        marked: marked.width().min(WIDTH.saturating_sub(indent)),
         shown,
+    }
+}
+
+/// How many characters of a line are left out before what is marked, so that it is seen with something before it.
+fn skipped(column: usize, marked: usize) -> usize {
+    const BEFORE: usize = 16;
+    // Room for an ellipsis on either side.
+    let fits = WIDTH - 2;
+    if column + marked <= fits {
+        0
+    } else {
+        (column + marked - fits).min(column.saturating_sub(BEFORE))
     }
 }
 
@@ -111,7 +126,7 @@ fn plain(c: char) -> char {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
     use super::*;
 
@@ -130,6 +145,42 @@ mod tests {
             render(&note),
             "error: no\n  --> p/base.cedar:2:2\n   |\n 2 |  @maks(\"x\") permit(x);\n   |  ^^^^^\n  help: yes\n"
         );
+    }
+
+    #[test]
+    fn what_is_marked_is_seen_in_a_long_line() {
+        let line = format!("{} WRONG {}", "a".repeat(90), "b".repeat(90));
+        let long = format!("{} {}", "a".repeat(90), "W".repeat(90));
+        for (text, marked) in [(&line, 5), (&long, 90)] {
+            let note = Note {
+                kind: "error",
+                message: "no",
+                file: "f",
+                text: Some(text),
+                span: Some((text.find('W').unwrap(), marked)),
+                help: None,
+            };
+            let rendered = render(&note);
+            let lines: Vec<Vec<char>> = rendered.lines().map(|l| l.chars().collect()).collect();
+            let [_, place, _, shown, marks] = lines.as_slice() else {
+                panic!("{rendered}")
+            };
+            assert_eq!(place.iter().collect::<String>(), "  --> f:1:92");
+            assert!(shown.len() <= WIDTH + 5, "{rendered}");
+            let under: String = shown
+                .iter()
+                .zip(marks)
+                .filter(|(_, mark)| **mark == '^')
+                .map(|(shown, _)| *shown)
+                .collect();
+            let whole = "W".repeat(WIDTH - 18);
+            let expected = if marked == 5 { "WRONG" } else { &whole };
+            assert!(under.starts_with(expected), "{rendered}");
+            assert!(
+                shown.starts_with(&[' ', '1', ' ', '|', ' ', '…', 'a']),
+                "{rendered}"
+            );
+        }
     }
 
     #[test]

@@ -29,6 +29,8 @@ const VIEWS: &str = "
     CREATE VIEW twice AS SELECT number, label FROM renamed;
     CREATE VIEW once AS SELECT DISTINCT number, label FROM listed;
     CREATE VIEW united AS SELECT id AS number, name AS label FROM people UNION SELECT id, name FROM people;
+    CREATE VIEW texts AS SELECT id AS number, CAST(name AS char(9)) AS label FROM people;
+    CREATE VIEW encoded AS SELECT id AS number, CONVERT(CAST(name AS binary), char(9) CHARACTER SET latin1) AS label FROM people;
 ";
 
 async fn views(server: &'static Server) {
@@ -54,6 +56,9 @@ async fn views(server: &'static Server) {
         ("twice", "number", "label"),
         ("once", "number", "label"),
         ("united", "number", "label"),
+        // The servers tell CAST and CONVERT to a text with a character set.
+        ("texts", "number", "label"),
+        ("encoded", "number", "label"),
     ] {
         let columns = format!("v.{number} AS a, v.{label} AS b");
         for sql in [

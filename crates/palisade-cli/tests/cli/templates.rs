@@ -42,9 +42,13 @@ parameters = [{ name = "id", type = "integer" }]
 "#,
     );
     let one = ["--param", "id=1", "--format", "json"];
-    let answer = run(&desk, &one).expect_exit(1).json();
+    let refused = run(&desk, &one).expect_exit(1);
+    let note = "note: the template changes data: `--write` opens the database for it";
+    assert!(refused.err.contains(note), "{}", refused.err);
+    let answer = refused.json();
     assert_eq!(answer["code"], "statement.not-allowed", "{answer}");
-    run(&desk, &[&one[..], &["--write"]].concat()).expect_exit(0);
+    let done = run(&desk, &[&one[..], &["--write"]].concat()).expect_exit(0);
+    assert!(!done.err.contains("--write"), "{}", done.err);
     let sql = "UPDATE tickets SET status = 'open' WHERE id = 1";
     let by_itself = [
         "execute",

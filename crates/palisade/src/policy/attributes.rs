@@ -431,6 +431,19 @@ fn attributes_of(json: &Value) -> Option<(&Value, Vec<&str>)> {
     Some((variable, path))
 }
 
+/// The types of principals that have an attribute called `name`, where `kind` is one that has not.
+pub(super) fn declaring(principals: &Source<'_>, name: &str, kind: &str) -> Vec<String> {
+    let is_fixed = |kind: &str| schema::CATALOG_TYPES.contains(&kind);
+    if is_fixed(kind) {
+        return Vec::new();
+    }
+    let declared = declared(principals).into_iter();
+    let having = declared.filter(|(other, Shape(attributes))| {
+        other != kind && !is_fixed(other) && attributes.contains_key(name)
+    });
+    having.map(|(other, _)| other).collect()
+}
+
 /// The attributes of the principals' types and of the fixed ones.
 fn declared(principals: &Source<'_>) -> BTreeMap<String, Shape> {
     let text = format!("{}\n{}", principals.text, schema::FIXED);

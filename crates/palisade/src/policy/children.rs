@@ -50,7 +50,7 @@ pub(super) fn check(located: &[Located<'_>], catalog: &Catalog, warnings: &mut V
 }
 
 /// Whether a scope names `relation`, its rows or one of its columns.
-fn is_named(scope: &ResourceConstraint, relation: &Relation) -> bool {
+pub(super) fn is_named(scope: &ResourceConstraint, relation: &Relation) -> bool {
     let is = |uid: &EntityUid| {
         let id = uid.id().unescaped();
         match uid.type_name().to_string().as_str() {

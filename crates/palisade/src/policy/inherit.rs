@@ -354,13 +354,44 @@ mod tests {
     fn a_permit_of_the_parent_is_enough_for_the_parent_and_not_for_a_child() {
         let parent = decide(PARENT, "events");
         assert_eq!(parent.visibility, Visibility::Selectable);
-        assert!(!parent.has_obligation(), "{parent:?}");
+        assert_eq!(parent.rows, RowFilter::Everything);
+        assert!(
+            parent.columns.iter().all(|c| c.level == ColumnLevel::Plain),
+            "{parent:?}"
+        );
         assert_eq!(decide(PARENT, "events_2024").visibility, Visibility::Absent);
         let child = PARENT.replace("events", "events_2024_06");
         assert_eq!(
             decide(&child, "events_2024_06").visibility,
             Visibility::Absent
         );
+    }
+
+    #[test]
+    fn where_rows_are_stored_is_shown_to_those_who_see_all_of_it() {
+        let mask = "forbid(principal, action == Action::\"read_plain\", resource in Table::\"public.events_2024_06\");\n";
+        let only = |table: &str| {
+            format!(
+                "permit(principal, action == Action::\"select\", resource == Table::\"public.{table}\");\n"
+            )
+        };
+        let rest = ALL.replace("Action::\"select\", ", "");
+        for (policies, apart) in [
+            (ALL.to_owned(), false),
+            (PARENT.to_owned(), true),
+            (format!("{rest}{}", only("events")), true),
+            (
+                format!("{rest}{}{}", only("events"), only("events_2024")),
+                true,
+            ),
+            (format!("{ALL}{mask}"), true),
+        ] {
+            let parent = decide(&policies, "events");
+            assert_eq!(parent.visibility, Visibility::Selectable, "{policies}");
+            assert_eq!(parent.keeps_apart, apart, "{policies}");
+            assert!(parent.has_obligation() || !apart, "{policies}");
+        }
+        assert!(!decide(ALL, "events_2024_06").keeps_apart);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! What only deciding shows: row policies without SQL form, and readable tables without rows. Every
 //! kind of principal there is gets asked about every relation.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use cedar_policy::{Effect, EntityUid};
 
@@ -69,6 +72,7 @@ pub(super) fn check(
                 }
                 findings.guessable(loaded, &subject, relation, &write);
                 findings.unseen(loaded, &subject, relation, &write);
+                findings.unshown(loaded, &subject, relation, &write);
             }
             for action in [Action::Change, Action::Add] {
                 let wanted = loaded.policies.permits(action) || loaded.policies.forbids(action);
@@ -84,7 +88,9 @@ pub(super) fn check(
                     findings.untranslatable(rows.untranslatable, &relation.uid);
                     let select = decide(loaded, &subject, Action::Select, table);
                     if let Some(select) = select.ok().filter(|select| select.permitted) {
-                        let seen = rows.filter != RowFilter::Nothing;
+                        // At which times rows are seen is not tried out.
+                        let seen = rows.filter != RowFilter::Nothing
+                            || loaded.timed.contains(&Action::See);
                         let together = select.policies.iter().chain(&rows.policies);
                         let together: Vec<String> = together.cloned().collect();
                         findings.capped_apart(loaded, &together, &relation.uid);
@@ -117,6 +123,8 @@ struct Findings {
     guessable: BTreeMap<String, String>,
     /// By policy that permits inserting rows which cannot be seen then: the relation.
     unseen: BTreeMap<String, String>,
+    /// By policy that permits writing whatever column there is: one that is hidden from who writes it.
+    unshown: BTreeMap<String, String>,
     /// By policy and whether it forbids: the condition and a relation.
     untranslatable: BTreeMap<(String, bool), (String, String)>,
     /// By annotation, the policy whose demand does not hold and the one whose does: both demands, and of what.
@@ -286,6 +294,44 @@ impl Findings {
         }
     }
 
+    /// Columns that `subject` may write, by a policy that does not name them, and not read.
+    fn unshown(
+        &mut self,
+        loaded: &Loaded,
+        subject: &Subject,
+        relation: &Relation,
+        write: &WriteDecision,
+    ) {
+        let changes = [Change::Insert, Change::Update];
+        if changes
+            .iter()
+            .all(|change| !write.action(*change).permitted)
+        {
+            return;
+        }
+        let Ok(shown) = relation::decision(loaded, subject, relation) else {
+            return;
+        };
+        // Of what is not read at all, columns are written on purpose.
+        if shown.visibility != Visibility::Selectable {
+            return;
+        }
+        let both = relation.columns.iter().zip(&shown.columns);
+        for ((column, shown), written) in both.zip(&write.columns) {
+            let is_named = |id: &String| loaded.named.contains_key(id);
+            // Where no policy forbids it, none hides it on purpose.
+            if shown.level == ColumnLevel::Hidden
+                && !shown.policies.is_empty()
+                && written.permitted
+                && !written.policies.iter().any(is_named)
+            {
+                let policy = written.policies.first().cloned().unwrap_or_default();
+                let column = || column.uid.clone();
+                self.unshown.entry(policy).or_insert_with(column);
+            }
+        }
+    }
+
     fn report(
         self,
         origins: &Origins<'_>,
@@ -358,14 +404,21 @@ impl Findings {
             let help = "forbid or permit `Action::\"add\"` by the condition of `Action::\"see\"`";
             warnings.push(place(&id, message).with_help(Some(help)));
         }
+        for (id, column) in self.unshown {
+            let message = format!(
+                "`{column}` may be written by somebody from whom it is hidden: this permits writing every column, and forbids of reading forbid no writing"
+            );
+            let help = "forbid `Action::\"write\"` on it as well, or permit `write` with `resource == Column::\"…\"` where it is meant";
+            warnings.push(place(&id, message).with_help(Some(help)));
+        }
         for (id, principal) in self.failing {
             warnings.push(place(
                 &id,
                 format!("the policy fails to evaluate for {principal}, which denies"),
             ));
         }
-        for (relation, (_, policies)) in self.selectable.into_iter().filter(|(_, (seen, _))| !seen)
-        {
+        let unseen = self.selectable.into_iter().filter(|(_, (seen, _))| !seen);
+        for (relation, (_, policies)) in unseen {
             let id = policies.first().map_or("", String::as_str);
             warnings.push(
                 place(
@@ -382,10 +435,14 @@ impl Findings {
 /// others deny just the same; they are not reported in advance.
 const KINDS: usize = 64;
 
+/// Moments at which policies that look at the time are asked: a Thursday's midnight in 1970, and a noon in 2500.
+const EARLY: Duration = Duration::ZERO;
+const LATE: Duration = Duration::from_secs(16_725_268_800);
+
 /// One subject for each kind of principal: those of the entities that differ in type, roles or the
 /// attributes they have, and one of each type of whom nothing is known; at most [`KINDS`] of the
 /// former, so that loading stays quick. Where policies look at the context, over every transport and in
-/// every template.
+/// every template; where they look at the time, without one and at several.
 fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
     let kinds: BTreeSet<String> = loaded
         .schema
@@ -438,25 +495,36 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
     } else {
         vec![None]
     };
+    // At the one of them a condition on the time may hold, at the other its contrary.
+    let moments: &[Option<Duration>] = if loaded.timed.is_empty() {
+        &[None]
+    } else {
+        &[None, Some(EARLY), Some(LATE)]
+    };
     let mut out = Vec::new();
     for uid in uids {
         let store = loaded.store.with_principal(&uid, &loaded.schema);
         for transport in transports {
             for template in &templates {
-                let principal = Principal::new("", "");
-                let mut session = Session::new(principal).over(*transport);
-                if let Some(template) = template {
-                    session = session.running(template);
-                }
-                let circumstances = Circumstances::of(&session);
-                if let Ok(context) = circumstances.context() {
-                    out.push(Subject {
-                        epoch: None,
-                        uid: uid.clone(),
-                        store: store.clone(),
-                        context,
-                        circumstances,
-                    });
+                for moment in moments {
+                    let principal = Principal::new("", "");
+                    let mut session = Session::new(principal).over(*transport);
+                    if let Some(template) = template {
+                        session = session.running(template);
+                    }
+                    if let Some(moment) = moment {
+                        session = session.at(*moment);
+                    }
+                    let circumstances = Circumstances::of(&session);
+                    if let Ok(context) = circumstances.context() {
+                        out.push(Subject {
+                            epoch: None,
+                            uid: uid.clone(),
+                            store: store.clone(),
+                            context,
+                            circumstances,
+                        });
+                    }
                 }
             }
         }
@@ -645,5 +713,62 @@ mod tests {
             errors.problems()[0].message.contains("no SQL form"),
             "{errors}"
         );
+    }
+
+    #[test]
+    fn what_holds_at_some_times_is_looked_at() {
+        let see = |condition: &str| {
+            set(&format!(
+                "{SELECT}permit(principal, action == Action::\"see\", resource is row::main::tickets) when {{ {condition} }};"
+            ))
+        };
+        for condition in [
+            "context has time && context.time < datetime(\"2030-01-01\")",
+            "context has time && context.time > datetime(\"2030-01-01\") && context.time < datetime(\"2031-01-01\")",
+        ] {
+            let set = see(condition);
+            assert!(
+                set.warnings().is_empty(),
+                "{condition}: {:?}",
+                set.warnings()
+            );
+        }
+        let set = see(
+            "context has time && context.time > datetime(\"2020-01-01\") && resource has id && resource.id * 2 == 4",
+        );
+        let [warning] = set.warnings() else {
+            panic!("{:?}", set.warnings())
+        };
+        assert!(warning.message.contains("has no SQL form"), "{warning}");
+    }
+
+    #[test]
+    fn hidden_columns_that_may_be_written_are_warned_of() {
+        const ALL: &str = "permit(principal, action, resource);\n";
+        let hidden = "forbid(principal, action in Action::\"read\", resource == Column::\"main.customers.ssn\");\n";
+        let told = |text: &str| -> Vec<String> {
+            let set = set(text);
+            let warnings = set.warnings().iter().map(ToString::to_string);
+            warnings
+                .filter(|w| w.contains("may be written by somebody"))
+                .collect()
+        };
+        let found = told(&format!("{ALL}{hidden}"));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].ends_with(
+                "`main.customers.ssn` may be written by somebody from whom it is hidden: this permits writing every column, and forbids of reading forbid no writing\n  help: forbid `Action::\"write\"` on it as well, or permit `write` with `resource == Column::\"…\"` where it is meant"
+            ),
+            "{found:?}"
+        );
+        for more in [
+            "forbid(principal, action == Action::\"write\", resource == Column::\"main.customers.ssn\");",
+            "permit(principal, action == Action::\"write\", resource == Column::\"main.customers.ssn\");",
+            "forbid(principal, action in [Action::\"insert\", Action::\"update\"], resource);",
+            "forbid(principal, action == Action::\"select\", resource == Table::\"main.customers\");",
+        ] {
+            assert_eq!(told(&format!("{ALL}{hidden}{more}")), [""; 0], "{more}");
+        }
+        assert_eq!(told(ALL), [""; 0]);
     }
 }

@@ -1,12 +1,12 @@
 //! Entity literals in policies: Cedar's validator checks their types, not whether they exist. A
 //! misspelt table in a forbid would silently forbid nothing.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
-use cedar_policy::EntityUid;
+use cedar_policy::{Entity, EntityUid};
 
 use super::{
-    problem::{PolicyProblem, probably},
+    problem::{PolicyProblem, Source, probably},
     schema::ROW_NAMESPACE,
     source::Located,
     store::catalog_ids,
@@ -60,7 +60,9 @@ pub(super) fn check(
                             .collect(),
                         _ => Vec::new(),
                     };
-                    let close = probably(id, ids.iter().chain(&system).map(String::as_str));
+                    let candidates = || ids.iter().chain(&system).map(String::as_str);
+                    let close =
+                        without_schema(id, candidates()).or_else(|| probably(id, candidates()));
                     problems.push(problem.with_help(hint(&kind, close)));
                 }
                 (None, Some(known)) if !known.contains(&uid) => {
@@ -76,6 +78,56 @@ pub(super) fn check(
             }
         }
     }
+}
+
+/// Warns of each parent that is given to an entity and is none itself, unless a policy names it: whoever is in a misspelt
+/// role is in none.
+pub(super) fn parents(
+    source: &Source<'_>,
+    given: &[Entity],
+    located: &[Located<'_>],
+    warnings: &mut Vec<PolicyProblem>,
+) {
+    let known: HashSet<EntityUid> = given.iter().map(Entity::uid).collect();
+    let named: HashSet<EntityUid> = located
+        .iter()
+        .flat_map(|located| located.policy.entity_literals())
+        .collect();
+    let mut missing = BTreeMap::new();
+    for entity in given {
+        let (uid, _, parents) = entity.clone().into_inner();
+        for parent in parents {
+            if !known.contains(&parent) && !named.contains(&parent) {
+                missing
+                    .entry(parent.to_string())
+                    .or_insert((parent, uid.clone()));
+            }
+        }
+    }
+    for (shown, (parent, child)) in missing {
+        let id = parent.id().unescaped();
+        let message = format!("`{shown}`, a parent of `{child}`, is not in the entities");
+        let written = serde_json::to_string(id).unwrap_or_default();
+        let problem = match source.text.find(&written) {
+            Some(start) => source.at(start..start + written.len(), message),
+            None => source.whole(message),
+        };
+        let same = known
+            .iter()
+            .filter(|other| other.type_name() == parent.type_name());
+        let close = probably(id, same.map(|other| other.id().unescaped()));
+        let help = hint(&parent.type_name().to_string(), close);
+        warnings.push(problem.with_help(help));
+    }
+}
+
+/// The one candidate that is `id` with its schema before it.
+fn without_schema<'c>(id: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
+    let mut found = candidates.filter(|candidate| {
+        let schema = candidate.strip_suffix(id).and_then(|s| s.strip_suffix('.'));
+        schema.is_some_and(|schema| !schema.is_empty() && !schema.contains('.'))
+    });
+    found.next().filter(|_| found.next().is_none())
 }
 
 fn hint(kind: &str, close: Option<&str>) -> Option<String> {
@@ -109,6 +161,11 @@ mod tests {
                 Some("did you mean `Schema::\"main\"`?"),
             ),
             ("resource in Database::\"x\"", 47, None),
+            (
+                "resource == Table::\"tickets\"",
+                47,
+                Some("did you mean `Table::\"main.tickets\"`?"),
+            ),
         ] {
             let text = format!(
                 "\npermit(principal, action == Action::\"select\",\n                                  {scope});"
@@ -146,5 +203,29 @@ mod tests {
             Some("did you mean `Role::\"analyst\"`?")
         );
         assert_eq!((problem.line, problem.column), (Some(1), Some(21)));
+    }
+
+    #[test]
+    fn parents_that_are_not_there_are_warned_of() {
+        let mut sources = sources(
+            "permit(principal in Role::\"named\", action == Action::\"select\", resource);",
+        );
+        sources.entities = Some(
+            "[{\"uid\":{\"type\":\"Role\",\"id\":\"support\"},\"attrs\":{},\"parents\":[]},\n\
+             {\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{},\n\
+             \"parents\":[{\"type\":\"Role\",\"id\":\"suport\"},{\"type\":\"Role\",\"id\":\"named\"}]}]"
+                .to_owned(),
+        );
+        let set = load(&sources).unwrap();
+        let told: Vec<_> = set
+            .warnings()
+            .iter()
+            .filter(|warning| warning.file == "entities.json")
+            .collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(
+            told[0].to_string(),
+            "entities.json:3:32: `Role::\"suport\"`, a parent of `Agent::\"a\"`, is not in the entities\n  help: did you mean `Role::\"support\"`?"
+        );
     }
 }

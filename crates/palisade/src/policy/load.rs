@@ -6,8 +6,9 @@ use std::{
 };
 
 use cedar_policy::{
-    Effect, Entities, EntityUid, Policy, PolicySet as CedarPolicies, ResourceConstraint, Schema,
-    SchemaFragment, ValidationMode, ValidationWarning, Validator, ffi::DetailedError,
+    ActionConstraint, Effect, Entities, EntityUid, Policy, PolicySet as CedarPolicies,
+    ResourceConstraint, Schema, SchemaFragment, ValidationMode, ValidationWarning, Validator,
+    ffi::DetailedError,
 };
 
 use super::{
@@ -28,7 +29,7 @@ use super::{
     store::{self, Store},
     system,
     template::Templates,
-    timed, words,
+    timed, views, words,
 };
 use crate::{
     catalog::Catalog,
@@ -151,7 +152,8 @@ pub(super) fn load(
         .filter(|l| !refused.contains(l.policy.id().as_ref() as &str))
         .cloned()
         .collect();
-    validate(&others, &origins, &schema, &mut problems, &mut warnings);
+    let stage = (&schema, &principals, catalog.dialect());
+    validate(&others, &origins, stage, &mut problems, &mut warnings);
     let known = entities.map(|_| given.iter().map(cedar_policy::Entity::uid).collect());
     literals::check(
         &located,
@@ -168,9 +170,13 @@ pub(super) fn load(
         &mut problems,
         &mut warnings,
     );
+    if let Some(source) = entities {
+        literals::parents(&source, &given, &located, &mut warnings);
+    }
     system::check(&located, catalog, &mut warnings);
     compared::check(&located, catalog, &mut problems);
     children::check(&located, catalog, &mut warnings);
+    views::check(&located, catalog, &mut warnings);
     let of_statements = confirm::policies(&located, &mut problems);
     let of_estimates: Vec<_> = located
         .iter()
@@ -345,7 +351,7 @@ fn cedar_schema(
 fn validate(
     located: &[Located<'_>],
     origins: &Origins<'_>,
-    schema: &Schema,
+    (schema, principals, dialect): (&Schema, &Source<'_>, Dialect),
     problems: &mut Vec<PolicyProblem>,
     warnings: &mut Vec<PolicyProblem>,
 ) {
@@ -373,14 +379,23 @@ fn validate(
         .cedar_problems(error, 0, None),
     };
     for error in result.validation_errors() {
-        problems.extend(place(error.policy_id(), DetailedError::from(error)));
+        let found = place(error.policy_id(), DetailedError::from(error));
+        let explained = |problem| explained(problem, principals, dialect);
+        problems.extend(found.into_iter().map(explained));
     }
     for warning in result.validation_warnings() {
-        let found = place(warning.policy_id(), DetailedError::from(warning));
+        let policy = policies.policy(warning.policy_id());
+        let mut found = place(warning.policy_id(), DetailedError::from(warning));
+        if let (ValidationWarning::InvalidActionApplication(_), Some(policy)) = (warning, policy) {
+            let help = group_of_actions(policy);
+            found = found
+                .into_iter()
+                .map(|problem| problem.with_help(help.clone()))
+                .collect();
+        }
         // A forbid whose scope fits no action forbids nothing, which nobody writes on purpose.
         let scope = matches!(warning, ValidationWarning::InvalidActionApplication(_));
-        let forbids =
-            policies.policy(warning.policy_id()).map(Policy::effect) == Some(Effect::Forbid);
+        let forbids = policy.map(Policy::effect) == Some(Effect::Forbid);
         if scope && forbids && has_rows {
             problems.extend(found);
         } else {
@@ -390,6 +405,51 @@ fn validate(
     for list in [problems, warnings] {
         list.sort_by_key(|problem| (problem.file.clone(), problem.line, problem.column));
     }
+}
+
+/// What to write where a policy's scope asks for a group as if it were an action: nothing is ever asked about the group.
+fn group_of_actions(policy: &Policy) -> Option<String> {
+    let ActionConstraint::Eq(uid) = policy.action_constraint() else {
+        return None;
+    };
+    let id = uid.id().unescaped();
+    let is_group = Action::ALL.iter().all(|action| action.name() != id);
+    is_group.then(|| format!("`{id}` is a group of actions: write `action in {uid}`"))
+}
+
+/// A mistake that Cedar found, with what to do about it where Cedar does not know.
+fn explained(problem: PolicyProblem, principals: &Source<'_>, dialect: Dialect) -> PolicyProblem {
+    let PolicyProblem { message, .. } = &problem;
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let numbers = |side: &str| side == "Long";
+    let truths = |side: &str| side == "Bool" || side.starts_with("__cedar::internal::");
+    let sides = message
+        .strip_prefix("the types ")
+        .and_then(|rest| rest.strip_suffix(" are not compatible"))
+        .and_then(|rest| rest.split_once(" and "));
+    let help = match (quoted.as_slice(), sides) {
+        ([.., attribute, kind], _)
+            if message.contains("on entity type") && message.ends_with("not found") =>
+        {
+            let others = attributes::declaring(principals, attribute, kind);
+            others.first().map(|other| {
+                format!(
+                    "`{other}` has it: ask `principal is {other} &&` before, or declare it of `{kind}` too"
+                )
+            })
+        }
+        (_, Some((left, right)))
+            if dialect == Dialect::Mysql
+                && (numbers(left) && truths(right) || truths(left) && numbers(right)) =>
+        {
+            Some("BOOLEAN is a number there: compare with `1` or `0`".to_owned())
+        }
+        _ => None,
+    };
+    let message = message
+        .replace("__cedar::internal::True", "Bool")
+        .replace("__cedar::internal::False", "Bool");
+    PolicyProblem { message, ..problem }.with_help(help)
 }
 
 fn merged(
@@ -611,5 +671,75 @@ mod tests {
             "{SELECT}permit(principal, action == Action::\"see\", resource) when {{ false }};"
         ));
         assert_eq!(set.warnings()[0].line, Some(2), "{:?}", set.warnings());
+    }
+
+    #[test]
+    fn a_group_asked_for_as_an_action_says_what_to_write() {
+        let text = "permit(principal, action == Action::\"read\", resource);";
+        let set = set(text);
+        let told: Vec<_> = set
+            .warnings()
+            .iter()
+            .filter_map(|w| w.help.as_deref())
+            .collect();
+        let help = "`read` is a group of actions: write `action in Action::\"read\"`";
+        assert_eq!(told, [help], "{:?}", set.warnings());
+        let problem = one(&text.replace("permit", "forbid"));
+        assert_eq!(problem.help.as_deref(), Some(help), "{problem}");
+    }
+
+    #[test]
+    fn an_attribute_of_another_type_says_of_which() {
+        let mut sources = sources(
+            "permit(principal, action == Action::\"select\", resource) when { principal.team == 1 };",
+        );
+        sources.entities = None;
+        sources.principals_schema =
+            Some("entity Role;\nentity Agent in [Role] = { team: Long };\nentity User = { name: String };".to_owned());
+        let errors = load(&sources).unwrap_err();
+        assert_eq!(
+            errors.problems()[0].help.as_deref(),
+            Some("`Agent` has it: ask `principal is Agent &&` before, or declare it of `User` too"),
+            "{errors}"
+        );
+        // The types of the catalog are no principals.
+        let of_resource = "permit(principal, action == Action::\"call\", resource) when { resource.tags.contains(\"x\") };";
+        let problem = one(of_resource);
+        let help = problem.help.unwrap_or_default();
+        assert!(!help.contains("principal is"), "{help}");
+    }
+
+    #[test]
+    fn truths_that_are_numbers_say_so() {
+        let catalog = crate::catalog::ddl::mysql(
+            "CREATE TABLE t (id int PRIMARY KEY, active BOOLEAN NOT NULL);",
+            "main",
+        );
+        let catalog = Arc::new(catalog.unwrap());
+        for (condition, told) in [
+            ("resource.active == true", true),
+            ("false == resource.active", true),
+            ("resource.active == \"1\"", false),
+        ] {
+            let text = format!(
+                "permit(principal, action == Action::\"see\", resource is row::main::t) when {{ {condition} }};"
+            );
+            let sources = PolicySources {
+                policies: vec![PolicyFile {
+                    name: "a.cedar".to_owned(),
+                    text,
+                }],
+                ..PolicySources::default()
+            };
+            let errors = PolicySet::load(&sources, &catalog, &ColumnFlow::default()).unwrap_err();
+            let problem = &errors.problems()[0];
+            assert!(!problem.message.contains("__cedar"), "{problem}");
+            let help = problem.help.as_deref().unwrap_or_default();
+            assert_eq!(
+                help.contains("BOOLEAN is a number there: compare with `1` or `0`"),
+                told,
+                "{problem}"
+            );
+        }
     }
 }

@@ -43,6 +43,7 @@ pub mod template;
 mod timed;
 mod tokens;
 mod view;
+mod views;
 mod words;
 mod writes;
 

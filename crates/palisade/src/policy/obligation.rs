@@ -342,6 +342,9 @@ pub struct RelationDecision {
     pub policies: Vec<String>,
     /// `@message` of the forbid that made it unreadable.
     pub message: Option<String>,
+    /// Whether rows of it are stored in partitions or children that the session does not see whole. Which rows those are,
+    /// and that there is such a relation, only the relation itself would show: by system columns, ONLY and plans.
+    pub keeps_apart: bool,
 }
 
 /// What was decided about one column.
@@ -377,10 +380,11 @@ impl RelationDecision {
     }
 
     /// Whether the relation must be replaced by a derived table: something is masked, hidden or
-    /// filtered.
+    /// filtered, or where rows are stored is not shown.
     #[must_use]
     pub fn has_obligation(&self) -> bool {
-        self.rows != RowFilter::Everything
+        self.keeps_apart
+            || self.rows != RowFilter::Everything
             || self.columns.iter().any(|c| c.level != ColumnLevel::Plain)
     }
 }

@@ -15,7 +15,7 @@ use super::{
     system,
 };
 use crate::{
-    catalog::{Relation, SystemRelation},
+    catalog::{Relation, RelationId, SystemRelation},
     code::Code,
 };
 
@@ -51,12 +51,40 @@ pub(super) fn decision(
             columns::tighten_generated(loaded, relation, &mut decision.columns);
         }
         masks::settle(loaded, subject, relation, &mut decision.columns);
+        decision.keeps_apart = keeps_apart(loaded, subject, &below)?;
     } else {
         decision.columns = columns::hidden(relation.columns.len());
         decision.rows = RowFilter::Nothing;
         decision.max_rows = None;
     }
     Ok(decision)
+}
+
+/// Whether a relation keeps rows in one of `below` that the session does not see whole.
+fn keeps_apart(loaded: &Loaded, subject: &Subject, below: &[&Relation]) -> Result<bool, Failure> {
+    let mut known: HashMap<RelationId, bool> = HashMap::new();
+    let mut is_whole = |relation: &Relation| {
+        if let Some(whole) = known.get(&relation.id) {
+            return Ok(*whole);
+        }
+        let whole = schema::has_entity(relation) && {
+            let own = own_decision(loaded, subject, relation)?;
+            own.visibility == Visibility::Selectable && !own.has_obligation()
+        };
+        known.insert(relation.id, whole);
+        Ok(whole)
+    };
+    for relation in below {
+        // Another parent may withhold it too.
+        for each in std::iter::once(*relation)
+            .chain(loaded.inheritance.ancestors(&loaded.catalog, relation))
+        {
+            if !is_whole(each)? {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// What policies say of a relation alone.
@@ -120,6 +148,7 @@ fn permitted(
         max_rows,
         policies: policies.into_iter().collect(),
         message: None,
+        keeps_apart: false,
     })
 }
 
@@ -161,6 +190,7 @@ fn unreadable(
         max_rows: None,
         policies: select.policies,
         message,
+        keeps_apart: false,
     })
 }
 
@@ -174,6 +204,7 @@ pub(super) fn absent(relation: Option<&Relation>) -> RelationDecision {
         max_rows: None,
         policies: Vec::new(),
         message: None,
+        keeps_apart: false,
     }
 }
 
@@ -203,6 +234,7 @@ fn forbidden<'a>(
         max_rows: None,
         policies: Vec::new(),
         message: None,
+        keeps_apart: false,
     };
     if !schema::has_entity(below) {
         return Ok(absent(Some(below)));

@@ -316,6 +316,15 @@ fn operator_entity(text: &str, schema: &Schema) -> Result<Entity, Refused> {
             find: Some(format!("\"{unknown}\"")),
         });
     }
+    if let Some(number) = numbers(text).find(|number| number.parse::<i64>().is_err()) {
+        return Err(Refused {
+            message: format!(
+                "`{number}` is no whole number from -2^63 to 2^63 - 1, as numbers are here"
+            ),
+            help: Some("a number with a fraction is written `{ \"__extn\": { \"fn\": \"decimal\", \"arg\": \"…\" } }` and declared `decimal`, a longer one as a text".to_owned()),
+            find: Some(number.to_owned()),
+        });
+    }
     let entity = Entity::from_json_str(text, Some(schema))
         .map_err(|error| cedar(DetailedError::from(&error)))?;
     let uid = entity.uid();
@@ -329,6 +338,20 @@ fn operator_entity(text: &str, schema: &Schema) -> Result<Entity, Refused> {
         )));
     }
     Ok(entity)
+}
+
+/// The numbers in a JSON text.
+fn numbers(text: &str) -> impl Iterator<Item = &str> {
+    let mut escaped = false;
+    let mut within = false;
+    let outside = move |c: char| {
+        let ends = c == '"' && !escaped;
+        escaped = within && c == '\\' && !escaped;
+        within ^= ends;
+        within || !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+    };
+    text.split(outside)
+        .filter(|word| word.starts_with(|c: char| c == '-' || c.is_ascii_digit()))
 }
 
 const ENTITY_FIELDS: &[&str] = &["uid", "attrs", "parents", "tags"];
@@ -425,6 +448,16 @@ mod tests {
                 "[\n\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{\"tenant\":\"x\"},\"parents\":[]}]",
                 3,
                 "tenant",
+            ),
+            (
+                "[\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a, 1.5\"},\n\"attrs\":{\"tenant\":-1.50},\"parents\":[]}]",
+                3,
+                "`-1.50` is no whole number",
+            ),
+            (
+                "[\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\n\"attrs\":{\"tenant\":9223372036854775808},\"parents\":[]}]",
+                3,
+                "`9223372036854775808` is no whole number",
             ),
             (
                 "[\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{},\n\"parent\":[]}]",

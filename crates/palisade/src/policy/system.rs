@@ -164,6 +164,7 @@ pub(super) fn of_names(
         max_rows: None,
         policies: Vec::new(),
         message: None,
+        keeps_apart: false,
     }))
 }
 

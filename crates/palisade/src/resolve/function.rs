@@ -253,8 +253,13 @@ impl<'a> Resolver<'a> {
             }
         }
         if !within_group.is_empty() {
-            if dialect != Dialect::Postgres {
-                return Err(unsupported("WITHIN GROUP"));
+            // On MariaDB they are computed over windows alone, and MySQL has none of them
+            // (<https://mariadb.com/kb/en/percentile_cont/>).
+            let ordered = called.candidates.iter().all(|def| def.kinds.ordered);
+            if dialect != Dialect::Postgres && !(ordered && over.is_some()) {
+                return Err(unsupported(
+                    "WITHIN GROUP without OVER, or of this function,",
+                ));
             }
             let ordered = self.order_terms(within_group, at.scope, at.ctes)?;
             // It is of these values that it is computed: `percentile_disc` and `mode` give one of them.

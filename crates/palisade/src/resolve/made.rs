@@ -477,7 +477,10 @@ macro_rules! inside_of {
                 target_before_value: false,
                 styles: _,
             } if match (&*data_type, &*charset) {
-                (Some(data_type), _) => keeps_text(data_type, $is_array, $dialect),
+                (Some(data_type), charset) => {
+                    keeps_text(data_type, $is_array, $dialect)
+                        && charset.as_ref().is_none_or(keeps_ascii)
+                }
                 // `CONVERT(… USING utf8mb4)`
                 (None, Some(charset)) => !$is_array && keeps_ascii(charset),
                 (None, None) => false,

@@ -13,7 +13,7 @@ use super::{
     scope::Source,
     unsupported,
 };
-use crate::{code::Code, dialect::Dialect, rejection::Rejection};
+use crate::{code::Code, dialect::Dialect, policy::obligation::Visibility, rejection::Rejection};
 
 impl<'a> Resolver<'a> {
     /// Whether a call in FROM is the reserved word `ONLY` before a table.
@@ -23,7 +23,8 @@ impl<'a> Resolver<'a> {
                 if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("only"))
     }
 
-    /// The table in `ONLY (t)`. Where nothing inherits from it, it is the table.
+    /// The table in `ONLY (t)`. Where nothing that is there for the session inherits from it, it is the table: rows of children
+    /// that are not there are rows of their parent, and without them it would tell which those are.
     ///
     /// What stands in the place of a table with obligations has the rows of its children too.
     pub(super) fn only(
@@ -47,20 +48,26 @@ impl<'a> Resolver<'a> {
         let source = self.table(&mut table, alias, ctes)?;
         let reference = reference_index(&table)
             .and_then(|index| Some((index, self.references.get(index)?.relation)));
-        let inherited = reference.filter(|(_, relation)| {
-            self.catalog
-                .relations()
-                .iter()
-                .any(|other| other.parents.contains(relation))
-        });
-        let Some((index, _)) = inherited else {
+        let mut inherited = None;
+        if let Some((index, relation)) = reference {
+            // A child that is not there has none that are.
+            for child in self.catalog.relations() {
+                if child.parents.contains(&relation)
+                    && self.visible.relation(child.id)?.visibility != Visibility::Absent
+                {
+                    inherited = Some(index);
+                    break;
+                }
+            }
+        }
+        let Some(index) = inherited else {
             *name = table;
             return Ok(source);
         };
         if source.columns.has_obligation() {
             return Err(Rejection::new(
                 Code::ObligationInapplicable,
-                "ONLY cannot be kept before a table with a mask or filter",
+                "ONLY cannot be kept before this table, of which not everything is shown",
             ));
         }
         *name = ObjectName(vec![ObjectNamePart::Identifier(marked(

@@ -240,6 +240,7 @@ mod tests {
                 max_rows: None,
                 policies: Vec::new(),
                 message: None,
+                keeps_apart: false,
             })
         };
         let changed = || Arc::new(WriteDecision::nothing());

@@ -16,12 +16,23 @@ pub(crate) struct Gap {
     /// The engines that have it.
     pub(crate) engines: &'static [Dialect],
     /// Words and signs that stand next to each other in it: `a|b` is one of two, `_` is any, `()` is what parentheses
-    /// hold, `…` is anything before the next.
+    /// hold, `…` is anything before the next, `~` anything of the clause that has begun.
     signs: &'static str,
     /// How it is refused.
     pub(crate) code: Code,
     /// What it is called.
     pub(crate) name: &'static str,
+    /// What to write in its place, where the same can be said.
+    instead: Option<&'static str>,
+}
+
+impl Gap {
+    const fn instead(self, instead: &'static str) -> Self {
+        Self {
+            instead: Some(instead),
+            ..self
+        }
+    }
 }
 
 const fn gap(
@@ -35,8 +46,12 @@ const fn gap(
         signs,
         code,
         name,
+        instead: None,
     }
 }
+
+const ELEMENT: &str = "a change of an element of a column";
+const WHOLE: &str = "assign the whole column, for example with array_cat or jsonb_set";
 
 /// The gaps, those that write first.
 pub(crate) const GAPS: &[Gap] = &[
@@ -200,6 +215,29 @@ pub(crate) const GAPS: &[Gap] = &[
         SyntaxUnsupported,
         "`.*` after an expression",
     ),
+    gap(&[Postgres], "set ~ [ … ] =", SyntaxUnsupported, ELEMENT).instead(WHOLE),
+    gap(&[Postgres], "set ( ~ [", SyntaxUnsupported, ELEMENT).instead(WHOLE),
+    gap(
+        &[Postgres],
+        "insert into _ ( ~ [",
+        SyntaxUnsupported,
+        ELEMENT,
+    )
+    .instead(WHOLE),
+    gap(
+        &[Postgres],
+        "insert into _ . _ ( ~ [",
+        SyntaxUnsupported,
+        ELEMENT,
+    )
+    .instead(WHOLE),
+    gap(
+        &[Postgres],
+        "then insert default values",
+        SyntaxUnsupported,
+        "INSERT DEFAULT VALUES in MERGE",
+    )
+    .instead("write INSERT (a) VALUES (DEFAULT) with one of the table's columns"),
     gap(
         &[Mysql],
         "update low_priority ignore",
@@ -248,6 +286,23 @@ pub(crate) const GAPS: &[Gap] = &[
         SyntaxUnsupported,
         "AGAINST with anything but a literal or parameter",
     ),
+    // MariaDB alone, and MySQL until 8.0.12: there it puts the groups in order
+    // (<https://dev.mysql.com/doc/refman/8.0/en/select.html>).
+    gap(
+        &[Mysql],
+        "group by ~ asc|desc",
+        SyntaxUnsupported,
+        "ASC or DESC in GROUP BY",
+    )
+    .instead("write ORDER BY with the same terms"),
+    // To MariaDB it is `! !`, to MySQL's lexer `!`: `!!0` is 0 of the one and 1 of the other.
+    gap(
+        &[Mysql],
+        "!!",
+        SyntaxUnsupported,
+        "`!!`, which MySQL and MariaDB read differently,",
+    )
+    .instead("write `! !` or NOT (NOT …)"),
     gap(&[Mysql], "@", NameVariable, "a variable of the session"),
 ];
 
@@ -279,7 +334,11 @@ pub(super) fn named(refusal: Rejection, text: &str, dialect: Dialect) -> Rejecti
                 NameVariable => "cannot be read",
                 _ => "is not supported",
             };
-            Rejection::new(gap.code, format!("{} {why}", gap.name))
+            let message = match gap.instead {
+                None => format!("{} {why}", gap.name),
+                Some(instead) => format!("{} {why}: {instead}", gap.name),
+            };
+            Rejection::new(gap.code, message)
         }
     }
 }
@@ -317,8 +376,13 @@ fn begins(solid: &Solid<'_>, n: usize, signs: &[&str]) -> bool {
             is_word && begins(solid, n + 1, rest)
         }
         "…" => (n..solid.len()).any(|n| begins(solid, n, rest)),
+        "~" => of_clause(solid, n).any(|n| begins(solid, n, rest)),
+        "!!" => solid.is(n, &Token::DoubleExclamationMark) && begins(solid, n + 1, rest),
         "(" => solid.is(n, &Token::LParen) && begins(solid, n + 1, rest),
         ")" => solid.is(n, &Token::RParen) && begins(solid, n + 1, rest),
+        "[" => solid.is(n, &Token::LBracket) && begins(solid, n + 1, rest),
+        "]" => solid.is(n, &Token::RBracket) && begins(solid, n + 1, rest),
+        "=" => solid.is(n, &Token::Eq) && begins(solid, n + 1, rest),
         "." => solid.is(n, &Token::Period) && begins(solid, n + 1, rest),
         "*" => solid.is(n, &Token::Mul) && begins(solid, n + 1, rest),
         "@" => {
@@ -333,4 +397,32 @@ fn begins(solid: &Solid<'_>, n: usize, signs: &[&str]) -> bool {
             solid.is_word(n, &words) && begins(solid, n + 1, rest)
         }
     }
+}
+
+/// From `n` on what stands in the clause that has begun, what parentheses hold left out.
+fn of_clause<'s>(solid: &'s Solid<'_>, n: usize) -> impl Iterator<Item = usize> + 's {
+    const CLAUSES: [&str; 15] = [
+        "from",
+        "where",
+        "having",
+        "window",
+        "order",
+        "limit",
+        "union",
+        "except",
+        "intersect",
+        "for",
+        "into",
+        "on",
+        "when",
+        "returning",
+        "select",
+    ];
+    let next = |n: usize| match solid.is(n, &Token::LParen) {
+        true => solid.closing(n).map(|close| close + 1),
+        false => Some(n + 1),
+    };
+    std::iter::successors(Some(n), move |n| next(*n)).take_while(|n| {
+        *n < solid.len() && !solid.is(*n, &Token::RParen) && !solid.is_word(*n, &CLAUSES)
+    })
 }

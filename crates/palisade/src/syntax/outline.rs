@@ -386,8 +386,11 @@ impl Level {
     /// A word goes by; the projection it ends, if it does.
     fn word(&mut self, keyword: Option<Keyword>, span: Span) -> Option<Projection> {
         let last = std::mem::replace(&mut self.last, keyword);
-        if keyword == Some(Keyword::FROM) && last == Some(Keyword::DISTINCT) {
-            // `a IS DISTINCT FROM b`: not the clause.
+        let whole = [last, keyword];
+        if whole == [Some(Keyword::DISTINCT), Some(Keyword::FROM)]
+            || whole == [Some(Keyword::WITHIN), Some(Keyword::GROUP)]
+        {
+            // `a IS DISTINCT FROM b`, `f(a) WITHIN GROUP (ORDER BY b)`: not the clause.
             self.extend(span);
             return None;
         }

@@ -314,11 +314,26 @@ impl<'a> Resolver<'a> {
         let names = self.visible.names();
         let message = match ident::closest(shown, names.iter().map(String::as_str)) {
             Some(name) => {
-                let name = written(name, self.catalog.dialect());
-                format!("there is no table or view `{shown}`; did you mean `{name}`?")
+                let dialect = self.catalog.dialect();
+                // The name alone is right: it was looked for in another schema than the one that it is in.
+                let schema = (name == shown).then(|| self.schema_of(name)).flatten();
+                let schema =
+                    schema.map_or_else(String::new, |s| format!("{}.", written(s, dialect)));
+                let name = written(name, dialect);
+                format!("there is no table or view `{shown}`; did you mean `{schema}{name}`?")
             }
             None => format!("there is no table or view `{shown}`"),
         };
         Rejection::new(Code::NameUnknownRelation, message)
+    }
+
+    /// The schema of a relation called `name` that may be known of.
+    fn schema_of(&self, name: &str) -> Option<&'a str> {
+        let relations = self.catalog.relations();
+        let found = relations.iter().find(|relation| {
+            let decision = self.visible.relation(relation.id);
+            relation.name == name && decision.is_ok_and(|d| d.visibility != Visibility::Absent)
+        });
+        found.map(|relation| &*relation.schema)
     }
 }

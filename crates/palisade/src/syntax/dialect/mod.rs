@@ -86,7 +86,7 @@ pub(super) fn prepared(tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<Toke
             exclude::moved_in(parens::spelt_out(tokens, dialect))
         }
         Dialect::Postgres => {
-            let tokens = from::spelt_out(table::spelt_out(tokens));
+            let tokens = postgres::whole_rows(from::spelt_out(table::spelt_out(tokens)));
             exclude::moved_in(postgres::bounded_frames(tokens))
         }
         Dialect::Mysql => mysql::spelt_out(parens::spelt_out(table::spelt_out(tokens), dialect)),

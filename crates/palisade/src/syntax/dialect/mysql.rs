@@ -4,8 +4,8 @@ use std::any::TypeId;
 
 use sqlparser::{
     ast::{
-        BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Statement,
-        UnaryOperator,
+        BinaryOperator, CastKind, DataType, DateTimeField, Expr, FunctionArg, FunctionArgExpr,
+        Ident, Interval, Statement, UnaryOperator,
     },
     dialect::{Dialect as ParserDialect, MySqlDialect, Precedence},
     keywords::Keyword,
@@ -15,7 +15,7 @@ use sqlparser::{
 
 use super::{
     call, delegate,
-    simple::{bare, simple},
+    simple::{bare, names_column, simple},
     solid::is_word,
 };
 use crate::syntax::outline;
@@ -29,6 +29,22 @@ pub(super) const MYSQL: Mysql = Mysql(MySqlDialect {});
 /// Reserved words that are calls without parentheses, besides those that the parser knows
 /// (<https://dev.mysql.com/doc/refman/8.4/en/keywords.html>).
 const CALLED_BARE: &[&str] = &["current_user", "utc_date", "utc_time", "utc_timestamp"];
+
+/// Units of several fields, which the parser does not know as units
+/// (<https://dev.mysql.com/doc/refman/8.4/en/expressions.html#temporal-intervals>).
+const UNITS: &[&str] = &[
+    "second_microsecond",
+    "minute_microsecond",
+    "minute_second",
+    "hour_microsecond",
+    "hour_second",
+    "hour_minute",
+    "day_microsecond",
+    "day_second",
+    "day_minute",
+    "day_hour",
+    "year_month",
+];
 
 /// Binds tighter than every operator between two values.
 const PREFIX: u8 = 45;
@@ -75,6 +91,10 @@ impl ParserDialect for Mysql {
     /// `(a)` and `(a AS b)` where a table stands.
     fn supports_parens_around_table_factor(&self) -> bool {
         true
+    }
+
+    fn is_column_alias(&self, keyword: &Keyword, _: &mut Parser) -> bool {
+        names_column(*keyword)
     }
 
     /// `/*! … */` stays a comment here, so that it is refused instead of read as code whatever version
@@ -137,6 +157,20 @@ impl ParserDialect for Mysql {
                     format: None,
                 }))
             }
+            Token::Word(word)
+                if word.quote_style.is_none() && word.keyword == Keyword::INTERVAL =>
+            {
+                parser.next_token();
+                Some(interval(parser))
+            }
+            Token::Word(word)
+                if word.quote_style.is_none()
+                    && word.keyword == Keyword::CAST
+                    && parser.peek_nth_token_ref(1).token == Token::LParen =>
+            {
+                parser.next_token();
+                Some(cast(parser))
+            }
             token if is_word(token, CALLED_BARE) => match parser.peek_nth_token_ref(1).token {
                 Token::LParen | Token::Period => None,
                 _ => {
@@ -147,6 +181,60 @@ impl ParserDialect for Mysql {
             _ => bare(parser, &[Keyword::TRIM]).or_else(|| simple(parser)),
         }
     }
+}
+
+/// What follows CAST. The parser has no place for a character set in it, and one in CONVERT, which is the same
+/// (<https://dev.mysql.com/doc/refman/8.4/en/cast-functions.html#function_cast>). Every CAST to a text in a view has one, as
+/// the servers tell its definition.
+fn cast(parser: &mut Parser) -> Result<Expr, ParserError> {
+    parser.expect_token(&Token::LParen)?;
+    let expr = Box::new(parser.parse_expr()?);
+    parser.expect_keyword_is(Keyword::AS)?;
+    let data_type = parser.parse_data_type()?;
+    let has_charset = parser.parse_keywords(&[Keyword::CHARACTER, Keyword::SET])
+        || parser.parse_keyword(Keyword::CHARSET);
+    let charset = if has_charset {
+        Some(parser.parse_object_name(false)?)
+    } else {
+        None
+    };
+    parser.expect_token(&Token::RParen)?;
+    Ok(match charset {
+        None => Expr::Cast {
+            kind: CastKind::Cast,
+            expr,
+            data_type,
+            format: None,
+        },
+        Some(charset) => Expr::Convert {
+            is_try: false,
+            expr,
+            data_type: Some(data_type),
+            charset: Some(charset),
+            target_before_value: false,
+            styles: Vec::new(),
+        },
+    })
+}
+
+/// What follows INTERVAL: a value and its unit.
+fn interval(parser: &mut Parser) -> Result<Expr, ParserError> {
+    let value = Box::new(parser.parse_expr()?);
+    let unit = if is_word(&parser.peek_token_ref().token, UNITS) {
+        let unit = parser.next_token().token.to_string().to_ascii_uppercase();
+        DateTimeField::Custom(Ident::new(unit))
+    } else if parser.next_token_is_temporal_unit() {
+        parser.parse_date_time_field()?
+    } else {
+        return parser.expected("a unit of INTERVAL", parser.peek_token());
+    };
+    Ok(Expr::Interval(Interval {
+        value,
+        leading_field: Some(unit),
+        leading_precision: None,
+        last_field: None,
+        fractional_seconds_precision: None,
+    }))
 }
 
 /// `a MOD b`, which is `a % b`.

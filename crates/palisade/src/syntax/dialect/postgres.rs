@@ -12,8 +12,8 @@ use sqlparser::{
 
 use super::{
     call, delegate, quantified,
-    simple::{bare, simple},
-    solid::{has_keyword, is_word},
+    simple::{bare, names_column, simple},
+    solid::{Edits, Solid, has_keyword, is_word},
 };
 
 /// See the module.
@@ -75,6 +75,10 @@ impl ParserDialect for Postgres {
         supports_xml_expressions() -> bool;
         supports_aliased_function_args() -> bool;
         supports_comment_optimizer_hint() -> bool;
+    }
+
+    fn is_column_alias(&self, keyword: &Keyword, _: &mut Parser) -> bool {
+        names_column(*keyword)
     }
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
@@ -261,6 +265,42 @@ fn own_call(name: &str, args: Vec<Expr>) -> Expr {
         .map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)))
         .collect();
     call(vec![Ident::new("pg_catalog"), Ident::new(name)], Some(args))
+}
+
+/// Puts parentheses around `t.*` before a cast: there it is one value, the row, and the parser takes it for a list of
+/// outputs, which ends with it (<https://www.postgresql.org/docs/current/rowtypes.html#ROWTYPES-USAGE>).
+pub(super) fn whole_rows(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    // Nearly no statement has one, and then nothing is looked at twice.
+    let mut last = [None, None];
+    let is_cast = tokens
+        .iter()
+        .filter(|t| !matches!(t.token, Token::Whitespace(_)))
+        .any(|TokenWithSpan { token, span: _ }| {
+            let found =
+                *token == Token::DoubleColon && last == [Some(&Token::Period), Some(&Token::Mul)];
+            last = [last[1], Some(token)];
+            found
+        });
+    if !is_cast {
+        return tokens;
+    }
+    let solid = Solid::of(&tokens);
+    let mut edits = Edits::default();
+    for star in 2..solid.len() {
+        let cast = solid.is(star, &Token::Mul)
+            && solid.is(star - 1, &Token::Period)
+            && solid.is(star + 1, &Token::DoubleColon);
+        if !cast || !solid.is_name(star - 2) {
+            continue;
+        }
+        let mut begin = star - 2;
+        while begin >= 2 && solid.is(begin - 1, &Token::Period) && solid.is_name(begin - 2) {
+            begin -= 2;
+        }
+        edits.put(&solid, begin, Token::LParen);
+        edits.put(&solid, star + 1, Token::RParen);
+    }
+    edits.apply(tokens)
 }
 
 /// Puts parentheses around a literal that bounds a window's frame: the parser takes it for an interval

@@ -3,7 +3,7 @@
 
 use sqlparser::{
     ast::Expr,
-    keywords::Keyword,
+    keywords::{Keyword, RESERVED_FOR_COLUMN_ALIAS},
     parser::{Parser, ParserError},
     tokenizer::Token,
 };
@@ -70,6 +70,12 @@ pub(super) fn bare(parser: &mut Parser, words: &[Keyword]) -> Option<Result<Expr
         }
         _ => Some(parser.parse_identifier().map(Expr::Identifier)),
     }
+}
+
+/// Whether a keyword names the output that it follows without AS. To every engine here ON does not, which begins what an
+/// upsert says: `INSERT INTO t SELECT 1 ON CONFLICT …`.
+pub(super) fn names_column(keyword: Keyword) -> bool {
+    keyword != Keyword::ON && !RESERVED_FOR_COLUMN_ALIAS.contains(&keyword)
 }
 
 #[cfg(test)]

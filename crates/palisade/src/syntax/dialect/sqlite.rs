@@ -12,7 +12,7 @@ use sqlparser::{
 
 use super::{
     delegate, is_word,
-    simple::{bare, simple},
+    simple::{bare, names_column, simple},
     solid::{Edits, Solid, has_keyword, word},
 };
 
@@ -79,6 +79,10 @@ impl ParserDialect for Sqlite {
         } else {
             None
         }
+    }
+
+    fn is_column_alias(&self, keyword: &Keyword, _: &mut Parser) -> bool {
+        names_column(*keyword)
     }
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
