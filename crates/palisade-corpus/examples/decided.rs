@@ -20,9 +20,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let Some(printed) = &trace.rewritten else {
             continue;
         };
-        // Definitions make the names that they hold.
+        // Definitions make the names that they hold, and one of what is not there does nothing.
         let verb = printed.split(' ').next().unwrap_or_default();
-        if ["CREATE", "ALTER", "DROP", "TRUNCATE"].contains(&verb) {
+        if ["", "CREATE", "ALTER", "DROP", "TRUNCATE"].contains(&verb) {
             continue;
         }
         // What a view reads, and what a foreign key's action looks at and sets, may stand in no text of the agent's.
@@ -32,7 +32,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             .flat_map(|access| access.changes())
             .filter(|change| change.cascaded)
             .filter_map(|change| firewall.catalog().relation(change.relation))
-            .flat_map(|relation| relation.foreign_keys.iter().flat_map(|key| &key.columns))
+            .flat_map(|relation| &relation.foreign_keys)
+            .flat_map(|key| key.columns.iter().chain(&key.references))
             .collect();
         let direct = |column: &&palisade::firewall::ColumnTrace| {
             !column.usages.contains(&"write")
