@@ -7,6 +7,7 @@
     reason = "tests"
 )]
 
+mod bytes;
 mod returned;
 mod unsaid;
 
