@@ -10,6 +10,7 @@
 mod bytes;
 mod returned;
 mod unsaid;
+mod untyped;
 
 use palisade::{
     guard::{Backend, Guard, Outcome},

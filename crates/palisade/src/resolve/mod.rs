@@ -52,6 +52,7 @@ use sqlparser::{
     tokenizer::Location,
 };
 
+pub(crate) use cast::is_engine_type;
 pub(crate) use define::{ResolvedDefinition, resolve_definition};
 pub(crate) use effect::{Link, links, sets_off_triggers};
 pub(crate) use from::{form_name, form_place, reference_index};
