@@ -2,7 +2,7 @@
 //! (<https://www.postgresql.org/docs/current/sql-select.html#SQL-FROM>).
 
 use sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, TableAlias,
+    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, TableAlias, TableFactor,
     TableFunctionArgs,
 };
 
@@ -21,6 +21,43 @@ impl<'a> Resolver<'a> {
         self.catalog.dialect() == Dialect::Postgres
             && matches!(name.0.as_slice(), [ObjectNamePart::Identifier(ident)]
                 if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("only"))
+    }
+
+    /// Takes ONLY from before the target of a change from which nothing inherits, which is the table.
+    pub(super) fn drop_only(&self, factor: &mut TableFactor) {
+        let TableFactor::Table {
+            name,
+            alias: _,
+            args,
+            with_hints: _,
+            version: _,
+            with_ordinality: false,
+            partitions: _,
+            json_path: _,
+            sample: _,
+            index_hints: _,
+        } = factor
+        else {
+            return;
+        };
+        let table = args.as_ref().filter(|_| self.is_only(name));
+        let Some(table) = table.and_then(named) else {
+            return;
+        };
+        let keys: Vec<_> = table.0.iter().filter_map(|part| part.as_ident()).collect();
+        let keys: Vec<_> = keys.into_iter().map(|ident| self.key(ident)).collect();
+        let relation = match keys.as_slice() {
+            [key] => self.catalog.lookup(key),
+            [schema, key] => self.catalog.find(schema, key),
+            _ => None,
+        };
+        // What is not there is refused by its name.
+        let id = relation.map(|relation| relation.id);
+        let relations = self.catalog.relations();
+        if id.is_none_or(|id| !relations.iter().any(|other| other.parents.contains(&id))) {
+            *name = table;
+            *args = None;
+        }
     }
 
     /// The table in `ONLY (t)`. Where nothing inherits from it, it is the table.
@@ -75,6 +112,15 @@ impl<'a> Resolver<'a> {
         });
         Ok(source)
     }
+}
+
+/// The name in the parentheses after ONLY, as it stands there.
+fn named(args: &TableFunctionArgs) -> Option<ObjectName> {
+    let TableFunctionArgs { args, settings } = args;
+    if settings.is_some() {
+        return None;
+    }
+    table_name(args.clone()).ok()
 }
 
 /// The name in the parentheses after ONLY.

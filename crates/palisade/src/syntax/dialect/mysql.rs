@@ -72,6 +72,11 @@ impl ParserDialect for Mysql {
         supports_left_associative_joins_without_parens() -> bool;
     }
 
+    /// The parser takes ON for one, of the last value in `INSERT … SELECT 1 ON DUPLICATE KEY UPDATE …`. It is a reserved word.
+    fn is_column_alias(&self, keyword: &Keyword, parser: &mut Parser) -> bool {
+        *keyword != Keyword::ON && self.0.is_column_alias(keyword, parser)
+    }
+
     /// `(a)` and `(a AS b)` where a table stands.
     fn supports_parens_around_table_factor(&self) -> bool {
         true

@@ -77,6 +77,11 @@ impl ParserDialect for Postgres {
         supports_comment_optimizer_hint() -> bool;
     }
 
+    /// ON is a reserved word, which the parser takes for one in `INSERT … SELECT 1 ON CONFLICT …`.
+    fn is_column_alias(&self, keyword: &Keyword, parser: &mut Parser) -> bool {
+        *keyword != Keyword::ON && self.0.is_column_alias(keyword, parser)
+    }
+
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         let is = |text: &str| {
             matches!(&parser.peek_token_ref().token, Token::Word(word)
