@@ -29,7 +29,7 @@ use palisade::{
     guard::{BackendError, BackendErrorKind, Estimates, RowSink},
     ident,
     limits::Limits,
-    rewrite::RewrittenStatement,
+    rewrite::{ANY_COLUMN, RewrittenStatement},
     value::Value,
 };
 use palisade_pool::{Ended, Failed};
@@ -306,7 +306,7 @@ fn undecided<'c>(
         );
         let told = told
             && match facts.product {
-                Product::MariaDb => !may_be_alias(task.sql, &table),
+                Product::MariaDb => !may_be_alias(&table, facts, task),
                 Product::MySql => true,
             };
         told && !schema.is_empty()
@@ -330,13 +330,27 @@ fn is_decided(schema: &str, table: &str, column: &str, facts: Facts<'_>, task: &
             };
             of_views || read.starts_with("sys.")
         };
+        // MariaDB tells of a view over `information_schema` as of a relation there, by the view's name.
+        let of_view = |relation: &Relation| {
+            let pair = (relation.key.to_string(), Dialect::Mysql.fold(column));
+            relation.kind == RelationKind::View
+                && *relation.key == *catalog.fold_relation(table)
+                && task.relations.contains(&relation.uid)
+                && task.reads.contains(&pair)
+                && task.relations.iter().any(|read| is_system(read))
+        };
+        let is_views = match facts.product {
+            Product::MariaDb => catalog.relations().iter().any(of_view),
+            Product::MySql => false,
+        };
         let pair = (own_table, column.to_lowercase());
-        return task.relations.contains(&uid) && task.reads.contains(&pair)
+        return is_views
+            || task.relations.contains(&uid) && task.reads.contains(&pair)
             || task.relations.iter().any(beyond);
     }
     let Some(relation) = catalog.find(schema, table) else {
         // What is not merged is reported by the name that the text gives it.
-        return may_be_alias(task.sql, table) || may_be_expression(task.sql, table);
+        return may_be_alias(table, facts, task) || may_be_expression(task.sql, table);
     };
     let column = Dialect::Mysql.fold(column);
     let is_read = |relation: &Relation| {
@@ -354,10 +368,11 @@ fn is_decided(schema: &str, table: &str, column: &str, facts: Facts<'_>, task: &
         || catalog.relations().iter().any(is_views)
 }
 
-/// Whether `sql` may call a relation `name` that has another name. Of a view, MariaDB reports the alias as its
-/// name. The printer always writes AS.
-fn may_be_alias(sql: &str, name: &str) -> bool {
-    follows(sql, "AS ", name)
+/// Whether the statement may call a relation `name` that has another name. Of a view, MariaDB reports the alias as its
+/// name. What stands in a relation's place has one too, always after AS.
+fn may_be_alias(name: &str, facts: Facts<'_>, task: &Task<'_>) -> bool {
+    let own = (facts.catalog.fold_relation(name), ANY_COLUMN.to_owned());
+    task.reads.contains(&own) || follows(task.sql, "AS ", name)
 }
 
 /// Whether `sql` may have a common table expression `name`.

@@ -131,7 +131,7 @@ codes! {
         "A statement that changes data may read only columns that are not masked for the session.",
         "Leave masked columns out of the statement: out of WHERE, SET, the values and RETURNING.";
     WriteUnconditional "write.no-condition" retry false,
-        "An UPDATE or DELETE without a condition on the table's columns changes every row.",
+        "An UPDATE or DELETE without a condition on the table's columns may change any row: a LIMIT is no condition.",
         "Add a WHERE clause that names the rows to change.";
     WriteRowNotAdmitted "write.row-not-admitted" retry false,
         "A row would be outside of what policy admits.",

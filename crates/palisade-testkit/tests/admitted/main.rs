@@ -7,8 +7,10 @@
     reason = "tests"
 )]
 
+mod bytes;
 mod returned;
 mod unsaid;
+mod untyped;
 
 use palisade::{
     guard::{Backend, Guard, Outcome},

@@ -262,7 +262,7 @@ fn changed(
     {
         if !conditioned && !action.unconditional {
             let message = format!(
-                "{} without a condition changes every row",
+                "{} without a condition on the table's columns may change any row",
                 change.name().to_uppercase()
             );
             return Err(

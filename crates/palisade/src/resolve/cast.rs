@@ -301,7 +301,7 @@ pub(super) fn is_own_type(key: &str) -> bool {
 
 /// Whether a column's type, as `format_type` spells it, is PostgreSQL's own, or an array of it. One that a database adds is
 /// written with its schema, or in quotes, where it has the name of one of these.
-pub(super) fn is_engine_type(type_name: &str) -> bool {
+pub(crate) fn is_engine_type(type_name: &str) -> bool {
     let element = type_name.trim_end_matches("[]");
     let bare = element.split('(').next().unwrap_or_default().trim();
     TypeClass::of(Dialect::Postgres, element) != TypeClass::Other

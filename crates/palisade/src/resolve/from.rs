@@ -268,15 +268,19 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Notes an alias by which SQLite may say that it reads: of a derived table that it has made one with the query around it. What a
-    /// relation is called is none.
+    /// Notes an alias by which the engine may say that it reads: SQLite of a derived table that it has made one with the query around
+    /// it, which what a relation is called is none of; MariaDB of a view.
     fn alias_engine_tells(&mut self, key: &str) {
-        if self.catalog.dialect() == Dialect::Sqlite
-            && !self.mode.is_output()
-            && self.catalog.lookup(key).is_none()
-            && !key.starts_with("sqlite_")
-            && !key.starts_with("pragma_")
-        {
+        let is_told = match self.catalog.dialect() {
+            Dialect::Sqlite => {
+                self.catalog.lookup(key).is_none()
+                    && !key.starts_with("sqlite_")
+                    && !key.starts_with("pragma_")
+            }
+            Dialect::Mysql => true,
+            Dialect::Postgres => false,
+        };
+        if is_told && !self.mode.is_output() {
             self.aliases.insert(key.to_owned());
         }
     }

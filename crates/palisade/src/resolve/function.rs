@@ -1,9 +1,9 @@
 //! Calls: of functions, aggregates and windows.
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, Value, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
+    BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident,
+    ObjectName, ObjectNamePart, Value, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
 use super::{
@@ -635,7 +635,10 @@ fn check_format(arg: Option<&FunctionArg>) -> Result<(), Rejection> {
             "a format must be a literal whose widths are numbers below 10000",
         )
     };
-    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(format)))) = arg else {
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(format))) = arg else {
+        return Err(refuse());
+    };
+    let Expr::Value(format) = uncast(format) else {
         return Err(refuse());
     };
     let text = match &format.value {
@@ -654,6 +657,20 @@ fn check_format(arg: Option<&FunctionArg>) -> Result<(), Rejection> {
         }
     }
     Ok(())
+}
+
+/// What stands before casts to text: PostgreSQL writes one behind each literal of a view.
+fn uncast(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner)
+        | Expr::Cast {
+            kind: CastKind::Cast | CastKind::DoubleColon,
+            expr: inner,
+            data_type: DataType::Text,
+            format: None,
+        } => uncast(inner),
+        other => other,
+    }
 }
 
 fn is_array(name: &ObjectName) -> bool {

@@ -52,6 +52,7 @@ use sqlparser::{
     tokenizer::Location,
 };
 
+pub(crate) use cast::is_engine_type;
 pub(crate) use define::{ResolvedDefinition, resolve_definition};
 pub(crate) use effect::{Link, links, sets_off_triggers};
 pub(crate) use from::{form_name, form_place, reference_index};
@@ -135,7 +136,7 @@ pub(crate) struct ResolvedStatement {
     pub(crate) needs_fence: bool,
     /// Names of the common table expressions, folded, as they are in the normalised tree.
     pub(crate) ctes: BTreeSet<String>,
-    /// Aliases, folded, by which SQLite may say that it reads derived tables.
+    /// Aliases, folded, by which SQLite may say that it reads derived tables, and MariaDB views.
     pub(crate) aliases: BTreeSet<String>,
     /// Whether the engine reads whole rows of what it joins: SQLite does for a join in parentheses.
     pub(crate) whole_rows: bool,

@@ -2,7 +2,7 @@
 //! (<https://www.postgresql.org/docs/current/sql-select.html#SQL-FROM>).
 
 use sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, TableAlias,
+    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, TableAlias, TableFactor,
     TableFunctionArgs,
 };
 
@@ -13,7 +13,10 @@ use super::{
     scope::Source,
     unsupported,
 };
-use crate::{code::Code, dialect::Dialect, policy::obligation::Visibility, rejection::Rejection};
+use crate::{
+    catalog::RelationId, code::Code, dialect::Dialect, policy::obligation::Visibility,
+    rejection::Rejection,
+};
 
 impl<'a> Resolver<'a> {
     /// Whether a call in FROM is the reserved word `ONLY` before a table.
@@ -21,6 +24,61 @@ impl<'a> Resolver<'a> {
         self.catalog.dialect() == Dialect::Postgres
             && matches!(name.0.as_slice(), [ObjectNamePart::Identifier(ident)]
                 if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("only"))
+    }
+
+    /// Takes ONLY from before the target of a change from which nothing inherits that is there for the session: it is the table.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed`.
+    pub(super) fn drop_only(&self, factor: &mut TableFactor) -> Result<(), Rejection> {
+        let TableFactor::Table {
+            name,
+            alias: _,
+            args,
+            with_hints: _,
+            version: _,
+            with_ordinality: false,
+            partitions: _,
+            json_path: _,
+            sample: _,
+            index_hints: _,
+        } = factor
+        else {
+            return Ok(());
+        };
+        let table = args.as_ref().filter(|_| self.is_only(name));
+        let Some(table) = table.and_then(named) else {
+            return Ok(());
+        };
+        let keys: Vec<_> = table.0.iter().filter_map(|part| part.as_ident()).collect();
+        let keys: Vec<_> = keys.into_iter().map(|ident| self.key(ident)).collect();
+        let relation = match keys.as_slice() {
+            [key] => self.catalog.lookup(key),
+            [schema, key] => self.catalog.find(schema, key),
+            _ => None,
+        };
+        // What is not there is refused by its name.
+        let is_parent = match relation {
+            Some(relation) => self.has_children(relation.id)?,
+            None => false,
+        };
+        if !is_parent {
+            *name = table;
+            *args = None;
+        }
+        Ok(())
+    }
+
+    /// Whether anything that is there for the session inherits from `relation`. A child that is not there has none that are.
+    fn has_children(&self, relation: RelationId) -> Result<bool, Rejection> {
+        for child in self.catalog.relations() {
+            if child.parents.contains(&relation)
+                && self.visible.relation(child.id)?.visibility != Visibility::Absent
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The table in `ONLY (t)`. Where nothing that is there for the session inherits from it, it is the table: rows of children
@@ -48,18 +106,10 @@ impl<'a> Resolver<'a> {
         let source = self.table(&mut table, alias, ctes)?;
         let reference = reference_index(&table)
             .and_then(|index| Some((index, self.references.get(index)?.relation)));
-        let mut inherited = None;
-        if let Some((index, relation)) = reference {
-            // A child that is not there has none that are.
-            for child in self.catalog.relations() {
-                if child.parents.contains(&relation)
-                    && self.visible.relation(child.id)?.visibility != Visibility::Absent
-                {
-                    inherited = Some(index);
-                    break;
-                }
-            }
-        }
+        let inherited = match reference {
+            Some((index, relation)) => self.has_children(relation)?.then_some(index),
+            None => None,
+        };
         let Some(index) = inherited else {
             *name = table;
             return Ok(source);
@@ -82,6 +132,15 @@ impl<'a> Resolver<'a> {
         });
         Ok(source)
     }
+}
+
+/// The name in the parentheses after ONLY, as it stands there.
+fn named(args: &TableFunctionArgs) -> Option<ObjectName> {
+    let TableFunctionArgs { args, settings } = args;
+    if settings.is_some() {
+        return None;
+    }
+    table_name(args.clone()).ok()
 }
 
 /// The name in the parentheses after ONLY.

@@ -169,6 +169,7 @@ impl<'a> Resolver<'a> {
         if !table.joins.is_empty() && dialect != Dialect::Mysql {
             return Err(unsupported("a join as the target of UPDATE"));
         }
+        self.drop_only(&mut table.relation)?;
         let key = if table.joins.is_empty() {
             self.factor_key(&table.relation)
         } else {
@@ -242,6 +243,9 @@ impl<'a> Resolver<'a> {
             };
             tables.push(target_name(target)?);
             *from = joined;
+        }
+        for table in from.iter_mut() {
+            self.drop_only(&mut table.relation)?;
         }
         let key = match (tables.as_mut_slice(), from.as_slice()) {
             ([], [table]) if table.joins.is_empty() => self.factor_key(&table.relation),

@@ -16,7 +16,7 @@ use crate::{
 /// A relation without any column.
 const NO_COLUMN: &[&str] = &[""];
 
-/// Stands for every column of a derived table in what an engine may read.
+/// Stands for every column of what has an alias in what an engine may read.
 pub const ANY_COLUMN: &str = "*";
 
 /// The row ids of SQLite's tables.
@@ -117,7 +117,7 @@ impl Engine {
     }
 
     /// SQLite tells the columns of a derived table by its alias, where it has made one query of both
-    /// (<https://www.sqlite.org/optoverview.html#flattening>).
+    /// (<https://www.sqlite.org/optoverview.html#flattening>), and MariaDB those of a view by its own.
     pub(super) fn aliases<'n>(&mut self, aliases: impl IntoIterator<Item = &'n String>) {
         for alias in aliases {
             self.reads
@@ -283,7 +283,10 @@ impl Engine {
         if let Some(body) = &reference.body {
             self.calls(&body.resolved.access.functions);
             self.ctes(&body.resolved.ctes);
-            self.aliases(&body.resolved.aliases);
+            // MariaDB tells of no alias that stands in a view.
+            if catalog.dialect() == Dialect::Sqlite {
+                self.aliases(&body.resolved.aliases);
+            }
             self.whole_rows |= body.resolved.whole_rows;
             if form {
                 self.ctes([source::unused_name(catalog, reference.relation)].iter());

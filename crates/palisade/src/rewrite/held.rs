@@ -10,7 +10,7 @@ use sqlparser::ast::{
 
 use super::{
     admit::{self, Constant, exact_decimal},
-    sql,
+    keyed, sql,
 };
 use crate::{
     catalog::{Column, TypeClass},
@@ -77,8 +77,8 @@ pub(super) fn typed(expr: Expr, column: &Column, dialect: Dialect) -> Option<Exp
     let cast = |data_type| Some(sql::cast(expr.clone(), data_type));
     match (column.class, dialect) {
         // Its filters look at the storage class of each value.
-        (TypeClass::Integer | TypeClass::Boolean | TypeClass::Text, Dialect::Sqlite)
-        | (TypeClass::Text, Dialect::Mysql) => Some(expr),
+        (TypeClass::Integer | TypeClass::Boolean | TypeClass::Text, Dialect::Sqlite) => Some(expr),
+        (TypeClass::Text, Dialect::Mysql) => Some(keyed::stored_text(expr, column)),
         (TypeClass::Integer, Dialect::Postgres) => cast(DataType::BigInt(None)),
         (TypeClass::Integer | TypeClass::Boolean, Dialect::Mysql) => cast(DataType::Signed),
         (TypeClass::Boolean, Dialect::Postgres) => cast(DataType::Boolean),

@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 
 use sqlparser::ast::{
-    BinaryOperator, DataType, ExactNumberInfo, Expr, Ident, ObjectName, ObjectNamePart,
-    TimezoneInfo, UnaryOperator,
+    BinaryOperator, DataType, ExactNumberInfo, Expr, TimezoneInfo, UnaryOperator,
 };
 
 use super::{held, sql, stored};
@@ -86,18 +85,44 @@ fn text(value: Expr, column: &Column) -> Option<Expr> {
     if !is_plain(collation) || !is_plain(charset) || charset.starts_with("uca") {
         return None;
     }
-    let converted = Expr::Convert {
-        is_try: false,
-        expr: Box::new(value),
-        data_type: None,
-        charset: Some(ObjectName(vec![ObjectNamePart::Identifier(Ident::new(
-            charset,
-        ))])),
-        target_before_value: false,
-        styles: Vec::new(),
-    };
+    let converted = sql::mysql_convert(value, charset);
     Some(sql::collate(converted, collation, Dialect::Mysql))
 }
+
+/// What MySQL's `column`, of texts, is to be given in the place of `value`, so that policy looks at what it stores: a text of its own
+/// character set, as which MySQL takes bytes there. Where nobody knows which that is, one that says its own, which is stored
+/// as it is read.
+pub(super) fn stored_text(value: Expr, column: &Column) -> Expr {
+    text(value.clone(), column).unwrap_or_else(|| sql::mysql_convert(value, "utf8mb4"))
+}
+
+/// That [`stored_text`] of `value` is no other text than `value`: the column's character set may lack its letters, or have no
+/// letters for its bytes. MySQL refuses those where they are stored, and puts others in their place where they are converted.
+pub(super) fn is_whole(value: &Expr, column: &Column, functions: &mut BTreeSet<String>) -> Expr {
+    let stored = stored_text(value.clone(), column);
+    let same = |of: fn(Expr) -> Expr| {
+        sql::binary(of(value.clone()), BinaryOperator::Eq, of(stored.clone()))
+    };
+    let as_bytes = same(|text| sql::cast(text, DataType::Binary(None)));
+    let mut as_text = same(sql::mysql_bytes);
+    // Elsewhere bytes that are no text read as what they would be converted to. Numbers count as bytes and are not.
+    if !WIDE.contains(&column.collation.split('_').next().unwrap_or_default()) {
+        functions.insert("charset".to_owned());
+        let charset = sql::call(Dialect::Mysql, "charset", vec![value.clone()]);
+        let bytes = sql::text(Dialect::Mysql, "binary");
+        let is_text = sql::binary(charset, BinaryOperator::NotEq, bytes);
+        as_text = sql::parens(sql::binary(is_text, BinaryOperator::And, as_text));
+    }
+    let absent = Expr::IsNull(Box::new(value.clone()));
+    sql::parens(sql::joined(
+        vec![absent, as_bytes, as_text],
+        &BinaryOperator::Or,
+        false,
+    ))
+}
+
+/// Character sets of MySQL that spell no ASCII in single bytes.
+const WIDE: &[&str] = &["ucs2", "utf16", "utf16le", "utf32"];
 
 /// The conditions under which `column` stores what [`keyed`] makes of a value, called `name`, as it is, and puts nothing else in its
 /// place; none where they cannot be told. `is_filled` says whether it has a default.

@@ -275,8 +275,8 @@ impl RewrittenStatement {
     }
 
     /// The (relation, column) pairs, folded, that the engine may read while it runs this: the second
-    /// lock. A relation that is read without any column stands with an empty column name, a derived table by its alias with
-    /// [`ANY_COLUMN`].
+    /// lock. A relation that is read without any column stands with an empty column name, a derived table (on MySQL anything that
+    /// is called so) by its alias with [`ANY_COLUMN`].
     #[must_use]
     pub fn engine_reads(&self) -> &BTreeSet<(String, String)> {
         self.plan.engine_reads.pairs()

@@ -90,7 +90,7 @@ fn named(name: &str, catalog: &Catalog, domains: u8) -> Option<DataType> {
 
 /// A type of the engine's own as `format_type` spells it, if it prints as something that reads the
 /// same.
-fn parsed(name: &str) -> Option<DataType> {
+pub(super) fn parsed(name: &str) -> Option<DataType> {
     let read = |text: &str| {
         let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text).ok()?;
         let data_type = parser.parse_data_type().ok()?;

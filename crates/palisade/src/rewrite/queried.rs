@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     catalog::{Column, Relation, TypeClass, without_labels},
+    dialect::Dialect,
     policy::obligation::Predicate,
     rejection::Rejection,
     resolve::Admission,
@@ -145,8 +146,17 @@ impl Job<'_> {
                         .extend(ignore::kept(&plain, column, dialect, functions)?);
                 }
             }
+            let of_key = meeting.and_then(|meeting| of_key(*index, meeting));
+            if dialect == Dialect::Mysql
+                && column.class == TypeClass::Text
+                && (is_looked_at || of_key.is_some())
+            {
+                let is_whole = keyed::is_whole(&plain, column, functions);
+                let is_whole = frame.beside(self, is_whole);
+                frame.conditions.push(is_whole);
+            }
             if let Some(meeting) = meeting
-                && let Some(is_filled) = of_key(*index, meeting)
+                && let Some(is_filled) = of_key
             {
                 typed = Some(
                     self.key_value(column, is_filled, meeting, relation, &mut frame, functions)?,

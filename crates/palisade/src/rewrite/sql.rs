@@ -141,17 +141,21 @@ pub(super) fn cast_text(dialect: Dialect, expr: Expr) -> Expr {
 
 /// The UTF-8 of a text on MySQL: `BINARY x = y` would be read as `BINARY (x = y)` by the parser.
 pub(super) fn mysql_bytes(expr: Expr) -> Expr {
-    let utf8 = Expr::Convert {
+    cast(mysql_convert(expr, "utf8mb4"), DataType::Binary(None))
+}
+
+/// `CONVERT(expr USING charset)`.
+pub(super) fn mysql_convert(expr: Expr, charset: &str) -> Expr {
+    Expr::Convert {
         is_try: false,
         expr: Box::new(expr),
         data_type: None,
         charset: Some(ObjectName(vec![ObjectNamePart::Identifier(Ident::new(
-            "utf8mb4",
+            charset,
         ))])),
         target_before_value: false,
         styles: Vec::new(),
-    };
-    cast(utf8, DataType::Binary(None))
+    }
 }
 
 /// `expr COLLATE name`.

@@ -1,12 +1,16 @@
 //! Constants and parameters without a type of their own, in the query that an INSERT of PostgreSQL takes its rows from.
 
-use sqlparser::ast::{Expr, SelectItem, SetExpr, Statement, Value};
+use sqlparser::ast::{
+    ArrayElemTypeDef, DataType, Expr, ObjectName, ObjectNamePart, SelectItem, SetExpr, Statement,
+    Value,
+};
 
 use super::{null, sql};
 use crate::{
-    catalog::{Catalog, TypeClass},
-    resolve::Target,
-    syntax::key,
+    catalog::{Catalog, Column, TypeClass, TypeKind},
+    dialect::Dialect,
+    resolve::{Target, is_engine_type},
+    syntax::{encode, key},
 };
 
 /// Says of which types the constants and parameters are that a query gives to columns of a target on PostgreSQL, as it would
@@ -37,8 +41,7 @@ pub(super) fn spell_types(change: &mut SetExpr, target: &Target, catalog: &Catal
         let index = ident.and_then(|ident| relation.position(&key(ident, catalog.dialect())));
         let column = index.and_then(|index| relation.column(index));
         if let Some(column) = column.filter(|_| is_untyped(expr))
-            && takes_text_as_its_own(column.class)
-            && let Some(data_type) = null::data_type(column, catalog)
+            && let Some(data_type) = spelled(column, catalog)
         {
             *expr = sql::cast(expr.clone(), data_type);
         }
@@ -55,6 +58,77 @@ fn is_untyped(expr: &Expr) -> bool {
         ),
         _ => false,
     }
+}
+
+/// The type that a constant for `column` is written of; nothing where text will do, or no cast names it.
+fn spelled(column: &Column, catalog: &Catalog) -> Option<DataType> {
+    if takes_text_as_its_own(column.class) {
+        return null::data_type(column, catalog);
+    }
+    let is_other = column.class == TypeClass::Other;
+    is_other
+        .then(|| named(&column.type_name, catalog, DOMAINS))
+        .flatten()
+}
+
+/// How many domains may stand on each other.
+const DOMAINS: u8 = 8;
+
+/// The type called `name`, as `format_type` spells it, for a cast that leaves to the assignment what the column has no room for. A
+/// domain is the type that it narrows.
+fn named(name: &str, catalog: &Catalog, domains: u8) -> Option<DataType> {
+    let element = name.trim_end_matches("[]");
+    // In quotes where they are needed.
+    let plain = element.replace('"', "");
+    let mut own = catalog.types().iter().filter(|def| {
+        let qualified = format!("{}.{}", def.schema, def.name);
+        plain == qualified || plain == def.name
+    });
+    let known = match (own.next(), own.next()) {
+        (None, _) => return is_engine_type(name).then(|| of_engine(name)).flatten(),
+        (Some(def), None) => def,
+        // Two are called so.
+        (Some(_), Some(_)) => return None,
+    };
+    match &known.kind {
+        TypeKind::Domain { base, check: _ } if element == name && domains > 0 => {
+            named(base, catalog, domains - 1)
+        }
+        // A cast to an array of it checks each element, which may call anything.
+        TypeKind::Domain { base: _, check: _ } => None,
+        // What reads a text may do anything, unless it comes with an extension.
+        TypeKind::Base if known.extension.is_none() => None,
+        TypeKind::Enum | TypeKind::Composite(_) | TypeKind::Range | TypeKind::Base => {
+            let part = |name: &str| ObjectNamePart::Identifier(encode(name, Dialect::Postgres));
+            let parts = vec![part(&known.schema), part(&known.name)];
+            let own = DataType::Custom(ObjectName(parts), Vec::new());
+            Some(if element == name {
+                own
+            } else {
+                DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(own), None))
+            })
+        }
+    }
+}
+
+/// A type of PostgreSQL's own without its length: a cast would cut off what an assignment refuses.
+fn of_engine(name: &str) -> Option<DataType> {
+    let element = name.trim_end_matches("[]");
+    let array = name.get(element.len()..)?;
+    let bare = match element.split_once('(') {
+        Some((before, rest)) => {
+            let (_, after) = rest.split_once(')')?;
+            format!("{before}{after}")
+        }
+        None => element.to_owned(),
+    };
+    // These have a length of 1 where none is written.
+    let bare = match bare.as_str() {
+        "bit" => "bit varying",
+        "character" => "bpchar",
+        other => other,
+    };
+    null::parsed(&format!("{bare}{array}"))
 }
 
 /// Whether a cast of a text to this class is what an assignment of it is: it cuts nothing off.

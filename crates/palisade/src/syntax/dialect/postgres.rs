@@ -92,6 +92,8 @@ impl ParserDialect for Postgres {
             name(parser)
         } else if is("xmlexists") {
             xml_exists(parser)
+        } else if is("trim") {
+            trim_blanks(parser)
         } else if is("collation") {
             collation_for(parser)
         } else if is("content") || is("document") {
@@ -236,6 +238,41 @@ fn xml_exists(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         by(parser)?;
         parser.expect_token(&Token::RParen)?;
         Ok(own_call("xmlexists", vec![path, document]))
+    };
+    Some(call())
+}
+
+/// `TRIM([side] FROM text)`, as which PostgreSQL prints `trim(text)` in a view: FROM stands there with nothing before it
+/// (<https://www.postgresql.org/docs/current/functions-string.html>).
+fn trim_blanks(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    let has_side = is_word(
+        &parser.peek_nth_token_ref(2).token,
+        &["both", "leading", "trailing"],
+    );
+    let from = 2 + usize::from(has_side);
+    if parser.peek_nth_token_ref(1).token != Token::LParen
+        || !is_word(&parser.peek_nth_token_ref(from).token, &["from"])
+        || parser.get_current_token().token == Token::Period
+    {
+        return None;
+    }
+    let mut call = || {
+        parser.next_token();
+        parser.expect_token(&Token::LParen)?;
+        let trim_where = if has_side {
+            Some(parser.parse_trim_where()?)
+        } else {
+            None
+        };
+        parser.expect_keyword_is(Keyword::FROM)?;
+        let expr = Box::new(parser.parse_expr()?);
+        parser.expect_token(&Token::RParen)?;
+        Ok(Expr::Trim {
+            trim_where,
+            trim_what: None,
+            expr,
+            trim_characters: None,
+        })
     };
     Some(call())
 }
