@@ -137,6 +137,10 @@ const MERGES: &[Row] = &[
         Ok(1),
     ),
 ];
+    (
+        "MERGE INTO orders AS o USING (SELECT 7 AS id) AS s ON o.id = s.id WHEN MATCHED THEN UPDATE SET id = o.id, n = 3",
+        Ok(1),
+    ),
 
 /// With WITH, what goes with the row is counted too.
 const ON_POSTGRES: &[Row] = &[
@@ -145,6 +149,12 @@ const ON_POSTGRES: &[Row] = &[
         Ok(1),
     ),
     (
+    // What stays as it is sets off nothing.
+    ("UPDATE orders SET id = id, n = 2 WHERE id > 0", Ok(8)),
+    (
+        "UPDATE orders SET id = (orders.id), n = 2 WHERE id = 3",
+        Ok(1),
+    ),
         "DELETE FROM orders AS o USING items AS i WHERE i.order_id = o.id AND i.id = 30",
         APART,
     ),
@@ -174,6 +184,10 @@ const ON_POSTGRES: &[Row] = &[
         UNSOUGHT,
     ),
 ];
+    (
+        "INSERT INTO orders AS o (id, tenant, n) VALUES (3, 1, 4) ON CONFLICT (id) DO UPDATE SET id = o.id, n = 4",
+        Ok(1),
+    ),
 
 const ON_MARIADB: &[Row] = &[
     (
@@ -181,6 +195,12 @@ const ON_MARIADB: &[Row] = &[
         Ok(1),
     ),
     (
+    // What stays as it is sets off nothing.
+    ("UPDATE orders SET id = id, n = 2 WHERE id > 0", Ok(8)),
+    (
+        "UPDATE orders SET id = (orders.id), n = 2 WHERE id = 3",
+        Ok(1),
+    ),
         "DELETE o FROM orders AS o JOIN items AS i ON i.order_id = o.id WHERE i.id = 30",
         APART,
     ),
@@ -196,6 +216,10 @@ const ON_MARIADB: &[Row] = &[
 const REPLACES: &[Row] = &[
     (
         "REPLACE INTO orders (id, tenant, n) VALUES (1, 1, 4)",
+    (
+        "INSERT INTO orders (id, tenant, n) VALUES (3, 1, 4) ON DUPLICATE KEY UPDATE id = orders.id, n = 4",
+        Ok(1),
+    ),
         Ok(1),
     ),
     (

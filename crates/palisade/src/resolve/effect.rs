@@ -119,9 +119,11 @@ pub(crate) fn links<'c>(
         let mut family = family.iter();
         family.any(|parent| *parent.key == *table && *parent.schema_key == *schema)
     };
-    // What is computed of what is updated is updated.
+    // What is computed of what is updated is updated, and what is given the time where anything is.
     let is_touched = |index: u16| {
-        let is_updated = |index: u16| updated.iter().any(|id| id.index == index);
+        let is_retimed = |index| !updated.is_empty() && relation.retimed.contains(&index);
+        let is_updated =
+            |index: u16| updated.iter().any(|id| id.index == index) || is_retimed(index);
         let is_computed = relation
             .column(index)
             .is_some_and(|column| column.generated.is_some());

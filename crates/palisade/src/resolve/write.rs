@@ -16,6 +16,7 @@ use super::{
     Mode, Reference, Resolver,
     from::{marked, unknown_column},
     guard::{Conjunct, Guard},
+    itself::stays,
     query::{Ctes, not_reading},
     scope::{Columns, Output, Scope, Source},
     unsupported,
@@ -193,7 +194,7 @@ impl<'a> Resolver<'a> {
             }
         }
         target.joined = scope.sources.len() > 1;
-        let updated = self.assignments(assignments, relation, &scope, ctes)?;
+        let updated = self.assignments(assignments, (relation, &target.qualifier), &scope, ctes)?;
         let read = self.guarded(selection, &scope, ctes)?;
         let tables = std::slice::from_mut(table);
         self.take_apart(&mut target, selection.as_ref(), tables, relation, &scope);
@@ -339,28 +340,37 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    /// `column = value`, several of them; the columns that get values.
+    /// `column = value`, several of them; the columns of `relation`, called `own`, that may get other values than they have.
     pub(super) fn assignments(
         &mut self,
         assignments: &mut [Assignment],
-        relation: &'a Relation,
+        (relation, own): (&'a Relation, &Ident),
         scope: &Scope<'a, '_>,
         ctes: Ctes<'_>,
     ) -> Result<Vec<ColumnId>, Rejection> {
-        let mut all = Vec::new();
+        let (mut all, mut changed) = (Vec::new(), Vec::new());
         for Assignment { target, value } in assignments {
             match target {
-                AssignmentTarget::ColumnName(name) => all.push(self.assigned(relation, name)?),
+                AssignmentTarget::ColumnName(name) => {
+                    let id = self.assigned(relation, name)?;
+                    all.push(id);
+                    let column = relation.column(id.index);
+                    if !column.is_some_and(|column| stays(value, column, own, self.catalog)) {
+                        changed.push(id);
+                    }
+                }
                 AssignmentTarget::Tuple(names) => {
                     for name in names {
-                        all.push(self.assigned(relation, name)?);
+                        let id = self.assigned(relation, name)?;
+                        all.push(id);
+                        changed.push(id);
                     }
                 }
             }
             self.assigned_value(value, scope, ctes)?;
         }
         self.assign(&all)?;
-        Ok(all)
+        Ok(changed)
     }
 
     /// The column that an assignment names: one that may be read or written.

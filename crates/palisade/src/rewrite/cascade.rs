@@ -30,7 +30,7 @@ use crate::{
     dialect::Dialect,
     policy::obligation::RowFilter,
     rejection::Rejection,
-    resolve::{Guard, Link, links},
+    resolve::{Guard, Link, links, stays},
     syntax::{encode, key},
 };
 
@@ -127,21 +127,23 @@ impl Job<'_> {
         }
     }
 
-    /// The columns of the target that `assignments` assign.
+    /// The columns of the target to which `assignments` may give another value: what is assigned to itself stays, and sets off nothing.
     pub(super) fn assigned(
         &self,
         assignments: &[Assignment],
         relation: &Relation,
     ) -> Vec<ColumnId> {
-        let names = assignments
-            .iter()
-            .flat_map(|Assignment { target, value: _ }| match target {
-                AssignmentTarget::ColumnName(name) => std::slice::from_ref(name),
-                AssignmentTarget::Tuple(names) => names.as_slice(),
-            });
-        names
-            .filter_map(|name| self.column(relation, name))
-            .map(|(index, _)| ColumnId {
+        let mut found = Vec::new();
+        for Assignment { target, value } in assignments {
+            let (names, is_one) = match target {
+                AssignmentTarget::ColumnName(name) => (std::slice::from_ref(name), true),
+                AssignmentTarget::Tuple(names) => (names.as_slice(), false),
+            };
+            let own = &self.target.qualifier;
+            let keeps = |column: &Column| is_one && stays(value, column, own, self.catalog);
+            let columns = names.iter().filter_map(|name| self.column(relation, name));
+            let changed = columns.filter(|(_, column)| !keeps(column));
+            found.extend(changed.map(|(index, _)| ColumnId {
                 relation: relation.id,
                 index,
             })
