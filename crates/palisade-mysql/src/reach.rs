@@ -3,7 +3,8 @@
 //!
 //! They are looked for before the statement runs, from the rows that it will change on, table by table as keys lead from one to the
 //! next, each by the index that a foreign key has: what is read is what will be changed. The transaction locks what it reads and
-//! where it looked, so that the statement finds the same. What triggers change is not among it.
+//! where it looked, so that the statement finds the same. What triggers change is not among it. Where a key compares its columns in
+//! a way that no condition does, every row that has such a key could be one of those.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
@@ -72,10 +73,15 @@ fn ambiguous(catalog: &Catalog, origin: &Effect) -> BTreeSet<Effect> {
     let mut several = BTreeSet::new();
     let mut waiting = vec![origin.clone()];
     while let Some(effect) = waiting.pop() {
-        for (_, next) in followers(catalog, &effect) {
+        for (key, next) in followers(catalog, &effect) {
+            // Of any row, each is one that refers to it.
+            let is_found = is_found(catalog, &effect, key, &next);
             if entered.insert(next.clone()) {
-                waiting.push(next);
+                waiting.push(next.clone());
             } else {
+                several.insert(next.clone());
+            }
+            if !is_found {
                 several.insert(next);
             }
         }
@@ -152,6 +158,25 @@ fn followers<'c>(
         .collect()
 }
 
+/// Whether a condition finds the rows of `next` that refer to those of `effect` by `key`.
+fn is_found(catalog: &Catalog, effect: &Effect, key: &ForeignKey, next: &Effect) -> bool {
+    let (Some(parent), Some(child)) = (catalog.relation(effect.0), catalog.relation(next.0)) else {
+        return false;
+    };
+    let positions = |relation: &Relation, names: &[String]| -> Option<Vec<u16>> {
+        let names = names.iter().map(|name| catalog.dialect().fold(name));
+        names.map(|name| relation.position(&name)).collect()
+    };
+    let referenced = positions(parent, &key.references);
+    let own = positions(child, &key.columns);
+    match (referenced, own) {
+        (Some(referenced), Some(own)) => {
+            catalog.finds_referencing(parent, &referenced, child, &own)
+        }
+        (Some(_) | None, _) => false,
+    }
+}
+
 /// Where the keys have led to so far.
 struct Walk<'c> {
     catalog: &'c Catalog,
@@ -193,9 +218,20 @@ impl Walk<'_> {
                     continue;
                 };
                 let depth = path.depth + 1;
+                let is_found = is_found(self.catalog, &path.effect, key, &effect);
+                let tables = format!(
+                    "{} STRAIGHT_JOIN {}.{} AS r{depth} ON {}",
+                    path.tables,
+                    identifier(&next.schema),
+                    identifier(&next.name),
+                    match is_found {
+                        true => equal(key, path.depth, depth),
+                        false => present(key, depth),
+                    }
+                );
                 let path = Path {
                     effect,
-                    tables: joined(&path, key, next, depth),
+                    tables,
                     depth,
                 };
                 let more = self.rows(conn, &path).await?;
@@ -259,9 +295,8 @@ impl Walk<'_> {
     }
 }
 
-/// The tables of `path` with `next`, whose rows refer to those at its end by `key`. In this order each is found by an index.
-fn joined(path: &Path, key: &ForeignKey, next: &Relation, depth: usize) -> String {
-    let before = path.depth;
+/// That rows of the table that is joined as number `depth` refer to those of `before` by `key`. In this order each is found by an index.
+fn equal(key: &ForeignKey, before: usize, depth: usize) -> String {
     let equal: Vec<String> = (key.columns.iter().zip(&key.references))
         .map(|(own, theirs)| {
             format!(
@@ -271,13 +306,15 @@ fn joined(path: &Path, key: &ForeignKey, next: &Relation, depth: usize) -> Strin
             )
         })
         .collect();
-    format!(
-        "{} STRAIGHT_JOIN {}.{} AS r{depth} ON {}",
-        path.tables,
-        identifier(&next.schema),
-        identifier(&next.name),
-        equal.join(" AND ")
-    )
+    equal.join(" AND ")
+}
+
+/// That rows of the table that is joined as number `depth` refer to any by `key`.
+fn present(key: &ForeignKey, depth: usize) -> String {
+    let present: Vec<String> = (key.columns.iter())
+        .map(|own| format!("r{depth}.{} IS NOT NULL", identifier(own)))
+        .collect();
+    present.join(" AND ")
 }
 
 /// The columns of the primary key, if there is one, of the table that is joined as number `depth`.

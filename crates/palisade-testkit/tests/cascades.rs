@@ -1,7 +1,12 @@
 //! Foreign keys that change rows by themselves, over tables of which policy keeps rows apart: what hangs on a row is looked for
 //! before the row is changed, and no row that is kept apart is reached or told of otherwise.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
 
 use palisade::{
     guard::{Backend, Guard, Outcome},
@@ -133,6 +138,10 @@ const MERGES: &[Row] = &[
         APART,
     ),
     (
+        "MERGE INTO orders AS o USING (SELECT 7 AS id) AS s ON o.id = s.id WHEN MATCHED THEN UPDATE SET id = o.id, n = 3",
+        Ok(1),
+    ),
+    (
         "MERGE INTO orders AS o USING (SELECT 6 AS id) AS s ON o.id = s.id WHEN MATCHED THEN UPDATE SET id = 66",
         Ok(1),
     ),
@@ -140,6 +149,12 @@ const MERGES: &[Row] = &[
 
 /// With WITH, what goes with the row is counted too.
 const ON_POSTGRES: &[Row] = &[
+    // What stays as it is sets off nothing.
+    ("UPDATE orders SET id = id, n = 2 WHERE id > 0", Ok(8)),
+    (
+        "UPDATE orders SET id = (orders.id), n = 2 WHERE id = 3",
+        Ok(1),
+    ),
     (
         "DELETE FROM orders AS o USING items AS i WHERE i.order_id = o.id AND i.id = 20",
         Ok(1),
@@ -170,12 +185,22 @@ const ON_POSTGRES: &[Row] = &[
         Ok(1),
     ),
     (
+        "INSERT INTO orders AS o (id, tenant, n) VALUES (3, 1, 4) ON CONFLICT (id) DO UPDATE SET id = o.id, n = 4",
+        Ok(1),
+    ),
+    (
         "INSERT INTO orders (id, tenant, n) VALUES (3, 1, 4) ON CONFLICT (id) DO UPDATE SET id = 33",
         UNSOUGHT,
     ),
 ];
 
 const ON_MARIADB: &[Row] = &[
+    // What stays as it is sets off nothing.
+    ("UPDATE orders SET id = id, n = 2 WHERE id > 0", Ok(8)),
+    (
+        "UPDATE orders SET id = (orders.id), n = 2 WHERE id = 3",
+        Ok(1),
+    ),
     (
         "DELETE o FROM orders AS o JOIN items AS i ON i.order_id = o.id WHERE i.id = 20",
         Ok(1),
@@ -189,6 +214,10 @@ const ON_MARIADB: &[Row] = &[
     ("DELETE FROM orders WHERE id = 3 AND rand() >= 0", APART),
     (
         "INSERT INTO orders (id, tenant, n) VALUES (3, 1, 4) ON DUPLICATE KEY UPDATE n = 4",
+        Ok(1),
+    ),
+    (
+        "INSERT INTO orders (id, tenant, n) VALUES (3, 1, 4) ON DUPLICATE KEY UPDATE id = orders.id, n = 4",
         Ok(1),
     ),
 ];
@@ -220,11 +249,172 @@ const REPLACES: &[Row] = &[
     ),
 ];
 
+/// The types of a key and of what refers to it, with a value of each that the engine ties together, and whether `=` finds all that it does.
+type Pair = (&'static str, &'static str, &'static str, &'static str, bool);
+
+const PAIRS_ON_SQLITE: &[Pair] = &[
+    ("integer", "integer", "1", "1", true),
+    ("integer", "numeric", "1", "1", true),
+    ("text", "text", "'a'", "'a'", true),
+    ("varchar(9)", "text", "'a'", "'a'", true),
+    ("text COLLATE NOCASE", "text", "'a'", "'A'", true),
+    ("text", "integer", "'1'", "1", true),
+    ("", "", "1", "1", true),
+    ("", "text", "1", "'1'", false),
+    ("integer", "text", "9.3e18", "9.3e18", false),
+];
+
+const PAIRS_ON_POSTGRES: &[Pair] = &[
+    ("integer", "integer", "1", "1", true),
+    ("bigint", "smallint", "1", "1", true),
+    ("numeric", "integer", "1", "1", true),
+    ("numeric(6,2)", "numeric", "1.50", "1.5", true),
+    ("varchar(9)", "varchar(20)", "'a'", "'a'", true),
+    ("text", "varchar(9)", "'a'", "'a'", true),
+    ("varchar(9)", "text", "'a'", "'a'", true),
+    ("char(3)", "char(5)", "'a'", "'a'", true),
+    ("char(3)", "varchar(5)", "'a'", "'a '", true),
+    ("text", "char(3)", "'a'", "'a'", true),
+    ("whole", "integer", "1", "1", true),
+    ("word", "varchar(5)", "'a'", "'a'", true),
+    ("mood", "mood", "'glad'", "'glad'", true),
+    ("\"Mood\"", "\"Mood\"", "'sad'", "'sad'", true),
+    (
+        "uuid",
+        "uuid",
+        "'00000000-0000-0000-0000-000000000001'",
+        "'00000000-0000-0000-0000-000000000001'",
+        true,
+    ),
+    ("date", "date", "'2020-01-01'", "'2020-01-01'", true),
+    (
+        "timestamptz",
+        "timestamptz(3)",
+        "'2020-01-01'",
+        "'2020-01-01'",
+        true,
+    ),
+    ("integer[]", "integer[]", "'{1}'", "'{1}'", true),
+    ("citext", "citext", "'a'", "'A'", true),
+    ("char(5)", "text", "'a'", "'a  '", false),
+    ("padded", "text", "'a'", "'a  '", false),
+    ("char(5)", "word", "'a'", "'a '", false),
+    ("padded", "word", "'a'", "'a '", false),
+];
+
+const PAIRS_ON_MARIADB: &[Pair] = &[
+    ("int", "int(4)", "1", "1", true),
+    ("bigint unsigned", "bigint(5) unsigned", "1", "1", true),
+    ("varchar(9)", "varchar(20)", "'a'", "'A '", true),
+    ("varchar(9)", "char(5)", "'a '", "'a'", true),
+    ("char(5)", "char(5)", "'a'", "'a'", true),
+    (
+        "varchar(9) COLLATE utf8mb4_nopad_bin",
+        "varchar(5) COLLATE utf8mb4_nopad_bin",
+        "'a '",
+        "'a '",
+        true,
+    ),
+    ("varbinary(9)", "binary(2)", "'ab'", "'ab'", true),
+    ("decimal(5,2)", "decimal(5,2)", "1.5", "1.5", true),
+    ("date", "date", "'2020-01-01'", "'2020-01-01'", true),
+    ("enum('a','b')", "enum('a','b')", "'a'", "'a'", true),
+    (
+        "uuid",
+        "uuid",
+        "'00000000-0000-0000-0000-000000000001'",
+        "'00000000-0000-0000-0000-000000000001'",
+        true,
+    ),
+    (
+        "enum('a','b','c')",
+        "enum('x','y','z')",
+        "'a'",
+        "'x'",
+        false,
+    ),
+    ("enum('a','b')", "enum('b','a')", "'a'", "'b'", false),
+    ("set('a','b')", "set('b','a')", "'a'", "'b'", false),
+    ("set('a','b')", "enum('x','y')", "'a'", "'x'", false),
+    ("tinyint unsigned", "year", "120", "2020", false),
+    ("bit(8)", "binary(1)", "65", "'A'", false),
+    ("decimal(5,2)", "decimal(5,1)", "1.05", "1.5", false),
+    (
+        "varchar(9) COLLATE utf8mb4_nopad_bin",
+        "char(3) COLLATE utf8mb4_nopad_bin",
+        "'a  '",
+        "'a'",
+        false,
+    ),
+];
+
+fn pairs(pairs: &[Pair]) -> String {
+    let tables = pairs.iter().enumerate().map(|(n, (theirs, own, _, _, _))| {
+        format!(
+            "CREATE TABLE p{n} (id integer PRIMARY KEY, k {theirs} NOT NULL UNIQUE);
+             CREATE TABLE c{n} (id integer PRIMARY KEY, k {own}, tenant integer NOT NULL,
+                 FOREIGN KEY (k) REFERENCES p{n} (k) ON DELETE CASCADE);"
+        )
+    });
+    tables.collect()
+}
+
+fn pair_policies(pairs: &[Pair], schema: &str) -> PolicySources {
+    let apart = (0..pairs.len()).map(|n| {
+        format!("forbid(principal, action, resource is row::{schema}::c{n}) unless {{ resource.tenant == 1 }};")
+    });
+    sources(format!(
+        "permit(principal, action, resource); {}",
+        apart.collect::<String>()
+    ))
+}
+
+/// Deletes the referenced row of each pair, with a row that refers to it and is kept apart, and with one that is not.
+async fn hold_pairs<B: Backend>(gate: &Guard<B>, bare: &dyn Fn(&str) -> String, pairs: &[Pair]) {
+    let session = Session::new(Principal::new("Agent", "a"));
+    let mut problems = Vec::new();
+    for (n, (theirs, own, key, reference, is_found)) in pairs.iter().enumerate() {
+        let expected = match is_found {
+            true => [(2, APART), (1, Ok(1))],
+            false => [(2, UNSOUGHT), (1, UNSOUGHT)],
+        };
+        for (tenant, expected) in expected {
+            bare(&format!(
+                "DELETE FROM c{n}; DELETE FROM p{n}; INSERT INTO p{n} VALUES (1, {key}); INSERT INTO c{n} VALUES (1, {reference}, {tenant});"
+            ));
+            let kept = format!("SELECT id FROM c{n}");
+            let before = bare(&kept);
+            let sql = format!("DELETE FROM p{n} WHERE id = 1");
+            let result = match gate.execute(&sql, &Params::None, &session).await {
+                Outcome::Rows(rows) => Ok(rows.affected_rows().unwrap()),
+                Outcome::Rejected(refusal) => Err(refusal.rejection.code().slug()),
+            };
+            if result != expected {
+                problems.push(format!("{theirs}, {own}, {tenant}: {result:?}"));
+            }
+            if result.is_err() && before != bare(&kept) {
+                problems.push(format!("{theirs}, {own}: a row is gone"));
+            }
+            if !is_found && tenant == 1 {
+                bare(&format!("DELETE FROM p{n} WHERE id = 1;"));
+                if before == bare(&kept) {
+                    problems.push(format!("{theirs}, {own}: the engine ties nothing together"));
+                }
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
 fn policies(schema: &str) -> PolicySources {
+    sources(POLICIES.replace("SCHEMA", schema))
+}
+
+fn sources(text: String) -> PolicySources {
     PolicySources {
         policies: vec![PolicyFile {
             name: "tenant.cedar".to_owned(),
-            text: POLICIES.replace("SCHEMA", schema),
+            text,
         }],
         ..PolicySources::default()
     }
@@ -273,11 +463,15 @@ async fn hold<B: Backend>(gate: &Guard<B>, bare: &dyn Fn(&str) -> String, rows: 
 async fn on_sqlite_what_hangs_on_a_row_is_looked_for() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("main.db");
-    create_database(&path, TABLES).unwrap();
-    let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
-    let gate = changing_gate(backend, policies("main"));
+    let tables = format!("{TABLES}{}", pairs(PAIRS_ON_SQLITE));
+    create_database(&path, &tables).unwrap();
+    let backend = || SqliteBackend::open_file(&path, "main").unwrap().writable();
     let bare = |sql: &str| {
         let conn = rusqlite::Connection::open(&path).unwrap();
+        // The key itself would have some values of a pair compared in yet another way as they come.
+        let keys = if sql.contains("INSERT") { "OFF" } else { "ON" };
+        conn.execute_batch(&format!("PRAGMA foreign_keys = {keys}"))
+            .unwrap();
         if !sql.starts_with("SELECT") {
             conn.execute_batch(sql).unwrap();
             return String::new();
@@ -292,9 +486,12 @@ async fn on_sqlite_what_hangs_on_a_row_is_looked_for() {
         let rows: Result<Vec<_>, _> = rows.and_then(Iterator::collect);
         format!("{:?}", rows.unwrap())
     };
+    let gate = changing_gate(backend(), policies("main"));
     for rows in [ROWS, REPLACES] {
         hold(&gate, &bare, rows).await;
     }
+    let gate = changing_gate(backend(), pair_policies(PAIRS_ON_SQLITE, "main"));
+    hold_pairs(&gate, &bare, PAIRS_ON_SQLITE).await;
 }
 
 #[tokio::test]
@@ -313,6 +510,38 @@ async fn on_postgres_what_hangs_on_a_row_is_looked_for() {
 }
 
 #[tokio::test]
+async fn on_postgres_what_a_key_compares_in_its_own_way_is_not_looked_for() {
+    let server: &Server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("keys").unwrap();
+    let types = "CREATE DOMAIN whole AS bigint; CREATE DOMAIN word AS text; CREATE DOMAIN padded AS char(5);
+        CREATE TYPE mood AS ENUM ('glad', 'sad'); CREATE TYPE \"Mood\" AS ENUM ('sad', 'glad'); CREATE EXTENSION citext;";
+    let tables = format!("{types}{}", pairs(PAIRS_ON_POSTGRES));
+    server.load(&database, &tables).unwrap().clean().unwrap();
+    // An index may compare in another way than its column's type does.
+    let odd = "CREATE TABLE p99 (id integer PRIMARY KEY, k text NOT NULL); CREATE UNIQUE INDEX ON p99 (k bpchar_ops);
+        CREATE TABLE c99 (id integer PRIMARY KEY, k text REFERENCES p99 (k) ON DELETE CASCADE, tenant integer NOT NULL);";
+    server.query(&database, odd).unwrap();
+    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
+    let config = config.accept_superuser().writable().connections(1, 8);
+    let backend = PostgresBackend::connect(config).await.unwrap();
+    let mut policies = pair_policies(PAIRS_ON_POSTGRES, "public");
+    policies.policies[0].text +=
+        "forbid(principal, action, resource is row::public::c99) unless { resource.tenant == 1 };";
+    let gate = changing_gate(backend, policies);
+    let bare = |sql: &str| server.query(&database, sql).unwrap();
+    hold_pairs(&gate, &bare, PAIRS_ON_POSTGRES).await;
+    bare("INSERT INTO p99 VALUES (1, 'a'); INSERT INTO c99 VALUES (1, 'a ', 2)");
+    let session = Session::new(Principal::new("Agent", "a"));
+    let sql = "DELETE FROM p99 WHERE id = 1";
+    match gate.execute(sql, &Params::None, &session).await {
+        Outcome::Rejected(refusal) => {
+            assert_eq!(Err(refusal.rejection.code().slug()), UNSOUGHT);
+        }
+        Outcome::Rows(_) => panic!("it ran"),
+    }
+}
+
+#[tokio::test]
 async fn on_mariadb_what_hangs_on_a_row_is_looked_for() {
     let server: &Server = MariaDbServer::shared().unwrap();
     let database = server.fresh_database("cascades").unwrap();
@@ -325,4 +554,18 @@ async fn on_mariadb_what_hangs_on_a_row_is_looked_for() {
     for rows in [ROWS, ON_MARIADB, REPLACES] {
         hold(&gate, &bare, rows).await;
     }
+}
+
+#[tokio::test]
+async fn on_mariadb_what_a_key_compares_in_its_own_way_is_not_looked_for() {
+    let server: &Server = MariaDbServer::shared().unwrap();
+    let database = server.fresh_database("keys").unwrap();
+    let tables = pairs(PAIRS_ON_MARIADB);
+    server.load(&database, &tables).unwrap().clean().unwrap();
+    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
+    let config = config.accept_powerful().writable();
+    let backend = MysqlBackend::connect(config).await.unwrap();
+    let gate = changing_gate(backend, pair_policies(PAIRS_ON_MARIADB, &database));
+    let bare = |sql: &str| server.query(&database, sql).unwrap();
+    hold_pairs(&gate, &bare, PAIRS_ON_MARIADB).await;
 }

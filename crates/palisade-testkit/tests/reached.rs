@@ -41,6 +41,7 @@ impl Host for StillHost {
     }
 }
 
+/// `word` is referred to by the numbers of its values, which have other names there, and twice by `tie`, in two ways.
 /// `par` 1 has three of `kid`, two of which have two of `toy` each; a `note` refers to both a `par` and a `kid`. A chain of five in `tree`,
 /// each the next one's parent, with a `leaf` that loses it.
 const SCHEMA: &str = "
@@ -51,6 +52,12 @@ const SCHEMA: &str = "
         FOREIGN KEY (k) REFERENCES par (k) ON DELETE CASCADE ON UPDATE CASCADE, FOREIGN KEY (kid_id) REFERENCES kid (id) ON DELETE CASCADE);
     CREATE TABLE tree (id int PRIMARY KEY, up int, FOREIGN KEY (up) REFERENCES tree (id) ON DELETE CASCADE);
     CREATE TABLE leaf (id int PRIMARY KEY, tree_id int, FOREIGN KEY (tree_id) REFERENCES tree (id) ON DELETE SET NULL);
+    CREATE TABLE word (id int PRIMARY KEY, k enum('a','b','c') NOT NULL UNIQUE);
+    CREATE TABLE said (id int PRIMARY KEY, k enum('x','y','z'), FOREIGN KEY (k) REFERENCES word (k) ON DELETE CASCADE);
+    CREATE TABLE tie (id int PRIMARY KEY, a int, b int, FOREIGN KEY (a) REFERENCES word (id) ON DELETE CASCADE, FOREIGN KEY (b) REFERENCES word (id) ON DELETE SET NULL);
+    INSERT INTO word VALUES (1, 'a'), (2, 'b'), (3, 'c');
+    INSERT INTO said VALUES (1, 'x'), (2, 'x'), (3, 'x'), (4, 'y'), (5, NULL);
+    INSERT INTO tie VALUES (1, 1, 2), (2, 2, 1);
     INSERT INTO par (id, k) VALUES (1, 'a'), (2, 'b'), (3, 'c');
     INSERT INTO kid VALUES (1, 1), (2, 1), (3, 1), (4, 2);
     INSERT INTO toy VALUES (1, 1), (2, 1), (3, 2), (4, 2), (5, 4);
@@ -59,7 +66,8 @@ const SCHEMA: &str = "
     INSERT INTO leaf VALUES (1, 5), (2, 5), (3, 1), (4, NULL)";
 
 /// Everything that there is, to see whether a refused change left it.
-const ALL: &str = "SELECT GROUP_CONCAT(id, k ORDER BY id) FROM par; SELECT GROUP_CONCAT(id, '-', COALESCE(par_id, 0) ORDER BY id) FROM kid; \
+const ALL: &str = "SELECT COUNT(*) FROM said; SELECT COUNT(*), COUNT(b) FROM tie; \
+    SELECT GROUP_CONCAT(id, k ORDER BY id) FROM par; SELECT GROUP_CONCAT(id, '-', COALESCE(par_id, 0) ORDER BY id) FROM kid; \
     SELECT GROUP_CONCAT(id, '-', COALESCE(kid_id, 0) ORDER BY id) FROM toy; SELECT GROUP_CONCAT(id, COALESCE(k, 0) ORDER BY id) FROM note; \
     SELECT GROUP_CONCAT(id ORDER BY id) FROM tree; SELECT GROUP_CONCAT(id, '-', COALESCE(tree_id, 0) ORDER BY id) FROM leaf";
 
@@ -94,6 +102,14 @@ const STATEMENTS: &[(&str, u64)] = &[
     ("UPDATE par SET k = 'A' WHERE id = 1", 3),
     ("UPDATE par SET made = now() WHERE id > 0", 3),
     ("UPDATE kid SET par_id = 3 WHERE id > 0", 4),
+    // What stays as it is has no followers.
+    (
+        "UPDATE par SET id = id, k = par.k, made = now() WHERE id > 0",
+        3,
+    ),
+    // Any row of `said` that has a value could be one that goes, but no more.
+    ("DELETE FROM word WHERE id = 3", 5),
+    ("DELETE FROM word WHERE id IN (1, 2)", 10),
     ("REPLACE INTO par (id, k) VALUES (1, 'q')", 11),
     ("REPLACE INTO par (id, k) VALUES (9, 'b'), (3, 'c')", 5),
     ("REPLACE INTO par (id, k) VALUES (9, 'q')", 1),

@@ -37,11 +37,15 @@ pub(super) async fn read(
             AND (pg_catalog.pg_get_expr(d.adbin, d.adrelid) NOT LIKE 'nextval(%' \
                  OR t.typtype = 'd' AND t.typdefault IS NOT NULL) ORDER BY a.attnum)"
     );
-    // As the columns compare: by their own collations, and by what their types are compared by elsewhere.
+    // As the columns compare: by their own collations, and by what their types are compared by elsewhere. Texts can be
+    // given the class that others have by default.
     let others = "EXISTS (SELECT FROM pg_catalog.generate_series(0, i.indnkeyatts - 1) AS at \
                    JOIN pg_catalog.pg_opclass o ON o.oid = i.indclass[at] \
+                   JOIN pg_catalog.pg_type ot ON ot.oid = o.opcintype \
                    LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[at] \
-                   WHERE NOT o.opcdefault OR a.attcollation IS DISTINCT FROM i.indcollation[at])";
+                   LEFT JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
+                   WHERE NOT o.opcdefault OR a.attcollation IS DISTINCT FROM i.indcollation[at] \
+                     OR ot.typname = 'bpchar' AND t.typtype <> 'd' AND t.oid <> ot.oid)";
     let sql = format!(
         "SELECT i.indrelid, x.relname, ARRAY{keys}, ARRAY{filled}, \
                 i.indisunique AND NOT i.indisexclusion AND NOT i.indnullsnotdistinct \

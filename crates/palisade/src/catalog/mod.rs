@@ -9,6 +9,7 @@ mod cascade;
 mod change;
 mod computed;
 pub mod ddl;
+mod equality;
 mod filled;
 pub mod functions;
 mod keys;

@@ -85,7 +85,7 @@ fn sqlite(type_name: &str) -> TypeClass {
 }
 
 /// The name without `(…)`, and whether it is an array's.
-fn bare(type_name: &str) -> (String, bool) {
+pub(super) fn bare(type_name: &str) -> (String, bool) {
     let name = type_name.trim().to_ascii_lowercase();
     let array = name.ends_with(']');
     let mut out = String::with_capacity(name.len());

@@ -488,6 +488,46 @@ fn foreign_keys_show_what_they_reference_by_schema_too() {
     assert_eq!(keys, [("a", "app")]);
 }
 
+/// PostgreSQL runs a trigger of `UPDATE OF` where its column is assigned, whatever it is assigned; a foreign key does nothing of
+/// itself where its column stays as it is.
+#[test]
+fn a_column_that_is_assigned_to_itself_sets_off_its_triggers() {
+    let schema = "CREATE TABLE t (id integer PRIMARY KEY, v integer UNIQUE, w integer);
+        CREATE TABLE c (v integer REFERENCES t (v) ON UPDATE CASCADE);
+        CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
+        CREATE TRIGGER x BEFORE UPDATE OF v ON t FOR EACH ROW EXECUTE FUNCTION f();";
+    let policies = r#"permit(principal, action, resource)
+        unless { action == Action::"write" && resource == Column::"public.c.v" };"#;
+    for (sql, with, without) in [
+        ("UPDATE t SET w = 1 WHERE id = 1", true, true),
+        ("UPDATE t SET v = v, w = 1 WHERE id = 1", true, false),
+        ("UPDATE t SET v = 2 WHERE id = 1", false, false),
+    ] {
+        for (call, allowed) in [
+            (
+                r#"permit(principal, action == Action::"call", resource == Function::"public.f");"#,
+                with,
+            ),
+            ("", without),
+        ] {
+            let sources = PolicySources {
+                policies: vec![PolicyFile {
+                    name: "p.cedar".to_owned(),
+                    text: format!("{policies}\n{call}"),
+                }],
+                ..PolicySources::default()
+            };
+            let catalog = crate::catalog::ddl::postgres(schema, "main").unwrap();
+            let builder = Firewall::builder(catalog, sources).allow_changes();
+            let firewall = builder.build().unwrap();
+            let session = Session::new(Principal::new("Agent", "a"));
+            let decision = firewall.check(sql, &Params::None, &session).unwrap();
+            let is_allowed = matches!(decision, Decision::Allow(_));
+            assert_eq!(is_allowed, allowed, "{sql} {call}: {decision:?}");
+        }
+    }
+}
+
 /// Which rows a foreign key's action leaves tells what it refers to.
 #[test]
 fn what_a_foreign_key_s_action_compares_is_read() {

@@ -16,6 +16,7 @@ use sqlparser::ast::{
 
 use super::{
     Mode, Reference, Resolver,
+    effect::Updated,
     query::Ctes,
     scope::{Columns, Output, Scope, Source},
     unsupported,
@@ -473,7 +474,12 @@ impl<'a> Resolver<'a> {
             names.push(name);
             if self.catalog.dialect() == Dialect::Sqlite && kind == ObjectType::Table {
                 // It deletes the rows first, with what foreign keys do then.
-                self.effects(relation, Change::Delete, &[], &mut Vec::new());
+                self.effects(
+                    relation,
+                    Change::Delete,
+                    &Updated::default(),
+                    &mut Vec::new(),
+                );
             }
             // Partitions go with their table.
             let all = self.catalog.relations();

@@ -9,6 +9,25 @@ use crate::{
     },
 };
 
+/// Columns to which an UPDATE gives values.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Updated {
+    /// All of them, by which triggers are set off.
+    pub(super) assigned: Vec<ColumnId>,
+    /// Those that may get other values than they have, by which foreign keys are.
+    pub(super) changed: Vec<ColumnId>,
+}
+
+impl Updated {
+    /// Columns each of which may get another value.
+    pub(super) fn of(columns: Vec<ColumnId>) -> Self {
+        Self {
+            assigned: columns.clone(),
+            changed: columns,
+        }
+    }
+}
+
 impl Resolver<'_> {
     /// Notes a change with what the engine does by itself for it.
     pub(super) fn change(&mut self, relation: &Relation, change: Change, conditioned: bool) {
@@ -16,7 +35,7 @@ impl Resolver<'_> {
             Change::Update => relation.column_ids().map(|(id, _)| id).collect(),
             Change::Insert | Change::Delete | Change::Truncate => Vec::new(),
         };
-        self.change_columns(relation, change, conditioned, &every)
+        self.change_columns(relation, change, conditioned, &Updated::of(every))
     }
 
     pub(super) fn change_columns(
@@ -24,7 +43,7 @@ impl Resolver<'_> {
         relation: &Relation,
         change: Change,
         conditioned: bool,
-        updated: &[ColumnId],
+        updated: &Updated,
     ) {
         self.access.changes.insert(ChangeAccess {
             relation: relation.id,
@@ -40,10 +59,10 @@ impl Resolver<'_> {
         &mut self,
         relation: &Relation,
         change: Change,
-        updated: &[ColumnId],
-        done: &mut Vec<(RelationId, Change, Vec<ColumnId>)>,
+        updated: &Updated,
+        done: &mut Vec<(RelationId, Change, Updated)>,
     ) {
-        let known = (relation.id, change, updated.to_vec());
+        let known = (relation.id, change, updated.clone());
         if done.contains(&known) {
             return;
         }
@@ -53,12 +72,12 @@ impl Resolver<'_> {
         let moves = may_move(&family, change);
         for member in &family {
             for trigger in &member.triggers {
-                if moves || fires(trigger, relation, change, updated, catalog) {
+                if moves || fires(trigger, relation, change, &updated.assigned, catalog) {
                     self.access.functions.insert(trigger.uid(catalog.dialect()));
                 }
             }
         }
-        for link in links(relation, change, updated, catalog) {
+        for link in links(relation, change, &updated.changed, catalog) {
             let Link {
                 child,
                 change,
@@ -91,7 +110,7 @@ impl Resolver<'_> {
                     self.touch(*id, Usage::Write);
                 }
             }
-            self.effects(child, change, &own, done)
+            self.effects(child, change, &Updated::of(own), done)
         }
     }
 
@@ -166,9 +185,10 @@ pub(crate) fn links<'c>(
 }
 
 /// Whether a statement that assigns `updated` gives the column at `index` another value: what is computed of what is updated is
-/// updated.
+/// updated, and what is given the time where anything is.
 fn is_touched(index: u16, relation: &Relation, updated: &[ColumnId], catalog: &Catalog) -> bool {
-    let is_updated = |index: u16| updated.iter().any(|id| id.index == index);
+    let is_retimed = |index| !updated.is_empty() && relation.retimed.contains(&index);
+    let is_updated = |index: u16| updated.iter().any(|id| id.index == index) || is_retimed(index);
     let is_computed = relation
         .column(index)
         .is_some_and(|column| column.generated.is_some());
@@ -179,20 +199,20 @@ fn is_touched(index: u16, relation: &Relation, updated: &[ColumnId], catalog: &C
                 .any(is_updated))
 }
 
-/// Whether `change` of `relation`, which assigns `updated`, sets `trigger` off. One of `UPDATE OF` is set off where one of its
+/// Whether `change` of `relation`, which assigns these columns, sets `trigger` off. One of `UPDATE OF` is set off where one of its
 /// columns is assigned, or computed of what is, whatever becomes of the others before the row is written
 /// (<https://www.postgresql.org/docs/current/sql-createtrigger.html>, <https://www.sqlite.org/lang_createtrigger.html>).
 fn fires(
     trigger: &Trigger,
     relation: &Relation,
     change: Change,
-    updated: &[ColumnId],
+    assigned: &[ColumnId],
     catalog: &Catalog,
 ) -> bool {
     let is_its = |column: &String| {
         let index = relation.position(&catalog.dialect().fold(column));
         // What is not known counts.
-        index.is_none_or(|index| is_touched(index, relation, updated, catalog))
+        index.is_none_or(|index| is_touched(index, relation, assigned, catalog))
     };
     let is_meant = match change {
         Change::Update => trigger.columns.is_empty() || trigger.columns.iter().any(is_its),

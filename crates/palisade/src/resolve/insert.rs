@@ -144,7 +144,8 @@ impl<'a> Resolver<'a> {
             self.assign(&assigned)?;
         }
         let nothing = Scope::inside(self.catalog.dialect(), None);
-        assigned.extend(self.assignments(assignments, relation, &nothing, ctes)?);
+        let own = self.assignments(assignments, (relation, &alias), &nothing, ctes)?;
+        assigned.extend(own.assigned);
         is_given.extend(assignments.iter().map(|a| !is_default(&a.value)));
         let found = Found::by(on.as_ref().filter(|_| !replaces));
 
@@ -309,7 +310,7 @@ impl<'a> Resolver<'a> {
                 scope
                     .sources
                     .push(self.target_source(relation, Some(alias))?);
-                let updated = self.assignments(assignments, relation, &scope, ctes)?;
+                let updated = self.assignments(assignments, (relation, alias), &scope, ctes)?;
                 self.change_columns(relation, Change::Update, true, &updated);
                 scope.in_the_way = Some(alias.clone());
                 self.guarded(selection, &scope, ctes)?;
@@ -331,7 +332,7 @@ impl<'a> Resolver<'a> {
                     .sources
                     .push(self.target_source(relation, Some(alias))?);
                 self.proposed = Some((relation.id, own));
-                let done = self.assignments(assignments, relation, &scope, ctes);
+                let done = self.assignments(assignments, (relation, alias), &scope, ctes);
                 self.proposed = None;
                 self.change_columns(relation, Change::Update, true, &done?);
                 if let Some(key) = &row_key {

@@ -251,7 +251,8 @@ impl<'a> Resolver<'a> {
                     update_predicate: None,
                     delete_predicate: None,
                 }) => {
-                    let updated = self.assignments(assignments, relation, &scope, ctes)?;
+                    let updated =
+                        self.assignments(assignments, (relation, &target.qualifier), &scope, ctes)?;
                     self.change_columns(relation, Change::Update, conditioned, &updated);
                 }
                 MergeAction::Insert(MergeInsertExpr {

@@ -14,8 +14,10 @@ use sqlparser::ast::{
 
 use super::{
     Mode, Reference, Resolver,
+    effect::Updated,
     from::{marked, unknown_column},
     guard::{Conjunct, Guard},
+    itself::stays,
     query::{Ctes, not_reading},
     scope::{Columns, Output, Scope, Source},
     unsupported,
@@ -194,7 +196,7 @@ impl<'a> Resolver<'a> {
             }
         }
         target.joined = scope.sources.len() > 1;
-        let updated = self.assignments(assignments, relation, &scope, ctes)?;
+        let updated = self.assignments(assignments, (relation, &target.qualifier), &scope, ctes)?;
         let read = self.guarded(selection, &scope, ctes)?;
         let tables = std::slice::from_mut(table);
         self.take_apart(&mut target, selection.as_ref(), tables, relation, &scope);
@@ -344,28 +346,37 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    /// `column = value`, several of them; the columns that get values.
+    /// `column = value`, several of them; the columns of `relation`, called `own`, that get values.
     pub(super) fn assignments(
         &mut self,
         assignments: &mut [Assignment],
-        relation: &'a Relation,
+        (relation, own): (&'a Relation, &Ident),
         scope: &Scope<'a, '_>,
         ctes: Ctes<'_>,
-    ) -> Result<Vec<ColumnId>, Rejection> {
-        let mut all = Vec::new();
+    ) -> Result<Updated, Rejection> {
+        let (mut assigned, mut changed) = (Vec::new(), Vec::new());
         for Assignment { target, value } in assignments {
             match target {
-                AssignmentTarget::ColumnName(name) => all.push(self.assigned(relation, name)?),
+                AssignmentTarget::ColumnName(name) => {
+                    let id = self.assigned(relation, name)?;
+                    assigned.push(id);
+                    let column = relation.column(id.index);
+                    if !column.is_some_and(|column| stays(value, column, own, self.catalog)) {
+                        changed.push(id);
+                    }
+                }
                 AssignmentTarget::Tuple(names) => {
                     for name in names {
-                        all.push(self.assigned(relation, name)?);
+                        let id = self.assigned(relation, name)?;
+                        assigned.push(id);
+                        changed.push(id);
                     }
                 }
             }
             self.assigned_value(value, scope, ctes)?;
         }
-        self.assign(&all)?;
-        Ok(all)
+        self.assign(&assigned)?;
+        Ok(Updated { assigned, changed })
     }
 
     /// The column that an assignment names: one that may be read or written.

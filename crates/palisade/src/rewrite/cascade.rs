@@ -30,7 +30,7 @@ use crate::{
     dialect::Dialect,
     policy::obligation::RowFilter,
     rejection::Rejection,
-    resolve::{Guard, Link, links},
+    resolve::{Guard, Link, links, stays},
     syntax::{encode, key},
 };
 
@@ -127,25 +127,28 @@ impl Job<'_> {
         }
     }
 
-    /// The columns of the target that `assignments` assign.
+    /// The columns of the target to which `assignments` may give another value: what is assigned to itself stays, and sets off nothing.
     pub(super) fn assigned(
         &self,
         assignments: &[Assignment],
         relation: &Relation,
     ) -> Vec<ColumnId> {
-        let names = assignments
-            .iter()
-            .flat_map(|Assignment { target, value: _ }| match target {
-                AssignmentTarget::ColumnName(name) => std::slice::from_ref(name),
-                AssignmentTarget::Tuple(names) => names.as_slice(),
-            });
-        names
-            .filter_map(|name| self.column(relation, name))
-            .map(|(index, _)| ColumnId {
+        let mut found = Vec::new();
+        for Assignment { target, value } in assignments {
+            let (names, is_one) = match target {
+                AssignmentTarget::ColumnName(name) => (std::slice::from_ref(name), true),
+                AssignmentTarget::Tuple(names) => (names.as_slice(), false),
+            };
+            let own = &self.target.qualifier;
+            let keeps = |column: &Column| is_one && stays(value, column, own, self.catalog);
+            let columns = names.iter().filter_map(|name| self.column(relation, name));
+            let changed = columns.filter(|(_, column)| !keeps(column));
+            found.extend(changed.map(|(index, _)| ColumnId {
                 relation: relation.id,
                 index,
-            })
-            .collect()
+            }));
+        }
+        found
     }
 }
 
@@ -219,17 +222,20 @@ impl Below<'_, '_> {
         if own.is_empty() || own.len() != referenced.len() {
             return Err(unknown());
         }
+        let referencing: Vec<u16> = own.iter().map(|id| id.index).collect();
+        let keys = referenced.iter().map(|key| parent.position(key));
+        let keys: Vec<u16> = keys.collect::<Option<_>>().ok_or_else(unknown)?;
+        let catalog = self.job.catalog;
+        if !catalog.finds_referencing(parent, &keys, child, &referencing) {
+            return Err(beyond(
+                *change,
+                "the columns of a foreign key have types or collations that it compares in a way of its own",
+            ));
+        }
         let mut conditions = Vec::with_capacity(own.len() + 1);
-        for (id, key) in own.iter().zip(referenced) {
-            let index = parent.position(key).ok_or_else(unknown)?;
+        for (id, index) in own.iter().zip(keys) {
             let theirs = parent.column(index).ok_or_else(unknown)?;
             let ours = child.column(id.index).ok_or_else(unknown)?;
-            if !compare_as_keys(theirs, ours, dialect) {
-                return Err(beyond(
-                    *change,
-                    "the columns of a foreign key have different collations",
-                ));
-            }
             self.looked.reads(parent).insert(index);
             self.looked.reads(child).insert(id.index);
             // SQLite takes the collation of what stands first, as the key does.
@@ -427,14 +433,6 @@ fn reaches(
             let next = (link.child, link.change, link.own.as_slice());
             reaches(next, catalog, kept_apart, done)
         })
-}
-
-/// Whether `=` compares the columns as a foreign key does.
-fn compare_as_keys(referenced: &Column, own: &Column, dialect: Dialect) -> bool {
-    match dialect {
-        Dialect::Sqlite => true,
-        Dialect::Postgres | Dialect::Mysql => referenced.collation == own.collation,
-    }
 }
 
 /// `name.column`.

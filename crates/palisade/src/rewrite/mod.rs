@@ -708,27 +708,24 @@ fn apply(
         reserved,
         limits: limits.clone(),
         policies,
-        relations: access
-            .relations()
-            .filter_map(|id| catalog.relation(id))
-            .map(|r| r.uid.clone())
-            .chain(
-                access
-                    .changes()
-                    .filter(|change| access.relations().all(|id| id != change.relation))
-                    .filter_map(|change| Some(catalog.relation(change.relation)?.uid.clone())),
-            )
-            .chain(
-                access
-                    .system_relations()
-                    .map(|(schema, name)| ident::qualified([schema, name])),
-            )
-            .collect(),
+        relations: relations(&access, catalog),
         sources: form::texts(&forms)
             .filter_map(|(id, form)| Some((catalog.relation(id)?.uid.clone(), form)))
             .collect(),
         sql,
     })
+}
+
+/// Uids of what a statement reads and of what it changes, each once: a key may delete rows of a table in which another changes some.
+fn relations(access: &AccessSet, catalog: &Catalog) -> Vec<String> {
+    let changed = access.changes().map(|change| change.relation);
+    let changed: BTreeSet<RelationId> = changed.collect();
+    let read: BTreeSet<RelationId> = access.relations().collect();
+    let system = access.system_relations();
+    (read.union(&changed))
+        .filter_map(|id| Some(catalog.relation(*id)?.uid.clone()))
+        .chain(system.map(|(schema, name)| ident::qualified([schema, name])))
+        .collect()
 }
 
 /// What a statement reads of which no plan is shown.

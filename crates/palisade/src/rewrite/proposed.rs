@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sqlparser::ast::{Assignment, AssignmentTarget, Expr, Ident, Insert};
+use sqlparser::ast::{Assignment, AssignmentTarget, Expr, Insert};
 
 use super::{
     conflict::{given, rows},
@@ -13,8 +13,7 @@ use crate::{
     catalog::{Change, Column, Relation},
     policy::obligation::RowFilter,
     rejection::Rejection,
-    resolve::{EXCLUDED, sets_off_triggers},
-    syntax::{decode, key},
+    resolve::{EXCLUDED, is_itself, is_named, sets_off_triggers},
 };
 
 impl Job<'_> {
@@ -80,40 +79,12 @@ impl Job<'_> {
 
     /// Whether `value` is `column` of the target, as it was.
     pub(super) fn is_itself(&self, value: &Expr, column: &Column) -> bool {
-        let dialect = self.catalog.dialect();
-        match value {
-            Expr::Nested(inner) => self.is_itself(inner, column),
-            // What is assigned is the target's, so that no other table has it without a name.
-            Expr::Identifier(name) => *key(name, dialect) == *column.key,
-            Expr::CompoundIdentifier(_) => {
-                let own = &self.target.qualifier;
-                self.is_of(value, &self.table_key(own), column)
-            }
-            _ => false,
-        }
-    }
-
-    /// As names of tables are compared.
-    fn table_key(&self, name: &Ident) -> String {
-        let quoted = name.quote_style.is_some();
-        self.catalog
-            .fold_relation_written(&decode(name), quoted)
-            .into_owned()
+        is_itself(value, column, &self.target.qualifier, self.catalog)
     }
 
     /// Whether `value` is `column` of what is called `table`.
     fn is_of(&self, value: &Expr, table: &str, column: &Column) -> bool {
-        let dialect = self.catalog.dialect();
-        match value {
-            Expr::Nested(inner) => self.is_of(inner, table, column),
-            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [qualifier, name] => {
-                    self.table_key(qualifier) == table && *key(name, dialect) == *column.key
-                }
-                _ => false,
-            },
-            _ => false,
-        }
+        is_named(value, table, column, self.catalog)
     }
 }
 

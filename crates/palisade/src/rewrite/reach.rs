@@ -17,7 +17,7 @@ use crate::{
     catalog::{Catalog, Change, Relation, RelationId, functions::Safety},
     dialect::Dialect,
     rejection::Rejection,
-    resolve::{Conflict, Target, WriteForm},
+    resolve::{Conflict, Target, WriteForm, stays},
     syntax::{encode, key},
     value::Value,
 };
@@ -141,7 +141,7 @@ pub(super) fn look(
         },
         _ => return Err(not_as_decided("a change of another form")),
     };
-    let columns = assigned(assignments, relation, dialect)?;
+    let columns = assigned(assignments, target, relation, catalog)?;
     let direct = catalog.cascades(relation, effect, &columns);
     if direct.is_empty() {
         return Ok(None);
@@ -197,19 +197,35 @@ pub(super) fn is_steady(reads: &AccessSet, catalog: &Catalog) -> bool {
         })
 }
 
-/// The columns that are assigned or given the time, and those that are computed from them.
+/// The columns that are assigned another value than their own or given the time, and those that are computed from them.
 fn assigned(
     assignments: &[Assignment],
+    target: &Target,
     relation: &Relation,
-    dialect: Dialect,
+    catalog: &Catalog,
 ) -> Result<BTreeSet<u16>, Rejection> {
+    let dialect = catalog.dialect();
     let mut found = BTreeSet::new();
+    let mut kept = BTreeSet::new();
     for assignment in assignments {
-        let index = target_column(assignment, relation, dialect);
-        found.insert(index.ok_or_else(|| not_as_decided("an assignment of another form"))?);
+        let index = target_column(assignment, relation, dialect)
+            .ok_or_else(|| not_as_decided("an assignment of another form"))?;
+        let own = &target.qualifier;
+        let is_kept = |column| stays(&assignment.value, column, own, catalog);
+        if relation.column(index).is_some_and(is_kept) {
+            kept.insert(index);
+        } else {
+            found.insert(index);
+        }
     }
-    if !assignments.is_empty() {
-        found.extend(&relation.retimed);
+    // What is assigned at all is not given the time, and where nothing changes, nothing is.
+    if !found.is_empty() {
+        found.extend(
+            relation
+                .retimed
+                .iter()
+                .filter(|index| !kept.contains(*index)),
+        );
     }
     for (id, column) in relation.column_ids() {
         let sources = || crate::catalog::computed_from([id.index], relation, dialect);

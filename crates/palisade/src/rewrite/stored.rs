@@ -6,15 +6,12 @@ use sqlparser::ast::{BinaryOperator, Expr};
 
 use super::sql;
 use crate::{
-    catalog::{Catalog, Column, TypeClass, TypeKind},
+    catalog::{Catalog, Column, TypeClass},
     dialect::Dialect,
 };
 
 /// Bytes from which on PostgreSQL cuts off what is stored as a `name`.
 const NAME: usize = 64;
-
-/// How many domains may stand on each other.
-const DOMAINS: usize = 8;
 
 /// `column` with the type that it stores, which is what a domain narrows. It has the class of what is not known where nobody can
 /// tell.
@@ -23,7 +20,7 @@ pub(super) fn behind<'c>(column: &'c Column, catalog: &Catalog) -> Cow<'c, Colum
         Dialect::Sqlite | Dialect::Mysql => return Cow::Borrowed(column),
         Dialect::Postgres => {}
     }
-    let base = base(&column.type_name, catalog);
+    let base = catalog.behind_domains(&column.type_name);
     let is_known = |name: &str| {
         column.class == TypeClass::Enum || TypeClass::of(Dialect::Postgres, name) == column.class
     };
@@ -38,27 +35,6 @@ pub(super) fn behind<'c>(column: &'c Column, catalog: &Catalog) -> Cow<'c, Colum
             ..column.clone()
         }),
     }
-}
-
-/// The type that `name` is once domains are looked through; nothing where two are called so.
-fn base<'t>(name: &'t str, catalog: &'t Catalog) -> Option<&'t str> {
-    let mut name = name;
-    for _ in 0..DOMAINS {
-        let plain = name.replace('"', "");
-        let mut domains = catalog.types().iter().filter_map(|def| match &def.kind {
-            TypeKind::Domain { base, check: _ } => {
-                let is_so = plain == def.name || plain == format!("{}.{}", def.schema, def.name);
-                is_so.then_some(base.as_str())
-            }
-            TypeKind::Enum | TypeKind::Composite(_) | TypeKind::Range | TypeKind::Base => None,
-        });
-        match (domains.next(), domains.next()) {
-            (None, _) => return Some(name),
-            (Some(base), None) => name = base,
-            (Some(_), Some(_)) => return None,
-        }
-    }
-    None
 }
 
 /// Whether `column` keeps the whole of `text`: what it has no room for is refused or, where only blanks are lost, cut off.
