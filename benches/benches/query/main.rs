@@ -205,6 +205,7 @@ fn firewall(catalog: Catalog) -> Firewall {
         max_rows: ROWS,
         max_result_bytes: usize::MAX / 2,
         statement_timeout_ms: 120_000,
+        max_failures: u32::MAX,
         ..Limits::default()
     };
     Firewall::builder(catalog, sources)

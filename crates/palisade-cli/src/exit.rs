@@ -65,6 +65,7 @@ impl Exit {
             | Code::DatabaseConstraint
             | Code::ObligationInapplicable
             | Code::LimitTime
+            | Code::LimitFailures
             | Code::LimitResource
             | Code::OutputBlocked
             | Code::DatabaseRejected => Self::Refused,

@@ -160,6 +160,7 @@ impl fmt::Display for Verdict {
 pub fn arises_on_execution(code: Code) -> bool {
     match code {
         Code::LimitTime
+        | Code::LimitFailures
         | Code::LimitResource
         | Code::OutputBlocked
         | Code::LimitAffectedRows

@@ -35,6 +35,10 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "raised for the name of a template, before there is a statement",
     ),
     (
+        Code::LimitFailures,
+        "needs many statements that fail; tested with the gate",
+    ),
+    (
         Code::LimitAffectedRows,
         "needs a database that is changed; tested with the backends",
     ),

@@ -145,6 +145,9 @@ codes! {
     LimitTime "limit.time" retry true,
         "The statement ran longer than the limit.",
         "Narrow the statement: fewer rows, an indexed condition, no cartesian join.";
+    LimitFailures "limit.failures" retry true,
+        "Too many statements over filtered tables failed in the database.",
+        "Leave out what may fail (division, casts, JSON paths) over filtered tables, or wait as long as the message says.";
     LimitResource "limit.resource" retry false,
         "The engine's own limit on size or memory stopped the statement.",
         "Ask for less data in one value.";

@@ -3,6 +3,7 @@
 mod backend;
 mod estimates;
 mod failure;
+mod failures;
 mod live;
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
@@ -13,6 +14,7 @@ pub use failure::{BackendError, BackendErrorKind};
 pub use live::RefreshError;
 
 use failure::refused;
+use failures::Failures;
 use live::{Current, Live};
 
 use crate::{
@@ -67,6 +69,7 @@ pub struct Guard<B> {
     audit: Arc<dyn AuditSink>,
     on_finding: Action,
     name: Option<String>,
+    failures: Failures,
 }
 
 impl<B> std::fmt::Debug for Guard<B> {
@@ -95,6 +98,7 @@ impl<B: Backend> Guard<B> {
             audit,
             on_finding: Action::default(),
             name: None,
+            failures: Failures::default(),
         }
     }
 
@@ -329,6 +333,12 @@ impl<B: Backend> Guard<B> {
         if statement.effect() == Effect::Nothing {
             return Ok(Envelope::of_nothing(scan.finish()?));
         }
+        let is_counted = statement.may_fail_over_filters();
+        if is_counted {
+            let most = statement.limits().max_failures;
+            self.failures
+                .admit(session.principal(), most, self.host.monotonic())?;
+        }
         let result = run.live.backend.execute(&statement, &mut scan).await;
         match &result {
             // So that the next statement is decided over what this one has made.
@@ -339,6 +349,10 @@ impl<B: Backend> Guard<B> {
             // moment ago, that one is refused as well.
             Err(error) if error.kind == BackendErrorKind::SchemaChanged => {
                 let _ = self.reread_if_due().await;
+            }
+            Err(error) if is_counted && error.kind == BackendErrorKind::Rejected => {
+                self.failures
+                    .count(session.principal(), self.host.monotonic());
             }
             Ok(_) | Err(_) => {}
         }
@@ -369,6 +383,7 @@ impl<B: Backend> Guard<B> {
     fn refusal(&self, rejection: Rejection) -> Refusal {
         let ours = match rejection.code() {
             Code::Internal
+            | Code::LimitFailures
             | Code::PolicyEvaluationFailed
             | Code::DatabaseOutcomeUnknown
             | Code::DatabaseUnavailable => true,

@@ -32,6 +32,9 @@ pub struct Limits {
     pub max_affected_rows: u64,
     /// Milliseconds the engine may work on one statement.
     pub statement_timeout_ms: u64,
+    /// Statements of one principal over relations with row filters that the engine may refuse within an hour; further ones that
+    /// may fail are refused until it is over. Whether a statement fails can tell how many rows are hidden.
+    pub max_failures: u32,
     /// What a statement may cost by the engine's own estimate, in the engine's own unit; not asked for if none. Of a
     /// statement over masks or filters no estimate is looked at, because it would tell of what they hide.
     pub max_cost: Option<u64>,
@@ -62,6 +65,7 @@ impl Default for Limits {
             max_cell_bytes: 64 * 1024,
             max_affected_rows: 1000,
             statement_timeout_ms: 5000,
+            max_failures: 100,
             max_cost: None,
             max_estimated_rows: None,
         }
@@ -97,6 +101,7 @@ impl Limits {
             max_cell_bytes: self.max_cell_bytes.min(other.max_cell_bytes),
             max_affected_rows: self.max_affected_rows.min(other.max_affected_rows),
             statement_timeout_ms: self.statement_timeout_ms.min(other.statement_timeout_ms),
+            max_failures: self.max_failures.min(other.max_failures),
             max_cost: self.max_cost.into_iter().chain(other.max_cost).min(),
             max_estimated_rows: self
                 .max_estimated_rows

@@ -138,6 +138,7 @@ fn next_valid_actions(code: Code) -> &'static [&'static str] {
         | Code::LimitAffectedRows
         | Code::DatabaseConstraint
         | Code::LimitTime
+        | Code::LimitFailures
         | Code::LimitResource
         | Code::OutputBlocked
         | Code::DatabaseRejected

@@ -140,7 +140,7 @@ const STATEMENTS: &[(Without, &str)] = &[
         "SELECT p.id FROM people p JOIN orders o ON o.person = p.id AND p.memo::int > 3",
     ),
     (
-        Holds,
+        Raises,
         "SELECT o.id FROM orders o LEFT JOIN people p ON o.person = p.id AND p.memo::int > 3",
     ),
     (

@@ -51,6 +51,7 @@ impl Stand {
         let firewall = Firewall::builder(backend.catalog().clone(), sources)
             .limits(Limits {
                 statement_timeout_ms: 20_000,
+                max_failures: u32::MAX,
                 ..Limits::default()
             })
             .build()

@@ -199,6 +199,7 @@ fn sources(policies: String) -> PolicySources {
 fn firewall(catalog: &Catalog, sources: PolicySources) -> Firewall {
     let limits = Limits {
         statement_timeout_ms: 20_000,
+        max_failures: u32::MAX,
         ..Limits::default()
     };
     Firewall::builder(catalog.clone(), sources)

@@ -40,6 +40,7 @@ impl<'a> Resolver<'a> {
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         let dialect = self.catalog.dialect();
+        self.note_failure(expr, at.scope);
         match expr {
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.column(expr, at, out),
             Expr::Value(_) => self.literal(expr),
@@ -223,7 +224,10 @@ impl<'a> Resolver<'a> {
                     self.walk(expr, at, out)
                 }
                 None => {
-                    self.function(function, at, out)?;
+                    let is_over_rows = self.is_over_rows(function);
+                    self.within_call(is_over_rows, |resolver| {
+                        resolver.function(function, at, out)
+                    })?;
                     let picks = self.knows_tokens().then(|| self.picks(function));
                     match picks.flatten() {
                         Some(picks) => self.given_tokens(&picks.values(), at.scope),

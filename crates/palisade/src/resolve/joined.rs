@@ -173,7 +173,7 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    /// Takes the conditions of a change apart, where any of them may fail on a row.
+    /// Takes the conditions of a change apart, for where the statement needs a fence.
     pub(super) fn take_apart(
         &self,
         target: &mut Target,
@@ -182,7 +182,7 @@ impl<'a> Resolver<'a> {
         relation: &Relation,
         scope: &Scope<'a, '_>,
     ) {
-        if !self.needs_fence || self.mode.is_output() {
+        if self.mode.is_output() {
             return;
         }
         let parts = |condition: &Expr| self.parts(condition, relation, scope);

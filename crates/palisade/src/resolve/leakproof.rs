@@ -52,9 +52,14 @@ impl<'a> Resolver<'a> {
         scope: &Scope<'a, '_>,
         ctes: Ctes<'_>,
     ) -> Result<(), Rejection> {
-        self.expr(expr, scope, ctes, Usage::Filter)?;
-        if !self.needs_fence && !self.stays_or_leakproof(expr, scope) {
-            self.needs_fence = true;
+        if self.needs_fence && self.failures.planned {
+            self.expr(expr, scope, ctes, Usage::Filter)?;
+        } else if self.stays_or_leakproof(expr, scope) && self.failures.is_outermost() {
+            // It stays above the groups, which are the same by every plan.
+            self.on_answered_rows(|resolver| resolver.expr(expr, scope, ctes, Usage::Filter))?;
+        } else {
+            self.expr(expr, scope, ctes, Usage::Filter)?;
+            self.needs_fence |= !self.stays_or_leakproof(expr, scope);
         }
         Ok(())
     }
@@ -224,7 +229,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Whether all sides are columns or constants that compare with each other, whatever their values.
-    fn comparable(&self, exprs: &[&Expr], scope: &Scope<'a, '_>) -> bool {
+    pub(super) fn comparable(&self, exprs: &[&Expr], scope: &Scope<'a, '_>) -> bool {
         let mut sides: Vec<Side<'a>> = Vec::with_capacity(exprs.len());
         for expr in exprs {
             let Some(side) = self.side(expr, scope) else {
@@ -280,6 +285,14 @@ impl<'a> Resolver<'a> {
                     one_class == other_class && one.collation == other.collation
                 }
             },
+        }
+    }
+
+    /// The unmasked column of a table that `expr` is.
+    pub(super) fn column_side(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<&'a Column> {
+        match self.side(expr, scope) {
+            Some(Side::Column(column)) => Some(column),
+            Some(Side::Constant(_)) | None => None,
         }
     }
 

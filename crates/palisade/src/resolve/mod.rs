@@ -39,6 +39,7 @@ mod scope;
 mod select;
 mod table_function;
 mod token;
+mod totality;
 mod view;
 mod write;
 
@@ -134,8 +135,15 @@ pub(crate) struct ResolvedStatement {
     pub(crate) placeholders: BTreeMap<Placeholder, u32>,
     /// The parameters that are compared with tokens; a placeholder in the tree has the index of its own.
     pub(crate) token_parameters: Vec<TokenParameter>,
-    /// Whether a predicate goes beyond the leak-proof list, so that filters need a fence.
+    /// Whether a predicate goes beyond the leak-proof list, or the plan decides whether the statement fails, so that filters
+    /// need a fence.
     pub(crate) needs_fence: bool,
+    /// Whether the plan decides whether the statement fails, over several row sources.
+    pub(crate) fails_by_plan: bool,
+    /// Whether an expression may fail on rows that the plan chooses.
+    pub(crate) may_fail: bool,
+    /// How many row sources it combines, those of views included.
+    pub(crate) sources: usize,
     /// Names of the common table expressions, folded, as they are in the normalised tree.
     pub(crate) ctes: BTreeSet<String>,
     /// Aliases, folded, by which SQLite may say that it reads derived tables, and MariaDB views.
@@ -295,7 +303,10 @@ fn read(
         access: resolver.access,
         placeholders: resolver.placeholders,
         token_parameters: resolver.token_parameters,
-        needs_fence: resolver.needs_fence,
+        needs_fence: resolver.needs_fence || resolver.failures.across(),
+        fails_by_plan: resolver.failures.across(),
+        may_fail: resolver.failures.planned,
+        sources: resolver.failures.sources,
         ctes: resolver.ctes,
         aliases: resolver.aliases,
         whole_rows: resolver.whole_rows,
@@ -331,6 +342,7 @@ struct Resolver<'a> {
     /// Constants that are compared with tokens elsewhere than where they stand.
     constants: Constants,
     needs_fence: bool,
+    failures: totality::Failures,
     /// Names of the common table expressions so far.
     ctes: BTreeSet<String>,
     aliases: BTreeSet<String>,
@@ -402,6 +414,11 @@ impl<'a> Resolver<'a> {
             constants: Constants::default(),
             // Then nobody asks what would need one.
             needs_fence: mode.is_output(),
+            failures: if mode.is_output() {
+                totality::Failures::unasked()
+            } else {
+                totality::Failures::default()
+            },
             ctes: BTreeSet::new(),
             aliases: BTreeSet::new(),
             whole_rows: false,
@@ -452,13 +469,14 @@ impl<'a> Resolver<'a> {
 
     fn compute(&mut self, column: ColumnId) {
         // Wherever it is used, it is computed of rows that are shown alone.
-        if !self.needs_fence
+        if !(self.needs_fence && self.failures.planned)
             && self
                 .catalog
                 .relation(column.relation)
                 .is_some_and(|relation| may_fail(column.index, relation, self.catalog.dialect()))
         {
             self.needs_fence = true;
+            self.failures.planned = true;
         }
     }
 

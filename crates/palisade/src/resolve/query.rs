@@ -82,7 +82,9 @@ impl<'a> Resolver<'a> {
     ) -> Result<Vec<Output>, Rejection> {
         // The target of a change stands in the FROM of the change itself.
         let awaited = self.awaited.take();
+        let outside = self.failures.enter_query();
         let outputs = self.whole_query(query, parent, ctes, named)?;
+        self.failures.leave_query(outside);
         self.awaited = awaited;
         Ok(outputs)
     }
@@ -320,7 +322,8 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
         named: bool,
     ) -> Result<Vec<Output>, Rejection> {
-        if std::mem::take(&mut self.position) != Position::Inside
+        let position = std::mem::take(&mut self.position);
+        if position != Position::Inside
             && order_by.is_none()
             && limit.is_none()
             && let Some(outputs) = self.write(body, ctes)?
@@ -331,6 +334,9 @@ impl<'a> Resolver<'a> {
             self.limit(limit, parent, ctes)?;
         }
         if let SetExpr::Select(select) = body {
+            if position == Position::Outermost {
+                self.failures.await_outermost();
+            }
             return self.select(select, parent, ctes, named, order_by.as_mut());
         }
         let outputs = self.set_expr(body, parent, ctes, named)?;
@@ -435,6 +441,7 @@ impl<'a> Resolver<'a> {
         parent: Option<&Scope<'a, '_>>,
         ctes: Ctes<'_>,
     ) -> Result<Vec<Output>, Rejection> {
+        self.failures.sources += 1;
         let scope = Scope::inside(self.catalog.dialect(), parent);
         let mut outputs: Vec<Output> = Vec::new();
         for (number, row) in rows.iter_mut().enumerate() {
@@ -528,22 +535,26 @@ impl<'a> Resolver<'a> {
             let output = match &mut *expr {
                 Expr::Identifier(ident) => {
                     let key = self.key(ident);
-                    let output = scope.aliases.iter().find(|o| *o.key == *key);
+                    let output = scope.aliases.iter().position(|o| *o.key == *key);
                     if output.is_some() {
                         self.normalise(ident);
                     }
                     output
                 }
-                other => super::select::position(other).and_then(|n| scope.aliases.get(n)),
+                other => super::select::position(other),
             };
+            let output = output.and_then(|n| Some((n, scope.aliases.get(n)?)));
             match output {
-                Some(output) => {
+                Some((position, output)) => {
+                    self.use_output(position);
                     for column in output.lineage.columns.clone() {
                         self.touch(column, Usage::Order);
                         columns.push(column);
                     }
                 }
-                None => columns.extend(self.expr(expr, scope, ctes, Usage::Order)?),
+                None => columns.extend(
+                    self.watch_term(|resolver| resolver.expr(expr, scope, ctes, Usage::Order))?,
+                ),
             }
         }
         Ok(columns)

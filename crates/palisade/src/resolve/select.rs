@@ -93,13 +93,17 @@ impl<'a> Resolver<'a> {
             return Err(unsupported("DISTINCT ON"));
         }
 
+        self.failures.begin_select();
+        if from.is_empty() {
+            self.failures.sources += usize::from(!self.failures.is_outermost());
+        }
         let mut scope = self.from(from, parent, ctes)?;
         for NamedWindowDefinition(name, window) in named_window.iter_mut() {
             self.normalise(name);
             match window {
                 NamedWindowExpr::NamedWindow(base) => self.normalise(base),
                 NamedWindowExpr::WindowSpec(spec) => {
-                    self.window(spec, &scope, ctes)?;
+                    self.within_call(true, |resolver| resolver.window(spec, &scope, ctes))?;
                 }
             }
         }
@@ -190,19 +194,20 @@ impl<'a> Resolver<'a> {
                 ) =>
             {
                 let key = self.key(ident);
-                let output = outputs.iter().find(|o| *o.key == *key);
+                let output = outputs.iter().position(|o| *o.key == *key);
                 if output.is_some() {
                     self.normalise(ident);
                 }
                 output
             }
-            other => position(other).and_then(|n| outputs.get(n)),
+            other => position(other),
         };
-        match output {
+        match output.and_then(|n| Some((n, outputs.get(n)?))) {
             None => {
-                self.expr(expr, scope, ctes, usage)?;
+                self.watch_term(|resolver| resolver.expr(expr, scope, ctes, usage))?;
             }
-            Some(output) => {
+            Some((position, output)) => {
+                self.use_output(position);
                 for column in output.lineage.columns.clone() {
                     self.touch(column, usage);
                 }
@@ -263,7 +268,8 @@ impl<'a> Resolver<'a> {
                     };
                     let printed = (own.is_none() && (string || (!column && texts.is_none())))
                         .then(|| expr.to_string());
-                    let (lineage, name) = self.item(expr, scope, ctes)?;
+                    let (lineage, name) = self
+                        .watch_output(outputs.len(), |resolver| resolver.item(expr, scope, ctes))?;
                     let name: Arc<str> = match (name, own) {
                         (Some(name), _) => name,
                         (None, Some(own)) => own.into(),
@@ -304,7 +310,8 @@ impl<'a> Resolver<'a> {
                     let key = self.key(alias).into();
                     let name = self.spelling(alias).into();
                     self.normalise(alias);
-                    let (lineage, _) = self.item(expr, scope, ctes)?;
+                    let (lineage, _) = self
+                        .watch_output(outputs.len(), |resolver| resolver.item(expr, scope, ctes))?;
                     outputs.push(Output { key, name, lineage });
                 }
                 SelectItem::ExprWithAliases {

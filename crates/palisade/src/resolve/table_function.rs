@@ -15,6 +15,7 @@ use super::{
     from::plain_alias,
     query::Ctes,
     scope::{Columns, Output, Scope, Source},
+    totality::is_series,
     unsupported,
 };
 use crate::{
@@ -92,6 +93,9 @@ impl<'a> Resolver<'a> {
         }
         // Its rows come from its arguments, which may be columns of a filtered table.
         self.needs_fence |= dialect == Dialect::Sqlite || !from.is_empty();
+        self.failures.planned |= !called_name
+            .as_deref()
+            .is_some_and(|name| is_series(name, args));
         let of_elements = match (called_name.as_deref(), &*args) {
             (Some("unnest"), [FunctionArg::Unnamed(FunctionArgExpr::Expr(array))]) => {
                 vec![self.elements_of(array, scope)]
@@ -198,6 +202,7 @@ impl<'a> Resolver<'a> {
             from.extend(self.expr(array, scope, ctes, Usage::Output)?);
         }
         self.needs_fence |= !from.is_empty();
+        self.failures.planned = true;
         let names = match arrays.len() {
             1 => None,
             many => Some(vec!["unnest".to_owned(); many]),
@@ -223,6 +228,7 @@ impl<'a> Resolver<'a> {
         with_ordinality: bool,
         alias: &mut Option<TableAlias>,
     ) -> Result<Source<'a>, Rejection> {
+        self.failures.sources += 1;
         let typed = alias
             .as_ref()
             .is_some_and(|alias| alias.columns.iter().any(|c| c.data_type.is_some()));
@@ -297,8 +303,10 @@ impl<'a> Resolver<'a> {
     ) -> Result<Source<'a>, Rejection> {
         let mut name = ObjectName::from(vec![Ident::new("json_table")]);
         self.called(&mut name, None)?;
+        self.failures.sources += 1;
         let from = self.expr(document, scope, ctes, Usage::Output)?;
         self.needs_fence |= !from.is_empty();
+        self.failures.planned = true;
         self.literal_only(path)?;
         let given = self.given_by_table(&from);
         let lineage = Lineage::computed(from).with_given(given);
@@ -365,6 +373,7 @@ impl<'a> Resolver<'a> {
         scope: &Scope<'a, '_>,
         ctes: Ctes<'_>,
     ) -> Result<Source<'a>, Rejection> {
+        self.failures.sources += 1;
         for column in columns.iter_mut() {
             match &mut column.option {
                 XmlTableColumnOption::NamedInfo {
@@ -382,6 +391,7 @@ impl<'a> Resolver<'a> {
             }
         }
         self.needs_fence |= !from.is_empty();
+        self.failures.planned = true;
         let given = self.given_by_table(&from);
         let lineage = Lineage::computed(from).with_given(given);
         let mut outputs = Vec::with_capacity(columns.len());

@@ -373,7 +373,7 @@ impl<'a> Resolver<'a> {
                     }
                 }
             }
-            self.assigned_value(value, scope, ctes)?;
+            self.on_answered_rows(|resolver| resolver.assigned_value(value, scope, ctes))?;
         }
         self.assign(&assigned)?;
         Ok(Updated { assigned, changed })
@@ -485,13 +485,15 @@ impl<'a> Resolver<'a> {
         self.readable(relation)?;
         self.access.relations.insert(relation.id);
         self.spell_stars(items, scope);
-        let outputs = self.projection(
-            items,
-            scope,
-            ctes,
-            true,
-            sqlparser::tokenizer::Location::empty(),
-        )?;
+        let outputs = self.on_answered_rows(|resolver| {
+            resolver.projection(
+                items,
+                scope,
+                ctes,
+                true,
+                sqlparser::tokenizer::Location::empty(),
+            )
+        })?;
         // No mask stands in the place of what rows of the target hold.
         self.give(&outputs);
         Ok(outputs)
@@ -690,6 +692,7 @@ impl<'a> Resolver<'a> {
         let relation = self.target_relation(name, awaited.change)?;
         self.readable(relation)?;
         self.access.relations.insert(relation.id);
+        self.failures.sources += 1;
         let index = self.references.len();
         if let Some(ObjectNamePart::Identifier(schema)) = name.0.first_mut() {
             *schema = marked(schema.clone(), index);

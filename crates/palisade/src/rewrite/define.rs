@@ -103,6 +103,7 @@ pub(crate) fn define(
         estimate_caps: None,
         reserved: None,
         gathers: false,
+        may_fail_over_filters: false,
         limits: limits.clone(),
         policies,
         relations: access

@@ -85,7 +85,7 @@ use crate::{
     policy::Permit,
     rejection::Rejection,
     resolve::{self, Mode, Reference, ResolvedStatement, Target, Visible},
-    scan::{OutputColumn, ScanPlan},
+    scan::{EmptyReason, OutputColumn, ScanPlan},
     session::Principal,
     syntax::{self, Explain, Outline, ParsedQuery},
     value::{Params, Placeholder, Value},
@@ -189,6 +189,12 @@ impl RewrittenStatement {
     #[must_use]
     pub fn gathers(&self) -> bool {
         self.plan.gathers
+    }
+
+    /// Whether the engine may fail on it while it works on a relation with a row filter: such failures are counted.
+    #[must_use]
+    pub fn may_fail_over_filters(&self) -> bool {
+        self.plan.may_fail_over_filters
     }
 
     /// The (change, relation, column) triples, folded, that the engine may make while it runs this:
@@ -347,6 +353,9 @@ fn apply(
         placeholders,
         token_parameters,
         needs_fence,
+        fails_by_plan,
+        may_fail: _,
+        sources: _,
         ctes,
         aliases,
         whole_rows,
@@ -424,6 +433,10 @@ fn apply(
             known,
             conditions: &conditions,
             limits,
+            failing: write::Failing {
+                needs_fence,
+                by_plan: fails_by_plan,
+            },
         };
         let formed = job.form(change, &mut engine.functions)?;
         engine.target(target, &formed.reads, &access, catalog);
@@ -704,6 +717,7 @@ fn apply(
             let kinds = catalog.function(uid).map(|function| function.kinds);
             kinds.is_none_or(|kinds| kinds.aggregate || kinds.window)
         }),
+        may_fail_over_filters: needs_fence && (if_empty != EmptyReason::NoMatch || is_guarded),
         estimate_caps: limits.estimate_caps().filter(|_| estimable),
         reserved,
         limits: limits.clone(),

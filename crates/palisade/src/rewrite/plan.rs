@@ -51,6 +51,7 @@ pub(crate) struct Plan {
     /// What policies have to say of the engine's estimates, where those may be looked at.
     pub(super) reserved: Option<Reserved>,
     pub(super) gathers: bool,
+    pub(super) may_fail_over_filters: bool,
     pub(super) limits: Limits,
     pub(super) policies: Vec<String>,
     pub(super) sources: Vec<(String, Arc<str>)>,

@@ -123,6 +123,7 @@ pub(super) fn is_same(one: &Plan, other: &Plan) -> bool {
         estimate_caps,
         reserved,
         gathers,
+        may_fail_over_filters,
         limits,
         policies,
         sources,
@@ -144,6 +145,7 @@ pub(super) fn is_same(one: &Plan, other: &Plan) -> bool {
         && *engine_triggers == other.engine_triggers
         && *estimate_caps == other.estimate_caps
         && *gathers == other.gathers
+        && *may_fail_over_filters == other.may_fail_over_filters
         && *limits == other.limits
         && *policies == other.policies
         && *sources == other.sources

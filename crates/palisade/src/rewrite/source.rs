@@ -71,6 +71,11 @@ pub(super) fn form(
         ) => body.as_ref(),
     };
     let dialect = catalog.dialect();
+    let is_filtered = match &reference.decision.rows {
+        RowFilter::Everything => false,
+        RowFilter::Nothing | RowFilter::Where(_) => true,
+    };
+    let fenced = fence && is_filtered;
     let mut projection: Vec<SelectItem> = Vec::new();
     for ((id, column), decided) in relation.column_ids().zip(&reference.decision.columns) {
         let lost = match &decided.level {
@@ -89,6 +94,7 @@ pub(super) fn form(
             ));
         }
         match &decided.level {
+            ColumnLevel::Plain if fenced => projection.push(unestimated(&column.name, dialect)),
             ColumnLevel::Plain => {
                 projection.push(SelectItem::UnnamedExpr(sql::column(dialect, &column.name)));
             }
@@ -128,7 +134,6 @@ pub(super) fn form(
             Some(filter::expression(predicate, relation, dialect, functions)?)
         }
     };
-    let fenced = fence && selection.is_some();
     let mut query = match body {
         None => sql::select(
             projection,
@@ -170,6 +175,22 @@ pub(super) fn form(
         query.limit_clause = Some(barrier(catalog.dialect()));
     }
     Ok(Box::new(query))
+}
+
+/// A column as it leaves a fence: without statistics, by which the planner would see the values of rows that the filter hides.
+///
+/// PostgreSQL looks through a subquery at the statistics of a bare column of it, and of nothing else (`examine_simple_variable`
+/// in its `selfuncs.c`); COALESCE of a column twice is that column, of the same type, modifier and collation. SQLite and MySQL
+/// keep none of what a subquery gives.
+fn unestimated(name: &str, dialect: Dialect) -> SelectItem {
+    let column = || sql::column(dialect, name);
+    match dialect {
+        Dialect::Postgres => {
+            let twice = sql::keyword_call("coalesce", vec![column(), column()]);
+            sql::item(dialect, twice, name)
+        }
+        Dialect::Sqlite | Dialect::Mysql => SelectItem::UnnamedExpr(column()),
+    }
 }
 
 /// Whether a view's query gives the very tokens that `mask` asks for at `index`.

@@ -72,6 +72,16 @@ pub(super) struct Job<'j> {
     /// What stands for the conditions of guards.
     pub(super) conditions: &'j Conditions,
     pub(super) limits: &'j Limits,
+    pub(super) failing: Failing,
+}
+
+/// What in the statement may fail.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Failing {
+    /// Whether anything may run on rows that a filter hides, and tell.
+    pub(super) needs_fence: bool,
+    /// Whether the plan decides whether the statement fails.
+    pub(super) by_plan: bool,
 }
 
 /// The columns that the engine reads for what policy demands.

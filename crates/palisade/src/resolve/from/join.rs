@@ -175,8 +175,9 @@ impl<'a> Resolver<'a> {
             .skip(left.start)
             .filter_map(|source| Some(source.columns.find(key)?.0))
             .collect();
-        if !self.needs_fence && !self.merges_safely(&origins) {
+        if !(self.needs_fence && self.failures.planned) && !self.merges_safely(&origins) {
             self.needs_fence = true;
+            self.failures.planned = true;
         }
         self.user_operator("=")?;
         let operands: Vec<_> = origins.iter().map(Origin::columns).collect();

@@ -76,6 +76,7 @@ impl<'a> Resolver<'a> {
                 *alias = Some(plain_alias(self.encode(&shown)));
             }
             *last = cte.name.clone();
+            self.failures.read_cte(&key);
             return self.aliased(alias, Some(key.into()), None, Columns::Derived(columns));
         }
         // `dual` is a table of one row that every MySQL has.
@@ -171,6 +172,7 @@ impl<'a> Resolver<'a> {
             return Ok(None);
         }
         self.count_relation(1)?;
+        self.failures.sources += 1;
         let key = (known.schema.clone(), known.name.clone());
         self.access.system.insert(key);
         name.0 = [&known.schema, &known.name]
@@ -280,6 +282,13 @@ impl<'a> Resolver<'a> {
             RelationKind::Virtual | RelationKind::System => {
                 return Err(self.unknown_relation(shown));
             }
+        };
+        self.failures.sources += match &body {
+            Some(body) => {
+                self.failures.planned |= body.resolved.may_fail;
+                body.resolved.sources.max(1)
+            }
+            None => 1,
         };
         // A materialised view holds what it was computed from as that was.
         let view = body.clone().filter(|_| relation.kind == RelationKind::View);
