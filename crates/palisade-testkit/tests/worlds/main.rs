@@ -1,7 +1,8 @@
 //! The promise, over generated schemas, data, policies and statements, on every engine: what a principal may not
 //! see does not show, and who may see everything sees what the engine gives.
 //!
-//! `PALISADE_SEED` gives other statements and `PALISADE_WORLDS` more of them.
+//! `PALISADE_SEED` gives other statements, `PALISADE_WORLDS` more of them, and `PALISADE_STATEMENTS` more of those that read hidden
+//! values out.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,6 +15,7 @@
 mod bare;
 mod cells;
 mod choices;
+mod extraction;
 mod grammar;
 mod interference;
 mod mutants;

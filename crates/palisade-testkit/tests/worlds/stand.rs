@@ -107,7 +107,17 @@ impl<B: Backend, D: Bare> Stand<B, D> {
     }
 
     async fn ask(&self, sql: &str, params: &Params) -> serde_json::Value {
-        let mut answer = match self.guard.execute(sql, params, &session()).await {
+        self.told(sql, params, &session()).await
+    }
+
+    /// What `session` gets, rows in a fixed order.
+    pub(crate) async fn told(
+        &self,
+        sql: &str,
+        params: &Params,
+        session: &Session,
+    ) -> serde_json::Value {
+        let mut answer = match self.guard.execute(sql, params, session).await {
             Outcome::Rows(envelope) => serde_json::to_value(&envelope).unwrap(),
             Outcome::Rejected(refusal) => {
                 let mut told = serde_json::to_value(refusal.rejection.for_agent()).unwrap();
@@ -235,13 +245,27 @@ pub(crate) trait Engine {
     type Backend: Backend;
     type Bare: Bare;
 
+    /// A new database that `script` makes and `fill` fills again, behind the policies that `policies` says over its schema.
+    async fn stand_of(
+        &self,
+        script: &str,
+        fill: Vec<String>,
+        policies: impl FnOnce(&str) -> String,
+    ) -> Stand<Self::Backend, Self::Bare>;
+
     /// A new database with the rows of one of the databases of `world`.
     async fn stand(
         &self,
         world: &World,
         database: usize,
         policies: Policies,
-    ) -> Stand<Self::Backend, Self::Bare>;
+    ) -> Stand<Self::Backend, Self::Bare> {
+        let (script, fill) = (script(world, database), world.fill(database));
+        let stand = self
+            .stand_of(&script, fill, |schema| policies.text(world, schema))
+            .await;
+        policies.acquainted(stand, world).await
+    }
 }
 
 /// SQLite files.
@@ -271,23 +295,17 @@ impl Engine for Sqlite {
     type Backend = SqliteBackend;
     type Bare = SqliteFile;
 
-    async fn stand(
+    async fn stand_of(
         &self,
-        world: &World,
-        database: usize,
-        policies: Policies,
+        script: &str,
+        _fill: Vec<String>,
+        policies: impl FnOnce(&str) -> String,
     ) -> Stand<SqliteBackend, SqliteFile> {
         self.count.set(self.count.get() + 1);
         let path = self.folder.path().join(format!("{}.db", self.count.get()));
-        create_database(&path, &script(world, database)).unwrap();
+        create_database(&path, script).unwrap();
         let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
-        let stand = Stand::new(
-            backend,
-            SqliteFile::new(path),
-            policies.text(world, "main"),
-            "main",
-        );
-        policies.acquainted(stand, world).await
+        Stand::new(backend, SqliteFile::new(path), policies("main"), "main")
     }
 }
 
@@ -299,11 +317,11 @@ impl Engine for Postgres {
     type Backend = PostgresBackend;
     type Bare = PostgresSession;
 
-    async fn stand(
+    async fn stand_of(
         &self,
-        world: &World,
-        database: usize,
-        policies: Policies,
+        script: &str,
+        fill: Vec<String>,
+        policies: impl FnOnce(&str) -> String,
     ) -> Stand<PostgresBackend, PostgresSession> {
         let server: &Server = PostgresServer::shared().unwrap();
         let name = server.fresh_database("worlds").unwrap();
@@ -312,10 +330,7 @@ impl Engine for Postgres {
             .await
             .unwrap();
         tokio::spawn(connection);
-        client
-            .batch_execute(&script(world, database))
-            .await
-            .unwrap();
+        client.batch_execute(script).await.unwrap();
         // Without ANALYZE the plans over both databases are the same: one that never looks at a row that may be
         // seen does not fail on it, and which plan it is, is no part of the promise.
         let config = PostgresConfig::from_url(&url)
@@ -323,10 +338,8 @@ impl Engine for Postgres {
             .accept_superuser()
             .writable();
         let backend = PostgresBackend::connect(config).await.unwrap();
-        let fill = world.fill(database);
         let bare = PostgresSession { client, fill };
-        let stand = Stand::new(backend, bare, policies.text(world, "public"), "public");
-        policies.acquainted(stand, world).await
+        Stand::new(backend, bare, policies("public"), "public")
     }
 }
 
@@ -338,19 +351,15 @@ impl Engine for MariaDb {
     type Backend = MysqlBackend;
     type Bare = MysqlSession;
 
-    async fn stand(
+    async fn stand_of(
         &self,
-        world: &World,
-        database: usize,
-        policies: Policies,
+        script: &str,
+        fill: Vec<String>,
+        policies: impl FnOnce(&str) -> String,
     ) -> Stand<MysqlBackend, MysqlSession> {
         let server: &Server = MariaDbServer::shared().unwrap();
         let name = server.fresh_database("worlds").unwrap();
-        server
-            .load(&name, &script(world, database))
-            .unwrap()
-            .clean()
-            .unwrap();
+        server.load(&name, script).unwrap().clean().unwrap();
         let url = server.url(&name);
         // Counts rows that were found, as ours do, and not those that became others.
         let options = mysql_async::Opts::from_url(&url).unwrap();
@@ -361,14 +370,13 @@ impl Engine for MariaDb {
             .accept_powerful()
             .writable();
         let backend = MysqlBackend::connect(config).await.unwrap();
-        let fill = world.fill(database);
         let bare = MysqlSession {
             conn,
             fill,
             database: name.clone(),
         };
-        let stand = Stand::new(backend, bare, policies.text(world, &name), &name);
-        policies.acquainted(stand, world).await
+        let policies = policies(&name);
+        Stand::new(backend, bare, policies, &name)
     }
 }
 

@@ -1,0 +1,120 @@
+//! Hidden values that a principal would read out by asking only what he may, and looking only at what fails: whether
+//! an expression on one table is evaluated hangs on the plan, and the plan on what the planner knows of hidden rows of another.
+
+mod family;
+mod leads;
+mod reader;
+mod twins;
+
+use crate::{
+    interference::runtime,
+    stand::{Engine, MariaDb, Postgres, Sqlite},
+};
+
+use self::{
+    leads::{Secret, stand},
+    reader::{Bared, Counted, Gate, Oracle, read_number, read_text},
+};
+
+/// What reads the secret of an engine's hidden rows.
+struct Questions {
+    /// Whether many hidden notes are `<from>` or after it and before `<before>`.
+    text: &'static str,
+    /// Whether many hidden amounts are of 0 to `<most>`.
+    number: &'static str,
+}
+
+/// Where many rows are expected of `leads`, the other side of the join is read first, and fails.
+const POSTGRES: Questions = Questions {
+    text: "SELECT l.id FROM leads l, generate_series(1, 500) g \
+           WHERE l.note >= '<from>' AND l.note < '<before>' AND 1 / (g - 1) > 0",
+    number: "SELECT l.id FROM leads l, generate_series(1, 500) g \
+             WHERE l.amount BETWEEN 0 AND <most> AND 1 / (g - 1) > 0",
+};
+
+/// The same; how many rows an index has between two values, the engine looks up exactly.
+const MARIADB: Questions = Questions {
+    text: "SELECT l.id, t.e FROM leads l CROSS JOIN (SELECT exp(1000 * k) AS e FROM teams LIMIT 5) t \
+           WHERE l.note >= '<from>' AND l.note < '<before>'",
+    number: "SELECT l.id, t.e FROM leads l CROSS JOIN (SELECT exp(1000 * k) AS e FROM teams LIMIT 5) t \
+             WHERE l.amount BETWEEN 0 AND <most>",
+};
+
+/// The same: of indexes that were analysed this build of the engine keeps samples (`sqlite_stat4`).
+const SQLITE: Questions = Questions {
+    text: "SELECT l.id, t.e FROM leads l, (SELECT DISTINCT json(t) AS e FROM teams) t \
+           WHERE l.note >= '<from>' AND l.note < '<before>'",
+    number: "SELECT l.id, t.e FROM leads l, (SELECT DISTINCT json(t) AS e FROM teams) t \
+             WHERE l.amount BETWEEN 0 AND <most>",
+};
+
+impl Questions {
+    /// What `oracle` tells of the hidden note and the hidden amount.
+    async fn read(&self, oracle: &mut impl Oracle) -> (String, u32) {
+        let text = |from: &str, before: &str| {
+            self.text
+                .replace("<from>", from)
+                .replace("<before>", before)
+        };
+        let number = |most: u32| self.number.replace("<most>", &most.to_string());
+        (
+            read_text(oracle, text, Secret::ONE.text.len()).await,
+            read_number(oracle, number).await,
+        )
+    }
+
+    /// Without what stands between planner and hidden rows the secret is read, in `statements` at most.
+    async fn are_good<E: Engine>(&self, engine: &E, statements: usize) {
+        for secret in [Secret::ONE, Secret::OTHER] {
+            let mut stand = stand(engine, secret).await;
+            let mut oracle = Counted::new(Bared(&mut stand));
+            let read = self.read(&mut oracle).await;
+            println!("{:?}: {read:?} by {} statements", E::DIALECT, oracle.asked);
+            assert_eq!(read, (secret.text.to_owned(), secret.number));
+            assert!(oracle.asked <= statements);
+        }
+    }
+
+    /// Through the gate the same is told of one secret and of another.
+    async fn tell_nothing<E: Engine>(&self, engine: &E) {
+        let mut told = Vec::new();
+        for secret in [Secret::ONE, Secret::OTHER] {
+            let stand = stand(engine, secret).await;
+            told.push(self.read(&mut Gate::new(&stand)).await);
+        }
+        println!("{:?}: {told:?}", E::DIALECT);
+        assert_eq!(told[0], told[1]);
+        assert_ne!(told[0].0, Secret::ONE.text);
+        assert_ne!(told[0].1, Secret::ONE.number);
+    }
+}
+
+#[test]
+fn unfenced_postgres_is_read() {
+    runtime().block_on(POSTGRES.are_good(&Postgres, 150));
+}
+
+#[test]
+fn unfenced_mariadb_is_read() {
+    runtime().block_on(MARIADB.are_good(&MariaDb, 150));
+}
+
+#[test]
+fn unfenced_sqlite_is_read() {
+    runtime().block_on(SQLITE.are_good(&Sqlite::new(), 150));
+}
+
+#[test]
+fn postgres_is_not_read() {
+    runtime().block_on(POSTGRES.tell_nothing(&Postgres));
+}
+
+#[test]
+fn mariadb_is_not_read() {
+    runtime().block_on(MARIADB.tell_nothing(&MariaDb));
+}
+
+#[test]
+fn sqlite_is_not_read() {
+    runtime().block_on(SQLITE.tell_nothing(&Sqlite::new()));
+}
