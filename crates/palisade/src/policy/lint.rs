@@ -15,6 +15,7 @@ use super::{
     load::{Loaded, Origins},
     masks::{UnfitMask, unfit_masks},
     obligation::{ColumnLevel, HashDomain, Mask, RowFilter, Visibility},
+    oracle::Oracles,
     problem::{PolicyProblem, Source},
     relation,
     rows::rows,
@@ -73,6 +74,7 @@ pub(super) fn check(
                 findings.guessable(loaded, &subject, relation, &write);
                 findings.unseen(loaded, &subject, relation, &write);
                 findings.unshown(loaded, &subject, relation, &write);
+                findings.oracles.look(loaded, &subject, relation, &write);
             }
             for action in [Action::Change, Action::Add] {
                 let wanted = loaded.policies.permits(action) || loaded.policies.forbids(action);
@@ -135,6 +137,8 @@ struct Findings {
     unmasked: BTreeMap<String, String>,
     /// By policy: a principal for whom it fails.
     failing: BTreeMap<String, String>,
+    /// Constraints over what is hidden.
+    oracles: Oracles,
     /// By relation: whether anybody sees a row, and the policies that let it be selected.
     selectable: BTreeMap<String, (bool, Vec<String>)>,
 }
@@ -411,6 +415,7 @@ impl Findings {
             let help = "forbid `Action::\"write\"` on it as well, or permit `write` with `resource == Column::\"…\"` where it is meant";
             warnings.push(place(&id, message).with_help(Some(help)));
         }
+        self.oracles.report(origins, warnings);
         for (id, principal) in self.failing {
             warnings.push(place(
                 &id,

@@ -30,6 +30,7 @@ mod masks;
 #[cfg(test)]
 mod model;
 pub mod obligation;
+mod oracle;
 mod problem;
 mod relation;
 mod rows;

@@ -1,8 +1,6 @@
 //! What policies can know of a statement as a whole.
 
-use std::ops::ControlFlow;
-
-use sqlparser::ast::{Expr, Query, SetExpr, Statement, visit_expressions};
+use sqlparser::ast::{Query, SetExpr, Statement};
 
 use super::{Resolver, Target};
 use crate::{
@@ -16,7 +14,40 @@ impl Resolver<'_> {
         StatementFacts {
             kind: self.kind(explain),
             joins: self.references.len().saturating_sub(1),
-            has_where: has_where(&query.body),
+            has_where: self.has_where(&query.body),
+        }
+    }
+
+    /// Whether each change of rows that are there has a condition on them; where there is no such change, whether the query has one on
+    /// the rows of its tables.
+    fn has_where(&self, body: &SetExpr) -> bool {
+        let mut changed = self
+            .targets
+            .iter()
+            .filter(|t| t.reference.is_some())
+            .peekable();
+        if changed.peek().is_some() {
+            return changed.all(|target| target.conditioned);
+        }
+        self.query_has_where(body)
+    }
+
+    fn query_has_where(&self, body: &SetExpr) -> bool {
+        match body {
+            SetExpr::Select(select) => self.selects(select),
+            SetExpr::Query(query) => self.query_has_where(&query.body),
+            SetExpr::Update(_)
+            | SetExpr::Delete(_)
+            | SetExpr::Insert(_)
+            | SetExpr::Merge(_)
+            | SetExpr::SetOperation {
+                op: _,
+                set_quantifier: _,
+                left: _,
+                right: _,
+            }
+            | SetExpr::Values(_)
+            | SetExpr::Table(_) => false,
         }
     }
 
@@ -38,7 +69,7 @@ impl Resolver<'_> {
                 (None, None) => Definition::Drop.name(),
             },
             joins: self.references.len().saturating_sub(1),
-            has_where: query.is_some_and(|query| has_where(&query.body)),
+            has_where: query.is_some_and(|query| self.query_has_where(&query.body)),
         }
     }
 
@@ -68,36 +99,5 @@ impl Resolver<'_> {
             (Some(_), Some(_), Some(_)) => "merge",
             (None, _, _) => "",
         }
-    }
-}
-
-/// Whether a condition looks at a column: one that holds for every row alike is none.
-fn looks(condition: Option<&Expr>) -> bool {
-    let looks = |expr: &Expr| match expr {
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    };
-    condition.is_some_and(|condition| visit_expressions(condition, looks).is_break())
-}
-
-/// Whether a statement has a condition at its top.
-fn has_where(body: &SetExpr) -> bool {
-    match body {
-        SetExpr::Select(select) => looks(select.selection.as_ref()),
-        SetExpr::Query(query) => has_where(&query.body),
-        SetExpr::Update(Statement::Update(update)) => looks(update.selection.as_ref()),
-        SetExpr::Delete(Statement::Delete(delete)) => looks(delete.selection.as_ref()),
-        SetExpr::Update(_)
-        | SetExpr::Delete(_)
-        | SetExpr::Insert(_)
-        | SetExpr::Merge(_)
-        | SetExpr::SetOperation {
-            op: _,
-            set_quantifier: _,
-            left: _,
-            right: _,
-        }
-        | SetExpr::Values(_)
-        | SetExpr::Table(_) => false,
     }
 }

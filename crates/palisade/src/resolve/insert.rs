@@ -179,6 +179,7 @@ impl<'a> Resolver<'a> {
             reference: None,
             qualifier: alias,
             joined: false,
+            conditioned: true,
             returns: returning.is_some(),
             on_conflict: conflict,
             untold: std::mem::take(&mut self.untold),

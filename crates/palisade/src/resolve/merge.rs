@@ -2,8 +2,8 @@
 
 use sqlparser::ast::{
     CaseWhen, CastKind, DataType, Expr, Merge, MergeAction, MergeClause, MergeClauseKind,
-    MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, MergeUpdateKind, ObjectName, Parens, Value,
-    Values, helpers::attached_token::AttachedToken,
+    MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, MergeUpdateKind, ObjectName, Parens,
+    TableWithJoins, Value, Values, helpers::attached_token::AttachedToken,
 };
 
 use super::{
@@ -218,7 +218,17 @@ impl<'a> Resolver<'a> {
         let (relation, mut target) = self.claimed_target()?;
         self.table_factor(source, &mut scope, ctes)?;
         target.joined = true;
-        self.predicate(on, &scope, ctes, Usage::Join)?;
+        scope.reached.take();
+        let mut read = self.predicate(on, &scope, ctes, Usage::Join)?;
+        read.append(&mut scope.reached.take());
+        let beside = TableWithJoins {
+            relation: source.clone(),
+            joins: Vec::new(),
+        };
+        let own = TableWithJoins {
+            relation: table.clone(),
+            joins: Vec::new(),
+        };
         self.take_apart(&mut target, Some(on), &mut [], relation, &scope);
         for MergeClause {
             when_token: _,
@@ -227,22 +237,29 @@ impl<'a> Resolver<'a> {
             action,
         } in clauses
         {
-            // Rows of the target that nothing matches are not chosen by the condition.
-            let conditioned = match clause_kind {
+            if let Some(predicate) = &mut *predicate {
+                read.append(&mut self.predicate(predicate, &scope, ctes, Usage::Filter)?);
+                read.append(&mut scope.reached.take());
+            }
+            let predicate = predicate.as_ref();
+            let (tables, conditions): (&[_], Vec<&Expr>) = match clause_kind {
                 MergeClauseKind::Matched
                 | MergeClauseKind::NotMatched
-                | MergeClauseKind::NotMatchedByTarget => true,
-                MergeClauseKind::NotMatchedBySource => predicate.is_some(),
+                | MergeClauseKind::NotMatchedByTarget => (
+                    &[&own, &beside],
+                    std::iter::once(&**on).chain(predicate).collect(),
+                ),
+                // Rows of the target that nothing matches are not chosen by what would match.
+                MergeClauseKind::NotMatchedBySource => (&[&own], predicate.into_iter().collect()),
             };
-            if let Some(predicate) = predicate {
-                self.predicate(predicate, &scope, ctes, Usage::Filter)?;
-            }
+            let conditioned = self.is_conditioned(target.reference, tables, &conditions, &read);
             match action {
                 MergeAction::DoNothing {
                     do_token: _,
                     nothing_token: _,
                 } => {}
                 MergeAction::Delete { delete_token: _ } => {
+                    target.conditioned &= conditioned;
                     self.change(relation, Change::Delete, conditioned);
                 }
                 MergeAction::Update(MergeUpdateExpr {
@@ -251,6 +268,7 @@ impl<'a> Resolver<'a> {
                     update_predicate: None,
                     delete_predicate: None,
                 }) => {
+                    target.conditioned &= conditioned;
                     let updated =
                         self.assignments(assignments, (relation, &target.qualifier), &scope, ctes)?;
                     self.change_columns(relation, Change::Update, conditioned, &updated);

@@ -146,9 +146,6 @@ pub(super) struct Scope<'a, 's> {
     pub(super) aliases: &'s [Output],
     /// Columns of these sources that subqueries have named.
     pub(super) reached: RefCell<Vec<ColumnId>>,
-    /// Relations of these sources whose row id or system columns have been named, here or in subqueries: no column of the
-    /// catalog is read there, and rows are told apart all the same.
-    pub(super) row_ids: RefCell<Vec<RelationId>>,
     pub(super) parent: Option<&'s Scope<'a, 's>>,
     /// Set for the row in the way of an upsert, around its condition: what the row is called. In subqueries its columns are spelled
     /// with that.
@@ -395,7 +392,6 @@ impl<'a, 's> Scope<'a, 's> {
             links: Links::default(),
             aliases: &[],
             reached: RefCell::default(),
-            row_ids: RefCell::default(),
             parent,
             in_the_way: None,
         }
@@ -489,12 +485,6 @@ impl<'a, 's> Scope<'a, 's> {
         found
     }
 
-    /// Whether a condition over these sources, which names the columns `read`, looks at rows of `relation`: at a column of theirs, or
-    /// at what the engine itself tells them apart by.
-    pub(super) fn looks_at(&self, relation: RelationId, read: &[ColumnId]) -> bool {
-        read.iter().any(|id| id.relation == relation) || self.row_ids.borrow().contains(&relation)
-    }
-
     /// The rows of the nearest source called `qualifier`.
     pub(super) fn whole_row(&self, qualifier: &str) -> Option<Lineage> {
         let here = self
@@ -578,19 +568,12 @@ impl<'a, 's> Scope<'a, 's> {
             .iter()
             .filter(|s| qualifier.is_none() || s.qualifier.as_deref() == qualifier)
             .filter_map(|source| match self.dialect {
-                Dialect::Sqlite => {
-                    Some(source).zip(source.columns.rowid(source.qualifier.as_deref()))
-                }
-                Dialect::Postgres => Some(source).zip(source.columns.system()),
+                Dialect::Sqlite => source.columns.rowid(source.qualifier.as_deref()),
+                Dialect::Postgres => source.columns.system(),
                 Dialect::Mysql => None,
             });
         match (specials.next(), specials.next()) {
-            (Some((source, found)), None) => {
-                if let Found::RowId = found {
-                    self.row_ids.borrow_mut().extend(source.columns.relation());
-                }
-                found
-            }
+            (Some(found), None) => found,
             (Some(_), Some(_)) => Found::Ambiguous,
             (None, _) => Found::Nothing,
         }

@@ -42,6 +42,8 @@ pub(crate) struct Target {
     pub(crate) qualifier: Ident,
     /// Whether other tables stand beside it.
     pub(crate) joined: bool,
+    /// Whether each change of rows that are there has a condition on them; that of an INSERT is by a key.
+    pub(crate) conditioned: bool,
     /// Whether rows of the target are given back.
     pub(crate) returns: bool,
     /// Whether an INSERT changes or removes the row that is in its way.
@@ -200,15 +202,16 @@ impl<'a> Resolver<'a> {
         let read = self.guarded(selection, &scope, ctes)?;
         let tables = std::slice::from_mut(table);
         self.take_apart(&mut target, selection.as_ref(), tables, relation, &scope);
-        let is_joined = self.is_joined(std::slice::from_ref(table), &target, &read);
+        let others = match &*from {
+            Some(UpdateTableFromKind::AfterSet(tables)) => tables.as_slice(),
+            Some(UpdateTableFromKind::BeforeSet(_)) | None => &[],
+        };
+        let tables: Vec<&TableWithJoins> = std::iter::once(&*table).chain(others).collect();
+        let condition: Vec<&Expr> = selection.iter().collect();
+        target.conditioned = self.is_conditioned(target.reference, &tables, &condition, &read);
         self.bound_product(&scope)?;
         self.ordered(order_by, limit, &scope, ctes)?;
-        self.change_columns(
-            relation,
-            Change::Update,
-            is_joined || scope.looks_at(relation.id, &read),
-            &updated,
-        );
+        self.change_columns(relation, Change::Update, target.conditioned, &updated);
         target.returns = returning.is_some();
         let outputs = self.returning_in(returning, relation, &scope, ctes)?;
         self.targets.push(target);
@@ -268,7 +271,7 @@ impl<'a> Resolver<'a> {
             self.table_with_joins(table, &mut scope, ctes)?;
         }
         let (relation, mut target) = self.claimed_target()?;
-        if let Some(using) = using {
+        if let Some(using) = using.as_mut() {
             if dialect != Dialect::Postgres {
                 return Err(unsupported("USING in DELETE"));
             }
@@ -279,14 +282,12 @@ impl<'a> Resolver<'a> {
         target.joined = scope.sources.len() > 1;
         let read = self.guarded(selection, &scope, ctes)?;
         self.take_apart(&mut target, selection.as_ref(), from, relation, &scope);
-        let is_joined = self.is_joined(from, &target, &read);
+        let tables: Vec<&TableWithJoins> = from.iter().chain(using.iter().flatten()).collect();
+        let condition: Vec<&Expr> = selection.iter().collect();
+        target.conditioned = self.is_conditioned(target.reference, &tables, &condition, &read);
         self.bound_product(&scope)?;
         self.ordered(order_by, limit, &scope, ctes)?;
-        self.change(
-            relation,
-            Change::Delete,
-            is_joined || scope.looks_at(relation.id, &read),
-        );
+        self.change(relation, Change::Delete, target.conditioned);
         target.returns = returning.is_some();
         let outputs = self.returning_in(returning, relation, &scope, ctes)?;
         self.targets.push(target);
@@ -306,9 +307,8 @@ impl<'a> Resolver<'a> {
             let own = selection.take().ok_or_else(missing)?;
             *selection = guard.inside(own, 0).map_err(|_| missing())?;
         }
-        // What stands before it may have subqueries too, and row ids.
+        // What stands before it may have subqueries too.
         scope.reached.take();
-        scope.row_ids.take();
         let mut columns = match selection {
             Some(expr) => self.predicate(expr, scope, ctes, Usage::Filter)?,
             None => Vec::new(),
@@ -723,6 +723,7 @@ impl<'a> Resolver<'a> {
             reference: Some(index),
             qualifier,
             joined: false,
+            conditioned: true,
             returns: false,
             on_conflict: Conflict::Leaves,
             untold: false,

@@ -222,12 +222,12 @@ fn each_value(query: &mut Query, with: &mut impl FnMut(&mut ValueWithSpan)) {
                 written(&mut assignment.value, with);
             }
             if let Some(condition) = &mut update.selection {
-                compared(condition, with);
+                conjoined(condition, with);
             }
         }
         SetExpr::Delete(Statement::Delete(delete)) => {
             if let Some(condition) = &mut delete.selection {
-                compared(condition, with);
+                conjoined(condition, with);
             }
         }
         SetExpr::Insert(Statement::Insert(insert)) => {
@@ -247,6 +247,25 @@ fn each_value(query: &mut Query, with: &mut impl FnMut(&mut ValueWithSpan)) {
 fn written(value: &mut Expr, with: &mut impl FnMut(&mut ValueWithSpan)) {
     if let Expr::Value(value) = value {
         with(value);
+    }
+}
+
+/// As [`compared`], of a change: whether an OR says anything of its rows may hang on the literals in it.
+fn conjoined(condition: &mut Expr, with: &mut impl FnMut(&mut ValueWithSpan)) {
+    match condition {
+        Expr::Nested(inner) => conjoined(inner, with),
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And,
+            right,
+        } => {
+            conjoined(left, with);
+            conjoined(right, with);
+        }
+        other => {
+            let mut visitor = Comparisons { with, below: 0 };
+            let _ = visitor.pre_visit_expr(other);
+        }
     }
 }
 
