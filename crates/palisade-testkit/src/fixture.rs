@@ -77,6 +77,20 @@ pub fn restricted() -> &'static Firewall {
 /// If the rows do not load.
 #[must_use]
 pub fn guard(policies: Policies, rows: &str) -> Guard<SqliteBackend> {
+    let limits = Limits {
+        statement_timeout_ms: 2000,
+        max_failures: u32::MAX,
+        ..Limits::default()
+    };
+    guard_within(policies, rows, limits)
+}
+
+/// As [`guard`], with other limits.
+///
+/// # Panics
+/// If the rows do not load.
+#[must_use]
+pub fn guard_within(policies: Policies, rows: &str, limits: Limits) -> Guard<SqliteBackend> {
     let backend = match SqliteBackend::in_memory(&format!("{SCHEMA}{rows}"), "main") {
         Ok(backend) => backend,
         #[expect(clippy::panic, reason = "a broken fixture must stop the test")]
@@ -84,11 +98,7 @@ pub fn guard(policies: Policies, rows: &str) -> Guard<SqliteBackend> {
     };
     let firewall = build(
         Firewall::builder(backend.catalog().clone(), sources(policies))
-            .limits(Limits {
-                statement_timeout_ms: 2000,
-                max_failures: u32::MAX,
-                ..Limits::default()
-            })
+            .limits(limits)
             .build()
             .map_err(|error| error.to_string()),
     );

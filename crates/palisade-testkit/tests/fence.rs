@@ -12,6 +12,7 @@
 use palisade::{
     firewall::Decision,
     guard::Guard,
+    limits::Limits,
     session::{Principal, Session},
     value::Params,
 };
@@ -247,6 +248,32 @@ fn without_the_fence_they_would() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// Failures over filtered relations are bounded: what may fail over them is refused then, and nothing else.
+#[test]
+fn failures_over_filtered_relations_are_bounded() {
+    let limits = Limits {
+        max_failures: 3,
+        ..Limits::default()
+    };
+    let visible = "INSERT INTO users VALUES (5, '{broken', NULL, NULL, 1);";
+    let guard = fixture::guard_within(Policies::Restricted, &format!("{ROWS}{visible}"), limits);
+    let fails = "SELECT id FROM users WHERE json(name) = '1'";
+    for _ in 0..3 {
+        assert_eq!(fixture::answer(&guard, fails)["code"], "database.rejected");
+    }
+    let refused = fixture::answer(&guard, fails);
+    assert_eq!(refused["code"], "limit.failures", "{refused}");
+    assert_eq!(refused["retryable"], true);
+    for runs in [
+        "SELECT id FROM users WHERE id = 1",
+        "SELECT json(note) FROM orders",
+        "SELECT count(*) FROM users WHERE name IS NOT NULL",
+    ] {
+        let answer = fixture::answer(&guard, runs);
+        assert!(answer.get("rows").is_some(), "{runs}: {answer}");
+    }
 }
 
 fn rewritten(sql: &str) -> Result<String, String> {
