@@ -190,7 +190,7 @@ pub struct ChangeAccess {
     /// Whether the engine makes the change by itself, for another that the statement makes: a foreign
     /// key's `CASCADE`. The rows it reaches cannot be filtered.
     pub cascaded: bool,
-    /// Whether a condition over the relation's columns chooses the rows.
+    /// Whether a condition over the relation's columns chooses the rows: one that does not hold for whatever they are.
     pub conditioned: bool,
 }
 
@@ -249,7 +249,8 @@ pub struct StatementFacts {
     pub kind: &'static str,
     /// How many relations it names beyond the first, each as often as it does; views count once.
     pub joins: usize,
-    /// Whether a WHERE stands at its top.
+    /// Whether each change of rows that are there has a condition which says something of them; of a query, whether its WHERE
+    /// says something of its tables' rows.
     pub has_where: bool,
 }
 

@@ -131,8 +131,8 @@ codes! {
         "A statement that changes data may read only columns that are not masked for the session.",
         "Leave masked columns out of the statement: out of WHERE, SET, the values and RETURNING.";
     WriteUnconditional "write.no-condition" retry false,
-        "An UPDATE or DELETE without a condition on the table's columns may change any row: a LIMIT is no condition.",
-        "Add a WHERE clause that names the rows to change.";
+        "An UPDATE, DELETE or MERGE without a condition on the table's columns may change any row: constants, a column beside itself and a LIMIT are none.",
+        "Name the rows to change, in WHERE or in a MERGE's ON: compare a column of the table with a value or with another table's column.";
     WriteRowNotAdmitted "write.row-not-admitted" retry false,
         "A row would be outside of what policy admits.",
         "Write only rows that you would be permitted to add, as literals or parameters in the columns that policy looks at; narrow the condition to such rows.";

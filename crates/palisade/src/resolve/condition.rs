@@ -57,6 +57,15 @@ impl Relation {
     }
 }
 
+/// A side of a comparison, looked at once.
+struct Side<'e> {
+    expr: &'e Expr,
+    text: String,
+    /// The columns that it may be.
+    essences: Vec<rows::Named>,
+    varies: bool,
+}
+
 impl Rows<'_, '_> {
     /// Whether one of these, all of which hold for every changed row, says something of it.
     pub(super) fn any_narrows(&mut self, conjuncts: &[&Expr]) -> bool {
@@ -74,6 +83,17 @@ impl Rows<'_, '_> {
 
     /// Whether that `expr` is true, or that it is not, says something of the target's row.
     fn narrows(&mut self, expr: &Expr, holds: bool) -> bool {
+        // Asked again of parts of an OR: each is looked at once.
+        let asked = self.asked(expr, holds);
+        if let Some(known) = self.known(asked) {
+            return known;
+        }
+        let says = self.says(expr, holds);
+        self.note(asked, says);
+        says
+    }
+
+    fn says(&mut self, expr: &Expr, holds: bool) -> bool {
         match expr {
             Expr::Nested(inner) => self.narrows(inner, holds),
             Expr::UnaryOp {
@@ -91,7 +111,7 @@ impl Rows<'_, '_> {
                 collect(expr, op, &mut parts);
                 // What is not true of all is false of one.
                 if (*op == BinaryOperator::And) == holds {
-                    self.any_of(&parts, holds)
+                    parts.iter().any(|part| self.narrows(part, holds))
                 } else {
                     self.each_of(&parts, holds)
                 }
@@ -158,7 +178,8 @@ impl Rows<'_, '_> {
                 negated,
             } => {
                 let relation = Relation::Reflexive.if_it(*negated != holds);
-                self.compares_query(expr, subquery, relation)
+                let one = self.side(expr);
+                self.compares_query(&one, subquery, relation)
             }
             Expr::Exists {
                 subquery,
@@ -221,14 +242,6 @@ impl Rows<'_, '_> {
             }
             other => self.varies(other),
         }
-    }
-
-    fn any_of(&mut self, parts: &[&Expr], holds: bool) -> bool {
-        // Each is asked: one may link what another looks at.
-        let first = parts
-            .iter()
-            .fold(false, |found, part| found || self.narrows(part, holds));
-        first || parts.iter().any(|part| self.narrows(part, holds))
     }
 
     /// Whether each of these, of which one holds, says something, and none of them the contrary of another.
@@ -371,13 +384,32 @@ impl Rows<'_, '_> {
         }
     }
 
+    /// A side of a comparison.
+    fn side<'e>(&mut self, expr: &'e Expr) -> Side<'e> {
+        let expr = bare(expr);
+        Side {
+            expr,
+            text: self.spelled(expr),
+            essences: self.essences(expr),
+            varies: self.varies(expr),
+        }
+    }
+
     /// Whether what two sides are to each other says something of the target's row.
     fn compares(&mut self, left: &Expr, right: &Expr, relation: Relation) -> bool {
-        let (left, right) = (bare(left), bare(right));
-        if is_null(left) || is_null(right) {
+        let left = self.side(left);
+        self.compares_side(&left, right, relation)
+    }
+
+    fn compares_side(&mut self, left: &Side<'_>, right: &Expr, relation: Relation) -> bool {
+        let right = bare(right);
+        if is_null(left.expr) || is_null(right) {
             return false;
         }
-        match (left, right) {
+        if is_constant(right) {
+            return left.varies;
+        }
+        match (left.expr, right) {
             (Expr::Tuple(ones), Expr::Tuple(others)) if ones.len() == others.len() => {
                 let mut pairs = ones.iter().zip(others);
                 return match relation {
@@ -389,25 +421,24 @@ impl Rows<'_, '_> {
                     }
                 };
             }
-            (one, Expr::Subquery(query)) | (Expr::Subquery(query), one) => {
-                return self.compares_query(one, query, relation);
+            (_, Expr::Subquery(query)) => return self.compares_query(left, query, relation),
+            (Expr::Subquery(query), _) => {
+                let right = self.side(right);
+                return self.compares_query(&right, query, relation);
             }
             _ => {}
         }
-        if self.spelled(left) == self.spelled(right) {
+        let right = self.side(right);
+        if left.text == right.text || self.is_same(left, &right, relation) {
             return false;
         }
-        if self.is_same(left, right, relation) {
-            return false;
-        }
-        self.varies(left) || self.varies(right)
+        left.varies || right.varies
     }
 
     /// Whether two sides may be one column, but for constants that are added; notes the row of another source that is the target's.
-    fn is_same(&mut self, left: &Expr, right: &Expr, relation: Relation) -> bool {
-        let (ones, others) = (self.essences(left), self.essences(right));
-        for one in &ones {
-            for other in &others {
+    fn is_same(&mut self, left: &Side<'_>, right: &Side<'_>, relation: Relation) -> bool {
+        for one in &left.essences {
+            for other in &right.essences {
                 if one.source == other.source && one.key == other.key {
                     return true;
                 }
@@ -440,7 +471,8 @@ impl Rows<'_, '_> {
         relation: Relation,
         every: bool,
     ) -> bool {
-        let mut compares = |other: &Expr| self.compares(one, other, relation);
+        let one = self.side(one);
+        let mut compares = |other: &Expr| self.compares_side(&one, other, relation);
         match others {
             [] => false,
             _ if every => others.iter().all(&mut compares),
@@ -466,13 +498,13 @@ impl Rows<'_, '_> {
     }
 
     /// Whether a comparison with what a query gives says something of the target's row.
-    fn compares_query(&mut self, one: &Expr, query: &Query, relation: Relation) -> bool {
+    fn compares_query(&mut self, one: &Side<'_>, query: &Query, relation: Relation) -> bool {
         let Some((select, item)) = only_item(query) else {
-            return self.varies(one) || self.query_narrows(query);
+            return one.varies || self.query_narrows(query);
         };
         let depth = self.enter(&select.from);
         let linked = self.linked_count();
-        let mut says = self.compares(one, item, relation);
+        let mut says = self.compares_side(one, item, relation);
         if !says && self.linked_count() > linked {
             // It gives the target's own rows: those that it leaves out.
             let is_cut = query.limit_clause.is_some() || query.fetch.is_some();
@@ -684,16 +716,28 @@ impl Rows<'_, '_> {
             )
             .collect();
         results.insert(otherwise.map_or_else(|| "NULL".to_owned(), |e| self.spelled(e)));
-        results.len() > 1
-            && conditions.iter().all(
+        if results.len() < 2 {
+            return false;
+        }
+        match operand {
+            Some(operand) => {
+                let operand = self.side(operand);
+                conditions.iter().all(
+                    |CaseWhen {
+                         condition,
+                         result: _,
+                     }| {
+                        self.compares_side(&operand, condition, Relation::Strict)
+                    },
+                )
+            }
+            None => conditions.iter().all(
                 |CaseWhen {
                      condition,
                      result: _,
-                 }| match operand {
-                    Some(operand) => self.compares(operand, condition, Relation::Strict),
-                    None => self.narrows(condition, true),
-                },
-            )
+                 }| self.narrows(condition, true),
+            ),
+        }
     }
 
     fn all_arms(

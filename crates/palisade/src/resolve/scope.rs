@@ -250,20 +250,6 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// The relation that stands there.
-    fn relation(&self) -> Option<RelationId> {
-        match self {
-            Self::Derived(_) => None,
-            Self::Relation {
-                relation,
-                decision: _,
-                hidden_exist: _,
-                bare: _,
-                body: _,
-            } => Some(relation.id),
-        }
-    }
-
     /// Whether what stands in the relation's place is not the relation itself.
     pub(super) fn has_obligation(&self) -> bool {
         match self {

@@ -1,6 +1,9 @@
 //! Which rows the names of a condition are of.
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::{
+    collections::{BTreeSet, HashMap},
+    ops::ControlFlow,
+};
 
 use sqlparser::ast::{
     Expr, Function, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
@@ -44,7 +47,12 @@ pub(in crate::resolve) struct Rows<'r, 'a> {
     /// Sources whose rows hang on the target's: itself, and what is joined to it.
     linked: BTreeSet<usize>,
     target: Option<usize>,
+    /// What was found of parts of the condition, by where they stand.
+    known: HashMap<Asked, bool>,
 }
+
+/// An expression by its place, whether it has to hold, and how many sources were linked.
+pub(super) type Asked = (usize, bool, usize);
 
 /// What an outer join adds to the target: rows that go with its own, if the condition says so.
 struct Outer<'e> {
@@ -71,6 +79,7 @@ impl<'r, 'a> Rows<'r, 'a> {
             next: 0,
             linked: BTreeSet::new(),
             target: None,
+            known: HashMap::new(),
         }
     }
 
@@ -81,6 +90,20 @@ impl<'r, 'a> Rows<'r, 'a> {
 
     pub(super) fn linked_count(&self) -> usize {
         self.linked.len()
+    }
+
+    /// What is asked of `expr`: the statement is borrowed, so that each part has one place.
+    pub(super) fn asked(&self, expr: &Expr, holds: bool) -> Asked {
+        let place = std::ptr::from_ref(expr).addr();
+        (place, holds, self.linked.len())
+    }
+
+    pub(super) fn known(&self, asked: Asked) -> Option<bool> {
+        self.known.get(&asked).copied()
+    }
+
+    pub(super) fn note(&mut self, asked: Asked, says: bool) {
+        self.known.insert(asked, says);
     }
 
     pub(super) fn is_linked(&self, source: usize) -> bool {
