@@ -4,6 +4,8 @@
 //! transaction, its rows turned into the same JSON. Beside it stands the driver's *fastest* way to that JSON. Ours
 //! is taken twice: *whole* (decide, run, scan, envelope) and *unscanned* (decide, run, the same JSON). What is
 //! compared is taken in turn, so that a machine whose speed drifts does not show in the ratios.
+//!
+//! `filtered` measures what fences cost. Named as an argument, as engines can be, it is measured alone.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,6 +16,7 @@
     reason = "a bench stops at the first surprise"
 )]
 
+mod filtered;
 mod json;
 mod mysql;
 mod postgres;
@@ -43,7 +46,9 @@ use crate::json::JsonSink;
 const ROWS: u64 = 1_000_000;
 
 /// What is asked: what it is called, the text, its rows, how often each way is taken.
-const CASES: [(&str, &str, u64, usize); 3] = [
+type Case = (&'static str, &'static str, u64, usize);
+
+const CASES: [Case; 3] = [
     ("SELECT 1", "SELECT 1 AS one", 1, 201),
     (
         "1,000 rows",
@@ -74,7 +79,13 @@ fn main() {
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    let wanted = |name: &str| named.is_empty() || named.iter().any(|n| n == name);
+    let (parts, engines): (Vec<String>, Vec<String>) =
+        named.into_iter().partition(|name| name == "filtered");
+    let wanted = |name: &str| engines.is_empty() || engines.iter().any(|n| n == name);
+    let cases: &[_] = match parts.is_empty() {
+        true => &CASES,
+        false => &[],
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -94,19 +105,20 @@ fn main() {
         "ratio"
     );
     if wanted("sqlite") {
-        runtime.block_on(sqlite::bench());
+        runtime.block_on(sqlite::bench(cases));
     }
     if wanted("postgres") {
-        runtime.block_on(postgres::bench());
+        runtime.block_on(postgres::bench(cases));
     }
     if wanted("mariadb") {
-        runtime.block_on(mysql::bench());
+        runtime.block_on(mysql::bench(cases));
     }
 }
 
 /// Prints a line for each case.
 async fn bench<B: Backend + Clone>(
     engine: &str,
+    cases: &[Case],
     catalog: Catalog,
     backend: B,
     driver: &mut impl Driver,
@@ -119,7 +131,7 @@ async fn bench<B: Backend + Clone>(
         Arc::new(NoAudit),
     );
     let session = Session::new(Principal::new("Agent", "bench"));
-    for (name, sql, rows, runs) in CASES {
+    for &(name, sql, rows, runs) in cases {
         let statement = decide(&firewall, sql, &session);
         let text = statement.sql().to_owned();
         let ours = unscanned(&backend, &statement).await;
@@ -201,17 +213,20 @@ fn firewall(catalog: Catalog) -> Firewall {
         }],
         ..PolicySources::default()
     };
-    let limits = Limits {
+    Firewall::builder(catalog, sources)
+        .limits(limits())
+        .build()
+        .unwrap()
+}
+
+fn limits() -> Limits {
+    Limits {
         max_rows: ROWS,
         max_result_bytes: usize::MAX / 2,
         statement_timeout_ms: 120_000,
         max_failures: u32::MAX,
         ..Limits::default()
-    };
-    Firewall::builder(catalog, sources)
-        .limits(limits)
-        .build()
-        .unwrap()
+    }
 }
 
 fn ms(start: Instant) -> f64 {

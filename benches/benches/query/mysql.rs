@@ -10,9 +10,13 @@ use mysql_async::{
 use palisade_mysql::{MysqlBackend, MysqlConfig};
 use palisade_testkit::servers::MariaDbServer;
 
-use crate::{Driver, ROWS, json::Rows};
+use crate::{
+    Case, Driver, ROWS,
+    filtered::{self, ORDERS, ROW, TABLES},
+    json::Rows,
+};
 
-pub(crate) async fn bench() {
+pub(crate) async fn bench(cases: &[Case]) {
     let server = MariaDbServer::start().unwrap();
     server.create_database("bench").unwrap();
     server
@@ -24,12 +28,45 @@ pub(crate) async fn bench() {
             ),
         )
         .unwrap();
+    let [order, rate] = ROW.map(|row| {
+        row.replace("i * ", "seq * ")
+            .replace("i %", "seq %")
+            .replace("i,", "seq,")
+    });
+    server
+        .query(
+            "bench",
+            &format!(
+                "{TABLES}
+                 INSERT INTO orders SELECT {order} FROM seq_1_to_{ORDERS};
+                 INSERT INTO rates SELECT {rate} FROM seq_1_to_100;
+                 ANALYZE TABLE orders, rates PERSISTENT FOR ALL;"
+            ),
+        )
+        .unwrap();
     let config = MysqlConfig::from_url(&server.url("bench"))
         .unwrap()
         .accept_powerful();
     let mut driver = Bare(palisade_mysql::connect(&config).await.unwrap());
     let backend = MysqlBackend::connect(config).await.unwrap();
-    crate::bench("mariadb", backend.catalog().clone(), backend, &mut driver).await;
+    let catalog = backend.catalog().clone();
+    crate::bench(
+        "mariadb",
+        cases,
+        catalog.clone(),
+        backend.clone(),
+        &mut driver,
+    )
+    .await;
+    filtered::bench(
+        "mariadb",
+        "bench",
+        "exp(r.k)",
+        catalog,
+        backend,
+        &mut driver,
+    )
+    .await;
 }
 
 struct Bare(Conn);

@@ -7,12 +7,16 @@ use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_testkit::servers::PostgresServer;
 use tokio_postgres::{Client, SimpleQueryMessage, Statement, types::Type};
 
-use crate::{Driver, ROWS, json::Rows};
+use crate::{
+    Case, Driver, ROWS,
+    filtered::{self, ORDERS, ROW, TABLES},
+    json::Rows,
+};
 
 /// Rows of a batch, as many as the backend comes to ask for.
 const BATCH: u32 = 5000;
 
-pub(crate) async fn bench() {
+pub(crate) async fn bench(cases: &[Case]) {
     let server = PostgresServer::start().unwrap();
     server
         .query(
@@ -24,11 +28,40 @@ pub(crate) async fn bench() {
             ),
         )
         .unwrap();
+    server
+        .query(
+            "postgres",
+            &format!(
+                "{TABLES}
+                 INSERT INTO orders SELECT {} FROM generate_series(1, {ORDERS}) AS i;
+                 INSERT INTO rates SELECT {} FROM generate_series(1, 100) AS i; ANALYZE orders; ANALYZE rates",
+                ROW[0].replace("i * 7919", "i::int8 * 7919"),
+                ROW[1]
+            ),
+        )
+        .unwrap();
     let url = server.url("postgres");
     let config = PostgresConfig::from_url(&url).unwrap().accept_superuser();
     let backend = PostgresBackend::connect(config).await.unwrap();
     let mut driver = Bare(palisade_postgres::connect(&url).await.unwrap());
-    crate::bench("postgres", backend.catalog().clone(), backend, &mut driver).await;
+    let catalog = backend.catalog().clone();
+    crate::bench(
+        "postgres",
+        cases,
+        catalog.clone(),
+        backend.clone(),
+        &mut driver,
+    )
+    .await;
+    filtered::bench(
+        "postgres",
+        "public",
+        "1000 / r.k",
+        catalog,
+        backend,
+        &mut driver,
+    )
+    .await;
 }
 
 struct Bare(Client);

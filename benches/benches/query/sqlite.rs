@@ -5,9 +5,13 @@ use std::path::PathBuf;
 use palisade_sqlite::SqliteBackend;
 use rusqlite::{Connection, OpenFlags, Statement, types::ValueRef};
 
-use crate::{Driver, ROWS, json::Rows};
+use crate::{
+    Case, Driver, ROWS,
+    filtered::{self, ORDERS, ROW, TABLES},
+    json::Rows,
+};
 
-pub(crate) async fn bench() {
+pub(crate) async fn bench(cases: &[Case]) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bench.db");
     Connection::open(&path)
@@ -15,7 +19,14 @@ pub(crate) async fn bench() {
         .execute_batch(&format!(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, big INTEGER, name TEXT, at TEXT, ratio REAL);
              INSERT INTO t WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < {ROWS})
-             SELECT i, i * 1000, 'customer ' || i || ' of the north', datetime(i, 'unixepoch'), i / 7.0 FROM s;"
+             SELECT i, i * 1000, 'customer ' || i || ' of the north', datetime(i, 'unixepoch'), i / 7.0 FROM s;
+             {TABLES}
+             INSERT INTO orders WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < {ORDERS})
+             SELECT {} FROM s;
+             INSERT INTO rates WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 100)
+             SELECT {} FROM s;
+             ANALYZE;",
+            ROW[0], ROW[1]
         ))
         .unwrap();
     let backend = SqliteBackend::open_file(&path, "bench").unwrap();
@@ -23,7 +34,16 @@ pub(crate) async fn bench() {
         open: open(&path),
         path,
     };
-    crate::bench("sqlite", backend.catalog().clone(), backend, &mut driver).await;
+    let catalog = backend.catalog().clone();
+    crate::bench(
+        "sqlite",
+        cases,
+        catalog.clone(),
+        backend.clone(),
+        &mut driver,
+    )
+    .await;
+    filtered::bench("sqlite", "main", "abs(r.k)", catalog, backend, &mut driver).await;
 }
 
 struct File {

@@ -21,6 +21,9 @@ use crate::{
 /// outcomes of keys over such rows are outside the promise.
 const HIDDEN_IDS: i64 = 100_000;
 
+/// Rows of the table over which statements fail: where `k` is 1 and `t` is no pattern and no JSON.
+const SPOILT_ROWS: u32 = 20;
+
 /// How much of a column may be seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
@@ -140,6 +143,9 @@ pub(crate) struct World {
     pub(crate) renamings: BTreeMap<u8, Renaming>,
     /// Of each database the rows of each table.
     pub(crate) rows: [Vec<Vec<Row>>; 2],
+    /// Whether most rows may not be seen, as many in one database as in the other, planners know what they hold, and
+    /// statements fail over a table beside.
+    pub(crate) crowded: bool,
 }
 
 impl Table {
@@ -198,6 +204,15 @@ impl Table {
 impl World {
     /// The world that `choices` stand for.
     pub(crate) fn new(dialect: Dialect, choices: &mut Choices<'_>) -> Self {
+        Self::made(dialect, false, choices)
+    }
+
+    /// One whose databases differ in the values of many rows that may not be seen, and not in their number.
+    pub(crate) fn crowded(dialect: Dialect, choices: &mut Choices<'_>) -> Self {
+        Self::made(dialect, true, choices)
+    }
+
+    fn made(dialect: Dialect, crowded: bool, choices: &mut Choices<'_>) -> Self {
         let mut tables: Vec<Table> = (0..3)
             .zip(["t0", "t1", "t2"])
             .map(|(index, name)| table(index, name, dialect, choices))
@@ -232,7 +247,7 @@ impl World {
         for table in &tables {
             for column in &table.columns {
                 // The order of an index over a column that is not shown may be that of the rows.
-                if column.level == Level::Plain && choices.chance(20) {
+                if column.level == Level::Plain && choices.chance(if crowded { 60 } else { 20 }) {
                     let (table, column) = (table.name, column.name);
                     indexes.push(format!(
                         "CREATE INDEX {table}_{column} ON {table} ({column})"
@@ -244,7 +259,7 @@ impl World {
         for table in &tables {
             let [one, other] = match table.name {
                 "journal" => [Vec::new(), Vec::new()],
-                _ => rows::twins(table, &rows, &renamings, choices),
+                _ => rows::twins(table, &rows, &renamings, crowded, choices),
             };
             rows[0].push(one);
             rows[1].push(other);
@@ -256,6 +271,7 @@ impl World {
             indexes,
             renamings,
             rows,
+            crowded,
         }
     }
 
@@ -311,7 +327,30 @@ impl World {
             }
         }
         out.extend(self.indexes.iter().cloned());
+        if self.crowded {
+            let rows: Vec<String> = (1..=SPOILT_ROWS)
+                .map(|n| format!("({n}, {n}, '{}')", if n == 1 { "(" } else { "n" }))
+                .collect();
+            out.push("CREATE TABLE spoilt (id int NOT NULL PRIMARY KEY, k int NOT NULL, t varchar(10) NOT NULL)".to_owned());
+            out.push(format!("INSERT INTO spoilt VALUES {}", rows.join(", ")));
+        }
         out
+    }
+
+    /// The statements by which planners learn what filled tables hold.
+    pub(crate) fn analysis(&self) -> Vec<String> {
+        match (self.crowded, self.dialect) {
+            (false, _) => Vec::new(),
+            (true, Dialect::Sqlite | Dialect::Postgres) => vec!["ANALYZE".to_owned()],
+            (true, Dialect::Mysql) => {
+                let names = self.tables.iter().map(|table| table.name);
+                let names: Vec<&str> = names.chain(["spoilt"]).collect();
+                vec![format!(
+                    "ANALYZE TABLE {} PERSISTENT FOR ALL",
+                    names.join(", ")
+                )]
+            }
+        }
     }
 
     fn defined(&self, table: &Table, column: &Column) -> String {

@@ -105,7 +105,29 @@ fn failures(dialect: Dialect) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Where a failure can stand: `<p>` is the comparison, `<f>` what may fail, `<n>` a table.
+/// What fails for some rows of `leads` that may be seen.
+fn own_failures(dialect: Dialect) -> &'static [&'static str] {
+    match dialect {
+        Dialect::Postgres => &[
+            "1 / (l.id - 3) > 0",
+            "CAST(l.memo AS int) > 0",
+            "'a' ~ l.hint",
+        ],
+        Dialect::Mysql => &[
+            "exp(l.amount * -1000) > 0",
+            "l.amount * 9223372036854775807 < 0",
+            "cot(l.id - 3) > 0",
+        ],
+        Dialect::Sqlite => &[
+            "json(l.memo) > ''",
+            "l.hint -> '$.a' IS NULL",
+            "abs(-9223372036854775800 + l.amount) > 0",
+        ],
+    }
+}
+
+/// Where a failure can stand: `<p>` is the comparison, `<f>` what may fail, `<n>` a table, `<o>` what may fail over `leads` itself.
+/// itself.
 const QUERIES: &[(&str, &str)] = &[
     (
         "a comma",
@@ -312,7 +334,23 @@ const QUERIES: &[(&str, &str)] = &[
         "SELECT l.id FROM leads l JOIN leads m ON m.team = l.team AND m.note = l.note JOIN <n> n ON n.id = m.team WHERE <p> AND <f>",
     ),
     (
-        "two predicates that fail",
+        "its own",
+        "SELECT l.id FROM leads l WHERE <o> AND <p> AND l.team = 3",
+    ),
+    (
+        "its own, last",
+        "SELECT l.id FROM leads l WHERE l.team = 3 AND <p> AND <o>",
+    ),
+    (
+        "its own beside a join",
+        "SELECT l.id FROM leads l JOIN <n> n ON n.id = l.team AND <o> JOIN few m ON m.id = l.score WHERE <p>",
+    ),
+    (
+        "joins of which one fails",
+        "SELECT l.id FROM leads l JOIN <n> n ON n.id = l.team JOIN few m ON m.id = l.score WHERE <f> AND l.team < 4",
+    ),
+    (
+        "two joins",
         "SELECT l.id FROM leads l JOIN nums a ON a.id = l.team JOIN <n> n ON n.id = l.score WHERE <p> AND <f>",
     ),
 ];
@@ -388,6 +426,18 @@ const POSTGRES_CHANGES: &[(&str, &str)] = &[
         "UPDATE leads l SET team = n.k FROM <n> n WHERE n.id = l.team AND <p> AND <f>",
     ),
     (
+        "DELETE USING two",
+        "DELETE FROM leads l USING <n> n, few m WHERE n.id = l.team AND m.id = l.score AND <f>",
+    ),
+    (
+        "UPDATE FROM two",
+        "UPDATE leads l SET hint = 'x' FROM <n> n, few m WHERE n.id = l.team AND m.id = l.score AND l.amount < <amount> AND <f>",
+    ),
+    (
+        "UPDATE FROM of its own",
+        "UPDATE leads l SET hint = 'x' FROM <n> n WHERE n.id = l.score AND <o>",
+    ),
+    (
         "MERGE",
         "MERGE INTO leads l USING (SELECT n.id, <f> AS x FROM <n> n) s ON s.id = l.team AND <p> WHEN MATCHED THEN UPDATE SET team = 3",
     ),
@@ -406,6 +456,18 @@ const MYSQL_CHANGES: &[(&str, &str)] = &[
     (
         "DELETE USING",
         "DELETE FROM l USING leads l JOIN <n> n ON n.id = l.team WHERE <p> AND <f>",
+    ),
+    (
+        "DELETE of two joins",
+        "DELETE l FROM leads l JOIN <n> n ON n.id = l.team JOIN few m ON m.id = l.score WHERE <f>",
+    ),
+    (
+        "UPDATE of two joins",
+        "UPDATE leads l JOIN <n> n ON n.id = l.team JOIN few m ON m.id = l.score SET l.hint = 'x' WHERE l.amount < <amount> AND <f>",
+    ),
+    (
+        "UPDATE of a join of its own",
+        "UPDATE leads l JOIN <n> n ON n.id = l.score SET l.hint = 'x' WHERE <o>",
     ),
     (
         "DELETE of a join with what fails",
@@ -438,6 +500,14 @@ const CHANGES: &[(&str, &str)] = &[
     (
         "UPDATE of another",
         "UPDATE teams SET k = 3 WHERE id > 100 AND k IN (SELECT l.team FROM leads l, <n> n WHERE <p> AND <f>)",
+    ),
+    (
+        "DELETE of what fails",
+        "DELETE FROM leads WHERE <ownbare> AND <bare> AND team = 3",
+    ),
+    (
+        "UPDATE of what fails",
+        "UPDATE leads SET score = 3 WHERE team = 3 AND <ownbare> AND <bare>",
     ),
     (
         "INSERT of a join",
@@ -481,8 +551,11 @@ pub(crate) fn member(dialect: Dialect, choices: &mut Choices<'_>) -> Member {
     let secret = *choices.pick(&[Secret::ONE, Secret::OTHER]);
     let next = |letter: &str| char::from(letter.as_bytes()[0] + 1).to_string();
     let long = choices.below(secret.text.len() - 1) + 1;
+    let own = *choices.pick(own_failures(dialect));
     let small = *choices.pick(&["10", "100", "400"]);
     let sql = template
+        .replace("<ownbare>", &own.replace("l.", ""))
+        .replace("<o>", own)
         .replace("<bare>", &predicate.replace("l.", ""))
         .replace("<p>", predicate)
         .replace("<f>", fails)

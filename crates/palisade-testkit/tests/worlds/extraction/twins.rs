@@ -80,7 +80,8 @@ async fn hold<E: Engine>(engine: &E, seed: u64) {
                 None => format!("{} rows", told["row_count"]),
             });
             leaks.push(format!(
-                "{}\n  {} / {}\n  {:?}",
+                "{:?}\n  {}\n  {} / {}\n  {:?}",
+                member.shapes,
                 member.sql,
                 told[0],
                 told[1],

@@ -574,7 +574,59 @@ impl Grammar<'_, '_> {
             };
             scope = both;
         }
+        if self.world.crowded && depth < 3 && self.choices.chance(35) {
+            text = self.spoilt(&text, &scope);
+        }
         (text, scope)
+    }
+
+    /// Sources beside a table over one of whose rows an expression fails, wherever it stands.
+    fn spoilt(&mut self, text: &str, scope: &[Named]) -> String {
+        self.note("what fails beside");
+        let alias = self.alias();
+        let fails: &[&str] = match self.dialect() {
+            Dialect::Postgres => &[
+                "1 / (f.k - 1) > 0",
+                "'a' ~ f.t",
+                "CAST(f.t AS jsonb) IS NOT NULL",
+                "f.k * 2147483647 > 0",
+                "CASE WHEN f.k < 3 THEN 1 / (f.k - 1) ELSE 1 END > 0",
+                "(f.k || f.t)::int > 0",
+            ],
+            Dialect::Mysql => &[
+                "exp(1000 * f.k) > 0",
+                "'a' REGEXP f.t",
+                "f.k * 9223372036854775807 > 0",
+                "cot(f.k - 1) > 0",
+                "CASE WHEN f.k < 3 THEN exp(1000 * f.k) ELSE 1 END > 0",
+            ],
+            Dialect::Sqlite => &[
+                "json(f.t) > ''",
+                "f.t -> '$.a' IS NULL",
+                "abs(-9223372036854775807 - f.k) > 0",
+                "CASE WHEN f.k < 3 THEN json(f.t) ELSE 1 END > ''",
+            ],
+        };
+        let fails = *self.choices.pick(fails);
+        let own = fails.replace("f.", &format!("{alias}."));
+        let by = self.column(Kind::Int, scope).unwrap_or("1".to_owned());
+        match self.choices.below(7) {
+            0 => format!("{text} JOIN spoilt AS {alias} ON {own}"),
+            1 => format!("{text} JOIN spoilt AS {alias} ON {alias}.k = {by} AND {own}"),
+            2 => {
+                format!("{text} CROSS JOIN (SELECT DISTINCT {fails} AS q FROM spoilt f) AS {alias}")
+            }
+            3 => format!(
+                "{text} JOIN (SELECT f.id, max(CASE WHEN {fails} THEN 1 END) AS q FROM spoilt f GROUP BY f.id) AS {alias} ON {alias}.id = {by}"
+            ),
+            4 => format!("{text} LEFT JOIN spoilt AS {alias} ON {alias}.id = {by} AND {own}"),
+            5 => format!(
+                "{text} JOIN (SELECT f.id FROM spoilt f WHERE {fails}) AS {alias} ON {alias}.id = {by}"
+            ),
+            _ => format!(
+                "{text} JOIN spoilt AS {alias} ON EXISTS (SELECT 1 FROM spoilt f WHERE f.id = {alias}.k AND {fails})"
+            ),
+        }
     }
 
     /// Two columns that are equal.

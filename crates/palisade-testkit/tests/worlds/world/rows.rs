@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{HIDDEN_IDS, Level, Row, Table, structure};
 use crate::{
-    cells::{Cell, Renaming},
+    cells::{Cell, DATES, INTEGERS, Renaming, TEXTS},
     choices::Choices,
     world::Filter,
 };
@@ -15,6 +15,7 @@ pub(super) fn twins(
     table: &Table,
     before: &[Vec<Vec<Row>>; 2],
     renamings: &BTreeMap<u8, Renaming>,
+    crowded: bool,
     choices: &mut Choices<'_>,
 ) -> [Vec<Row>; 2] {
     let (mut one, mut other) = (Vec::new(), Vec::new());
@@ -25,6 +26,14 @@ pub(super) fn twins(
         };
         other.push(twin(table, &row, renamings, &parents, choices));
         one.push(row);
+    }
+    if crowded {
+        let parents = parents(table, before, 0, true);
+        let hidden = crowd(table, &parents, choices);
+        one.extend(hidden.iter().map(|(row, _)| row.clone()));
+        other.extend(hidden.into_iter().map(|(_, row)| row));
+        settle(table, &mut one, &mut other);
+        return [one, other];
     }
     for (database, rows) in [&mut one, &mut other].into_iter().enumerate() {
         let parents = parents(table, before, database, true);
@@ -40,6 +49,94 @@ pub(super) fn twins(
     }
     settle(table, &mut one, &mut other);
     [one, other]
+}
+
+/// Rows that may not be seen, as many and as long in one database as in the other, whose values are others: most of a database have
+/// the same. What the filter looks at they hold alike: how many rows it leaves is in every plan.
+fn crowd(table: &Table, parents: &[Cell], choices: &mut Choices<'_>) -> Vec<(Row, Row)> {
+    if table.filter == Filter::All {
+        return Vec::new();
+    }
+    let patterns: Vec<Row> = (0..KINDS_OF_ROWS)
+        .filter_map(|_| row(table, 0, false, parents, choices))
+        .collect();
+    let Some(last) = patterns.len().checked_sub(1) else {
+        return Vec::new();
+    };
+    let others: Vec<Row> = patterns
+        .iter()
+        .map(|row| {
+            row.iter()
+                .map(|cell| alike_in_length(cell, choices))
+                .collect()
+        })
+        .collect();
+    let count = CROWD + CROWD * choices.below(4);
+    (0..count)
+        .map(|n| {
+            let mut row = patterns[if n % 7 == 0 {
+                n / 7 % patterns.len()
+            } else {
+                0
+            }]
+            .clone();
+            let source = &others[if n % 5 == 0 {
+                n / 5 % others.len()
+            } else {
+                last
+            }];
+            row[0] = Cell::Int(HIDDEN_IDS + 1 + i64::try_from(n).unwrap());
+            let mut other = row.clone();
+            for (at, column) in table.columns.iter().enumerate().skip(1) {
+                if column.unique {
+                    (row[at], other[at]) = (Cell::Null, Cell::Null);
+                } else if !matches!(column.name, "org" | "grp" | "r") && fits(&row[at], &source[at])
+                {
+                    other[at] = source[at].clone();
+                }
+            }
+            (row, other)
+        })
+        .collect()
+}
+
+/// How many rows that may not be seen there are at least where there are many.
+const CROWD: usize = 60;
+
+/// How many of them differ.
+const KINDS_OF_ROWS: usize = 4;
+
+/// Another value that takes as much room, where there is one.
+fn alike_in_length(cell: &Cell, choices: &mut Choices<'_>) -> Cell {
+    let all: Vec<Cell> = match cell {
+        Cell::Null => return Cell::Null,
+        Cell::Int(_) => INTEGERS.iter().map(|value| Cell::Int(*value)).collect(),
+        Cell::Text(text) if DATES.contains(&text.as_str()) => DATES
+            .iter()
+            .map(|text| Cell::Text((*text).to_owned()))
+            .collect(),
+        Cell::Text(_) => TEXTS
+            .iter()
+            .map(|text| Cell::Text((*text).to_owned()))
+            .collect(),
+    };
+    let others: Vec<&Cell> = all
+        .iter()
+        .filter(|other| *other != cell && fits(cell, other))
+        .collect();
+    match others.is_empty() {
+        true => cell.clone(),
+        false => (*choices.pick(&others)).clone(),
+    }
+}
+
+/// Whether one value takes as much room as another.
+fn fits(one: &Cell, other: &Cell) -> bool {
+    match (one, other) {
+        (Cell::Int(_), Cell::Int(_)) => true,
+        (Cell::Text(one), Cell::Text(other)) => one.len() == other.len(),
+        (Cell::Null | Cell::Int(_) | Cell::Text(_), _) => false,
+    }
 }
 
 /// The ids that a table's rows may reference: those of rows that may be seen, which are the same in both databases, or those of
