@@ -40,6 +40,7 @@ impl<'a> Resolver<'a> {
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         let dialect = self.catalog.dialect();
+        self.spend(1)?;
         match expr {
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.column(expr, at, out),
             Expr::Value(_) => self.literal(expr),
@@ -671,6 +672,8 @@ impl<'a> Resolver<'a> {
             self.walk(expr, at, out)?;
         }
         if !self.catalog.casts().is_empty() {
+            // Of each operator in a chain, what stands below it is looked at again.
+            self.spend_on(out.len() - starts.first().copied().unwrap_or(out.len()))?;
             self.implicit_casts(&parts(out, &starts));
         }
         Ok(())
