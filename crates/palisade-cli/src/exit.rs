@@ -42,6 +42,7 @@ impl Exit {
             | Code::LimitQuerySize
             | Code::LimitDepth
             | Code::LimitRelations
+            | Code::LimitWork
             | Code::LimitCost
             | Code::NameUnknownRelation
             | Code::NameUnknownColumn

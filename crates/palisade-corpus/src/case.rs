@@ -181,6 +181,7 @@ pub fn arises_on_execution(code: Code) -> bool {
         | Code::LimitQuerySize
         | Code::LimitDepth
         | Code::LimitRelations
+        | Code::LimitWork
         | Code::LimitCost
         | Code::NameUnknownRelation
         | Code::NameUnknownColumn

@@ -76,6 +76,9 @@ codes! {
     LimitRelations "limit.relations" retry false,
         "The statement references more relations than the limit.",
         "Join fewer tables in one statement.";
+    LimitWork "limit.work" retry false,
+        "The statement takes more work to read than the limit.",
+        "Shorten lists, name each column once in GROUP BY, ORDER BY and windows, use what a subquery computes less often, or split the statement.";
     LimitCost "limit.cost" retry false,
         "The statement would cost more than the limit.",
         "Add conditions that narrow the rows and join the tables to each other, and name the columns you need.";

@@ -245,7 +245,7 @@ impl<B: Backend> Guard<B> {
         most: Effect,
     ) -> (Outcome, Report) {
         let start = self.host.monotonic();
-        let mut run = Run::new(self.current.get(), most);
+        let mut run = Run::new(self.current.get(), most, start);
         let session = self.now(&run.live.firewall, session);
         // A template's text is of the policies by which it is decided.
         let call = match asked {
@@ -308,7 +308,7 @@ impl<B: Backend> Guard<B> {
             run.live = self.current.get();
             decided = decide(&run.live, sql, params, session, limits)?;
         }
-        let statement = match decided {
+        let mut statement = match decided {
             Decision::Allow(statement) => statement,
             Decision::Reject(rejection) => {
                 run.report.policies = rejection.policies().to_vec();
@@ -329,6 +329,8 @@ impl<B: Backend> Guard<B> {
         run.report.policies = statement.policies().to_vec();
         run.relations = statement.relations().to_vec();
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
+        // What is left is for the engine, and for the wait for it.
+        statement.spend_time(self.host.monotonic().saturating_sub(run.start))?;
         let mut scan = ScanSession::new(statement.scan_plan(), self.on_finding, marker);
         if statement.effect() == Effect::Nothing {
             return Ok(Envelope::of_nothing(scan.finish()?));
@@ -466,6 +468,8 @@ enum Asked<'a> {
 struct Run<B> {
     /// By what it is decided and where it runs.
     live: Arc<Live<B>>,
+    /// When it was asked for.
+    start: Duration,
     /// The most that it may do.
     most: Effect,
     report: Report,
@@ -473,9 +477,10 @@ struct Run<B> {
 }
 
 impl<B> Run<B> {
-    fn new(live: Arc<Live<B>>, most: Effect) -> Self {
+    fn new(live: Arc<Live<B>>, most: Effect, start: Duration) -> Self {
         Self {
             live,
+            start,
             most,
             report: Report::default(),
             relations: Vec::new(),

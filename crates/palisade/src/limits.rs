@@ -22,6 +22,12 @@ pub struct Limits {
     /// Groups of tables that one SELECT may combine without a condition between them: each multiplies
     /// the rows to look at.
     pub max_unjoined: usize,
+    /// Terms of one GROUP BY, ORDER BY or DISTINCT ON, and of all windows of one SELECT, each of which is counted as one
+    /// more; engines compare each term with all before it, and SQLite does without a look at the clock.
+    pub max_terms: usize,
+    /// Steps that reading a statement may take: each expression in it is one, what it names of a query or a view as many as
+    /// stand there, and a query over a set operation as many for each arm. More is `limit.work`.
+    pub max_steps: u64,
     /// Rows that reach the caller.
     pub max_rows: u64,
     /// Bytes of all rows that reach the caller: cells, and the names each row spells again.
@@ -30,7 +36,8 @@ pub struct Limits {
     pub max_cell_bytes: usize,
     /// Rows that one statement may change; more, and nothing is changed.
     pub max_affected_rows: u64,
-    /// Milliseconds the engine may work on one statement.
+    /// Milliseconds that a request may take: to decide about its statement, to wait for a connection, and for the engine to
+    /// work on it.
     pub statement_timeout_ms: u64,
     /// Statements of one principal over relations with row filters that the engine may refuse within an hour; further ones that
     /// may fail are refused until it is over. Whether a statement fails can tell how many rows are hidden.
@@ -60,6 +67,8 @@ impl Default for Limits {
             max_relations: 128,
             max_columns: 2000,
             max_unjoined: 4,
+            max_terms: 500,
+            max_steps: 500_000,
             max_rows: 1000,
             max_result_bytes: 4 * 1024 * 1024,
             max_cell_bytes: 64 * 1024,
@@ -96,6 +105,8 @@ impl Limits {
             max_relations: self.max_relations.min(other.max_relations),
             max_columns: self.max_columns.min(other.max_columns),
             max_unjoined: self.max_unjoined.min(other.max_unjoined),
+            max_terms: self.max_terms.min(other.max_terms),
+            max_steps: self.max_steps.min(other.max_steps),
             max_rows: self.max_rows.min(other.max_rows),
             max_result_bytes: self.max_result_bytes.min(other.max_result_bytes),
             max_cell_bytes: self.max_cell_bytes.min(other.max_cell_bytes),

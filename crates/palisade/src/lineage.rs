@@ -22,6 +22,8 @@ pub(crate) struct Lineage {
     pub(crate) given: Option<Arc<Given>>,
     /// Whether it is a whole number that the statement itself gives, and of such a type.
     pub(crate) is_whole: bool,
+    /// Steps that the expression has which an engine may put in its place; of a column none.
+    pub(crate) size: u64,
 }
 
 /// Constants that a value is one of, beside NULL.
@@ -101,6 +103,7 @@ impl Lineage {
             tokens: None,
             given: None,
             is_whole: false,
+            size: 0,
         }
     }
 
@@ -116,6 +119,7 @@ impl Lineage {
             tokens: None,
             given: None,
             is_whole: false,
+            size: 0,
         }
     }
 
@@ -132,6 +136,11 @@ impl Lineage {
     /// The same of a value that is a whole number of the statement's own.
     pub(crate) fn whole(self, is_whole: bool) -> Self {
         Self { is_whole, ..self }
+    }
+
+    /// The same of a value whose expression has so many steps.
+    pub(crate) fn sized(self, size: u64) -> Self {
+        Self { size, ..self }
     }
 
     /// The lineage of a column of a set operation, from its arms.
@@ -152,6 +161,7 @@ impl Lineage {
             tokens: Tokens::either(self.tokens, other.tokens.clone()),
             given: Given::either(self.given, other.given.as_ref()),
             is_whole: self.is_whole && other.is_whole,
+            size: self.size.saturating_add(other.size),
         }
     }
 }

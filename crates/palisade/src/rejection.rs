@@ -122,6 +122,7 @@ fn next_valid_actions(code: Code) -> &'static [&'static str] {
         | Code::LimitQuerySize
         | Code::LimitDepth
         | Code::LimitRelations
+        | Code::LimitWork
         | Code::LimitCost
         | Code::NameUnknownType
         | Code::NameVariable

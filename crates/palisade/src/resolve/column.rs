@@ -73,9 +73,21 @@ impl<'a> Resolver<'a> {
             _ => return Err(unsupported("a column name of this form")),
         };
         let key = self.key(ident);
+        self.spend_on_search(at.scope.sources.len())?;
         let found = at.scope.find(qualifier.as_deref(), &key);
         let around = at.scope.around(qualifier.as_deref(), &key);
         self.untold |= matches!(around, Around::Untold);
+        self.spend(match &found {
+            Found::Column(origin, _)
+            | Found::RowIdAlias {
+                origin,
+                qualifier: _,
+                name: _,
+            } => origin.size(),
+            Found::Alias(lineage) => lineage.size,
+            Found::WholeRow(lineage) => u64::try_from(lineage.columns.len()).unwrap_or(u64::MAX),
+            Found::RowId | Found::Ambiguous | Found::Nothing => 0,
+        })?;
         let columns = match &found {
             Found::Column(origin, _) => {
                 self.normalise(ident);

@@ -41,6 +41,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<(), Rejection> {
         let dialect = self.catalog.dialect();
         self.note_failure(expr, at.scope);
+        self.spend(1)?;
         match expr {
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.column(expr, at, out),
             Expr::Value(_) => self.literal(expr),
@@ -675,6 +676,8 @@ impl<'a> Resolver<'a> {
             self.walk(expr, at, out)?;
         }
         if !self.catalog.casts().is_empty() {
+            // Of each operator in a chain, what stands below it is looked at again.
+            self.spend_on(out.len() - starts.first().copied().unwrap_or(out.len()))?;
             self.implicit_casts(&parts(out, &starts));
         }
         Ok(())

@@ -74,6 +74,7 @@ impl<'a> Resolver<'a> {
                 if json_path.is_some() {
                     return Err(unsupported("a path after a table"));
                 }
+                self.arms = 1;
                 let source = match args {
                     Some(_) if self.is_only(name) && !*with_ordinality => {
                         self.only(name, args, alias, ctes)?
@@ -102,6 +103,8 @@ impl<'a> Resolver<'a> {
                         self.normalise(partition);
                     }
                 }
+                self.count_readings(scope);
+                self.spend_on(source.columns.len())?;
                 scope.sources.push(source);
                 Ok(())
             }
@@ -121,10 +124,15 @@ impl<'a> Resolver<'a> {
                     Some(columns) => columns,
                     // Other tables of the same FROM are in scope after LATERAL only.
                     None if *lateral => {
+                        self.arms = 1;
                         Columns::Derived(self.query(subquery, Some(&*scope), ctes, true)?)
                     }
-                    None => Columns::Derived(self.query(subquery, scope.parent, ctes, true)?),
+                    None => {
+                        self.arms = 1;
+                        Columns::Derived(self.query(subquery, scope.parent, ctes, true)?)
+                    }
                 };
+                self.count_readings(scope);
                 let source = self.aliased(alias, None, None, columns)?;
                 scope.sources.push(source);
                 Ok(())

@@ -368,7 +368,7 @@ impl<'a> Resolver<'a> {
         let mut star = false;
         let total = args.len();
         let mut starts = Vec::with_capacity(total);
-        for (position, arg) in (1u8..).zip(args.iter_mut()) {
+        for (position, arg) in (1_usize..).zip(args.iter_mut()) {
             starts.push(out.len());
             let value = match arg {
                 FunctionArg::Unnamed(value) => value,
@@ -430,7 +430,7 @@ impl<'a> Resolver<'a> {
                     if dialect == Dialect::Mysql && position == 2 && matches_regexp(called) {
                         super::pattern::check(expr)?;
                     }
-                    if bound == Some(position) {
+                    if bound.map(usize::from) == Some(position) {
                         self.bound_size(expr, budget)?;
                     }
                 }
@@ -540,6 +540,7 @@ impl<'a> Resolver<'a> {
         {
             self.normalise(name);
         }
+        self.count_window(partition_by.len() + order_by.len())?;
         let mut columns = Vec::new();
         for expr in partition_by {
             columns.extend(self.expr(expr, scope, ctes, Usage::Group)?);

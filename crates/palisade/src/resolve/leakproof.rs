@@ -230,17 +230,41 @@ impl<'a> Resolver<'a> {
 
     /// Whether all sides are columns or constants that compare with each other, whatever their values.
     pub(super) fn comparable(&self, exprs: &[&Expr], scope: &Scope<'a, '_>) -> bool {
-        let mut sides: Vec<Side<'a>> = Vec::with_capacity(exprs.len());
+        // One of each kind: sides of one kind compare alike, and kinds are few however many sides there are.
+        let mut kinds: Vec<Side<'a>> = Vec::new();
         for expr in exprs {
             let Some(side) = self.side(expr, scope) else {
                 return false;
             };
-            if !sides.iter().all(|before| self.compare(before, &side)) {
+            let is_known = kinds.iter().any(|kind| self.is_of_kind(&side, kind));
+            // Whether a kind compares with itself is asked where there is a second side of it.
+            if is_known && !self.compare(&side, &side) {
                 return false;
             }
-            sides.push(side);
+            if is_known {
+                continue;
+            }
+            if !kinds.iter().all(|before| self.compare(before, &side)) {
+                return false;
+            }
+            kinds.push(side);
         }
         true
+    }
+
+    /// Whether two sides compare alike with every other: [`compare`](Self::compare) looks at nothing else of them.
+    fn is_of_kind(&self, one: &Side<'a>, other: &Side<'a>) -> bool {
+        match (one, other) {
+            (Side::Constant(one), Side::Constant(other)) => one == other,
+            (Side::Column(one), Side::Column(other)) => {
+                let is_same = one.uid == other.uid;
+                let is_alike = one.class == other.class && one.collation == other.collation;
+                let by_uid = self.catalog.dialect() == Dialect::Postgres
+                    && matches!(one.class, TypeClass::Text | TypeClass::Padded);
+                is_same || (is_alike && !by_uid)
+            }
+            (Side::Column(_), Side::Constant(_)) | (Side::Constant(_), Side::Column(_)) => false,
+        }
     }
 
     /// Whether the comparison of two sides cannot fail.

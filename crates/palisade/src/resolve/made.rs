@@ -238,7 +238,7 @@ impl<'a> Resolver<'a> {
 
     pub(super) fn made_of_column(&self, origin: &Origin<'_>) -> Made {
         let lineage = match origin {
-            Origin::Base(_, _) => return Made::Otherwise,
+            Origin::Base(_, _, _) => return Made::Otherwise,
             Origin::Derived(lineage) => *lineage,
             Origin::Merged(lineage) => lineage,
         };

@@ -37,6 +37,7 @@ mod query;
 mod recursive;
 mod scope;
 mod select;
+mod steps;
 mod table_function;
 mod token;
 mod totality;
@@ -156,6 +157,10 @@ pub(crate) struct ResolvedStatement {
     pub(crate) targets: Vec<Target>,
     /// Set if the plan is asked for, and not the answer.
     pub(crate) explain: Option<Explain>,
+    /// What reading it took.
+    pub(crate) steps: u64,
+    /// The arms of set operations that it is made from.
+    pub(crate) arms: u64,
 }
 
 impl ResolvedStatement {
@@ -252,16 +257,17 @@ pub(crate) fn resolve(
     limits: &Limits,
 ) -> Result<ResolvedStatement, Rejection> {
     let text = parsed.text;
-    let read = |parsed: ParsedQuery<'_>, constants| {
-        read(parsed, catalog, visible, mode, limits, constants)
+    let read = |parsed: ParsedQuery<'_>, constants, steps| {
+        read(parsed, catalog, visible, mode, limits, (constants, steps))
     };
-    let (mut resolved, mut again) = read(parsed, Constants::default())?;
+    let (mut resolved, mut again) = read(parsed, Constants::default(), 0)?;
     for _ in 0..constant::READINGS {
         let Some(taken) = again else {
             return Ok(resolved);
         };
+        let steps = resolved.steps;
         (resolved, again) = syntax::parse(text, catalog.dialect(), limits, |parsed| {
-            read(parsed, Constants::noted(taken))
+            read(parsed, Constants::noted(taken), steps)
         })?;
     }
     match again {
@@ -270,7 +276,7 @@ pub(crate) fn resolve(
     }
 }
 
-/// Resolves `parsed` once, with what is known of its constants. Gives what of them must be known to read it
+/// Resolves `parsed` once, with what is known of its constants and the steps that were taken before. Gives what of them must be known to read it
 /// right, if that is more.
 fn read(
     parsed: ParsedQuery<'_>,
@@ -278,7 +284,7 @@ fn read(
     visible: &dyn Visible,
     mode: Mode<'_>,
     limits: &Limits,
-    constants: Constants,
+    (constants, steps): (Constants, u64),
 ) -> Result<(ResolvedStatement, Option<constant::Taken>), Rejection> {
     let ParsedQuery {
         text,
@@ -288,6 +294,7 @@ fn read(
     } = parsed;
     let mut resolver = Resolver::new(catalog, visible, mode, limits, text, &outline);
     resolver.constants = constants;
+    resolver.steps = steps;
     let outputs = resolver.top(&mut query)?;
     resolver.number_names(&mut query)?;
     if explain.is_some() && !resolver.targets.is_empty() {
@@ -313,6 +320,8 @@ fn read(
         levels: outline.levels + resolver.view_levels,
         targets: resolver.targets,
         explain,
+        steps: resolver.steps,
+        arms: resolver.arms,
         query,
         outputs,
     };
@@ -372,6 +381,12 @@ struct Resolver<'a> {
     claimed: Option<Target>,
     /// The changes read so far.
     targets: Vec<Target>,
+    /// Steps taken so far.
+    steps: u64,
+    /// The arms of set operations that the query read last is made from, with those below it.
+    arms: u64,
+    /// Windows of the SELECT that is being read, and their terms.
+    window_terms: usize,
 }
 
 /// Where a query stands, as far as changes of rows may.
@@ -435,6 +450,9 @@ impl<'a> Resolver<'a> {
             untold: false,
             claimed: None,
             targets: Vec::new(),
+            steps: 0,
+            arms: 1,
+            window_terms: 0,
         }
     }
 

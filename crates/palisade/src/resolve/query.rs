@@ -1,6 +1,6 @@
 //! Queries: WITH, set operations, VALUES, ORDER BY and LIMIT.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use sqlparser::ast::{
     Cte, Expr, Fetch, Ident, LimitClause, Offset, OrderBy, OrderByExpr, OrderByKind,
@@ -36,6 +36,8 @@ pub(super) struct CteEntry<'c> {
     /// Its columns; none while its own non-recursive query is being read, and none of a change that gives
     /// no rows.
     pub(super) columns: Option<Vec<Output>>,
+    /// The arms of set operations that it is made from.
+    pub(super) arms: u64,
     /// Whether it changes rows.
     pub(super) changes: bool,
     pub(super) outer: Ctes<'c>,
@@ -211,6 +213,8 @@ impl<'a> Resolver<'a> {
         // Without RECURSIVE the name of a CTE means something else inside it (M30b).
         let sees_itself = recursive || self.catalog.dialect() == Dialect::Sqlite;
         let key = self.table_key(name).into_owned();
+        let named = relations_named(query, self);
+        self.spend_on(rest.len())?;
         for later in rest.iter() {
             let later = self.table_key(&later.alias.name);
             if later == key {
@@ -220,7 +224,7 @@ impl<'a> Resolver<'a> {
                 ));
             }
             // SQLite lets a CTE read one that is defined after it; standard SQL does so after RECURSIVE.
-            if sees_itself && mentions(query, &later, self) {
+            if sees_itself && named.contains(&*later) {
                 return Err(unsupported(
                     "a common table expression read before it is defined",
                 ));
@@ -248,11 +252,12 @@ impl<'a> Resolver<'a> {
                 format!("the common table expression `{key}` has no condition that ends it"),
             ));
         }
-        let reads_itself = mentions(query, &key, self);
+        let reads_itself = named.contains(&key);
         let mut entry = CteEntry {
             key,
             name: name.clone(),
             columns: None,
+            arms: 1,
             changes: false,
             outer: ctes,
         };
@@ -265,7 +270,7 @@ impl<'a> Resolver<'a> {
         let outputs = if !sees_itself {
             self.query(query, parent, ctes, true)?
         } else if let Some(seed) = recursive_seed(query).filter(|_| reads_itself) {
-            if mentions(&seed, &entry.key, self) {
+            if relations_named(&seed, self).contains(&entry.key) {
                 return Err(unsupported(
                     "a common table expression that reads itself in its first arm",
                 ));
@@ -282,6 +287,7 @@ impl<'a> Resolver<'a> {
             )?
         };
         entry.changes = self.targets.len() > changes;
+        entry.arms = self.arms;
         if !(entry.changes && outputs.is_empty()) {
             entry.columns = Some(renamed(outputs, &names, self.catalog.dialect())?);
         }
@@ -375,8 +381,10 @@ impl<'a> Resolver<'a> {
                     | SetQuantifier::DistinctByName => return Err(unsupported("BY NAME")),
                 }
                 let left = self.set_expr(left, parent, ctes, named)?;
+                let arms = self.arms;
                 self.give(&left);
                 let right = self.set_expr(right, parent, ctes, false)?;
+                self.arms = self.arms.saturating_add(arms);
                 if left.len() != right.len() {
                     return Err(Rejection::new(
                         Code::SyntaxInvalid,
@@ -442,6 +450,7 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<Vec<Output>, Rejection> {
         self.failures.sources += 1;
+        self.arms = 1;
         let scope = Scope::inside(self.catalog.dialect(), parent);
         let mut outputs: Vec<Output> = Vec::new();
         for (number, row) in rows.iter_mut().enumerate() {
@@ -514,6 +523,7 @@ impl<'a> Resolver<'a> {
         scope: &Scope<'a, '_>,
         ctes: Ctes<'_>,
     ) -> Result<Vec<ColumnId>, Rejection> {
+        self.bound_terms(terms.len(), "ORDER BY has")?;
         let mut columns = Vec::new();
         for term in terms {
             let OrderByExpr {
@@ -547,6 +557,7 @@ impl<'a> Resolver<'a> {
             match output {
                 Some((position, output)) => {
                     self.use_output(position);
+                    self.spend(output.lineage.size.saturating_add(1))?;
                     for column in output.lineage.columns.clone() {
                         self.touch(column, Usage::Order);
                         columns.push(column);
@@ -643,20 +654,19 @@ impl VisitorMut for Numbering<'_> {
     }
 }
 
-/// Whether `query` names `key` as a relation somewhere. Used only to refuse, and to read a query as one that does: one of
-/// which this says that it does not cannot see itself.
-fn mentions(query: &Query, key: &str, resolver: &Resolver<'_>) -> bool {
-    let mut found = false;
+/// What `query` names as relations somewhere, without a schema. Used only to refuse, and to read a query as one that names
+/// itself: one of which this says that it does not cannot see itself.
+fn relations_named(query: &Query, resolver: &Resolver<'_>) -> BTreeSet<String> {
+    let mut named = BTreeSet::new();
     let _ = sqlparser::ast::visit_relations(query, |name| {
         if let [part] = name.0.as_slice()
             && let Some(ident) = part.as_ident()
-            && resolver.table_key(ident) == key
         {
-            found = true;
+            named.insert(resolver.table_key(ident).into_owned());
         }
         std::ops::ControlFlow::<()>::Continue(())
     });
-    found
+    named
 }
 
 /// The outputs under the names of a column alias list.

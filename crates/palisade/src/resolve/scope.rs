@@ -4,7 +4,7 @@ use std::{cell::RefCell, sync::Arc};
 
 use sqlparser::ast::Ident;
 
-use super::{ViewBody, cartesian::Links};
+use super::{ViewBody, cartesian::Links, steps::MASK};
 use crate::{
     catalog::{ColumnId, Relation, RelationId, RelationKind},
     dialect::Dialect,
@@ -78,8 +78,8 @@ pub(super) enum Found<'f> {
 
 /// Where a column that was found comes from: most come from a relation, and need no list.
 pub(super) enum Origin<'f> {
-    /// It is this column, given as these tokens if it is.
-    Base(ColumnId, Option<Tokens>),
+    /// It is this column, given as these tokens if it is, and with so many steps in the expression that stands for it.
+    Base(ColumnId, Option<Tokens>, u64),
     /// It is a column of a query.
     Derived(&'f Lineage),
     /// Several columns were merged into it.
@@ -90,7 +90,7 @@ impl Origin<'_> {
     /// The column it is, unchanged, if it is one.
     pub(super) fn identity(&self) -> Option<ColumnId> {
         match self {
-            Self::Base(id, _) => Some(*id),
+            Self::Base(id, _, _) => Some(*id),
             Self::Derived(lineage) => lineage.identity,
             Self::Merged(lineage) => lineage.identity,
         }
@@ -99,7 +99,7 @@ impl Origin<'_> {
     /// Every column it is made from.
     pub(super) fn columns(&self) -> &[ColumnId] {
         match self {
-            Self::Base(id, _) => std::slice::from_ref(id),
+            Self::Base(id, _, _) => std::slice::from_ref(id),
             Self::Derived(lineage) => &lineage.columns,
             Self::Merged(lineage) => &lineage.columns,
         }
@@ -108,7 +108,7 @@ impl Origin<'_> {
     /// Which tokens it is.
     pub(super) fn tokens(&self) -> Option<Tokens> {
         match self {
-            Self::Base(_, tokens) => tokens.clone(),
+            Self::Base(_, tokens, _) => tokens.clone(),
             Self::Derived(lineage) => lineage.tokens.clone(),
             Self::Merged(lineage) => lineage.tokens.clone(),
         }
@@ -117,15 +117,24 @@ impl Origin<'_> {
     /// Of which constants it is one.
     fn given(&self) -> Option<&Arc<Given>> {
         match self {
-            Self::Base(_, _) => None,
+            Self::Base(_, _, _) => None,
             Self::Derived(lineage) => lineage.given.as_ref(),
             Self::Merged(lineage) => lineage.given.as_ref(),
         }
     }
 
+    /// Steps of the expression that an engine may put in its place.
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Self::Base(_, _, size) => *size,
+            Self::Derived(lineage) => lineage.size,
+            Self::Merged(lineage) => lineage.size,
+        }
+    }
+
     pub(super) fn into_lineage(self) -> Lineage {
         match self {
-            Self::Base(id, tokens) => Lineage::of(id).with_tokens(tokens),
+            Self::Base(id, tokens, size) => Lineage::of(id).with_tokens(tokens).sized(size),
             Self::Derived(lineage) => lineage.clone(),
             Self::Merged(lineage) => lineage,
         }
@@ -140,6 +149,8 @@ pub(super) struct Scope<'a, 's> {
     pub(super) merged: Vec<Merged>,
     /// Whether a join in parentheses stands among the sources, and not first.
     pub(super) nested: bool,
+    /// As often as a query over these sources is read: once for each arm of a set operation among them.
+    pub(super) readings: u64,
     /// Which sources conditions tie to each other.
     pub(super) links: Links,
     /// Outputs that may be named here.
@@ -218,7 +229,11 @@ impl<'a> Columns<'a> {
                     outputs.push(Output {
                         name: Arc::clone(&column.name),
                         key: Arc::clone(&column.key),
-                        lineage: Lineage::of(id).with_tokens(tokens),
+                        lineage: Lineage::of(id).with_tokens(tokens).sized(size_of(
+                            decision,
+                            body.as_deref(),
+                            id.index,
+                        )),
                     });
                 }
             }
@@ -289,7 +304,8 @@ impl<'a> Columns<'a> {
                     index,
                 };
                 let tokens = tokens_of(decision, body.as_deref(), index);
-                let origin = Origin::Base(id, tokens);
+                let size = size_of(decision, body.as_deref(), index);
+                let origin = Origin::Base(id, tokens, size);
                 Some((origin, &column.name))
             }
         }
@@ -362,6 +378,14 @@ fn tokens_of(decision: &RelationDecision, body: Option<&ViewBody>, index: u16) -
     tokens.filter(|tokens| tokens.keys().is_some())
 }
 
+/// Steps of the expression that stands for a column: that of its view, and its mask.
+fn size_of(decision: &RelationDecision, body: Option<&ViewBody>, index: u16) -> u64 {
+    let output = body.and_then(|body| body.resolved.outputs.get(usize::from(index)));
+    let size = output.map_or(0, |output| output.lineage.size);
+    let is_plain = decision.is_plain(index);
+    size.saturating_add(if is_plain { 0 } else { MASK })
+}
+
 /// PostgreSQL's system columns (<https://www.postgresql.org/docs/current/ddl-system-columns.html>).
 fn is_system_column(key: &str) -> bool {
     matches!(key, "ctid" | "xmin" | "xmax" | "cmin" | "cmax" | "tableoid")
@@ -375,6 +399,7 @@ impl<'a, 's> Scope<'a, 's> {
             sources: Vec::new(),
             merged: Vec::new(),
             nested: false,
+            readings: 1,
             links: Links::default(),
             aliases: &[],
             reached: RefCell::default(),
@@ -600,6 +625,7 @@ impl<'a, 's> Scope<'a, 's> {
         let own = all.columns.len();
         for (other, _) in others {
             all.columns.extend_from_slice(other.columns());
+            all.size = all.size.saturating_add(other.size());
             all.tokens = Tokens::either(all.tokens, other.tokens());
             all.given = Given::either(all.given, other.given());
         }

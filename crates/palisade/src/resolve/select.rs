@@ -97,7 +97,9 @@ impl<'a> Resolver<'a> {
         if from.is_empty() {
             self.failures.sources += usize::from(!self.failures.is_outermost());
         }
+        let windows_around = std::mem::take(&mut self.window_terms);
         let mut scope = self.from(from, parent, ctes)?;
+        let before = self.steps;
         for NamedWindowDefinition(name, window) in named_window.iter_mut() {
             self.normalise(name);
             match window {
@@ -108,8 +110,9 @@ impl<'a> Resolver<'a> {
             }
         }
         let keyword = select_token.0.span.start;
-        let outputs = self.projection(projection, &scope, ctes, named, keyword)?;
+        let mut outputs = self.projection(projection, &scope, ctes, named, keyword)?;
         if let Some(Distinct::On(terms)) = distinct {
+            self.bound_terms(terms.len(), "DISTINCT ON has")?;
             for term in terms {
                 self.term(term, &outputs, &scope, ctes, Usage::Group)?;
             }
@@ -145,6 +148,7 @@ impl<'a> Resolver<'a> {
                         }
                     }
                 }
+                self.bound_terms(exprs.len(), "GROUP BY has")?;
                 for expr in exprs {
                     self.term(expr, &outputs, &scope, ctes, Usage::Group)?;
                 }
@@ -173,7 +177,22 @@ impl<'a> Resolver<'a> {
                 terms.extend(determined);
             }
         }
+        let readings = scope.readings;
         drop(scope);
+        self.spend_again(before, readings)?;
+        let is_grouped = distinct.is_some()
+            || having.is_some()
+            || !matches!(group_by, GroupByExpr::Expressions(terms, _) if terms.is_empty());
+        if is_grouped || self.window_terms > 0 {
+            // No engine puts such a query into the one around it.
+            for output in &mut outputs {
+                output.lineage.size = 0;
+            }
+            self.arms = 1;
+        } else {
+            self.arms = readings;
+        }
+        self.window_terms = windows_around;
         Ok(outputs)
     }
 
@@ -208,6 +227,7 @@ impl<'a> Resolver<'a> {
             }
             Some((position, output)) => {
                 self.use_output(position);
+                self.spend(output.lineage.size)?;
                 for column in output.lineage.columns.clone() {
                     self.touch(column, usage);
                 }
@@ -328,6 +348,7 @@ impl<'a> Resolver<'a> {
                     if scope.nested {
                         self.lists_in_order(scope, &columns)?;
                     }
+                    self.spend_on_star(&columns)?;
                     self.gives(&columns, named);
                     outputs.extend(columns);
                 }
@@ -352,7 +373,9 @@ impl<'a> Resolver<'a> {
                             unknown_qualifier(&qualifier)
                         });
                     }
-                    self.gives(outputs.get(before..).unwrap_or_default(), named);
+                    let columns = outputs.get(before..).unwrap_or_default();
+                    self.spend_on_star(columns)?;
+                    self.gives(columns, named);
                 }
             }
         }
@@ -431,11 +454,13 @@ impl<'a> Resolver<'a> {
         scope: &Scope<'a, '_>,
         ctes: Ctes<'_>,
     ) -> Result<(Lineage, Option<Arc<str>>), Rejection> {
+        let before = self.steps;
         let columns = self.expr(expr, scope, ctes, Usage::Output)?;
+        let size = self.steps.saturating_sub(before);
         if let Some((lineage, name)) = self.column_of(expr, scope) {
             return Ok((lineage, Some(name)));
         }
-        Ok((self.lineage_of(columns, expr, scope), None))
+        Ok((self.lineage_of(columns, expr, scope).sized(size), None))
     }
 
     /// How a column is spelled, if not as it is `called`, that MySQL names as it is spelled: that of a table, and not of a view or

@@ -29,6 +29,8 @@ impl Resolver<'_> {
             }
         };
         self.count_relation(body.resolved.references.len())?;
+        // As often as it is read, whoever read it first.
+        self.spend(body.resolved.steps)?;
         self.view_levels = self.view_levels.max(body.resolved.levels);
         let access = &body.resolved.access;
         self.access.relations.extend(&access.relations);
@@ -76,22 +78,25 @@ impl Resolver<'_> {
     fn read_view(&self, relation: &Relation, shown: &str) -> Result<ViewBody, Rejection> {
         let refuse = |inner: &Rejection| {
             // What is missing below belongs to the operator; to the principal the view is not there.
-            let (code, message) = if inner.code() == Code::PolicyEvaluationFailed {
-                return inner.clone();
-            } else if matches!(
-                inner.code(),
-                Code::NameUnknownRelation | Code::PolicyNoPermit | Code::PolicyForbidden
-            ) {
-                (
-                    Code::NameUnknownRelation,
-                    format!("there is no table or view `{shown}`"),
-                )
-            } else {
-                (
-                    Code::SyntaxUnsupported,
-                    format!("the view `{shown}` cannot be used: its definition is not understood"),
-                )
-            };
+            let (code, message) =
+                if matches!(inner.code(), Code::PolicyEvaluationFailed | Code::LimitWork) {
+                    return inner.clone();
+                } else if matches!(
+                    inner.code(),
+                    Code::NameUnknownRelation | Code::PolicyNoPermit | Code::PolicyForbidden
+                ) {
+                    (
+                        Code::NameUnknownRelation,
+                        format!("there is no table or view `{shown}`"),
+                    )
+                } else {
+                    (
+                        Code::SyntaxUnsupported,
+                        format!(
+                            "the view `{shown}` cannot be used: its definition is not understood"
+                        ),
+                    )
+                };
             Rejection::new(code, message)
                 .with_operator_detail(format!("view `{}`: {inner}", relation.uid))
         };

@@ -55,6 +55,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::ControlFlow,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
@@ -115,6 +116,8 @@ pub struct RewrittenStatement {
     reaches: Vec<Reach>,
     /// Why policies refused it once the engine's estimates were known.
     refused: OnceLock<Rejection>,
+    /// Those of the plan, with the time that is left.
+    limits: Limits,
 }
 
 /// What a statement does to a database.
@@ -297,7 +300,25 @@ impl RewrittenStatement {
     /// What it may cost.
     #[must_use]
     pub fn limits(&self) -> &Limits {
-        &self.plan.limits
+        &self.limits
+    }
+
+    /// Takes off what of its time is `spent` already.
+    ///
+    /// # Errors
+    /// `limit.time` if nothing is left.
+    pub(crate) fn spend_time(&mut self, spent: Duration) -> Result<(), Rejection> {
+        let spent = u64::try_from(spent.as_millis()).unwrap_or(u64::MAX);
+        let left = self.plan.limits.statement_timeout_ms.saturating_sub(spent);
+        // The engine answers a statement without time that its time is up.
+        if left == 0 && spent > 0 {
+            return Err(Rejection::new(
+                Code::LimitTime,
+                "to decide about the statement took all of its time",
+            ));
+        }
+        self.limits.statement_timeout_ms = left;
+        Ok(())
     }
 
     /// Ids of the policies that determined the permit; the operator's.
@@ -362,6 +383,8 @@ fn apply(
         levels: _,
         targets,
         explain,
+        steps: _,
+        arms: _,
     } = resolved;
     let obliged = obliged(&references, &access, catalog);
     if let (Some(obliged), Some(_)) = (&obliged, &explain) {
@@ -592,7 +615,7 @@ fn apply(
         },
         limits,
     )
-    .map_err(|inner| not_as_decided(&inner.to_string()))?;
+    .map_err(unread)?;
     if bound.is_empty() && !check.placeholders.is_empty() {
         return Err(not_as_decided("a parameter has no value"));
     }
@@ -918,4 +941,13 @@ impl<F: Fn(RelationId) -> Option<InPlace>> VisitorMut for Replacing<'_, F> {
 fn not_as_decided(detail: &str) -> Rejection {
     Rejection::new(Code::Internal, "the rewritten statement is not as decided")
         .with_operator_detail(detail)
+}
+
+/// The refusal of a text of ours that is not read back: what we add to a statement counts as work on it, and anything else is a
+/// fault.
+fn unread(inner: Rejection) -> Rejection {
+    match inner.code() {
+        Code::LimitWork => inner,
+        _ => not_as_decided(&inner.to_string()),
+    }
 }

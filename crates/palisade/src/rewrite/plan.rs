@@ -128,6 +128,7 @@ impl Plan {
             provisos: provisos.collect::<Result<_, _>>()?,
             reaches: reaches.collect::<Result<_, _>>()?,
             refused: OnceLock::new(),
+            limits: plan.limits.clone(),
             plan: Arc::clone(plan),
         })
     }

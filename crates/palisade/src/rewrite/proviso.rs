@@ -317,7 +317,7 @@ pub(super) fn reads(
     let below = Mode::View { within: &[] };
     resolve::resolve(parsed, catalog, visible, below, limits)
         .map(|resolved| resolved.access)
-        .map_err(|inner| not_as_decided(&inner.to_string()))
+        .map_err(super::unread)
 }
 
 /// The rows that a change reaches.

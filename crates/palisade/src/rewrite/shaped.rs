@@ -90,6 +90,7 @@ impl Shaped {
             provisos: provisos.collect::<Option<_>>()?,
             reaches: reaches.collect::<Option<_>>()?,
             refused: OnceLock::new(),
+            limits: self.plan.limits.clone(),
             plan: Arc::clone(&self.plan),
         })
     }

@@ -77,6 +77,7 @@ impl<'a> Resolver<'a> {
             }
             *last = cte.name.clone();
             self.failures.read_cte(&key);
+            self.arms = cte.arms;
             return self.aliased(alias, Some(key.into()), None, Columns::Derived(columns));
         }
         // `dual` is a table of one row that every MySQL has.
@@ -292,6 +293,7 @@ impl<'a> Resolver<'a> {
         };
         // A materialised view holds what it was computed from as that was.
         let view = body.clone().filter(|_| relation.kind == RelationKind::View);
+        self.arms = view.as_ref().map_or(1, |body| body.resolved.arms);
         let is_among = |body: &Arc<ViewBody>| body.resolved.gives_tokens();
         self.gives_tokens |= decision.gives_tokens() || view.as_ref().is_some_and(is_among);
         let index = self.references.len();

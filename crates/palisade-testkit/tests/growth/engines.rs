@@ -1,0 +1,116 @@
+//! How long engines take to prepare what the firewall lets through.
+
+use std::{fs, time::Duration};
+
+use palisade::dialect::Dialect;
+use palisade_testkit::servers::{MariaDbServer, PostgresServer, Server};
+use rusqlite::{Connection, limits::Limit};
+
+use super::{SCHEMA, own_time};
+
+/// The database, as catalogs call it.
+pub const DATABASE: &str = "growth";
+
+/// Ticks of the processor's time in a second, as Linux counts them for processes.
+const TICKS: u64 = 100;
+
+/// An engine with the tables of [`SCHEMA`].
+pub enum Engine {
+    Sqlite(Box<Connection>),
+    Server(&'static Server, Dialect),
+}
+
+impl Engine {
+    pub fn sqlite() -> Self {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(SCHEMA).unwrap();
+        // As the backend's.
+        for (limit, value) in [
+            (Limit::SQLITE_LIMIT_SQL_LENGTH, 16 * 1024 * 1024),
+            (Limit::SQLITE_LIMIT_EXPR_DEPTH, 1000),
+            (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 500),
+            (Limit::SQLITE_LIMIT_VDBE_OP, 100_000),
+        ] {
+            connection.set_limit(limit, value).unwrap();
+        }
+        Self::Sqlite(Box::new(connection))
+    }
+
+    pub fn postgres() -> Self {
+        Self::server(PostgresServer::shared().unwrap(), Dialect::Postgres)
+    }
+
+    pub fn mariadb() -> Self {
+        Self::server(MariaDbServer::shared().unwrap(), Dialect::Mysql)
+    }
+
+    fn server(server: &'static Server, dialect: Dialect) -> Self {
+        server.create_database(DATABASE).unwrap();
+        let loaded = server.load(DATABASE, SCHEMA).unwrap();
+        assert!(loaded.clean().is_ok());
+        Self::Server(server, dialect)
+    }
+
+    /// How long `sql` takes to be prepared, and what is said of it where it is not.
+    pub fn prepare(&self, sql: &str) -> (Duration, String) {
+        match self {
+            Self::Sqlite(connection) => {
+                let start = own_time();
+                let prepared = connection.prepare(sql).map(drop);
+                let took = own_time() - start;
+                (
+                    took,
+                    prepared
+                        .err()
+                        .map_or_else(String::new, |why| shortened(&why.to_string())),
+                )
+            }
+            Self::Server(server, dialect) => {
+                let has_parameters = match dialect {
+                    Dialect::Postgres => sql.contains("$1"),
+                    Dialect::Mysql | Dialect::Sqlite => sql.contains('?'),
+                };
+                // What the server plans, it explains; with parameters it reads it alone.
+                let asked = match (has_parameters, dialect) {
+                    (false, _) => format!("EXPLAIN {sql}"),
+                    (true, Dialect::Postgres) => format!("PREPARE p AS {sql}"),
+                    (true, Dialect::Mysql | Dialect::Sqlite) => {
+                        let text = sql.replace('\\', "\\\\").replace('\'', "''");
+                        format!("PREPARE p FROM '{text}'")
+                    }
+                };
+                let start = server_time(server);
+                let asked = server.query(DATABASE, &asked);
+                let took = server_time(server).saturating_sub(start);
+                (
+                    took,
+                    asked
+                        .err()
+                        .map_or_else(String::new, |why| shortened(&why.to_string())),
+                )
+            }
+        }
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let end = text.find("ERROR").unwrap_or_default();
+    text.chars()
+        .skip(end)
+        .take(70)
+        .collect::<String>()
+        .replace('\n', " ")
+}
+
+/// Time of the processor that a server has taken, with those of its processes that have ended.
+fn server_time(server: &Server) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", server.process_id())).unwrap();
+    let fields = stat.rsplit(')').next().unwrap().split_whitespace();
+    // utime, stime, cutime, cstime: the 14th to the 17th of all, of which two stand before.
+    let ticks: u64 = fields
+        .skip(11)
+        .take(4)
+        .map(|n| n.parse::<u64>().unwrap())
+        .sum();
+    Duration::from_millis(ticks * 1000 / TICKS)
+}
