@@ -161,6 +161,7 @@ pub fn arises_on_execution(code: Code) -> bool {
     match code {
         Code::LimitTime
         | Code::LimitResource
+        | Code::LimitBusy
         | Code::OutputBlocked
         | Code::LimitAffectedRows
         | Code::DatabaseRejected

@@ -33,7 +33,9 @@ mod answer;
 mod arguments;
 mod connections;
 mod declare;
+mod lines;
 mod metadata;
+mod queue;
 mod serve;
 mod server;
 
