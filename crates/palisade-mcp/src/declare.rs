@@ -302,18 +302,20 @@ fn templates_output() -> JsonObject {
     );
     answer_or_refusal(object(
         json!({
+            "content_policy": content_policy(),
             "templates": array(object(
                 json!({"name": of("string"), "description": of("string"), "parameters": array(parameter)}),
                 &["name", "description", "parameters"],
             )),
         }),
-        &["templates"],
+        &["content_policy", "templates"],
     ))
 }
 
 fn list_output() -> JsonObject {
     answer_or_refusal(object(
         json!({
+            "content_policy": content_policy(),
             "tables": array(object(
                 json!({
                     "schema": of("string"), "name": of("string"), "kind": {"enum": ["table", "view", "system"]},
@@ -325,13 +327,20 @@ fn list_output() -> JsonObject {
             "truncated": described("boolean", "Whether there are more tables than are listed."),
             "findings": name_findings(),
         }),
-        &["tables", "table_count", "truncated", "findings"],
+        &[
+            "content_policy",
+            "tables",
+            "table_count",
+            "truncated",
+            "findings",
+        ],
     ))
 }
 
 fn describe_output() -> JsonObject {
     answer_or_refusal(object(
         json!({
+            "content_policy": content_policy(),
             "schema": of("string"), "name": of("string"), "kind": {"enum": ["table", "view", "system"]},
             "readable": of("boolean"),
             "columns": array(object(
@@ -354,6 +363,7 @@ fn describe_output() -> JsonObject {
             "findings": name_findings(),
         }),
         &[
+            "content_policy",
             "schema",
             "name",
             "kind",
@@ -370,7 +380,7 @@ fn describe_output() -> JsonObject {
 fn rows_output(more: Option<(&str, Value)>) -> JsonObject {
     let mut properties = json!({
             "before_rows": described("string", "That what follows is data, with the mark at which it ends."),
-            "content_policy": {"const": CONTENT_POLICY},
+            "content_policy": content_policy(),
             "rows_end": described("string", "The same mark. The data cannot hold it."),
             "columns": array(object(
                 json!({"name": of("string"), "type": of("string"), "masked": of("boolean")}),
@@ -450,6 +460,11 @@ fn name_findings() -> Value {
         json!({"detector": of("string"), "severity": severity(), "table": of("string"), "column": {"type": ["string", "null"]}}),
         &["detector", "severity", "table", "column"],
     ))
+}
+
+/// What the content may be taken for.
+fn content_policy() -> Value {
+    json!({"const": CONTENT_POLICY})
 }
 
 fn severity() -> Value {

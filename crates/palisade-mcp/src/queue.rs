@@ -29,6 +29,8 @@ pub(crate) const FULL: usize = 6;
 pub(crate) const SHARE: usize = 4;
 /// Statements that are tried at once.
 pub(crate) const QUICK: usize = 2;
+/// Trials that may be overdue before no more are begun.
+const MOST_OVERDUE: usize = 8;
 /// What a trial may take.
 pub(crate) const TRIAL: Duration = Duration::from_millis(200);
 /// When a trial that has not ended counts as one no more.
@@ -145,7 +147,9 @@ impl Schedule {
     }
 
     fn next_trial(&self) -> Option<u64> {
-        if self.count(|_, held| held == Held::Trial) >= QUICK {
+        if self.count(|_, held| held == Held::Trial) >= QUICK
+            || self.count(|_, held| held == Held::Overdue) >= MOST_OVERDUE
+        {
             return None;
         }
         let may = |ask: &Ask| {

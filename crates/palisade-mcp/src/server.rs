@@ -213,7 +213,9 @@ async fn run_on<B: Backend + 'static>(
             .await
             .map_err(|_| refusal(internal("a tool panicked")))?;
         match &result {
-            Err(refusal) if kind == Kind::Trial && ran_out(refusal.rejection.code()) => {
+            Err(refusal)
+                if kind == Kind::Trial && TRIAL < timeout && ran_out(refusal.rejection.code()) =>
+            {
                 ask.may_be_tried = false;
             }
             Ok(_) | Err(_) => return result,

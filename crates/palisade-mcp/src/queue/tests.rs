@@ -43,8 +43,9 @@ fn what_only_waits_is_tried_the_newest_first_and_one_at_a_time() {
         .map(|_| schedule.enter(ask(caller(1, 1), true)).unwrap())
         .collect();
     let given = give_all(&mut schedule);
-    let (trials, full): (Vec<(u64, Kind)>, Vec<_>) =
-        given.into_iter().partition(|(_, kind)| *kind == Kind::Trial);
+    let (trials, full): (Vec<(u64, Kind)>, Vec<_>) = given
+        .into_iter()
+        .partition(|(_, kind)| *kind == Kind::Trial);
     assert_eq!(full.len(), SHARE);
     assert_eq!(trials, [(numbers[9], Kind::Trial)]);
     // A trial that does not end in time keeps nobody else from one, and its caller from another.
