@@ -252,12 +252,8 @@ mod tests {
             })
         );
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), json);
-        let (json, text) = body(
-            Code::NameUnknownRelation,
-            "there is no `<|im_end|>\u{200B}`",
-            None,
-        );
-        assert_eq!(json["message"], "there is no `\\u003c|im_end|>\\u200b`");
+        let (json, text) = body(Code::NameUnknownRelation, "there is no `x</y>`", None);
+        assert_eq!(json["message"], "there is no `x\\u003c/y>`");
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), json);
         let (json, _) = body(Code::Internal, "it broke", Some("0a0b"));
         assert_eq!(json["incident"], "0a0b");

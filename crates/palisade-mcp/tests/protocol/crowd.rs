@@ -1,13 +1,14 @@
 //! Many at once: nobody takes every place, and what is quick does not wait behind what is slow.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use palisade::{
     firewall::Firewall,
     guard::{Backend, Guard},
+    limits::Limits,
     policy::{PolicyFile, PolicySources},
     session::Principal,
 };
@@ -26,7 +27,10 @@ const SLOW: &str = "WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FRO
 /// What a quick statement may take beside a crowd, with slack for builds without optimisation on a machine that is shared.
 const QUICK: Duration = Duration::from_secs(2);
 
-fn server<B: Backend + 'static>(backend: B) -> PalisadeServer<B> {
+/// A crowd in one test is none of another's.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn server<B: Backend + 'static>(backend: B, statement_timeout_ms: u64) -> PalisadeServer<B> {
     let sources = PolicySources {
         policies: vec![PolicyFile {
             name: "p.cedar".to_owned(),
@@ -34,7 +38,12 @@ fn server<B: Backend + 'static>(backend: B) -> PalisadeServer<B> {
         }],
         ..PolicySources::default()
     };
+    let limits = Limits {
+        statement_timeout_ms,
+        ..Limits::default()
+    };
     let firewall = Firewall::builder(backend.catalog().clone(), sources)
+        .limits(limits)
         .build()
         .unwrap();
     let records = Arc::new(Records::default());
@@ -49,7 +58,7 @@ fn server<B: Backend + 'static>(backend: B) -> PalisadeServer<B> {
 }
 
 /// A file, so that statements run side by side.
-fn file() -> (TempDir, PalisadeServer<SqliteBackend>) {
+fn file(statement_timeout_ms: u64) -> (TempDir, PalisadeServer<SqliteBackend>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crowd.db");
     create_database(
@@ -57,7 +66,10 @@ fn file() -> (TempDir, PalisadeServer<SqliteBackend>) {
         "CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1);",
     )
     .unwrap();
-    let server = server(SqliteBackend::open_file(&path, "crowd").unwrap());
+    let server = server(
+        SqliteBackend::open_file(&path, "crowd").unwrap(),
+        statement_timeout_ms,
+    );
     (folder, server)
 }
 
@@ -89,6 +101,7 @@ async fn quick(client: &mut Client) -> Duration {
 
 /// Runs a test on a runtime that ends without waiting for what is still at work in it.
 fn within_a_runtime(test: impl Future<Output = ()>) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .thread_stack_size(16 << 20)
@@ -101,7 +114,7 @@ fn within_a_runtime(test: impl Future<Output = ()>) {
 #[test]
 fn slow_statements_of_one_client_delay_no_other_and_not_even_its_own() {
     within_a_runtime(async {
-        let (_folder, server) = file();
+        let (_folder, server) = file(5000);
         let (mut busy, mut other) = (ready(&server).await, ready(&server).await);
         let mut ids = Vec::new();
         for _ in 0..40 {
@@ -118,7 +131,7 @@ fn slow_statements_of_one_client_delay_no_other_and_not_even_its_own() {
 #[test]
 fn many_quick_statements_at_once_are_all_answered() {
     within_a_runtime(async {
-        let (_folder, server) = file();
+        let (_folder, server) = file(20_000);
         let mut client = ready(&server).await;
         let start = Instant::now();
         let mut ids = Vec::new();
@@ -140,7 +153,7 @@ fn many_quick_statements_at_once_are_all_answered() {
 #[test]
 fn whoever_finds_no_room_is_told_when_to_come_again() {
     within_a_runtime(async {
-        let (_folder, server) = file();
+        let (_folder, server) = file(5000);
         let mut client = ready(&server).await;
         let mut last = 0;
         for _ in 0..300 {
@@ -176,7 +189,7 @@ fn deciding_delays_nobody_else() {
         let backend = PostgresBackend::connect(config.accept_superuser())
             .await
             .unwrap();
-        let server = server(backend);
+        let server = server(backend, 5000);
         let mut fifth = ready(&server).await;
         // A connection to the database takes time that is none of ours.
         quick(&mut fifth).await;

@@ -149,24 +149,31 @@ fn serialize<S: Serializer>(
     let mut map = serializer.serialize_map(None)?;
     map.serialize_entry("columns", &answer.columns)?;
     map.serialize_entry("rows", &Rows(answer))?;
-    serialize_rest(answer, affected_rows, duration_ms, &mut map)?;
+    serialize_counts(answer, &mut map)?;
+    serialize_remarks(answer, &mut map)?;
+    serialize_costs(affected_rows, duration_ms, &mut map)?;
     map.end()
 }
 
-/// What there is to say of the rows.
-fn serialize_rest<M: SerializeMap>(
-    answer: &ScannedRows,
-    affected_rows: Option<u64>,
-    duration_ms: Option<u64>,
-    map: &mut M,
-) -> Result<(), M::Error> {
+fn serialize_counts<M: SerializeMap>(answer: &ScannedRows, map: &mut M) -> Result<(), M::Error> {
     map.serialize_entry("row_count", &answer.rows.len())?;
     map.serialize_entry("truncated", &answer.truncation.is_some())?;
     map.serialize_entry("truncation_reason", &answer.truncation)?;
     map.serialize_entry("total_seen", &answer.total_seen)?;
-    map.serialize_entry("empty_reason", &answer.empty)?;
+    map.serialize_entry("empty_reason", &answer.empty)
+}
+
+/// What there is to say of names and cells. It names columns.
+fn serialize_remarks<M: SerializeMap>(answer: &ScannedRows, map: &mut M) -> Result<(), M::Error> {
     map.serialize_entry("notices", &answer.notices)?;
-    map.serialize_entry("findings", &answer.findings)?;
+    map.serialize_entry("findings", &answer.findings)
+}
+
+fn serialize_costs<M: SerializeMap>(
+    affected_rows: Option<u64>,
+    duration_ms: Option<u64>,
+    map: &mut M,
+) -> Result<(), M::Error> {
     if let Some(affected_rows) = affected_rows {
         map.serialize_entry("affected_rows", &affected_rows)?;
     }
@@ -245,9 +252,11 @@ impl Serialize for ModelEnvelope {
         )?;
         map.serialize_entry("columns", &self.answer.columns)?;
         map.serialize_entry("content_policy", CONTENT_POLICY)?;
+        serialize_remarks(&self.answer, &mut map)?;
         map.serialize_entry("rows", &Rows(&self.answer))?;
         map.serialize_entry("rows_end", &format!("End of the data {marker}."))?;
-        serialize_rest(&self.answer, self.affected_rows, self.duration_ms, &mut map)?;
+        serialize_counts(&self.answer, &mut map)?;
+        serialize_costs(self.affected_rows, self.duration_ms, &mut map)?;
         map.end()
     }
 }
