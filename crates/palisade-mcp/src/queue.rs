@@ -1,6 +1,7 @@
 //! Who may run next, where more is asked for than runs at once.
 //!
-//! The rule. Of the [`FULL`] places, one caller holds [`SHARE`] at most, so that nobody takes every place. A free place goes to the
+//! The rule. Of the [`FULL`] places, one caller holds [`SHARE`] at most and one principal [`SHARE_OF_PRINCIPAL`], so that nobody takes every
+//! place. A free place goes to the
 //! principal that holds the fewest, then the one that was served longest ago; within a principal the same by caller; within a caller to
 //! what came first.
 //!
@@ -27,6 +28,8 @@ use tokio::{
 pub(crate) const FULL: usize = 6;
 /// Those of one caller.
 pub(crate) const SHARE: usize = 4;
+/// Those of all callers of one principal.
+pub(crate) const SHARE_OF_PRINCIPAL: usize = 5;
 /// Statements that are tried at once.
 pub(crate) const QUICK: usize = 2;
 /// Trials that may be overdue before no more are begun.
@@ -141,7 +144,11 @@ impl Schedule {
             return None;
         }
         let may = |ask: &Ask| {
-            self.count(|caller, held| *caller == ask.caller && held == Held::Full) < SHARE
+            let of_caller = |other: &Caller, held| *other == ask.caller && held == Held::Full;
+            let of_principal = |other: &Caller, held| {
+                other.principal == ask.caller.principal && held == Held::Full
+            };
+            self.count(of_caller) < SHARE && self.count(of_principal) < SHARE_OF_PRINCIPAL
         };
         self.first(may, |number| number)
     }

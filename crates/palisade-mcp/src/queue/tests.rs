@@ -55,7 +55,7 @@ fn what_only_waits_is_tried_the_newest_first_and_one_at_a_time() {
         schedule.enter(ask(caller(1, door), true)).unwrap();
     }
     let given = give_all(&mut schedule);
-    assert_eq!(given.len(), FULL - SHARE + QUICK);
+    assert_eq!(given.len(), SHARE_OF_PRINCIPAL - SHARE + QUICK);
     schedule.leave(numbers[9]);
     assert_eq!(give_all(&mut schedule), []);
 }
@@ -70,6 +70,14 @@ fn principals_come_before_their_clients() {
     let other = schedule.enter(ask(caller(2, 99), false)).unwrap();
     let running = give_all(&mut schedule);
     assert!(running.contains(&(other, Kind::Full)), "{running:?}");
+    // Nor do all of them together take every place.
+    let mut schedule = Schedule::default();
+    for door in 0..20 {
+        schedule.enter(ask(caller(1, door), false)).unwrap();
+    }
+    assert_eq!(give_all(&mut schedule).len(), SHARE_OF_PRINCIPAL);
+    let late = schedule.enter(ask(caller(2, 99), false)).unwrap();
+    assert_eq!(give_all(&mut schedule), [(late, Kind::Full)]);
 }
 
 #[test]
@@ -109,13 +117,22 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
+/// Whether a caller, or its principal, holds as many full places as it may.
+fn has_its_share(schedule: &Schedule, caller: &Caller) -> bool {
+    let full = |is_meant: &dyn Fn(&Caller) -> bool| {
+        schedule.count(|other, held| is_meant(other) && held == Held::Full)
+    };
+    full(&|other| other == caller) >= SHARE
+        || full(&|other| other.principal == caller.principal) >= SHARE_OF_PRINCIPAL
+}
+
 proptest! {
     /// Whatever happens: bounds hold, no place stays free for which somebody may wait, and nobody who waits is
     /// passed by more often than there are others to be served.
     #[test]
     fn the_queue_is_fair(steps in steps()) {
         let mut schedule = Schedule::default();
-        // How often a full place went to a caller of the same principal while another of it waited.
+        // How often a full place went to another since a caller that waits was served.
         let mut passed: BTreeMap<Caller, usize> = BTreeMap::new();
         for step in steps {
             match step {
@@ -147,12 +164,11 @@ proptest! {
                 passed.remove(&served);
                 if kind == Kind::Full {
                     for caller in waiting.iter().filter(|caller| **caller != served) {
-                        let may = schedule.count(|c, held| c == caller && held == Held::Full) < SHARE;
                         let times = passed.entry(caller.clone()).or_default();
                         // Whoever has its share is not passed by.
-                        *times = if may { *times + 1 } else { 0 };
-                        // Nine callers of three principals, and what was running before.
-                        prop_assert!(*times <= 9 * FULL, "{caller:?} was passed by {times} times");
+                        *times = if has_its_share(&schedule, caller) { 0 } else { *times + 1 };
+                        // There are nine callers, and more than it may run at first.
+                        prop_assert!(*times <= 9 + FULL, "{caller:?} was passed by {times} times");
                     }
                 }
             }
@@ -162,8 +178,15 @@ proptest! {
             for ask in schedule.waiting.values() {
                 let theirs = |held| schedule.count(|c, h| *c == ask.caller && h == held);
                 prop_assert!(theirs(Held::Full) <= SHARE);
+                let of_principal = schedule.count(|c, held| {
+                    c.principal == ask.caller.principal && held == Held::Full
+                });
+                prop_assert!(of_principal <= SHARE_OF_PRINCIPAL);
                 prop_assert!(theirs(Held::Trial) + theirs(Held::Overdue) <= QUICK);
-                prop_assert!(full == FULL || theirs(Held::Full) == SHARE, "a place stays free");
+                prop_assert!(
+                    full == FULL || has_its_share(&schedule, &ask.caller),
+                    "a place stays free"
+                );
             }
         }
     }
