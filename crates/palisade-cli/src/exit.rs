@@ -26,7 +26,7 @@ impl Exit {
     /// The exit code of an answer with this refusal.
     pub(crate) fn of_refusal(code: Code) -> Self {
         match code {
-            Code::DatabaseUnavailable | Code::DatabaseConflict | Code::DatabaseSchemaChanged => {
+            Code::LimitBusy | Code::DatabaseUnavailable | Code::DatabaseConflict | Code::DatabaseSchemaChanged => {
                 Self::Unavailable
             }
             Code::Internal | Code::DatabaseOutcomeUnknown => Self::Internal,

@@ -32,6 +32,7 @@ pub(crate) fn line(answer: &Answer) -> Result<String, serde_json::Error> {
         duration_us: u64::try_from(answer.duration.as_micros()).unwrap_or(u64::MAX),
         refusal: agent.as_ref().map(|agent| RefusalPart {
             retryable: agent.retryable,
+            retry_after_ms: agent.retry_after_ms,
             remediation_hint: agent.remediation_hint,
             next_valid_actions: agent.next_valid_actions,
             incident: refusal.and_then(|refusal| refusal.incident.as_deref()),
@@ -62,6 +63,8 @@ struct Line<'a> {
 #[derive(Serialize)]
 struct RefusalPart<'a> {
     retryable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
     remediation_hint: &'a str,
     next_valid_actions: &'a [&'a str],
     incident: Option<&'a str>,

@@ -162,6 +162,7 @@ pub fn arises_on_execution(code: Code) -> bool {
         Code::LimitTime
         | Code::LimitFailures
         | Code::LimitResource
+        | Code::LimitBusy
         | Code::OutputBlocked
         | Code::LimitAffectedRows
         | Code::DatabaseRejected

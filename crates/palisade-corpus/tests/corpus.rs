@@ -51,6 +51,10 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "needs two transactions at a time; tested with the backends",
     ),
     (
+        Code::LimitBusy,
+        "needs many statements at a time; tested with the server and the backends",
+    ),
+    (
         Code::DatabaseUnavailable,
         "needs a database that goes away; tested with the backend",
     ),

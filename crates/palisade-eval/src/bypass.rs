@@ -345,6 +345,7 @@ fn stopped(error: &BackendError) -> Option<String> {
         | BackendErrorKind::NotTaken
         | BackendErrorKind::OutcomeUnknown
         | BackendErrorKind::Conflict
+        | BackendErrorKind::Busy
         | BackendErrorKind::Unavailable => None,
     }
 }

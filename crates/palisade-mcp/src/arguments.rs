@@ -7,12 +7,18 @@ use rmcp::model::JsonObject;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
+use crate::declare::ToolName;
+
 /// Rows an answer has if the caller names no limit.
 pub(crate) const DEFAULT_ROWS: u64 = 100;
 /// Rows a caller may ask for.
 pub(crate) const MAX_ROWS: u64 = 1000;
 /// Characters of a table's name.
 const MAX_NAME: usize = 256;
+/// Parameters of a statement: as many as any engine takes.
+pub(crate) const MAX_PARAMETERS: usize = 65_535;
+/// Bytes of all of them as JSON.
+pub(crate) const MAX_PARAMETER_BYTES: usize = 2 << 20;
 /// Characters of a message that quotes arguments.
 const MAX_QUOTED: usize = 200;
 
@@ -100,6 +106,7 @@ pub(crate) fn template(arguments: JsonObject) -> Result<TemplateCall, Rejection>
         arguments,
         limit,
     } = read(arguments)?;
+    unless_too_many(arguments.len())?;
     let arguments = match Params::from_json(&Value::Object(arguments)) {
         Ok(Params::Named(values)) => values,
         Ok(Params::None | Params::Positional(_)) => BTreeMap::new(),
@@ -128,7 +135,91 @@ pub(crate) fn execute(arguments: JsonObject) -> Result<ExecuteCall, Rejection> {
     })
 }
 
+/// What a call has for its tool.
+#[derive(Debug)]
+pub(crate) enum Call {
+    ListTables,
+    DescribeTable(String),
+    ListTemplates,
+    RunTemplate(TemplateCall),
+    Query(QueryCall),
+    Execute(ExecuteCall),
+}
+
+impl Call {
+    /// Reads the arguments of `tool`.
+    pub(crate) fn read(tool: ToolName, arguments: JsonObject) -> Result<Self, Rejection> {
+        match tool {
+            ToolName::ListTables => list(arguments).map(|()| Self::ListTables),
+            ToolName::DescribeTable => describe(arguments).map(Self::DescribeTable),
+            ToolName::ListTemplates => list(arguments).map(|()| Self::ListTemplates),
+            ToolName::RunTemplate => template(arguments).map(Self::RunTemplate),
+            ToolName::Query => query(arguments).map(Self::Query),
+            ToolName::Execute => execute(arguments).map(Self::Execute),
+        }
+    }
+
+    /// Whether it may be begun, stopped and begun again: nothing of it is left.
+    pub(crate) fn may_be_tried(&self) -> bool {
+        match self {
+            Self::Execute(_) => false,
+            Self::ListTables
+            | Self::DescribeTable(_)
+            | Self::ListTemplates
+            | Self::RunTemplate(_)
+            | Self::Query(_) => true,
+        }
+    }
+
+    /// About what it takes while it waits.
+    pub(crate) fn bytes(&self) -> usize {
+        let values = |params: &Params| match params {
+            Params::None => 0,
+            Params::Positional(values) => values.iter().map(value_bytes).sum(),
+            Params::Named(values) => named_bytes(values),
+        };
+        match self {
+            Self::ListTables | Self::ListTemplates => 0,
+            Self::DescribeTable(table) => table.len(),
+            Self::RunTemplate(call) => call.template.len() + named_bytes(&call.arguments),
+            Self::Query(call) => call.sql.len() + values(&call.params),
+            Self::Execute(call) => call.sql.len() + values(&call.params),
+        }
+    }
+}
+
+fn named_bytes(values: &BTreeMap<String, palisade::value::Value>) -> usize {
+    let each = values
+        .iter()
+        .map(|(name, value)| name.len() + value_bytes(value));
+    each.sum()
+}
+
+fn value_bytes(value: &palisade::value::Value) -> usize {
+    use palisade::value::Value;
+    size_of::<Value>()
+        + match value {
+            Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Real(_) => 0,
+            Value::Text(bytes) | Value::Blob(bytes) => bytes.len(),
+        }
+}
+
+/// Refuses more parameters than any engine takes.
+fn unless_too_many(given: usize) -> Result<(), Rejection> {
+    if given <= MAX_PARAMETERS {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "{given} parameters are given, and a statement may have {MAX_PARAMETERS}; send several statements"
+    )))
+}
+
 fn params(json: &Value) -> Result<Params, Rejection> {
+    unless_too_many(match json {
+        Value::Array(values) => values.len(),
+        Value::Object(values) => values.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    })?;
     Params::from_json(json).map_err(|why| invalid(format!("`params` does not fit: {why}")))
 }
 
@@ -205,6 +296,19 @@ mod tests {
         assert_eq!(call.sql, "SELECT ?");
         assert_eq!(call.limit, 1000);
         assert!(matches!(call.params, Params::Positional(values) if values.len() == 1));
+    }
+
+    #[test]
+    fn parameters_are_counted() {
+        let with = |given: usize| query(object(json!({"sql": "x", "params": vec![1; given]})));
+        assert!(with(MAX_PARAMETERS).is_ok());
+        let rejection = with(MAX_PARAMETERS + 1).unwrap_err();
+        assert_eq!(rejection.code(), Code::RequestInvalid);
+        assert!(rejection.message().contains("65535"), "{rejection}");
+        let named = (0..=MAX_PARAMETERS).map(|n| (n.to_string(), json!(n)));
+        let named = Value::Object(named.collect());
+        assert!(query(object(json!({"sql": "x", "params": named}))).is_err());
+        assert!(template(object(json!({"template": "x", "arguments": named}))).is_err());
     }
 
     #[test]

@@ -12,15 +12,9 @@ use palisade::{
 };
 use rmcp::model::JsonObject;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 
-use crate::server::ServeOptions;
+use crate::{queue::Queue, server::ServeOptions};
 
-/// Statements that run at once on one connection. One whose caller gave up counts until the engine has let go of
-/// it.
-const MAX_RUNNING: usize = 4;
-/// Calls of one connection that run or wait; more are refused.
-pub(crate) const MAX_CALLS: usize = 64;
 /// Characters of a connection's name.
 const MAX_NAME: usize = 64;
 
@@ -50,8 +44,8 @@ pub(crate) struct Connection<B> {
     pub(crate) session: Session,
     /// Whether the operator lets this server change anything here.
     writable: bool,
-    pub(crate) running: Arc<Semaphore>,
-    pub(crate) calls: Semaphore,
+    /// Who may run next. One whose caller gave up counts until the engine has let go of it.
+    pub(crate) queue: Queue,
 }
 
 impl<B> Connection<B> {
@@ -61,8 +55,7 @@ impl<B> Connection<B> {
             guard,
             session: Session::new(options.principal).over(Transport::Stdio),
             writable: options.writable,
-            running: Arc::new(Semaphore::new(MAX_RUNNING)),
-            calls: Semaphore::new(MAX_CALLS),
+            queue: Queue::default(),
         }
     }
 }
@@ -116,6 +109,16 @@ impl<B: Backend> Connections<B> {
         match self {
             Self::One(connection) => Some(&connection.name),
             Self::Several(_) => None,
+        }
+    }
+
+    /// Bytes of the longest statement that any of them looks at.
+    pub(crate) fn max_query_bytes(&self) -> usize {
+        let most =
+            |connection: &Arc<Connection<B>>| connection.guard.firewall().limits().max_query_bytes;
+        match self {
+            Self::One(connection) => most(connection),
+            Self::Several(named) => named.values().map(most).max().unwrap_or_default(),
         }
     }
 

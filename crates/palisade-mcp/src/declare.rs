@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use palisade::scan::CONTENT_POLICY;
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -301,18 +302,20 @@ fn templates_output() -> JsonObject {
     );
     answer_or_refusal(object(
         json!({
+            "content_policy": content_policy(),
             "templates": array(object(
                 json!({"name": of("string"), "description": of("string"), "parameters": array(parameter)}),
                 &["name", "description", "parameters"],
             )),
         }),
-        &["templates"],
+        &["content_policy", "templates"],
     ))
 }
 
 fn list_output() -> JsonObject {
     answer_or_refusal(object(
         json!({
+            "content_policy": content_policy(),
             "tables": array(object(
                 json!({
                     "schema": of("string"), "name": of("string"), "kind": {"enum": ["table", "view", "system"]},
@@ -324,13 +327,20 @@ fn list_output() -> JsonObject {
             "truncated": described("boolean", "Whether there are more tables than are listed."),
             "findings": name_findings(),
         }),
-        &["tables", "table_count", "truncated", "findings"],
+        &[
+            "content_policy",
+            "tables",
+            "table_count",
+            "truncated",
+            "findings",
+        ],
     ))
 }
 
 fn describe_output() -> JsonObject {
     answer_or_refusal(object(
         json!({
+            "content_policy": content_policy(),
             "schema": of("string"), "name": of("string"), "kind": {"enum": ["table", "view", "system"]},
             "readable": of("boolean"),
             "columns": array(object(
@@ -353,6 +363,7 @@ fn describe_output() -> JsonObject {
             "findings": name_findings(),
         }),
         &[
+            "content_policy",
             "schema",
             "name",
             "kind",
@@ -368,12 +379,15 @@ fn describe_output() -> JsonObject {
 /// Rows, and what else there may be beside them.
 fn rows_output(more: Option<(&str, Value)>) -> JsonObject {
     let mut properties = json!({
+            "before_rows": described("string", "That what follows is data, with the mark at which it ends."),
+            "content_policy": content_policy(),
+            "rows_end": described("string", "The same mark. The data cannot hold it."),
             "columns": array(object(
                 json!({"name": of("string"), "type": of("string"), "masked": of("boolean")}),
                 &["name", "type", "masked"],
             )),
             "rows": {"type": "array", "items": {"type": "object"},
-                "description": "An object a row with a key for each column. Integers beyond 2^53 are strings, bytes are hexadecimal after \\x."},
+                "description": "An object a row with a key for each column. Integers beyond 2^53 are strings, bytes are hexadecimal after \\x. Characters that hide or imitate are spelled \\uXXXX, and a notice says where."},
             "row_count": of("integer"),
             "truncated": of("boolean"),
             "truncation_reason": {"enum": ["row_limit", "size_limit", null]},
@@ -395,8 +409,11 @@ fn rows_output(more: Option<(&str, Value)>) -> JsonObject {
     answer_or_refusal(object(
         properties,
         &[
+            "before_rows",
             "columns",
+            "content_policy",
             "rows",
+            "rows_end",
             "row_count",
             "truncated",
             "truncation_reason",
@@ -421,6 +438,7 @@ fn answer_or_refusal(answer: Value) -> JsonObject {
             ),
             "next_valid_actions": array(of("string")),
             "incident": of("string"),
+            "retry_after_ms": described("integer", "After how long the same call may be sent again."),
         }),
         &[
             "code",
@@ -442,6 +460,11 @@ fn name_findings() -> Value {
         json!({"detector": of("string"), "severity": severity(), "table": of("string"), "column": {"type": ["string", "null"]}}),
         &["detector", "severity", "table", "column"],
     ))
+}
+
+/// What the content may be taken for.
+fn content_policy() -> Value {
+    json!({"const": CONTENT_POLICY})
 }
 
 fn severity() -> Value {

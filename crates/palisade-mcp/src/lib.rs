@@ -20,8 +20,12 @@
 //!
 //! What was understood and refused, bad arguments included, is a tool result with `isError: true`
 //! whose structured content has `code`, `message`, `retryable`, `remediation_hint`, `context`,
-//! `next_valid_actions` and, where the fault is not the agent's, `incident`. Only a request that
-//! reaches no tool is a protocol error.
+//! `next_valid_actions` and, where the fault is not the agent's, `incident`; where there is no place for a call
+//! (`limit.busy`), `retry_after_ms`. Only a request that reaches no tool is a protocol error, and one on a line that is larger than the
+//! largest statement needs.
+//!
+//! Answers are marked as data in both of their copies: structured content begins with `content_policy` or `before_rows`, and
+//! `rows_end` stands behind rows. What hides or imitates in names and cells is spelled out.
 //!
 //! Standard output belongs to the protocol: this crate never prints, and a process that serves over
 //! it must log to standard error. `rmcp` logs whole requests and answers at its levels `debug` and
@@ -33,7 +37,9 @@ mod answer;
 mod arguments;
 mod connections;
 mod declare;
+mod lines;
 mod metadata;
+mod queue;
 mod serve;
 mod server;
 

@@ -7,7 +7,7 @@ use rmcp::{
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::server::PalisadeServer;
+use crate::{lines::BoundedTransport, server::PalisadeServer};
 
 /// Why a server stopped that should not have.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,9 @@ pub async fn serve_stdio<B: Backend + 'static>(
 /// Runs `server` for the client that writes to `read` and reads from `write`, one JSON-RPC message a
 /// line, until the client closes its end.
 ///
+/// Lines are bounded by what the largest statement with its parameters takes; longer ones are answered with an error. Each
+/// call of this is a client of its own, which has its share of what runs at once.
+///
 /// # Errors
 /// As [`serve_stdio`].
 pub async fn serve<B, R, W>(server: PalisadeServer<B>, read: R, write: W) -> Result<(), ServeError>
@@ -46,7 +49,9 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let running = match serve_server(server, (read, write)).await {
+    let server = server.through_a_door();
+    let transport = BoundedTransport::new(read, write, server.bounds());
+    let running = match serve_server(server, transport).await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(handshake(&error)),

@@ -27,18 +27,30 @@ use rmcp::{
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::Value;
-use tokio::{runtime::Handle, task::spawn_blocking, time::sleep};
+use tokio::{
+    runtime::Handle,
+    task::spawn_blocking,
+    time::{Instant, sleep},
+};
 
 use crate::{
     answer::{self, Context, Offered, Templates},
-    arguments::{self, MAX_ROWS},
-    connections::{Connection, Connections, ConnectionsError, MAX_CALLS, Standing},
+    arguments::{Call, MAX_ROWS},
+    connections::{Connection, Connections, ConnectionsError, Standing},
     declare::{self, ToolName},
+    lines::Bounds,
     metadata,
+    queue::{Ask, Busy, Caller, Kind, TRIAL},
 };
 
 /// Bytes of all cells of one answer.
 const MAX_RESULT_BYTES: usize = 64 * 1024;
+
+/// How long a call may wait at least, where statements get less time than that.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// In what steps the time that a statement waited is taken off.
+const STEP: Duration = Duration::from_millis(250);
 
 /// How often it is looked whether other policies offer other tools: whoever reloads them tells the gate alone.
 const LOOK: Duration = Duration::from_millis(250);
@@ -58,18 +70,23 @@ pub struct ServeOptions {
 /// An MCP server over one [`Guard`] or several. Clones share everything.
 pub struct PalisadeServer<B> {
     shared: Arc<Shared<B>>,
+    /// Which client it is for, where each has a pair of streams; 0 where nobody told them apart.
+    door: u64,
 }
 
 struct Shared<B> {
     connections: Connections<B>,
     /// Incidents numbered here: those the guard could not number because it was not reached or fell.
     incidents: AtomicU64,
+    /// How many pairs of streams were served.
+    doors: AtomicU64,
 }
 
 impl<B> Clone for PalisadeServer<B> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
+            door: self.door,
         }
     }
 }
@@ -105,8 +122,24 @@ impl<B: Backend + 'static> PalisadeServer<B> {
             shared: Arc::new(Shared {
                 connections,
                 incidents: AtomicU64::new(0),
+                doors: AtomicU64::new(0),
             }),
+            door: 0,
         }
+    }
+
+    /// The same for one more client.
+    pub(crate) fn through_a_door(self) -> Self {
+        let before = self.shared.doors.fetch_add(1, Ordering::Relaxed);
+        Self {
+            door: before.saturating_add(1),
+            ..self
+        }
+    }
+
+    /// How large a message to it may be.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds::of_statements(self.shared.connections.max_query_bytes())
     }
 
     /// Whether other tools are offered than were `seen`, which become those.
@@ -127,88 +160,120 @@ impl<B: Backend + 'static> PalisadeServer<B> {
         if tool == ToolName::Execute && !shared.connections.offer().changeable() {
             return shared.refusal(tool, None, refusal(read_only()));
         }
-        match shared.connections.choose(&mut arguments) {
-            Ok(connection) => match run_on(connection, tool, arguments, claims).await {
-                Ok(result) => result,
-                Err(refusal) => shared.refusal(tool, Some(connection), refusal),
-            },
-            Err(rejection) => shared.refusal(tool, None, refusal(rejection)),
+        let connection = match shared.connections.choose(&mut arguments) {
+            Ok(connection) => connection,
+            Err(rejection) => return shared.refusal(tool, None, refusal(rejection)),
+        };
+        let result = match Call::read(tool, arguments) {
+            Ok(call) => run_on(connection, call, claims, self.door).await,
+            Err(rejection) => Err(refusal(rejection)),
+        };
+        result.unwrap_or_else(|refusal| shared.refusal(tool, Some(connection), refusal))
+    }
+}
+
+/// Runs `call` on a blocking thread: backends may block, deciding takes the processor, and a panic there ends that
+/// thread's work and nothing else. How many run at once, and so how many are decided, is the queue's to say.
+async fn run_on<B: Backend + 'static>(
+    connection: &Arc<Connection<B>>,
+    call: Call,
+    claims: Claims,
+    door: u64,
+) -> Result<CallToolResult, Refusal> {
+    let session = connection.session.clone().claiming(claims);
+    let began = Instant::now();
+    let timeout = connection.guard.firewall().limits().statement_timeout();
+    let deadline = began + timeout.max(PATIENCE);
+    let mut ask = Ask {
+        caller: Caller {
+            principal: session.principal().to_string(),
+            client: session.client().map(str::to_owned),
+            door,
+        },
+        may_be_tried: call.may_be_tried(),
+        bytes: call.bytes(),
+    };
+    let call = Arc::new(call);
+    loop {
+        let place = connection.queue.place(ask.clone(), deadline).await;
+        let place = place.map_err(|busy| refusal(too_busy(busy)))?;
+        let kind = place.kind();
+        let time = match kind {
+            Kind::Full => left(timeout, began.elapsed(), deadline),
+            Kind::Trial => TRIAL,
+        };
+        let (theirs, call, session) = (Arc::clone(connection), Arc::clone(&call), session.clone());
+        let handle = Handle::current();
+        let job = spawn_blocking(move || {
+            let result = theirs.call(&call, &session, time, &handle);
+            drop(place);
+            result
+        });
+        let result = job
+            .await
+            .map_err(|_| refusal(internal("a tool panicked")))?;
+        match &result {
+            Err(refusal)
+                if kind == Kind::Trial && TRIAL < timeout && ran_out(refusal.rejection.code()) =>
+            {
+                ask.may_be_tried = false;
+            }
+            Ok(_) | Err(_) => return result,
         }
     }
 }
 
-/// Runs `tool` on a blocking thread: backends may block, and a panic there ends that thread's work and nothing
-/// else.
-async fn run_on<B: Backend + 'static>(
-    connection: &Arc<Connection<B>>,
-    tool: ToolName,
-    arguments: JsonObject,
-    claims: Claims,
-) -> Result<CallToolResult, Refusal> {
-    let _waiting = connection
-        .calls
-        .try_acquire()
-        .map_err(|_| refusal(busy()))?;
-    let permit = Arc::clone(&connection.running)
-        .acquire_owned()
-        .await
-        .map_err(|_| refusal(internal("the semaphore is closed")))?;
-    let theirs = Arc::clone(connection);
-    let handle = Handle::current();
-    let session = connection.session.clone().claiming(claims);
-    let job = spawn_blocking(move || {
-        let result = theirs.call(tool, arguments, &session, &handle);
-        drop(permit);
-        result
-    });
-    job.await
-        .map_err(|_| refusal(internal("a tool panicked")))?
+/// Whether a statement that was tried has to wait for all its time.
+fn ran_out(code: Code) -> bool {
+    code == Code::LimitTime || code == Code::LimitBusy
+}
+
+/// What a statement may take that waited: what is left to the deadline. In steps, since limits are part of what decisions are remembered
+/// by.
+fn left(timeout: Duration, waited: Duration, deadline: Instant) -> Duration {
+    if waited < STEP {
+        return timeout;
+    }
+    let left = deadline.saturating_duration_since(Instant::now());
+    let steps = left.as_millis().div_ceil(STEP.as_millis());
+    timeout.min(STEP * u32::try_from(steps.max(1)).unwrap_or(u32::MAX))
 }
 
 impl<B: Backend + 'static> Connection<B> {
-    /// Runs `tool`, blocking.
+    /// Runs `call`, blocking; a statement of it for so long at most.
     fn call(
         &self,
-        tool: ToolName,
-        arguments: JsonObject,
+        call: &Call,
         session: &Session,
+        time: Duration,
         handle: &Handle,
     ) -> Result<CallToolResult, Refusal> {
-        match tool {
-            ToolName::ListTables => {
-                arguments::list(arguments).map_err(refusal)?;
+        match call {
+            Call::ListTables => {
                 let relations = self.relations(handle)?;
                 answer::metadata(&metadata::list(&relations)).map_err(refusal)
             }
-            ToolName::DescribeTable => {
-                let table = arguments::describe(arguments).map_err(refusal)?;
+            Call::DescribeTable(table) => {
                 let relations = self.relations(handle)?;
                 let firewall = self.guard.firewall();
                 let catalog = firewall.catalog();
-                let description = metadata::describe(
-                    &relations,
-                    &table,
-                    catalog.dialect(),
-                    catalog.search_path(),
-                );
+                let description =
+                    metadata::describe(&relations, table, catalog.dialect(), catalog.search_path());
                 answer::metadata(&description.map_err(refusal)?).map_err(refusal)
             }
-            ToolName::ListTemplates => {
-                arguments::list(arguments).map_err(refusal)?;
+            Call::ListTemplates => {
                 let templates = self.guard.templates(session)?;
                 answer::metadata(&metadata::templates(&templates)).map_err(refusal)
             }
-            ToolName::RunTemplate => {
-                let call = arguments::template(arguments).map_err(refusal)?;
-                let limits = self.limits(call.limit);
+            Call::RunTemplate(call) => {
+                let limits = self.limits(call.limit, time);
                 let run = self
                     .guard
                     .run_within(&call.template, &call.arguments, session, &limits);
                 rows(handle.block_on(run).0)
             }
-            ToolName::Query => {
-                let call = arguments::query(arguments).map_err(refusal)?;
-                let limits = self.limits(call.limit);
+            Call::Query(call) => {
+                let limits = self.limits(call.limit, time);
                 let (outcome, _) = handle.block_on(self.guard.query_within(
                     &call.sql,
                     &call.params,
@@ -217,17 +282,14 @@ impl<B: Backend + 'static> Connection<B> {
                 ));
                 rows(outcome)
             }
-            ToolName::Execute => {
+            Call::Execute(call) => {
                 if !self.is_changeable() {
                     return Err(refusal(read_only()));
                 }
-                let call = arguments::execute(arguments).map_err(refusal)?;
                 // What a change gives leaves whole, or the change is taken back.
                 let limits = Limits {
-                    max_rows: MAX_ROWS,
-                    max_result_bytes: MAX_RESULT_BYTES,
                     max_affected_rows: call.max_affected_rows.unwrap_or(u64::MAX),
-                    ..self.guard.firewall().limits().clone()
+                    ..self.limits(MAX_ROWS, time)
                 };
                 let (outcome, _) = handle.block_on(self.guard.execute_within(
                     &call.sql,
@@ -240,12 +302,15 @@ impl<B: Backend + 'static> Connection<B> {
         }
     }
 
-    /// What an answer may cost that is to have so many rows.
-    fn limits(&self, max_rows: u64) -> Limits {
+    /// What an answer may cost that is to have so many rows, of a statement that may take so long.
+    fn limits(&self, max_rows: u64, time: Duration) -> Limits {
+        let limits = self.guard.firewall().limits().clone();
+        let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Limits {
             max_rows,
             max_result_bytes: MAX_RESULT_BYTES,
-            ..self.guard.firewall().limits().clone()
+            statement_timeout_ms: limits.statement_timeout_ms.min(time),
+            ..limits
         }
     }
 
@@ -440,11 +505,12 @@ fn read_only() -> Rejection {
     )
 }
 
-fn busy() -> Rejection {
-    Rejection::new(
-        Code::DatabaseUnavailable,
-        format!("{MAX_CALLS} calls are running or waiting; try again when one is answered"),
-    )
+fn too_busy(busy: Busy) -> Rejection {
+    let ms = busy.retry_after.as_millis();
+    let told = format!(
+        "too many statements run or wait already, so this one was not run; send it again after {ms} ms, and fewer at a time"
+    );
+    Rejection::new(Code::LimitBusy, told).with_retry_after(busy.retry_after)
 }
 
 fn internal(detail: &str) -> Rejection {

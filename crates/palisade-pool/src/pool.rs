@@ -279,10 +279,10 @@ pub enum PoolError<E> {
 
 impl<E: fmt::Display> From<PoolError<E>> for BackendError {
     fn from(error: PoolError<E>) -> Self {
-        Self::unavailable(match error {
-            PoolError::Full => "too many statements wait for a connection".to_owned(),
-            PoolError::Closed => "there is no pool of connections".to_owned(),
-            PoolError::Connect(error) => error.to_string(),
-        })
+        match error {
+            PoolError::Full => Self::busy("too many statements wait for a connection"),
+            PoolError::Closed => Self::unavailable("there is no pool of connections"),
+            PoolError::Connect(error) => Self::unavailable(error.to_string()),
+        }
     }
 }

@@ -75,7 +75,7 @@ impl<C: Connector> Pool<C> {
         loop {
             let mut lease = timeout_at(deadline, self.lease())
                 .await
-                .map_err(|_| BackendError::unavailable("no connection was free in time"))??;
+                .map_err(|_| BackendError::busy("no connection was free in time"))??;
             let running = statement.attempt(lease.session()?);
             let Ok(result) = timeout_at(deadline, running).await else {
                 lease.abandon().await;

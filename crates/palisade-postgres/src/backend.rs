@@ -160,6 +160,7 @@ impl Run<'_> {
                     | BackendErrorKind::NotTaken
                     | BackendErrorKind::OutcomeUnknown
                     | BackendErrorKind::Conflict
+                    | BackendErrorKind::Busy
                     | BackendErrorKind::SchemaChanged => Failed::Running(error),
                 })?;
         let (backend, task, sink) = (self.backend, self.task, &mut *self.sink);

@@ -82,7 +82,7 @@ pub async fn two_run_and_two_wait(sleeping: &(impl Ask + Clone + Send + 'static)
         match task.await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                assert_eq!(error.kind, BackendErrorKind::Unavailable);
+                assert_eq!(error.kind, BackendErrorKind::Busy);
                 assert!(error.detail.contains("too many"), "{error}");
                 refused += 1;
             }

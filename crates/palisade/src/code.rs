@@ -154,6 +154,9 @@ codes! {
     LimitResource "limit.resource" retry false,
         "The engine's own limit on size or memory stopped the statement.",
         "Ask for less data in one value.";
+    LimitBusy "limit.busy" retry true,
+        "Too many statements run or wait already.",
+        "Send the statement again after retry_after_ms milliseconds; send fewer at a time.";
     OutputBlocked "output.blocked" retry false,
         "The answer holds text that reads as instructions to a model, and policy blocks such answers.",
         "Select other columns or rows, or ask the operator to look at the data.";

@@ -1,6 +1,8 @@
 //! A refusal: a value, not an error. It carries what the agent may read and, apart from it, what
 //! only the operator's log may.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::code::Code;
@@ -15,6 +17,7 @@ pub struct Rejection {
     message: String,
     operator_detail: Option<String>,
     policies: Vec<String>,
+    retry_after_ms: Option<u64>,
 }
 
 impl Rejection {
@@ -33,7 +36,15 @@ impl Rejection {
             message,
             operator_detail: None,
             policies: Vec::new(),
+            retry_after_ms: None,
         }
+    }
+
+    /// Adds after how long the same statement may be sent again.
+    #[must_use]
+    pub fn with_retry_after(mut self, time: Duration) -> Self {
+        self.retry_after_ms = Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        self
     }
 
     /// Adds what only the operator may read.
@@ -81,6 +92,7 @@ impl Rejection {
             code: self.code,
             message: &self.message,
             retryable: self.code.retryable(),
+            retry_after_ms: self.retry_after_ms,
             remediation_hint: self.code.remediation(),
             next_valid_actions: next_valid_actions(self.code),
         }
@@ -96,6 +108,9 @@ pub struct AgentRejection<'a> {
     pub message: &'a str,
     /// Whether the same statement may succeed later.
     pub retryable: bool,
+    /// After how many milliseconds, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
     /// What to do, the same text for every refusal with this code.
     pub remediation_hint: &'static str,
     /// Tools that make sense next.
@@ -141,6 +156,7 @@ fn next_valid_actions(code: Code) -> &'static [&'static str] {
         | Code::LimitTime
         | Code::LimitFailures
         | Code::LimitResource
+        | Code::LimitBusy
         | Code::OutputBlocked
         | Code::DatabaseRejected
         | Code::DatabaseOutcomeUnknown

@@ -13,6 +13,7 @@ mod connections;
 mod corpus;
 mod desk;
 mod input;
+mod lines;
 mod mysql;
 mod policies;
 mod postgres;

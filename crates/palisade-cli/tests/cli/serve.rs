@@ -79,6 +79,22 @@ impl Client {
         self.call("query", &json!({"sql": sql}))
     }
 
+    /// The line with which the server answers this one.
+    pub(crate) fn exchange(&mut self, line: &str) -> String {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+        let mut answer = String::new();
+        self.output.read_line(&mut answer).unwrap();
+        answer
+    }
+
+    /// The most memory that the server has had, in megabytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
+        kilobytes.parse::<u64>().unwrap() / 1024
+    }
+
     /// What `ps` shows of the server.
     pub(crate) fn command_line(&self) -> String {
         let path = format!("/proc/{}/cmdline", self.child.id());

@@ -10,6 +10,8 @@
 
 mod changes;
 mod connections;
+mod crowd;
+mod marks;
 mod templates;
 
 use std::{
@@ -253,9 +255,50 @@ async fn refusals_are_results_the_agent_can_read() {
             json!({"tool": "query", "connection": "test"})
         );
     }
-    let long = "SELECT '".to_owned() + &"x".repeat(10_000_000) + "'";
+    let long = "SELECT '".to_owned() + &"x".repeat(1_000_000) + "'";
     let refusal = client.refused("query", json!({"sql": long})).await;
     assert_eq!(refusal["code"], "limit.query-size");
+    client.stop().await;
+}
+
+/// A line that is larger than any statement is answered and not read, and the next one is.
+#[tokio::test]
+async fn lines_are_bounded() {
+    let mut client = Client::ready(sqlite()).await;
+    let long = "SELECT '".to_owned() + &"x".repeat(10_000_000) + "'";
+    let many = vec![1; 66_600];
+    for (arguments, code) in [
+        (json!({"sql": long}), "limit.query-size"),
+        (
+            json!({"sql": "SELECT 1", "params": many}),
+            "request.invalid",
+        ),
+    ] {
+        let call = json!({"name": "query", "arguments": arguments});
+        let error = client.error("tools/call", call).await;
+        assert_eq!(error["code"], -32600);
+        assert_eq!(error["data"]["code"], code, "{error}");
+        assert!(error["data"]["remediation_hint"].is_string(), "{error}");
+        let result = client.call("query", json!({"sql": "SELECT 1 AS n"})).await;
+        assert_eq!(result["structuredContent"]["rows"], json!([{"n": 1}]));
+    }
+    // The largest that is read: each character of the text is spelled as an escape.
+    let sql = "SELECT ".to_owned() + &" ".repeat(256 * 1024 - 20) + "1 AS n";
+    let sql: String = sql
+        .chars()
+        .map(|c| format!("\\u{:04x}", u32::from(c)))
+        .collect();
+    client
+        .send(&format!(
+            r#"{{"jsonrpc":"2.0","id":9000,"method":"tools/call","params":{{"name":"query","arguments":{{"sql":"{sql}"}}}}}}"#
+        ))
+        .await;
+    let answer = client.receive(9000).await;
+    assert_eq!(
+        answer["result"]["structuredContent"]["rows"],
+        json!([{"n": 1}]),
+        "{answer}"
+    );
     client.stop().await;
 }
 
@@ -575,6 +618,11 @@ impl Client {
 
     /// The answer to `id`. Every line must be a JSON-RPC message.
     async fn receive(&mut self, id: u64) -> Value {
+        serde_json::from_str(&self.receive_line(id).await).unwrap()
+    }
+
+    /// The line that answers `id`.
+    async fn receive_line(&mut self, id: u64) -> String {
         loop {
             let line = timeout(Duration::from_secs(60), self.read.next_line())
                 .await
@@ -585,7 +633,7 @@ impl Client {
             assert_eq!(message["jsonrpc"], "2.0", "{line}");
             self.seen.extend(message["id"].as_u64());
             if message["id"] == id {
-                return message;
+                return line;
             }
         }
     }

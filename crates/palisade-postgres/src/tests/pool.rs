@@ -108,7 +108,7 @@ async fn connections_and_those_who_wait_are_bounded() {
     let long = [long.clone(), long].map(|q| tokio::spawn(async move { q.run().await.map(|_| ()) }));
     tokio::time::sleep(Duration::from_millis(100)).await;
     let error = short.fails().await;
-    assert_eq!(error.kind, Kind::Unavailable, "{error}");
+    assert_eq!(error.kind, Kind::Busy, "{error}");
     for task in long {
         task.await.unwrap().unwrap();
     }

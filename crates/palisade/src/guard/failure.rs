@@ -1,5 +1,7 @@
 //! Why a database did not answer, and what an agent may know of that.
 
+use std::time::Duration;
+
 use super::Estimate;
 use crate::{
     code::Code,
@@ -134,6 +136,11 @@ impl BackendError {
         )
     }
 
+    /// As many statements run or wait already as may.
+    pub fn busy(detail: impl Into<String>) -> Self {
+        Self::new(BackendErrorKind::Busy, detail)
+    }
+
     /// There is no server, or no connection.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         Self::new(BackendErrorKind::Unavailable, detail)
@@ -191,9 +198,14 @@ pub enum BackendErrorKind {
     NotTaken,
     /// The server was lost while it kept a change: whether it is kept, nobody knows.
     OutcomeUnknown,
+    /// As many statements run or wait already as may; it was not run.
+    Busy,
     /// No connection, or a broken database.
     Unavailable,
 }
+
+/// After how long a statement may be sent again for which there was no connection.
+const BUSY: Duration = Duration::from_secs(1);
 
 /// What an agent may know of a database's failure: its kind, in our words.
 pub(super) fn refused(error: &BackendError) -> Rejection {
@@ -219,6 +231,11 @@ pub(super) fn refused(error: &BackendError) -> Rejection {
             return Rejection::new(Code::LimitResource, told);
         }
         BackendErrorKind::OutcomeUnknown => Code::DatabaseOutcomeUnknown,
+        BackendErrorKind::Busy => {
+            return Rejection::new(Code::LimitBusy, Code::LimitBusy.summary())
+                .with_retry_after(BUSY)
+                .with_operator_detail(error.detail.clone());
+        }
         BackendErrorKind::Unavailable => Code::DatabaseUnavailable,
     };
     Rejection::new(code, code.summary()).with_operator_detail(error.detail.clone())

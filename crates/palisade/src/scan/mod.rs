@@ -9,10 +9,12 @@ mod languages;
 mod normalize;
 mod registry;
 pub mod rows;
+mod spelling;
 
 pub use detector::{Detector, Severity, scan_text};
-pub use envelope::{Envelope, Marker};
+pub use envelope::{CONTENT_POLICY, Envelope, Marker, ModelEnvelope};
 pub use rows::{Action, EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason};
+pub use spelling::spelled;
 
 use std::sync::Arc;
 

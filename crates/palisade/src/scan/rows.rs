@@ -1,6 +1,7 @@
 //! Rows on their way out: capped, scanned cell by cell, and only then able to become JSON.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
     sync::Arc,
@@ -15,6 +16,7 @@ use crate::{
         OutputColumn, ScanPlan,
         detector::{Detector, scan_text},
         envelope::Marker,
+        spelling::spelled,
     },
     value::RowSink,
     value::Value,
@@ -113,6 +115,79 @@ impl ScannedRows {
             message: kind.message(),
         });
         self
+    }
+
+    /// The same for a model: what hides or imitates in names and cells is spelled out, and notices say in which
+    /// columns it was.
+    pub(in crate::scan) fn spelled_out(&self) -> Self {
+        let columns: Vec<_> = self
+            .columns
+            .iter()
+            .map(|column| OutputColumn {
+                name: spelled(&column.name).into(),
+                type_name: spelled(&column.type_name).into(),
+                masked: column.masked,
+            })
+            .collect();
+        // Two names may be spelled alike.
+        let columns = unique_names(&columns);
+        let mut counts = vec![0_u64; columns.len()];
+        let rows = self
+            .rows
+            .iter()
+            .map(|row| {
+                let spell = |(cell, count): (&Cell, &mut u64)| match cell {
+                    Cell::Text(text) => {
+                        let shown = spelled(text);
+                        *count += u64::from(matches!(shown, Cow::Owned(_)));
+                        Cell::Text(shown.into_owned())
+                    }
+                    Cell::Null | Cell::Bool(_) | Cell::Integer(_) | Cell::Real(_) => cell.clone(),
+                };
+                row.iter().zip(&mut counts).map(spell).collect()
+            })
+            .collect();
+        let names: BTreeMap<&str, &str> = self
+            .columns
+            .iter()
+            .zip(&columns)
+            .map(|(old, new)| (&*old.name, &*new.name))
+            .collect();
+        let renamed = |name: &str| (*names.get(name).unwrap_or(&name)).to_owned();
+        let mut notices: Vec<_> = self
+            .notices
+            .iter()
+            .map(|notice| Notice {
+                column: notice.column.as_deref().map(renamed),
+                ..notice.clone()
+            })
+            .collect();
+        let kind = NoticeKind::CharactersSpelled;
+        let changed = columns.iter().zip(&counts).filter(|(_, count)| **count > 0);
+        notices.extend(changed.map(|(column, count)| Notice {
+            notice: kind.slug(),
+            column: Some(column.name.to_string()),
+            count: *count,
+            message: kind.message(),
+        }));
+        let findings = self
+            .findings
+            .iter()
+            .map(|finding| Finding {
+                column: renamed(&finding.column),
+                ..finding.clone()
+            })
+            .collect();
+        Self {
+            rows,
+            truncation: self.truncation,
+            total_seen: self.total_seen,
+            empty: self.empty,
+            notices,
+            findings,
+            marker: self.marker,
+            columns,
+        }
     }
 
     /// The columns, with names made unique.
@@ -522,6 +597,7 @@ enum NoticeKind {
     CellWithheld,
     FindingsOmitted,
     NothingDone,
+    CharactersSpelled,
 }
 
 impl NoticeKind {
@@ -532,6 +608,7 @@ impl NoticeKind {
             Self::CellWithheld => "cell_withheld",
             Self::FindingsOmitted => "findings_omitted",
             Self::NothingDone => "nothing_done",
+            Self::CharactersSpelled => "characters_spelled",
         }
     }
 
@@ -545,6 +622,9 @@ impl NoticeKind {
             Self::FindingsOmitted => "More was found than is listed.",
             Self::NothingDone => {
                 "There is nothing of that name that you can see: the statement did nothing."
+            }
+            Self::CharactersSpelled => {
+                "Characters that hide or imitate are spelled as \\uXXXX in these cells; in the database they are single characters."
             }
         }
     }

@@ -1,0 +1,391 @@
+//! Lines as they come in, bounded before anything is made of them.
+//!
+//! What reads JSON-RPC makes a tree of a whole line, which takes far more memory than its text: a number of a list a
+//! hundred times its two bytes. So lines are looked at as bytes first. One that is longer than the largest statement needs, or has more
+//! values than a statement has parameters, is answered with an error and skipped, and hardly anything of it is held.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use palisade::{code::Code, rejection::Rejection};
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{ErrorCode, RequestId},
+    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::{Transport, async_rw::AsyncRwTransport},
+};
+use tokio::{
+    io::{AsyncBufRead as _, AsyncRead, AsyncWrite, BufReader, ReadBuf},
+    sync::mpsc,
+};
+
+use crate::arguments::{MAX_PARAMETER_BYTES, MAX_PARAMETERS};
+
+/// What JSON makes of a byte of text at most: `\u0000`.
+const ESCAPED: usize = 6;
+/// Bytes of a line beside the statement and its parameters: what the protocol adds.
+const ENVELOPE_BYTES: usize = 64 * 1024;
+/// Values of a line beside the parameters.
+const ENVELOPE_VALUES: usize = 1024;
+/// Bytes of a request's id that are looked at.
+const MAX_ID: usize = 256;
+/// What is kept of a buffer from line to line.
+const KEPT: usize = 64 * 1024;
+
+/// How large a line may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    bytes: usize,
+    values: usize,
+}
+
+impl Bounds {
+    /// Room for a statement of so many bytes, its parameters, and the envelope.
+    pub(crate) fn of_statements(max_query_bytes: usize) -> Self {
+        Self {
+            bytes: max_query_bytes
+                .saturating_mul(ESCAPED)
+                .saturating_add(MAX_PARAMETER_BYTES)
+                .saturating_add(ENVELOPE_BYTES),
+            values: MAX_PARAMETERS.saturating_add(ENVELOPE_VALUES),
+        }
+    }
+}
+
+/// Of what a line has too much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Excess {
+    Bytes(usize),
+    Values,
+}
+
+impl Excess {
+    fn rejection(self) -> Rejection {
+        match self {
+            Self::Bytes(most) => Rejection::new(
+                Code::LimitQuerySize,
+                format!(
+                    "the request is longer than {most} bytes, which is more than the largest statement with its parameters takes"
+                ),
+            ),
+            Self::Values => Rejection::new(
+                Code::RequestInvalid,
+                format!(
+                    "the request holds more values than the {MAX_PARAMETERS} parameters that a statement may have; send several statements"
+                ),
+            ),
+        }
+    }
+}
+
+/// A request that was skipped.
+#[derive(Debug)]
+struct Skipped {
+    id: Option<RequestId>,
+    excess: Excess,
+}
+
+impl Skipped {
+    fn answer(self) -> TxJsonRpcMessage<RoleServer> {
+        let rejection = self.excess.rejection();
+        let data = serde_json::to_value(rejection.for_agent()).ok();
+        let message = rejection.message().to_owned();
+        let error = ErrorData::new(ErrorCode::INVALID_REQUEST, message, data);
+        TxJsonRpcMessage::<RoleServer>::error(error, self.id)
+    }
+}
+
+/// What is known of a line from its bytes.
+#[derive(Debug, Default)]
+struct Outline {
+    depth: usize,
+    is_text: bool,
+    is_escaped: bool,
+    /// Commas between values.
+    commas: usize,
+    /// The key or value of the outermost object that is being read.
+    token: Vec<u8>,
+    is_id: bool,
+    id: Option<RequestId>,
+}
+
+impl Outline {
+    fn read(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.step(*byte);
+        }
+    }
+
+    fn step(&mut self, byte: u8) {
+        if self.is_text {
+            self.take(byte);
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' => self.is_escaped = true,
+                b'"' => self.is_text = false,
+                _ => {}
+            }
+            return;
+        }
+        match byte {
+            b'"' => {
+                self.is_text = true;
+                self.take(byte);
+            }
+            b'{' | b'[' => self.depth = self.depth.saturating_add(1),
+            b'}' | b']' => {
+                self.end();
+                self.depth = self.depth.saturating_sub(1);
+            }
+            b',' => {
+                self.end();
+                self.commas = self.commas.saturating_add(1);
+            }
+            b':' if self.depth == 1 => {
+                self.is_id = self.token == b"\"id\"";
+                self.token.clear();
+            }
+            b':' | b' ' | b'\t' | b'\r' | b'\n' => {}
+            _ => self.take(byte),
+        }
+    }
+
+    fn take(&mut self, byte: u8) {
+        if self.depth == 1 && self.token.len() <= MAX_ID {
+            self.token.push(byte);
+        }
+    }
+
+    fn end(&mut self) {
+        if self.depth == 1 {
+            if self.is_id && self.id.is_none() {
+                self.id = serde_json::from_slice(&self.token).ok();
+            }
+            self.is_id = false;
+            self.token.clear();
+        }
+    }
+}
+
+/// Gives on lines that are within bounds, each when it is whole.
+struct BoundedLines<R> {
+    read: BufReader<R>,
+    bounds: Bounds,
+    line: Vec<u8>,
+    outline: Outline,
+    excess: Option<Excess>,
+    /// How much of a whole line was given on.
+    given: Option<usize>,
+    skipped: mpsc::UnboundedSender<Skipped>,
+}
+
+impl<R: AsyncRead + Unpin> BoundedLines<R> {
+    /// Takes what there is of a line; whether there is more to come.
+    fn poll_line(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let available = ready!(Pin::new(&mut self.read).poll_fill_buf(context))?;
+        if available.is_empty() {
+            return Poll::Ready(Ok(false));
+        }
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(available.len(), |at| at + 1);
+        let part = available.get(..taken).unwrap_or(available);
+        self.outline.read(part);
+        if self.excess.is_none() {
+            if self.line.len().saturating_add(taken) > self.bounds.bytes {
+                self.excess = Some(Excess::Bytes(self.bounds.bytes));
+            } else if self.outline.commas > self.bounds.values {
+                self.excess = Some(Excess::Values);
+            }
+            match self.excess {
+                Some(_) => self.line = Vec::new(),
+                None => self.line.extend_from_slice(part),
+            }
+        }
+        Pin::new(&mut self.read).consume(taken);
+        if end.is_some() {
+            let outline = std::mem::take(&mut self.outline);
+            match self.excess.take() {
+                None => self.given = Some(0),
+                Some(excess) => {
+                    // Nobody hears it only where nobody reads any more.
+                    let id = outline.id;
+                    let _ = self.skipped.send(Skipped { id, excess });
+                }
+            }
+        }
+        Poll::Ready(Ok(true))
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(given) = this.given {
+                let rest = this.line.get(given..).unwrap_or_default();
+                let part = rest.get(..to.remaining()).unwrap_or(rest);
+                to.put_slice(part);
+                let given = given.saturating_add(part.len());
+                this.given = (given < this.line.len()).then_some(given);
+                if this.given.is_none() {
+                    this.line.clear();
+                    this.line.shrink_to(KEPT);
+                }
+                return Poll::Ready(Ok(()));
+            }
+            // A line without an end is none.
+            if !ready!(this.poll_line(context))? {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}
+
+/// Messages over a pair of streams, a bounded line each.
+pub(crate) struct BoundedTransport<R: AsyncRead + Unpin, W: AsyncWrite> {
+    inner: AsyncRwTransport<RoleServer, BoundedLines<R>, W>,
+    skipped: mpsc::UnboundedReceiver<Skipped>,
+    /// An answer on its way. It is kept here, since receiving can be given up at any time.
+    answering: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
+}
+
+impl<R, W> BoundedTransport<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    pub(crate) fn new(read: R, write: W, bounds: Bounds) -> Self {
+        let (tell, skipped) = mpsc::unbounded_channel();
+        let lines = BoundedLines {
+            read: BufReader::new(read),
+            bounds,
+            line: Vec::new(),
+            outline: Outline::default(),
+            excess: None,
+            given: None,
+            skipped: tell,
+        };
+        Self {
+            inner: AsyncRwTransport::new(lines, write).with_max_line_length(bounds.bytes),
+            skipped,
+            answering: None,
+        }
+    }
+}
+
+impl<R, W> Transport<RoleServer> for BoundedTransport<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.inner.send(message)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            if let Some(answering) = &mut self.answering {
+                let sent = answering.await;
+                self.answering = None;
+                if sent.is_err() {
+                    return None;
+                }
+            }
+            tokio::select! {
+                biased;
+                Some(skipped) = self.skipped.recv() => {
+                    self.answering = Some(Box::pin(self.inner.send(skipped.answer())));
+                }
+                message = self.inner.receive() => return message,
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.inner.close().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    /// What of `text` is given on, and what is skipped.
+    async fn read(text: &[u8], bytes: usize, values: usize) -> (String, Vec<Skipped>) {
+        let (tell, mut skipped) = mpsc::unbounded_channel();
+        let mut lines = BoundedLines {
+            // Small pieces, so that a line comes in several.
+            read: BufReader::with_capacity(7, text),
+            bounds: Bounds { bytes, values },
+            line: Vec::new(),
+            outline: Outline::default(),
+            excess: None,
+            given: None,
+            skipped: tell,
+        };
+        let mut given = String::new();
+        lines.read_to_string(&mut given).await.unwrap();
+        drop(lines);
+        let mut all = Vec::new();
+        while let Some(one) = skipped.recv().await {
+            all.push(one);
+        }
+        (given, all)
+    }
+
+    #[tokio::test]
+    async fn a_line_beyond_the_bounds_is_skipped_and_others_are_not() {
+        let long = format!(
+            "{{\"params\":{{\"id\":5,\"x\":\"{}\"}},\"id\":7}}",
+            "y".repeat(200)
+        );
+        let many = r#"{"id":"a,b","params":[1,2,3,4,5,6,7,8,9,10,11],"m":1}"#;
+        let commas = r#"{"id":1,"params":[",,,,,,,,,,,,,\",,,,"]}"#;
+        let text = format!("{{\"id\":1}}\n{long}\n{commas}\n{many}\n\n{{\"id\":2}}\nrest");
+        let (given, skipped) = read(text.as_bytes(), 100, 8).await;
+        assert_eq!(given, format!("{{\"id\":1}}\n{commas}\n\n{{\"id\":2}}\n"));
+        let skipped: Vec<_> = skipped.into_iter().map(|s| (s.id, s.excess)).collect();
+        assert_eq!(
+            skipped,
+            [
+                (Some(RequestId::Number(7)), Excess::Bytes(100)),
+                (Some(RequestId::String("a,b".into())), Excess::Values),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn an_id_that_is_none_is_none() {
+        for line in [
+            "x",
+            "[1,1]",
+            "{\"id\":{\"id\":1},\"id\"",
+            "{\"id\":\"",
+            "{\"a\":\"id\",:1}",
+            "}}}{{{\"id\":1,",
+        ] {
+            let (given, skipped) =
+                read(format!("{line}{}\n", "z".repeat(50)).as_bytes(), 40, 8).await;
+            assert_eq!(given, "");
+            let ids: Vec<_> = skipped.into_iter().map(|s| s.id).collect();
+            assert_eq!(ids, [None], "{line}");
+        }
+    }
+}
