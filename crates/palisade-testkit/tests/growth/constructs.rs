@@ -3,11 +3,11 @@
 use palisade::dialect::Dialect;
 
 /// A statement with `count` of something.
-pub struct Construct {
-    pub name: &'static str,
+pub(crate) struct Construct {
+    pub(crate) name: &'static str,
     /// The dialects that have it.
-    pub dialects: &'static [Dialect],
-    pub with: fn(usize) -> String,
+    pub(crate) dialects: &'static [Dialect],
+    pub(crate) with: fn(usize) -> String,
 }
 
 const ALL: &[Dialect] = &Dialect::ALL;
@@ -47,7 +47,7 @@ fn chain(first: &str, next: &str, count: usize) -> String {
 
 macro_rules! constructs {
     ($($name:literal $dialects:ident $count:ident $text:expr;)*) => {
-        pub const CONSTRUCTS: &[Construct] = &[$(Construct {
+        pub(crate) const CONSTRUCTS: &[Construct] = &[$(Construct {
             name: $name,
             dialects: $dialects,
             with: |$count| $text,

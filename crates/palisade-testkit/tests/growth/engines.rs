@@ -9,19 +9,19 @@ use rusqlite::{Connection, limits::Limit};
 use super::{SCHEMA, own_time};
 
 /// The database, as catalogs call it.
-pub const DATABASE: &str = "growth";
+pub(crate) const DATABASE: &str = "growth";
 
 /// Ticks of the processor's time in a second, as Linux counts them for processes.
 const TICKS: u64 = 100;
 
 /// An engine with the tables of [`SCHEMA`].
-pub enum Engine {
+pub(crate) enum Engine {
     Sqlite(Box<Connection>),
     Server(&'static Server, Dialect),
 }
 
 impl Engine {
-    pub fn sqlite() -> Self {
+    pub(crate) fn sqlite() -> Self {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(SCHEMA).unwrap();
         // As the backend's.
@@ -36,11 +36,11 @@ impl Engine {
         Self::Sqlite(Box::new(connection))
     }
 
-    pub fn postgres() -> Self {
+    pub(crate) fn postgres() -> Self {
         Self::server(PostgresServer::shared().unwrap(), Dialect::Postgres)
     }
 
-    pub fn mariadb() -> Self {
+    pub(crate) fn mariadb() -> Self {
         Self::server(MariaDbServer::shared().unwrap(), Dialect::Mysql)
     }
 
@@ -52,7 +52,7 @@ impl Engine {
     }
 
     /// How long `sql` takes to be prepared, and what is said of it where it is not.
-    pub fn prepare(&self, sql: &str) -> (Duration, String) {
+    pub(crate) fn prepare(&self, sql: &str) -> (Duration, String) {
         match self {
             Self::Sqlite(connection) => {
                 let start = own_time();

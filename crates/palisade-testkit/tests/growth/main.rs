@@ -122,7 +122,9 @@ fn decide(
     let mut said = Err(String::new());
     for _ in 0..3 {
         let start = own_time();
-        let decision = firewall.check(&sql, &params, &session).unwrap();
+        let decision = firewall
+            .check(&sql, &params, &session)
+            .unwrap_or_else(|why| panic!("{} {count} times: {why}", construct.name));
         let took = own_time() - start;
         least = least.min(took);
         said = match decision {
