@@ -70,9 +70,15 @@ impl Engine {
                     Dialect::Postgres => sql.contains("$1"),
                     Dialect::Mysql | Dialect::Sqlite => sql.contains('?'),
                 };
-                // What the server plans, it explains; with parameters it reads it alone.
+                // What the server plans, it explains; with parameters it reads it alone. As the backends do, a time is set
+                // for that.
                 let asked = match (has_parameters, dialect) {
-                    (false, _) => format!("EXPLAIN {sql}"),
+                    (false, Dialect::Postgres) => {
+                        format!("SET statement_timeout = 5000; EXPLAIN {sql}")
+                    }
+                    (false, Dialect::Mysql | Dialect::Sqlite) => {
+                        format!("SET max_statement_time = 5; EXPLAIN {sql}")
+                    }
                     (true, Dialect::Postgres) => format!("PREPARE p AS {sql}"),
                     (true, Dialect::Mysql | Dialect::Sqlite) => {
                         let text = sql.replace('\\', "\\\\").replace('\'', "''");
