@@ -122,7 +122,7 @@ constructs! {
     "joins" ALL n format!("SELECT 1 AS x FROM t t0 {}", (1..n).map(|i| format!("JOIN t t{i} ON t{i}.k = t0.k ")).collect::<String>());
     "joins in a row" ALL n format!("SELECT 1 AS x FROM t t0 {}", (1..n).map(|i| format!("LEFT JOIN t t{i} ON t{i}.k = t{}.c ", i - 1)).collect::<String>());
     "joins with USING" ALL n format!("SELECT 1 AS x FROM t t0 {}", (1..n).map(|i| format!("JOIN t t{i} USING (k) ")).collect::<String>());
-    "natural joins" ALL n format!("SELECT 1 AS x FROM t t0 {}", (1..n).map(|i| format!("NATURAL JOIN t t{i} ")).collect::<String>());
+    "natural joins" ALL n format!("SELECT 1 AS x FROM u u0 {}", (1..n).map(|i| format!("NATURAL JOIN u u{i} ")).collect::<String>());
     "conditions of a join" ALL n format!("SELECT 1 AS x FROM t JOIN u ON {}", many("t.k = u.k", n, " AND "));
     "tables" ALL n format!("SELECT 1 AS x FROM {}", list("t t#", n));
     "subqueries" ALL n format!("SELECT 1 IN (0, {}) AS x", list("(SELECT max(k) FROM t)", n));
