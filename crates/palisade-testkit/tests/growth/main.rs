@@ -54,7 +54,7 @@ unless { resource has tenant && resource.tenant == 1 };
 const SLACK: u32 = 4;
 
 /// What is not worth a comparison: caches are warmed and pages mapped in that time.
-const NOTHING: Duration = Duration::from_millis(4);
+const NOTHING: Duration = Duration::from_millis(8);
 
 /// How long one statement may take an engine to prepare, or the firewall to decide, in a build that is not optimised:
 /// the time that statements have by default, and what a server takes beyond it to see that it is over.
