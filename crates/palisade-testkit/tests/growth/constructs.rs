@@ -3,11 +3,11 @@
 use palisade::dialect::Dialect;
 
 /// A statement with `count` of something.
-pub struct Construct {
-    pub name: &'static str,
+pub(crate) struct Construct {
+    pub(crate) name: &'static str,
     /// The dialects that have it.
-    pub dialects: &'static [Dialect],
-    pub with: fn(usize) -> String,
+    pub(crate) dialects: &'static [Dialect],
+    pub(crate) with: fn(usize) -> String,
 }
 
 const ALL: &[Dialect] = &Dialect::ALL;
@@ -47,7 +47,7 @@ fn chain(first: &str, next: &str, count: usize) -> String {
 
 macro_rules! constructs {
     ($($name:literal $dialects:ident $count:ident $text:expr;)*) => {
-        pub const CONSTRUCTS: &[Construct] = &[$(Construct {
+        pub(crate) const CONSTRUCTS: &[Construct] = &[$(Construct {
             name: $name,
             dialects: $dialects,
             with: |$count| $text,
@@ -122,11 +122,11 @@ constructs! {
     "joins" ALL n format!("SELECT 1 AS x FROM t t0 {}", (1..n).map(|i| format!("JOIN t t{i} ON t{i}.k = t0.k ")).collect::<String>());
     "joins in a row" ALL n format!("SELECT 1 AS x FROM t t0 {}", (1..n).map(|i| format!("LEFT JOIN t t{i} ON t{i}.k = t{}.c ", i - 1)).collect::<String>());
     "joins with USING" ALL n format!("SELECT 1 AS x FROM t t0 {}", (1..n).map(|i| format!("JOIN t t{i} USING (k) ")).collect::<String>());
-    "natural joins" ALL n format!("SELECT 1 AS x FROM t t0 {}", (1..n).map(|i| format!("NATURAL JOIN t t{i} ")).collect::<String>());
+    "natural joins" ALL n format!("SELECT 1 AS x FROM u u0 {}", (1..n).map(|i| format!("NATURAL JOIN u u{i} ")).collect::<String>());
     "conditions of a join" ALL n format!("SELECT 1 AS x FROM t JOIN u ON {}", many("t.k = u.k", n, " AND "));
     "tables" ALL n format!("SELECT 1 AS x FROM {}", list("t t#", n));
-    "subqueries" ALL n format!("SELECT 1 IN ({}) AS x", list("(SELECT max(k) FROM t)", n));
-    "subqueries without FROM" ALL n format!("SELECT 1 IN ({}) AS x", list("(SELECT #)", n));
+    "subqueries" ALL n format!("SELECT 1 IN (0, {}) AS x", list("(SELECT max(k) FROM t)", n));
+    "subqueries without FROM" ALL n format!("SELECT 1 IN (0, {}) AS x", list("(SELECT #)", n));
     "EXISTS" ALL n format!("SELECT 1 AS x FROM t WHERE {}", many("EXISTS (SELECT 1 FROM u WHERE u.k = t.k)", n, " AND "));
     "subqueries inside of subqueries" ALL n format!("{}SELECT k FROM t{}", "SELECT k FROM (".repeat(n), ") s".repeat(n));
     "UNION" ALL n many("SELECT k FROM t", n, " UNION ");
@@ -139,8 +139,7 @@ constructs! {
     "common table expressions in a chain" ALL n chain("SELECT k AS x FROM t", "SELECT x FROM c#", n);
     "expressions doubled in a chain" ALL n chain("SELECT k AS x FROM t", "SELECT x + x AS x FROM c#", n);
     "expressions doubled in subqueries" ALL n format!("{}SELECT k AS x FROM t{}", "SELECT x + x AS x FROM (".repeat(n), ") s".repeat(n));
-    "uses of a common table expression" ALL n format!("WITH c AS (SELECT k FROM t) SELECT 1 IN ({}) AS x", list("(SELECT max(k) FROM c)", n));
-    "uses of an expression" ALL n format!("SELECT 1 IN ({0}) AS y FROM (SELECT k IN ({0}) AS x, k FROM t) s", list("k", n).replacen('k', "x", 1));
+    "uses of a common table expression" ALL n format!("WITH c AS (SELECT k FROM t) SELECT 1 IN (0, {}) AS x", list("(SELECT max(k) FROM c)", n));
     "uses of a long expression" NOT_MYSQL n format!("SELECT (1 = 1) IN ({}) AS y FROM (SELECT k IN ({}) AS x FROM t) s", list("x", n), list("k", n));
     "uses of a long alias" SQLITE n format!("SELECT 1 IN ({}) AS x FROM t WHERE 1 IN ({})", list("k", n), list("x", n));
     "columns of a view" ALL n format!("SELECT 1 IN ({}) AS x FROM w", list("s", n));

@@ -1,6 +1,6 @@
 //! How long engines take to prepare what the firewall lets through.
 
-use std::{fs, time::Duration};
+use std::{fs, thread, time::Duration};
 
 use palisade::dialect::Dialect;
 use palisade_testkit::servers::{MariaDbServer, PostgresServer, Server};
@@ -9,19 +9,19 @@ use rusqlite::{Connection, limits::Limit};
 use super::{SCHEMA, own_time};
 
 /// The database, as catalogs call it.
-pub const DATABASE: &str = "growth";
+pub(crate) const DATABASE: &str = "growth";
 
 /// Ticks of the processor's time in a second, as Linux counts them for processes.
 const TICKS: u64 = 100;
 
 /// An engine with the tables of [`SCHEMA`].
-pub enum Engine {
+pub(crate) enum Engine {
     Sqlite(Box<Connection>),
     Server(&'static Server, Dialect),
 }
 
 impl Engine {
-    pub fn sqlite() -> Self {
+    pub(crate) fn sqlite() -> Self {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(SCHEMA).unwrap();
         // As the backend's.
@@ -36,11 +36,11 @@ impl Engine {
         Self::Sqlite(Box::new(connection))
     }
 
-    pub fn postgres() -> Self {
+    pub(crate) fn postgres() -> Self {
         Self::server(PostgresServer::shared().unwrap(), Dialect::Postgres)
     }
 
-    pub fn mariadb() -> Self {
+    pub(crate) fn mariadb() -> Self {
         Self::server(MariaDbServer::shared().unwrap(), Dialect::Mysql)
     }
 
@@ -52,7 +52,7 @@ impl Engine {
     }
 
     /// How long `sql` takes to be prepared, and what is said of it where it is not.
-    pub fn prepare(&self, sql: &str) -> (Duration, String) {
+    pub(crate) fn prepare(&self, sql: &str) -> (Duration, String) {
         match self {
             Self::Sqlite(connection) => {
                 let start = own_time();
@@ -70,9 +70,15 @@ impl Engine {
                     Dialect::Postgres => sql.contains("$1"),
                     Dialect::Mysql | Dialect::Sqlite => sql.contains('?'),
                 };
-                // What the server plans, it explains; with parameters it reads it alone.
+                // What the server plans, it explains; with parameters it reads it alone. As the backends do, a time is set
+                // for that.
                 let asked = match (has_parameters, dialect) {
-                    (false, _) => format!("EXPLAIN {sql}"),
+                    (false, Dialect::Postgres) => {
+                        format!("SET statement_timeout = 5000; EXPLAIN {sql}")
+                    }
+                    (false, Dialect::Mysql | Dialect::Sqlite) => {
+                        format!("SET max_statement_time = 5; EXPLAIN {sql}")
+                    }
                     (true, Dialect::Postgres) => format!("PREPARE p AS {sql}"),
                     (true, Dialect::Mysql | Dialect::Sqlite) => {
                         let text = sql.replace('\\', "\\\\").replace('\'', "''");
@@ -81,6 +87,8 @@ impl Engine {
                 };
                 let start = server_time(server);
                 let asked = server.query(DATABASE, &asked);
+                // A session's time is counted when its process has ended.
+                thread::sleep(Duration::from_millis(20));
                 let took = server_time(server).saturating_sub(start);
                 (
                     took,

@@ -148,6 +148,8 @@ impl<'a> Resolver<'a> {
                     // Inside, the tables around it are out of sight and the other way round.
                     let mut inner = Scope::inside(self.catalog.dialect(), scope.parent);
                     self.table_with_joins(table_with_joins, &mut inner, ctes)?;
+                    self.arms = inner.readings;
+                    self.count_readings(scope);
                     let columns = Columns::Derived(inner.star().unwrap_or_default());
                     let source = self.aliased(alias, None, None, columns)?;
                     scope.sources.push(source);

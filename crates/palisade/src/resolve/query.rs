@@ -459,6 +459,9 @@ impl<'a> Resolver<'a> {
                 content,
                 closing_token: _,
             } = row;
+            if content.len() > self.limits.max_columns {
+                return Err(self.too_many_columns());
+            }
             for (index, expr) in content.iter_mut().enumerate() {
                 let columns = self.expr(expr, &scope, ctes, Usage::Output)?;
                 let lineage = self.lineage_of(columns, expr, &scope);

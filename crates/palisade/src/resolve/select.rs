@@ -385,7 +385,7 @@ impl<'a> Resolver<'a> {
         Ok(outputs)
     }
 
-    fn too_many_columns(&self) -> Rejection {
+    pub(super) fn too_many_columns(&self) -> Rejection {
         Rejection::new(
             Code::LimitCost,
             format!(
