@@ -26,9 +26,10 @@ impl Exit {
     /// The exit code of an answer with this refusal.
     pub(crate) fn of_refusal(code: Code) -> Self {
         match code {
-            Code::LimitBusy | Code::DatabaseUnavailable | Code::DatabaseConflict | Code::DatabaseSchemaChanged => {
-                Self::Unavailable
-            }
+            Code::LimitBusy
+            | Code::DatabaseUnavailable
+            | Code::DatabaseConflict
+            | Code::DatabaseSchemaChanged => Self::Unavailable,
             Code::Internal | Code::DatabaseOutcomeUnknown => Self::Internal,
             Code::PolicyEvaluationFailed => Self::Configuration,
             Code::RequestInvalid
