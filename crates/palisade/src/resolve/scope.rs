@@ -6,7 +6,7 @@ use sqlparser::ast::Ident;
 
 use super::{ViewBody, cartesian::Links};
 use crate::{
-    catalog::{ColumnId, Relation, RelationId, RelationKind},
+    catalog::{ColumnId, Relation, RelationKind},
     dialect::Dialect,
     lineage::{Given, Lineage, Tokens},
     policy::obligation::{ColumnLevel, RelationDecision},
