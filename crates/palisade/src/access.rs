@@ -346,12 +346,25 @@ impl AccessSet {
         self.relations.is_subset(&other.relations)
             && self.functions.is_subset(&other.functions)
             && self.system.is_subset(&other.system)
-            && self.changes.is_subset(&other.changes)
+            && self.changes.iter().all(|change| other.has_change(change))
             && self.definitions.is_subset(&other.definitions)
             && self.columns.iter().all(|(column, usages)| {
                 let theirs = other.columns.of(column);
                 (!usages.is_read() || theirs.is_read())
                     && (!usages.contains(Usage::Write) || theirs.contains(Usage::Write))
             })
+    }
+
+    /// Whether this change is one of these, with a condition or without: which of both is settled as the statement is written.
+    fn has_change(&self, wanted: &ChangeAccess) -> bool {
+        let ChangeAccess {
+            relation,
+            change,
+            cascaded,
+            conditioned: _,
+        } = wanted;
+        self.changes.iter().any(|own| {
+            own.relation == *relation && own.change == *change && own.cascaded == *cascaded
+        })
     }
 }

@@ -254,7 +254,7 @@ impl<'a> Resolver<'a> {
 
     /// Whether MySQL may group a condition otherwise than the parser: it reads `||` as OR, and XOR and `:=` as what binds less
     /// than AND.
-    fn groups_otherwise(&self, condition: &Expr) -> bool {
+    pub(super) fn groups_otherwise(&self, condition: &Expr) -> bool {
         match self.catalog.dialect() {
             Dialect::Sqlite | Dialect::Postgres => return false,
             Dialect::Mysql => {}

@@ -544,6 +544,8 @@ impl Resolver<'_> {
             outer,
         } = demands;
         conditions.extend(selection);
+        // What it says would be another's than the engine's.
+        conditions.retain(|condition| !self.groups_otherwise(condition));
         loop {
             let linked = rows.linked_count();
             if rows.any_narrows(&conditions) {
@@ -585,6 +587,9 @@ impl Resolver<'_> {
         let Some(condition) = &select.selection else {
             return false;
         };
+        if self.groups_otherwise(condition) {
+            return false;
+        }
         let mut rows = Rows::new(self, &[]);
         rows.enter(&select.from);
         rows.linked.extend(0..rows.next);
