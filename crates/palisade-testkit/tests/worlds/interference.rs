@@ -538,7 +538,7 @@ fn sqlite_tells_nothing_of_values_that_its_planner_knows() {
 
 #[test]
 fn postgres_tells_nothing_of_values_that_its_planner_knows() {
-    runtime().block_on(hold_crowded(&Postgres, 42, 4, 80));
+    runtime().block_on(hold_crowded(&Postgres, 46, 4, 80));
 }
 
 #[test]
