@@ -533,15 +533,15 @@ fn mariadb_tells_nothing_of_what_is_hidden() {
 
 #[test]
 fn sqlite_tells_nothing_of_values_that_its_planner_knows() {
-    runtime().block_on(hold_crowded(&Sqlite::new(), 41, 12, 100));
+    runtime().block_on(hold_crowded(&Sqlite::new(), 41, 8, 100));
 }
 
 #[test]
 fn postgres_tells_nothing_of_values_that_its_planner_knows() {
-    runtime().block_on(hold_crowded(&Postgres, 42, 4, 100));
+    runtime().block_on(hold_crowded(&Postgres, 46, 4, 80));
 }
 
 #[test]
 fn mariadb_tells_nothing_of_values_that_its_planner_knows() {
-    runtime().block_on(hold_crowded(&MariaDb, 43, 4, 100));
+    runtime().block_on(hold_crowded(&MariaDb, 43, 2, 80));
 }

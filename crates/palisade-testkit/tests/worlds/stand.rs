@@ -392,7 +392,6 @@ fn alike(message: &str) -> String {
 fn script(world: &World, database: usize) -> String {
     let mut statements = world.schema();
     statements.extend(world.fill(database));
-    statements.extend(world.analysis());
     format!("{};", statements.join(";\n"))
 }
 

@@ -338,7 +338,7 @@ impl World {
     }
 
     /// The statements by which planners learn what filled tables hold.
-    pub(crate) fn analysis(&self) -> Vec<String> {
+    fn analysis(&self) -> Vec<String> {
         match (self.crowded, self.dialect) {
             (false, _) => Vec::new(),
             (true, Dialect::Sqlite | Dialect::Postgres) => vec!["ANALYZE".to_owned()],
@@ -383,13 +383,7 @@ impl World {
 
     /// The statements that fill the tables of one of the databases, after they were emptied.
     pub(crate) fn fill(&self, database: usize) -> Vec<String> {
-        // Tables reference those before them.
-        let mut out: Vec<String> = self
-            .tables
-            .iter()
-            .rev()
-            .map(|table| format!("DELETE FROM {}", table.name))
-            .collect();
+        let mut out = self.emptied();
         for (table, rows) in self.tables.iter().zip(&self.rows[database]) {
             if rows.is_empty() {
                 continue;
@@ -413,7 +407,30 @@ impl World {
         }
         // Triggers wrote into it.
         out.push("DELETE FROM journal".to_owned());
+        out.extend(self.analysis());
         out
+    }
+
+    /// The statements that empty the tables. Where planners know what the tables hold, nothing is left of rows that were there: they
+    /// would count it.
+    fn emptied(&self) -> Vec<String> {
+        let names = self.tables.iter().map(|table| table.name);
+        match (self.crowded, self.dialect) {
+            (true, Dialect::Postgres) => {
+                vec![format!("TRUNCATE {}", names.collect::<Vec<_>>().join(", "))]
+            }
+            (true, Dialect::Mysql) => {
+                let mut out = vec!["SET foreign_key_checks = 0".to_owned()];
+                out.extend(names.map(|name| format!("TRUNCATE TABLE {name}")));
+                out.push("SET foreign_key_checks = 1".to_owned());
+                out
+            }
+            // Tables reference those before them.
+            (true, Dialect::Sqlite) | (false, _) => names
+                .rev()
+                .map(|name| format!("DELETE FROM {name}"))
+                .collect(),
+        }
     }
 
     /// The tables whose rows a change of one of them may change, itself among them.

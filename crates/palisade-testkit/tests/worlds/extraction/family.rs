@@ -18,6 +18,10 @@ pub(crate) struct Member {
 const COMPARISONS: &[(&str, &str)] = &[
     ("=", "l.note = '<note>'"),
     ("IN", "l.note IN ('<note>', 'nothing')"),
+    (
+        "IN of many",
+        "l.note IN ('<note>', '#1', '#2', '#3', '#4', '#5', '#6', '#7', '#8', '#9')",
+    ),
     ("IN of one", "l.amount IN (<amount>)"),
     ("LIKE", "l.note LIKE '<start>%'"),
     ("a range", "l.note >= '<first>' AND l.note < '<next>'"),

@@ -132,6 +132,7 @@ pub(crate) async fn read_text(
     oracle: &mut impl Oracle,
     question: impl Fn(&str, &str) -> String,
     length: usize,
+    fails_of_many: bool,
 ) -> String {
     let mut known = String::new();
     for _ in 0..length {
@@ -141,7 +142,7 @@ pub(crate) async fn read_text(
             let middle = low + (high - low) / 2;
             let from = format!("{known}{}", char::from(low));
             let before = format!("{known}{}", char::from(middle));
-            match oracle.fails(&question(&from, &before)).await {
+            match oracle.fails(&question(&from, &before)).await == fails_of_many {
                 true => high = middle,
                 false => low = middle,
             }
@@ -152,11 +153,15 @@ pub(crate) async fn read_text(
 }
 
 /// Reads a number of thirty-two bits, by a question whether many rows hold one of 0 to another.
-pub(crate) async fn read_number(oracle: &mut impl Oracle, question: impl Fn(u32) -> String) -> u32 {
+pub(crate) async fn read_number(
+    oracle: &mut impl Oracle,
+    question: impl Fn(u32) -> String,
+    fails_of_many: bool,
+) -> u32 {
     let (mut low, mut high) = (0, u32::MAX);
     while low < high {
         let middle = low + (high - low) / 2;
-        match oracle.fails(&question(middle)).await {
+        match oracle.fails(&question(middle)).await == fails_of_many {
             true => high = middle,
             false => low = middle + 1,
         }

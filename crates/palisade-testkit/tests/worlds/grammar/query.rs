@@ -574,7 +574,7 @@ impl Grammar<'_, '_> {
             };
             scope = both;
         }
-        if self.world.crowded && depth < 3 && self.choices.chance(35) {
+        if self.world.crowded && depth < 3 && self.choices.chance(55) {
             text = self.spoilt(&text, &scope);
         }
         (text, scope)

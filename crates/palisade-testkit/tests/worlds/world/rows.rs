@@ -28,6 +28,9 @@ pub(super) fn twins(
         one.push(row);
     }
     if crowded {
+        for rows in [&mut one, &mut other] {
+            repeat(table, rows);
+        }
         let parents = parents(table, before, 0, true);
         let hidden = crowd(table, &parents, choices);
         one.extend(hidden.iter().map(|(row, _)| row.clone()));
@@ -99,6 +102,23 @@ fn crowd(table: &Table, parents: &[Cell], choices: &mut Choices<'_>) -> Vec<(Row
         })
         .collect()
 }
+
+/// Adds rows that are as those that there are, under other ids.
+fn repeat(table: &Table, rows: &mut Vec<Row>) {
+    for n in 0..rows.len() * REPEATED {
+        let mut row = rows[n].clone();
+        row[0] = Cell::Int(i64::try_from(rows.len() + 1).unwrap());
+        for (at, column) in table.columns.iter().enumerate() {
+            if column.unique {
+                row[at] = Cell::Null;
+            }
+        }
+        rows.push(row);
+    }
+}
+
+/// How often rows that may be seen are there again where there are many.
+const REPEATED: usize = 5;
 
 /// How many rows that may not be seen there are at least where there are many.
 const CROWD: usize = 60;
