@@ -23,13 +23,31 @@ pub(crate) enum Stance {
     /// Around each of them: `CASE` tries its arms in order and nothing of a later one, so that the agent's
     /// condition cannot fail on a row that the guard keeps apart.
     Around,
-    /// Around what of them is not leak-proof; the rest stands beside that, where an index serves it.
+    /// Around what of them is not leak-proof; the rest stands beside that, where an index serves it. What may fail is tried on
+    /// rows that meet all of the rest alone, whichever condition the engine looks at first.
     Apart {
         lead: Lead,
-        /// For the statement's own condition, then for each condition of a join that can see the target: which of its
-        /// [`conjuncts`] stand beside; none where it is not taken apart.
-        places: Vec<Vec<bool>>,
+        /// For the statement's own condition, then for each condition of a join that can see the target: how its
+        /// [`conjuncts`] stand; none where it is not taken apart.
+        places: Vec<Vec<Term>>,
     },
+}
+
+/// How a term of a condition stands with a guard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Term {
+    /// It cannot fail, and stands beside the guard, where an index serves it.
+    Beside,
+    /// It cannot fail, and stands behind the guard.
+    Behind,
+    /// It may fail, and is tried where the guard and every term that cannot fail hold.
+    Tried,
+}
+
+impl Term {
+    fn is_beside(self) -> bool {
+        self == Self::Beside
+    }
 }
 
 /// What of a guard stands before all else.
@@ -79,10 +97,12 @@ impl Guard {
             (Stance::Around, Some(own)) => choice(guard, nested(own)),
             (Stance::Apart { lead, places }, own) => {
                 let mut all: Vec<Expr> = self.leading(*lead).into_iter().collect();
+                let terms = places.get(place);
+                let tried_where = self.tried_where(own.as_ref(), terms);
                 for Part {
                     is_beside,
                     mut terms,
-                } in apart(own, places.get(place))
+                } in apart(own, terms)
                 {
                     let own = if terms.len() == 1 {
                         terms.pop()
@@ -93,7 +113,7 @@ impl Guard {
                     all.push(if is_beside {
                         own
                     } else {
-                        choice(guard.clone(), own)
+                        choice(tried_where.clone(), own)
                     });
                 }
                 all.into_iter().reduce(and).unwrap_or(guard)
@@ -101,8 +121,39 @@ impl Guard {
         }
     }
 
+    /// The guard and all terms of a condition that cannot fail: where those that may are tried.
+    fn tried_where(&self, own: Option<&Expr>, terms: Option<&Vec<Term>>) -> Expr {
+        let guard = nested(self.condition.clone());
+        let (Some(own), Some(terms)) = (own, terms) else {
+            return guard;
+        };
+        let all = conjuncts(own);
+        if all.len() != terms.len() {
+            return guard;
+        }
+        let met = all
+            .into_iter()
+            .zip(terms)
+            .filter_map(|(own, term)| match term {
+                Term::Beside | Term::Behind => Some(nested(own.clone())),
+                Term::Tried => None,
+            });
+        met.fold(guard, and)
+    }
+
     /// The statement's own condition in `expr`; an error if the guard is not around it.
     pub(super) fn inside(&self, expr: Expr, place: usize) -> Result<Option<Expr>, Unguarded> {
+        let whole = expr.clone();
+        let own = self.taken_out(expr, place)?;
+        if self.around(own.clone(), place) == whole {
+            Ok(own)
+        } else {
+            Err(Unguarded)
+        }
+    }
+
+    /// What stands in `expr` where the statement's own condition would; [`inside`](Self::inside) says whether it is one.
+    fn taken_out(&self, expr: Expr, place: usize) -> Result<Option<Expr>, Unguarded> {
         match &self.stance {
             Stance::Beside | Stance::Around if self.is_guard(&expr) => Ok(None),
             Stance::Beside => match expr {
@@ -123,8 +174,8 @@ impl Guard {
                     Some(_) => return Err(Unguarded),
                     None => {}
                 }
-                let beside = places.get(place).map_or(&[] as &[bool], Vec::as_slice);
-                if beside.is_empty() {
+                let terms = places.get(place).map_or(&[] as &[Term], Vec::as_slice);
+                if terms.is_empty() {
                     return match (all.pop(), all.is_empty(), lead) {
                         (None, _, Lead::Plain | Lead::Opaque) => Ok(None),
                         (Some(guard), true, Lead::Nothing) if self.is_guard(&guard) => Ok(None),
@@ -132,19 +183,20 @@ impl Guard {
                         (None, _, Lead::Nothing) | (Some(_), false, _) => Err(Unguarded),
                     };
                 }
-                let runs = beside.chunk_by(|one, next| !one && !next);
+                let runs = terms.chunk_by(|one, next| !one.is_beside() && !next.is_beside());
                 let mut parts = all.into_iter();
                 let mut own = Vec::new();
                 for run in runs {
                     let part = parts.next().ok_or(Unguarded)?;
                     own.push(nested(match run.first() {
-                        Some(true) => unnested(part)?,
-                        Some(false) | None => self.chosen(part)?,
+                        Some(Term::Beside) => unnested(part)?,
+                        Some(Term::Behind | Term::Tried) | None => self.chosen(part)?,
                     }));
                 }
-                match parts.next() {
-                    None => Ok(own.into_iter().reduce(and)),
-                    Some(_) => Err(Unguarded),
+                match (parts.next(), own.len()) {
+                    (None, 1) => own.pop().map(unnested).transpose(),
+                    (None, _) => Ok(own.into_iter().reduce(and)),
+                    (Some(_), _) => Err(Unguarded),
                 }
             }
         }
@@ -177,10 +229,14 @@ impl Guard {
                 mut conditions,
                 else_result: Some(otherwise),
             } if *otherwise == boolean(false) && conditions.len() == 1 => match conditions.pop() {
-                Some(CaseWhen { condition, result }) if self.is_guard(&condition) => {
-                    unnested(result)
+                Some(CaseWhen { condition, result }) => {
+                    // `inside` compares what stands after the guard.
+                    match chain(condition).first() {
+                        Some(first) if self.is_guard(first) => unnested(result),
+                        Some(_) | None => Err(Unguarded),
+                    }
                 }
-                _ => Err(Unguarded),
+                None => Err(Unguarded),
             },
             _ => Err(Unguarded),
         }
@@ -198,24 +254,25 @@ struct Part {
 }
 
 /// A condition taken apart. Its parameters keep their order, by which MySQL tells them.
-fn apart(own: Option<Expr>, beside: Option<&Vec<bool>>) -> Vec<Part> {
+fn apart(own: Option<Expr>, terms: Option<&Vec<Term>>) -> Vec<Part> {
     let Some(own) = own else {
         return Vec::new();
     };
     let all = conjuncts(&own);
-    let Some(beside) = beside.filter(|beside| beside.len() == all.len()) else {
+    let Some(terms) = terms.filter(|terms| terms.len() == all.len()) else {
         return vec![Part {
             is_beside: false,
             terms: vec![own],
         }];
     };
     let mut parts: Vec<Part> = Vec::new();
-    for (conjunct, is_beside) in all.into_iter().zip(beside) {
+    for (conjunct, term) in all.into_iter().zip(terms) {
         let conjunct = conjunct.clone();
+        let is_beside = term.is_beside();
         match parts.last_mut() {
             Some(before) if !before.is_beside && !is_beside => before.terms.push(conjunct),
             Some(_) | None => parts.push(Part {
-                is_beside: *is_beside,
+                is_beside,
                 terms: vec![conjunct],
             }),
         }
@@ -343,9 +400,13 @@ mod tests {
     }
 
     fn apart(lead: Lead, place: &[bool]) -> Stance {
+        let term = |is_beside: &bool| match is_beside {
+            true => Term::Beside,
+            false => Term::Tried,
+        };
         Stance::Apart {
             lead,
-            places: vec![place.to_vec()],
+            places: vec![place.iter().map(term).collect()],
         }
     }
 
@@ -365,18 +426,18 @@ mod tests {
             (
                 apart(Lead::Plain, &[true, false, true]),
                 Some(OWN),
-                "(t.tenant = 7) AND (a = 1) AND CASE WHEN (t.tenant = 7) THEN (f(b)) ELSE false END AND (c = 2)",
+                "(t.tenant = 7) AND (a = 1) AND CASE WHEN (t.tenant = 7) AND (a = 1) AND (c = 2) THEN (f(b)) ELSE false END AND (c = 2)",
             ),
             (
                 apart(Lead::Nothing, &[true, false, true]),
                 Some(OWN),
-                "(a = 1) AND CASE WHEN (t.tenant = 7) THEN (f(b)) ELSE false END AND (c = 2)",
+                "(a = 1) AND CASE WHEN (t.tenant = 7) AND (a = 1) AND (c = 2) THEN (f(b)) ELSE false END AND (c = 2)",
             ),
             (
                 apart(Lead::Opaque, &[false, false, true]),
                 Some(OWN),
                 "CASE WHEN (t.tenant = 7) THEN true ELSE false END AND \
-                 CASE WHEN (t.tenant = 7) THEN ((a = 1) AND (f(b))) ELSE false END AND (c = 2)",
+                 CASE WHEN (t.tenant = 7) AND (c = 2) THEN ((a = 1) AND (f(b))) ELSE false END AND (c = 2)",
             ),
             (
                 apart(Lead::Opaque, &[true, true, true]),

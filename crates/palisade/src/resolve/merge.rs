@@ -238,7 +238,10 @@ impl<'a> Resolver<'a> {
         } in clauses
         {
             if let Some(predicate) = &mut *predicate {
-                read.append(&mut self.predicate(predicate, &scope, ctes, Usage::Filter)?);
+                // It is asked of rows that ON has matched, or has not: the same ones by every plan.
+                read.append(&mut self.on_answered_rows(|resolver| {
+                    resolver.predicate(predicate, &scope, ctes, Usage::Filter)
+                })?);
                 read.append(&mut scope.reached.take());
             }
             let predicate = predicate.as_ref();

@@ -59,7 +59,7 @@ pub(crate) use cast::is_engine_type;
 pub(crate) use define::{ResolvedDefinition, resolve_definition};
 pub(crate) use effect::{Link, links, sets_off_triggers};
 pub(crate) use from::{form_name, form_place, reference_index};
-pub(crate) use guard::{Admission, Guard, Lead, Stance};
+pub(crate) use guard::{Admission, Guard, Lead, Stance, Term};
 pub(crate) use itself::{is_itself, is_named, stays};
 pub(crate) use joined::{Seeing, seeing};
 pub(crate) use merge::{ClauseForm, MergeForm};

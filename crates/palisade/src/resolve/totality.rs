@@ -23,6 +23,8 @@ enum Rows {
     Planned,
     /// On the rows of the answer, or on those that are changed: the same ones by every plan.
     Answered,
+    /// On rows of a change's target that meet its guard and every condition that cannot fail, by every plan.
+    Guarded,
     /// As [`Answered`](Self::Answered), unless another clause uses the output or term before the rows are joined.
     Output,
 }
@@ -77,7 +79,7 @@ impl Failures {
     fn note(&mut self) {
         match self.rows {
             Rows::Planned => self.planned = true,
-            Rows::Answered => {}
+            Rows::Answered | Rows::Guarded => {}
             Rows::Output => self.term_fails = true,
         }
     }
@@ -144,6 +146,23 @@ impl<'a> Resolver<'a> {
         result
     }
 
+    /// Reads with `read` the condition of a change whose target is guarded. MySQL's joins have conditions of their own, which
+    /// the engine may look at later.
+    pub(super) fn on_guarded_rows<T>(
+        &mut self,
+        is_joined: bool,
+        read: impl FnOnce(&mut Self) -> Result<T, Rejection>,
+    ) -> Result<T, Rejection> {
+        let rows = match (self.catalog.dialect(), is_joined) {
+            (Dialect::Mysql, true) => Rows::Planned,
+            (Dialect::Mysql, false) | (Dialect::Sqlite | Dialect::Postgres, _) => Rows::Guarded,
+        };
+        let before = std::mem::replace(&mut self.failures.rows, rows);
+        let result = read(self);
+        self.failures.rows = before;
+        result
+    }
+
     /// Reads an output or a term of the outermost SELECT with `read`; whether it may fail before rows are joined.
     fn watch<T>(
         &mut self,
@@ -195,7 +214,7 @@ impl<'a> Resolver<'a> {
     /// Notes whether `expr` may fail by itself: what it is made from is looked at where that is read.
     pub(super) fn note_failure(&mut self, expr: &Expr, scope: &Scope<'a, '_>) {
         if !self.failures.planned
-            && self.failures.rows != Rows::Answered
+            && matches!(self.failures.rows, Rows::Planned | Rows::Output)
             && !self.is_total(expr, scope)
         {
             self.failures.note();

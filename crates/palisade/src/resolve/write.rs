@@ -310,7 +310,9 @@ impl<'a> Resolver<'a> {
         // What stands before it may have subqueries too.
         scope.reached.take();
         let mut columns = match selection {
-            Some(expr) => self.predicate(expr, scope, ctes, Usage::Filter)?,
+            Some(expr) => self.on_guarded_rows(scope.sources.len() > 1, |resolver| {
+                resolver.predicate(expr, scope, ctes, Usage::Filter)
+            })?,
             None => Vec::new(),
         };
         columns.append(&mut scope.reached.take());

@@ -18,7 +18,7 @@ use crate::{
     dialect::Dialect,
     policy::obligation::{Predicate, RowFilter},
     rejection::Rejection,
-    resolve::{Conflict, Guard, Lead, Seeing, Stance, WriteForm, reference_index, seeing},
+    resolve::{Conflict, Guard, Lead, Seeing, Stance, Term, WriteForm, reference_index, seeing},
 };
 
 impl Job<'_> {
@@ -152,20 +152,20 @@ impl Job<'_> {
                 "USING merges a column that the filter looks at: compare it with ON",
             ));
         }
-        let is_beside = |named: &Option<BTreeSet<u16>>| {
-            // What stands beside the guard is estimated by statistics, and the plan would follow those of hidden rows.
-            if self.failing.by_plan {
-                return false;
-            }
-            let named = named.as_ref();
+        let stands = |named: &Option<BTreeSet<u16>>| match named {
+            None => Term::Tried,
+            // What stands beside the guard is estimated by statistics: the plan would follow those of hidden rows, and decide
+            // what fails elsewhere.
+            Some(_) if self.failing.by_plan => Term::Tried,
             // An engine that learns a column's value beside the guard would put it into the guard.
-            named.is_some_and(|named| !opaque || named.is_disjoint(looked))
+            Some(named) if opaque && !named.is_disjoint(looked) => Term::Behind,
+            Some(_) => Term::Beside,
         };
         let places = self.target.conditions.iter();
         Ok(Stance::Apart {
             lead,
             places: places
-                .map(|conjuncts| conjuncts.iter().map(is_beside).collect())
+                .map(|conjuncts| conjuncts.iter().map(stands).collect())
                 .collect(),
         })
     }

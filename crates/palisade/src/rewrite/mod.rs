@@ -563,7 +563,17 @@ fn apply(
         Form::Text(_) => false,
     });
     let binds = has_own || has_parameters;
-    let binding = if binds {
+    // A guard repeats conditions of a change, and their parameters.
+    let repeats = dialect == Dialect::Mysql && !targets.is_empty();
+    let binding = if binds && repeats {
+        parameters::order_alone(
+            &mut query,
+            &positions,
+            &placeholders,
+            &token_parameters,
+            dialect,
+        )?
+    } else if binds {
         parameters::order(
             &mut query,
             &mut forms,
