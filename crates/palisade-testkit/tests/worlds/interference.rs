@@ -533,7 +533,7 @@ fn mariadb_tells_nothing_of_what_is_hidden() {
 
 #[test]
 fn sqlite_tells_nothing_of_values_that_its_planner_knows() {
-    runtime().block_on(hold_crowded(&Sqlite::new(), 41, 8, 100));
+    runtime().block_on(hold_crowded(&Sqlite::new(), 41, 5, 100));
 }
 
 #[test]
@@ -543,5 +543,5 @@ fn postgres_tells_nothing_of_values_that_its_planner_knows() {
 
 #[test]
 fn mariadb_tells_nothing_of_values_that_its_planner_knows() {
-    runtime().block_on(hold_crowded(&MariaDb, 43, 2, 80));
+    runtime().block_on(hold_crowded(&MariaDb, 43, 2, 50));
 }
