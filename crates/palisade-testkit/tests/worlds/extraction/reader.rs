@@ -85,7 +85,7 @@ pub(crate) fn unfenced(text: &str) -> String {
     }
     let mut out = String::new();
     let mut rest = text.as_str();
-    while let Some((before, inner)) = rest.split_once("COALESCE(") {
+    while let Some((before, inner)) = rest.split_once("coalesce(") {
         out.push_str(before);
         let opaque = inner.find(')').and_then(|end| {
             let (one, other) = inner[..end].split_once(", ")?;
@@ -99,7 +99,7 @@ pub(crate) fn unfenced(text: &str) -> String {
                     .unwrap_or(after);
             }
             None => {
-                out.push_str("COALESCE(");
+                out.push_str("coalesce(");
                 rest = inner;
             }
         }

@@ -172,5 +172,5 @@ fn unfenced_mariadb_tells_twins_apart() {
 
 #[test]
 fn unfenced_sqlite_tells_twins_apart() {
-    runtime().block_on(would_tell(&Sqlite::new(), 103, 300, 10));
+    runtime().block_on(would_tell(&Sqlite::new(), 103, 300, 3));
 }
