@@ -47,6 +47,8 @@ pub(in crate::resolve) struct Rows<'r, 'a> {
     /// Sources whose rows hang on the target's: itself, and what is joined to it.
     linked: BTreeSet<usize>,
     target: Option<usize>,
+    /// The first source of each FROM that was entered, by where it stands.
+    entered: HashMap<usize, usize>,
     /// What was found of parts of the condition, by where they stand.
     known: HashMap<Asked, bool>,
 }
@@ -79,6 +81,7 @@ impl<'r, 'a> Rows<'r, 'a> {
             next: 0,
             linked: BTreeSet::new(),
             target: None,
+            entered: HashMap::new(),
             known: HashMap::new(),
         }
     }
@@ -118,9 +121,13 @@ impl<'r, 'a> Rows<'r, 'a> {
     pub(super) fn enter(&mut self, from: &[TableWithJoins]) -> usize {
         let depth = self.frames.len();
         self.frames.push(Vec::new());
+        // The same tables whenever they are looked at, or what links them would seem new for ever.
+        let before = self.next;
+        self.next = *self.entered.entry(from.as_ptr().addr()).or_insert(before);
         for table in from {
             self.add_joined(table);
         }
+        self.next = self.next.max(before);
         depth
     }
 
