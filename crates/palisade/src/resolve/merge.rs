@@ -219,8 +219,8 @@ impl<'a> Resolver<'a> {
         self.table_factor(source, &mut scope, ctes)?;
         target.joined = true;
         scope.reached.take();
-        let mut read = self.predicate(on, &scope, ctes, Usage::Join)?;
-        read.append(&mut scope.reached.take());
+        self.predicate(on, &scope, ctes, Usage::Join)?;
+        let mut reached = scope.reached.take();
         let beside = TableWithJoins {
             relation: source.clone(),
             joins: Vec::new(),
@@ -238,8 +238,8 @@ impl<'a> Resolver<'a> {
         } in clauses
         {
             if let Some(predicate) = &mut *predicate {
-                read.append(&mut self.predicate(predicate, &scope, ctes, Usage::Filter)?);
-                read.append(&mut scope.reached.take());
+                self.predicate(predicate, &scope, ctes, Usage::Filter)?;
+                reached.append(&mut scope.reached.take());
             }
             let predicate = predicate.as_ref();
             let (tables, conditions): (&[_], Vec<&Expr>) = match clause_kind {
@@ -252,7 +252,7 @@ impl<'a> Resolver<'a> {
                 // Rows of the target that nothing matches are not chosen by what would match.
                 MergeClauseKind::NotMatchedBySource => (&[&own], predicate.into_iter().collect()),
             };
-            let conditioned = self.is_conditioned(target.reference, tables, &conditions, &read);
+            let conditioned = self.is_conditioned(target.reference, tables, &conditions, &reached);
             match action {
                 MergeAction::DoNothing {
                     do_token: _,
