@@ -219,8 +219,8 @@ impl<'a> Resolver<'a> {
         self.table_factor(source, &mut scope, ctes)?;
         target.joined = true;
         scope.reached.take();
-        let mut read = self.predicate(on, &scope, ctes, Usage::Join)?;
-        read.append(&mut scope.reached.take());
+        self.predicate(on, &scope, ctes, Usage::Join)?;
+        let mut reached = scope.reached.take();
         let beside = TableWithJoins {
             relation: source.clone(),
             joins: Vec::new(),
@@ -239,10 +239,10 @@ impl<'a> Resolver<'a> {
         {
             if let Some(predicate) = &mut *predicate {
                 // It is asked of rows that ON has matched, or has not: the same ones by every plan.
-                read.append(&mut self.on_answered_rows(|resolver| {
+                self.on_answered_rows(|resolver| {
                     resolver.predicate(predicate, &scope, ctes, Usage::Filter)
-                })?);
-                read.append(&mut scope.reached.take());
+                })?;
+                reached.append(&mut scope.reached.take());
             }
             let predicate = predicate.as_ref();
             let (tables, conditions): (&[_], Vec<&Expr>) = match clause_kind {
@@ -255,7 +255,7 @@ impl<'a> Resolver<'a> {
                 // Rows of the target that nothing matches are not chosen by what would match.
                 MergeClauseKind::NotMatchedBySource => (&[&own], predicate.into_iter().collect()),
             };
-            let conditioned = self.is_conditioned(target.reference, tables, &conditions, &read);
+            let conditioned = self.is_conditioned(target.reference, tables, &conditions, &reached);
             match action {
                 MergeAction::DoNothing {
                     do_token: _,

@@ -199,7 +199,7 @@ impl<'a> Resolver<'a> {
         }
         target.joined = scope.sources.len() > 1;
         let updated = self.assignments(assignments, (relation, &target.qualifier), &scope, ctes)?;
-        let read = self.guarded(selection, &scope, ctes)?;
+        let reached = self.guarded(selection, &scope, ctes)?;
         let tables = std::slice::from_mut(table);
         self.take_apart(&mut target, selection.as_ref(), tables, relation, &scope);
         let others = match &*from {
@@ -208,7 +208,7 @@ impl<'a> Resolver<'a> {
         };
         let tables: Vec<&TableWithJoins> = std::iter::once(&*table).chain(others).collect();
         let condition: Vec<&Expr> = selection.iter().collect();
-        target.conditioned = self.is_conditioned(target.reference, &tables, &condition, &read);
+        target.conditioned = self.is_conditioned(target.reference, &tables, &condition, &reached);
         self.bound_product(&scope)?;
         self.ordered(order_by, limit, &scope, ctes)?;
         self.change_columns(relation, Change::Update, target.conditioned, &updated);
@@ -280,11 +280,11 @@ impl<'a> Resolver<'a> {
             }
         }
         target.joined = scope.sources.len() > 1;
-        let read = self.guarded(selection, &scope, ctes)?;
+        let reached = self.guarded(selection, &scope, ctes)?;
         self.take_apart(&mut target, selection.as_ref(), from, relation, &scope);
         let tables: Vec<&TableWithJoins> = from.iter().chain(using.iter().flatten()).collect();
         let condition: Vec<&Expr> = selection.iter().collect();
-        target.conditioned = self.is_conditioned(target.reference, &tables, &condition, &read);
+        target.conditioned = self.is_conditioned(target.reference, &tables, &condition, &reached);
         self.bound_product(&scope)?;
         self.ordered(order_by, limit, &scope, ctes)?;
         self.change(relation, Change::Delete, target.conditioned);
@@ -294,8 +294,8 @@ impl<'a> Resolver<'a> {
         Ok(outputs)
     }
 
-    /// The statement's own condition, inside of the guard where this is our own output; the columns that it names, be it
-    /// in a subquery.
+    /// The statement's own condition, inside of the guard where this is our own output; the columns of these tables
+    /// that its subqueries name.
     pub(super) fn guarded(
         &mut self,
         selection: &mut Option<Expr>,
@@ -309,14 +309,12 @@ impl<'a> Resolver<'a> {
         }
         // What stands before it may have subqueries too.
         scope.reached.take();
-        let mut columns = match selection {
-            Some(expr) => self.on_guarded_rows(scope.sources.len() > 1, |resolver| {
+        if let Some(expr) = selection {
+            self.on_guarded_rows(scope.sources.len() > 1, |resolver| {
                 resolver.predicate(expr, scope, ctes, Usage::Filter)
-            })?,
-            None => Vec::new(),
-        };
-        columns.append(&mut scope.reached.take());
-        Ok(columns)
+            })?;
+        }
+        Ok(scope.reached.take())
     }
 
     /// The guard of the change that is read, where this is our own output.

@@ -39,14 +39,16 @@ struct Source<'a> {
 /// The rows that conditions of one change can look at, and which of them go with the target's.
 pub(in crate::resolve) struct Rows<'r, 'a> {
     resolver: &'r Resolver<'a>,
-    /// Columns that the condition names, those that subqueries reach included.
-    read: &'r [ColumnId],
+    /// Columns of the statement's own tables that subqueries name.
+    reached: &'r [ColumnId],
     /// Sources of the statement, then those of each subquery around the place.
     frames: Vec<Vec<Source<'a>>>,
     next: usize,
     /// Sources whose rows hang on the target's: itself, and what is joined to it.
     linked: BTreeSet<usize>,
     target: Option<usize>,
+    /// The first source of each FROM that was entered, by where it stands.
+    entered: HashMap<usize, usize>,
     /// What was found of parts of the condition, by where they stand.
     known: HashMap<Asked, bool>,
 }
@@ -71,14 +73,15 @@ struct Demands<'e> {
 }
 
 impl<'r, 'a> Rows<'r, 'a> {
-    fn new(resolver: &'r Resolver<'a>, read: &'r [ColumnId]) -> Self {
+    fn new(resolver: &'r Resolver<'a>, reached: &'r [ColumnId]) -> Self {
         Self {
             resolver,
-            read,
+            reached,
             frames: Vec::new(),
             next: 0,
             linked: BTreeSet::new(),
             target: None,
+            entered: HashMap::new(),
             known: HashMap::new(),
         }
     }
@@ -118,9 +121,13 @@ impl<'r, 'a> Rows<'r, 'a> {
     pub(super) fn enter(&mut self, from: &[TableWithJoins]) -> usize {
         let depth = self.frames.len();
         self.frames.push(Vec::new());
+        // The same tables whenever they are looked at, or what links them would seem new for ever.
+        let before = self.next;
+        self.next = *self.entered.entry(from.as_ptr().addr()).or_insert(before);
         for table in from {
             self.add_joined(table);
         }
+        self.next = self.next.max(before);
         depth
     }
 
@@ -214,7 +221,7 @@ impl<'r, 'a> Rows<'r, 'a> {
             }
             let mut unknown = frame.iter().filter(|source| source.relation.is_none());
             if let Some(source) = unknown.next() {
-                match (depth > 0).then(|| self.reached(key)).flatten() {
+                match (depth > 0).then(|| self.reached_column(key)).flatten() {
                     Some(named) => return Some(named),
                     None => return Some(self.named(source, key)),
                 }
@@ -233,12 +240,12 @@ impl<'r, 'a> Rows<'r, 'a> {
         found.map(|source| self.named(source, key))
     }
 
-    /// A column of the target that the condition is known to name.
-    fn reached(&self, key: &str) -> Option<Named> {
+    /// A column of the target that a subquery is known to name.
+    fn reached_column(&self, key: &str) -> Option<Named> {
         let mut sources = self.frames.first()?.iter();
         let source = sources.find(|source| Some(source.id) == self.target)?;
         let named = self.named(source, key);
-        named.id.filter(|id| self.read.contains(id))?;
+        named.id.filter(|id| self.reached.contains(id))?;
         Some(named)
     }
 
@@ -508,20 +515,20 @@ impl<'e> Demands<'e> {
 }
 
 impl Resolver<'_> {
-    /// Whether a change of what has the reference `target` has a condition on its rows: in `selection`, which reads `read`, or in
-    /// what joins of `tables` demand. The `others` are joined to these by commas.
+    /// Whether a change of what has the reference `target` has a condition on its rows: in `selection`, whose subqueries name
+    /// `reached`, or in what joins of `tables` demand, between which commas stand.
     pub(in crate::resolve) fn is_conditioned(
         &self,
         target: Option<usize>,
         tables: &[&TableWithJoins],
         selection: &[&Expr],
-        read: &[ColumnId],
+        reached: &[ColumnId],
     ) -> bool {
         // What is our own output was looked at before.
         if self.mode.is_output() {
             return true;
         }
-        let mut rows = Rows::new(self, read);
+        let mut rows = Rows::new(self, reached);
         rows.frames.push(Vec::new());
         for table in tables {
             rows.add_joined(table);
