@@ -175,7 +175,8 @@ impl<'a> Resolver<'a> {
             .skip(left.start)
             .filter_map(|source| Some(source.columns.find(key)?.0))
             .collect();
-        if !(self.needs_fence && self.failures.planned) && !self.merges_safely(&origins) {
+        let is_settled = self.needs_fence && self.failures.planned;
+        if !is_settled && !self.merges_safely(&origins) {
             self.needs_fence = true;
             self.failures.planned = true;
         }
