@@ -27,7 +27,7 @@ use crate::{
     source::Source,
 };
 
-const SCHEMA: &str = include_str!("demo/schema.sql");
+const SCHEMA: &str = include_str!("schema.sql");
 
 /// The `application_id` that `SCHEMA` gives the file.
 const APPLICATION_ID: [u8; 4] = *b"Pali";
