@@ -5,7 +5,10 @@ use sqlparser::ast::{
     TableFactor, UnaryOperator, Value as SqlValue, helpers::attached_token::AttachedToken,
 };
 
-use super::{given::Given, parameters, sql};
+use crate::rewrite::{
+    ast,
+    output::{parameter_values::Given, parameters},
+};
 use crate::{code::Code, dialect::Dialect, rejection::Rejection, value::Value};
 
 /// Bounds `query` to `cap + 1` rows; a smaller limit of the agent's own stays.
@@ -66,7 +69,7 @@ fn within(query: &mut Query, own: &Cap<'_>) -> Result<Option<usize>, Rejection> 
             match limit {
                 Some(limit) => (limit, after),
                 None => {
-                    *limit = Some(sql::integer(own.most));
+                    *limit = Some(ast::integer(own.most));
                     return Ok(None);
                 }
             }
@@ -84,7 +87,7 @@ fn within(query: &mut Query, own: &Cap<'_>) -> Result<Option<usize>, Rejection> 
         Limit::Beyond => {}
         // A derived table has no two columns of one name on SQLite.
         Limit::Computed if dialect == Dialect::Sqlite => {
-            let computed = std::mem::replace(limit, sql::null());
+            let computed = std::mem::replace(limit, ast::null());
             *limit = own.at_most(computed);
             return Ok(None);
         }
@@ -95,7 +98,7 @@ fn within(query: &mut Query, own: &Cap<'_>) -> Result<Option<usize>, Rejection> 
         }
     }
     let gone = parameters::count(limit) > 0 && dialect == Dialect::Mysql;
-    *limit = sql::integer(own.most);
+    *limit = ast::integer(own.most);
     Ok(gone.then_some(position))
 }
 
@@ -125,7 +128,7 @@ struct Cap<'p> {
 impl Cap<'_> {
     fn clause(&self, offset: Option<Offset>) -> LimitClause {
         LimitClause::LimitOffset {
-            limit: Some(sql::integer(self.most)),
+            limit: Some(ast::integer(self.most)),
             offset,
             limit_by: Vec::new(),
         }
@@ -134,20 +137,20 @@ impl Cap<'_> {
     /// `(SELECT CASE WHEN n BETWEEN 0 AND cap OR n IS NULL THEN n ELSE cap END FROM (SELECT computed AS n …))`:
     /// computed once, whatever calls stand in it.
     fn at_most(&self, computed: Expr) -> Expr {
-        let n = || sql::column(self.dialect, "n");
+        let n = || ast::column(self.dialect, "n");
         let stays = Expr::Between {
             expr: Box::new(n()),
             negated: false,
-            low: Box::new(sql::integer(0)),
-            high: Box::new(sql::integer(self.most)),
+            low: Box::new(ast::integer(0)),
+            high: Box::new(ast::integer(self.most)),
         };
         let nothing = Expr::IsNull(Box::new(n()));
-        let value = sql::case(
-            vec![(sql::binary(stays, BinaryOperator::Or, nothing), n())],
-            Some(sql::integer(self.most)),
+        let value = ast::case(
+            vec![(ast::binary(stays, BinaryOperator::Or, nothing), n())],
+            Some(ast::integer(self.most)),
         );
-        let mut once = sql::select(
-            vec![sql::item(self.dialect, computed, "n")],
+        let mut once = ast::select(
+            vec![ast::item(self.dialect, computed, "n")],
             None::<TableFactor>,
             None,
         );
@@ -158,7 +161,7 @@ impl Cap<'_> {
             alias: None,
             sample: None,
         };
-        let query = sql::select(vec![SelectItem::UnnamedExpr(value)], computed, None);
+        let query = ast::select(vec![SelectItem::UnnamedExpr(value)], computed, None);
         Expr::Subquery(Box::new(query))
     }
 
@@ -268,13 +271,13 @@ impl Cap<'_> {
 
 /// `SELECT * FROM (query) [AS alias]`.
 fn wrap(query: &mut Query, alias: Option<&str>) {
-    let inner = std::mem::replace(query, sql::query(SetExpr::Values(empty_values())));
-    *query = sql::select(
+    let inner = std::mem::replace(query, ast::query(SetExpr::Values(empty_values())));
+    *query = ast::select(
         vec![SelectItem::Wildcard(plain_star())],
         TableFactor::Derived {
             lateral: false,
             subquery: Box::new(inner),
-            alias: alias.map(|name| sql::alias(Ident::new(name))),
+            alias: alias.map(|name| ast::alias(Ident::new(name))),
             sample: None,
         },
         None,

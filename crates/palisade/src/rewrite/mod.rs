@@ -5,51 +5,18 @@
 //! it computes on masked values. The result is printed, parsed and resolved again: it must be the
 //! same tree, and touch nothing that was not permitted.
 
-mod admit;
-mod cascade;
-mod chosen;
-mod compare;
-mod computed;
-mod condition;
-mod conflict;
-mod define;
-mod engine;
-mod filter;
-mod form;
-mod formula;
-mod given;
-mod guard;
-mod hash;
-mod held;
-mod ignore;
-mod implied;
-mod keyed;
+mod ast;
+mod change;
+mod ddl;
 mod limit;
-mod mask;
-mod merge;
-mod null;
-mod parameters;
-mod plan;
-mod proposed;
-mod proviso;
-mod queried;
-mod reach;
-mod returned;
-mod shaped;
-mod shown;
+mod output;
 mod source;
-mod sql;
-mod stored;
 #[cfg(test)]
 mod tests;
-mod unsaid;
-mod untyped;
-mod upsert;
-mod write;
 
-pub(crate) use cascade::keys_read;
-pub(crate) use define::define;
-pub(crate) use filter::columns as columns_of_condition;
+pub(crate) use change::precheck::foreign_keys::keys_read;
+pub(crate) use ddl::define;
+pub(crate) use source::row_filter::columns as columns_of_condition;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -60,21 +27,21 @@ use std::{
 
 use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
 
-pub use engine::ANY_COLUMN;
-pub(crate) use form::FormCache;
-pub(crate) use mask::type_name as type_of_mask;
-pub(crate) use plan::Plan;
-pub use proviso::{Found, Proviso};
-pub use reach::Reach;
-pub(crate) use shaped::Shaped;
-pub(crate) use shown::{Below, below as shown_below};
+pub use change::precheck::cascade_count::Reach;
+pub use change::precheck::{Found, Proviso};
+pub(crate) use output::columns::{Below, below as shown_below};
+pub use output::expected_access::ANY_COLUMN;
+pub(crate) use output::literal_template::Shaped;
+pub(crate) use output::plan::Plan;
+pub(crate) use source::cache::FormCache;
+pub(crate) use source::mask::type_name as type_of_mask;
 
-use condition::Conditions;
-use engine::Engine;
-use form::{Form, Forms};
-use given::Given;
-use parameters::Binding;
-use reach::Look;
+use change::guard_cache::Conditions;
+use change::precheck::cascade_count::Look;
+use output::expected_access::Engine;
+use output::parameter_values::Given;
+use output::parameters::Binding;
+use source::cache::{Form, Forms};
 
 use crate::{
     access::AccessSet,
@@ -236,7 +203,7 @@ impl RewrittenStatement {
             && self.params == other.params
             && self.provisos == other.provisos
             && self.reaches == other.reaches
-            && shaped::is_same(&self.plan, &other.plan)
+            && output::literal_template::is_same(&self.plan, &other.plan)
     }
 
     /// For whom it was permitted.
@@ -424,7 +391,7 @@ fn apply(
         engine.reference(reference, (is_target, ready), catalog, &access);
     }
     engine.table_functions(catalog);
-    let changes = write::changes(&query);
+    let changes = change::changes(&query);
     if changes.len() != targets.len() {
         return Err(not_as_decided("a change was not decided"));
     }
@@ -438,10 +405,13 @@ fn apply(
     let (positions, uses) = if targets.is_empty() || !has_parameters {
         (HashMap::new(), BTreeMap::new())
     } else {
-        (parameters::positions(&query), parameters::uses(&query))
+        (
+            output::parameters::positions(&query),
+            output::parameters::uses(&query),
+        )
     };
     for (target, change) in targets.iter().zip(changes) {
-        let job = write::Job {
+        let job = change::Job {
             target,
             permit: &permit,
             catalog,
@@ -456,7 +426,7 @@ fn apply(
             known,
             conditions: &conditions,
             limits,
-            failing: write::Failing {
+            failing: change::Failing {
                 needs_fence,
                 by_plan: fails_by_plan,
             },
@@ -471,13 +441,16 @@ fn apply(
         met.push(formed.met);
     }
     if let Some((_, change)) = permit.kept_apart().difference(&looked).next() {
-        return Err(cascade::beyond(*change, "it cannot be looked for"));
+        return Err(change::precheck::foreign_keys::beyond(
+            *change,
+            "it cannot be looked for",
+        ));
     }
     if dialect == Dialect::Postgres {
-        let changes = write::changes_mut(&mut query).into_iter().zip(&writes);
+        let changes = change::changes_mut(&mut query).into_iter().zip(&writes);
         for ((change, form), target) in changes.zip(&targets) {
             if form.admission.is_some() {
-                untyped::spell_types(change, target, catalog);
+                change::new_row::unknown_literals::spell_types(change, target, catalog);
             }
         }
     }
@@ -500,7 +473,7 @@ fn apply(
     };
     let mut provisos = Vec::new();
     let beside: Vec<_> = writes.iter().zip(&targets).collect();
-    let changes = write::changes(&query).into_iter().zip(&writes);
+    let changes = change::changes(&query).into_iter().zip(&writes);
     let in_doubt =
         changes
             .zip(targets.iter().zip(&doubts))
@@ -509,10 +482,11 @@ fn apply(
             });
     for ((change, form), target, doubt) in in_doubt {
         let with = (query.with.as_ref(), beside.as_slice());
-        let mut proviso = proviso::query(change, form, doubt, target.reference, with, catalog)?;
-        form::stand_in(&mut proviso, &forms, dialect, limits)?;
+        let mut proviso =
+            change::precheck::query(change, form, doubt, target.reference, with, catalog)?;
+        source::cache::stand_in(&mut proviso, &forms, dialect, limits)?;
         conditions.stand_in(&mut proviso, dialect);
-        let binding = parameters::order_alone(
+        let binding = output::parameters::order_alone(
             &mut proviso,
             &positions,
             &placeholders,
@@ -521,15 +495,17 @@ fn apply(
         )?;
         provisos.push((proviso, binding, doubt.found()));
     }
-    let changes = write::changes_mut(&mut query).into_iter().zip(&writes);
+    let changes = change::changes_mut(&mut query).into_iter().zip(&writes);
     for ((change, form), target) in changes.zip(&targets) {
-        guard::apply(change, form, target.reference)?;
+        change::guard::apply(change, form, target.reference)?;
     }
     let mut looks = Vec::new();
-    let changes = write::changes(&query).into_iter();
+    let changes = change::changes(&query).into_iter();
     for (change, (target, met)) in changes.zip(targets.iter().zip(&met)) {
         let with = (query.with.as_ref(), beside.as_slice());
-        let Some(look) = reach::look(change, target, met.as_deref(), with, catalog)? else {
+        let Some(look) =
+            change::precheck::cascade_count::look(change, target, met.as_deref(), with, catalog)?
+        else {
             continue;
         };
         let Look {
@@ -539,9 +515,9 @@ fn apply(
         } = look;
         let mut ready = Vec::with_capacity(2);
         for mut query in [found, every] {
-            form::stand_in(&mut query, &forms, dialect, limits)?;
+            source::cache::stand_in(&mut query, &forms, dialect, limits)?;
             conditions.stand_in(&mut query, dialect);
-            let binding = parameters::order_alone(
+            let binding = output::parameters::order_alone(
                 &mut query,
                 &positions,
                 &placeholders,
@@ -552,7 +528,7 @@ fn apply(
         }
         looks.push((ready, origin));
     }
-    let gone = if write::is_change(&query.body) {
+    let gone = if change::is_change(&query.body) {
         None
     } else {
         limit::bound(&mut query, max_rows, &given, dialect)?
@@ -566,7 +542,7 @@ fn apply(
     // A guard repeats conditions of a change, and their parameters.
     let repeats = dialect == Dialect::Mysql && !targets.is_empty();
     let binding = if binds && repeats {
-        parameters::order_alone(
+        output::parameters::order_alone(
             &mut query,
             &positions,
             &placeholders,
@@ -574,7 +550,7 @@ fn apply(
             dialect,
         )?
     } else if binds {
-        parameters::order(
+        output::parameters::order(
             &mut query,
             &mut forms,
             &placeholders,
@@ -586,7 +562,7 @@ fn apply(
         Binding::default()
     };
 
-    let with_changes = write::changing_with(&query);
+    let with_changes = change::changing_with(&query);
     let whole = cfg!(debug_assertions).then(|| query.clone());
     // Which of several `?` is which, and what of ours stands where, is known of a tree that was read from the text.
     let has_places = match dialect {
@@ -607,7 +583,9 @@ fn apply(
     let bound = binding.of(&again, dialect)?;
     let mut outline = Outline::default();
     if !bound.is_empty() {
-        outline.positional.extend(parameters::positions(&again));
+        outline
+            .positional
+            .extend(output::parameters::positions(&again));
     }
     let parsed = ParsedQuery {
         text: &skeleton,
@@ -620,7 +598,7 @@ fn apply(
         catalog,
         visible,
         Mode::Rewritten {
-            forms: &form::known(&forms),
+            forms: &source::cache::known(&forms),
             writes: &writes,
         },
         limits,
@@ -644,9 +622,9 @@ fn apply(
     for (proviso, binding, found) in provisos {
         let (sql, again) = syntax::print_stable(&proviso, dialect, limits)?;
         let bound = binding.of(&again, dialect)?;
-        let reads = proviso::reads(&sql, again, catalog, visible, limits)?;
-        proviso::runs_twice(&reads, catalog)?;
-        proviso::calls(&reads, &mut engine.functions, catalog)?;
+        let reads = change::precheck::reads(&sql, again, catalog, visible, limits)?;
+        change::precheck::runs_twice(&reads, catalog)?;
+        change::precheck::calls(&reads, &mut engine.functions, catalog)?;
         if let Some(what) = engine.beyond(&reads, catalog) {
             return Err(not_as_decided(&format!(
                 "what is looked for has {what} too"
@@ -659,11 +637,11 @@ fn apply(
         for (query, binding) in ready {
             let (sql, again) = syntax::print_stable(&query, dialect, limits)?;
             let bound = binding.of(&again, dialect)?;
-            let reads = proviso::reads(&sql, again, catalog, visible, limits)?;
+            let reads = change::precheck::reads(&sql, again, catalog, visible, limits)?;
             if reads.changes().next().is_some() {
                 return Err(not_as_decided("what is looked for is changed"));
             }
-            if reach::is_steady(&reads, catalog) {
+            if change::precheck::cascade_count::is_steady(&reads, catalog) {
                 reaches.push((Arc::from(sql), bound, origin));
                 break;
             }
@@ -671,7 +649,7 @@ fn apply(
     }
     let if_empty = source::if_empty(&references);
     let columns = match explain {
-        None => shown::columns(&outputs, &references, catalog, visible)?,
+        None => output::columns::columns(&outputs, &references, catalog, visible)?,
         Some(_) => Explain::columns(dialect)
             .iter()
             .map(|name| OutputColumn {
@@ -684,12 +662,12 @@ fn apply(
     let mut tokens = Vec::new();
     for (index, output) in outputs.iter().enumerate() {
         if explain.is_none() {
-            tokens.extend(shown::token(output).map(|keys| (index, Arc::clone(keys))));
+            tokens.extend(output::columns::token(output).map(|keys| (index, Arc::clone(keys))));
         }
     }
-    let sql = form::filled(conditions.filled(skeleton, dialect)?, &forms, dialect)?;
+    let sql = source::cache::filled(conditions.filled(skeleton, dialect)?, &forms, dialect)?;
     if let Some(whole) = whole
-        && !form::is_whole(&whole, &sql, &forms, &conditions, dialect, limits)?
+        && !source::cache::is_whole(&whole, &sql, &forms, &conditions, dialect, limits)?
     {
         return Err(not_as_decided("it reads back otherwise as a whole"));
     }
@@ -711,7 +689,7 @@ fn apply(
         reserved => reserved,
     };
     let body_after_changes = with_changes
-        .map(|with| form::filled(conditions.filled(with, dialect)?, &forms, dialect))
+        .map(|with| source::cache::filled(conditions.filled(with, dialect)?, &forms, dialect))
         .transpose()?
         .map(|with| with.len() + 1);
     Ok(Plan {
@@ -731,8 +709,8 @@ fn apply(
             tokens,
         },
         engine_reads: engine.reads,
-        engine_writes: engine::writes(&access, catalog),
-        engine_triggers: engine::triggers(&access, catalog),
+        engine_writes: output::expected_access::writes(&access, catalog),
+        engine_triggers: output::expected_access::triggers(&access, catalog),
         engine_functions: engine.functions,
         effect: match (targets.is_empty(), explain) {
             (true, None) => Effect::Read,
@@ -756,7 +734,7 @@ fn apply(
         limits: limits.clone(),
         policies,
         relations: relations(&access, catalog),
-        sources: form::texts(&forms)
+        sources: source::cache::texts(&forms)
             .filter_map(|(id, form)| Some((catalog.relation(id)?.uid.clone(), form)))
             .collect(),
         sql,
@@ -836,7 +814,7 @@ fn source_form(
         let relation = place.catalog.relation(reference.relation);
         let reads = relation.map(|relation| source::reads(reference, relation));
         let (reads, dialect) = (reads.unwrap_or_default(), place.catalog.dialect());
-        let ready = form::ready(&tree, &functions, reads, dialect, limits)?;
+        let ready = source::cache::ready(&tree, &functions, reads, dialect, limits)?;
         if ready.is_none() {
             with_parameters = Some((tree, functions));
         }
@@ -930,7 +908,7 @@ impl<F: Fn(RelationId) -> Option<InPlace>> VisitorMut for Replacing<'_, F> {
         };
         if let Some(form) = (self.form)(reference.relation) {
             let own = name.0.last().and_then(|part| part.as_ident()).cloned();
-            let alias = alias.take().or_else(|| own.map(sql::alias));
+            let alias = alias.take().or_else(|| own.map(ast::alias));
             *factor = match form {
                 InPlace::Tree(subquery) => TableFactor::Derived {
                     lateral: false,
@@ -940,7 +918,7 @@ impl<F: Fn(RelationId) -> Option<InPlace>> VisitorMut for Replacing<'_, F> {
                 },
                 InPlace::Name(index) => {
                     self.named += 1;
-                    form::place(index, alias, self.dialect)
+                    source::cache::place(index, alias, self.dialect)
                 }
             };
         }

@@ -16,7 +16,11 @@ use std::{
 
 use sqlparser::ast::SelectItem;
 
-use super::{filter, mask, parameters, sql};
+use crate::rewrite::{
+    ast,
+    output::parameters,
+    source::{mask, row_filter},
+};
 use crate::{
     catalog::{
         Catalog, ColumnDef, Filled, Relation, RelationDef, RelationKind, TypeClass, TypeDef,
@@ -89,9 +93,9 @@ pub(super) fn relation(dialect: Dialect) -> Relation {
 
 /// The text of a condition, read back.
 fn printed(expr: sqlparser::ast::Expr, dialect: Dialect) -> String {
-    let mut query = sql::select(
-        vec![SelectItem::UnnamedExpr(sql::integer(1))],
-        sql::table(dialect, &["s", "items"]),
+    let mut query = ast::select(
+        vec![SelectItem::UnnamedExpr(ast::integer(1))],
+        ast::table(dialect, &["s", "items"]),
         Some(expr),
     );
     parameters::order(
@@ -111,7 +115,7 @@ fn printed(expr: sqlparser::ast::Expr, dialect: Dialect) -> String {
 fn filtered(dialect: Dialect, predicate: &Predicate) -> Result<String, String> {
     let relation = relation(dialect);
     let mut functions = BTreeSet::new();
-    filter::expression(predicate, &relation, dialect, &mut functions)
+    row_filter::expression(predicate, &relation, dialect, &mut functions)
         .map(|expr| printed(expr, dialect))
         .map_err(|why| why.to_string())
 }
@@ -331,10 +335,10 @@ fn masked(dialect: Dialect, mask: &Mask, type_name: &str) -> String {
     let column = &catalog.relations()[0].columns[0];
     let expr = mask::expression(mask, column, &catalog, &mut BTreeSet::new());
     let text = printed(
-        sql::binary(
-            sql::parens(expr),
+        ast::binary(
+            ast::parens(expr),
             sqlparser::ast::BinaryOperator::Eq,
-            sql::integer(1),
+            ast::integer(1),
         ),
         dialect,
     );

@@ -1,0 +1,298 @@
+//! Values that are made of constants and parameters alone, by what gives the same each time: they are worked out before a
+//! change as the change will.
+
+use std::{collections::BTreeMap, ops::ControlFlow};
+
+use sqlparser::ast::{
+    BinaryOperator, CaseWhen, CastKind, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, ObjectNamePart, Parens, Query, SetExpr, UnaryOperator,
+    Values, Visit, Visitor,
+};
+
+use crate::rewrite::{
+    ast,
+    change::{new_row::fold::Constant, precheck},
+    output::parameters,
+};
+use crate::{
+    catalog::{Catalog, Column, TypeClass, functions::Safety},
+    dialect::Dialect,
+    limits::Limits,
+    policy::obligation::Literal,
+    resolve::{Visible, is_default},
+    syntax::key,
+};
+
+/// Whether a value is a literal or a parameter.
+pub(in crate::rewrite) fn is_written(value: &Expr) -> bool {
+    match value {
+        Expr::Value(_) => true,
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } => matches!(**expr, Expr::Value(_)),
+        _ => false,
+    }
+}
+
+/// Whether `value` is the same wherever and however often it is worked out. `uses` says how often each placeholder stands in
+/// the whole statement.
+pub(in crate::rewrite) fn is_settled(
+    value: &Expr,
+    uses: &BTreeMap<String, usize>,
+    catalog: &Catalog,
+    visible: &dyn Visible,
+    limits: &Limits,
+) -> bool {
+    let dialect = catalog.dialect();
+    if is_default(value) || value.visit(&mut Settling { dialect }).is_break() {
+        return false;
+    }
+    // PostgreSQL gives a parameter the type of its first use, which may stand elsewhere.
+    let is_alone = parameters::uses(value)
+        .iter()
+        .all(|(text, count)| uses.get(text) == Some(count));
+    if dialect == Dialect::Postgres && !is_alone {
+        return false;
+    }
+    let query = Box::new(ast::query(SetExpr::Values(Values {
+        explicit_row: false,
+        value_keyword: false,
+        rows: vec![Parens::with_empty_span(vec![value.clone()])],
+    })));
+    let Ok(access) = precheck::reads(&query.to_string(), query, catalog, visible, limits) else {
+        return false;
+    };
+    let is_pure = |uid: &str| {
+        let known = catalog.function(uid);
+        known.is_some_and(|def| {
+            def.safety == Safety::Pure && (def.kinds.scalar || def.kinds.niladic)
+        })
+    };
+    access.relations().next().is_none()
+        && access.system_relations().next().is_none()
+        && access.columns().next().is_none()
+        && access.functions().all(is_pure)
+}
+
+/// Stops at what is no part of a value by itself.
+struct Settling {
+    dialect: Dialect,
+}
+
+impl Visitor for Settling {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        ControlFlow::Break(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        let collates = matches!(
+            expr,
+            Expr::Collate {
+                expr: _,
+                collation: _
+            }
+        );
+        // It goes up to where the value is compared with a column, which has one of its own.
+        if collates && self.dialect == Dialect::Sqlite {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+/// Whether SQLite certainly stores `value` in `column` as it is, by what it can be: a number, a text or NULL.
+/// `constant` is what a literal or parameter is stored as.
+pub(in crate::rewrite) fn is_held(
+    value: &Expr,
+    column: &Column,
+    constant: &impl Fn(&Expr) -> Option<Constant>,
+) -> bool {
+    if constant(value).is_some() {
+        return true;
+    }
+    let is_held = |value: &Expr| is_held(value, column, constant);
+    match value {
+        Expr::Nested(inner) => is_held(inner),
+        Expr::Cast {
+            kind: CastKind::Cast,
+            expr: _,
+            data_type,
+            format: None,
+        } => {
+            matches!(column.class, TypeClass::Integer | TypeClass::Text)
+                && TypeClass::of(Dialect::Sqlite, &data_type.to_string()) == column.class
+        }
+        Expr::Case {
+            case_token: _,
+            end_token: _,
+            operand: _,
+            conditions,
+            else_result,
+        } => {
+            let results = conditions.iter().map(
+                |CaseWhen {
+                     condition: _,
+                     result,
+                 }| result,
+            );
+            results.chain(else_result.as_deref()).all(is_held)
+        }
+        Expr::BinaryOp {
+            left: _,
+            op: BinaryOperator::StringConcat,
+            right: _,
+        } => column.class == TypeClass::Text,
+        Expr::BinaryOp {
+            left: _,
+            op: _,
+            right: _,
+        }
+        | Expr::UnaryOp { op: _, expr: _ } => {
+            column.class == TypeClass::Integer && whole(value, constant).is_some()
+        }
+        Expr::Trim {
+            trim_where: _,
+            trim_what: _,
+            expr: _,
+            trim_characters: _,
+        } => column.class == TypeClass::Text,
+        Expr::Substring {
+            expr,
+            substring_from: _,
+            substring_for: _,
+            special: _,
+            shorthand: _,
+        } => column.class == TypeClass::Text && is_held(expr),
+        Expr::Function(function) => match called(function) {
+            Some((name, args)) => match (name.as_str(), column.class) {
+                ("coalesce" | "ifnull", _) => args.into_iter().all(is_held),
+                (
+                    "char" | "concat" | "concat_ws" | "format" | "hex" | "lower" | "ltrim"
+                    | "printf" | "quote" | "rtrim" | "trim" | "typeof" | "upper",
+                    TypeClass::Text,
+                )
+                | ("instr" | "length" | "octet_length" | "sign" | "unicode", TypeClass::Integer) => {
+                    true
+                }
+                _ => false,
+            },
+            None => false,
+        },
+        _ => false,
+    }
+}
+
+/// The number that sums and products of whole numbers are, unless SQLite would go on with floating-point numbers.
+fn whole(value: &Expr, constant: &impl Fn(&Expr) -> Option<Constant>) -> Option<i64> {
+    match value {
+        Expr::Nested(inner)
+        | Expr::UnaryOp {
+            op: UnaryOperator::Plus,
+            expr: inner,
+        } => whole(inner, constant),
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr: inner,
+        } => whole(inner, constant)?.checked_neg(),
+        Expr::BinaryOp { left, op, right } => {
+            let (left, right) = (whole(left, constant)?, whole(right, constant)?);
+            match op {
+                BinaryOperator::Plus => left.checked_add(right),
+                BinaryOperator::Minus => left.checked_sub(right),
+                BinaryOperator::Multiply => left.checked_mul(right),
+                BinaryOperator::Divide => left.checked_div(right),
+                BinaryOperator::Modulo => left.checked_rem(right),
+                _ => None,
+            }
+        }
+        other => match constant(other)? {
+            Constant::Value(Literal::Integer(value)) => Some(value),
+            Constant::Value(
+                Literal::Boolean(_) | Literal::Decimal(_) | Literal::Datetime(_) | Literal::Text(_),
+            )
+            | Constant::Null => None,
+        },
+    }
+}
+
+/// The number that sums and products of whole numbers are, where MySQL computes it in whole numbers too.
+pub(in crate::rewrite) fn whole_product(
+    value: &Expr,
+    constant: &impl Fn(&Expr) -> Option<Constant>,
+) -> Option<i64> {
+    match value {
+        Expr::Nested(inner) => whole_product(inner, constant),
+        Expr::BinaryOp { left, op, right } => {
+            let (left, right) = (
+                whole_product(left, constant)?,
+                whole_product(right, constant)?,
+            );
+            match op {
+                BinaryOperator::Plus => left.checked_add(right),
+                BinaryOperator::Minus => left.checked_sub(right),
+                BinaryOperator::Multiply => left.checked_mul(right),
+                _ => None,
+            }
+        }
+        other => match constant(other)? {
+            Constant::Value(Literal::Integer(value)) => Some(value),
+            Constant::Value(
+                Literal::Boolean(_) | Literal::Decimal(_) | Literal::Datetime(_) | Literal::Text(_),
+            )
+            | Constant::Null => None,
+        },
+    }
+}
+
+/// The column, by its key, whose proposed value MySQL's `VALUES(column)` is.
+pub(in crate::rewrite) fn proposed(value: &Expr) -> Option<String> {
+    let Expr::Function(function) = value else {
+        return None;
+    };
+    let (name, args) = called(function)?;
+    match (name.as_str(), args.as_slice()) {
+        ("values", [Expr::Identifier(column)]) => Some(key(column, Dialect::Mysql).into_owned()),
+        _ => None,
+    }
+}
+
+/// Name and arguments of a plain call.
+fn called(function: &Function) -> Option<(String, Vec<&Expr>)> {
+    let Function {
+        name,
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args:
+            FunctionArguments::List(FunctionArgumentList {
+                duplicate_treatment: None,
+                args,
+                clauses,
+            }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group,
+    } = function
+    else {
+        return None;
+    };
+    let [ObjectNamePart::Identifier(name)] = name.0.as_slice() else {
+        return None;
+    };
+    let args: Option<Vec<&Expr>> = args
+        .iter()
+        .map(|arg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+            _ => None,
+        })
+        .collect();
+    let name = key(name, Dialect::Sqlite).into_owned();
+    (clauses.is_empty() && within_group.is_empty())
+        .then_some(args)
+        .flatten()
+        .map(|args| (name, args))
+}

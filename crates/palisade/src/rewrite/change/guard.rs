@@ -1,0 +1,359 @@
+//! The guard around a change's own conditions: which one, how it stands there, and putting it there.
+
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
+
+use sqlparser::ast::{
+    BinaryOperator, Delete, DoUpdate, Expr, FromTable, Ident, OnConflict, OnConflictAction,
+    OnInsert, SetExpr, Statement, TableFactor, TableWithJoins, Update, VisitMut, VisitorMut,
+};
+
+use crate::rewrite::{
+    ast,
+    change::{
+        Job, Reads,
+        guard_cache::{Condition, Filters, Key},
+    },
+    not_as_decided,
+    source::row_filter,
+};
+use crate::{
+    catalog::Relation,
+    code::Code,
+    dialect::Dialect,
+    policy::obligation::{Predicate, RowFilter},
+    rejection::Rejection,
+    resolve::{Conflict, Guard, Lead, Seeing, Stance, Term, WriteForm, reference_index, seeing},
+};
+
+impl Job<'_> {
+    /// The guard of rows that pass all of `filters`; none where all pass everything.
+    pub(in crate::rewrite) fn guard(
+        &self,
+        filters: &[&RowFilter],
+        relation: &Relation,
+        qualified: bool,
+        reads: &mut Reads,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<Option<Guard>, Rejection> {
+        let mut distinct: Vec<&RowFilter> = Vec::new();
+        for filter in filters {
+            if **filter != RowFilter::Everything && !distinct.contains(filter) {
+                distinct.push(filter);
+            }
+        }
+        if distinct.is_empty() {
+            return Ok(None);
+        }
+        let (condition, mut looked) = match self.kept(&distinct, relation, qualified)? {
+            Some(condition) => {
+                functions.extend(condition.functions.iter().cloned());
+                let looked = condition.reads.clone();
+                let place = self.conditions.place(condition, self.catalog.dialect());
+                (place, looked)
+            }
+            None => self.of(&distinct, relation, qualified, functions)?,
+        };
+        let stance = self.stance(relation, &looked)?;
+        reads.append(&mut looked);
+        Ok(Some(Guard { condition, stance }))
+    }
+
+    /// The condition that all of `filters` hold, and the columns that it looks at.
+    fn of(
+        &self,
+        filters: &[&RowFilter],
+        relation: &Relation,
+        qualified: bool,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<(Expr, Reads), Rejection> {
+        let mut conditions = Vec::with_capacity(filters.len());
+        let mut looked = Reads::new();
+        for filter in filters {
+            match filter {
+                RowFilter::Everything => {}
+                RowFilter::Nothing => conditions.push(ast::boolean(false)),
+                RowFilter::Where(predicate) => {
+                    row_filter::columns(predicate, &mut looked);
+                    let dialect = self.catalog.dialect();
+                    let condition =
+                        row_filter::expression(predicate, relation, dialect, functions)?;
+                    // Other policies may say the same in other words.
+                    if !conditions.contains(&condition) {
+                        conditions.push(condition);
+                    }
+                }
+            }
+        }
+        let condition = ast::joined(conditions, &BinaryOperator::And, true);
+        Ok((self.qualified(condition, qualified), looked))
+    }
+
+    /// That condition as it is made once for a session, where `filters` say nothing of this statement.
+    fn kept(
+        &self,
+        filters: &[&RowFilter],
+        relation: &Relation,
+        qualified: bool,
+    ) -> Result<Option<Arc<Condition>>, Rejection> {
+        let seen = self.permit.relations().get(&relation.id);
+        let Some(changed) = self.permit.writes().get(&relation.id) else {
+            return Ok(None);
+        };
+        let mut of = Filters {
+            seen: false,
+            changed: false,
+        };
+        for filter in filters {
+            if seen.is_some_and(|seen| seen.rows == **filter) {
+                of.seen = true;
+            } else if changed.change == **filter {
+                of.changed = true;
+            } else {
+                return Ok(None);
+            }
+        }
+        let qualifier = qualified.then_some(&self.target.qualifier);
+        let key = Key::new(relation.id, seen, changed, of, qualifier);
+        if let Some(known) = self.known.condition(&key) {
+            return Ok(Some(known));
+        }
+        let mut functions = BTreeSet::new();
+        let (tree, reads) = self.of(filters, relation, qualified, &mut functions)?;
+        let dialect = self.catalog.dialect();
+        let made = Condition::new(&tree, reads, functions, dialect, self.limits)?;
+        if let Some(condition) = &made {
+            self.known.keep_condition(key, condition, seen, changed);
+        }
+        Ok(made)
+    }
+
+    /// How a guard that looks at these columns stands.
+    pub(in crate::rewrite) fn stance(
+        &self,
+        relation: &Relation,
+        looked: &Reads,
+    ) -> Result<Stance, Rejection> {
+        if self.target.on_conflict == Conflict::Updates {
+            return Ok(Stance::Around);
+        }
+        let mut all = self.target.conditions.iter().flatten();
+        let may_fail = match (self.catalog.dialect(), self.target.joined) {
+            // An outer join may keep a row of the target for later tables, whose own conditions may fail there.
+            (Dialect::Mysql, true) => true,
+            (Dialect::Mysql, false) | (Dialect::Sqlite | Dialect::Postgres, _) => {
+                all.any(Option::is_none) || self.failing.by_plan
+            }
+        };
+        if !(may_fail && self.failing.needs_fence) {
+            return Ok(Stance::Beside);
+        }
+        let (lead, opaque) = match (self.catalog.dialect(), self.target.joined) {
+            (Dialect::Postgres, _) => (Lead::Plain, false),
+            (Dialect::Sqlite | Dialect::Mysql, false) => (Lead::Nothing, true),
+            (Dialect::Sqlite | Dialect::Mysql, true) => (Lead::Opaque, true),
+        };
+        if let Some(why) = self.target.in_the_open {
+            return Err(in_the_open(relation, why));
+        }
+        if opaque && !self.target.merged.is_disjoint(looked) {
+            return Err(in_the_open(
+                relation,
+                "USING merges a column that the filter looks at: compare it with ON",
+            ));
+        }
+        let stands = |named: &Option<BTreeSet<u16>>| match named {
+            None => Term::Tried,
+            // What stands beside the guard is estimated by statistics: the plan would follow those of hidden rows, and decide
+            // what fails elsewhere.
+            Some(_) if self.failing.by_plan => Term::Tried,
+            // An engine that learns a column's value beside the guard would put it into the guard.
+            Some(named) if opaque && !named.is_disjoint(looked) => Term::Behind,
+            Some(_) => Term::Beside,
+        };
+        let places = self.target.conditions.iter();
+        Ok(Stance::Apart {
+            lead,
+            places: places
+                .map(|conjuncts| conjuncts.iter().map(stands).collect())
+                .collect(),
+        })
+    }
+
+    /// The condition of rows of the target that `predicate` is.
+    pub(in crate::rewrite) fn condition(
+        &self,
+        predicate: &Predicate,
+        relation: &Relation,
+        qualified: bool,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<Expr, Rejection> {
+        let condition =
+            row_filter::expression(predicate, relation, self.catalog.dialect(), functions)?;
+        Ok(self.qualified(condition, qualified))
+    }
+
+    /// A condition over the target, whose columns are told from those of other tables beside it.
+    fn qualified(&self, mut condition: Expr, qualified: bool) -> Expr {
+        if qualified {
+            let _ = VisitMut::visit(
+                &mut condition,
+                &mut Qualifying {
+                    qualifier: &self.target.qualifier,
+                },
+            );
+        }
+        condition
+    }
+}
+
+/// Puts the form around a change of what `target` is among the references.
+pub(in crate::rewrite) fn apply(
+    change: &mut SetExpr,
+    form: &WriteForm,
+    target: Option<usize>,
+) -> Result<(), Rejection> {
+    let WriteForm {
+        guard,
+        admission,
+        merge,
+    } = form;
+    let misplaced = || not_as_decided("a change of another form");
+    match change {
+        SetExpr::Insert(Statement::Insert(insert)) => {
+            if let Some(admission) = admission {
+                let source = insert.source.take().ok_or_else(misplaced)?;
+                insert.source = Some(admission.around(source));
+            }
+            if let Some(guard) = guard {
+                let Some(OnInsert::OnConflict(OnConflict {
+                    conflict_target: _,
+                    action:
+                        OnConflictAction::DoUpdate(DoUpdate {
+                            assignments: _,
+                            selection,
+                        }),
+                })) = &mut insert.on
+                else {
+                    return Err(misplaced());
+                };
+                *selection = Some(guard.around(selection.take(), 0));
+            }
+            Ok(())
+        }
+        SetExpr::Update(Statement::Update(update)) => {
+            if let Some(guard) = guard {
+                keep_within(update, guard, target)?;
+            }
+            Ok(())
+        }
+        SetExpr::Delete(Statement::Delete(Delete {
+            delete_token: _,
+            optimizer_hints: _,
+            tables: _,
+            from: FromTable::WithFromKeyword(tables),
+            using: _,
+            selection,
+            returning: _,
+            output: _,
+            order_by: _,
+            limit: _,
+        })) => {
+            if let Some(guard) = guard {
+                keep_rows_within(tables, selection, guard, target)?;
+            }
+            Ok(())
+        }
+        SetExpr::Merge(Statement::Merge(statement)) if admission.is_none() => {
+            if let Some(guard) = guard {
+                *statement.on = guard.around(Some((*statement.on).clone()), 0);
+            }
+            if let Some(merge) = merge {
+                merge.put(&mut statement.clauses);
+            }
+            Ok(())
+        }
+        _ => Err(misplaced()),
+    }
+}
+
+/// Puts the guard around what an UPDATE says of its rows.
+pub(in crate::rewrite) fn keep_within(
+    update: &mut Update,
+    guard: &Guard,
+    target: Option<usize>,
+) -> Result<(), Rejection> {
+    let tables = std::slice::from_mut(&mut update.table);
+    keep_rows_within(tables, &mut update.selection, guard, target)
+}
+
+/// Puts the guard around the condition of rows of `tables`.
+pub(in crate::rewrite) fn keep_rows_within(
+    tables: &mut [TableWithJoins],
+    condition: &mut Option<Expr>,
+    guard: &Guard,
+    target: Option<usize>,
+) -> Result<(), Rejection> {
+    *condition = Some(guard.around(condition.take(), 0));
+    keep_joins_within(tables, guard, target)
+}
+
+fn keep_joins_within(
+    tables: &mut [TableWithJoins],
+    guard: &Guard,
+    target: Option<usize>,
+) -> Result<(), Rejection> {
+    if guard.joins() == 0 {
+        return Ok(());
+    }
+    let is_target = |factor: &TableFactor| match factor {
+        TableFactor::Table {
+            name,
+            alias: _,
+            args: _,
+            with_hints: _,
+            version: _,
+            with_ordinality: _,
+            partitions: _,
+            json_path: _,
+            sample: _,
+            index_hints: _,
+        } => target.is_some() && reference_index(name) == target,
+        _ => false,
+    };
+    let mut count = 0;
+    for seeing in seeing(tables, &is_target) {
+        if let Seeing::On(condition) = seeing {
+            count += 1;
+            *condition = guard.around(Some(condition.clone()), count);
+        }
+    }
+    if count == guard.joins() {
+        Ok(())
+    } else {
+        Err(not_as_decided(
+            "a join sees the target, and was not decided",
+        ))
+    }
+}
+
+struct Qualifying<'q> {
+    qualifier: &'q Ident,
+}
+
+impl VisitorMut for Qualifying<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(name) = expr {
+            *expr = Expr::CompoundIdentifier(vec![self.qualifier.clone(), name.clone()]);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn in_the_open(relation: &Relation, why: &str) -> Rejection {
+    Rejection::new(
+        Code::ObligationInapplicable,
+        format!("`{}` has a row filter, and {why}", relation.name),
+    )
+}

@@ -1,0 +1,307 @@
+//! Guards that are made once: text that was printed, read back and found to be the same tree.
+//!
+//! What keeps a change within the rows of a session is the same in every change of a relation, and often longer than the
+//! change. As for source forms (`form`), a name stands for it in the tree that no text can spell, until that was printed and
+//! read back. What the whole text means follows from its two parts: the name stands in parentheses where a condition may, which
+//! the second resolution sees to, and what is in parentheses is read without regard to what stands around it.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeSet,
+    ops::ControlFlow,
+    sync::{Arc, Weak},
+};
+
+use quick_cache::Weighter;
+use sqlparser::ast::{Expr, Ident, Query, VisitMut, VisitorMut};
+
+use crate::rewrite::{
+    ast,
+    change::{Reads, precheck},
+    not_as_decided,
+    output::parameters,
+};
+use crate::{
+    catalog::RelationId,
+    dialect::Dialect,
+    limits::Limits,
+    policy::{WriteDecision, obligation::RelationDecision},
+    rejection::Rejection,
+    syntax,
+};
+
+/// The condition of a guard, with the columns that it looks at and the functions that it calls.
+#[derive(Debug)]
+pub(in crate::rewrite) struct Condition {
+    tree: Expr,
+    text: String,
+    pub(in crate::rewrite) reads: Reads,
+    pub(in crate::rewrite) functions: BTreeSet<String>,
+}
+
+impl Condition {
+    /// `tree`, if it holds no parameter: those are numbered anew in each statement.
+    ///
+    /// # Errors
+    /// `syntax.not-stable`.
+    pub(in crate::rewrite) fn new(
+        tree: &Expr,
+        reads: Reads,
+        functions: BTreeSet<String>,
+        dialect: Dialect,
+        limits: &Limits,
+    ) -> Result<Option<Arc<Self>>, Rejection> {
+        let condition = Some(ast::parens(tree.clone()));
+        let whole = precheck::select(vec![precheck::one(dialect)], Vec::new(), condition);
+        if parameters::any(&whole) {
+            return Ok(None);
+        }
+        syntax::print_stable(&whole, dialect, limits)?;
+        Ok(Some(Arc::new(Self {
+            text: tree.to_string(),
+            tree: tree.clone(),
+            reads,
+            functions,
+        })))
+    }
+}
+
+/// Of which filters of a relation a guard is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::rewrite) struct Filters {
+    pub(in crate::rewrite) seen: bool,
+    pub(in crate::rewrite) changed: bool,
+}
+
+/// What a condition is made from. An address is that of one thing alone as long as somebody holds on to it, and
+/// [`Kept`] does.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(in crate::rewrite) struct Key {
+    relation: RelationId,
+    seen: Option<usize>,
+    changed: usize,
+    filters: Filters,
+    qualifier: Option<String>,
+}
+
+impl Key {
+    pub(in crate::rewrite) fn new(
+        relation: RelationId,
+        seen: Option<&Arc<RelationDecision>>,
+        changed: &Arc<WriteDecision>,
+        filters: Filters,
+        qualifier: Option<&Ident>,
+    ) -> Self {
+        Self {
+            relation,
+            seen: seen.map(|seen| Arc::as_ptr(seen).addr()),
+            changed: Arc::as_ptr(changed).addr(),
+            filters,
+            qualifier: qualifier.map(ToString::to_string),
+        }
+    }
+}
+
+/// A condition, and the things whose addresses it is found by. They may go; their addresses stay taken.
+#[derive(Debug, Clone)]
+pub(in crate::rewrite) struct Kept {
+    pub(in crate::rewrite) condition: Arc<Condition>,
+    pub(in crate::rewrite) _seen: Option<Weak<RelationDecision>>,
+    pub(in crate::rewrite) _changed: Weak<WriteDecision>,
+}
+
+#[derive(Clone)]
+pub(in crate::rewrite) struct Weight;
+
+impl Weighter<Key, Kept> for Weight {
+    fn weight(&self, key: &Key, kept: &Kept) -> u64 {
+        /// Bytes of a tree for each of its text, about.
+        const TREE: usize = 24;
+        let condition = &kept.condition;
+        let functions: usize = condition.functions.iter().map(|f| 48 + f.len()).sum();
+        let bytes = size_of::<Key>()
+            + size_of::<Kept>()
+            + key.qualifier.as_ref().map_or(0, String::len)
+            + condition.text.len() * TREE
+            + functions;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+}
+
+/// The conditions of a statement for which names stand.
+#[derive(Debug, Default)]
+pub(in crate::rewrite) struct Conditions(RefCell<Vec<Arc<Condition>>>);
+
+/// What such names begin with, after the character that no text holds.
+const GUARD: &str = "guard ";
+
+impl Conditions {
+    /// The name that stands for `condition`.
+    pub(in crate::rewrite) fn place(&self, condition: Arc<Condition>, dialect: Dialect) -> Expr {
+        let mut all = self.0.borrow_mut();
+        let known = all.iter().position(|known| Arc::ptr_eq(known, &condition));
+        let index = known.unwrap_or_else(|| {
+            all.push(condition);
+            all.len() - 1
+        });
+        Expr::Identifier(name(index, dialect))
+    }
+
+    /// How many such names are in a printed text.
+    pub(in crate::rewrite) fn named(&self, text: &str) -> usize {
+        if self.0.borrow().is_empty() {
+            return 0;
+        }
+        let names = text.split('\0').skip(1);
+        names.filter(|name| name.starts_with(GUARD)).count()
+    }
+
+    /// `text`, printed from a tree in which names stand for conditions, with the conditions in their places.
+    ///
+    /// # Errors
+    /// `internal` if something is left of a name.
+    pub(in crate::rewrite) fn filled(
+        &self,
+        text: String,
+        dialect: Dialect,
+    ) -> Result<String, Rejection> {
+        let all = self.0.borrow();
+        if all.is_empty() {
+            return Ok(text);
+        }
+        let quote = dialect.quote();
+        let mut out =
+            String::with_capacity(text.len() + all.iter().map(|c| c.text.len()).sum::<usize>());
+        let mut parts = text.split('\0');
+        out.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            let Some(name) = part.strip_prefix(GUARD) else {
+                // Another name.
+                out.push('\0');
+                out.push_str(part);
+                continue;
+            };
+            let place = || {
+                let (index, after) = name.split_once(quote)?;
+                let condition = all.get(index.parse::<usize>().ok()?)?;
+                let opening = out.len().checked_sub(quote.len_utf8())?;
+                out.ends_with(quote).then_some((opening, condition, after))
+            };
+            let (opening, condition, after) =
+                place().ok_or_else(|| not_as_decided("a name that stands for a guard is left"))?;
+            out.truncate(opening);
+            out.push_str(&condition.text);
+            out.push_str(after);
+        }
+        Ok(out)
+    }
+
+    /// Puts the trees of conditions where their names stand in `query`.
+    pub(in crate::rewrite) fn stand_in(&self, query: &mut Query, dialect: Dialect) {
+        let all = self.0.borrow();
+        if !all.is_empty() {
+            let _ = VisitMut::visit(query, &mut Filling { all: &all, dialect });
+        }
+    }
+}
+
+fn name(index: usize, dialect: Dialect) -> Ident {
+    Ident::with_quote(dialect.quote(), format!("\0{GUARD}{index}"))
+}
+
+struct Filling<'f> {
+    all: &'f [Arc<Condition>],
+    dialect: Dialect,
+}
+
+impl VisitorMut for Filling<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(ident) = expr
+            && ident.value.starts_with('\0')
+        {
+            let mut all = self.all.iter().enumerate();
+            if let Some((_, condition)) =
+                all.find(|(index, _)| *ident == name(*index, self.dialect))
+            {
+                *expr = condition.tree.clone();
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::policy::obligation::{RowFilter, Visibility};
+
+    #[test]
+    fn a_key_tells_apart_what_a_condition_is_made_from() {
+        let seen = || {
+            Arc::new(RelationDecision {
+                visibility: Visibility::Selectable,
+                columns: Vec::new(),
+                rows: RowFilter::Everything,
+                max_rows: None,
+                policies: Vec::new(),
+                message: None,
+                keeps_apart: false,
+            })
+        };
+        let changed = || Arc::new(WriteDecision::nothing());
+        let filters = |seen, changed| Filters { seen, changed };
+        let (seen, other_seen) = (seen(), seen());
+        let (changed, other_changed) = (changed(), changed());
+        let (table, other_table) = (RelationId(1), RelationId(2));
+        let (t, u) = (Ident::new("t"), Ident::new("u"));
+        let both = filters(true, true);
+        let keys = [
+            Key::new(table, Some(&seen), &changed, both, Some(&t)),
+            Key::new(other_table, Some(&seen), &changed, both, Some(&t)),
+            Key::new(table, Some(&other_seen), &changed, both, Some(&t)),
+            Key::new(table, None, &changed, both, Some(&t)),
+            Key::new(table, Some(&seen), &other_changed, both, Some(&t)),
+            Key::new(table, Some(&seen), &changed, filters(true, false), Some(&t)),
+            Key::new(table, Some(&seen), &changed, filters(false, true), Some(&t)),
+            Key::new(table, Some(&seen), &changed, both, Some(&u)),
+            Key::new(table, Some(&seen), &changed, both, None),
+        ];
+        let apart: std::collections::HashSet<&Key> = keys.iter().collect();
+        assert_eq!(apart.len(), keys.len(), "{keys:?}");
+    }
+
+    #[test]
+    fn conditions_stand_where_their_names_stood() {
+        for dialect in Dialect::ALL {
+            let conditions = Conditions::default();
+            let places: Vec<Expr> = (0..11)
+                .map(|n| {
+                    let tree = ast::binary(
+                        ast::column(dialect, "a"),
+                        sqlparser::ast::BinaryOperator::Eq,
+                        ast::integer(n),
+                    );
+                    let limits = Limits::default();
+                    let (reads, functions) = (Reads::new(), BTreeSet::new());
+                    let made = Condition::new(&tree, reads, functions, dialect, &limits);
+                    conditions.place(made.unwrap().unwrap(), dialect)
+                })
+                .collect();
+            let text = format!("({}) AND ({}) AND ({})", places[1], places[10], places[1]);
+            assert_eq!(conditions.named(&text), 3);
+            let (quoted, a) = (dialect.quote(), "a");
+            assert_eq!(
+                conditions.filled(text, dialect).unwrap(),
+                format!(
+                    "({quoted}{a}{quoted} = 1) AND ({quoted}{a}{quoted} = 10) AND ({quoted}{a}{quoted} = 1)"
+                )
+            );
+            let unknown = name(11, dialect).to_string();
+            assert!(conditions.filled(unknown, dialect).is_err());
+        }
+    }
+}

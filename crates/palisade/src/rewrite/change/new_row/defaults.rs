@@ -1,0 +1,72 @@
+//! What columns of rows hold of which a statement says nothing, or `DEFAULT`: what the catalog knows of their defaults.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlparser::ast::{Expr, UnaryOperator, Value as SqlValue, ValueWithSpan};
+
+use crate::rewrite::change::{
+    Job,
+    new_row::{
+        converted::{Held, held},
+        fold::Constant,
+        storage,
+    },
+};
+use crate::{
+    catalog::{Change, Filled, Relation},
+    resolve::sets_off_triggers,
+};
+
+impl Job<'_> {
+    /// What the columns `looked` of a new row hold, as far as that is known of those that are not `given`.
+    pub(in crate::rewrite) fn unsaid(
+        &self,
+        looked: &BTreeSet<u16>,
+        given: impl Fn(u16) -> bool,
+        relation: &Relation,
+    ) -> BTreeMap<u16, Held> {
+        let left_out = looked.iter().filter(|index| !given(**index));
+        left_out
+            .map(|index| (*index, self.by_default(*index, Change::Insert, relation)))
+            .filter(|(_, held)| *held != Held::Unknown)
+            .collect()
+    }
+
+    /// What the column at `index` holds by itself once there was this change.
+    pub(in crate::rewrite) fn by_default(
+        &self,
+        index: u16,
+        change: Change,
+        relation: &Relation,
+    ) -> Held {
+        let Some(column) = relation.column(index) else {
+            return Held::Unknown;
+        };
+        // Keys are counted up, and what is there in the place of nothing is often a trigger's.
+        let is_key = relation.primary_key.contains(&index) || relation.rowid_alias == Some(index);
+        if is_key || column.generated.is_some() || sets_off_triggers(relation, change, self.catalog)
+        {
+            return Held::Unknown;
+        }
+        let value = match &column.filled {
+            Filled::Unknown => return Held::Unknown,
+            Filled::Null if !column.nullable => return Held::Unknown,
+            Filled::Null => return Held::Known(Constant::Null),
+            Filled::Number(text) => match text.strip_prefix('-') {
+                Some(digits) => Expr::UnaryOp {
+                    op: UnaryOperator::Minus,
+                    expr: Box::new(literal(SqlValue::Number(digits.to_owned(), false))),
+                },
+                None => literal(SqlValue::Number(text.clone(), false)),
+            },
+            Filled::Text(text) => literal(SqlValue::SingleQuotedString(text.replace('\'', "''"))),
+            Filled::Boolean(value) => literal(SqlValue::Boolean(*value)),
+        };
+        let column = storage::behind(column, self.catalog);
+        held(&value, &column, self.catalog.dialect(), &|_| None)
+    }
+}
+
+fn literal(value: SqlValue) -> Expr {
+    Expr::Value(ValueWithSpan::from(value))
+}

@@ -1,0 +1,180 @@
+//! INSERT IGNORE: MySQL stores the nearest value in the place of one that a column cannot hold, so that what policy looks at has
+//! to be a value that the column certainly holds.
+
+use std::collections::BTreeSet;
+
+use sqlparser::ast::{BinaryOperator, Expr, Insert};
+
+use crate::rewrite::{
+    ast,
+    change::{
+        Job,
+        new_row::fold::Constant,
+        upsert::duplicate_key::{given, rows},
+    },
+    source::row_filter,
+};
+use crate::{
+    catalog::{Column, Relation, TypeClass},
+    code::Code,
+    dialect::Dialect,
+    policy::obligation::{Literal, Predicate},
+    rejection::Rejection,
+};
+
+/// How many bytes the shortest type of texts without a declared length holds.
+const TINY: usize = 255;
+
+impl Job<'_> {
+    /// Checks that what `predicates` look at is stored as it is given.
+    pub(in crate::rewrite) fn is_stored(
+        &self,
+        insert: &Insert,
+        relation: &Relation,
+        predicates: &[&Predicate],
+    ) -> Result<(), Rejection> {
+        let mut looked = BTreeSet::new();
+        for predicate in predicates {
+            row_filter::columns(predicate, &mut looked);
+        }
+        let given = given(self, insert, relation);
+        let is_stored = |row: &Vec<&Expr>| {
+            given
+                .iter()
+                .zip(row)
+                .filter(|(index, _)| looked.contains(index))
+                .all(|(index, value)| {
+                    relation.column(*index).is_some_and(|column| {
+                        self.constant(value, column)
+                            .is_some_and(|constant| is_held(&constant, column))
+                    })
+                })
+        };
+        let Some(rows) = rows(insert) else {
+            // What a query gives is looked at in the frame around it.
+            return Ok(());
+        };
+        if rows.iter().all(is_stored) {
+            Ok(())
+        } else {
+            Err(changes())
+        }
+    }
+}
+
+/// The conditions under which `column` holds what a query gives it, called `name`, as it is.
+pub(in crate::rewrite) fn kept(
+    name: &Expr,
+    column: &Column,
+    dialect: Dialect,
+    functions: &mut BTreeSet<String>,
+) -> Result<Vec<Expr>, Rejection> {
+    let mut conditions = Vec::new();
+    // It would be 0, or an empty text.
+    if !column.nullable {
+        conditions.push(Expr::IsNotNull(Box::new(name.clone())));
+    }
+    let held = match column.class {
+        TypeClass::Integer => range(&column.type_name).map(|(least, most)| Expr::Between {
+            expr: Box::new(name.clone()),
+            negated: false,
+            low: Box::new(ast::integer(least)),
+            high: Box::new(ast::integer(most)),
+        }),
+        // That it is not too long is looked at wherever it is declared how long it may be.
+        TypeClass::Text if column.collation.starts_with("utf8mb4") => {
+            functions.insert("octet_length".to_owned());
+            let length = ast::call(dialect, "octet_length", vec![name.clone()]);
+            let most = i64::try_from(TINY).unwrap_or(0);
+            Some(ast::binary(
+                length,
+                BinaryOperator::LtEq,
+                ast::integer(most),
+            ))
+        }
+        _ => None,
+    };
+    let held = held.ok_or_else(changes)?;
+    let absent = Expr::IsNull(Box::new(name.clone()));
+    conditions.push(ast::parens(ast::binary(
+        absent,
+        BinaryOperator::Or,
+        ast::parens(held),
+    )));
+    Ok(conditions)
+}
+
+/// Whether `column` holds this as it is, whatever else could be made of it.
+fn is_held(constant: &Constant, column: &Column) -> bool {
+    match constant {
+        // It would be 0, or an empty text.
+        Constant::Null => column.nullable,
+        Constant::Value(Literal::Integer(value)) => {
+            range(&column.type_name).is_some_and(|(least, most)| (least..=most).contains(value))
+        }
+        Constant::Value(Literal::Text(text)) => {
+            let is_of_any_charset = text.is_ascii() || column.collation.starts_with("utf8mb4");
+            column.class == TypeClass::Text
+                && is_of_any_charset
+                && text.len() <= TINY
+                && !text.ends_with(' ')
+        }
+        // It was looked at whether it is rounded.
+        Constant::Value(Literal::Decimal(value)) => {
+            *value >= 0 || !column.type_name.to_ascii_lowercase().contains("unsigned")
+        }
+        Constant::Value(Literal::Boolean(_) | Literal::Datetime(_)) => false,
+    }
+}
+
+/// The least and the most that a column of this type holds, of what a policy can compare.
+fn range(type_name: &str) -> Option<(i64, i64)> {
+    let name = type_name.to_ascii_lowercase();
+    let end = name.find(|c: char| !c.is_ascii_alphabetic());
+    let bits = match name.get(..end.unwrap_or(name.len()))? {
+        "tinyint" => 8,
+        "smallint" => 16,
+        "mediumint" => 24,
+        "int" | "integer" => 32,
+        "bigint" if name.contains("unsigned") || name.contains("zerofill") => {
+            return Some((0, i64::MAX));
+        }
+        "bigint" => return Some((i64::MIN, i64::MAX)),
+        _ => return None,
+    };
+    if name.contains("unsigned") || name.contains("zerofill") {
+        Some((0, (1_i64 << bits) - 1))
+    } else {
+        let half = 1_i64 << (bits - 1);
+        Some((-half, half - 1))
+    }
+}
+
+fn changes() -> Rejection {
+    Rejection::new(
+        Code::ObligationInapplicable,
+        "IGNORE changes values, so that nobody can tell which rows are added: leave it out, or write what policy looks at as \
+         literals or parameters that its columns hold",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_types() {
+        for (name, expected) in [
+            ("tinyint(1)", Some((-128, 127))),
+            ("smallint(5) unsigned", Some((0, 65_535))),
+            ("MEDIUMINT", Some((-8_388_608, 8_388_607))),
+            ("int(10) zerofill", Some((0, 4_294_967_295))),
+            ("bigint unsigned", Some((0, i64::MAX))),
+            ("bigint(20)", Some((i64::MIN, i64::MAX))),
+            ("year", None),
+            ("bit(3)", None),
+        ] {
+            assert_eq!(range(name), expected, "{name}");
+        }
+    }
+}

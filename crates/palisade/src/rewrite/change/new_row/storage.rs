@@ -1,0 +1,116 @@
+//! What a column keeps of what it is given: the type behind a domain, and texts that are cut off as they are stored.
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use sqlparser::ast::{BinaryOperator, Expr};
+
+use crate::rewrite::ast;
+use crate::{
+    catalog::{Catalog, Column, TypeClass},
+    dialect::Dialect,
+};
+
+/// Bytes from which on PostgreSQL cuts off what is stored as a `name`.
+const NAME: usize = 64;
+
+/// `column` with the type that it stores, which is what a domain narrows. It has the class of what is not known where nobody can
+/// tell.
+pub(in crate::rewrite) fn behind<'c>(column: &'c Column, catalog: &Catalog) -> Cow<'c, Column> {
+    match catalog.dialect() {
+        Dialect::Sqlite | Dialect::Mysql => return Cow::Borrowed(column),
+        Dialect::Postgres => {}
+    }
+    let base = catalog.behind_domains(&column.type_name);
+    let is_known = |name: &str| {
+        column.class == TypeClass::Enum || TypeClass::of(Dialect::Postgres, name) == column.class
+    };
+    match base {
+        Some(base) if *base == *column.type_name && is_known(base) => Cow::Borrowed(column),
+        Some(base) if is_known(base) => Cow::Owned(Column {
+            type_name: base.into(),
+            ..column.clone()
+        }),
+        Some(_) | None => Cow::Owned(Column {
+            class: TypeClass::Other,
+            ..column.clone()
+        }),
+    }
+}
+
+/// Whether `column` keeps the whole of `text`: what it has no room for is refused or, where only blanks are lost, cut off.
+pub(in crate::rewrite) fn keeps(text: &str, column: &Column, dialect: Dialect) -> bool {
+    let fits =
+        || declared_length(&column.type_name).is_none_or(|most| text.chars().count() <= most);
+    match dialect {
+        // Lengths are not looked at.
+        Dialect::Sqlite => true,
+        Dialect::Postgres => fits() && (!is_named(column, "name") || text.len() < NAME),
+        Dialect::Mysql => fits() && (!is_named(column, "char") || !text.ends_with(' ')),
+    }
+}
+
+/// The conditions under which `column` keeps the whole of `value`, a text.
+pub(in crate::rewrite) fn kept(
+    value: &Expr,
+    column: &Column,
+    dialect: Dialect,
+    functions: &mut BTreeSet<String>,
+) -> Vec<Expr> {
+    let mut call = |name: &str, value: Expr| {
+        functions.insert(match dialect {
+            Dialect::Postgres => format!("pg_catalog.{name}"),
+            Dialect::Sqlite | Dialect::Mysql => name.to_owned(),
+        });
+        ast::call(dialect, name, vec![value])
+    };
+    let at_most = |length, most: usize| {
+        ast::binary(
+            length,
+            BinaryOperator::LtEq,
+            ast::integer(i64::try_from(most).unwrap_or(0)),
+        )
+    };
+    let mut conditions = Vec::new();
+    match (column.class == TypeClass::Text, dialect) {
+        (false, _) | (true, Dialect::Sqlite) => return conditions,
+        (true, Dialect::Postgres | Dialect::Mysql) => {}
+    }
+    if let Some(most) = declared_length(&column.type_name) {
+        conditions.push(at_most(call("char_length", value.clone()), most));
+    }
+    if dialect == Dialect::Postgres && is_named(column, "name") {
+        conditions.push(at_most(call("octet_length", value.clone()), NAME - 1));
+    }
+    if dialect == Dialect::Mysql && is_named(column, "char") {
+        let trimmed = call("rtrim", value.clone());
+        let lengths = [value.clone(), trimmed].map(|text| call("char_length", text));
+        let [whole, trimmed] = lengths;
+        conditions.push(ast::binary(whole, BinaryOperator::Eq, trimmed));
+    }
+    if conditions.is_empty() || !column.nullable {
+        return conditions;
+    }
+    // Of NULL nothing is cut off.
+    let whole = ast::joined(conditions, &BinaryOperator::And, true);
+    let absent = Expr::IsNull(Box::new(value.clone()));
+    vec![ast::parens(ast::binary(
+        absent,
+        BinaryOperator::Or,
+        ast::parens(whole),
+    ))]
+}
+
+/// Whether the column is declared with this type.
+pub(in crate::rewrite) fn is_named(column: &Column, type_name: &str) -> bool {
+    let name = column.type_name.split('(').next().unwrap_or_default();
+    let name = name.split(' ').next().unwrap_or_default();
+    name.eq_ignore_ascii_case(type_name)
+}
+
+/// The `n` of `varchar(n)`.
+pub(in crate::rewrite) fn declared_length(type_name: &str) -> Option<usize> {
+    let (_, rest) = type_name.split_once('(')?;
+    let (digits, _) = rest.split_once(')')?;
+    // A declaration that is not understood admits nothing longer than nothing.
+    Some(digits.trim().parse().unwrap_or(0))
+}

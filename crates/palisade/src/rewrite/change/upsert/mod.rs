@@ -1,0 +1,5 @@
+//! Rows in the way of those that an INSERT adds.
+
+pub(in crate::rewrite) mod duplicate_key;
+pub(in crate::rewrite) mod excluded;
+pub(in crate::rewrite) mod on_conflict;

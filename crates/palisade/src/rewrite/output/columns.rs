@@ -1,0 +1,154 @@
+//! What the columns of an answer are: whether a mask stands before them, and of which type they come.
+
+use std::sync::Arc;
+
+use crate::rewrite::source::mask;
+use crate::{
+    catalog::{Catalog, ColumnId, without_labels},
+    lineage::Tokens,
+    policy::obligation::ColumnLevel,
+    rejection::Rejection,
+    resolve::{Output, Reference, ResolvedStatement, Visible},
+    scan::OutputColumn,
+    token::{TOKEN_TYPE, TokenKeys},
+};
+
+/// The columns of a statement that gives `outputs`.
+pub(in crate::rewrite) fn columns(
+    outputs: &[Output],
+    references: &[Reference],
+    catalog: &Catalog,
+    visible: &dyn Visible,
+) -> Result<Vec<OutputColumn>, Rejection> {
+    outputs
+        .iter()
+        .map(|output| {
+            let declared = || {
+                let column = output.lineage.identity.and_then(|id| catalog.column(id));
+                column.map(|column| Arc::clone(&column.type_name))
+            };
+            let given = given_type(output, references, catalog, visible)?;
+            let masked = comes_masked(output, references, visible)?;
+            let type_name = given.or_else(declared).unwrap_or_default();
+            Ok(OutputColumn {
+                name: Arc::clone(&output.name),
+                type_name: if masked {
+                    without_labels(&type_name)
+                } else {
+                    type_name
+                },
+                masked,
+            })
+        })
+        .collect()
+}
+
+/// What is below a column of a view.
+pub(crate) struct Below {
+    /// Whether a mask stands before anything that it is made from.
+    pub(crate) masked: bool,
+    /// The type that tokens or a mask give it, where that is not the declared one.
+    pub(crate) type_name: Option<Arc<str>>,
+}
+
+/// What is below each column of the view whose query is `resolved`.
+///
+/// # Errors
+/// `policy.evaluation-failed`.
+pub(crate) fn below(
+    resolved: &ResolvedStatement,
+    catalog: &Catalog,
+    visible: &dyn Visible,
+) -> Result<Vec<Below>, Rejection> {
+    let references = &resolved.references;
+    let outputs = resolved.outputs.iter();
+    outputs
+        .map(|output| {
+            Ok(Below {
+                masked: comes_masked(output, references, visible)?,
+                type_name: given_type(output, references, catalog, visible)?,
+            })
+        })
+        .collect()
+}
+
+/// The keys of the tokens that an output is, or that are among its values.
+pub(in crate::rewrite) fn token(output: &Output) -> Option<&Arc<TokenKeys>> {
+    output.lineage.tokens.as_ref().and_then(Tokens::keys)
+}
+
+fn comes_masked(
+    output: &Output,
+    references: &[Reference],
+    visible: &dyn Visible,
+) -> Result<bool, Rejection> {
+    for column in &output.lineage.columns {
+        if is_masked(*column, references, visible)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a mask stands before `column`, or before what a view's column is made from.
+fn is_masked(
+    column: ColumnId,
+    references: &[Reference],
+    visible: &dyn Visible,
+) -> Result<bool, Rejection> {
+    let own = references.iter().find(|r| r.relation == column.relation);
+    let is_plain = match own {
+        Some(reference) => reference.decision.is_plain(column.index),
+        None => visible.relation(column.relation)?.is_plain(column.index),
+    };
+    if !is_plain {
+        return Ok(true);
+    }
+    match made_from(column, references) {
+        Some((output, below)) => comes_masked(output, below, visible),
+        None => Ok(false),
+    }
+}
+
+/// The type of an output where tokens or a mask give it another than the declared one.
+fn given_type(
+    output: &Output,
+    references: &[Reference],
+    catalog: &Catalog,
+    visible: &dyn Visible,
+) -> Result<Option<Arc<str>>, Rejection> {
+    if token(output).is_some() {
+        return Ok(Some(TOKEN_TYPE.into()));
+    }
+    let Some(id) = output.lineage.identity else {
+        return Ok(None);
+    };
+    let decided = |level: Option<&ColumnLevel>| match (level, catalog.column(id)) {
+        (Some(ColumnLevel::Masked(mask)), Some(column)) => {
+            mask::type_name(mask, column, catalog.dialect())
+        }
+        (Some(ColumnLevel::Masked(_) | ColumnLevel::Plain | ColumnLevel::Hidden) | None, _) => None,
+    };
+    let level = |columns: &[crate::policy::obligation::ColumnDecision]| {
+        decided(columns.get(usize::from(id.index)).map(|c| &c.level))
+    };
+    let own = match references.iter().find(|r| r.relation == id.relation) {
+        Some(reference) => level(&reference.decision.columns),
+        None => level(&visible.relation(id.relation)?.columns),
+    };
+    match (own, made_from(id, references)) {
+        (Some(own), _) => Ok(Some(own)),
+        (None, Some((output, below))) => given_type(output, below, catalog, visible),
+        (None, None) => Ok(None),
+    }
+}
+
+/// What a view's column is made from, and what its query reads.
+fn made_from(column: ColumnId, references: &[Reference]) -> Option<(&Output, &[Reference])> {
+    let body = references
+        .iter()
+        .filter(|reference| reference.relation == column.relation)
+        .find_map(|reference| reference.body.as_ref())?;
+    let output = body.resolved.outputs.get(usize::from(column.index))?;
+    Some((output, &body.resolved.references))
+}

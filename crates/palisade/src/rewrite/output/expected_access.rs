@@ -1,0 +1,348 @@
+//! What the engine will be seen to do while a statement runs: read, call, change.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, OnceLock},
+};
+
+use crate::rewrite::{needs_form, source, source::cache::Ready};
+use crate::{
+    access::AccessSet,
+    catalog::{Catalog, Change, ColumnId, RelationId, RelationKind, system_relation},
+    dialect::Dialect,
+    resolve::{Conflict, Reference, Target},
+};
+
+/// A relation without any column.
+const NO_COLUMN: &[&str] = &[""];
+
+/// Stands for every column of what has an alias in what an engine may read.
+pub const ANY_COLUMN: &str = "*";
+
+/// The row ids of SQLite's tables.
+const ROW_ID: &[&str] = &["rowid"];
+
+/// Columns that every table of PostgreSQL has besides its own.
+const SYSTEM_COLUMNS: &[&str] = &["ctid", "xmin", "cmin", "xmax", "cmax", "tableoid"];
+
+/// Columns that SQLite gives its table functions besides their own.
+const OF_TABLE_FUNCTIONS: &[&str] = &["", "rowid", "json", "root"];
+
+/// The (relation, column) pairs, folded, that the engine may read. Spelled out when a backend first asks.
+#[derive(Debug, Default)]
+pub(in crate::rewrite) struct Reads {
+    relations: Vec<RelationReads>,
+    pairs: OnceLock<BTreeSet<(String, String)>>,
+}
+
+/// Columns of one relation, which may stand in several of these.
+#[derive(Debug)]
+struct RelationReads {
+    relation: Arc<str>,
+    /// Those that it has by the engine.
+    engine: &'static [&'static str],
+    columns: Arc<[Arc<str>]>,
+}
+
+impl Reads {
+    /// All of them, each once.
+    pub(in crate::rewrite) fn pairs(&self) -> &BTreeSet<(String, String)> {
+        self.pairs.get_or_init(|| {
+            let reads = self.relations.iter();
+            reads
+                .flat_map(|read| {
+                    let columns = read.columns.iter().map(|column| &**column);
+                    let columns = read.engine.iter().copied().chain(columns);
+                    columns.map(|column| (read.relation.to_string(), column.to_owned()))
+                })
+                .collect()
+        })
+    }
+
+    /// About how many bytes they take, spelled out: `each` beside the text of a pair.
+    pub(in crate::rewrite) fn bytes(&self, each: usize) -> usize {
+        let reads = self.relations.iter();
+        reads
+            .map(|read| {
+                let columns = read.columns.iter().map(|column| column.len());
+                let of_engine = read.engine.iter().map(|column| column.len());
+                let sizes = columns
+                    .chain(of_engine)
+                    .map(|len| each + read.relation.len() + len);
+                sizes.sum::<usize>()
+            })
+            .sum()
+    }
+
+    fn add(
+        &mut self,
+        relation: Arc<str>,
+        engine: &'static [&'static str],
+        columns: Arc<[Arc<str>]>,
+    ) {
+        self.relations.push(RelationReads {
+            relation,
+            engine,
+            columns,
+        });
+    }
+}
+
+/// What the engine will be seen to do.
+pub(in crate::rewrite) struct Engine {
+    pub(in crate::rewrite) reads: Reads,
+    pub(in crate::rewrite) functions: BTreeSet<String>,
+    whole_rows: bool,
+    /// Tables whose reads are there already, each with whether whole rows were, and whether as a target.
+    tables: Vec<(RelationId, bool, bool)>,
+}
+
+impl Engine {
+    /// That it calls `functions`, and reads what it is told of; each table whole where rows are taken as they are.
+    pub(in crate::rewrite) fn new(functions: BTreeSet<String>, whole_rows: bool) -> Self {
+        Self {
+            reads: Reads::default(),
+            functions,
+            whole_rows,
+            tables: Vec::new(),
+        }
+    }
+
+    /// SQLite reports a common table expression of which no column is used as a read of its name.
+    pub(in crate::rewrite) fn ctes<'n>(&mut self, names: impl IntoIterator<Item = &'n String>) {
+        for name in names {
+            self.reads
+                .add(name.as_str().into(), NO_COLUMN, Arc::default());
+        }
+    }
+
+    /// SQLite tells the columns of a derived table by its alias, where it has made one query of both
+    /// (<https://www.sqlite.org/optoverview.html#flattening>), and MariaDB those of a view by its own.
+    pub(in crate::rewrite) fn aliases<'n>(
+        &mut self,
+        aliases: impl IntoIterator<Item = &'n String>,
+    ) {
+        for alias in aliases {
+            self.reads
+                .add(alias.as_str().into(), &[ANY_COLUMN], Arc::default());
+        }
+    }
+
+    /// That `functions` are called too.
+    pub(in crate::rewrite) fn calls(&mut self, functions: &BTreeSet<String>) {
+        for uid in functions {
+            if !self.functions.contains(uid) {
+                self.functions.insert(uid.clone());
+            }
+        }
+    }
+
+    /// What `access` reads, calls or changes that is not among it.
+    pub(in crate::rewrite) fn beyond(
+        &self,
+        access: &AccessSet,
+        catalog: &Catalog,
+    ) -> Option<String> {
+        let undecided = |id: ColumnId| {
+            let relation = catalog.relation(id.relation);
+            let pair = relation
+                .zip(catalog.column(id))
+                .map(|(relation, column)| (relation.key.to_string(), column.key.to_string()));
+            match pair {
+                Some(pair) if self.reads.pairs().contains(&pair) => None,
+                Some((table, column)) => Some(format!("`{table}.{column}`")),
+                None => Some("a column that is not there".to_owned()),
+            }
+        };
+        let changes = access
+            .changes()
+            .map(|change| format!("a {}", change.change.name()));
+        let columns = access.columns().filter_map(|(id, _)| undecided(id));
+        let functions = access
+            .functions()
+            .filter(|uid| !self.functions.contains(*uid));
+        let functions = functions.map(|uid| format!("`{uid}()`"));
+        changes.chain(columns).chain(functions).next()
+    }
+
+    /// The engine's own relations, whole: who reads them sees everything.
+    pub(in crate::rewrite) fn system(&mut self, access: &AccessSet, dialect: Dialect) {
+        for (schema, name) in access.system_relations() {
+            let Some(known) = system_relation(dialect, schema, name) else {
+                continue;
+            };
+            let columns = known.columns.iter().map(|column| column.as_str().into());
+            self.reads.add(name.into(), NO_COLUMN, columns.collect());
+        }
+    }
+
+    /// SQLite takes what USING merges after a RIGHT or FULL JOIN from the first table that has it, by a function
+    /// (<https://www.sqlite.org/lang_select.html>, `sqlite3ProcessJoin`), and says that it calls it.
+    pub(in crate::rewrite) fn merged(&mut self, dialect: Dialect) {
+        match dialect {
+            Dialect::Sqlite => {
+                self.functions.insert("coalesce".to_owned());
+            }
+            Dialect::Postgres | Dialect::Mysql => {}
+        }
+    }
+
+    /// A table function's columns are reported as read, and the call is not.
+    pub(in crate::rewrite) fn table_functions(&mut self, catalog: &Catalog) {
+        let called: Vec<_> = self
+            .functions
+            .iter()
+            .filter_map(|uid| catalog.function(uid))
+            .filter(|def| def.kinds.table)
+            .collect();
+        for def in called {
+            let columns = def.columns.iter().flatten();
+            let columns = columns.map(|column| column.as_str().into()).collect();
+            let name = def.name.as_str().into();
+            self.reads.add(name, OF_TABLE_FUNCTIONS, columns);
+        }
+    }
+
+    /// What is read of a target, for the statement and for the policies' conditions.
+    pub(in crate::rewrite) fn target(
+        &mut self,
+        target: &Target,
+        reads: &BTreeSet<u16>,
+        access: &AccessSet,
+        catalog: &Catalog,
+    ) {
+        let Some(relation) = catalog.relation(target.relation) else {
+            return;
+        };
+        let read = access
+            .columns_read()
+            .filter(|id| id.relation == relation.id)
+            .map(|id| id.index);
+        let read = reads.iter().copied().chain(read);
+        let columns = read.filter_map(|index| Some(Arc::clone(&relation.column(index)?.key)));
+        let table = Arc::clone(&relation.key);
+        // What is looked for may be found by the row id alone.
+        let row_id = match target.on_conflict {
+            Conflict::Leaves => &[][..],
+            Conflict::Updates | Conflict::Replaces => NO_COLUMN,
+        };
+        self.reads.add(table, row_id, columns.collect());
+    }
+
+    /// What is read of relations that a change reaches by foreign keys.
+    pub(in crate::rewrite) fn looked(
+        &mut self,
+        reads: &BTreeMap<RelationId, BTreeSet<u16>>,
+        catalog: &Catalog,
+    ) {
+        for (id, columns) in reads {
+            let Some(relation) = catalog.relation(*id) else {
+                continue;
+            };
+            let columns = columns.iter();
+            let columns =
+                columns.filter_map(|index| Some(Arc::clone(&relation.column(*index)?.key)));
+            self.reads
+                .add(Arc::clone(&relation.key), NO_COLUMN, columns.collect());
+        }
+    }
+
+    /// What is read for `reference`, in whose place `ready` stands if that is made; of a target, beside what is told
+    /// of it as one ([`target`](Self::target)).
+    pub(in crate::rewrite) fn reference(
+        &mut self,
+        reference: &Reference,
+        (is_target, ready): (bool, Option<&Ready>),
+        catalog: &Catalog,
+        access: &AccessSet,
+    ) {
+        let Some(relation) = catalog.relation(reference.relation) else {
+            return;
+        };
+        if reference.body.is_none() {
+            let table = (relation.id, self.whole_rows, is_target);
+            if self.tables.contains(&table) {
+                return;
+            }
+            self.tables.push(table);
+        }
+        let form = needs_form(reference);
+        let table = &relation.key;
+        let is_table = relation.kind == RelationKind::Table;
+        if relation.has_rowid && !form {
+            self.reads.add(Arc::clone(table), ROW_ID, Arc::default());
+        }
+        if catalog.dialect() == Dialect::Postgres && is_table && !form {
+            self.reads
+                .add(Arc::clone(table), SYSTEM_COLUMNS, Arc::default());
+        }
+        let whole = reference.body.is_some() || (self.whole_rows && !form);
+        let columns = match ready {
+            Some(ready) if !whole => Arc::clone(&ready.reads),
+            None if form && !whole && !is_target => source::reads(reference, relation),
+            Some(_) | None => {
+                let read = |id: &ColumnId| whole || access.uses(*id);
+                let columns = relation.column_ids().filter(|(id, _)| read(id));
+                columns.map(|(_, column)| Arc::clone(&column.key)).collect()
+            }
+        };
+        self.reads.add(Arc::clone(table), NO_COLUMN, columns);
+        if let Some(body) = &reference.body {
+            self.calls(&body.resolved.access.functions);
+            self.ctes(&body.resolved.ctes);
+            // MariaDB tells of no alias that stands in a view.
+            if catalog.dialect() == Dialect::Sqlite {
+                self.aliases(&body.resolved.aliases);
+            }
+            self.whole_rows |= body.resolved.whole_rows;
+            if form {
+                self.ctes([source::unused_name(catalog, reference.relation)].iter());
+            }
+            for inner in &body.resolved.references {
+                self.reference(inner, (false, None), catalog, access);
+            }
+        }
+    }
+}
+
+/// What the engine changes, by itself included.
+pub(in crate::rewrite) fn writes(
+    access: &AccessSet,
+    catalog: &Catalog,
+) -> BTreeSet<(Change, String, String)> {
+    let mut out = BTreeSet::new();
+    for access_change in access.changes() {
+        let Some(relation) = catalog.relation(access_change.relation) else {
+            continue;
+        };
+        let table = relation.key.to_string();
+        match access_change.change {
+            Change::Insert | Change::Delete | Change::Truncate => {
+                out.insert((access_change.change, table, String::new()));
+            }
+            Change::Update => out.extend(
+                access
+                    .columns_written()
+                    .filter(|id| id.relation == relation.id)
+                    .filter_map(|id| relation.column(id.index))
+                    .map(|column| (Change::Update, table.clone(), column.key.to_string())),
+            ),
+        }
+    }
+    out
+}
+
+/// The triggers that what a statement changes sets off.
+pub(in crate::rewrite) fn triggers(access: &AccessSet, catalog: &Catalog) -> BTreeSet<String> {
+    if access.changes().next().is_none() {
+        return BTreeSet::new();
+    }
+    let uids: BTreeSet<&str> = access.functions().collect();
+    access
+        .changes()
+        .filter_map(|change| catalog.relation(change.relation))
+        .flat_map(|relation| &relation.triggers)
+        .filter(|trigger| uids.contains(trigger.uid(catalog.dialect()).as_str()))
+        .map(|trigger| catalog.dialect().fold(&trigger.function))
+        .collect()
+}

@@ -1,0 +1,277 @@
+//! Row filters as SQL: plain three-valued logic, `(permits) AND NOT (forbids)`.
+//!
+//! No COALESCE and no IS NOT DISTINCT FROM: a NULL permit admits nothing and a NULL forbid drops the
+//! row, and indexes stay usable. On SQLite a column of a table that is not STRICT can hold values of
+//! another type than declared, and PostgreSQL's decimals can be NaN; such a value is to a policy what
+//! an evaluation error is: its permit does not admit the row, its forbid drops it.
+
+use std::collections::BTreeSet;
+
+use sqlparser::ast::{BinaryOperator, Expr};
+
+use crate::rewrite::{
+    ast,
+    source::{
+        comparison,
+        comparison::{Side, no_form},
+    },
+};
+use crate::{
+    catalog::{Column, Relation, TypeClass},
+    dialect::Dialect,
+    policy::obligation::{Operand, Predicate},
+    rejection::Rejection,
+};
+
+/// The condition that `predicate` is for rows of `relation`.
+pub(in crate::rewrite) fn expression(
+    predicate: &Predicate,
+    relation: &Relation,
+    dialect: Dialect,
+    functions: &mut BTreeSet<String>,
+) -> Result<Expr, Rejection> {
+    let mut filter = Filter {
+        relation,
+        dialect,
+        functions,
+    };
+    let parts = match predicate {
+        Predicate::And(parts) => parts.as_slice(),
+        other => std::slice::from_ref(other),
+    };
+    let mut conditions = Vec::with_capacity(parts.len());
+    for part in parts {
+        conditions.push(match part {
+            // A permit without condition: only the forbids remain.
+            Predicate::Or(permits) if *permits == [Predicate::Constant(true)] => continue,
+            Predicate::Or(permits) => {
+                let permits = permits
+                    .iter()
+                    .map(|p| filter.policy(p))
+                    .collect::<Result<Vec<_>, _>>()?;
+                ast::joined(permits, &BinaryOperator::Or, false)
+            }
+            other => filter.policy(other)?,
+        });
+    }
+    Ok(all(conditions))
+}
+
+/// The columns that `predicate` looks at.
+pub(crate) fn columns(predicate: &Predicate, into: &mut BTreeSet<u16>) {
+    let mut looked_at = Columns::default();
+    looked_at.of(predicate);
+    into.extend(looked_at.present);
+    into.extend(looked_at.values);
+}
+
+/// The columns that a predicate looks at, by what it looks at.
+#[derive(Default)]
+struct Columns {
+    /// Whether there is a value.
+    present: BTreeSet<u16>,
+    /// Which.
+    values: BTreeSet<u16>,
+}
+
+impl Columns {
+    fn of(&mut self, predicate: &Predicate) {
+        match predicate {
+            Predicate::Constant(_) => {}
+            Predicate::And(parts) | Predicate::Or(parts) => {
+                parts.iter().for_each(|part| self.of(part));
+            }
+            Predicate::Not(inner) => self.of(inner),
+            Predicate::If(condition, then, otherwise) => {
+                [condition, then, otherwise]
+                    .into_iter()
+                    .for_each(|part| self.of(part));
+            }
+            Predicate::Has(index) => {
+                self.present.insert(*index);
+            }
+            Predicate::Column(index) | Predicate::Like(index, _) => {
+                self.values.insert(*index);
+            }
+            Predicate::Compare(left, _, right) => {
+                self.operand(left);
+                self.operand(right);
+            }
+            Predicate::In(left, _) => self.operand(left),
+        }
+    }
+
+    fn operand(&mut self, operand: &Operand) {
+        match operand {
+            Operand::Column(index) => {
+                self.values.insert(*index);
+            }
+            Operand::Literal(_) => {}
+        }
+    }
+}
+
+struct Filter<'f> {
+    relation: &'f Relation,
+    dialect: Dialect,
+    functions: &'f mut BTreeSet<String>,
+}
+
+impl<'f> Filter<'f> {
+    /// What one policy says, and the values it may say it of.
+    fn policy(&mut self, predicate: &Predicate) -> Result<Expr, Rejection> {
+        let condition = self.condition(predicate)?;
+        let mut used = Columns::default();
+        used.of(predicate);
+        let mut conditions = vec![condition];
+        for index in used.present.union(&used.values).copied() {
+            conditions.extend(match self.dialect {
+                Dialect::Sqlite => self.storage(index, &used)?,
+                Dialect::Postgres => {
+                    let column = self.column(index)?;
+                    (column.class == TypeClass::Decimal).then(|| {
+                        let name = ast::column(self.dialect, &column.name);
+                        let nan = ast::cast(
+                            ast::text(self.dialect, "NaN"),
+                            sqlparser::ast::DataType::Numeric(
+                                sqlparser::ast::ExactNumberInfo::None,
+                            ),
+                        );
+                        let is_nan = ast::binary(name, BinaryOperator::Eq, nan);
+                        Expr::IsNotTrue(Box::new(ast::parens(is_nan)))
+                    })
+                }
+                Dialect::Mysql => {
+                    // Texts are compared as the bytes of their UTF-8.
+                    self.functions.insert("convert".to_owned());
+                    None
+                }
+            });
+        }
+        Ok(all(conditions))
+    }
+
+    /// On SQLite: the storage classes that the column's declared type stands for.
+    fn storage(&mut self, index: u16, used: &Columns) -> Result<Option<Expr>, Rejection> {
+        if self.relation.strict || self.relation.rowid_alias == Some(index) {
+            return Ok(None);
+        }
+        let column = self.column(index)?;
+        let class = match column.class {
+            TypeClass::Integer | TypeClass::Boolean => "integer",
+            TypeClass::Text => "text",
+            TypeClass::Number
+            | TypeClass::Decimal
+            | TypeClass::Padded
+            | TypeClass::Enum
+            | TypeClass::Uuid
+            | TypeClass::Blob
+            | TypeClass::Date
+            | TypeClass::Time
+            | TypeClass::Timestamp
+            | TypeClass::TimestampTz
+            | TypeClass::Interval
+            | TypeClass::Json
+            | TypeClass::Network
+            | TypeClass::Other => {
+                // A value is there whatever its storage class.
+                return if used.values.contains(&index) {
+                    Err(no_form())
+                } else {
+                    Ok(None)
+                };
+            }
+        };
+        self.functions.insert("typeof".to_owned());
+        Ok(Some(Expr::InList {
+            expr: Box::new(ast::call(
+                self.dialect,
+                "typeof",
+                vec![ast::column(self.dialect, &column.name)],
+            )),
+            list: vec![
+                ast::text(self.dialect, class),
+                ast::text(self.dialect, "null"),
+            ],
+            negated: false,
+        }))
+    }
+
+    fn condition(&mut self, predicate: &Predicate) -> Result<Expr, Rejection> {
+        Ok(match predicate {
+            Predicate::Constant(value) => ast::boolean(*value),
+            Predicate::And(parts) => {
+                let parts = parts
+                    .iter()
+                    .map(|p| self.condition(p))
+                    .collect::<Result<_, _>>()?;
+                ast::joined(parts, &BinaryOperator::And, true)
+            }
+            Predicate::Or(parts) => {
+                let parts = parts
+                    .iter()
+                    .map(|p| self.condition(p))
+                    .collect::<Result<_, _>>()?;
+                ast::joined(parts, &BinaryOperator::Or, false)
+            }
+            Predicate::Not(inner) => ast::not(self.condition(inner)?),
+            Predicate::If(condition, then, otherwise) => {
+                let condition = self.condition(condition)?;
+                // A NULL condition chooses neither arm, as ELSE would.
+                ast::case(
+                    vec![
+                        (ast::parens(condition.clone()), self.condition(then)?),
+                        (ast::not(condition), self.condition(otherwise)?),
+                    ],
+                    None,
+                )
+            }
+            Predicate::Column(index) => comparison::truth(self.column(*index)?, self.dialect),
+            Predicate::Has(index) => Expr::IsNotNull(Box::new(ast::column(
+                self.dialect,
+                &self.column(*index)?.name,
+            ))),
+            Predicate::Compare(left, comparison, right) => comparison::compare(
+                self.side(left)?,
+                *comparison,
+                self.side(right)?,
+                self.dialect,
+            )?,
+            Predicate::In(_, literals) if literals.is_empty() => ast::boolean(false),
+            Predicate::In(Operand::Column(index), literals) => {
+                comparison::within(self.column(*index)?, literals, self.dialect)?
+            }
+            Predicate::In(Operand::Literal(literal), literals) => {
+                ast::boolean(literals.contains(literal))
+            }
+            Predicate::Like(index, pieces) => {
+                if self.dialect == Dialect::Sqlite {
+                    self.functions.insert("glob".to_owned());
+                }
+                comparison::like(self.column(*index)?, pieces, self.dialect)?
+            }
+        })
+    }
+
+    fn side<'o>(&self, operand: &'o Operand) -> Result<Side<'o>, Rejection>
+    where
+        'f: 'o,
+    {
+        Ok(match operand {
+            Operand::Column(index) => Side::Column(self.column(*index)?),
+            Operand::Literal(value) => Side::Literal(value),
+        })
+    }
+
+    fn column(&self, index: u16) -> Result<&'f Column, Rejection> {
+        self.relation.column(index).ok_or_else(no_form)
+    }
+}
+
+/// All of `conditions`; a single one as it is.
+fn all(mut conditions: Vec<Expr>) -> Expr {
+    if conditions.len() == 1 {
+        return conditions.swap_remove(0);
+    }
+    ast::joined(conditions, &BinaryOperator::And, true)
+}
