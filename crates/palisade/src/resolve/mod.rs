@@ -6,43 +6,15 @@
 //! whose name a relation has get another, double-quoted strings become strings, unnamed items get
 //! the name the engine would have given them.
 
-mod across;
-mod cartesian;
-mod cast;
-mod coercion;
-mod column;
-mod condition;
-mod constant;
-mod constraint;
-mod define;
-mod effect;
+mod change;
+mod ddl;
 mod expr;
-mod facts;
 mod from;
-mod function;
-mod grouping;
-mod guard;
-mod insert;
-mod itself;
-mod joined;
-mod leakproof;
-mod literal;
-mod made;
-mod meets;
-mod merge;
-mod only;
-mod operator;
-mod pattern;
 mod query;
-mod recursive;
 mod scope;
-mod select;
 mod steps;
-mod table_function;
 mod token;
-mod totality;
-mod view;
-mod write;
+mod usage;
 
 use std::{
     borrow::Cow,
@@ -55,20 +27,20 @@ use sqlparser::{
     tokenizer::Location,
 };
 
-pub(crate) use cast::is_engine_type;
-pub(crate) use define::{ResolvedDefinition, resolve_definition};
-pub(crate) use effect::{Link, links, sets_off_triggers};
+pub(crate) use change::guard::{Admission, Guard, Lead, Stance, Term};
+pub(crate) use change::join_visibility::{Seeing, seeing};
+pub(crate) use change::merge::{ClauseForm, MergeForm};
+pub(crate) use change::self_assignment::{is_itself, is_named, stays};
+pub(crate) use change::side_effects::{Link, links, sets_off_triggers};
+pub(crate) use change::{Conflict, Target, is_default};
+pub(crate) use ddl::{ResolvedDefinition, resolve_definition};
+pub(crate) use expr::cast::is_engine_type;
 pub(crate) use from::{form_name, form_place, reference_index};
-pub(crate) use guard::{Admission, Guard, Lead, Stance, Term};
-pub(crate) use itself::{is_itself, is_named, stays};
-pub(crate) use joined::{Seeing, seeing};
-pub(crate) use merge::{ClauseForm, MergeForm};
+pub(crate) use query::view::read as read_view;
 pub(crate) use scope::{EXCLUDED, Output};
 pub(crate) use token::{TokenParameter, token_index};
-pub(crate) use view::read as read_view;
-pub(crate) use write::{Conflict, Target, is_default};
 
-use self::constant::Constants;
+use crate::resolve::token::indirect_constants::Constants;
 use crate::{
     access::{AccessSet, Usage},
     catalog::{Catalog, ColumnId, RelationId, SystemRelation, may_fail},
@@ -261,7 +233,7 @@ pub(crate) fn resolve(
         read(parsed, catalog, visible, mode, limits, (constants, steps))
     };
     let (mut resolved, mut again) = read(parsed, Constants::default(), 0)?;
-    for _ in 0..constant::READINGS {
+    for _ in 0..token::indirect_constants::READINGS {
         let Some(taken) = again else {
             return Ok(resolved);
         };
@@ -285,7 +257,7 @@ fn read(
     mode: Mode<'_>,
     limits: &Limits,
     (constants, steps): (Constants, u64),
-) -> Result<(ResolvedStatement, Option<constant::Taken>), Rejection> {
+) -> Result<(ResolvedStatement, Option<token::indirect_constants::Taken>), Rejection> {
     let ParsedQuery {
         text,
         mut query,
@@ -345,13 +317,13 @@ struct Resolver<'a> {
     /// Whether any relation so far has columns that are given as tokens: where none has, nothing pays for them.
     gives_tokens: bool,
     /// What becomes of values that are compared with tokens.
-    comparisons: recursive::Comparisons,
+    comparisons: query::recursive_cte::Comparisons,
     /// The tokens that a column of a subquery is, by where its first SELECT stands and which column.
     subquery_tokens: HashMap<(Location, usize), Tokens>,
     /// Constants that are compared with tokens elsewhere than where they stand.
     constants: Constants,
     needs_fence: bool,
-    failures: totality::Failures,
+    failures: expr::totality::Failures,
     /// Names of the common table expressions so far.
     ctes: BTreeSet<String>,
     aliases: BTreeSet<String>,
@@ -371,7 +343,7 @@ struct Resolver<'a> {
     size_budget: u64,
     /// Whether a change may stand where the next body does.
     position: Position,
-    awaited: Option<write::Awaited>,
+    awaited: Option<change::Awaited>,
     /// Where MySQL's `VALUES(column)` means a proposed row: of which relation, and in which of its columns the value is the
     /// statement's own.
     proposed: Option<(RelationId, Vec<ColumnId>)>,
@@ -424,15 +396,15 @@ impl<'a> Resolver<'a> {
             placeholders: BTreeMap::new(),
             token_parameters: Vec::new(),
             gives_tokens: false,
-            comparisons: recursive::Comparisons::default(),
+            comparisons: query::recursive_cte::Comparisons::default(),
             subquery_tokens: HashMap::new(),
             constants: Constants::default(),
             // Then nobody asks what would need one.
             needs_fence: mode.is_output(),
             failures: if mode.is_output() {
-                totality::Failures::unasked()
+                expr::totality::Failures::unasked()
             } else {
-                totality::Failures::default()
+                expr::totality::Failures::default()
             },
             ctes: BTreeSet::new(),
             aliases: BTreeSet::new(),

@@ -1,8 +1,10 @@
 //! FROM: tables, subqueries and table functions, under their aliases.
 
-mod form;
-mod join;
-mod named;
+pub(in crate::resolve) mod join;
+pub(in crate::resolve) mod only;
+pub(in crate::resolve) mod relation;
+pub(in crate::resolve) mod source_form;
+pub(in crate::resolve) mod table_function;
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -10,9 +12,9 @@ use sqlparser::ast::{
     Ident, TableAlias, TableFactor, TableFunctionArgs, TableSample, TableSampleKind, TableWithJoins,
 };
 
-pub(crate) use form::{form_name, form_place};
-pub(super) use named::marked;
-pub(crate) use named::reference_index;
+pub(super) use relation::marked;
+pub(crate) use relation::reference_index;
+pub(crate) use source_form::{form_name, form_place};
 
 use super::{
     Resolver,

@@ -1,0 +1,525 @@
+//! The condition that keeps a change within the rows that may be changed: how it stands in the text that
+//! runs. The rewriter puts it there; the second look at our own output takes it off again, and refuses if
+//! it is not exactly there.
+
+use std::collections::BTreeSet;
+
+use sqlparser::ast::{
+    BinaryOperator, CaseWhen, Cte, Expr, Query, Value, With, helpers::attached_token::AttachedToken,
+};
+
+/// The condition of rows, and how it stands with the statement's own conditions.
+#[derive(Debug, Clone)]
+pub(crate) struct Guard {
+    pub(crate) condition: Expr,
+    pub(crate) stance: Stance,
+}
+
+/// How a guard stands with conditions of the statement's own.
+#[derive(Debug, Clone)]
+pub(crate) enum Stance {
+    /// Beside them: they are leak-proof, and an index serves both.
+    Beside,
+    /// Around each of them: `CASE` tries its arms in order and nothing of a later one, so that the agent's
+    /// condition cannot fail on a row that the guard keeps apart.
+    Around,
+    /// Around what of them is not leak-proof; the rest stands beside that, where an index serves it. What may fail is tried on
+    /// rows that meet all of the rest alone, whichever condition the engine looks at first.
+    Apart {
+        lead: Lead,
+        /// For the statement's own condition, then for each condition of a join that can see the target: how its
+        /// [`conjuncts`] stand; none where it is not taken apart.
+        places: Vec<Vec<Term>>,
+    },
+}
+
+/// How a term of a condition stands with a guard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Term {
+    /// It cannot fail, and stands beside the guard, where an index serves it.
+    Beside,
+    /// It cannot fail, and stands behind the guard.
+    Behind,
+    /// It may fail, and is tried where the guard and every term that cannot fail hold.
+    Tried,
+}
+
+impl Term {
+    fn is_beside(self) -> bool {
+        self == Self::Beside
+    }
+}
+
+/// What of a guard stands before all else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lead {
+    /// Nothing: the target stands alone, so that nothing else can be seen to run for a row of it.
+    Nothing,
+    /// The guard as it is.
+    Plain,
+    /// The guard where the planner does not see into it: an engine that knows a column's value from one condition puts it in
+    /// the place of the column in others, and would decide a guard before any row.
+    Opaque,
+}
+
+/// The columns of the target that a leak-proof part of a condition names; none where it is not leak-proof.
+pub(crate) type Conjunct = Option<BTreeSet<u16>>;
+
+/// The conditions of which all must hold where `expr` does.
+pub(crate) fn conjuncts(expr: &Expr) -> Vec<&Expr> {
+    let mut out = Vec::new();
+    collect(expr, &mut out);
+    out
+}
+
+fn collect<'e>(expr: &'e Expr, out: &mut Vec<&'e Expr>) {
+    match expr {
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And,
+            right,
+        } => {
+            collect(left, out);
+            collect(right, out);
+        }
+        Expr::Nested(inner) => collect(inner, out),
+        other => out.push(other),
+    }
+}
+
+impl Guard {
+    /// The guard around the statement's own condition, which is that of `place`.
+    pub(crate) fn around(&self, own: Option<Expr>, place: usize) -> Expr {
+        let guard = nested(self.condition.clone());
+        match (&self.stance, own) {
+            (Stance::Beside | Stance::Around, None) => guard,
+            (Stance::Beside, Some(own)) => and(guard, nested(own)),
+            (Stance::Around, Some(own)) => choice(guard, nested(own)),
+            (Stance::Apart { lead, places }, own) => {
+                let mut all: Vec<Expr> = self.leading(*lead).into_iter().collect();
+                let terms = places.get(place);
+                let tried_where = self.tried_where(own.as_ref(), terms);
+                for Part {
+                    is_beside,
+                    mut terms,
+                } in apart(own, terms)
+                {
+                    let own = if terms.len() == 1 {
+                        terms.pop()
+                    } else {
+                        terms.into_iter().map(nested).reduce(and)
+                    };
+                    let own = nested(own.unwrap_or_else(|| boolean(true)));
+                    all.push(if is_beside {
+                        own
+                    } else {
+                        choice(tried_where.clone(), own)
+                    });
+                }
+                all.into_iter().reduce(and).unwrap_or(guard)
+            }
+        }
+    }
+
+    /// The guard and all terms of a condition that cannot fail: where those that may are tried.
+    fn tried_where(&self, own: Option<&Expr>, terms: Option<&Vec<Term>>) -> Expr {
+        let guard = nested(self.condition.clone());
+        let (Some(own), Some(terms)) = (own, terms) else {
+            return guard;
+        };
+        let all = conjuncts(own);
+        if all.len() != terms.len() {
+            return guard;
+        }
+        let met = all
+            .into_iter()
+            .zip(terms)
+            .filter_map(|(own, term)| match term {
+                Term::Beside | Term::Behind => Some(nested(own.clone())),
+                Term::Tried => None,
+            });
+        met.fold(guard, and)
+    }
+
+    /// The statement's own condition in `expr`; an error if the guard is not around it.
+    pub(in crate::resolve) fn inside(
+        &self,
+        expr: Expr,
+        place: usize,
+    ) -> Result<Option<Expr>, Unguarded> {
+        let whole = expr.clone();
+        let own = self.taken_out(expr, place)?;
+        if self.around(own.clone(), place) == whole {
+            Ok(own)
+        } else {
+            Err(Unguarded)
+        }
+    }
+
+    /// What stands in `expr` where the statement's own condition would; [`inside`](Self::inside) says whether it is one.
+    fn taken_out(&self, expr: Expr, place: usize) -> Result<Option<Expr>, Unguarded> {
+        match &self.stance {
+            Stance::Beside | Stance::Around if self.is_guard(&expr) => Ok(None),
+            Stance::Beside => match expr {
+                Expr::BinaryOp {
+                    left,
+                    op: BinaryOperator::And,
+                    right,
+                } if self.is_guard(&left) => unnested(*right).map(Some),
+                _ => Err(Unguarded),
+            },
+            Stance::Around => self.chosen(expr).map(Some),
+            Stance::Apart { lead, places } => {
+                let mut all = chain(expr);
+                match self.leading(*lead) {
+                    Some(leading) if all.first() == Some(&leading) => {
+                        all.remove(0);
+                    }
+                    Some(_) => return Err(Unguarded),
+                    None => {}
+                }
+                let terms = places.get(place).map_or(&[] as &[Term], Vec::as_slice);
+                if terms.is_empty() {
+                    return match (all.pop(), all.is_empty(), lead) {
+                        (None, _, Lead::Plain | Lead::Opaque) => Ok(None),
+                        (Some(guard), true, Lead::Nothing) if self.is_guard(&guard) => Ok(None),
+                        (Some(own), true, _) => self.chosen(own).map(Some),
+                        (None, _, Lead::Nothing) | (Some(_), false, _) => Err(Unguarded),
+                    };
+                }
+                let runs = terms.chunk_by(|one, next| !one.is_beside() && !next.is_beside());
+                let mut parts = all.into_iter();
+                let mut own = Vec::new();
+                for run in runs {
+                    let part = parts.next().ok_or(Unguarded)?;
+                    own.push(nested(match run.first() {
+                        Some(Term::Beside) => unnested(part)?,
+                        Some(Term::Behind | Term::Tried) | None => self.chosen(part)?,
+                    }));
+                }
+                match (parts.next(), own.len()) {
+                    (None, 1) => own.pop().map(unnested).transpose(),
+                    (None, _) => Ok(own.into_iter().reduce(and)),
+                    (Some(_), _) => Err(Unguarded),
+                }
+            }
+        }
+    }
+
+    /// The conditions of joins that it stands around.
+    pub(crate) fn joins(&self) -> usize {
+        match &self.stance {
+            Stance::Beside | Stance::Around => 0,
+            Stance::Apart { lead: _, places } => places.len().saturating_sub(1),
+        }
+    }
+
+    fn leading(&self, lead: Lead) -> Option<Expr> {
+        let guard = nested(self.condition.clone());
+        match lead {
+            Lead::Nothing => None,
+            Lead::Plain => Some(guard),
+            Lead::Opaque => Some(choice(guard, boolean(true))),
+        }
+    }
+
+    /// What is tried where the guard holds.
+    fn chosen(&self, expr: Expr) -> Result<Expr, Unguarded> {
+        match expr {
+            Expr::Case {
+                case_token: _,
+                end_token: _,
+                operand: None,
+                mut conditions,
+                else_result: Some(otherwise),
+            } if *otherwise == boolean(false) && conditions.len() == 1 => match conditions.pop() {
+                Some(CaseWhen { condition, result }) => {
+                    // `inside` compares what stands after the guard.
+                    match chain(condition).first() {
+                        Some(first) if self.is_guard(first) => unnested(result),
+                        Some(_) | None => Err(Unguarded),
+                    }
+                }
+                None => Err(Unguarded),
+            },
+            _ => Err(Unguarded),
+        }
+    }
+
+    fn is_guard(&self, expr: &Expr) -> bool {
+        matches!(expr, Expr::Nested(inner) if **inner == self.condition)
+    }
+}
+
+/// Terms of a condition that stand together: one beside the guard, or some within it.
+struct Part {
+    is_beside: bool,
+    terms: Vec<Expr>,
+}
+
+/// A condition taken apart. Its parameters keep their order, by which MySQL tells them.
+fn apart(own: Option<Expr>, terms: Option<&Vec<Term>>) -> Vec<Part> {
+    let Some(own) = own else {
+        return Vec::new();
+    };
+    let all = conjuncts(&own);
+    let Some(terms) = terms.filter(|terms| terms.len() == all.len()) else {
+        return vec![Part {
+            is_beside: false,
+            terms: vec![own],
+        }];
+    };
+    let mut parts: Vec<Part> = Vec::new();
+    for (conjunct, term) in all.into_iter().zip(terms) {
+        let conjunct = conjunct.clone();
+        let is_beside = term.is_beside();
+        match parts.last_mut() {
+            Some(before) if !before.is_beside && !is_beside => before.terms.push(conjunct),
+            Some(_) | None => parts.push(Part {
+                is_beside,
+                terms: vec![conjunct],
+            }),
+        }
+    }
+    parts
+}
+
+/// The terms of a chain of AND, each in what it stands in.
+fn chain(expr: Expr) -> Vec<Expr> {
+    match expr {
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And,
+            right,
+        } => {
+            let mut out = chain(*left);
+            out.push(*right);
+            out
+        }
+        other => vec![other],
+    }
+}
+
+fn and(left: Expr, right: Expr) -> Expr {
+    Expr::BinaryOp {
+        left: Box::new(left),
+        op: BinaryOperator::And,
+        right: Box::new(right),
+    }
+}
+
+/// `CASE WHEN guard THEN own ELSE false END`
+fn choice(guard: Expr, own: Expr) -> Expr {
+    Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![CaseWhen {
+            condition: guard,
+            result: own,
+        }],
+        else_result: Some(Box::new(boolean(false))),
+    }
+}
+
+fn boolean(value: bool) -> Expr {
+    Expr::Value(Value::Boolean(value).into())
+}
+
+fn unnested(expr: Expr) -> Result<Expr, Unguarded> {
+    match expr {
+        Expr::Nested(inner) => Ok(*inner),
+        _ => Err(Unguarded),
+    }
+}
+
+/// The guard is not where it was put.
+#[derive(Debug)]
+pub(in crate::resolve) struct Unguarded;
+
+/// What rows must be like to be added, where a query gives them: `WITH name (columns) AS (query) SELECT
+/// columns FROM name WHERE condition`.
+#[derive(Debug, Clone)]
+pub(crate) struct Admission {
+    /// The whole with any query in its place.
+    pub(crate) frame: Box<Query>,
+}
+
+impl Admission {
+    /// The frame with `source` in it.
+    pub(crate) fn around(&self, source: Box<Query>) -> Box<Query> {
+        let mut out = self.frame.clone();
+        if let Some(cte) = first_cte(&mut out) {
+            cte.query = source;
+        }
+        out
+    }
+
+    /// The source in `query`; an error if the frame is not around it.
+    pub(in crate::resolve) fn inside<'q>(
+        &self,
+        query: &'q mut Query,
+    ) -> Result<&'q mut Query, Unguarded> {
+        let mut empty = query.clone();
+        let mut frame = self.frame.clone();
+        match (first_cte(&mut empty), first_cte(&mut frame)) {
+            (Some(theirs), Some(ours)) => theirs.query = ours.query.clone(),
+            _ => return Err(Unguarded),
+        }
+        if empty != *frame {
+            return Err(Unguarded);
+        }
+        first_cte(query).map(|cte| &mut *cte.query).ok_or(Unguarded)
+    }
+}
+
+fn first_cte(query: &mut Query) -> Option<&mut Cte> {
+    let With {
+        with_token: _,
+        recursive: _,
+        cte_tables,
+    } = query.with.as_mut()?;
+    cte_tables.first_mut()
+}
+
+fn nested(expr: Expr) -> Expr {
+    Expr::Nested(Box::new(expr))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use sqlparser::{dialect::GenericDialect, parser::Parser};
+
+    use super::*;
+
+    fn expr(text: &str) -> Expr {
+        let mut parser = Parser::new(&GenericDialect {}).try_with_sql(text).unwrap();
+        parser.parse_expr().unwrap()
+    }
+
+    fn guard(stance: Stance) -> Guard {
+        Guard {
+            condition: expr("t.tenant = 7"),
+            stance,
+        }
+    }
+
+    fn apart(lead: Lead, place: &[bool]) -> Stance {
+        let term = |is_beside: &bool| match is_beside {
+            true => Term::Beside,
+            false => Term::Tried,
+        };
+        Stance::Apart {
+            lead,
+            places: vec![place.iter().map(term).collect()],
+        }
+    }
+
+    const OWN: &str = "a = 1 AND (f(b) AND c = 2)";
+
+    #[test]
+    fn a_guard_stands_so() {
+        for (stance, own, expected) in [
+            (Stance::Beside, None, "(t.tenant = 7)"),
+            (Stance::Beside, Some("a = 1"), "(t.tenant = 7) AND (a = 1)"),
+            (Stance::Around, None, "(t.tenant = 7)"),
+            (
+                Stance::Around,
+                Some("f(b) AND a = 1"),
+                "CASE WHEN (t.tenant = 7) THEN (f(b) AND a = 1) ELSE false END",
+            ),
+            (
+                apart(Lead::Plain, &[true, false, true]),
+                Some(OWN),
+                "(t.tenant = 7) AND (a = 1) AND CASE WHEN (t.tenant = 7) AND (a = 1) AND (c = 2) THEN (f(b)) ELSE false END AND (c = 2)",
+            ),
+            (
+                apart(Lead::Nothing, &[true, false, true]),
+                Some(OWN),
+                "(a = 1) AND CASE WHEN (t.tenant = 7) AND (a = 1) AND (c = 2) THEN (f(b)) ELSE false END AND (c = 2)",
+            ),
+            (
+                apart(Lead::Opaque, &[false, false, true]),
+                Some(OWN),
+                "CASE WHEN (t.tenant = 7) THEN true ELSE false END AND \
+                 CASE WHEN (t.tenant = 7) AND (c = 2) THEN ((a = 1) AND (f(b))) ELSE false END AND (c = 2)",
+            ),
+            (
+                apart(Lead::Opaque, &[true, true, true]),
+                Some(OWN),
+                "CASE WHEN (t.tenant = 7) THEN true ELSE false END AND (a = 1) AND (f(b)) AND (c = 2)",
+            ),
+            (
+                apart(Lead::Opaque, &[]),
+                None,
+                "CASE WHEN (t.tenant = 7) THEN true ELSE false END",
+            ),
+            // What was not taken apart as it stands here is not taken apart at all.
+            (
+                apart(Lead::Nothing, &[false]),
+                Some("a = 1 XOR f(b) AND c = 2"),
+                "CASE WHEN (t.tenant = 7) THEN (a = 1 XOR f(b) AND c = 2) ELSE false END",
+            ),
+        ] {
+            let guard = guard(stance);
+            let around = guard.around(own.map(expr), 0);
+            assert_eq!(around.to_string(), expected);
+            let inside = guard.inside(around, 0).unwrap();
+            let (inside, own) = (
+                inside.map(conjunct_texts),
+                own.map(expr).map(conjunct_texts),
+            );
+            assert_eq!(inside, own, "{expected}");
+        }
+    }
+
+    fn conjunct_texts(expr: Expr) -> BTreeSet<String> {
+        conjuncts(&expr).into_iter().map(Expr::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_not_so_is_found_out() {
+        for (stance, text) in [
+            (Stance::Beside, "(t.tenant = 8) AND (a = 1)"),
+            (Stance::Beside, "(t.tenant = 7) OR (a = 1)"),
+            (Stance::Beside, "a = 1"),
+            (
+                Stance::Beside,
+                "CASE WHEN (t.tenant = 7) THEN (a = 1) ELSE false END",
+            ),
+            (Stance::Around, "(t.tenant = 7) AND (a = 1)"),
+            (
+                Stance::Around,
+                "CASE WHEN (t.tenant = 7) THEN (a = 1) ELSE true END",
+            ),
+            (Stance::Around, "CASE WHEN (t.tenant = 7) THEN (a = 1) END"),
+            (
+                Stance::Around,
+                "CASE WHEN (a = 1) THEN true WHEN (t.tenant = 7) THEN (a = 1) ELSE false END",
+            ),
+            (apart(Lead::Plain, &[true]), "(a = 1)"),
+            (apart(Lead::Plain, &[true]), "(a = 1) AND (t.tenant = 7)"),
+            (apart(Lead::Plain, &[false]), "(t.tenant = 7) AND (f(a))"),
+            (apart(Lead::Nothing, &[]), "(a = 1)"),
+            (apart(Lead::Nothing, &[false]), "(f(a))"),
+            (apart(Lead::Nothing, &[true, false]), "(a = 1) AND (f(a))"),
+            (
+                apart(Lead::Nothing, &[false]),
+                "(a = 1) AND CASE WHEN (t.tenant = 7) THEN (f(b)) ELSE false END",
+            ),
+            (
+                apart(Lead::Nothing, &[true, false]),
+                "(a = 1) AND CASE WHEN (t.tenant = 8) THEN (f(b)) ELSE false END",
+            ),
+            (
+                apart(Lead::Opaque, &[true, false]),
+                "(t.tenant = 7) AND (a = 1) AND CASE WHEN (t.tenant = 7) THEN (f(b)) ELSE false END",
+            ),
+        ] {
+            let found = guard(stance.clone()).inside(expr(text), 0);
+            assert!(found.is_err(), "{stance:?}: {text} is {found:?}");
+        }
+    }
+}

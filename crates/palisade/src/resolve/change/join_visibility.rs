@@ -1,0 +1,274 @@
+//! Other tables beside what a change is of: what of them can see its target before the statement's own condition does.
+//!
+//! On PostgreSQL and SQLite nothing there sees the target: they refuse a condition of a join that names it. (SQLite has a lone
+//! table function see it, which runs below the target, whose rows the guard has let through by then.)
+
+use sqlparser::ast::{
+    BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart,
+    TableFactor, TableWithJoins, visit_expressions,
+};
+use std::{collections::BTreeSet, ops::ControlFlow};
+
+use crate::resolve::{
+    Resolver,
+    change::{
+        Target,
+        guard::{Conjunct, conjuncts},
+    },
+    scope::{Found, Scope},
+};
+use crate::{catalog::Relation, dialect::Dialect, rejection::Rejection};
+
+/// What stands in FROM where the target is in sight.
+pub(crate) enum Seeing<'t> {
+    /// The condition of a join.
+    On(&'t mut Expr),
+    /// Columns that a join merges.
+    Using(&'t [ObjectName]),
+    /// All columns of a name.
+    Natural,
+    /// Rows that are made from those of other tables.
+    Computed,
+}
+
+/// What of the `tables` of a change sees its target on MySQL, in the order in which it stands.
+pub(crate) fn seeing<'t>(
+    tables: &'t mut [TableWithJoins],
+    is_target: &dyn Fn(&TableFactor) -> bool,
+) -> Vec<Seeing<'t>> {
+    let mut out = Vec::new();
+    // What stands before a comma is out of sight for conditions, and not for what is computed.
+    for table in tables {
+        joined(table, is_target, &mut out);
+    }
+    out
+}
+
+/// Whether the target is among the tables.
+fn joined<'t>(
+    table: &'t mut TableWithJoins,
+    is_target: &dyn Fn(&TableFactor) -> bool,
+    out: &mut Vec<Seeing<'t>>,
+) -> bool {
+    let TableWithJoins { relation, joins } = table;
+    let mut in_sight = factor(relation, is_target, out);
+    for join in joins {
+        let Join {
+            relation,
+            global: _,
+            join_operator,
+        } = join;
+        in_sight |= factor(relation, is_target, out);
+        if !in_sight {
+            continue;
+        }
+        match join_operator {
+            JoinOperator::Join(constraint)
+            | JoinOperator::Inner(constraint)
+            | JoinOperator::Left(constraint)
+            | JoinOperator::LeftOuter(constraint)
+            | JoinOperator::Right(constraint)
+            | JoinOperator::RightOuter(constraint)
+            | JoinOperator::FullOuter(constraint)
+            | JoinOperator::CrossJoin(constraint)
+            | JoinOperator::StraightJoin(constraint) => match constraint {
+                JoinConstraint::On(condition) => out.push(Seeing::On(condition)),
+                JoinConstraint::Using(columns) => out.push(Seeing::Using(columns)),
+                JoinConstraint::Natural => out.push(Seeing::Natural),
+                JoinConstraint::None => {}
+            },
+            JoinOperator::Semi(_)
+            | JoinOperator::LeftSemi(_)
+            | JoinOperator::RightSemi(_)
+            | JoinOperator::Anti(_)
+            | JoinOperator::LeftAnti(_)
+            | JoinOperator::RightAnti(_)
+            | JoinOperator::CrossApply
+            | JoinOperator::OuterApply
+            | JoinOperator::AsOf {
+                match_condition: _,
+                constraint: _,
+            }
+            | JoinOperator::ArrayJoin
+            | JoinOperator::LeftArrayJoin
+            | JoinOperator::InnerArrayJoin => out.push(Seeing::Computed),
+        }
+    }
+    in_sight
+}
+
+fn factor<'t>(
+    factor: &'t mut TableFactor,
+    is_target: &dyn Fn(&TableFactor) -> bool,
+    out: &mut Vec<Seeing<'t>>,
+) -> bool {
+    if is_target(factor) {
+        return true;
+    }
+    if let TableFactor::NestedJoin {
+        table_with_joins,
+        alias: _,
+    } = factor
+    {
+        return joined(table_with_joins, is_target, out);
+    }
+    let stands_alone = matches!(
+        factor,
+        TableFactor::Table {
+            name: _,
+            alias: _,
+            args: None,
+            with_hints: _,
+            version: _,
+            with_ordinality: _,
+            partitions: _,
+            json_path: _,
+            sample: _,
+            index_hints: _,
+        } | TableFactor::Derived {
+            lateral: false,
+            subquery: _,
+            alias: _,
+            sample: _,
+        } | TableFactor::JsonTable {
+            json_expr: Expr::Value(_),
+            json_path: _,
+            columns: _,
+            alias: _,
+        }
+    );
+    if !stands_alone {
+        out.push(Seeing::Computed);
+    }
+    false
+}
+
+impl<'a> Resolver<'a> {
+    /// Takes the guard off the conditions of joins, where this is our own output.
+    pub(in crate::resolve) fn unguard_joins(
+        &self,
+        tables: &mut [TableWithJoins],
+        key: Option<&str>,
+    ) -> Result<(), Rejection> {
+        let Some(guard) = self.guard() else {
+            return Ok(());
+        };
+        if guard.joins() == 0 {
+            return Ok(());
+        }
+        let is_target =
+            |factor: &TableFactor| key.is_some() && self.factor_key(factor).as_deref() == key;
+        let mut count = 0;
+        for seeing in seeing(tables, &is_target) {
+            if let Seeing::On(condition) = seeing {
+                count += 1;
+                let own = guard.inside(condition.clone(), count);
+                *condition = own
+                    .ok()
+                    .flatten()
+                    .ok_or_else(|| self.not_as_decided("the guard of a join is missing"))?;
+            }
+        }
+        if count != guard.joins() {
+            return Err(self.not_as_decided("a join has no guard"));
+        }
+        Ok(())
+    }
+
+    /// Takes the conditions of a change apart, for where the statement needs a fence.
+    pub(in crate::resolve) fn take_apart(
+        &self,
+        target: &mut Target,
+        selection: Option<&Expr>,
+        tables: &mut [TableWithJoins],
+        relation: &Relation,
+        scope: &Scope<'a, '_>,
+    ) {
+        if self.mode.is_output() {
+            return;
+        }
+        let parts = |condition: &Expr| self.parts(condition, relation, scope);
+        target.conditions = vec![selection.map(parts).unwrap_or_default()];
+        match self.catalog.dialect() {
+            Dialect::Mysql => {}
+            Dialect::Sqlite | Dialect::Postgres => return,
+        }
+        let key = self.table_key(&target.qualifier);
+        let is_target = |factor: &TableFactor| self.factor_key(factor).as_deref() == Some(&*key);
+        for seeing in seeing(tables, &is_target) {
+            match seeing {
+                Seeing::On(condition) => target.conditions.push(parts(condition)),
+                Seeing::Using(columns) => {
+                    for column in columns {
+                        if let Some(ObjectNamePart::Identifier(name)) = column.0.last() {
+                            target.merged.extend(relation.position(&self.key(name)));
+                        }
+                    }
+                }
+                Seeing::Natural => {
+                    target.in_the_open =
+                        Some("NATURAL JOIN compares any of its columns: name them with ON");
+                }
+                Seeing::Computed => {
+                    target.in_the_open =
+                        Some("a table that is computed from other tables could look at them");
+                }
+            }
+        }
+    }
+
+    /// The conjuncts of a condition.
+    pub(in crate::resolve) fn parts(
+        &self,
+        condition: &Expr,
+        relation: &Relation,
+        scope: &Scope<'a, '_>,
+    ) -> Vec<Conjunct> {
+        if self.groups_otherwise(condition) {
+            return vec![None];
+        }
+        let part = |part: &Expr| {
+            self.is_leakproof(part, scope).then(|| {
+                let mut named = BTreeSet::new();
+                let _ = visit_expressions(part, |expr| {
+                    let (qualifier, name) = match expr {
+                        Expr::Identifier(name) => (None, name),
+                        Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                            [qualifier, name] => (Some(self.table_key(qualifier)), name),
+                            _ => return ControlFlow::<()>::Continue(()),
+                        },
+                        _ => return ControlFlow::Continue(()),
+                    };
+                    if let Found::Column(origin, _) =
+                        scope.find(qualifier.as_deref(), &self.key(name))
+                    {
+                        let columns = origin.columns().iter();
+                        let own = columns.filter(|column| column.relation == relation.id);
+                        named.extend(own.map(|column| column.index));
+                    }
+                    ControlFlow::Continue(())
+                });
+                named
+            })
+        };
+        conjuncts(condition).into_iter().map(part).collect()
+    }
+
+    /// Whether MySQL may group a condition otherwise than the parser: it reads `||` as OR, and XOR and `:=` as what binds less
+    /// than AND.
+    pub(in crate::resolve) fn groups_otherwise(&self, condition: &Expr) -> bool {
+        match self.catalog.dialect() {
+            Dialect::Sqlite | Dialect::Postgres => return false,
+            Dialect::Mysql => {}
+        }
+        visit_expressions(condition, |expr| match expr {
+            Expr::BinaryOp {
+                left: _,
+                op: BinaryOperator::Xor | BinaryOperator::StringConcat | BinaryOperator::Assignment,
+                right: _,
+            } => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })
+        .is_break()
+    }
+}

@@ -1,0 +1,682 @@
+//! Statements that change the schema, or empty tables: CREATE TABLE, VIEW and INDEX, ALTER TABLE, DROP
+//! and TRUNCATE.
+//!
+//! What they read must be plain and unfiltered for the session: a definition stays in the database,
+//! where nobody would mask what it reads. Renaming is refused, because policies and classifications
+//! name tables and columns; so is whatever is done to objects the statement does not name (CASCADE).
+
+pub(in crate::resolve) mod column;
+
+use std::collections::BTreeMap;
+
+use sqlparser::ast::{
+    AlterColumnOperation, AlterTable, AlterTableOperation, CascadeOption, CreateIndex, CreateTable,
+    CreateTableOptions, CreateView, DropBehavior, Expr, Ident, IndexColumn, IndexType, ObjectName,
+    ObjectNamePart, ObjectType, SqlOption, Statement, Truncate, TruncateTableTarget, ViewColumnDef,
+    helpers::stmt_create_table::CreateTableBuilder,
+};
+
+use crate::resolve::{
+    Mode, Reference, Resolver,
+    change::side_effects::Updated,
+    query::Ctes,
+    scope::{Columns, Output, Scope, Source},
+    unsupported,
+};
+use crate::{
+    access::{AccessSet, DefinedObject, Definition, DefinitionAccess, Usage},
+    catalog::{Catalog, Change, Relation, RelationKind},
+    code::Code,
+    dialect::Dialect,
+    limits::Limits,
+    lineage::Lineage,
+    policy::obligation::Visibility,
+    rejection::Rejection,
+    syntax::{ParsedDefinition, decode},
+};
+
+/// A definition whose every name is resolved.
+#[derive(Debug)]
+pub(crate) struct ResolvedDefinition {
+    /// The normalised tree.
+    pub(crate) statement: Box<Statement>,
+    /// What stands in it: everything must be plain and unfiltered.
+    pub(crate) references: Vec<Reference>,
+    /// Everything it touches.
+    pub(crate) access: AccessSet,
+    /// Whether it drops, if that is there, what is not: no engine is asked, since something that is not seen may be.
+    pub(crate) does_nothing: bool,
+}
+
+/// Resolves a definition against what `visible` holds of `catalog`.
+///
+/// # Errors
+/// As [`resolve`](crate::resolve::resolve).
+pub(crate) fn resolve_definition(
+    parsed: ParsedDefinition<'_>,
+    catalog: &Catalog,
+    visible: &dyn crate::resolve::Visible,
+    limits: &Limits,
+) -> Result<ResolvedDefinition, Rejection> {
+    let ParsedDefinition {
+        text,
+        mut statement,
+        outline,
+    } = parsed;
+    let mut resolver = Resolver::new(catalog, visible, Mode::Statement, limits, text, &outline);
+    resolver.definition(&mut statement)?;
+    if resolver.placeholders != BTreeMap::new() {
+        return Err(Rejection::new(
+            Code::ParameterMismatch,
+            "a definition takes no parameters",
+        ));
+    }
+    resolver.access.facts = resolver.facts_of_definition(&statement);
+    Ok(ResolvedDefinition {
+        does_nothing: matches!(
+            &*statement,
+            Statement::Drop {
+                object_type: _,
+                if_exists: _,
+                names,
+                cascade: _,
+                restrict: _,
+                purge: _,
+                temporary: _,
+                table: _,
+            } if names.is_empty()
+        ),
+        references: resolver.references,
+        access: resolver.access,
+        statement,
+    })
+}
+
+impl<'a> Resolver<'a> {
+    fn definition(&mut self, statement: &mut Statement) -> Result<(), Rejection> {
+        match statement {
+            Statement::CreateTable(create) => self.create_table(create),
+            Statement::CreateView(create) => self.create_view(create),
+            Statement::CreateIndex(create) => self.create_index(create),
+            Statement::AlterTable(alter) => self.alter_table(alter),
+            Statement::Drop {
+                object_type,
+                if_exists,
+                names,
+                cascade,
+                restrict: _,
+                purge,
+                temporary,
+                table,
+            } => {
+                if *cascade || *purge || *temporary {
+                    return Err(unsupported("CASCADE, PURGE or TEMPORARY in DROP"));
+                }
+                self.drop_objects(*object_type, *if_exists, names, table.as_mut())
+            }
+            Statement::Truncate(truncate) => self.truncate(truncate),
+            _ => Err(unsupported("a definition of this kind")),
+        }
+    }
+
+    fn create_table(&mut self, create: &mut CreateTable) -> Result<(), Rejection> {
+        let dialect = self.catalog.dialect();
+        let options = match &create.table_options {
+            CreateTableOptions::Plain(options)
+                if dialect == Dialect::Mysql && options.iter().all(is_harmless_option) =>
+            {
+                CreateTableOptions::Plain(options.clone())
+            }
+            CreateTableOptions::None => CreateTableOptions::None,
+            _ => return Err(unsupported("a table option")),
+        };
+        // Whatever is not named here is an option that nobody has looked at.
+        let looked_at = CreateTableBuilder::new(create.name.clone())
+            .if_not_exists(create.if_not_exists)
+            .columns(create.columns.clone())
+            .constraints(create.constraints.clone())
+            .query(create.query.clone())
+            .without_rowid(create.without_rowid)
+            .strict(create.strict)
+            .table_options(options)
+            .build();
+        if looked_at != *create {
+            return Err(unsupported("an option of CREATE TABLE"));
+        }
+        let (schema, name) = self.new_relation(&mut create.name, false)?;
+        let mut outputs = Vec::with_capacity(create.columns.len());
+        for column in &mut create.columns {
+            outputs.push(Output {
+                name: self.spelling(&column.name).into(),
+                key: self.key(&column.name).into(),
+                lineage: Lineage::default(),
+            });
+        }
+        let mut scope = Scope::inside(dialect, None);
+        scope.sources.push(Source {
+            qualifier: Some(name.into()),
+            schema: Some(schema.into()),
+            columns: Columns::Derived(outputs),
+        });
+        for column in &mut create.columns {
+            self.column_def(column, &scope)?;
+        }
+        for constraint in &mut create.constraints {
+            self.table_constraint(constraint, &scope)?;
+        }
+        if let Some(query) = &mut create.query {
+            self.query(query, None, Ctes::NONE, true)?;
+        }
+        Ok(())
+    }
+
+    fn create_view(&mut self, create: &mut CreateView) -> Result<(), Rejection> {
+        let CreateView {
+            or_alter,
+            or_replace,
+            materialized,
+            secure,
+            name,
+            name_before_not_exists: _,
+            columns,
+            query,
+            options,
+            cluster_by,
+            comment,
+            with_no_schema_binding,
+            if_not_exists: _,
+            temporary,
+            copy_grants,
+            to,
+            params,
+        } = create;
+        for (present, what) in [
+            (*or_alter || *or_replace, "OR REPLACE or OR ALTER of a view"),
+            (
+                *materialized && self.catalog.dialect() != Dialect::Postgres,
+                "a materialised view",
+            ),
+            (
+                *secure || *temporary || *copy_grants || *with_no_schema_binding,
+                "an option of CREATE VIEW",
+            ),
+            (
+                *options != CreateTableOptions::None,
+                "an option of CREATE VIEW",
+            ),
+            (
+                !cluster_by.is_empty() || comment.is_some() || to.is_some() || params.is_some(),
+                "an option of CREATE VIEW",
+            ),
+        ] {
+            if present {
+                return Err(unsupported(what));
+            }
+        }
+        self.new_relation(name, true)?;
+        for ViewColumnDef {
+            name,
+            data_type,
+            options,
+        } in columns
+        {
+            if data_type.is_some() || options.is_some() {
+                return Err(unsupported("an option of a view's column"));
+            }
+            self.normalise(name);
+        }
+        self.query(query, None, Ctes::NONE, true)?;
+        Ok(())
+    }
+
+    fn create_index(&mut self, create: &mut CreateIndex) -> Result<(), Rejection> {
+        let CreateIndex {
+            name,
+            table_name,
+            using,
+            columns,
+            unique: _,
+            concurrently,
+            r#async,
+            if_not_exists: _,
+            include,
+            nulls_distinct: _,
+            with,
+            predicate,
+            index_options,
+            alter_options,
+        } = create;
+        for (present, what) in [
+            (*concurrently || *r#async, "CONCURRENTLY"),
+            (
+                !with.is_empty() || !index_options.is_empty() || !alter_options.is_empty(),
+                "an option of CREATE INDEX",
+            ),
+        ] {
+            if present {
+                return Err(unsupported(what));
+            }
+        }
+        match using {
+            None
+            | Some(
+                IndexType::BTree
+                | IndexType::Hash
+                | IndexType::GIN
+                | IndexType::GiST
+                | IndexType::SPGiST
+                | IndexType::BRIN,
+            ) => {}
+            Some(_) => return Err(unsupported("an index of this type")),
+        }
+        let relation = self.defined(table_name, Definition::Alter, &[RelationKind::Table])?;
+        let scope = self.scope_of(relation)?;
+        for column in columns {
+            self.index_column(column, &scope)?;
+        }
+        for column in include {
+            let mut expr = Expr::Identifier(column.clone());
+            self.expr(&mut expr, &scope, Ctes::NONE, Usage::Order)?;
+            self.normalise(column);
+        }
+        if let Some(predicate) = predicate {
+            self.expr(predicate, &scope, Ctes::NONE, Usage::Filter)?;
+        }
+        if let Some(name) = name {
+            let is_own = |schema: &Ident| *self.table_key(schema) == *relation.schema_key;
+            let own = match name.0.as_mut_slice() {
+                [ObjectNamePart::Identifier(own)] => own,
+                [
+                    ObjectNamePart::Identifier(schema),
+                    ObjectNamePart::Identifier(own),
+                ] if self.catalog.dialect() == Dialect::Sqlite && is_own(schema) => own,
+                _ => return Err(unsupported("an index name of this form")),
+            };
+            self.normalise(own);
+            if self.catalog.dialect() == Dialect::Sqlite {
+                // There the schema stands before the index, and not before the table.
+                let own = own.clone();
+                *name = ObjectName::from(vec![self.encode(&relation.schema), own]);
+                *table_name = ObjectName::from(self.encode(&relation.name));
+            }
+        }
+        Ok(())
+    }
+
+    pub(in crate::resolve) fn index_column(
+        &mut self,
+        column: &mut IndexColumn,
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
+        let IndexColumn {
+            column,
+            operator_class,
+        } = column;
+        if operator_class.is_some() {
+            return Err(unsupported("an operator class"));
+        }
+        // A whole number would be a position in ORDER BY, and is a constant here.
+        if crate::resolve::query::select::position(&column.expr).is_some() {
+            return Err(unsupported("a constant in an index"));
+        }
+        self.order_terms(std::slice::from_mut(column), scope, Ctes::NONE)?;
+        Ok(())
+    }
+
+    fn alter_table(&mut self, alter: &mut AlterTable) -> Result<(), Rejection> {
+        let AlterTable {
+            name,
+            if_exists: _,
+            only,
+            operations,
+            location,
+            on_cluster,
+            table_type,
+            end_token: _,
+        } = alter;
+        if *only || location.is_some() || on_cluster.is_some() || table_type.is_some() {
+            return Err(unsupported("an option of ALTER TABLE"));
+        }
+        let relation = self.defined(name, Definition::Alter, &[RelationKind::Table])?;
+        let scope = self.scope_of(relation)?;
+        for operation in operations {
+            self.alter_operation(operation, &scope)?;
+        }
+        Ok(())
+    }
+
+    fn alter_operation(
+        &mut self,
+        operation: &mut AlterTableOperation,
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
+        let column = |resolver: &mut Self, name: &mut Ident| -> Result<(), Rejection> {
+            let mut expr = Expr::Identifier(name.clone());
+            resolver.expr(&mut expr, scope, Ctes::NONE, Usage::Filter)?;
+            resolver.normalise(name);
+            Ok(())
+        };
+        match operation {
+            AlterTableOperation::AddColumn {
+                column_keyword: _,
+                if_not_exists: _,
+                column_def,
+                column_position: None,
+            } => self.column_def(column_def, scope),
+            AlterTableOperation::AddConstraint {
+                constraint,
+                not_valid: _,
+            } => self.table_constraint(constraint, scope),
+            AlterTableOperation::DropColumn {
+                has_column_keyword: _,
+                column_names,
+                if_exists: _,
+                drop_behavior: None | Some(DropBehavior::Restrict),
+            } => {
+                for name in column_names {
+                    column(self, name)?;
+                }
+                Ok(())
+            }
+            AlterTableOperation::DropConstraint {
+                if_exists: _,
+                name,
+                drop_behavior: None | Some(DropBehavior::Restrict),
+            } => {
+                self.normalise(name);
+                Ok(())
+            }
+            AlterTableOperation::AlterColumn { column_name, op } => {
+                column(self, column_name)?;
+                match op {
+                    AlterColumnOperation::SetNotNull
+                    | AlterColumnOperation::DropNotNull
+                    | AlterColumnOperation::DropDefault => Ok(()),
+                    AlterColumnOperation::SetDefault { value } => {
+                        let nothing = Scope::inside(self.catalog.dialect(), None);
+                        self.expr(value, &nothing, Ctes::NONE, Usage::Output)?;
+                        Ok(())
+                    }
+                    AlterColumnOperation::SetDataType {
+                        data_type,
+                        using,
+                        had_set: _,
+                    } => {
+                        self.cast_type(data_type)?;
+                        if let Some(using) = using {
+                            self.expr(using, scope, Ctes::NONE, Usage::Output)?;
+                        }
+                        Ok(())
+                    }
+                    _ => Err(unsupported("this change of a column")),
+                }
+            }
+            AlterTableOperation::RenameColumn {
+                old_column_name: _,
+                new_column_name: _,
+            }
+            | AlterTableOperation::RenameTable { table_name: _ }
+            | AlterTableOperation::ChangeColumn {
+                old_name: _,
+                new_name: _,
+                data_type: _,
+                options: _,
+                column_position: _,
+            }
+            | AlterTableOperation::SwapWith { table_name: _ } => Err(Rejection::new(
+                Code::StatementNotAllowed,
+                "renaming is not permitted: policies and classifications name tables and columns",
+            )),
+            _ => Err(unsupported("this form of ALTER TABLE")),
+        }
+    }
+
+    fn drop_objects(
+        &mut self,
+        kind: ObjectType,
+        if_exists: bool,
+        names: &mut Vec<ObjectName>,
+        table: Option<&mut ObjectName>,
+    ) -> Result<(), Rejection> {
+        let kinds: &[RelationKind] = match kind {
+            ObjectType::Table => &[RelationKind::Table],
+            ObjectType::View => &[RelationKind::View],
+            ObjectType::MaterializedView => &[RelationKind::Materialized],
+            ObjectType::Index => {
+                // Whose index it is, only MySQL says.
+                let (Some(table), [name]) = (table, names.as_mut_slice()) else {
+                    return Err(unsupported("DROP INDEX without its table"));
+                };
+                let [ObjectNamePart::Identifier(name)] = name.0.as_mut_slice() else {
+                    return Err(unsupported("an index name of this form"));
+                };
+                self.normalise(name);
+                self.defined(table, Definition::Alter, &[RelationKind::Table])?;
+                return Ok(());
+            }
+            other => {
+                return Err(Rejection::new(
+                    Code::StatementNotAllowed,
+                    format!("DROP {other} statements are not permitted"),
+                ));
+            }
+        };
+        if table.is_some() {
+            return Err(unsupported("ON in DROP"));
+        }
+        for mut name in std::mem::take(names) {
+            let relation = match self.defined(&mut name, Definition::Drop, kinds) {
+                Err(unknown) if if_exists && unknown.code() == Code::NameUnknownRelation => {
+                    // It stays out of the statement, since it may be there all the same. What policies say of the name is not
+                    // asked: that they say something would tell that it is.
+                    continue;
+                }
+                found => found?,
+            };
+            names.push(name);
+            if self.catalog.dialect() == Dialect::Sqlite && kind == ObjectType::Table {
+                // It deletes the rows first, with what foreign keys do then.
+                self.effects(
+                    relation,
+                    Change::Delete,
+                    &Updated::default(),
+                    &mut Vec::new(),
+                );
+            }
+            // Partitions go with their table.
+            let all = self.catalog.relations();
+            for below in all.iter().filter(|other| is_below(other, relation, all)) {
+                self.access.definitions.insert(DefinitionAccess {
+                    definition: Definition::Drop,
+                    object: DefinedObject::Relation(below.id),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, truncate: &mut Truncate) -> Result<(), Rejection> {
+        let Truncate {
+            table_names,
+            partitions,
+            table,
+            if_exists,
+            identity: _,
+            cascade,
+            on_cluster,
+        } = truncate;
+        if self.catalog.dialect() == Dialect::Sqlite {
+            return Err(Rejection::new(
+                Code::SyntaxUnsupported,
+                "SQLite has no TRUNCATE: a DELETE without a condition empties a table",
+            ));
+        }
+        if partitions.is_some() || *if_exists || on_cluster.is_some() {
+            return Err(unsupported("an option of TRUNCATE"));
+        }
+        match cascade {
+            None | Some(CascadeOption::Restrict) => {}
+            Some(CascadeOption::Cascade) => return Err(unsupported("TRUNCATE … CASCADE")),
+        }
+        *table = true;
+        for TruncateTableTarget {
+            name,
+            only,
+            has_asterisk,
+        } in table_names
+        {
+            if *only || *has_asterisk {
+                return Err(unsupported("ONLY or * in TRUNCATE"));
+            }
+            let relation = self.target_relation(name, Change::Truncate)?;
+            self.stands(relation)?;
+            self.change(relation, Change::Truncate, true);
+        }
+        Ok(())
+    }
+
+    /// A relation that the statement changes or drops, by its name, which is completed.
+    fn defined(
+        &mut self,
+        name: &mut ObjectName,
+        definition: Definition,
+        kinds: &[RelationKind],
+    ) -> Result<&'a Relation, Rejection> {
+        let source = self.table(name, &mut None, Ctes::NONE)?;
+        let Columns::Relation {
+            relation,
+            decision: _,
+            hidden_exist: _,
+            bare: _,
+            body: _,
+        } = source.columns
+        else {
+            return Err(unsupported("a definition of this relation"));
+        };
+        if !kinds.contains(&relation.kind) {
+            let shown = &relation.name;
+            return Err(Rejection::new(
+                Code::SyntaxInvalid,
+                format!("`{shown}` is a relation of another kind"),
+            ));
+        }
+        self.access.definitions.insert(DefinitionAccess {
+            definition,
+            object: DefinedObject::Relation(relation.id),
+        });
+        Ok(relation)
+    }
+
+    /// Notes that a relation stands in the statement as it is.
+    fn stands(&mut self, relation: &'a Relation) -> Result<(), Rejection> {
+        let decision = self.visible.relation(relation.id)?;
+        if decision.visibility != Visibility::Selectable {
+            return Err(self.unknown_relation(&relation.name));
+        }
+        self.references.push(Reference {
+            relation: relation.id,
+            decision,
+            body: None,
+        });
+        Ok(())
+    }
+
+    fn scope_of<'s>(&self, relation: &'a Relation) -> Result<Scope<'a, 's>, Rejection> {
+        let mut scope = Scope::inside(self.catalog.dialect(), None);
+        scope.sources.push(self.target_source(relation, None)?);
+        Ok(scope)
+    }
+
+    /// The schema and name, folded, of a relation that is to be, whose name is completed.
+    fn new_relation(
+        &mut self,
+        name: &mut ObjectName,
+        view: bool,
+    ) -> Result<(String, String), Rejection> {
+        let (schema, last) = self.schema_and_name(name)?;
+        let schema = schema.map(|schema| self.table_name(schema).into_owned());
+        let shown = match self.catalog.dialect() {
+            Dialect::Sqlite | Dialect::Mysql => decode(last).into_owned(),
+            Dialect::Postgres => self.table_key(last).into_owned(),
+        };
+        let key = self.table_key(last).into_owned();
+        let schema = schema.unwrap_or_else(|| self.catalog.default_schema().to_owned());
+        let schema_key = self.catalog.fold_relation(&schema);
+        if self.is_system_name(Some(&schema_key), &key) || self.is_system_name(None, &key) {
+            return Err(Rejection::new(
+                Code::NameSystemRelation,
+                format!("`{shown}` is a name of the engine's own"),
+            ));
+        }
+        *name = ObjectName::from(vec![self.encode(&schema), self.encode(&shown)]);
+        self.access.definitions.insert(DefinitionAccess {
+            definition: Definition::Create,
+            object: DefinedObject::New {
+                schema: schema_key.clone(),
+                name: key.clone(),
+                view,
+            },
+        });
+        Ok((schema_key, key))
+    }
+}
+
+/// Options that say how MySQL keeps a table, and not where.
+fn is_harmless_option(option: &SqlOption) -> bool {
+    let harmless = |name: &Ident| {
+        let name = name.value.to_ascii_uppercase();
+        matches!(
+            name.as_str(),
+            "ENGINE"
+                | "CHARSET"
+                | "DEFAULT CHARSET"
+                | "CHARACTER SET"
+                | "DEFAULT CHARACTER SET"
+                | "COLLATE"
+                | "DEFAULT COLLATE"
+                | "AUTO_INCREMENT"
+        )
+    };
+    match option {
+        SqlOption::KeyValue { key, value } => {
+            harmless(key) && matches!(value, Expr::Identifier(_) | Expr::Value(_))
+        }
+        SqlOption::NamedParenthesizedList(list) => {
+            harmless(&list.key)
+                && list.values.is_empty()
+                && list
+                    .name
+                    .as_ref()
+                    .is_some_and(|engine| engine.value.eq_ignore_ascii_case("InnoDB"))
+        }
+        SqlOption::Comment(_) => true,
+        SqlOption::Clustered(_)
+        | SqlOption::Ident(_)
+        | SqlOption::Partition {
+            column_name: _,
+            range_direction: _,
+            for_values: _,
+        }
+        | SqlOption::TableSpace(_) => false,
+    }
+}
+
+/// Whether `relation` is a partition or a child of `above`.
+fn is_below(relation: &Relation, above: &Relation, all: &[Relation]) -> bool {
+    let mut pending = relation.parents.clone();
+    let mut seen = Vec::new();
+    while let Some(id) = pending.pop() {
+        if id == above.id {
+            return true;
+        }
+        if !seen.contains(&id) {
+            seen.push(id);
+            pending.extend(
+                all.iter()
+                    .filter(|r| r.id == id)
+                    .flat_map(|r| r.parents.iter().copied()),
+            );
+        }
+    }
+    false
+}

@@ -1,0 +1,386 @@
+//! Names in expressions: columns, aliases, row ids, whole rows, fields.
+
+use std::{borrow::Cow, sync::Arc};
+
+use sqlparser::ast::{AccessExpr, Expr, Ident, ObjectName, ObjectNamePart, Subscript, Value};
+
+use crate::resolve::{
+    Resolver,
+    expr::Place,
+    from::unknown_column,
+    scope::{Around, Found, Scope},
+    unsupported,
+};
+use crate::{
+    catalog::ColumnId, code::Code, dialect::Dialect, lineage::Lineage, rejection::Rejection,
+    syntax::decode,
+};
+
+impl<'a> Resolver<'a> {
+    /// The column that an already resolved expression is.
+    pub(in crate::resolve) fn column_of(
+        &self,
+        expr: &Expr,
+        scope: &Scope<'a, '_>,
+    ) -> Option<(Lineage, Arc<str>)> {
+        let (qualifier, name) = match expr {
+            Expr::Nested(inner) => return self.column_of(inner, scope),
+            Expr::Identifier(ident) => (None, ident),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, name] => (Some(self.table_key(qualifier)), name),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let key = self.key(name);
+        let found = scope.find(qualifier.as_deref(), &key);
+        match found {
+            Found::Column(origin, name)
+            | Found::RowIdAlias {
+                origin,
+                qualifier: _,
+                name,
+            } => Some((origin.into_lineage(), Arc::clone(name))),
+            Found::RowId => Some((Lineage::default(), key.into())),
+            Found::WholeRow(lineage) => Some((lineage, key.into())),
+            Found::Alias(_) | Found::Ambiguous | Found::Nothing => None,
+        }
+    }
+
+    /// A name, or names with dots between them.
+    pub(in crate::resolve) fn column(
+        &mut self,
+        expr: &mut Expr,
+        at: &Place<'a, '_, '_>,
+        out: &mut Vec<ColumnId>,
+    ) -> Result<(), Rejection> {
+        if self.niladic(expr) {
+            return Ok(());
+        }
+        self.no_variable(expr)?;
+        let (qualifier, ident) = match expr {
+            Expr::Identifier(ident) => (None, ident),
+            Expr::CompoundIdentifier(parts) => {
+                self.drop_schema(parts, at.scope)?;
+                match parts.as_mut_slice() {
+                    [qualifier, ident] => {
+                        self.normalise_table(qualifier);
+                        (Some(self.table_key(qualifier)), ident)
+                    }
+                    _ => return Err(unsupported("a column name of this form")),
+                }
+            }
+            _ => return Err(unsupported("a column name of this form")),
+        };
+        let key = self.key(ident);
+        self.spend_on_search(at.scope.sources.len())?;
+        let found = at.scope.find(qualifier.as_deref(), &key);
+        let around = at.scope.around(qualifier.as_deref(), &key);
+        self.untold |= matches!(around, Around::Untold);
+        self.spend(match &found {
+            Found::Column(origin, _)
+            | Found::RowIdAlias {
+                origin,
+                qualifier: _,
+                name: _,
+            } => origin.size(),
+            Found::Alias(lineage) => lineage.size,
+            Found::WholeRow(lineage) => u64::try_from(lineage.columns.len()).unwrap_or(u64::MAX),
+            Found::RowId | Found::Ambiguous | Found::Nothing => 0,
+        })?;
+        let columns = match &found {
+            Found::Column(origin, _) => {
+                self.normalise(ident);
+                if let Around::InTheWay(row) = around {
+                    *expr = Expr::CompoundIdentifier(vec![row.clone(), ident.clone()]);
+                }
+                origin.columns()
+            }
+            Found::Alias(lineage) => {
+                self.normalise(ident);
+                &lineage.columns
+            }
+            Found::RowIdAlias {
+                origin,
+                qualifier,
+                name,
+            } => {
+                let name = self.encode(name);
+                *expr = match qualifier {
+                    Some(qualifier) => Expr::CompoundIdentifier(vec![self.encode(qualifier), name]),
+                    None => Expr::Identifier(name),
+                };
+                origin.columns()
+            }
+            Found::RowId => return Ok(()),
+            Found::WholeRow(lineage) => {
+                self.normalise_table(ident);
+                &lineage.columns
+            }
+            Found::Ambiguous => {
+                return Err(Rejection::new(
+                    Code::NameAmbiguous,
+                    format!(
+                        "`{}` could be a column of more than one table",
+                        decode(ident)
+                    ),
+                ));
+            }
+            // SQLite takes a double-quoted word that names nothing for a string.
+            Found::Nothing
+                if self.catalog.dialect() == Dialect::Sqlite
+                    && qualifier.is_none()
+                    && ident.quote_style == Some('"') =>
+            {
+                let literal = Value::SingleQuotedString(decode(ident).replace('\'', "''"));
+                *expr = Expr::Value(literal.into());
+                return Ok(());
+            }
+            Found::Nothing => {
+                let candidates = at.scope.visible_names(qualifier.as_deref());
+                return Err(unknown_column(
+                    &decode(ident),
+                    &candidates,
+                    self.catalog.dialect(),
+                ));
+            }
+        };
+        for column in columns {
+            self.touch(*column, at.usage);
+            out.push(*column);
+        }
+        Ok(())
+    }
+
+    /// Whether `expr` is a keyword that the parser takes for a name and PostgreSQL for a call
+    /// (<https://www.postgresql.org/docs/current/functions-info.html>).
+    fn niladic(&mut self, expr: &Expr) -> bool {
+        let Expr::Identifier(ident) = expr else {
+            return false;
+        };
+        if self.catalog.dialect() != Dialect::Postgres || ident.quote_style.is_some() {
+            return false;
+        }
+        let key = self.key(ident);
+        let reserved = matches!(
+            &*key,
+            "current_catalog"
+                | "current_date"
+                | "current_role"
+                | "current_schema"
+                | "current_time"
+                | "current_timestamp"
+                | "current_user"
+                | "localtime"
+                | "localtimestamp"
+                | "session_user"
+                | "system_user"
+                | "user"
+        );
+        if reserved {
+            let key = key.into_owned();
+            self.access.functions.insert(key);
+        }
+        reserved
+    }
+
+    /// Refuses `@name` and `@@name`, which the parser takes for names of columns on MySQL.
+    fn no_variable(&self, expr: &Expr) -> Result<(), Rejection> {
+        let first = match expr {
+            Expr::Identifier(ident) => Some(ident),
+            Expr::CompoundIdentifier(parts) => parts.first(),
+            _ => None,
+        };
+        match first {
+            Some(ident)
+                if self.catalog.dialect() == Dialect::Mysql
+                    && ident.quote_style.is_none()
+                    && ident.value.starts_with('@') =>
+            {
+                let kind = if ident.value.starts_with("@@") {
+                    "a variable of the server"
+                } else {
+                    "a variable of the session"
+                };
+                Err(Rejection::new(
+                    Code::NameVariable,
+                    format!("{kind} cannot be read"),
+                ))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Takes the schema off `schema.table.column`: the table's qualifier says which it is, and a derived
+    /// table that may stand in its place has no schema.
+    pub(in crate::resolve) fn drop_schema(
+        &self,
+        parts: &mut Vec<Ident>,
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
+        if let [schema, qualifier, _] = parts.as_slice() {
+            let (schema, qualifier) = (self.table_key(schema), self.table_key(qualifier));
+            if !scope.is_of_schema(&qualifier, &schema) {
+                return Err(unknown_column(&schema, &[], self.catalog.dialect()));
+            }
+            parts.remove(0);
+        }
+        Ok(())
+    }
+
+    /// Rewrites a qualifier so that every reader takes it for the same name.
+    pub(in crate::resolve) fn normalise_table(&self, ident: &mut Ident) {
+        match self.catalog.dialect() {
+            Dialect::Sqlite => self.normalise(ident),
+            Dialect::Postgres | Dialect::Mysql => {
+                let spelling = self.spelt(ident, self.table_name(ident));
+                self.respell(ident, spelling);
+            }
+        }
+    }
+
+    /// What a relation's name is called in our text: as it is compared, where the engine folds it.
+    pub(in crate::resolve) fn table_name<'i>(&self, ident: &'i Ident) -> Cow<'i, str> {
+        match self.catalog.dialect() {
+            Dialect::Sqlite | Dialect::Mysql => decode(ident),
+            Dialect::Postgres => self.table_key(ident),
+        }
+    }
+
+    /// `(expr).field`, `expr[1]`.
+    pub(in crate::resolve) fn field_access(
+        &mut self,
+        expr: &mut Expr,
+        at: &Place<'a, '_, '_>,
+        out: &mut Vec<ColumnId>,
+    ) -> Result<(), Rejection> {
+        if self.catalog.dialect() != Dialect::Postgres {
+            return Err(unsupported("field access or a subscript"));
+        }
+        if self.row_field(expr, at.scope)? {
+            return self.walk(expr, at, out);
+        }
+        let Expr::CompoundFieldAccess { root, access_chain } = expr else {
+            return Ok(());
+        };
+        self.walk(root, at, out)?;
+        for access in access_chain {
+            match access {
+                AccessExpr::Dot(Expr::Identifier(field)) => {
+                    // A field, or a function of one argument in attribute notation (F20).
+                    let key = self.key(field);
+                    let functions: Vec<String> = self
+                        .catalog
+                        .functions_named(&key)
+                        .filter(|def| def.takes(1))
+                        .map(|def| def.uid.clone())
+                        .collect();
+                    self.access.functions.extend(functions);
+                    self.normalise(field);
+                }
+                AccessExpr::Dot(_) => return Err(unsupported("a field of this form")),
+                AccessExpr::Subscript(Subscript::Index { index }) => self.walk(index, at, out)?,
+                AccessExpr::Subscript(Subscript::Slice {
+                    lower_bound,
+                    upper_bound,
+                    stride,
+                }) => {
+                    if stride.is_some() {
+                        return Err(unsupported("a stride in a subscript"));
+                    }
+                    for bound in [lower_bound, upper_bound].into_iter().flatten() {
+                        self.walk(bound, at, out)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `(t).c` of a table in FROM is `t.c`.
+    fn row_field(&self, expr: &mut Expr, scope: &Scope<'a, '_>) -> Result<bool, Rejection> {
+        let Expr::CompoundFieldAccess { root, access_chain } = expr else {
+            return Ok(false);
+        };
+        let mut inner = &**root;
+        while let Expr::Nested(nested) = inner {
+            inner = nested;
+        }
+        let (Expr::Identifier(table), [AccessExpr::Dot(Expr::Identifier(field))]) =
+            (inner, access_chain.as_slice())
+        else {
+            return Ok(false);
+        };
+        match scope.find(None, &self.key(table)) {
+            Found::WholeRow(..) => {
+                *expr = Expr::CompoundIdentifier(vec![table.clone(), field.clone()]);
+                Ok(true)
+            }
+            Found::Column(..)
+            | Found::RowIdAlias {
+                origin: _,
+                qualifier: _,
+                name: _,
+            }
+            | Found::RowId
+            | Found::Alias(_)
+            | Found::Ambiguous
+            | Found::Nothing => Ok(false),
+        }
+    }
+
+    /// `t.*` where a value stands: the whole row.
+    pub(in crate::resolve) fn whole_row_star(
+        &mut self,
+        name: &mut ObjectName,
+        at: &Place<'a, '_, '_>,
+        out: &mut Vec<ColumnId>,
+    ) -> Result<(), Rejection> {
+        if self.catalog.dialect() != Dialect::Postgres {
+            return Err(unsupported("`*` in an expression"));
+        }
+        let qualifier = self.star_qualifier(name, at.scope)?;
+        let Some(lineage) = at.scope.whole_row(&qualifier) else {
+            return Err(unknown_qualifier(&qualifier));
+        };
+        for column in lineage.columns {
+            self.touch(column, at.usage);
+            out.push(column);
+        }
+        Ok(())
+    }
+
+    /// The folded qualifier of `t.*` or `s.t.*`, whose schema is dropped.
+    pub(in crate::resolve) fn star_qualifier(
+        &self,
+        name: &mut ObjectName,
+        scope: &Scope<'a, '_>,
+    ) -> Result<String, Rejection> {
+        if let [
+            ObjectNamePart::Identifier(schema),
+            ObjectNamePart::Identifier(table),
+        ] = name.0.as_slice()
+        {
+            let (schema, table) = (self.table_key(schema), self.table_key(table));
+            if !scope.is_of_schema(&table, &schema) {
+                return Err(unknown_qualifier(&table));
+            }
+            name.0.remove(0);
+        }
+        match name.0.as_mut_slice() {
+            [ObjectNamePart::Identifier(ident)] => {
+                self.normalise_table(ident);
+                Ok(self.table_key(ident).into_owned())
+            }
+            _ => Err(unsupported("a name of this form before `.*`")),
+        }
+    }
+}
+
+/// The refusal of a qualifier that no table in FROM has.
+pub(in crate::resolve) fn unknown_qualifier(qualifier: &str) -> Rejection {
+    Rejection::new(
+        Code::NameUnknownRelation,
+        format!("there is no table `{qualifier}` in FROM"),
+    )
+}

@@ -1,0 +1,704 @@
+//! Calls: of functions, aggregates and windows.
+
+use sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident,
+    ObjectName, ObjectNamePart, Value, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
+};
+
+use crate::resolve::{
+    MAX_SIZE, Mode, Resolver,
+    expr::{Place, parts},
+    query::Ctes,
+    scope::Scope,
+    unsupported,
+};
+use crate::{
+    access::Usage,
+    catalog::{
+        ColumnId,
+        functions::{FunctionDef, Safety},
+    },
+    code::Code,
+    dialect::Dialect,
+    rejection::Rejection,
+    syntax::{self, decode},
+};
+
+/// What a name in a call can mean: all that the engine may choose from.
+pub(in crate::resolve) struct Called<'a> {
+    pub(in crate::resolve) candidates: Vec<&'a FunctionDef>,
+}
+
+impl Called<'_> {
+    fn is_over_rows(&self, args: Option<usize>) -> bool {
+        self.candidates
+            .iter()
+            .any(|def| def.kinds.is_over_rows(args))
+    }
+}
+
+impl<'a> Resolver<'a> {
+    /// Every function that `name` with `args` arguments can mean; each is counted as called. Which of
+    /// several the engine takes depends on types; all must be permitted. Where all are of one schema
+    /// the name gets it.
+    pub(in crate::resolve) fn called(
+        &mut self,
+        name: &mut ObjectName,
+        args: Option<usize>,
+    ) -> Result<Called<'a>, Rejection> {
+        let dialect = self.catalog.dialect();
+        let (schema, ident) = match name.0.as_slice() {
+            [ObjectNamePart::Identifier(ident)] => (None, ident),
+            [
+                ObjectNamePart::Identifier(schema),
+                ObjectNamePart::Identifier(ident),
+            ] if dialect != Dialect::Sqlite => (Some(self.table_key(schema)), ident),
+            _ => return Err(unknown(&name.to_string())),
+        };
+        let key = self.key(ident);
+        let mut candidates: Vec<&'a FunctionDef> = self
+            .catalog
+            .functions_named(&key)
+            .filter(|def| self.is_reachable(def, schema.as_deref()))
+            .filter(|def| !def.kinds.procedure || def.kinds.scalar)
+            .collect();
+        if candidates.is_empty() {
+            return Err(unknown(&decode(ident)));
+        }
+        // In PostgreSQL's own definitions of views, its own functions need no schema.
+        if dialect == Dialect::Postgres && schema.is_none() && self.is_below() {
+            let own = |def: &&FunctionDef| {
+                def.schema
+                    .as_deref()
+                    .is_none_or(|schema| schema == "pg_catalog")
+            };
+            if candidates.iter().any(own) {
+                candidates.retain(own);
+            }
+        }
+        if let Some(args) = args {
+            let few = candidates.clone();
+            candidates.retain(|def| def.takes(args));
+            // A form of its own stands for the name.
+            let special = format!("/{args}");
+            if candidates.iter().any(|def| def.uid.ends_with(&special)) {
+                candidates.retain(|def| def.uid.ends_with(&special));
+            }
+            if candidates.is_empty() {
+                let shown = few.first().map_or(&*key, |def| def.name.as_str());
+                return Err(Rejection::new(
+                    Code::SyntaxInvalid,
+                    format!("`{shown}` does not take {args} arguments"),
+                ));
+            }
+        }
+        for def in &candidates {
+            self.access.functions.insert(def.uid.clone());
+            self.calls_own |= def.safety == Safety::Unknown;
+        }
+        if key == "nullif" {
+            self.user_operator("=")?;
+        }
+        self.spell(name, &candidates);
+        Ok(Called { candidates })
+    }
+
+    /// Whether a call that names `schema`, or none, can reach `def`.
+    fn is_reachable(&self, def: &FunctionDef, schema: Option<&str>) -> bool {
+        match (self.catalog.dialect(), schema, def.schema.as_deref()) {
+            (Dialect::Sqlite, None, own) => own.is_none(),
+            (Dialect::Sqlite, Some(_), _) => false,
+            (Dialect::Postgres | Dialect::Mysql, Some(schema), Some(own)) => own == schema,
+            (Dialect::Postgres | Dialect::Mysql, Some(_), None) => false,
+            (Dialect::Postgres | Dialect::Mysql, None, None) => true,
+            (Dialect::Postgres, None, Some(own)) => {
+                own == "pg_catalog" || self.catalog.search_path().iter().any(|s| s == own)
+            }
+            (Dialect::Mysql, None, Some(own)) => {
+                self.catalog.search_path().iter().any(|s| s == own)
+            }
+        }
+    }
+
+    fn is_below(&self) -> bool {
+        matches!(self.mode, Mode::View { within: _ })
+    }
+
+    /// Writes the name as it cannot be misread: with its schema, if there is one.
+    fn spell(&self, name: &mut ObjectName, candidates: &[&FunctionDef]) {
+        let Some((first, rest)) = candidates.split_first() else {
+            return;
+        };
+        if rest.iter().any(|def| def.schema != first.schema) {
+            // PostgreSQL chooses by types; the search path is pinned.
+            return;
+        }
+        let parts = match (self.catalog.dialect(), &first.schema) {
+            (Dialect::Sqlite | Dialect::Mysql, None) => vec![Ident::new(&first.name)],
+            // What the grammar makes a call of is a keyword.
+            (Dialect::Postgres, None) => return,
+            (Dialect::Postgres, Some(schema)) if schema == "pg_catalog" => {
+                vec![Ident::new(schema), plain_or_quoted(self, &first.name)]
+            }
+            (Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql, Some(schema)) => {
+                vec![self.encode(schema), self.encode(&first.name)]
+            }
+        };
+        name.0 = parts.into_iter().map(ObjectNamePart::Identifier).collect();
+    }
+
+    /// `tsquery('a & b')`: on PostgreSQL a type's name called with one value casts it, where no function
+    /// is called so.
+    pub(in crate::resolve) fn type_call(&self, function: &Function) -> Option<Expr> {
+        if self.catalog.dialect() != Dialect::Postgres {
+            return None;
+        }
+        let [ObjectNamePart::Identifier(ident)] = function.name.0.as_slice() else {
+            return None;
+        };
+        let FunctionArguments::List(list) = &function.args else {
+            return None;
+        };
+        let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = list.args.as_slice() else {
+            return None;
+        };
+        let key = self.key(ident);
+        let is_function = self
+            .catalog
+            .functions_named(&key)
+            .any(|def| self.is_reachable(def, None));
+        if is_function || !crate::resolve::expr::cast::is_own_type(&key) {
+            return None;
+        }
+        Some(Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(value.clone()),
+            data_type: syntax::data_type(&key, Dialect::Postgres)?,
+            format: None,
+        })
+    }
+
+    pub(in crate::resolve) fn function(
+        &mut self,
+        function: &mut Function,
+        at: &Place<'a, '_, '_>,
+        out: &mut Vec<ColumnId>,
+    ) -> Result<(), Rejection> {
+        let dialect = self.catalog.dialect();
+        let Function {
+            name,
+            uses_odbc_syntax,
+            parameters,
+            args,
+            within_group,
+            filter,
+            null_treatment,
+            over,
+        } = function;
+        if *uses_odbc_syntax {
+            return Err(unsupported("{fn …}"));
+        }
+        if self.proposed_value(name, args, at, out)? {
+            return Ok(());
+        }
+        if !matches!(parameters, FunctionArguments::None) {
+            return Err(unsupported("a parametric function"));
+        }
+        if null_treatment.is_some() && dialect != Dialect::Mysql {
+            return Err(unsupported("IGNORE or RESPECT NULLS"));
+        }
+        let count = match args {
+            FunctionArguments::None => None,
+            // `ARRAY(SELECT …)` is no call.
+            FunctionArguments::Subquery(query)
+                if dialect == Dialect::Postgres && is_array(name) && over.is_none() =>
+            {
+                return self.subquery(query, at, out);
+            }
+            FunctionArguments::Subquery(_) => return Err(unsupported("a bare subquery argument")),
+            FunctionArguments::List(list) => Some(list.args.len()),
+        };
+        let called = self.called(name, count)?;
+        if count.is_none() && !called.candidates.iter().any(|def| def.kinds.niladic) {
+            return Err(not_this_form(&called));
+        }
+        if count.is_some()
+            && dialect == Dialect::Sqlite
+            && called.candidates.iter().all(|def| def.kinds.niladic)
+        {
+            return Err(not_this_form(&called));
+        }
+        if dialect != Dialect::Postgres && called.candidates.iter().any(|def| def.kinds.table) {
+            return Err(Rejection::new(
+                Code::FunctionUnknown,
+                format!("`{name}` is a table function; it stands in FROM"),
+            ));
+        }
+        let before = out.len();
+        if let FunctionArguments::List(list) = args {
+            self.arguments(list, &called, at, out)?;
+            // `nullif(a, b)` is `CASE WHEN a = b THEN NULL ELSE a END`.
+            if called.candidates.iter().any(|def| def.name == "nullif") {
+                let args = list.args.iter_mut().filter_map(|arg| match arg {
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => Some(arg),
+                    _ => None,
+                });
+                self.tokens(&mut args.collect::<Vec<_>>(), at.scope)?;
+            }
+        }
+        if called.is_over_rows(count) {
+            for column in out.get(before..).unwrap_or_default() {
+                self.touch(*column, Usage::Aggregate);
+            }
+        }
+        if !within_group.is_empty() {
+            // On MariaDB they are computed over windows alone, and MySQL has none of them
+            // (<https://mariadb.com/kb/en/percentile_cont/>).
+            let ordered = called.candidates.iter().all(|def| def.kinds.ordered);
+            if dialect != Dialect::Postgres && !(ordered && over.is_some()) {
+                return Err(unsupported(
+                    "WITHIN GROUP without OVER, or of this function,",
+                ));
+            }
+            let ordered = self.order_terms(within_group, at.scope, at.ctes)?;
+            // It is of these values that it is computed: `percentile_disc` and `mode` give one of them.
+            for column in &ordered {
+                self.touch(*column, at.usage);
+                self.touch(*column, Usage::Aggregate);
+            }
+            out.extend(ordered);
+        }
+        let aggregate = called.is_over_rows(count);
+        if !aggregate && (filter.is_some() || over.is_some()) {
+            return Err(Rejection::new(
+                Code::SyntaxInvalid,
+                format!("`{name}` is not an aggregate: it takes neither FILTER nor OVER"),
+            ));
+        }
+        if let Some(filter) = filter {
+            let place = Place {
+                usage: Usage::Filter,
+                ..*at
+            };
+            self.walk(filter, &place, out)?;
+        }
+        match over {
+            None => Ok(()),
+            Some(WindowType::NamedWindow(name)) => {
+                self.normalise(name);
+                Ok(())
+            }
+            Some(WindowType::WindowSpec(spec)) => {
+                out.extend(self.window(spec, at.scope, at.ctes)?);
+                Ok(())
+            }
+        }
+    }
+
+    pub(in crate::resolve) fn arguments(
+        &mut self,
+        list: &mut FunctionArgumentList,
+        called: &Called<'a>,
+        at: &Place<'a, '_, '_>,
+        out: &mut Vec<ColumnId>,
+    ) -> Result<(), Rejection> {
+        let dialect = self.catalog.dialect();
+        let FunctionArgumentList {
+            duplicate_treatment,
+            args,
+            clauses,
+        } = list;
+        // It is what happens without it.
+        if matches!(duplicate_treatment, Some(DuplicateTreatment::All))
+            && dialect == Dialect::Sqlite
+        {
+            *duplicate_treatment = None;
+        }
+        for clause in clauses {
+            match (clause, dialect) {
+                (FunctionArgumentClause::OrderBy(terms), _) => {
+                    out.extend(self.order_terms(terms, at.scope, at.ctes)?);
+                }
+                (FunctionArgumentClause::Separator(value), Dialect::Mysql) => {
+                    self.value(&mut value.value, value.span.start)?;
+                }
+                (FunctionArgumentClause::Limit(limit), Dialect::Mysql) => {
+                    self.walk(limit, at, out)?;
+                }
+                (FunctionArgumentClause::JsonNullClause(_), Dialect::Postgres) => {}
+                (
+                    FunctionArgumentClause::JsonReturningClause(clause),
+                    Dialect::Postgres | Dialect::Mysql,
+                ) => {
+                    self.cast_type(&mut clause.data_type)?;
+                }
+                (
+                    FunctionArgumentClause::IgnoreOrRespectNulls(_)
+                    | FunctionArgumentClause::Where(_)
+                    | FunctionArgumentClause::Limit(_)
+                    | FunctionArgumentClause::OnOverflow(_)
+                    | FunctionArgumentClause::Having(_)
+                    | FunctionArgumentClause::Separator(_)
+                    | FunctionArgumentClause::JsonNullClause(_)
+                    | FunctionArgumentClause::JsonReturningClause(_),
+                    _,
+                ) => {
+                    return Err(unsupported("a clause inside a function call"));
+                }
+            }
+        }
+        let bound = called.candidates.iter().find_map(|def| def.bound);
+        let budget = self.size_budget;
+        let asked = bound.map_or(1, |position| {
+            let size = usize::from(position)
+                .checked_sub(1)
+                .and_then(|i| args.get(i))
+                .and_then(literal_size);
+            size.unwrap_or(budget)
+        });
+        self.size_budget = if called.candidates.iter().any(|def| def.grows) {
+            budget.isqrt()
+        } else {
+            budget / asked.clamp(1, budget.max(1))
+        };
+        if dialect == Dialect::Postgres && called.candidates.iter().any(|def| def.format) {
+            check_format(args.first())?;
+        }
+        let mut star = false;
+        let total = args.len();
+        let mut starts = Vec::with_capacity(total);
+        for (position, arg) in (1_usize..).zip(args.iter_mut()) {
+            starts.push(out.len());
+            let value = match arg {
+                FunctionArg::Unnamed(value) => value,
+                FunctionArg::Named {
+                    name: _,
+                    arg,
+                    operator: _,
+                } if dialect == Dialect::Postgres => arg,
+                FunctionArg::ExprNamed {
+                    name,
+                    arg,
+                    operator: _,
+                } if dialect == Dialect::Postgres => {
+                    // `json_object('a' : b)` has any expression there; elsewhere it is a name.
+                    if !matches!(name, Expr::Identifier(_)) {
+                        self.walk(name, at, out)?;
+                    }
+                    arg
+                }
+                FunctionArg::Named {
+                    name: _,
+                    arg: _,
+                    operator: _,
+                }
+                | FunctionArg::ExprNamed {
+                    name: _,
+                    arg: _,
+                    operator: _,
+                } => return Err(unsupported("a named argument")),
+            };
+            match value {
+                // `f(name := value)`, which the parser takes for an assignment.
+                FunctionArgExpr::Expr(Expr::BinaryOp {
+                    left,
+                    op: BinaryOperator::Assignment,
+                    right,
+                }) if dialect == Dialect::Postgres && matches!(**left, Expr::Identifier(_)) => {
+                    self.walk(right, at, out)?;
+                }
+                // A unit or a kind of value, which no column can stand for.
+                FunctionArgExpr::Expr(Expr::Identifier(word))
+                    if dialect == Dialect::Mysql
+                        && position == 1
+                        && word.quote_style.is_none()
+                        && takes_word(called) => {}
+                // `xmlforest(a AS n)`: an element's name.
+                FunctionArgExpr::Expr(Expr::Named { expr, name })
+                    if dialect == Dialect::Postgres && names_elements(called) =>
+                {
+                    self.walk(expr, at, out)?;
+                    self.normalise(name);
+                }
+                FunctionArgExpr::Expr(Expr::Identifier(word))
+                    if dialect == Dialect::Postgres
+                        && position == 2
+                        && is_normal_form(called, word) => {}
+                FunctionArgExpr::Expr(expr) => {
+                    self.walk(expr, at, out)?;
+                    if dialect == Dialect::Mysql && position == 2 && matches_regexp(called) {
+                        crate::resolve::expr::regex_cost::check(expr)?;
+                    }
+                    if bound.map(usize::from) == Some(position) {
+                        self.bound_size(expr, budget)?;
+                    }
+                }
+                FunctionArgExpr::Wildcard => star = true,
+                FunctionArgExpr::QualifiedWildcard(name) if dialect == Dialect::Postgres => {
+                    self.whole_row_star(name, at, out)?;
+                }
+                FunctionArgExpr::QualifiedWildcard(_) | FunctionArgExpr::WildcardWithOptions(_) => {
+                    return Err(unsupported("a qualified `*` as an argument"));
+                }
+            }
+        }
+        self.implicit_casts(&parts(out, &starts));
+        self.size_budget = budget;
+        let counts = called
+            .candidates
+            .iter()
+            .any(|def| def.takes(0) && def.kinds.is_over_rows(Some(0)));
+        if star && (total != 1 || !counts) {
+            return Err(unsupported("`*` as an argument of anything but count"));
+        }
+        Ok(())
+    }
+
+    /// Keeps an argument that chooses a size small (F11). A literal is looked at; what is only known
+    /// when the statement runs is bounded there.
+    fn bound_size(&self, expr: &mut Expr, most: u64) -> Result<(), Rejection> {
+        let too_large = || {
+            Rejection::new(
+                Code::LimitCost,
+                format!("calls ask for more than {MAX_SIZE} characters"),
+            )
+        };
+        match expr {
+            Expr::Value(value) => match &value.value {
+                Value::Number(text, _) => match text.parse::<u64>() {
+                    Ok(size) if size <= most => Ok(()),
+                    _ => Err(too_large()),
+                },
+                Value::Null => Ok(()),
+                _ => Err(too_large()),
+            },
+            Expr::UnaryOp {
+                op: sqlparser::ast::UnaryOperator::Minus,
+                expr: inner,
+            } if matches!(**inner, Expr::Value(_)) => Ok(()),
+            // The server's max_allowed_packet bounds every value
+            // (<https://dev.mysql.com/doc/refman/8.4/en/string-functions.html>).
+            _ if self.catalog.dialect() == Dialect::Mysql => Ok(()),
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+                let argument = expr.clone();
+                let cap = || Expr::Value(Value::Number(most.to_string(), false).into());
+                *expr = Expr::Case {
+                    case_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+                    end_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+                    operand: None,
+                    conditions: vec![sqlparser::ast::CaseWhen {
+                        condition: Expr::BinaryOp {
+                            left: Box::new(argument.clone()),
+                            op: sqlparser::ast::BinaryOperator::Gt,
+                            right: Box::new(cap()),
+                        },
+                        result: cap(),
+                    }],
+                    else_result: Some(Box::new(argument)),
+                };
+                Ok(())
+            }
+            Expr::Case {
+                case_token: _,
+                end_token: _,
+                operand: None,
+                conditions,
+                else_result: Some(_),
+            } if matches!(
+                self.mode,
+                Mode::Rewritten {
+                    forms: _,
+                    writes: _
+                }
+            ) && conditions.len() == 1 =>
+            {
+                Ok(())
+            }
+            _ => Err(Rejection::new(
+                Code::LimitCost,
+                "the size that a call asks for must be a number or a column",
+            )),
+        }
+    }
+
+    /// A window; its columns.
+    pub(in crate::resolve) fn window(
+        &mut self,
+        spec: &mut WindowSpec,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<Vec<ColumnId>, Rejection> {
+        let WindowSpec {
+            window_name,
+            partition_by,
+            order_by,
+            window_frame,
+        } = spec;
+        if let Some(name) = window_name
+            && !syntax::is_exclusion(name)
+        {
+            self.normalise(name);
+        }
+        self.count_window(partition_by.len() + order_by.len())?;
+        let mut columns = Vec::new();
+        for expr in partition_by {
+            columns.extend(self.expr(expr, scope, ctes, Usage::Group)?);
+        }
+        columns.extend(self.order_terms(order_by, scope, ctes)?);
+        if let Some(WindowFrame {
+            units: _,
+            start_bound,
+            end_bound,
+        }) = window_frame
+        {
+            for bound in [Some(start_bound), end_bound.as_mut()]
+                .into_iter()
+                .flatten()
+            {
+                match bound {
+                    WindowFrameBound::CurrentRow => {}
+                    WindowFrameBound::Preceding(expr) | WindowFrameBound::Following(expr) => {
+                        if let Some(expr) = expr {
+                            self.expr(expr, scope, ctes, Usage::Order)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(columns)
+    }
+
+    /// Counts the engine's own function `name`, which the grammar calls.
+    pub(in crate::resolve) fn calls(&mut self, name: &str) {
+        let dialect = self.catalog.dialect();
+        let uid = match dialect {
+            Dialect::Sqlite | Dialect::Mysql => name.to_owned(),
+            Dialect::Postgres => format!("pg_catalog.{name}"),
+        };
+        self.access.functions.insert(uid);
+    }
+}
+
+/// Whether the first argument of a call is a keyword of MySQL's grammar.
+fn takes_word(called: &Called<'_>) -> bool {
+    called.candidates.iter().all(|def| {
+        def.schema.is_none()
+            && matches!(
+                def.name.as_str(),
+                "timestampadd" | "timestampdiff" | "get_format"
+            )
+    })
+}
+
+/// Whether the arguments of a call may carry the names of elements or attributes.
+fn names_elements(called: &Called<'_>) -> bool {
+    called.candidates.iter().all(|def| {
+        def.schema.is_none() && matches!(def.name.as_str(), "xmlforest" | "xmlattributes")
+    })
+}
+
+/// Whether `word` is the keyword of PostgreSQL's grammar that says which form `normalize` gives.
+fn is_normal_form(called: &Called<'_>, word: &Ident) -> bool {
+    let named = |forms: &[&str]| forms.iter().any(|f| word.value.eq_ignore_ascii_case(f));
+    word.quote_style.is_none()
+        && named(&["nfc", "nfd", "nfkc", "nfkd"])
+        && called.candidates.iter().all(|def| def.name == "normalize")
+}
+
+/// Whether the second argument of a call is a regular expression.
+fn matches_regexp(called: &Called<'_>) -> bool {
+    called
+        .candidates
+        .iter()
+        .any(|def| def.name.starts_with("regexp_"))
+}
+
+/// The size that a literal argument asks for.
+fn literal_size(arg: &FunctionArg) -> Option<u64> {
+    let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = arg else {
+        return None;
+    };
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(text, _) => text.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Refuses formats whose widths are not small numbers written in them.
+fn check_format(arg: Option<&FunctionArg>) -> Result<(), Rejection> {
+    let refuse = || {
+        Rejection::new(
+            Code::LimitCost,
+            "a format must be a literal whose widths are numbers below 10000",
+        )
+    };
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(format))) = arg else {
+        return Err(refuse());
+    };
+    let Expr::Value(format) = uncast(format) else {
+        return Err(refuse());
+    };
+    let text = match &format.value {
+        Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => text.as_str(),
+        Value::DollarQuotedString(text) => text.value.as_str(),
+        Value::Null => "",
+        _ => return Err(refuse()),
+    };
+    for spec in text.split('%').skip(1) {
+        let width: String = spec
+            .chars()
+            .take_while(|c| c.is_ascii_digit() || matches!(c, '-' | '$' | '*'))
+            .collect();
+        if width.contains('*') || width.split(['-', '$']).any(|digits| digits.len() > 4) {
+            return Err(refuse());
+        }
+    }
+    Ok(())
+}
+
+/// What stands before casts to text: PostgreSQL writes one behind each literal of a view.
+fn uncast(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner)
+        | Expr::Cast {
+            kind: CastKind::Cast | CastKind::DoubleColon,
+            expr: inner,
+            data_type: DataType::Text,
+            format: None,
+        } => uncast(inner),
+        other => other,
+    }
+}
+
+fn is_array(name: &ObjectName) -> bool {
+    matches!(name.0.as_slice(), [ObjectNamePart::Identifier(ident)]
+        if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("array"))
+}
+
+/// A name that needs no quotes stays readable.
+fn plain_or_quoted(resolver: &Resolver<'_>, name: &str) -> Ident {
+    if crate::ident::is_plain(name) {
+        Ident::new(name)
+    } else {
+        resolver.encode(name)
+    }
+}
+
+fn not_this_form(called: &Called<'_>) -> Rejection {
+    let name = called.candidates.first().map_or("", |def| &def.name);
+    Rejection::new(
+        Code::SyntaxInvalid,
+        format!("`{name}` is not called in this form"),
+    )
+}
+
+fn unknown(name: &str) -> Rejection {
+    Rejection::new(
+        Code::FunctionUnknown,
+        format!("there is no function `{name}`"),
+    )
+}

@@ -1,0 +1,385 @@
+//! Which predicates an engine may run on rows that a filter would hide, without telling (F6).
+//!
+//! Comparisons of an unmasked column with a literal, a parameter, a whole number that a query of the statement gives, or another
+//! such column of the same class, IN, BETWEEN, IS NULL, and AND, OR, NOT of these: none can fail or be seen to run.
+//! Everything else makes the rewriter fence the filtered tables.
+
+use sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, UnaryOperator, Value,
+};
+
+use crate::resolve::{
+    Resolver,
+    query::Ctes,
+    scope::{Found, Origin, Scope},
+};
+use crate::{
+    access::Usage,
+    catalog::{Column, ColumnId, RelationKind, TypeClass},
+    dialect::Dialect,
+    rejection::Rejection,
+    syntax::is_hexadecimal,
+};
+
+/// A side of a comparison.
+enum Side<'a> {
+    Column(&'a Column),
+    Constant(Option<TypeClass>),
+}
+
+impl<'a> Resolver<'a> {
+    /// Resolves a condition that the engine may run before our filter, and gives the columns in it.
+    pub(in crate::resolve) fn predicate(
+        &mut self,
+        expr: &mut Expr,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+        usage: Usage,
+    ) -> Result<Vec<ColumnId>, Rejection> {
+        let columns = self.expr(expr, scope, ctes, usage)?;
+        if !self.needs_fence && !self.is_leakproof(expr, scope) {
+            self.needs_fence = true;
+        }
+        Ok(columns)
+    }
+
+    /// Resolves a condition over groups. SQLite moves its terms without aggregates into WHERE, where
+    /// they run before our filter.
+    pub(in crate::resolve) fn having(
+        &mut self,
+        expr: &mut Expr,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<(), Rejection> {
+        if self.needs_fence && self.failures.planned {
+            self.expr(expr, scope, ctes, Usage::Filter)?;
+        } else if self.stays_or_leakproof(expr, scope) && self.failures.is_outermost() {
+            // It stays above the groups, which are the same by every plan.
+            self.on_answered_rows(|resolver| resolver.expr(expr, scope, ctes, Usage::Filter))?;
+        } else {
+            self.expr(expr, scope, ctes, Usage::Filter)?;
+            self.needs_fence |= !self.stays_or_leakproof(expr, scope);
+        }
+        Ok(())
+    }
+
+    fn stays_or_leakproof(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
+        match expr {
+            Expr::Nested(inner) => self.stays_or_leakproof(inner, scope),
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::And,
+                right,
+            } => self.stays_or_leakproof(left, scope) && self.stays_or_leakproof(right, scope),
+            Expr::BinaryOp { left, op: _, right }
+                if self.is_aggregate(left, scope) || self.is_aggregate(right, scope) =>
+            {
+                true
+            }
+            other => self.is_leakproof(other, scope),
+        }
+    }
+
+    /// Whether a side is an aggregate over this query's groups. One that may be over the groups of a query
+    /// around this one is a constant here, and the condition no condition over groups: so its arguments
+    /// must be made from columns of this query and constants, and from nothing else.
+    fn is_aggregate(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
+        let Expr::Function(Function {
+            name,
+            uses_odbc_syntax: false,
+            parameters: FunctionArguments::None,
+            args:
+                FunctionArguments::List(FunctionArgumentList {
+                    duplicate_treatment: _,
+                    args,
+                    clauses,
+                }),
+            within_group,
+            filter: None,
+            null_treatment: None,
+            over: None,
+        }) = expr
+        else {
+            return false;
+        };
+        let is_own_argument = |arg: &FunctionArg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => true,
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.is_own(expr, scope),
+            _ => false,
+        };
+        if !(within_group.is_empty() && clauses.is_empty() && args.iter().all(is_own_argument)) {
+            return false;
+        }
+        let name = name.0.last().and_then(|part| part.as_ident());
+        name.is_some_and(|name| {
+            let key = self.key(name);
+            let mut named = self.catalog.functions_named(&key).peekable();
+            named.peek().is_some() && named.all(|def| def.kinds.aggregate && !def.kinds.scalar)
+        })
+    }
+
+    /// Whether an expression is made from columns of this query's own tables and constants alone.
+    fn is_own(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
+        let own = |qualifier: Option<&str>, name| scope.has_column(qualifier, &self.key(name));
+        match expr {
+            Expr::Identifier(name) => own(None, name),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, name] => own(Some(&self.table_key(qualifier)), name),
+                _ => false,
+            },
+            Expr::Value(_) => true,
+            Expr::Nested(inner) | Expr::UnaryOp { op: _, expr: inner } => self.is_own(inner, scope),
+            Expr::BinaryOp { left, op: _, right } => {
+                self.is_own(left, scope) && self.is_own(right, scope)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether `column` is an unmasked column of a table.
+    pub(in crate::resolve) fn is_plain_base(&self, column: ColumnId) -> bool {
+        self.catalog
+            .relation(column.relation)
+            .is_some_and(|r| r.kind == RelationKind::Table)
+            && self
+                .visible
+                .relation(column.relation)
+                .is_ok_and(|decision| decision.is_plain(column.index))
+    }
+
+    /// Whether a value of a query is a whole number that the statement itself gives, and that the engine takes for one whatever
+    /// it is compared with.
+    pub(in crate::resolve) fn is_whole(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Nested(inner)
+            | Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr: inner,
+            } => self.is_whole(inner),
+            Expr::Value(value) => match &value.value {
+                Value::Number(text, _) => text.parse::<i64>().is_ok(),
+                _ => false,
+            },
+            // Of a parameter PostgreSQL knows the type by what is made of it alone.
+            Expr::Cast {
+                kind: CastKind::Cast | CastKind::DoubleColon,
+                expr,
+                data_type,
+                format: None,
+            } if self.catalog.dialect() == Dialect::Postgres => {
+                let is_given = self.is_whole(expr)
+                    || matches!(&**expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)));
+                is_given
+                    && matches!(
+                        data_type,
+                        DataType::SmallInt(None)
+                            | DataType::Int(None)
+                            | DataType::Integer(None)
+                            | DataType::BigInt(None)
+                            | DataType::Int2(None)
+                            | DataType::Int4(None)
+                            | DataType::Int8(None)
+                    )
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a condition may run on any row without telling.
+    pub(in crate::resolve) fn is_leakproof(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
+        match expr {
+            Expr::Nested(inner)
+            | Expr::UnaryOp {
+                op: UnaryOperator::Not,
+                expr: inner,
+            } => self.is_leakproof(inner, scope),
+            Expr::BinaryOp { left, op, right } => match op {
+                BinaryOperator::And | BinaryOperator::Or => {
+                    self.is_leakproof(left, scope) && self.is_leakproof(right, scope)
+                }
+                BinaryOperator::Eq
+                | BinaryOperator::NotEq
+                | BinaryOperator::Lt
+                | BinaryOperator::LtEq
+                | BinaryOperator::Gt
+                | BinaryOperator::GtEq => self.comparable(&[&**left, &**right], scope),
+                _ => false,
+            },
+            Expr::IsNull(inner) | Expr::IsNotNull(inner) => {
+                matches!(self.side(inner, scope), Some(Side::Column(_)))
+            }
+            Expr::InList {
+                expr,
+                list,
+                negated: _,
+            } => {
+                let sides: Vec<_> = std::iter::once(&**expr).chain(list).collect();
+                self.comparable(&sides, scope)
+            }
+            Expr::Between {
+                expr,
+                negated: _,
+                low,
+                high,
+            } => self.comparable(&[&**expr, &**low, &**high], scope),
+            Expr::Value(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether all sides are columns or constants that compare with each other, whatever their values.
+    pub(in crate::resolve) fn comparable(&self, exprs: &[&Expr], scope: &Scope<'a, '_>) -> bool {
+        // One of each kind: sides of one kind compare alike, and kinds are few however many sides there are.
+        let mut kinds: Vec<Side<'a>> = Vec::new();
+        for expr in exprs {
+            let Some(side) = self.side(expr, scope) else {
+                return false;
+            };
+            let is_known = kinds.iter().any(|kind| self.is_of_kind(&side, kind));
+            // Whether a kind compares with itself is asked where there is a second side of it.
+            if is_known && !self.compare(&side, &side) {
+                return false;
+            }
+            if is_known {
+                continue;
+            }
+            if !kinds.iter().all(|before| self.compare(before, &side)) {
+                return false;
+            }
+            kinds.push(side);
+        }
+        true
+    }
+
+    /// Whether two sides compare alike with every other: [`compare`](Self::compare) looks at nothing else of them.
+    fn is_of_kind(&self, one: &Side<'a>, other: &Side<'a>) -> bool {
+        match (one, other) {
+            (Side::Constant(one), Side::Constant(other)) => one == other,
+            (Side::Column(one), Side::Column(other)) => {
+                let is_same = one.uid == other.uid;
+                let is_alike = one.class == other.class && one.collation == other.collation;
+                let by_uid = self.catalog.dialect() == Dialect::Postgres
+                    && matches!(one.class, TypeClass::Text | TypeClass::Padded);
+                is_same || (is_alike && !by_uid)
+            }
+            (Side::Column(_), Side::Constant(_)) | (Side::Constant(_), Side::Column(_)) => false,
+        }
+    }
+
+    /// Whether the comparison of two sides cannot fail.
+    fn compare(&self, one: &Side<'a>, other: &Side<'a>) -> bool {
+        let number = |class| {
+            matches!(
+                class,
+                TypeClass::Integer | TypeClass::Number | TypeClass::Decimal
+            )
+        };
+        let one_engine = self.catalog.dialect() == Dialect::Sqlite;
+        match (one, other) {
+            (Side::Constant(None), _) | (_, Side::Constant(None)) => true,
+            (Side::Constant(Some(one)), Side::Constant(Some(other))) => {
+                one == other || (!one_engine && number(*one) && number(*other))
+            }
+            (Side::Column(column), Side::Constant(Some(class)))
+            | (Side::Constant(Some(class)), Side::Column(column)) => {
+                column.class == *class || (!one_engine && number(column.class) && number(*class))
+            }
+            (Side::Column(one), Side::Column(other)) => self.columns_compare(one, other),
+        }
+    }
+
+    /// Whether values of two columns compare without an error, whatever they are. PostgreSQL finds only
+    /// when it compares that two collations differ, and a decimal may not fit a floating-point number.
+    pub(in crate::resolve) fn columns_compare(&self, one: &Column, other: &Column) -> bool {
+        match self.catalog.dialect() {
+            Dialect::Sqlite => one.class == other.class,
+            Dialect::Postgres | Dialect::Mysql => match (one.class, other.class) {
+                (TypeClass::Other, _) | (_, TypeClass::Other) => false,
+                (TypeClass::Integer, TypeClass::Decimal | TypeClass::Number)
+                | (TypeClass::Decimal | TypeClass::Number, TypeClass::Integer) => true,
+                // Two columns of text may have collations that do not go together, which the catalog does not
+                // always tell.
+                (TypeClass::Text | TypeClass::Padded, _)
+                    if self.catalog.dialect() == Dialect::Postgres =>
+                {
+                    one.uid == other.uid
+                }
+                (one_class, other_class) => {
+                    one_class == other_class && one.collation == other.collation
+                }
+            },
+        }
+    }
+
+    /// The unmasked column of a table that `expr` is.
+    pub(in crate::resolve) fn column_side(
+        &self,
+        expr: &Expr,
+        scope: &Scope<'a, '_>,
+    ) -> Option<&'a Column> {
+        match self.side(expr, scope) {
+            Some(Side::Column(column)) => Some(column),
+            Some(Side::Constant(_)) | None => None,
+        }
+    }
+
+    fn side(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<Side<'a>> {
+        let (qualifier, name) = match expr {
+            Expr::Nested(inner) => return self.side(inner, scope),
+            Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr: inner,
+            } => {
+                return match self.side(inner, scope) {
+                    Some(Side::Constant(Some(TypeClass::Integer))) => {
+                        Some(Side::Constant(Some(TypeClass::Integer)))
+                    }
+                    _ => None,
+                };
+            }
+            Expr::Value(value) => {
+                return match &value.value {
+                    Value::Number(text, _) if text.bytes().all(|b| b.is_ascii_digit()) => {
+                        Some(Side::Constant(Some(TypeClass::Integer)))
+                    }
+                    Value::Number(text, _) if is_hexadecimal(text) => None,
+                    Value::Number(..) => Some(Side::Constant(Some(TypeClass::Number))),
+                    // PostgreSQL reads it as whatever it is compared with, before any row.
+                    Value::SingleQuotedString(_) if self.catalog.dialect() == Dialect::Postgres => {
+                        Some(Side::Constant(None))
+                    }
+                    Value::SingleQuotedString(_) => Some(Side::Constant(Some(TypeClass::Text))),
+                    Value::Boolean(_) => Some(Side::Constant(Some(TypeClass::Boolean))),
+                    Value::Null => Some(Side::Constant(None)),
+                    // PostgreSQL gives a parameter the type of its first use, and converts what else it
+                    // is compared with.
+                    Value::Placeholder(text) => (self.catalog.dialect() != Dialect::Postgres
+                        || self.outline.is_used_once(text))
+                    .then_some(Side::Constant(None)),
+                    _ => None,
+                };
+            }
+            Expr::Identifier(name) => (None, name),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, name] => (Some(self.table_key(qualifier)), name),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        match scope.find(qualifier.as_deref(), &self.key(name)) {
+            Found::Column(Origin::Derived(lineage), _) if lineage.is_whole => {
+                Some(Side::Constant(Some(TypeClass::Integer)))
+            }
+            Found::Column(origin, _) => {
+                let id = origin.identity().filter(|id| self.is_plain_base(*id))?;
+                let column = self.catalog.column(id)?;
+                // Comparisons of types that a database adds are functions that it adds.
+                let known =
+                    self.catalog.dialect() == Dialect::Sqlite || column.class != TypeClass::Other;
+                known.then_some(Side::Column(column))
+            }
+            _ => None,
+        }
+    }
+}

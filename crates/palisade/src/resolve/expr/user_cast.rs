@@ -1,0 +1,170 @@
+//! Casts that a database defines: each is a function that the statement calls
+//! (<https://www.postgresql.org/docs/current/sql-createcast.html>).
+//!
+//! What an expression is of is not known here, but which columns it is made from is. A cast of the database is
+//! counted where a value of its types takes part; what none of them takes part in cannot call it.
+
+use sqlparser::ast::DataType;
+
+use crate::resolve::Resolver;
+use std::collections::BTreeSet;
+
+use crate::catalog::{CastDef, ColumnId, TypeKind, ddl::own_type};
+use crate::{access::Usage, code::Code, rejection::Rejection};
+
+/// A type by schema and name.
+type Own = (String, String);
+
+/// The schema of the types that are PostgreSQL's own.
+const SYSTEM: &str = "pg_catalog";
+
+/// How many domains may stand over each other.
+const MAX_DOMAINS: usize = 64;
+
+impl Resolver<'_> {
+    /// `CAST(value AS target)`, of a value made from these columns; `own` if the target is of the database.
+    pub(in crate::resolve) fn explicit_cast(
+        &mut self,
+        target: &DataType,
+        own: Option<Own>,
+        columns: &[ColumnId],
+    ) {
+        if self.catalog.casts().is_empty() {
+            return;
+        }
+        let Some(target) =
+            own.or_else(|| Some((SYSTEM.to_owned(), own_type(&target.to_string())?)))
+        else {
+            return;
+        };
+        let called: Vec<String> = self
+            .catalog
+            .casts()
+            .iter()
+            .filter(|cast| cast.target == target)
+            .filter(|cast| is_system(&cast.source) || self.takes_part(&cast.source, columns))
+            .map(|cast| cast.function.clone())
+            .collect();
+        self.access.functions.extend(called);
+        if !is_system(&target) {
+            self.cast_to.insert(target);
+        }
+    }
+
+    /// Columns that get values: a value of any type may be cast to a column's.
+    ///
+    /// # Errors
+    /// If one of them is there twice: engines differ in which value counts, or take it for a mistake.
+    pub(in crate::resolve) fn assign(&mut self, columns: &[ColumnId]) -> Result<(), Rejection> {
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = columns.iter().find(|column| !seen.insert(**column)) {
+            let name = self.catalog.column(*twice).map_or("", |c| &*c.name);
+            return Err(Rejection::new(
+                Code::SyntaxInvalid,
+                format!("column `{name}` is assigned more than once"),
+            ));
+        }
+        for column in columns {
+            self.touch(*column, Usage::Write);
+        }
+        let called: Vec<String> = self
+            .catalog
+            .casts()
+            .iter()
+            .filter(|cast| {
+                columns
+                    .iter()
+                    .any(|column| self.is_of(*column, &cast.target))
+            })
+            .map(|cast| cast.function.clone())
+            .collect();
+        self.access.functions.extend(called);
+        Ok(())
+    }
+
+    /// Values that an operator, a call or the like brings together, each made from these columns: one of them
+    /// may be cast to be like another, or as a parameter is.
+    pub(in crate::resolve) fn implicit_casts(&mut self, operands: &[&[ColumnId]]) {
+        if self.catalog.casts().is_empty() {
+            return;
+        }
+        let called: Vec<String> = self
+            .catalog
+            .casts()
+            .iter()
+            .filter(|cast| cast.implicit && self.may_apply(cast, operands))
+            .map(|cast| cast.function.clone())
+            .collect();
+        self.access.functions.extend(called);
+    }
+
+    fn may_apply(&self, cast: &CastDef, operands: &[&[ColumnId]]) -> bool {
+        let among = |own: &Own| operands.iter().any(|columns| self.takes_part(own, columns));
+        let CastDef {
+            source,
+            target,
+            function: _,
+            implicit: _,
+        } = cast;
+        match (is_system(source), is_system(target)) {
+            (false, _) => among(source),
+            // Nothing is cast to a type that everything already is of.
+            (true, false) => {
+                let all = operands.iter().all(|columns| {
+                    !columns.is_empty() && columns.iter().all(|column| self.is_of(*column, target))
+                });
+                among(target) && !all
+            }
+            (true, true) => true,
+        }
+    }
+
+    /// Whether a value made from these columns may be of the type, or have parts that are.
+    fn takes_part(&self, own: &Own, columns: &[ColumnId]) -> bool {
+        self.calls_own
+            || self.cast_to.contains(own)
+            || columns.iter().any(|column| self.is_of(*column, own))
+    }
+
+    fn is_of(&self, column: ColumnId, own: &Own) -> bool {
+        let row = self
+            .catalog
+            .relation(column.relation)
+            .is_some_and(|relation| relation.schema == own.0 && relation.name == own.1);
+        let declared = self.catalog.column(column).map(|c| &*c.type_name);
+        row || declared.is_some_and(|name| self.spells(name, own))
+    }
+
+    /// Whether a type as it is declared is `own`, an array of it, or a domain over it.
+    fn spells(&self, declared: &str, own: &Own) -> bool {
+        let mut declared = declared;
+        for _ in 0..MAX_DOMAINS {
+            if is_called(declared, own) {
+                return true;
+            }
+            let domain = self.catalog.types().iter().find_map(|def| match &def.kind {
+                TypeKind::Domain { base, check: _ } => {
+                    let name = (def.schema.clone(), def.name.clone());
+                    is_called(declared, &name).then_some(base.as_str())
+                }
+                TypeKind::Enum | TypeKind::Composite(_) | TypeKind::Range | TypeKind::Base => None,
+            });
+            match domain {
+                Some(base) => declared = base,
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+fn is_system(own: &Own) -> bool {
+    own.0 == SYSTEM
+}
+
+/// Whether a type's declared name is this one, with its schema or without, or an array of it.
+fn is_called(declared: &str, own: &Own) -> bool {
+    let element = declared.split(['[', '(']).next().unwrap_or_default().trim();
+    let name = crate::ident::qualified([own.1.as_str()]);
+    element == name || element == crate::ident::qualified([own.0.as_str(), own.1.as_str()])
+}

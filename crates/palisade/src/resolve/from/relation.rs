@@ -1,0 +1,350 @@
+//! A name in FROM: a common table expression, a relation of the visible catalog, or one of the engine's own.
+
+use std::sync::Arc;
+
+use sqlparser::{
+    ast::{Ident, ObjectName, ObjectNamePart, TableAlias},
+    tokenizer::{Location, Span},
+};
+
+use crate::resolve::from::{plain_alias, written};
+use crate::{
+    catalog::{Relation, RelationKind, SystemRelation, system_relation},
+    code::Code,
+    dialect::Dialect,
+    ident,
+    lineage::Lineage,
+    policy::obligation::Visibility,
+    rejection::Rejection,
+    resolve::{
+        Mode, Reference, Resolver, ViewBody,
+        query::Ctes,
+        scope::{Columns, Output, Source},
+        unsupported,
+    },
+    syntax::decode,
+};
+
+/// A line no text has: the span of an identifier that marks a physical reference.
+const MARK: u64 = u64::MAX;
+
+/// `ident`, marked as the reference with this index.
+pub(in crate::resolve) fn marked(mut ident: Ident, index: usize) -> Ident {
+    let at = Location {
+        line: MARK,
+        column: u64::try_from(index).unwrap_or(MARK),
+    };
+    ident.span = Span { start: at, end: at };
+    ident
+}
+
+/// The index of the reference that `name` was marked as.
+pub(crate) fn reference_index(name: &ObjectName) -> Option<usize> {
+    let start = name.0.first()?.as_ident()?.span.start;
+    (start.line == MARK)
+        .then(|| usize::try_from(start.column).ok())
+        .flatten()
+}
+
+impl<'a> Resolver<'a> {
+    /// A name in FROM: a CTE in scope, else a relation of the visible catalog.
+    pub(in crate::resolve) fn table(
+        &mut self,
+        name: &mut ObjectName,
+        alias: &mut Option<TableAlias>,
+        ctes: Ctes<'_>,
+    ) -> Result<Source<'a>, Rejection> {
+        let (schema, last) = self.schema_and_name(name)?;
+        let shown = self.table_name(last).into_owned();
+        let schema = schema.map(|schema| self.table_key(schema).into_owned());
+        let key = self.table_key(last).into_owned();
+        if schema.is_none()
+            && let Some(cte) = ctes.find(&key)
+        {
+            let Some(columns) = cte.columns.clone() else {
+                let why = if cte.changes {
+                    "gives no rows without RETURNING"
+                } else {
+                    "reads itself without UNION"
+                };
+                return Err(Rejection::new(
+                    Code::SyntaxInvalid,
+                    format!("the common table expression `{key}` {why}"),
+                ));
+            };
+            if decode(&cte.name) != shown && alias.is_none() {
+                *alias = Some(plain_alias(self.encode(&shown)));
+            }
+            *last = cte.name.clone();
+            self.failures.read_cte(&key);
+            self.arms = cte.arms;
+            return self.aliased(alias, Some(key.into()), None, Columns::Derived(columns));
+        }
+        // `dual` is a table of one row that every MySQL has.
+        if self.catalog.dialect() == Dialect::Mysql
+            && key.eq_ignore_ascii_case("dual")
+            && schema.is_none()
+            && self.catalog.lookup(&key).is_none()
+        {
+            *last = Ident::new("DUAL");
+            return Ok(Source {
+                qualifier: None,
+                schema: None,
+                columns: Columns::Derived(Vec::new()),
+            });
+        }
+        if self.is_system_name(schema.as_deref(), &key)
+            && let Some(source) = self.system(schema.as_deref(), &key, &shown, name, alias)?
+        {
+            return Ok(source);
+        }
+        let relation = self.in_catalog(schema.as_deref(), &key, &shown)?;
+        self.relation(name, relation, alias, &shown)
+    }
+
+    /// The relation of the catalog called `key`, in the search path or in `schema`; both are folded.
+    ///
+    /// # Errors
+    /// `name.system-relation` for one of the engine's own, `name.unknown-relation` for one that is not there.
+    pub(in crate::resolve) fn in_catalog(
+        &self,
+        schema: Option<&str>,
+        key: &str,
+        shown: &str,
+    ) -> Result<&'a Relation, Rejection> {
+        let found = match schema {
+            Some(schema) => self.catalog.keyed(schema, key),
+            None => self.catalog.lookup(key),
+        };
+        if self.is_system_name(schema, key) || found.is_some_and(|r| r.kind == RelationKind::System)
+        {
+            let refused = Rejection::new(
+                Code::NameSystemRelation,
+                format!("`{shown}` is a system relation"),
+            );
+            let known = self.known_system(schema, key);
+            return Err(match known.map(|known| (known.uid(), known.class.name())) {
+                Some((uid, class)) => refused.with_operator_detail(format!(
+                    "`{uid}` ({class}) is read by a permit of `select` with `resource == Table::{uid:?}` in its scope"
+                )),
+                None => refused,
+            });
+        }
+        found.ok_or_else(|| self.unknown_relation(shown))
+    }
+
+    /// What is known of a relation of the engine's own that these folded names mean.
+    fn known_system(&self, schema: Option<&str>, key: &str) -> Option<&'static SystemRelation> {
+        let dialect = self.catalog.dialect();
+        let schema = schema.unwrap_or("pg_catalog").to_lowercase();
+        match dialect {
+            Dialect::Sqlite | Dialect::Postgres => system_relation(dialect, &schema, key),
+            Dialect::Mysql => system_relation(dialect, &schema, &key.to_lowercase()),
+        }
+    }
+
+    /// A relation of the engine's own: one that policies name, as what they decide about it; any other that tells of names alone, for
+    /// whom nothing is hidden.
+    fn system(
+        &mut self,
+        schema: Option<&str>,
+        key: &str,
+        shown: &str,
+        name: &mut ObjectName,
+        alias: &mut Option<TableAlias>,
+    ) -> Result<Option<Source<'a>>, Rejection> {
+        let Some(known) = self.known_system(schema, key) else {
+            return Ok(None);
+        };
+        if let Some(relation) = self.catalog.keyed(&known.schema, &known.name) {
+            let decision = self.visible.relation(relation.id)?;
+            return match decision.visibility {
+                Visibility::Selectable => self.relation(name, relation, alias, shown).map(Some),
+                // To the session it is like any other that it may not read.
+                Visibility::Absent | Visibility::Discoverable(_) => {
+                    match self.in_catalog(schema, key, shown) {
+                        Ok(_) => Ok(None),
+                        Err(refused) => Err(refused.with_policies(decision.policies.clone())),
+                    }
+                }
+            };
+        }
+        if !self.visible.reads_system(known)? {
+            return Ok(None);
+        }
+        self.count_relation(1)?;
+        self.failures.sources += 1;
+        let key = (known.schema.clone(), known.name.clone());
+        self.access.system.insert(key);
+        name.0 = [&known.schema, &known.name]
+            .into_iter()
+            .map(|part| ObjectNamePart::Identifier(self.encode(part)))
+            .collect();
+        let dialect = self.catalog.dialect();
+        let columns = self.catalog.system_columns(known);
+        let columns = columns.into_iter().filter_map(|column| {
+            let key = dialect.fold(&column.name);
+            // Whether there are others, nobody has reviewed.
+            known.columns.contains(&key).then(|| Output {
+                name: column.name.into(),
+                key: key.into(),
+                lineage: Lineage::default(),
+            })
+        });
+        let columns = Columns::Derived(columns.collect());
+        let (schema, key) = (known.schema.as_str().into(), known.name.as_str().into());
+        self.aliased(alias, Some(key), Some(schema), columns)
+            .map(Some)
+    }
+
+    /// The parts of `[schema.]name`, which may stand behind the database at hand.
+    pub(in crate::resolve) fn schema_and_name<'n>(
+        &self,
+        name: &'n mut ObjectName,
+    ) -> Result<(Option<&'n Ident>, &'n mut Ident), Rejection> {
+        self.drop_database(name);
+        match name.0.as_mut_slice() {
+            [ObjectNamePart::Identifier(last)] => Ok((None, last)),
+            [
+                ObjectNamePart::Identifier(schema),
+                ObjectNamePart::Identifier(last),
+            ] => Ok((Some(schema), last)),
+            _ => Err(unsupported("a relation name of this form")),
+        }
+    }
+
+    /// Takes the database off `database.schema.table` where it is the one at hand.
+    fn drop_database(&self, name: &mut ObjectName) {
+        if self.catalog.dialect() == Dialect::Postgres
+            && name.0.len() == 3
+            && let Some(ObjectNamePart::Identifier(database)) = name.0.first()
+            && self.table_key(database) == self.catalog.database()
+        {
+            name.0.remove(0);
+        }
+    }
+
+    /// Whether a CTE of this name could be mistaken for a relation of the engine's own.
+    pub(in crate::resolve) fn is_reserved(&self, key: &str) -> bool {
+        self.is_system_name(None, key)
+            || (self.catalog.dialect() == Dialect::Mysql && key == "dual")
+    }
+
+    /// Whether a name means a relation of the engine's own, whatever the catalog holds.
+    pub(in crate::resolve) fn is_system_name(&self, schema: Option<&str>, key: &str) -> bool {
+        match self.catalog.dialect() {
+            Dialect::Sqlite => key.starts_with("sqlite_") || key.starts_with("pragma_"),
+            Dialect::Postgres => match schema {
+                None => key.starts_with("pg_"),
+                Some(schema) => schema.starts_with("pg_") || schema == "information_schema",
+            },
+            Dialect::Mysql => schema.is_some_and(|schema| {
+                ["information_schema", "mysql", "performance_schema", "sys"]
+                    .iter()
+                    .any(|system| schema.eq_ignore_ascii_case(system))
+            }),
+        }
+    }
+
+    fn relation(
+        &mut self,
+        name: &mut ObjectName,
+        relation: &'a Relation,
+        alias: &mut Option<TableAlias>,
+        shown: &str,
+    ) -> Result<Source<'a>, Rejection> {
+        let decision = self.visible.relation(relation.id)?;
+        match decision.visibility {
+            Visibility::Selectable => {}
+            Visibility::Absent => return Err(self.unknown_relation(shown)),
+            Visibility::Discoverable(code) => {
+                let message = decision
+                    .message
+                    .clone()
+                    .unwrap_or_else(|| format!("`{shown}` may not be read"));
+                return Err(Rejection::new(code, message).with_policies(decision.policies.clone()));
+            }
+        }
+        if let Mode::Rewritten { forms, writes: _ } = self.mode
+            && forms.iter().any(|(id, _)| *id == relation.id)
+        {
+            return Err(Rejection::new(
+                Code::Internal,
+                "the rewritten statement is not as decided",
+            )
+            .with_operator_detail(format!("`{}` stands outside its source form", relation.uid)));
+        }
+        self.count_relation(1)?;
+        self.access.relations.insert(relation.id);
+        let body = match relation.kind {
+            RelationKind::View | RelationKind::Materialized => Some(self.view(relation, shown)?),
+            RelationKind::Table => None,
+            RelationKind::System if relation.system.is_some() => None,
+            RelationKind::Virtual | RelationKind::System => {
+                return Err(self.unknown_relation(shown));
+            }
+        };
+        self.failures.sources += match &body {
+            Some(body) => {
+                self.failures.planned |= body.resolved.may_fail;
+                body.resolved.sources.max(1)
+            }
+            None => 1,
+        };
+        // A materialised view holds what it was computed from as that was.
+        let view = body.clone().filter(|_| relation.kind == RelationKind::View);
+        self.arms = view.as_ref().map_or(1, |body| body.resolved.arms);
+        let is_among = |body: &Arc<ViewBody>| body.resolved.gives_tokens();
+        self.gives_tokens |= decision.gives_tokens() || view.as_ref().is_some_and(is_among);
+        let index = self.references.len();
+        *name = ObjectName(vec![
+            ObjectNamePart::Identifier(marked(self.encode(&relation.schema), index)),
+            ObjectNamePart::Identifier(self.encode(&relation.name)),
+        ]);
+        self.references.push(Reference {
+            relation: relation.id,
+            decision: decision.clone(),
+            body,
+        });
+        let columns = Columns::Relation {
+            relation,
+            decision,
+            hidden_exist: matches!(self.mode, Mode::View { within: _ }),
+            bare: false,
+            body: view,
+        };
+        self.aliased(
+            alias,
+            Some(Arc::clone(&relation.key)),
+            Some(Arc::clone(&relation.schema_key)),
+            columns,
+        )
+    }
+
+    pub(in crate::resolve) fn unknown_relation(&self, shown: &str) -> Rejection {
+        let names = self.visible.names();
+        let message = match ident::closest(shown, names.iter().map(String::as_str)) {
+            Some(name) => {
+                let dialect = self.catalog.dialect();
+                // The name alone is right: it was looked for in another schema than the one that it is in.
+                let schema = (name == shown).then(|| self.schema_of(name)).flatten();
+                let schema =
+                    schema.map_or_else(String::new, |s| format!("{}.", written(s, dialect)));
+                let name = written(name, dialect);
+                format!("there is no table or view `{shown}`; did you mean `{schema}{name}`?")
+            }
+            None => format!("there is no table or view `{shown}`"),
+        };
+        Rejection::new(Code::NameUnknownRelation, message)
+    }
+
+    /// The schema of a relation called `name` that may be known of.
+    fn schema_of(&self, name: &str) -> Option<&'a str> {
+        let relations = self.catalog.relations();
+        let found = relations.iter().find(|relation| {
+            let decision = self.visible.relation(relation.id);
+            relation.name == name && decision.is_ok_and(|d| d.visibility != Visibility::Absent)
+        });
+        found.map(|relation| &*relation.schema)
+    }
+}

@@ -1,0 +1,727 @@
+//! Queries: WITH, set operations, VALUES, ORDER BY and LIMIT.
+
+pub(in crate::resolve) mod cartesian;
+pub(in crate::resolve) mod group_by_key;
+pub(in crate::resolve) mod recursive_cte;
+pub(in crate::resolve) mod select;
+pub(in crate::resolve) mod view;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use sqlparser::ast::{
+    Cte, Expr, Fetch, Ident, LimitClause, Offset, OrderBy, OrderByExpr, OrderByKind,
+    OrderByOptions, OrderBySort, Parens, Query, SetExpr, SetOperator, SetQuantifier, TableAlias,
+    Value, Values, VisitMut, VisitorMut, With,
+};
+
+use crate::resolve::{
+    Mode, Position, Resolver,
+    query::recursive_cte::{never_ends, recursive_seed},
+    scope::{Origin, Output, Scope},
+    token::Beside,
+    unsupported,
+};
+use crate::{
+    access::Usage, catalog::ColumnId, code::Code, dialect::Dialect, rejection::Rejection,
+    syntax::naming, value::Placeholder,
+};
+
+/// What is read once the common table expressions are known.
+type Then<'t, 'a> = dyn FnMut(&mut Resolver<'a>, Ctes<'_>) -> Result<Vec<Output>, Rejection> + 't;
+
+/// The common table expressions in force, innermost first.
+#[derive(Clone, Copy)]
+pub(in crate::resolve) struct Ctes<'c> {
+    pub(in crate::resolve) entry: Option<&'c CteEntry<'c>>,
+}
+
+pub(in crate::resolve) struct CteEntry<'c> {
+    pub(in crate::resolve) key: String,
+    /// The name it has in our text.
+    pub(in crate::resolve) name: Ident,
+    /// Its columns; none while its own non-recursive query is being read, and none of a change that gives
+    /// no rows.
+    pub(in crate::resolve) columns: Option<Vec<Output>>,
+    /// The arms of set operations that it is made from.
+    pub(in crate::resolve) arms: u64,
+    /// Whether it changes rows.
+    pub(in crate::resolve) changes: bool,
+    pub(in crate::resolve) outer: Ctes<'c>,
+}
+
+impl<'c> Ctes<'c> {
+    pub(in crate::resolve) const NONE: Self = Self { entry: None };
+
+    pub(in crate::resolve) fn find(self, key: &str) -> Option<&'c CteEntry<'c>> {
+        let mut next = self.entry;
+        while let Some(entry) = next {
+            if entry.key == key {
+                return Some(entry);
+            }
+            next = entry.outer.entry;
+        }
+        None
+    }
+}
+
+impl<'a> Resolver<'a> {
+    /// The outermost query.
+    pub(in crate::resolve) fn top(&mut self, query: &mut Query) -> Result<Vec<Output>, Rejection> {
+        self.position = match self.mode {
+            Mode::Statement
+            | Mode::Rewritten {
+                forms: _,
+                writes: _,
+            } => Position::Outermost,
+            Mode::View { within: _ } => Position::Inside,
+        };
+        let outputs = self.query(query, None, Ctes::NONE, true)?;
+        self.give(&outputs);
+        Ok(outputs)
+    }
+
+    /// A query in any position. `named`: whether somebody can see its columns' names.
+    pub(in crate::resolve) fn query(
+        &mut self,
+        query: &mut Query,
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+        named: bool,
+    ) -> Result<Vec<Output>, Rejection> {
+        // The target of a change stands in the FROM of the change itself.
+        let awaited = self.awaited.take();
+        let outside = self.failures.enter_query();
+        let outputs = self.whole_query(query, parent, ctes, named)?;
+        self.failures.leave_query(outside);
+        self.awaited = awaited;
+        Ok(outputs)
+    }
+
+    fn whole_query(
+        &mut self,
+        query: &mut Query,
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+        named: bool,
+    ) -> Result<Vec<Output>, Rejection> {
+        let Query {
+            with,
+            body,
+            order_by,
+            limit_clause,
+            fetch,
+            locks,
+            for_clause,
+            settings,
+            format_clause,
+            pipe_operators,
+        } = query;
+        let position = std::mem::take(&mut self.position);
+        if let Some(Fetch {
+            with_ties: _,
+            percent,
+            quantity,
+        }) = fetch
+        {
+            if *percent || self.catalog.dialect() == Dialect::Sqlite {
+                return Err(unsupported("FETCH"));
+            }
+            if let Some(quantity) = quantity {
+                let scope = Scope::inside(self.catalog.dialect(), parent);
+                self.expr(quantity, &scope, ctes, Usage::Filter)?;
+            }
+        }
+        if !locks.is_empty() {
+            return Err(Rejection::new(
+                Code::StatementNotAllowed,
+                "row locks (FOR UPDATE, FOR SHARE) are not permitted",
+            ));
+        }
+        if for_clause.is_some() {
+            return Err(unsupported("FOR XML or FOR JSON"));
+        }
+        if settings.is_some() {
+            return Err(unsupported("SETTINGS"));
+        }
+        if format_clause.is_some() {
+            return Err(unsupported("FORMAT"));
+        }
+        if !pipe_operators.is_empty() {
+            return Err(unsupported("a pipe operator"));
+        }
+        match with {
+            None => {
+                self.position = position;
+                self.body(body, order_by, limit_clause, parent, ctes, named)
+            }
+            Some(With {
+                with_token: _,
+                recursive: _,
+                cte_tables,
+            }) if cte_tables.len() > self.limits.max_relations => Err(Rejection::new(
+                Code::LimitRelations,
+                format!(
+                    "WITH defines {} common table expressions; the limit is {}",
+                    cte_tables.len(),
+                    self.limits.max_relations
+                ),
+            )),
+            Some(With {
+                with_token: _,
+                recursive,
+                cte_tables,
+            }) => self.with(
+                cte_tables,
+                *recursive,
+                position,
+                parent,
+                ctes,
+                &mut |resolver, ctes| {
+                    resolver.position = position;
+                    resolver.body(body, order_by, limit_clause, parent, ctes, named)
+                },
+            ),
+        }
+    }
+
+    /// Reads the common table expressions one inside the other, then what follows them.
+    fn with(
+        &mut self,
+        tables: &mut [Cte],
+        recursive: bool,
+        position: Position,
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+        then: &mut Then<'_, 'a>,
+    ) -> Result<Vec<Output>, Rejection> {
+        let Some((first, rest)) = tables.split_first_mut() else {
+            return then(self, ctes);
+        };
+        let Cte {
+            alias,
+            query,
+            from,
+            materialized: _,
+            closing_paren_token: _,
+        } = first;
+        if from.is_some() {
+            return Err(unsupported("FROM after a common table expression"));
+        }
+        let TableAlias {
+            explicit: _,
+            name,
+            columns,
+            at,
+        } = alias;
+        if at.is_some() {
+            return Err(unsupported("AT in an alias"));
+        }
+        // Without RECURSIVE the name of a CTE means something else inside it (M30b).
+        let sees_itself = recursive || self.catalog.dialect() == Dialect::Sqlite;
+        let key = self.table_key(name).into_owned();
+        let named = relations_named(query, self);
+        self.spend_on(rest.len())?;
+        for later in rest.iter() {
+            let later = self.table_key(&later.alias.name);
+            if later == key {
+                return Err(Rejection::new(
+                    Code::NameAmbiguous,
+                    format!("two common table expressions are called `{key}`"),
+                ));
+            }
+            // SQLite lets a CTE read one that is defined after it; standard SQL does so after RECURSIVE.
+            if sees_itself && named.contains(&*later) {
+                return Err(unsupported(
+                    "a common table expression read before it is defined",
+                ));
+            }
+        }
+        self.rename(name, &key);
+        self.ctes.insert(self.table_key(name).into_owned());
+        let mut names = Vec::with_capacity(columns.len());
+        for column in columns.iter_mut() {
+            if column.data_type.is_some() {
+                return Err(unsupported("a type in a column alias list"));
+            }
+            names.push((
+                self.key(&column.name).into_owned(),
+                self.spelling(&column.name),
+            ));
+            self.normalise(&mut column.name);
+        }
+        if sees_itself
+            && self.catalog.dialect() == Dialect::Mysql
+            && never_ends(query, &self.table_key(name))
+        {
+            return Err(Rejection::new(
+                Code::LimitCost,
+                format!("the common table expression `{key}` has no condition that ends it"),
+            ));
+        }
+        let reads_itself = named.contains(&key);
+        let mut entry = CteEntry {
+            key,
+            name: name.clone(),
+            columns: None,
+            arms: 1,
+            changes: false,
+            outer: ctes,
+        };
+        let changes = self.targets.len();
+        self.position = match (position, self.catalog.dialect()) {
+            (Position::Outermost, Dialect::Postgres) => Position::With,
+            (Position::Outermost, Dialect::Sqlite | Dialect::Mysql)
+            | (Position::With | Position::Inside, _) => Position::Inside,
+        };
+        let outputs = if !sees_itself {
+            self.query(query, parent, ctes, true)?
+        } else if let Some(seed) = recursive_seed(query).filter(|_| reads_itself) {
+            if relations_named(&seed, self).contains(&entry.key) {
+                return Err(unsupported(
+                    "a common table expression that reads itself in its first arm",
+                ));
+            }
+            self.recursive(query, seed, &mut entry, &names, parent)?
+        } else {
+            self.query(
+                query,
+                parent,
+                Ctes {
+                    entry: Some(&entry),
+                },
+                true,
+            )?
+        };
+        entry.changes = self.targets.len() > changes;
+        entry.arms = self.arms;
+        if !(entry.changes && outputs.is_empty()) {
+            entry.columns = Some(renamed(outputs, &names, self.catalog.dialect())?);
+        }
+        self.with(
+            rest,
+            recursive,
+            position,
+            parent,
+            Ctes {
+                entry: Some(&entry),
+            },
+            then,
+        )
+    }
+
+    /// A CTE that has a relation's name gets another: if the engine and we ever disagree about what
+    /// is in scope, the engine finds nothing instead of the relation (M30).
+    fn rename(&mut self, name: &mut Ident, key: &str) {
+        if self.catalog.lookup(key).is_some() || self.is_reserved(key) {
+            loop {
+                self.renamed += 1;
+                let fresh = format!("{key}_cte{}", self.renamed);
+                if self.catalog.lookup(&fresh).is_none() {
+                    *name = self.encode(&fresh);
+                    return;
+                }
+            }
+        }
+        self.normalise(name);
+    }
+
+    fn body(
+        &mut self,
+        body: &mut SetExpr,
+        order_by: &mut Option<OrderBy>,
+        limit: &mut Option<LimitClause>,
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+        named: bool,
+    ) -> Result<Vec<Output>, Rejection> {
+        let position = std::mem::take(&mut self.position);
+        if position != Position::Inside
+            && order_by.is_none()
+            && limit.is_none()
+            && let Some(outputs) = self.write(body, ctes)?
+        {
+            return Ok(outputs);
+        }
+        if let Some(limit) = limit {
+            self.limit(limit, parent, ctes)?;
+        }
+        if let SetExpr::Select(select) = body {
+            if position == Position::Outermost {
+                self.failures.await_outermost();
+            }
+            return self.select(select, parent, ctes, named, order_by.as_mut());
+        }
+        let outputs = self.set_expr(body, parent, ctes, named)?;
+        if let Some(order_by) = order_by {
+            // Only outputs can be named after a set operation.
+            let mut scope = Scope::inside(self.catalog.dialect(), None);
+            scope.aliases = &outputs;
+            self.order_by(order_by, &scope, ctes)?;
+        }
+        Ok(outputs)
+    }
+
+    fn set_expr(
+        &mut self,
+        body: &mut SetExpr,
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+        named: bool,
+    ) -> Result<Vec<Output>, Rejection> {
+        match body {
+            SetExpr::Select(select) => self.select(select, parent, ctes, named, None),
+            SetExpr::SetOperation {
+                left,
+                op,
+                set_quantifier,
+                right,
+            } => {
+                match op {
+                    SetOperator::Union | SetOperator::Except | SetOperator::Intersect => {}
+                    SetOperator::Minus => return Err(unsupported("MINUS")),
+                }
+                match set_quantifier {
+                    SetQuantifier::All | SetQuantifier::None | SetQuantifier::Distinct => {}
+                    SetQuantifier::ByName
+                    | SetQuantifier::AllByName
+                    | SetQuantifier::DistinctByName => return Err(unsupported("BY NAME")),
+                }
+                let left = self.set_expr(left, parent, ctes, named)?;
+                let arms = self.arms;
+                self.give(&left);
+                let right = self.set_expr(right, parent, ctes, false)?;
+                self.arms = self.arms.saturating_add(arms);
+                if left.len() != right.len() {
+                    return Err(Rejection::new(
+                        Code::SyntaxInvalid,
+                        "the arms of a set operation have different numbers of columns",
+                    ));
+                }
+                for (l, r) in left.iter().zip(&right) {
+                    self.implicit_casts(&[&l.lineage.columns, &r.lineage.columns]);
+                    let origins = [&l.lineage, &r.lineage].map(Origin::Derived);
+                    match op {
+                        // What is left of both was compared.
+                        SetOperator::Except | SetOperator::Intersect | SetOperator::Minus => {
+                            self.merged_tokens(&origins, Beside::Nothing)?;
+                        }
+                        SetOperator::Union => self.merged_tokens(&origins, Beside::Constants)?,
+                    }
+                }
+                Ok(left
+                    .into_iter()
+                    .zip(&right)
+                    .map(|(l, r)| Output {
+                        lineage: l.lineage.either(&r.lineage),
+                        ..l
+                    })
+                    .collect())
+            }
+            SetExpr::Values(Values {
+                explicit_row,
+                value_keyword,
+                rows,
+            }) => {
+                if *value_keyword || (*explicit_row && self.catalog.dialect() != Dialect::Mysql) {
+                    return Err(unsupported("VALUE or ROW in VALUES"));
+                }
+                self.values(rows, *explicit_row, parent, ctes)
+            }
+            SetExpr::Query(query) if self.catalog.dialect() != Dialect::Sqlite => {
+                self.query(query, parent, ctes, named)
+            }
+            SetExpr::Query(_) => Err(unsupported("a query in parentheses as a statement or arm")),
+            SetExpr::Insert(_) => Err(self.not_here("INSERT")),
+            SetExpr::Update(_) => Err(self.not_here("UPDATE")),
+            SetExpr::Delete(_) => Err(self.not_here("DELETE")),
+            SetExpr::Merge(_) => Err(self.not_here("MERGE")),
+            SetExpr::Table(_) => Err(unsupported("TABLE")),
+        }
+    }
+
+    /// The refusal of a change where only a query can stand.
+    fn not_here(&self, verb: &str) -> Rejection {
+        if self.visible.may_write() {
+            unsupported(&format!("{verb} inside of a query"))
+        } else {
+            not_reading(verb)
+        }
+    }
+
+    fn values(
+        &mut self,
+        rows: &mut [Parens<Vec<Expr>>],
+        explicit_row: bool,
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+    ) -> Result<Vec<Output>, Rejection> {
+        self.failures.sources += 1;
+        self.arms = 1;
+        let scope = Scope::inside(self.catalog.dialect(), parent);
+        let mut outputs: Vec<Output> = Vec::new();
+        for (number, row) in rows.iter_mut().enumerate() {
+            let Parens {
+                opening_token: _,
+                content,
+                closing_token: _,
+            } = row;
+            if content.len() > self.limits.max_columns {
+                return Err(self.too_many_columns());
+            }
+            for (index, expr) in content.iter_mut().enumerate() {
+                let columns = self.expr(expr, &scope, ctes, Usage::Output)?;
+                let lineage = self.lineage_of(columns, expr, &scope);
+                match outputs.get_mut(index) {
+                    Some(output) => {
+                        self.implicit_casts(&[&output.lineage.columns, &lineage.columns]);
+                        output.lineage = std::mem::take(&mut output.lineage).either(&lineage);
+                    }
+                    None if number == 0 => {
+                        let name = match self.catalog.dialect() {
+                            Dialect::Sqlite | Dialect::Postgres => {
+                                format!("column{}", index + 1)
+                            }
+                            Dialect::Mysql if explicit_row => format!("column_{index}"),
+                            // Of MariaDB alone, which names columns after the texts of the first row.
+                            Dialect::Mysql => naming::mariadb_value(expr).ok_or_else(|| {
+                                unsupported(
+                                    "VALUES whose first row has anything but strings, numbers and NULL",
+                                )
+                            })?,
+                        };
+                        let name: Arc<str> = name.into();
+                        outputs.push(Output {
+                            key: Arc::clone(&name),
+                            name,
+                            lineage,
+                        });
+                    }
+                    None => return Err(uneven()),
+                }
+            }
+            if content.len() != outputs.len() {
+                return Err(uneven());
+            }
+        }
+        Ok(outputs)
+    }
+
+    pub(in crate::resolve) fn order_by(
+        &mut self,
+        order_by: &mut OrderBy,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<(), Rejection> {
+        let OrderBy { kind, interpolate } = order_by;
+        if interpolate.is_some() {
+            return Err(unsupported("INTERPOLATE"));
+        }
+        match kind {
+            OrderByKind::All(_) => Err(unsupported("ORDER BY ALL")),
+            OrderByKind::Expressions(terms) => {
+                self.order_terms(terms, scope, ctes)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// ORDER BY terms, and the columns they are made from; outputs' names come before columns'.
+    pub(in crate::resolve) fn order_terms(
+        &mut self,
+        terms: &mut [OrderByExpr],
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<Vec<ColumnId>, Rejection> {
+        self.bound_terms(terms.len(), "ORDER BY has")?;
+        let mut columns = Vec::new();
+        for term in terms {
+            let OrderByExpr {
+                expr,
+                options,
+                with_fill,
+            } = term;
+            if with_fill.is_some() {
+                return Err(unsupported("WITH FILL"));
+            }
+            let OrderByOptions {
+                sort,
+                nulls_first: _,
+            } = options;
+            match sort {
+                Some(OrderBySort::Using(operator)) => self.ordering_operator(operator)?,
+                Some(OrderBySort::Asc | OrderBySort::Desc) | None => {}
+            }
+            let output = match &mut *expr {
+                Expr::Identifier(ident) => {
+                    let key = self.key(ident);
+                    let output = scope.aliases.iter().position(|o| *o.key == *key);
+                    if output.is_some() {
+                        self.normalise(ident);
+                    }
+                    output
+                }
+                other => crate::resolve::query::select::position(other),
+            };
+            let output = output.and_then(|n| Some((n, scope.aliases.get(n)?)));
+            match output {
+                Some((position, output)) => {
+                    self.use_output(position);
+                    self.spend(output.lineage.size.saturating_add(1))?;
+                    for column in output.lineage.columns.clone() {
+                        self.touch(column, Usage::Order);
+                        columns.push(column);
+                    }
+                }
+                None => columns.extend(
+                    self.watch_term(|resolver| resolver.expr(expr, scope, ctes, Usage::Order))?,
+                ),
+            }
+        }
+        Ok(columns)
+    }
+
+    fn limit(
+        &mut self,
+        limit: &mut LimitClause,
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+    ) -> Result<(), Rejection> {
+        let scope = Scope::inside(self.catalog.dialect(), parent);
+        match limit {
+            LimitClause::LimitOffset {
+                limit,
+                offset,
+                limit_by,
+            } => {
+                if !limit_by.is_empty() {
+                    return Err(unsupported("LIMIT … BY"));
+                }
+                if let Some(limit) = limit {
+                    self.expr(limit, &scope, ctes, Usage::Filter)?;
+                }
+                if let Some(Offset { value, rows: _ }) = offset {
+                    self.expr(value, &scope, ctes, Usage::Filter)?;
+                }
+            }
+            LimitClause::OffsetCommaLimit { offset, limit } => {
+                self.expr(offset, &scope, ctes, Usage::Filter)?;
+                self.expr(limit, &scope, ctes, Usage::Filter)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives named placeholders numbers, in the order of their names, so that what is bound does not
+    /// depend on how an engine spells names.
+    pub(in crate::resolve) fn number_names(&mut self, query: &mut Query) -> Result<(), Rejection> {
+        let names: Vec<_> = self
+            .placeholders
+            .keys()
+            .filter(|p| matches!(p, Placeholder::Name(_)))
+            .cloned()
+            .collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        if names.len() != self.placeholders.len() {
+            return Err(Rejection::new(
+                Code::ParameterMismatch,
+                "the statement mixes numbered and named parameters",
+            ));
+        }
+        for (number, name) in (1u32..).zip(names) {
+            self.placeholders.insert(name, number);
+        }
+        let mut visitor = Numbering {
+            dialect: self.catalog.dialect(),
+            numbers: &self.placeholders,
+        };
+        let _ = VisitMut::visit(query, &mut visitor);
+        Ok(())
+    }
+}
+
+struct Numbering<'p> {
+    dialect: Dialect,
+    numbers: &'p std::collections::BTreeMap<Placeholder, u32>,
+}
+
+impl VisitorMut for Numbering<'_> {
+    type Break = ();
+
+    fn pre_visit_value(
+        &mut self,
+        value: &mut sqlparser::ast::ValueWithSpan,
+    ) -> std::ops::ControlFlow<()> {
+        if let Value::Placeholder(text) = &mut value.value
+            && let Some(name) = crate::syntax::named(text)
+            && let Some(number) = self.numbers.get(&name)
+        {
+            *text = self.dialect.placeholder(*number);
+        }
+        std::ops::ControlFlow::Continue(())
+    }
+}
+
+/// What `query` names as relations somewhere, without a schema. Used only to refuse, and to read a query as one that names
+/// itself: one of which this says that it does not cannot see itself.
+fn relations_named(query: &Query, resolver: &Resolver<'_>) -> BTreeSet<String> {
+    let mut named = BTreeSet::new();
+    let _ = sqlparser::ast::visit_relations(query, |name| {
+        if let [part] = name.0.as_slice()
+            && let Some(ident) = part.as_ident()
+        {
+            named.insert(resolver.table_key(ident).into_owned());
+        }
+        std::ops::ControlFlow::<()>::Continue(())
+    });
+    named
+}
+
+/// The outputs under the names of a column alias list.
+pub(in crate::resolve) fn renamed(
+    outputs: Vec<Output>,
+    names: &[(String, String)],
+    dialect: Dialect,
+) -> Result<Vec<Output>, Rejection> {
+    if names.is_empty() {
+        return Ok(outputs);
+    }
+    // PostgreSQL takes a list that is shorter than the columns.
+    let fits = match dialect {
+        Dialect::Sqlite | Dialect::Mysql => names.len() == outputs.len(),
+        Dialect::Postgres => names.len() <= outputs.len(),
+    };
+    if !fits {
+        return Err(Rejection::new(
+            Code::SyntaxInvalid,
+            format!("{} columns are given {} names", outputs.len(), names.len()),
+        ));
+    }
+    Ok(outputs
+        .into_iter()
+        .enumerate()
+        .map(|(index, output)| match names.get(index) {
+            Some((key, name)) => Output {
+                key: key.as_str().into(),
+                name: name.as_str().into(),
+                ..output
+            },
+            None => output,
+        })
+        .collect())
+}
+
+pub(in crate::resolve) fn not_reading(verb: &str) -> Rejection {
+    Rejection::new(
+        Code::StatementNotAllowed,
+        format!("{verb} statements are not permitted"),
+    )
+}
+
+fn uneven() -> Rejection {
+    Rejection::new(
+        Code::SyntaxInvalid,
+        "the rows of VALUES have different lengths",
+    )
+}

@@ -1,0 +1,194 @@
+//! Common table expressions that read themselves.
+//!
+//! Which tokens such a query gives depends on those it reads, which it gives. So it is read with those of its first arm, and
+//! again with what came out beside them, until nothing is new: then every row is of what was assumed, since those of
+//! the first arm are, and all others are made of such rows.
+
+use sqlparser::ast::{Query, SetExpr, SetOperator, SetQuantifier};
+
+use crate::resolve::{
+    Position, Resolver,
+    query::{CteEntry, Ctes, renamed},
+    scope::{Output, Scope},
+};
+use crate::{
+    code::Code,
+    lineage::{Lineage, Tokens},
+    rejection::Rejection,
+};
+
+/// How often such a query is read for its tokens, before it is read as one that reads none.
+const ROUNDS: usize = 4;
+
+/// A query and its columns, resolved.
+type Read = (Query, Vec<Output>);
+
+/// Reads the whole query, where what it reads from itself is these tokens.
+type Arms<'t, 'a> = dyn FnMut(&mut Resolver<'a>, &[Option<Tokens>]) -> Result<Read, Rejection> + 't;
+
+/// What becomes of a value that is compared with tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::resolve) enum Comparisons {
+    /// It must be one, and its tag is taken off.
+    #[default]
+    Checked,
+    /// Nothing: which tokens come out is asked, in a tree that is dropped.
+    Left,
+}
+
+impl<'a> Resolver<'a> {
+    /// The columns of `query`, a union whose first arm is `seed` and whose others may read `entry`, which is the query
+    /// itself under `names`.
+    pub(in crate::resolve) fn recursive(
+        &mut self,
+        query: &mut Query,
+        mut seed: Query,
+        entry: &mut CteEntry<'_>,
+        names: &[(String, String)],
+        parent: Option<&Scope<'a, '_>>,
+    ) -> Result<Vec<Output>, Rejection> {
+        let (references, parameters) = (self.references.len(), self.token_parameters.len());
+        let (budget, found) = (self.size_budget, self.constants.found());
+        let read = |resolver: &mut Self, query: &mut Query, ctes: Ctes<'_>| {
+            // What an earlier reading found stands in a tree that was dropped.
+            resolver.references.truncate(references);
+            resolver.token_parameters.truncate(parameters);
+            resolver.constants.forget(&found);
+            resolver.size_budget = budget;
+            // One such query inside of another is read many times.
+            resolver.count_relation(1)?;
+            resolver.position = Position::Inside;
+            resolver.query(query, parent, ctes, true)
+        };
+        let first = read(self, &mut seed, entry.outer)?;
+        let first = renamed(first, names, self.catalog.dialect())?;
+        let mut arms = |resolver: &mut Self, assumed: &[Option<Tokens>]| {
+            let seen = first.iter().zip(assumed).map(|(output, tokens)| Output {
+                key: output.key.clone(),
+                name: output.name.clone(),
+                lineage: Lineage::computed(output.lineage.columns.clone())
+                    .with_tokens(tokens.clone())
+                    .with_given(output.lineage.given.clone()),
+            });
+            entry.columns = Some(seen.collect());
+            let ctes = Ctes { entry: Some(entry) };
+            let mut tree = query.clone();
+            let outputs = read(resolver, &mut tree, ctes)?;
+            Ok((tree, outputs))
+        };
+        // Of whatever comes out it holds that it is nothing.
+        let nothing = vec![None; first.len()];
+        let given = first.iter().map(|output| output.lineage.tokens.clone());
+        let mut fixed = None;
+        if !self.knows_tokens() {
+            fixed = Some(arms(self, &nothing)?);
+        }
+        // Another arm may be the first thing that has tokens.
+        if self.knows_tokens() {
+            fixed = self.fixed(given.collect(), &mut arms)?;
+        }
+        let (tree, outputs) = match fixed {
+            Some(found) => found,
+            None => arms(self, &nothing)?,
+        };
+        *query = tree;
+        Ok(outputs)
+    }
+
+    /// What `arms` gives where it reads the tokens that it gives, beginning with `assumed`; none if that takes too long.
+    ///
+    /// # Errors
+    /// Those of `arms`; `token.foreign` only for what is compared with the tokens that are there in the end.
+    fn fixed(
+        &mut self,
+        mut assumed: Vec<Option<Tokens>>,
+        arms: &mut Arms<'_, 'a>,
+    ) -> Result<Option<Read>, Rejection> {
+        for _ in 0..ROUNDS {
+            let read = match arms(self, &assumed) {
+                Err(why) if why.code() == Code::TokenForeign => {
+                    let outer = std::mem::replace(&mut self.comparisons, Comparisons::Left);
+                    let read = arms(self, &assumed);
+                    self.comparisons = outer;
+                    (read?, Err(why))
+                }
+                read => (read?, Ok(())),
+            };
+            let ((tree, outputs), checked) = read;
+            let given = assumed.iter().zip(&outputs).map(|(tokens, output)| {
+                Tokens::either(tokens.clone(), output.lineage.tokens.clone())
+            });
+            let given: Vec<_> = given.collect();
+            if given == assumed {
+                return checked.map(|()| Some((tree, outputs)));
+            }
+            assumed = given;
+        }
+        Ok(None)
+    }
+}
+
+/// The first arm of a query that may read itself: a union.
+pub(in crate::resolve) fn recursive_seed(query: &Query) -> Option<Query> {
+    let Query {
+        with,
+        body,
+        order_by: _,
+        limit_clause: _,
+        fetch,
+        locks,
+        for_clause,
+        settings,
+        format_clause,
+        pipe_operators,
+    } = query;
+    let mut arm = body;
+    while let SetExpr::SetOperation {
+        left,
+        op: SetOperator::Union,
+        set_quantifier: _,
+        right: _,
+    } = &**arm
+    {
+        arm = left;
+    }
+    if std::ptr::eq(arm, body) {
+        return None;
+    }
+    Some(Query {
+        with: with.clone(),
+        body: arm.clone(),
+        order_by: None,
+        limit_clause: None,
+        fetch: fetch.clone(),
+        locks: locks.clone(),
+        for_clause: for_clause.clone(),
+        settings: settings.clone(),
+        format_clause: format_clause.clone(),
+        pipe_operators: pipe_operators.clone(),
+    })
+}
+
+/// Whether a recursive query takes every row of its last round into the next: MySQL and MariaDB stop
+/// it after a number of rounds and answer with what there is.
+pub(in crate::resolve) fn never_ends(query: &Query, key: &str) -> bool {
+    let SetExpr::SetOperation {
+        left: _,
+        op: SetOperator::Union,
+        set_quantifier: SetQuantifier::All,
+        right,
+    } = &*query.body
+    else {
+        return false;
+    };
+    let SetExpr::Select(arm) = &**right else {
+        return false;
+    };
+    let alone = match arm.from.as_slice() {
+        [table] => {
+            table.joins.is_empty() && table.relation.to_string().to_lowercase().contains(key)
+        }
+        _ => false,
+    };
+    alone && arm.selection.is_none() && arm.having.is_none() && query.limit_clause.is_none()
+}

@@ -1,0 +1,548 @@
+//! One SELECT: FROM, projection, WHERE, GROUP BY, HAVING, windows, ORDER BY.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use sqlparser::ast::{
+    Distinct, Expr, GroupByExpr, GroupByWithModifier, Ident, NamedWindowDefinition,
+    NamedWindowExpr, OrderBy, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind,
+    Value, WildcardAdditionalOptions,
+};
+
+use crate::resolve::{
+    Resolver,
+    expr::column::unknown_qualifier,
+    query::{Ctes, group_by_key::Used},
+    scope::{Found, Origin, Output, Scope},
+    unsupported,
+};
+use crate::{
+    access::Usage, catalog::RelationKind, code::Code, dialect::Dialect, lineage::Lineage,
+    rejection::Rejection, syntax::naming,
+};
+
+impl<'a> Resolver<'a> {
+    pub(in crate::resolve) fn select(
+        &mut self,
+        select: &mut Select,
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+        named: bool,
+        order_by: Option<&mut OrderBy>,
+    ) -> Result<Vec<Output>, Rejection> {
+        let Select {
+            select_token,
+            optimizer_hints,
+            distinct,
+            select_modifiers,
+            top,
+            top_before_distinct: _,
+            projection,
+            exclude,
+            into,
+            from,
+            lateral_views,
+            prewhere,
+            selection,
+            connect_by,
+            group_by,
+            cluster_by,
+            distribute_by,
+            sort_by,
+            having,
+            named_window,
+            qualify,
+            window_before_qualify: _,
+            value_table_mode,
+            flavor,
+        } = select;
+        // Hints are comments; they do not survive.
+        optimizer_hints.clear();
+        let dialect = self.catalog.dialect();
+        if dialect == Dialect::Mysql {
+            // HIGH_PRIORITY, STRAIGHT_JOIN and their like choose a plan and nothing else.
+            *select_modifiers = None;
+        }
+        for (present, what) in [
+            (select_modifiers.is_some(), "a SELECT modifier"),
+            (top.is_some(), "TOP"),
+            (exclude.is_some(), "EXCLUDE"),
+            (!lateral_views.is_empty(), "LATERAL VIEW"),
+            (prewhere.is_some(), "PREWHERE"),
+            (!connect_by.is_empty(), "CONNECT BY"),
+            (!cluster_by.is_empty(), "CLUSTER BY"),
+            (!distribute_by.is_empty(), "DISTRIBUTE BY"),
+            (!sort_by.is_empty(), "SORT BY"),
+            (qualify.is_some(), "QUALIFY"),
+            (value_table_mode.is_some(), "SELECT AS"),
+            (*flavor != SelectFlavor::Standard, "FROM before SELECT"),
+        ] {
+            if present {
+                return Err(unsupported(what));
+            }
+        }
+        if into.is_some() {
+            return Err(Rejection::new(
+                Code::StatementNotAllowed,
+                "SELECT … INTO writes and is not permitted",
+            ));
+        }
+        if let Some(Distinct::On(_)) = distinct
+            && dialect != Dialect::Postgres
+        {
+            return Err(unsupported("DISTINCT ON"));
+        }
+
+        self.failures.begin_select();
+        if from.is_empty() {
+            self.failures.sources += usize::from(!self.failures.is_outermost());
+        }
+        let windows_around = std::mem::take(&mut self.window_terms);
+        let mut scope = self.from(from, parent, ctes)?;
+        let before = self.steps;
+        for NamedWindowDefinition(name, window) in named_window.iter_mut() {
+            self.normalise(name);
+            match window {
+                NamedWindowExpr::NamedWindow(base) => self.normalise(base),
+                NamedWindowExpr::WindowSpec(spec) => {
+                    self.within_call(true, |resolver| resolver.window(spec, &scope, ctes))?;
+                }
+            }
+        }
+        let keyword = select_token.0.span.start;
+        let mut outputs = self.projection(projection, &scope, ctes, named, keyword)?;
+        if let Some(Distinct::On(terms)) = distinct {
+            self.bound_terms(terms.len(), "DISTINCT ON has")?;
+            for term in terms {
+                self.term(term, &outputs, &scope, ctes, Usage::Group)?;
+            }
+        } else if distinct.is_some() {
+            for output in &outputs {
+                for column in &output.lineage.columns {
+                    self.touch(*column, Usage::Group);
+                }
+            }
+        }
+        if dialect == Dialect::Sqlite {
+            scope.aliases = &outputs;
+        }
+        if let Some(expr) = selection {
+            self.predicate(expr, &scope, ctes, Usage::Filter)?;
+            self.tie(expr, &mut scope);
+        }
+        self.bound_product(&scope)?;
+        if dialect == Dialect::Mysql {
+            scope.aliases = &outputs;
+        }
+        match group_by {
+            GroupByExpr::All(_) => return Err(unsupported("GROUP BY ALL")),
+            GroupByExpr::Expressions(exprs, modifiers) => {
+                for modifier in modifiers {
+                    match modifier {
+                        GroupByWithModifier::Rollup if dialect == Dialect::Mysql => {}
+                        GroupByWithModifier::Rollup
+                        | GroupByWithModifier::Cube
+                        | GroupByWithModifier::Totals
+                        | GroupByWithModifier::GroupingSets(_) => {
+                            return Err(unsupported("WITH ROLLUP, CUBE or TOTALS"));
+                        }
+                    }
+                }
+                self.bound_terms(exprs.len(), "GROUP BY has")?;
+                for expr in exprs {
+                    self.term(expr, &outputs, &scope, ctes, Usage::Group)?;
+                }
+            }
+        }
+        if let Some(expr) = having {
+            self.having(expr, &scope, ctes)?;
+        }
+        let mut order_by = order_by;
+        if let Some(order_by) = order_by.as_deref_mut() {
+            scope.aliases = &outputs;
+            self.order_by(order_by, &scope, ctes)?;
+        }
+        if let GroupByExpr::Expressions(terms, _) = group_by {
+            let keyed = self.grouped_by_key(terms, &outputs, &scope);
+            if !keyed.is_empty() {
+                let mut used = Used::new(self)
+                    .and_items(projection)
+                    .and(distinct)
+                    .and(having)
+                    .and(named_window);
+                if let Some(order_by) = order_by {
+                    used = used.and(order_by);
+                }
+                let determined = self.determined(&keyed, &used, &scope);
+                terms.extend(determined);
+            }
+        }
+        let readings = scope.readings;
+        drop(scope);
+        self.spend_again(before, readings)?;
+        let is_grouped = distinct.is_some()
+            || having.is_some()
+            || !matches!(group_by, GroupByExpr::Expressions(terms, _) if terms.is_empty());
+        if is_grouped || self.window_terms > 0 {
+            // No engine puts such a query into the one around it.
+            for output in &mut outputs {
+                output.lineage.size = 0;
+            }
+            self.arms = 1;
+        } else {
+            self.arms = readings;
+        }
+        self.window_terms = windows_around;
+        Ok(outputs)
+    }
+
+    /// A term of GROUP BY or DISTINCT ON: a column, or the name or position of an output.
+    fn term(
+        &mut self,
+        expr: &mut Expr,
+        outputs: &[Output],
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+        usage: Usage,
+    ) -> Result<(), Rejection> {
+        let output = match &mut *expr {
+            Expr::Identifier(ident)
+                if matches!(
+                    scope.find(None, &self.key(ident)),
+                    Found::Nothing | Found::WholeRow(..)
+                ) =>
+            {
+                let key = self.key(ident);
+                let output = outputs.iter().position(|o| *o.key == *key);
+                if output.is_some() {
+                    self.normalise(ident);
+                }
+                output
+            }
+            other => position(other),
+        };
+        match output.and_then(|n| Some((n, outputs.get(n)?))) {
+            None => {
+                self.watch_term(|resolver| resolver.expr(expr, scope, ctes, usage))?;
+            }
+            Some((position, output)) => {
+                self.use_output(position);
+                self.spend(output.lineage.size)?;
+                for column in output.lineage.columns.clone() {
+                    self.touch(column, usage);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(in crate::resolve) fn projection(
+        &mut self,
+        items: &mut [SelectItem],
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+        named: bool,
+        keyword: sqlparser::tokenizer::Location,
+    ) -> Result<Vec<Output>, Rejection> {
+        let unnamed = named
+            && items
+                .iter()
+                .any(|item| matches!(item, SelectItem::UnnamedExpr(expr) if !is_column(expr)));
+        let texts = if unnamed {
+            self.outline.item_texts(keyword, items.len(), self.text)
+        } else {
+            None
+        };
+        let dialect = self.catalog.dialect();
+        // A star takes at least one of the tables, and at most what all of them have.
+        let is_star = |item: &SelectItem| match item {
+            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(_, _) => true,
+            SelectItem::UnnamedExpr(_)
+            | SelectItem::ExprWithAlias { expr: _, alias: _ }
+            | SelectItem::ExprWithAliases {
+                expr: _,
+                aliases: _,
+            } => false,
+        };
+        let most = if items.iter().any(is_star) {
+            scope.sources.iter().map(|s| s.columns.len()).sum()
+        } else {
+            0
+        };
+        let mut outputs = Vec::with_capacity(items.len() + most);
+        for (index, item) in items.iter_mut().enumerate() {
+            if outputs.len() > self.limits.max_columns {
+                return Err(self.too_many_columns());
+            }
+            match item {
+                SelectItem::UnnamedExpr(expr) => {
+                    let signed = dialect == Dialect::Mysql && naming::without_plus(expr);
+                    let column = is_column(expr);
+                    let string =
+                        matches!(expr, Expr::Identifier(ident) if ident.quote_style == Some('"'));
+                    let own = match dialect {
+                        Dialect::Sqlite => None,
+                        Dialect::Postgres => Some(naming::postgres(expr)),
+                        Dialect::Mysql => naming::mysql_literal(expr)
+                            .or_else(|| (signed && !column).then(|| expr.to_string())),
+                    };
+                    let printed = (own.is_none() && (string || (!column && texts.is_none())))
+                        .then(|| expr.to_string());
+                    let (lineage, name) = self
+                        .watch_output(outputs.len(), |resolver| resolver.item(expr, scope, ctes))?;
+                    let name: Arc<str> = match (name, own) {
+                        (Some(name), _) => name,
+                        (None, Some(own)) => own.into(),
+                        // `"x"` that is no column is a string to SQLite, and named after its text.
+                        (None, None) => texts
+                            .as_ref()
+                            .and_then(|t| t.get(index).cloned())
+                            .or(printed)
+                            .unwrap_or_else(|| expr.to_string())
+                            .into(),
+                    };
+                    let name = match dialect {
+                        Dialect::Mysql => naming::mysql_shortened(name),
+                        Dialect::Sqlite | Dialect::Postgres => name,
+                    };
+                    let written = match dialect {
+                        Dialect::Mysql => self.spelled_otherwise(expr, &name, scope),
+                        Dialect::Sqlite | Dialect::Postgres => None,
+                    };
+                    let is_own = column && is_column(expr) && written.is_none();
+                    let is_named = named || written.is_some();
+                    let name = written.unwrap_or(name);
+                    if is_named && !is_own && !name.is_empty() {
+                        let expr = std::mem::replace(expr, Expr::Identifier(Ident::new("")));
+                        *item = SelectItem::ExprWithAlias {
+                            expr,
+                            alias: self.encode(&name),
+                        };
+                    }
+                    outputs.push(Output {
+                        key: self.folded(&name),
+                        name,
+                        lineage,
+                    });
+                }
+                SelectItem::ExprWithAlias { expr, alias } => {
+                    self.is_name(alias)?;
+                    let key = self.key(alias).into();
+                    let name = self.spelling(alias).into();
+                    self.normalise(alias);
+                    let (lineage, _) = self
+                        .watch_output(outputs.len(), |resolver| resolver.item(expr, scope, ctes))?;
+                    outputs.push(Output { key, name, lineage });
+                }
+                SelectItem::ExprWithAliases {
+                    expr: _,
+                    aliases: _,
+                } => {
+                    return Err(unsupported("several aliases for one expression"));
+                }
+                SelectItem::Wildcard(options) => {
+                    plain_star(options)?;
+                    let Some(columns) = scope.star() else {
+                        return Err(Rejection::new(Code::SyntaxInvalid, "`*` without FROM"));
+                    };
+                    if scope.nested {
+                        self.lists_in_order(scope, &columns)?;
+                    }
+                    self.spend_on_star(&columns)?;
+                    self.gives(&columns, named);
+                    outputs.extend(columns);
+                }
+                SelectItem::QualifiedWildcard(kind, options) => {
+                    plain_star(options)?;
+                    let qualifier = match kind {
+                        SelectItemQualifiedWildcardKind::ObjectName(name) => {
+                            self.star_qualifier(name, scope)?
+                        }
+                        SelectItemQualifiedWildcardKind::Expr(expr) => {
+                            let name = self.row_star(expr)?;
+                            let qualifier = self.table_key(&name).into_owned();
+                            *kind = SelectItemQualifiedWildcardKind::ObjectName(name.into());
+                            qualifier
+                        }
+                    };
+                    let before = outputs.len();
+                    if !scope.star_of(&qualifier, &mut outputs) {
+                        return Err(if scope.has_column(None, &qualifier) {
+                            unsupported("`.*` after a column")
+                        } else {
+                            unknown_qualifier(&qualifier)
+                        });
+                    }
+                    let columns = outputs.get(before..).unwrap_or_default();
+                    self.spend_on_star(columns)?;
+                    self.gives(columns, named);
+                }
+            }
+        }
+        if outputs.len() > self.limits.max_columns {
+            return Err(self.too_many_columns());
+        }
+        Ok(outputs)
+    }
+
+    pub(in crate::resolve) fn too_many_columns(&self) -> Rejection {
+        Rejection::new(
+            Code::LimitCost,
+            format!(
+                "a SELECT gives more than {} columns",
+                self.limits.max_columns
+            ),
+        )
+    }
+
+    /// Refuses the star over a join in parentheses where nobody can tell what it lists.
+    fn lists_in_order(&self, scope: &Scope<'a, '_>, columns: &[Output]) -> Result<(), Rejection> {
+        // SQLite invents names for what such a join gives twice. MySQL lists what a RIGHT JOIN merges in the
+        // order of its right side, and that of a join in parentheses is not its tables'.
+        let is_unordered = scope
+            .merged
+            .iter()
+            .any(|merged| merged.right_first && merged.over.end > merged.middle + 1);
+        let mut keys = BTreeSet::new();
+        let is_renamed = self.catalog.dialect() == Dialect::Sqlite
+            && !columns.iter().all(|c| keys.insert(&c.key));
+        if is_unordered || is_renamed {
+            return Err(unsupported("`*` over a join in parentheses"));
+        }
+        Ok(())
+    }
+
+    /// That a star has these among its outputs. Where they are `named`, it is for others to use them.
+    fn gives(&mut self, outputs: &[Output], named: bool) {
+        for output in outputs {
+            for column in &output.lineage.columns {
+                if named {
+                    self.take_along(*column);
+                } else {
+                    self.touch(*column, Usage::Output);
+                }
+            }
+        }
+    }
+
+    /// That these are given, whoever uses them.
+    pub(in crate::resolve) fn give(&mut self, outputs: &[Output]) {
+        for output in outputs {
+            for column in &output.lineage.columns {
+                self.access.columns.give(*column);
+            }
+        }
+    }
+
+    /// `(t).*` of a table in FROM is `t.*`.
+    fn row_star(&self, expr: &Expr) -> Result<Ident, Rejection> {
+        match expr {
+            Expr::Nested(inner) => self.row_star(inner),
+            Expr::Identifier(ident) if self.catalog.dialect() == Dialect::Postgres => {
+                let mut ident = ident.clone();
+                self.normalise_table(&mut ident);
+                Ok(ident)
+            }
+            _ => Err(unsupported("`.*` after an expression")),
+        }
+    }
+
+    /// A projection item: its lineage, and its column's name if it is one.
+    fn item(
+        &mut self,
+        expr: &mut Expr,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<(Lineage, Option<Arc<str>>), Rejection> {
+        let before = self.steps;
+        let columns = self.expr(expr, scope, ctes, Usage::Output)?;
+        let size = self.steps.saturating_sub(before);
+        if let Some((lineage, name)) = self.column_of(expr, scope) {
+            return Ok((lineage, Some(name)));
+        }
+        Ok((self.lineage_of(columns, expr, scope).sized(size), None))
+    }
+
+    /// How a column is spelled, if not as it is `called`, that MySQL names as it is spelled: that of a table, and not of a view or
+    /// a subquery.
+    fn spelled_otherwise(
+        &self,
+        expr: &Expr,
+        called: &str,
+        scope: &Scope<'a, '_>,
+    ) -> Option<Arc<str>> {
+        let (qualifier, name) = match expr {
+            Expr::Nested(inner) => return self.spelled_otherwise(inner, called, scope),
+            Expr::Identifier(name) => (None, name),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, name] => (Some(self.table_key(qualifier)), name),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let spelled = self.spelling(name);
+        if spelled == called {
+            return None;
+        }
+        let Found::Column(origin, _) = scope.find(qualifier.as_deref(), &self.key(name)) else {
+            return None;
+        };
+        let is_of_table = match origin.columns().first() {
+            Some(id) => self
+                .catalog
+                .relation(id.relation)
+                .is_some_and(|r| match r.kind {
+                    RelationKind::Table | RelationKind::System => {
+                        !matches!(origin, Origin::Derived(_))
+                    }
+                    RelationKind::View | RelationKind::Materialized | RelationKind::Virtual => {
+                        false
+                    }
+                }),
+            // Columns of the server's own that no policy names have no lineage.
+            None => !self.access.system.is_empty(),
+        };
+        is_of_table.then(|| spelled.into())
+    }
+}
+
+/// Whether an item is a bare column reference, which the engine names after the column.
+fn is_column(expr: &Expr) -> bool {
+    match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
+        Expr::Nested(inner) => is_column(inner),
+        _ => false,
+    }
+}
+
+fn plain_star(options: &WildcardAdditionalOptions) -> Result<(), Rejection> {
+    let WildcardAdditionalOptions {
+        wildcard_token: _,
+        opt_ilike,
+        opt_exclude,
+        opt_except,
+        opt_replace,
+        opt_rename,
+        opt_alias,
+    } = options;
+    if opt_ilike.is_some()
+        || opt_exclude.is_some()
+        || opt_except.is_some()
+        || opt_replace.is_some()
+        || opt_rename.is_some()
+        || opt_alias.is_some()
+    {
+        return Err(unsupported("an option after `*`"));
+    }
+    Ok(())
+}
+
+/// The position, from 0, of the output that a whole number in ORDER BY or GROUP BY means.
+pub(in crate::resolve) fn position(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(text, _) => text.parse::<usize>().ok()?.checked_sub(1),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,765 @@
+//! What a name can mean at one place of a statement.
+
+use std::{cell::RefCell, sync::Arc};
+
+use sqlparser::ast::Ident;
+
+use crate::resolve::{ViewBody, query::cartesian::Links, steps::MASK};
+use crate::{
+    catalog::{ColumnId, Relation, RelationKind},
+    dialect::Dialect,
+    lineage::{Given, Lineage, Tokens},
+    policy::obligation::{ColumnLevel, RelationDecision},
+};
+
+/// What both engines call the row that an upsert could not insert.
+pub(crate) const EXCLUDED: &str = "excluded";
+
+/// A column of a query's result.
+#[derive(Debug, Clone)]
+pub(crate) struct Output {
+    /// The name the engine gives it.
+    pub(crate) name: Arc<str>,
+    /// The key it is looked up by from outside.
+    pub(crate) key: Arc<str>,
+    /// Where it comes from.
+    pub(crate) lineage: Lineage,
+}
+
+/// A table expression in FROM.
+pub(in crate::resolve) struct Source<'a> {
+    /// The folded name that qualifies its columns; none for a join in parentheses without alias.
+    pub(in crate::resolve) qualifier: Option<Arc<str>>,
+    /// The folded schema that may stand before the qualifier: of a relation without alias.
+    pub(in crate::resolve) schema: Option<Arc<str>>,
+    pub(in crate::resolve) columns: Columns<'a>,
+}
+
+/// The columns of a source.
+pub(in crate::resolve) enum Columns<'a> {
+    /// Those of a relation that the principal sees.
+    Relation {
+        relation: &'a Relation,
+        decision: Arc<RelationDecision>,
+        /// Below a view hidden columns exist (as NULL).
+        hidden_exist: bool,
+        /// It stands as it is, whatever is decided: the target of a change. Its whole rows hold hidden
+        /// columns too.
+        bare: bool,
+        /// For a view that stands as its query: that.
+        body: Option<Arc<ViewBody>>,
+    },
+    /// Those of a subquery, CTE or table function.
+    Derived(Vec<Output>),
+}
+
+/// Where a name was found.
+pub(in crate::resolve) enum Found<'f> {
+    /// A column of a source, by its name.
+    Column(Origin<'f>, &'f Arc<str>),
+    /// The row id of a relation with an INTEGER PRIMARY KEY: this column.
+    RowIdAlias {
+        origin: Origin<'f>,
+        /// The source's qualifier: the column's bare name may be another's too.
+        qualifier: Option<&'f str>,
+        name: &'f Arc<str>,
+    },
+    /// The row id of a relation without, or a system column.
+    RowId,
+    /// A whole row of a source, which a row type stands for (PostgreSQL).
+    WholeRow(Lineage),
+    /// An output of the same SELECT, by its alias.
+    Alias(&'f Lineage),
+    /// More than one.
+    Ambiguous,
+    /// None.
+    Nothing,
+}
+
+/// Where a column that was found comes from: most come from a relation, and need no list.
+pub(in crate::resolve) enum Origin<'f> {
+    /// It is this column, given as these tokens if it is, and with so many steps in the expression that stands for it.
+    Base(ColumnId, Option<Tokens>, u64),
+    /// It is a column of a query.
+    Derived(&'f Lineage),
+    /// Several columns were merged into it.
+    Merged(Lineage),
+}
+
+impl Origin<'_> {
+    /// The column it is, unchanged, if it is one.
+    pub(in crate::resolve) fn identity(&self) -> Option<ColumnId> {
+        match self {
+            Self::Base(id, _, _) => Some(*id),
+            Self::Derived(lineage) => lineage.identity,
+            Self::Merged(lineage) => lineage.identity,
+        }
+    }
+
+    /// Every column it is made from.
+    pub(in crate::resolve) fn columns(&self) -> &[ColumnId] {
+        match self {
+            Self::Base(id, _, _) => std::slice::from_ref(id),
+            Self::Derived(lineage) => &lineage.columns,
+            Self::Merged(lineage) => &lineage.columns,
+        }
+    }
+
+    /// Which tokens it is.
+    pub(in crate::resolve) fn tokens(&self) -> Option<Tokens> {
+        match self {
+            Self::Base(_, tokens, _) => tokens.clone(),
+            Self::Derived(lineage) => lineage.tokens.clone(),
+            Self::Merged(lineage) => lineage.tokens.clone(),
+        }
+    }
+
+    /// Of which constants it is one.
+    fn given(&self) -> Option<&Arc<Given>> {
+        match self {
+            Self::Base(_, _, _) => None,
+            Self::Derived(lineage) => lineage.given.as_ref(),
+            Self::Merged(lineage) => lineage.given.as_ref(),
+        }
+    }
+
+    /// Steps of the expression that an engine may put in its place.
+    pub(in crate::resolve) fn size(&self) -> u64 {
+        match self {
+            Self::Base(_, _, size) => *size,
+            Self::Derived(lineage) => lineage.size,
+            Self::Merged(lineage) => lineage.size,
+        }
+    }
+
+    pub(in crate::resolve) fn into_lineage(self) -> Lineage {
+        match self {
+            Self::Base(id, tokens, size) => Lineage::of(id).with_tokens(tokens).sized(size),
+            Self::Derived(lineage) => lineage.clone(),
+            Self::Merged(lineage) => lineage,
+        }
+    }
+}
+
+/// The sources of one SELECT, inside those of the SELECTs around it.
+pub(in crate::resolve) struct Scope<'a, 's> {
+    pub(in crate::resolve) dialect: Dialect,
+    pub(in crate::resolve) sources: Vec<Source<'a>>,
+    /// Columns that a USING or NATURAL join has merged into one further left.
+    pub(in crate::resolve) merged: Vec<Merged>,
+    /// Whether a join in parentheses stands among the sources, and not first.
+    pub(in crate::resolve) nested: bool,
+    /// As often as a query over these sources is read: once for each arm of a set operation among them.
+    pub(in crate::resolve) readings: u64,
+    /// Which sources conditions tie to each other.
+    pub(in crate::resolve) links: Links,
+    /// Outputs that may be named here.
+    pub(in crate::resolve) aliases: &'s [Output],
+    /// Columns of these sources that subqueries have named.
+    pub(in crate::resolve) reached: RefCell<Vec<ColumnId>>,
+    pub(in crate::resolve) parent: Option<&'s Scope<'a, 's>>,
+    /// Set for the row in the way of an upsert, around its condition: what the row is called. In subqueries its columns are spelled
+    /// with that.
+    pub(in crate::resolve) in_the_way: Option<Ident>,
+}
+
+/// What a name in a subquery of an upsert's condition means, where that is looked for beforehand.
+pub(in crate::resolve) enum Around<'s> {
+    /// It is the subquery's own, or says itself of which row around it it is.
+    Told,
+    /// A column of the row in the way, which is called so.
+    InTheWay(&'s Ident),
+    /// It cannot say which it is.
+    Untold,
+}
+
+/// A column that USING or NATURAL has made one of two.
+pub(in crate::resolve) struct Merged {
+    /// The source whose column is not listed any more.
+    pub(in crate::resolve) source: usize,
+    /// The first source to the left that has it.
+    pub(in crate::resolve) into: usize,
+    /// The sources that the join puts together: its columns come before the rest of theirs.
+    pub(in crate::resolve) over: std::ops::Range<usize>,
+    /// The first of these sources that stands to the right of the join.
+    pub(in crate::resolve) middle: usize,
+    /// Whether what stands to the right is listed before what stands to the left.
+    pub(in crate::resolve) right_first: bool,
+    pub(in crate::resolve) key: Arc<str>,
+}
+
+impl<'a> Columns<'a> {
+    /// How many columns there are, hidden ones included.
+    pub(in crate::resolve) fn len(&self) -> usize {
+        match self {
+            Self::Derived(columns) => columns.len(),
+            Self::Relation {
+                relation,
+                decision: _,
+                hidden_exist: _,
+                bare: _,
+                body: _,
+            } => relation.columns.len(),
+        }
+    }
+
+    /// The visible columns: key, name, lineage.
+    pub(in crate::resolve) fn list(&self) -> Vec<Output> {
+        let mut outputs = Vec::with_capacity(self.len());
+        self.list_into(&mut outputs);
+        outputs
+    }
+
+    /// Adds the visible columns to `outputs`.
+    fn list_into(&self, outputs: &mut Vec<Output>) {
+        match self {
+            Self::Derived(columns) => outputs.extend_from_slice(columns),
+            Self::Relation {
+                relation,
+                decision,
+                hidden_exist,
+                bare: _,
+                body,
+            } => {
+                for ((id, column), decided) in relation.column_ids().zip(&decision.columns) {
+                    if !*hidden_exist && decided.level == ColumnLevel::Hidden {
+                        continue;
+                    }
+                    let tokens = tokens_of(decision, body.as_deref(), id.index);
+                    outputs.push(Output {
+                        name: Arc::clone(&column.name),
+                        key: Arc::clone(&column.key),
+                        lineage: Lineage::of(id).with_tokens(tokens).sized(size_of(
+                            decision,
+                            body.as_deref(),
+                            id.index,
+                        )),
+                    });
+                }
+            }
+        }
+    }
+
+    /// The columns of a whole row.
+    fn whole(&self) -> Vec<ColumnId> {
+        match self {
+            Self::Relation {
+                relation,
+                decision: _,
+                hidden_exist: _,
+                bare: true,
+                body: _,
+            } => relation.column_ids().map(|(id, _)| id).collect(),
+            Self::Relation {
+                relation: _,
+                decision: _,
+                hidden_exist: _,
+                bare: false,
+                body: _,
+            }
+            | Self::Derived(_) => self
+                .list()
+                .into_iter()
+                .flat_map(|output| output.lineage.columns)
+                .collect(),
+        }
+    }
+
+    /// Whether what stands in the relation's place is not the relation itself.
+    pub(in crate::resolve) fn has_obligation(&self) -> bool {
+        match self {
+            Self::Derived(_) => true,
+            Self::Relation {
+                relation: _,
+                decision,
+                hidden_exist: _,
+                bare: _,
+                body: _,
+            } => decision.has_obligation(),
+        }
+    }
+
+    /// The column called `key`.
+    pub(in crate::resolve) fn find(&self, key: &str) -> Option<(Origin<'_>, &Arc<str>)> {
+        match self {
+            Self::Derived(columns) => columns
+                .iter()
+                .find(|c| *c.key == *key)
+                .map(|c| (Origin::Derived(&c.lineage), &c.name)),
+            Self::Relation {
+                relation,
+                decision,
+                hidden_exist,
+                bare: _,
+                body,
+            } => {
+                let index = relation.position(key)?;
+                let column = relation.column(index)?;
+                let decided = decision.columns.get(usize::from(index))?;
+                if !hidden_exist && decided.level == ColumnLevel::Hidden {
+                    return None;
+                }
+                let id = ColumnId {
+                    relation: relation.id,
+                    index,
+                };
+                let tokens = tokens_of(decision, body.as_deref(), index);
+                let size = size_of(decision, body.as_deref(), index);
+                let origin = Origin::Base(id, tokens, size);
+                Some((origin, &column.name))
+            }
+        }
+    }
+
+    /// Whether there is a column called `key`.
+    fn has(&self, key: &str) -> bool {
+        match self {
+            Self::Derived(columns) => columns.iter().any(|c| *c.key == *key),
+            Self::Relation {
+                relation,
+                decision,
+                hidden_exist,
+                bare: _,
+                body: _,
+            } => relation
+                .position(key)
+                .and_then(|index| decision.columns.get(usize::from(index)))
+                .is_some_and(|decided| *hidden_exist || decided.level != ColumnLevel::Hidden),
+        }
+    }
+
+    /// What `rowid` means in this source, where no column is called so.
+    fn rowid<'f>(&'f self, qualifier: Option<&'f str>) -> Option<Found<'f>> {
+        match self {
+            Self::Derived(_) => None,
+            Self::Relation {
+                relation,
+                decision,
+                hidden_exist: _,
+                bare: _,
+                body: _,
+            } => match relation.rowid_alias {
+                Some(index) => {
+                    let key = &relation.column(index)?.key;
+                    self.find(key).map(|(origin, name)| Found::RowIdAlias {
+                        origin,
+                        qualifier,
+                        name,
+                    })
+                }
+                None => (relation.has_rowid && !decision.has_obligation()).then_some(Found::RowId),
+            },
+        }
+    }
+
+    /// A system column: of a table that stands as it is, not of what stands in its place.
+    fn system(&self) -> Option<Found<'_>> {
+        match self {
+            Self::Derived(_) => None,
+            Self::Relation {
+                relation,
+                decision,
+                hidden_exist: _,
+                bare: _,
+                body: _,
+            } => (relation.kind == RelationKind::Table && !decision.has_obligation())
+                .then_some(Found::RowId),
+        }
+    }
+}
+
+/// The tokens that a column is given as: those that stand for it, or that the query of its view gives.
+fn tokens_of(decision: &RelationDecision, body: Option<&ViewBody>, index: u16) -> Option<Tokens> {
+    if !decision.is_plain(index) {
+        return decision.token(index).cloned().map(Tokens::Of);
+    }
+    let output = body?.resolved.outputs.get(usize::from(index))?;
+    let tokens = output.lineage.tokens.clone();
+    tokens.filter(|tokens| tokens.keys().is_some())
+}
+
+/// Steps of the expression that stands for a column: that of its view, and its mask.
+fn size_of(decision: &RelationDecision, body: Option<&ViewBody>, index: u16) -> u64 {
+    let output = body.and_then(|body| body.resolved.outputs.get(usize::from(index)));
+    let size = output.map_or(0, |output| output.lineage.size);
+    let is_plain = decision.is_plain(index);
+    size.saturating_add(if is_plain { 0 } else { MASK })
+}
+
+/// PostgreSQL's system columns (<https://www.postgresql.org/docs/current/ddl-system-columns.html>).
+fn is_system_column(key: &str) -> bool {
+    matches!(key, "ctid" | "xmin" | "xmax" | "cmin" | "cmax" | "tableoid")
+}
+
+impl<'a, 's> Scope<'a, 's> {
+    /// A scope without sources.
+    pub(in crate::resolve) fn inside(dialect: Dialect, parent: Option<&'s Scope<'a, 's>>) -> Self {
+        Self {
+            dialect,
+            sources: Vec::new(),
+            merged: Vec::new(),
+            nested: false,
+            readings: 1,
+            links: Links::default(),
+            aliases: &[],
+            reached: RefCell::default(),
+            parent,
+            in_the_way: None,
+        }
+    }
+
+    /// What a name means here, as far as the rows around an upsert's condition go.
+    pub(in crate::resolve) fn around(&self, qualifier: Option<&str>, key: &str) -> Around<'_> {
+        let scopes = || std::iter::successors(Some(self), |scope| scope.parent);
+        let Some((outer, name)) =
+            scopes().find_map(|scope| Some(scope).zip(scope.in_the_way.as_ref()))
+        else {
+            return Around::Told;
+        };
+        let inner = || scopes().take_while(|scope| scope.in_the_way.is_none());
+        if self.in_the_way.is_some() {
+            return Around::Told;
+        }
+        let has_source = |qualifier: Option<&str>| {
+            let mut sources = inner().flat_map(|scope| &scope.sources);
+            sources.any(|source| source.qualifier.as_deref() == qualifier)
+        };
+        let own = outer.sources.first().and_then(|s| s.qualifier.as_deref());
+        let takes = |name: Option<&str>| name == own || name == Some(EXCLUDED);
+        if qualifier.is_some() && !takes(qualifier) {
+            return Around::Told;
+        }
+        let is_inside =
+            inner().any(|scope| !matches!(scope.find_here(qualifier, key), Found::Nothing));
+        match (is_inside, qualifier) {
+            (true, Some(EXCLUDED)) => Around::Untold,
+            (true, _) => Around::Told,
+            (false, Some(_)) if has_source(own) || has_source(Some(EXCLUDED)) => Around::Untold,
+            (false, Some(_)) => Around::Told,
+            (false, None) => match outer.find_here(None, key) {
+                // To PostgreSQL it is ambiguous.
+                Found::Column(_, _) if self.dialect == Dialect::Sqlite && !has_source(own) => {
+                    Around::InTheWay(name)
+                }
+                // A whole row of the subquery's own.
+                Found::Nothing if has_source(Some(key)) => Around::Told,
+                Found::Column(_, _)
+                | Found::RowIdAlias {
+                    origin: _,
+                    qualifier: _,
+                    name: _,
+                }
+                | Found::RowId
+                | Found::WholeRow(_)
+                | Found::Alias(_)
+                | Found::Ambiguous
+                | Found::Nothing => Around::Untold,
+            },
+        }
+    }
+
+    /// Looks `key` up here and then outwards, as the engine does: columns, then aliases, then row ids;
+    /// on PostgreSQL whole rows after every column.
+    pub(in crate::resolve) fn find(&self, qualifier: Option<&str>, key: &str) -> Found<'_> {
+        match self.find_column(qualifier, key) {
+            Found::Nothing if self.dialect == Dialect::Postgres && qualifier.is_none() => {
+                self.whole_row(key).map_or(Found::Nothing, Found::WholeRow)
+            }
+            found => found,
+        }
+    }
+
+    fn find_column(&self, qualifier: Option<&str>, key: &str) -> Found<'_> {
+        match self.find_here(qualifier, key) {
+            Found::Nothing => match self.parent {
+                Some(parent) => parent.find_from_inside(qualifier, key),
+                None => Found::Nothing,
+            },
+            found => found,
+        }
+    }
+
+    /// As [`find_column`](Self::find_column), for a subquery.
+    fn find_from_inside(&self, qualifier: Option<&str>, key: &str) -> Found<'_> {
+        let found = self.find_column(qualifier, key);
+        if let Found::Column(origin, _)
+        | Found::RowIdAlias {
+            origin,
+            qualifier: _,
+            name: _,
+        } = &found
+        {
+            self.reached
+                .borrow_mut()
+                .extend_from_slice(origin.columns());
+        }
+        found
+    }
+
+    /// The rows of the nearest source called `qualifier`.
+    pub(in crate::resolve) fn whole_row(&self, qualifier: &str) -> Option<Lineage> {
+        let here = self
+            .sources
+            .iter()
+            .find(|s| s.qualifier.as_deref() == Some(qualifier));
+        match here {
+            Some(source) => Some(Lineage::computed(source.columns.whole())),
+            None => self.parent?.whole_row(qualifier),
+        }
+    }
+
+    /// Whether the nearest source called `qualifier` is the only one, and of this schema.
+    pub(in crate::resolve) fn is_of_schema(&self, qualifier: &str, schema: &str) -> bool {
+        let mut named = self
+            .sources
+            .iter()
+            .filter(|s| s.qualifier.as_deref() == Some(qualifier));
+        match (named.next(), named.next()) {
+            (Some(source), None) => source.schema.as_deref() == Some(schema),
+            (Some(_), Some(_)) => false,
+            (None, _) => self
+                .parent
+                .is_some_and(|parent| parent.is_of_schema(qualifier, schema)),
+        }
+    }
+
+    /// Whether a name is a column of this query's own sources, without a look at those around it.
+    pub(in crate::resolve) fn has_column(&self, qualifier: Option<&str>, key: &str) -> bool {
+        match self.find_here(qualifier, key) {
+            Found::Column(_, _)
+            | Found::RowIdAlias {
+                origin: _,
+                qualifier: _,
+                name: _,
+            }
+            | Found::RowId => true,
+            // The rows of a source are looked for after the columns of every query around it.
+            Found::WholeRow(_) | Found::Alias(_) | Found::Ambiguous | Found::Nothing => false,
+        }
+    }
+
+    fn find_here(&self, qualifier: Option<&str>, key: &str) -> Found<'_> {
+        let mut found = Found::Nothing;
+        for (index, source) in self.sources.iter().enumerate() {
+            if qualifier.is_some() && source.qualifier.as_deref() != qualifier {
+                continue;
+            }
+            if qualifier.is_none() && self.is_merged(index, key) {
+                continue;
+            }
+            if let Some((origin, name)) = source.columns.find(key) {
+                let origin = match qualifier {
+                    None => self.with_merged(index, key, origin),
+                    Some(_) => origin,
+                };
+                found = match found {
+                    Found::Nothing => Found::Column(origin, name),
+                    _ => return Found::Ambiguous,
+                };
+            }
+        }
+        if !matches!(found, Found::Nothing) {
+            return found;
+        }
+        if qualifier.is_none()
+            && let Some(output) = self.aliases.iter().find(|o| *o.key == *key)
+        {
+            return Found::Alias(&output.lineage);
+        }
+        let is_special = match self.dialect {
+            Dialect::Sqlite => matches!(key, "rowid" | "oid" | "_rowid_"),
+            Dialect::Postgres => is_system_column(key),
+            Dialect::Mysql => false,
+        };
+        if !is_special {
+            return Found::Nothing;
+        }
+        let mut specials = self
+            .sources
+            .iter()
+            .filter(|s| qualifier.is_none() || s.qualifier.as_deref() == qualifier)
+            .filter_map(|source| match self.dialect {
+                Dialect::Sqlite => source.columns.rowid(source.qualifier.as_deref()),
+                Dialect::Postgres => source.columns.system(),
+                Dialect::Mysql => None,
+            });
+        match (specials.next(), specials.next()) {
+            (Some(found), None) => found,
+            (Some(_), Some(_)) => Found::Ambiguous,
+            (None, _) => Found::Nothing,
+        }
+    }
+
+    /// The position of the only source here that a name can be a column of, as it is there.
+    pub(in crate::resolve) fn source_of(
+        &self,
+        qualifier: Option<&str>,
+        key: &str,
+    ) -> Option<usize> {
+        let takes_part = |m: &Merged, source: usize| {
+            qualifier.is_none() && *m.key == *key && (m.source == source || m.into == source)
+        };
+        let mut named = self.sources.iter().enumerate().filter(|(_, source)| {
+            (qualifier.is_none() || source.qualifier.as_deref() == qualifier)
+                && source.columns.has(key)
+        });
+        let (index, _) = named.next()?;
+        let is_joined = self.merged.iter().any(|m| takes_part(m, index));
+        (named.next().is_none() && !is_joined).then_some(index)
+    }
+
+    fn is_merged(&self, source: usize, key: &str) -> bool {
+        self.merged
+            .iter()
+            .any(|m| m.source == source && *m.key == *key)
+    }
+
+    /// The lineage of a column with those that were merged into it: an outer join may show either.
+    fn with_merged<'f>(&'f self, source: usize, key: &str, origin: Origin<'f>) -> Origin<'f> {
+        let mut others = self
+            .merged
+            .iter()
+            .filter(|m| m.into == source && *m.key == *key)
+            .filter_map(|m| self.sources.get(m.source)?.columns.find(key))
+            .peekable();
+        if others.peek().is_none() {
+            return origin;
+        }
+        let mut all = origin.into_lineage();
+        let own = all.columns.len();
+        for (other, _) in others {
+            all.columns.extend_from_slice(other.columns());
+            all.size = all.size.saturating_add(other.size());
+            all.tokens = Tokens::either(all.tokens, other.tokens());
+            all.given = Given::either(all.given, other.given());
+        }
+        if all.columns.len() > own && self.dialect != Dialect::Sqlite {
+            all.identity = None;
+        }
+        Origin::Merged(all)
+    }
+
+    /// The positions of the sources that a column's name can mean.
+    pub(in crate::resolve) fn positions(
+        &self,
+        qualifier: Option<&str>,
+        key: &str,
+    ) -> impl Iterator<Item = usize> {
+        self.sources
+            .iter()
+            .enumerate()
+            .filter(move |(_, s)| qualifier.is_none() || s.qualifier.as_deref() == qualifier)
+            .filter(move |(_, s)| {
+                s.columns.has(key) || key == "rowid" || s.qualifier.as_deref() == Some(key)
+            })
+            .map(|(index, _)| index)
+    }
+
+    /// Names that can be meant here, for "did you mean".
+    pub(in crate::resolve) fn visible_names(&self, qualifier: Option<&str>) -> Vec<String> {
+        self.sources
+            .iter()
+            .filter(|s| qualifier.is_none() || s.qualifier.as_deref() == qualifier)
+            .flat_map(|s| s.columns.list())
+            .map(|o| o.name.to_string())
+            .collect()
+    }
+
+    /// Adds the outputs of `qualifier.*`; whether there is such a source.
+    pub(in crate::resolve) fn star_of(&self, qualifier: &str, outputs: &mut Vec<Output>) -> bool {
+        let sources = self.sources.iter();
+        let mut named = sources
+            .filter(|s| s.qualifier.as_deref() == Some(qualifier))
+            .peekable();
+        let is_there = named.peek().is_some();
+        named.for_each(|s| s.columns.list_into(outputs));
+        is_there
+    }
+
+    /// The outputs of `*`.
+    ///
+    /// PostgreSQL and MySQL list what USING and NATURAL merge before the other columns of a join
+    /// (<https://dev.mysql.com/doc/refman/8.4/en/join.html>), and MySQL makes a RIGHT JOIN of theirs a LEFT JOIN of
+    /// its sides in the other order; SQLite leaves it in its place.
+    pub(in crate::resolve) fn star(&self) -> Option<Vec<Output>> {
+        if self.sources.is_empty() {
+            return None;
+        }
+        let mut outputs: Vec<(usize, Output)> = Vec::new();
+        for (index, source) in self.sources.iter().enumerate() {
+            for output in source.columns.list() {
+                if !self.is_merged(index, &output.key) {
+                    let origin = Origin::Derived(&output.lineage);
+                    if let Origin::Merged(lineage) = self.with_merged(index, &output.key, origin) {
+                        outputs.push((index, Output { lineage, ..output }));
+                    } else {
+                        outputs.push((index, output));
+                    }
+                }
+            }
+        }
+        match self.dialect {
+            Dialect::Sqlite => {}
+            Dialect::Postgres | Dialect::Mysql => self.merged_first(&mut outputs),
+        }
+        Some(outputs.into_iter().map(|(_, output)| output).collect())
+    }
+
+    /// The merged columns of a join as they are listed: PostgreSQL in the order of USING, MySQL in that of the side
+    /// that it lists first.
+    fn merged_keys(&self, join: &Merged, part: &[(usize, Output)]) -> Vec<Arc<str>> {
+        let named: Vec<&Arc<str>> = self
+            .merged
+            .iter()
+            .filter(|merged| merged.over == join.over)
+            .map(|merged| &merged.key)
+            .collect();
+        let listed: Vec<Arc<str>> = match (self.dialect, join.right_first) {
+            (Dialect::Sqlite | Dialect::Postgres, _) => named.iter().copied().cloned().collect(),
+            (Dialect::Mysql, false) => part.iter().map(|(_, output)| output.key.clone()).collect(),
+            (Dialect::Mysql, true) => self
+                .sources
+                .get(join.middle..join.over.end)
+                .unwrap_or_default()
+                .iter()
+                .flat_map(|source| source.columns.list())
+                .map(|output| output.key)
+                .collect(),
+        };
+        listed
+            .into_iter()
+            .filter(|key| named.contains(&key))
+            .collect()
+    }
+
+    /// Moves the merged columns of each join, innermost first, before the rest of what it joins.
+    fn merged_first(&self, outputs: &mut [(usize, Output)]) {
+        let mut joins: Vec<&Merged> = Vec::new();
+        for merged in &self.merged {
+            if joins.last().is_none_or(|last| last.over != merged.over) {
+                joins.push(merged);
+            }
+        }
+        for join in joins {
+            let over = &join.over;
+            let Some(start) = outputs.iter().position(|(source, _)| over.contains(source)) else {
+                continue;
+            };
+            let count = outputs
+                .iter()
+                .filter(|(source, _)| over.contains(source))
+                .count();
+            let Some(part) = outputs.get_mut(start..start + count) else {
+                continue;
+            };
+            let keys = self.merged_keys(join, part);
+            // Stable: what is not merged keeps its order.
+            part.sort_by_key(|(source, output)| {
+                match keys.iter().position(|key| *key == output.key) {
+                    Some(position) => (position, false),
+                    None => (keys.len(), join.right_first && *source < join.middle),
+                }
+            });
+        }
+    }
+}

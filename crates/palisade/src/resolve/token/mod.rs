@@ -1,0 +1,539 @@
+//! What is compared with a column of tokens must be a token of the session's own for that column.
+//!
+//! In the text that runs a token stands without its tag, as the engine computes it. What picks one of several tokens of
+//! one domain gives a token of it; what computes anything else of one gives an ordinary string. Beside constants that nobody
+//! takes for a hash (`coalesce(email, 'none')`) it stays one, and may be compared with other text too.
+
+pub(in crate::resolve) mod indirect_constants;
+pub(in crate::resolve) mod provenance;
+
+use std::sync::Arc;
+
+use sqlparser::{
+    ast::{BinaryOperator, DataType, Expr, Function, Query, SetExpr, Value as Literal},
+    tokenizer::Location,
+};
+
+use crate::resolve::{
+    Mode, Resolver,
+    query::recursive_cte::Comparisons,
+    scope::{Found, Output, Scope},
+    token::provenance::{Made, Picks, keeps_text, within},
+};
+use crate::{
+    code::Code,
+    dialect::Dialect,
+    lineage::{Given, Tokens},
+    rejection::Rejection,
+    token::{HASH_DIGITS, TOKEN_LENGTH, TokenKeys, is_hash},
+    value::{Placeholder, Value},
+};
+
+/// A parameter that is compared with a column of tokens.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TokenParameter {
+    /// The parameter.
+    pub(crate) placeholder: Placeholder,
+    /// What it must be.
+    pub(in crate::resolve) wanted: Wanted,
+}
+
+/// What is compared with tokens must be.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::resolve) struct Wanted {
+    /// The keys of these tokens.
+    pub(in crate::resolve) keys: Arc<TokenKeys>,
+    pub(in crate::resolve) beside: Beside,
+    /// Whether it is an array whose elements are meant.
+    pub(in crate::resolve) is_array: bool,
+}
+
+/// What else a value may be that can be a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::resolve) enum Beside {
+    /// Nothing, so that it is compared with tokens alone.
+    Nothing,
+    /// Some constant.
+    Constants,
+    /// Some constant that nobody takes for a token's hash, as it may come out among tokens.
+    Harmless,
+}
+
+impl TokenParameter {
+    /// What is bound where `value` is given: tokens without their tags.
+    ///
+    /// # Errors
+    /// `token.foreign`.
+    pub(crate) fn bound(&self, value: Value) -> Result<Value, Rejection> {
+        let Wanted {
+            keys,
+            beside,
+            is_array,
+        } = &self.wanted;
+        let text = match &value {
+            Value::Null => return Ok(value),
+            Value::Text(text) => std::str::from_utf8(text).ok(),
+            Value::Bool(_) | Value::Integer(_) | Value::Real(_) | Value::Blob(_) => None,
+        };
+        let (opened, has_other, has_hash) = match (text, is_array) {
+            (None, _) => (None, true, false),
+            (Some(text), false) => match keys.open(text) {
+                Some(hash) => (Some(hash.to_owned()), false, false),
+                None => (None, true, is_hash(text)),
+            },
+            (Some(text), true) => match keys.open_array(text) {
+                Some(opened) => (Some(opened.text), opened.has_other, opened.has_hash),
+                None => (None, true, true),
+            },
+        };
+        let is_refused = match beside {
+            Beside::Nothing => has_other,
+            Beside::Constants => false,
+            Beside::Harmless => has_hash,
+        };
+        match opened {
+            _ if is_refused => Err(foreign()),
+            Some(text) => Ok(Value::text(text)),
+            None => Ok(value),
+        }
+    }
+}
+
+/// What the text of a placeholder for a token begins with, before its index.
+pub(in crate::resolve) const TOKEN: &str = "\0token ";
+
+/// The index among the statement's [`TokenParameter`]s of a placeholder that stands for one.
+pub(crate) fn token_index(text: &str) -> Option<usize> {
+    text.strip_prefix(TOKEN)?.parse().ok()
+}
+
+/// The refusal of a value that is no token.
+pub(crate) fn foreign() -> Rejection {
+    Rejection::new(Code::TokenForeign, Code::TokenForeign.summary())
+}
+
+/// Whether an operator compares its sides.
+pub(in crate::resolve) fn compares(op: &BinaryOperator) -> bool {
+    if let BinaryOperator::PGCustomBinaryOperator(parts) = op {
+        return parts.last().is_some_and(|symbol| {
+            matches!(&**symbol, "=" | "<>" | "!=" | "<" | "<=" | ">" | ">=")
+        });
+    }
+    [
+        BinaryOperator::Eq,
+        BinaryOperator::NotEq,
+        BinaryOperator::Lt,
+        BinaryOperator::LtEq,
+        BinaryOperator::Gt,
+        BinaryOperator::GtEq,
+        BinaryOperator::Spaceship,
+    ]
+    .contains(op)
+}
+
+impl<'a> Resolver<'a> {
+    /// Takes the tags off the literals and parameters among `sides`, which have been resolved and are compared
+    /// with each other, if one of `sides` is a column of tokens.
+    ///
+    /// # Errors
+    /// `token.foreign`.
+    pub(in crate::resolve) fn tokens(
+        &mut self,
+        sides: &mut [&mut Expr],
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
+        if !self.knows_tokens() || !self.checks_tokens() {
+            return Ok(());
+        }
+        let sides = sides.iter_mut().map(|side| Side::One(side));
+        self.compared(sides.collect(), scope)
+    }
+
+    /// As [`tokens`](Self::tokens), of what is compared with each element of an array, or each row of a subquery.
+    pub(in crate::resolve) fn tokens_any(
+        &mut self,
+        left: &mut Expr,
+        right: &mut Expr,
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
+        if !self.knows_tokens() || !self.checks_tokens() {
+            return Ok(());
+        }
+        let mut sides = vec![Side::One(left)];
+        elements(right, &mut sides);
+        self.compared(sides, scope)
+    }
+
+    /// As [`tokens`](Self::tokens), of what is looked for among the rows of a subquery.
+    pub(in crate::resolve) fn tokens_in(
+        &mut self,
+        expr: &mut Expr,
+        subquery: &Query,
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
+        match place(subquery) {
+            Some(place) if self.knows_tokens() && self.checks_tokens() => {
+                self.compared(vec![Side::One(expr), Side::Rows(place, 0)], scope)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn compared(
+        &mut self,
+        mut sides: Vec<Side<'_>>,
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
+        let Some(width) = sides.iter().filter_map(Side::width).max() else {
+            return self.of_column(sides, scope);
+        };
+        // Rows are compared column by column, with what is in a row of rows too.
+        for at in 0..width {
+            let column = sides.iter_mut().filter_map(|side| side.column(at));
+            self.compared(column.collect(), scope)?;
+        }
+        Ok(())
+    }
+
+    /// Whether what is compared with tokens must be one.
+    pub(in crate::resolve) fn checks_tokens(&self) -> bool {
+        match self.mode {
+            Mode::Statement => self.comparisons == Comparisons::Checked,
+            // A view's own literals are no principal's; in our own output tokens have no tags.
+            Mode::View { within: _ }
+            | Mode::Rewritten {
+                forms: _,
+                writes: _,
+            } => false,
+        }
+    }
+
+    /// The type of a text that holds a token of `inner` as it is, where a cast to `data_type` would give another text for the
+    /// same: blanks at its end, or bytes.
+    pub(in crate::resolve) fn text_of_token(
+        &self,
+        inner: &Expr,
+        data_type: &DataType,
+        scope: &Scope<'a, '_>,
+    ) -> Option<DataType> {
+        let dialect = self.catalog.dialect();
+        let text = match (data_type, dialect) {
+            (DataType::Char(_) | DataType::Character(_), Dialect::Postgres) => DataType::Text,
+            (DataType::Binary(None), Dialect::Mysql) => DataType::Char(None),
+            (_, Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql) => return None,
+        };
+        let keeps = keeps_text(data_type, false, dialect);
+        let is_token = || {
+            let tokens = self.tokens_of(inner, scope);
+            tokens.is_some_and(|tokens| tokens.keys().is_some())
+        };
+        (keeps && is_token()).then_some(text)
+    }
+
+    /// Whether `expr` is a cast of tokens to what does not hold them.
+    fn is_cut(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
+        if let Some(inner) = within(expr, false, self.catalog.dialect()) {
+            return self.is_cut(inner, scope);
+        }
+        match expr {
+            Expr::Cast {
+                kind: _,
+                expr: inner,
+                data_type: _,
+                format: _,
+            }
+            | Expr::Convert {
+                is_try: _,
+                expr: inner,
+                data_type: _,
+                charset: _,
+                target_before_value: _,
+                styles: _,
+            } => {
+                let tokens = self.tokens_of(inner, scope);
+                tokens.is_some_and(|tokens| tokens.keys().is_some()) || self.is_cut(inner, scope)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a side may be a constant of the statement.
+    fn is_given(&self, side: &Side<'_>, scope: &Scope<'a, '_>) -> bool {
+        match side {
+            Side::One(expr) => match self.made(expr, scope) {
+                Made::Of(given) => given != Given::default(),
+                Made::Perhaps => true,
+                Made::Otherwise => false,
+            },
+            Side::Elements(_) => true,
+            Side::Rows(place, at) => self.constants.subqueries.contains_key(&(*place, *at)),
+        }
+    }
+
+    /// Refuses constants beside casts of tokens that no token is equal to.
+    fn uncut(&self, sides: &[Side<'_>], scope: &Scope<'a, '_>) -> Result<(), Rejection> {
+        let is_cut = |side: &Side<'_>| match side {
+            Side::One(expr) => self.is_cut(expr, scope),
+            Side::Elements(_) | Side::Rows(_, _) => false,
+        };
+        if !sides.iter().any(is_cut) || !sides.iter().any(|side| self.is_given(side, scope)) {
+            return Ok(());
+        }
+        Err(Rejection::new(
+            Code::TokenForeign,
+            format!(
+                "what this cast makes of a token is none: compare the column itself, or a cast to text of {TOKEN_LENGTH} or more characters"
+            ),
+        ))
+    }
+
+    fn of_column(&mut self, sides: Vec<Side<'_>>, scope: &Scope<'a, '_>) -> Result<(), Rejection> {
+        self.uncut(&sides, scope)?;
+        let tokens = sides.iter().map(|side| match side {
+            Side::One(expr) => self.tokens_of(expr, scope),
+            Side::Elements(_) => None,
+            Side::Rows(place, at) => self.subquery_tokens.get(&(*place, *at)).cloned(),
+        });
+        let tokens: Vec<Option<Tokens>> = tokens.collect();
+        // What stands beside tokens alone is a token, whatever else is compared.
+        let Some(wanted) = wanted(tokens.iter().flatten()) else {
+            return Ok(());
+        };
+        for (side, tokens) in sides.into_iter().zip(tokens) {
+            let is_token = tokens.is_some_and(|tokens| tokens.keys().is_some());
+            match side {
+                Side::One(expr) if is_token => self.beside_tokens(expr, &wanted, scope)?,
+                Side::Elements(_) | Side::Rows(_, _) if is_token => {}
+                Side::One(expr) => self.without_tag(expr, &wanted, scope)?,
+                Side::Elements(expr) => {
+                    let wanted = Wanted {
+                        is_array: true,
+                        ..wanted.clone()
+                    };
+                    self.without_tag(expr, &wanted, scope)?;
+                }
+                Side::Rows(place, at) => self.rows_without_tags(place, at, &wanted)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes which tokens the columns of a subquery are.
+    pub(in crate::resolve) fn keep_tokens(&mut self, query: &Query, outputs: &[Output]) {
+        self.keep_given(query, outputs);
+        let Some(place) = place(query).filter(|_| self.knows_tokens()) else {
+            return;
+        };
+        for (at, output) in outputs.iter().enumerate() {
+            match &output.lineage.tokens {
+                Some(tokens) => self.subquery_tokens.insert((place, at), tokens.clone()),
+                None => self.subquery_tokens.remove(&(place, at)),
+            };
+        }
+    }
+
+    /// The tokens that an expression gives, which has been resolved: a column's under any name, or one of several.
+    pub(in crate::resolve) fn tokens_of(
+        &self,
+        expr: &Expr,
+        scope: &Scope<'a, '_>,
+    ) -> Option<Tokens> {
+        if let Expr::Value(value) = expr {
+            let known = self.constants.known(value.span.start, false);
+            return known.or_else(|| self.constant(&value.value));
+        }
+        if !self.knows_tokens() {
+            return None;
+        }
+        // PostgreSQL writes casts into the definitions of views.
+        if let Some(inner) = within(expr, false, self.catalog.dialect()) {
+            return self.tokens_of(inner, scope);
+        }
+        match expr {
+            Expr::Identifier(name) => found(scope.find(None, &self.key(name))),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [.., qualifier, name] => {
+                    found(scope.find(Some(&self.table_key(qualifier)), &self.key(name)))
+                }
+                _ => None,
+            },
+            Expr::Case {
+                case_token: _,
+                end_token: _,
+                operand: _,
+                conditions,
+                else_result,
+            } => {
+                let results = conditions.iter().map(|when| &when.result);
+                let otherwise = match else_result {
+                    Some(otherwise) => self.tokens_of(otherwise, scope),
+                    None => Some(Tokens::Nothing),
+                };
+                results.fold(otherwise, |tokens, result| {
+                    Tokens::either(tokens, self.tokens_of(result, scope))
+                })
+            }
+            Expr::Subquery(query) => {
+                let tokens = self.subquery_tokens.get(&(place(query)?, 0)).cloned();
+                // Without a row it is NULL.
+                Tokens::either(tokens, Some(Tokens::Nothing))
+            }
+            Expr::Function(function) => self.tokens_of_call(function, scope),
+            _ => None,
+        }
+    }
+
+    /// The tokens of a call that gives one of its arguments, or of the values of one.
+    fn tokens_of_call(&self, function: &Function, scope: &Scope<'a, '_>) -> Option<Tokens> {
+        let Some(Picks {
+            args,
+            picked,
+            compared: _,
+        }) = self.picks(function)
+        else {
+            return self.tokens_of_unnested(function, scope);
+        };
+        let mut picked = picked.into_iter().filter_map(|at| args.get(at));
+        picked.try_fold(Tokens::Nothing, |tokens, arg| {
+            Tokens::either(Some(tokens), self.tokens_of(arg, scope))
+        })
+    }
+
+    /// What a constant is beside tokens: nothing that could be stamped as one.
+    fn constant(&self, value: &Literal) -> Option<Tokens> {
+        let harmless = match value {
+            Literal::Null => return Some(Tokens::Nothing),
+            Literal::SingleQuotedString(text) => !is_hash(text) && !text.contains('\\'),
+            Literal::DoubleQuotedString(text) => {
+                self.catalog.dialect() == Dialect::Mysql && !is_hash(text) && !text.contains('\\')
+            }
+            Literal::Number(digits, _) => digits.len() < HASH_DIGITS / 2,
+            Literal::Boolean(_) => true,
+            _ => false,
+        };
+        harmless.then_some(Tokens::Constants)
+    }
+}
+
+/// One side of a comparison.
+enum Side<'e> {
+    One(&'e mut Expr),
+    /// The elements of an array.
+    Elements(&'e mut Expr),
+    /// A column of a subquery's rows, by where its first SELECT stands.
+    Rows(Location, usize),
+}
+
+impl Side<'_> {
+    /// How many columns a row value has; none of what is no row.
+    fn width(&self) -> Option<usize> {
+        match self {
+            Self::One(Expr::Tuple(fields)) => Some(fields.len()),
+            Self::One(_) | Self::Elements(_) | Self::Rows(_, _) => None,
+        }
+    }
+
+    /// The column of a row at `at`.
+    fn column(&mut self, at: usize) -> Option<Side<'_>> {
+        match self {
+            Self::One(Expr::Tuple(fields)) => fields.get_mut(at).map(Side::One),
+            Self::One(Expr::Subquery(query)) => Some(Side::Rows(place(query)?, at)),
+            Self::Rows(place, _) => Some(Side::Rows(*place, at)),
+            Self::One(_) | Self::Elements(_) => None,
+        }
+    }
+}
+
+/// Adds what stands at the right of ANY or ALL to `sides`.
+fn elements<'e>(expr: &'e mut Expr, sides: &mut Vec<Side<'e>>) {
+    match expr {
+        Expr::Subquery(_) => sides.push(Side::One(expr)),
+        Expr::Array(array) => array.elem.iter_mut().for_each(|item| match item {
+            Expr::Array(_) => elements(item, sides),
+            item => sides.push(Side::One(item)),
+        }),
+        Expr::Nested(inner) => elements(inner, sides),
+        other if is_array_of_texts(other) => {
+            if let Expr::Cast {
+                kind: _,
+                expr: inner,
+                data_type: _,
+                format: _,
+            } = other
+            {
+                elements(inner, sides);
+            }
+        }
+        other => sides.push(Side::Elements(other)),
+    }
+}
+
+/// Whether an expression is a cast of ARRAY[…] that leaves its elements as they are.
+fn is_array_of_texts(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast {
+            kind: _,
+            expr: inner,
+            data_type,
+            format: None,
+        } => matches!(**inner, Expr::Array(_)) && keeps_text(data_type, true, Dialect::Postgres),
+        _ => false,
+    }
+}
+
+/// What tokens demand of what is compared with all of these.
+pub(in crate::resolve) fn wanted<'t>(tokens: impl Iterator<Item = &'t Tokens>) -> Option<Wanted> {
+    let demands = tokens.filter_map(|tokens| match tokens {
+        Tokens::Of(keys) => Some((keys, Beside::Nothing)),
+        Tokens::Among(keys) => Some((keys, Beside::Constants)),
+        Tokens::Nothing | Tokens::Constants => None,
+    });
+    let (keys, beside) = demands.min_by_key(|(_, beside)| *beside)?;
+    Some(Wanted {
+        keys: Arc::clone(keys),
+        beside,
+        is_array: false,
+    })
+}
+
+/// What is no token may be compared with what may be something else.
+pub(in crate::resolve) fn not_alone(beside: Beside) -> Result<(), Rejection> {
+    match beside {
+        Beside::Nothing => Err(foreign()),
+        Beside::Constants | Beside::Harmless => Ok(()),
+    }
+}
+
+fn found(found: Found<'_>) -> Option<Tokens> {
+    match found {
+        Found::Column(origin, _) => origin.tokens(),
+        Found::Alias(lineage) => lineage.tokens.clone(),
+        _ => None,
+    }
+}
+
+/// Where the first SELECT of a query stands, or the first row of VALUES, of which a text has one at a place.
+pub(in crate::resolve) fn place(query: &Query) -> Option<Location> {
+    let mut body = &*query.body;
+    loop {
+        body = match body {
+            SetExpr::Select(select) => {
+                let start = select.select_token.0.span.start;
+                // What was not read from a text has no place.
+                return (start.line > 0).then_some(start);
+            }
+            SetExpr::SetOperation {
+                left,
+                op: _,
+                set_quantifier: _,
+                right: _,
+            } => left,
+            SetExpr::Query(query) => &query.body,
+            SetExpr::Values(values) => {
+                let start = values.rows.first()?.opening_token.0.span.start;
+                return (start.line > 0).then_some(start);
+            }
+            _ => return None,
+        };
+    }
+}

@@ -1,0 +1,133 @@
+//! Comparisons that decide which rows of two tables meet, wherever they stand: what is looked at so is joined by.
+
+use std::{collections::BTreeSet, ops::ControlFlow};
+
+use sqlparser::ast::{BinaryOperator, Expr, Query, Visit as _, Visitor};
+
+use crate::resolve::{
+    Resolver, expr::Place, query::Ctes, scope::Scope, token::compares as is_comparison,
+};
+use crate::{access::Usage, catalog::ColumnId, rejection::Rejection};
+
+impl<'a> Resolver<'a> {
+    /// Counts `columns`, which are compared as `left` and `right`, as joined by where these are of different sources.
+    pub(in crate::resolve) fn joined_by(
+        &mut self,
+        left: &Expr,
+        right: &Expr,
+        columns: &[ColumnId],
+        at: &Place<'a, '_, '_>,
+    ) {
+        if at.usage == Usage::Filter && columns.len() > 1 && self.is_across(left, right, at.scope) {
+            self.joined(columns, at);
+        }
+    }
+
+    /// Counts `columns` as joined by.
+    pub(in crate::resolve) fn joined(&mut self, columns: &[ColumnId], at: &Place<'a, '_, '_>) {
+        if at.usage == Usage::Filter {
+            for column in columns {
+                self.touch(*column, Usage::Join);
+            }
+        }
+    }
+
+    /// The condition of a join: what compares two sources joins them, and what else it says filters too.
+    pub(in crate::resolve) fn join_condition(
+        &mut self,
+        condition: &mut Expr,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<(), Rejection> {
+        match condition {
+            Expr::Nested(inner) => self.join_condition(inner, scope, ctes),
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::And,
+                right,
+            } => {
+                self.join_condition(left, scope, ctes)?;
+                self.join_condition(right, scope, ctes)
+            }
+            other => {
+                let columns = self.predicate(other, scope, ctes, Usage::Join)?;
+                let joins = matches!(other, Expr::BinaryOp { left, op, right }
+                    if is_comparison(op) && self.is_across(left, right, scope));
+                if !joins {
+                    for column in columns {
+                        self.touch(column, Usage::Filter);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether one side names a column of another source than the other does; what a subquery gives is of its own.
+    fn is_across(&self, left: &Expr, right: &Expr, scope: &Scope<'a, '_>) -> bool {
+        let [left, right] = [left, right].map(|side| {
+            let mut named = Sources {
+                resolver: self,
+                scope,
+                depth: 0,
+                found: BTreeSet::new(),
+            };
+            let _ = side.visit(&mut named);
+            named.found
+        });
+        let other = |one: &Source| right.iter().any(|other| other != one);
+        left.iter().any(other)
+    }
+}
+
+/// Where a column is from.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Source {
+    Here(usize),
+    Around,
+    Below,
+}
+
+/// The sources that an expression names columns of.
+struct Sources<'r, 'a, 's> {
+    resolver: &'r Resolver<'a>,
+    scope: &'r Scope<'a, 's>,
+    depth: usize,
+    found: BTreeSet<Source>,
+}
+
+impl Visitor for Sources<'_, '_, '_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        self.found.insert(Source::Below);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if self.depth > 0 {
+            return ControlFlow::Continue(());
+        }
+        let (qualifier, name) = match expr {
+            Expr::Identifier(name) => (None, name),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, name] | [_, qualifier, name] => {
+                    (Some(self.resolver.table_key(qualifier)), name)
+                }
+                _ => return ControlFlow::Continue(()),
+            },
+            _ => return ControlFlow::Continue(()),
+        };
+        let key = self.resolver.key(name);
+        let mut here = self.scope.positions(qualifier.as_deref(), &key);
+        self.found
+            .insert(here.next().map_or(Source::Around, Source::Here));
+        ControlFlow::Continue(())
+    }
+}
