@@ -5,11 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use super::{
-    confirm::Reserved,
-    obligation::{ColumnLevel, Mask, RelationDecision, RowFilter, Visibility},
-    view::SessionView,
-    writes::{ActionDecision, WriteDecision},
+use super::obligation::{ColumnLevel, Mask, RelationDecision, RowFilter, Visibility};
+use crate::policy::{
+    decide::writes::{ActionDecision, WriteDecision},
+    session_view::SessionView,
+    statement_conditions::Reserved,
 };
 use crate::{
     access::{AccessSet, ChangeAccess, DefinedObject, DefinitionAccess},

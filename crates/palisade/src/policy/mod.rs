@@ -5,48 +5,20 @@
 //! catalog, decided when first asked and remembered. Cedar itself skips a policy that fails to
 //! evaluate; here a failure denies. No other module names Cedar.
 
-mod annotation;
-mod attributes;
 mod authorize;
-mod calls;
-mod children;
-mod classification;
-mod columns;
-mod compared;
-mod comparison;
-mod confirm;
-mod context;
+mod cedar;
 mod decide;
-mod define;
-mod filter;
 #[cfg(test)]
 mod fixture;
-mod inherit;
 mod lint;
-mod literal;
-mod literals;
 mod load;
-mod masks;
 #[cfg(test)]
 mod model;
 pub mod obligation;
-mod oracle;
-mod problem;
-mod relation;
-mod rows;
-mod schema;
-mod slice;
-mod source;
-mod store;
-mod supposition;
-mod system;
-pub mod template;
-mod timed;
-mod tokens;
-mod view;
-mod views;
-mod words;
-mod writes;
+mod session_view;
+mod statement_conditions;
+mod time_dependent;
+mod what_if;
 
 use std::{
     borrow::Cow,
@@ -55,19 +27,20 @@ use std::{
 };
 
 pub use authorize::Permit;
-pub use calls::FunctionDecision;
-pub use classification::ColumnFlow;
-pub(crate) use confirm::Reserved;
-pub use problem::{PolicyErrors, PolicyProblem, SourceSpan};
-pub use schema::schema_text;
-pub(crate) use system::named_in as system_relations_named;
-pub use view::SessionView;
-pub use writes::{ActionDecision, ColumnWrite, WriteDecision};
+pub use cedar::schema::schema_text;
+pub use decide::functions::FunctionDecision;
+pub(crate) use decide::system_relations::named_in as system_relations_named;
+pub use decide::writes::{ActionDecision, ColumnWrite, WriteDecision};
+pub use load::classification::ColumnFlow;
+pub use load::diagnostic::{PolicyErrors, PolicyProblem, SourceSpan};
+pub use load::template;
+pub use session_view::SessionView;
+pub(crate) use statement_conditions::Reserved;
 
 pub(crate) use authorize::authorize;
 
+use cedar::schema::Action;
 use load::Loaded;
-use schema::Action;
 
 use crate::{catalog::Catalog, session::Session, token::TokenSecret};
 
@@ -131,10 +104,10 @@ impl PolicySet {
     /// have the conditions and masks that hold in some of them; these alone where they look at none. A template is no
     /// circumstance.
     pub(crate) fn suppositions(&self) -> Result<Vec<Self>, String> {
-        let all = supposition::of(&self.loaded.policies)?;
+        let all = what_if::of(&self.loaded.policies)?;
         let of = |policies| {
             let mut loaded = Loaded::clone(&self.loaded);
-            loaded.timed = timed::actions(&policies);
+            loaded.timed = time_dependent::actions(&policies);
             loaded.policies = policies;
             Self {
                 loaded: Arc::new(loaded),

@@ -12,11 +12,11 @@ use cedar_policy::{Entity, EntityUid, RestrictedExpression};
 
 use super::{
     ColumnFlow, PolicySet,
-    decide::{Subject, decide},
     fixture::{agent, column, set, sources},
     obligation::{Comparison, Literal, Operand, PatternPiece, Predicate, RowFilter},
-    schema::Action,
 };
+use crate::policy::cedar::request::{Subject, decide};
+use crate::policy::cedar::schema::Action;
 use crate::{
     catalog::{Catalog, ColumnDef, Relation, RelationDef, RelationKind, TypeClass},
     dialect::Dialect,
@@ -172,7 +172,7 @@ fn compare(set: &PolicySet, session: &Session, condition: &str) -> u32 {
 
 fn row_uid(relation: &Relation, n: usize) -> EntityUid {
     let kind = format!("row::{}::{TABLE}", relation.schema);
-    super::store::uid(&kind, &n.to_string()).unwrap()
+    crate::policy::cedar::entities::uid(&kind, &n.to_string()).unwrap()
 }
 
 /// Rows of `tickets` with every combination of a few interesting values of the columns that the
@@ -237,7 +237,7 @@ fn table(relation: &Relation, condition: &str) -> Vec<Vec<Cell>> {
 /// The session's subject in a store that holds the rows as entities.
 fn subject(set: &PolicySet, session: &Session, relation: &Relation, rows: &[Vec<Cell>]) -> Subject {
     let loaded = &set.loaded;
-    let parent = super::store::uid("Table", &relation.uid).unwrap();
+    let parent = crate::policy::cedar::entities::uid("Table", &relation.uid).unwrap();
     let entities = rows.iter().enumerate().map(|(n, row)| {
         let cells = relation.columns.iter().zip(row);
         let attributes: HashMap<String, RestrictedExpression> = cells
@@ -253,14 +253,16 @@ fn subject(set: &PolicySet, session: &Session, relation: &Relation, rows: &[Vec<
         )
         .unwrap()
     });
-    let uid = super::store::uid(session.principal().kind(), session.principal().id()).unwrap();
+    let uid =
+        crate::policy::cedar::entities::uid(session.principal().kind(), session.principal().id())
+            .unwrap();
     let mut store = loaded.store.with_principal(&uid, &loaded.schema);
     let known = cedar_policy::Entities::clone(&store.entities);
     store.entities = known
         .add_entities(entities, Some(&loaded.schema))
         .unwrap()
         .into();
-    let circumstances = super::decide::Circumstances::of(session);
+    let circumstances = crate::policy::cedar::request::Circumstances::of(session);
     let context = circumstances.context().unwrap();
     Subject {
         epoch: None,

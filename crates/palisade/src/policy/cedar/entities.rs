@@ -1,0 +1,541 @@
+//! Entities: those of the catalog and those of the operator, in one store that is built once.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    ops::Range,
+    sync::Arc,
+};
+
+use cedar_policy::{
+    Entities, Entity, EntityId, EntityTypeName, EntityUid, PartialEntities, RestrictedExpression,
+    Schema, ffi::DetailedError,
+};
+use serde_json::value::RawValue;
+
+use crate::catalog::{
+    Catalog, RelationKind, SystemRelation, functions::FunctionDef, system_schemas,
+};
+use crate::policy::{
+    cedar::{
+        schema,
+        schema::{CATALOG_TYPES, ROW_NAMESPACE},
+    },
+    load::{
+        classification::Tags,
+        diagnostic::{PolicyProblem, Source, probably},
+        template::Templates,
+    },
+};
+
+/// The entities that decisions see. Cheap to clone.
+///
+/// Functions are in none: an engine has thousands, a session asks about few, and whatever is in here
+/// is copied for each principal whom the operator's entities do not hold. A decision about a function
+/// adds its entity.
+#[derive(Debug, Clone)]
+pub(in crate::policy) struct Store {
+    /// For requests about one resource.
+    pub(in crate::policy) entities: Arc<Entities>,
+    /// The same without columns, for requests about functions.
+    pub(in crate::policy) few: Arc<Entities>,
+    /// The same without columns, for partial evaluation of row policies. One that
+    /// asks for their attributes has no SQL form then.
+    pub(in crate::policy) partial: Arc<PartialEntities>,
+}
+
+impl Store {
+    /// The store of `entities`, which conform to `schema`.
+    pub(in crate::policy) fn new(
+        entities: Entities,
+        schema: &Schema,
+    ) -> Result<Self, Box<DetailedError>> {
+        let few = entities
+            .iter()
+            .filter(|entity| entity.uid().type_name().to_string() != "Column")
+            .cloned();
+        let few = Entities::from_entities(few, None).map_err(|error| boxed(&error))?;
+        let partial =
+            PartialEntities::from_concrete(few.clone(), schema).map_err(|error| boxed(&error))?;
+        Ok(Self {
+            entities: Arc::new(entities),
+            few: Arc::new(few),
+            partial: Arc::new(partial),
+        })
+    }
+
+    /// The store in which `principal` exists, if only without attributes and parents. Where its type
+    /// demands attributes it stays absent: reading one is then an evaluation error, which denies.
+    pub(in crate::policy) fn with_principal(&self, principal: &EntityUid, schema: &Schema) -> Self {
+        if self.entities.get(principal).is_some() {
+            return self.clone();
+        }
+        let bare = Entity::new_no_attrs(principal.clone(), HashSet::new());
+        let added = Entities::clone(&self.entities)
+            .add_entities([bare], Some(schema))
+            .ok();
+        added
+            .and_then(|entities| Self::new(entities, schema).ok())
+            .unwrap_or_else(|| self.clone())
+    }
+}
+
+/// The entity `kind::"id"`; `None` if `kind` is no type name.
+pub(in crate::policy) fn uid(kind: &str, id: &str) -> Option<EntityUid> {
+    let kind: EntityTypeName = kind.parse().ok()?;
+    Some(EntityUid::from_type_name_and_id(kind, EntityId::new(id)))
+}
+
+/// The ids that entity literals of catalog types may have, by type.
+pub(in crate::policy) fn catalog_ids(
+    catalog: &Catalog,
+    templates: &Templates,
+) -> HashMap<&'static str, BTreeSet<String>> {
+    let mut ids: HashMap<&'static str, BTreeSet<String>> = HashMap::new();
+    ids.entry("Database")
+        .or_default()
+        .insert(catalog.database().to_owned());
+    let default = schema::schema_id(catalog, catalog.default_schema());
+    let schemas = ids.entry("Schema").or_default();
+    schemas.insert(default);
+    schemas.extend(of_engine(catalog));
+    for relation in catalog
+        .relations()
+        .iter()
+        .filter(|relation| schema::has_entity(relation))
+    {
+        ids.entry("Schema")
+            .or_default()
+            .insert(schema::schema_id(catalog, &relation.schema));
+        ids.entry("Table").or_default().insert(relation.uid.clone());
+        let columns = relation.columns.iter().map(|column| column.uid.clone());
+        ids.entry("Column").or_default().extend(columns);
+    }
+    let functions = catalog.every_function().map(|def| def.uid.clone());
+    ids.entry("Function").or_default().extend(functions);
+    let templates = templates.names().map(str::to_owned);
+    ids.entry("Template").or_default().extend(templates);
+    ids
+}
+
+/// The entities of the catalog, functions aside, and the templates.
+///
+/// # Errors
+/// If Cedar takes one of them for malformed, which would be a defect of ours.
+pub(in crate::policy) fn catalog_entities(
+    catalog: &Catalog,
+    tags: &Tags,
+    templates: &Templates,
+) -> Result<Vec<Entity>, Box<DetailedError>> {
+    let mut out = Vec::new();
+    let database = known("Database", catalog.database())?;
+    out.push(entity(database.clone(), [], None)?);
+    for name in templates.names() {
+        out.push(entity(known("Template", name)?, [], None)?);
+    }
+    let mut schemas = BTreeSet::from([catalog.fold_relation(catalog.default_schema())]);
+    schemas.extend(of_engine(catalog));
+    schemas.extend(
+        catalog
+            .relations()
+            .iter()
+            .map(|relation| relation.schema_key.to_string())
+            .chain(
+                catalog
+                    .every_function()
+                    .filter_map(|def| def.schema.clone()),
+            ),
+    );
+    for name in &schemas {
+        let schema = known("Schema", &schema::schema_id(catalog, name))?;
+        out.push(entity(schema, [], Some(database.clone()))?);
+    }
+    for relation in catalog.relations() {
+        let kind = match relation.kind {
+            RelationKind::Table => "table",
+            RelationKind::View => "view",
+            RelationKind::Materialized => "materialized-view",
+            RelationKind::System if relation.system.is_some() => SYSTEM,
+            RelationKind::Virtual | RelationKind::System => continue,
+        };
+        let schema = known("Schema", &schema::schema_id(catalog, &relation.schema))?;
+        let table = known("Table", &relation.uid)?;
+        let attributes = [
+            ("tags", set(tags.of_relation(relation.id))),
+            ("kind", RestrictedExpression::new_string(kind.to_owned())),
+        ];
+        out.push(entity(table.clone(), attributes, Some(schema))?);
+        for (id, column) in relation.column_ids() {
+            let attributes = [
+                ("tags", set(tags.of_column(id))),
+                ("nullable", RestrictedExpression::new_bool(column.nullable)),
+            ];
+            out.push(entity(
+                known("Column", &column.uid)?,
+                attributes,
+                Some(table.clone()),
+            )?);
+        }
+    }
+    Ok(out)
+}
+
+/// The schemas of the engine's own.
+fn of_engine(catalog: &Catalog) -> impl Iterator<Item = String> {
+    let schemas = system_schemas(catalog.dialect()).iter();
+    schemas.map(|schema| (*schema).to_owned())
+}
+
+/// What `kind` is of the engine's own relations.
+const SYSTEM: &str = "system";
+
+/// The entities of a relation of the engine's own that no policy names, and of one of its columns.
+///
+/// # Errors
+/// As [`catalog_entities`].
+pub(in crate::policy) fn system_entities(
+    catalog: &Catalog,
+    system: &SystemRelation,
+    column: &str,
+) -> Result<[Entity; 2], Box<DetailedError>> {
+    let tags = || ("tags", set(std::iter::empty()));
+    let kind = RestrictedExpression::new_string(SYSTEM.to_owned());
+    let nullable = RestrictedExpression::new_bool(true);
+    let schema = known("Schema", &schema::schema_id(catalog, &system.schema))?;
+    let table = known("Table", &system.uid())?;
+    Ok([
+        entity(table.clone(), [tags(), ("kind", kind)], Some(schema))?,
+        entity(
+            known("Column", column)?,
+            [tags(), ("nullable", nullable)],
+            Some(table),
+        )?,
+    ])
+}
+
+/// The entity of a function.
+///
+/// # Errors
+/// As [`catalog_entities`].
+pub(in crate::policy) fn function_entity(
+    catalog: &Catalog,
+    def: &FunctionDef,
+) -> Result<Entity, Box<DetailedError>> {
+    let schema = def.schema.as_deref().unwrap_or(catalog.default_schema());
+    let schema = known("Schema", &schema::schema_id(catalog, schema))?;
+    let safety = RestrictedExpression::new_string(def.safety.name().to_owned());
+    entity(
+        known("Function", &def.uid)?,
+        [("safety", safety)],
+        Some(schema),
+    )
+}
+
+/// A relation that is to be, in its schema.
+///
+/// # Errors
+/// As [`catalog_entities`].
+pub(in crate::policy) fn new_table_entity(
+    catalog: &Catalog,
+    schema: &str,
+    uid: &str,
+    view: bool,
+) -> Result<Entity, Box<DetailedError>> {
+    let kind = if view { "view" } else { "table" };
+    let attributes = [
+        ("tags", set(std::iter::empty())),
+        ("kind", RestrictedExpression::new_string(kind.to_owned())),
+    ];
+    let schema = known("Schema", &schema::schema_id(catalog, schema))?;
+    entity(known("Table", uid)?, attributes, Some(schema))
+}
+
+/// The operator's entities, each checked against `schema`.
+pub(in crate::policy) fn operator_entities(
+    source: &Source<'_>,
+    schema: &Schema,
+    problems: &mut Vec<PolicyProblem>,
+) -> Vec<Entity> {
+    let raw: Vec<&RawValue> = match serde_json::from_str(source.text) {
+        Ok(raw) => raw,
+        Err(error) => {
+            let at = offset(source.text, error.line(), error.column());
+            problems.push(
+                source
+                    .at(at..at, format!("not a JSON list of entities: {error}"))
+                    .with_help(Some("Cedar's format: `[{ \"uid\": { \"type\": …, \"id\": … }, \"attrs\": {}, \"parents\": [] }]`")),
+            );
+            return Vec::new();
+        }
+    };
+    let mut out: Vec<Entity> = Vec::new();
+    let mut seen = HashSet::new();
+    for piece in raw {
+        let range = range_of(source.text, piece.get());
+        match operator_entity(piece.get(), schema) {
+            Ok(entity) if !seen.insert(entity.uid()) => {
+                problems
+                    .push(source.at(range, format!("entity `{}` is given twice", entity.uid())));
+            }
+            Ok(entity) => out.push(entity),
+            Err(refused) => {
+                let at = refused.find.and_then(|text| {
+                    let start = range.start + piece.get().find(&text)?;
+                    Some(start..start + text.len())
+                });
+                problems.push(
+                    source
+                        .at(at.unwrap_or(range), refused.message)
+                        .with_help(refused.help),
+                );
+            }
+        }
+    }
+    out
+}
+
+/// Why an entity is refused, and which text of it to point at.
+struct Refused {
+    message: String,
+    help: Option<String>,
+    find: Option<String>,
+}
+
+fn operator_entity(text: &str, schema: &Schema) -> Result<Entity, Refused> {
+    let cedar = |error: DetailedError| Refused {
+        message: error.message,
+        help: error.help,
+        find: None,
+    };
+    let refused = |message: String| Refused {
+        message,
+        help: None,
+        find: None,
+    };
+    let fields: HashMap<String, &RawValue> =
+        serde_json::from_str(text).map_err(|error| refused(format!("not an entity: {error}")))?;
+    if let Some(unknown) = fields
+        .keys()
+        .find(|field| !ENTITY_FIELDS.contains(&field.as_str()))
+    {
+        return Err(Refused {
+            message: format!("an entity has no field `{unknown}`"),
+            help: probably(unknown, ENTITY_FIELDS.iter().copied())
+                .map(|field| format!("did you mean `{field}`?")),
+            find: Some(format!("\"{unknown}\"")),
+        });
+    }
+    if let Some(number) = numbers(text).find(|number| number.parse::<i64>().is_err()) {
+        return Err(Refused {
+            message: format!(
+                "`{number}` is no whole number from -2^63 to 2^63 - 1, as numbers are here"
+            ),
+            help: Some("a number with a fraction is written `{ \"__extn\": { \"fn\": \"decimal\", \"arg\": \"…\" } }` and declared `decimal`, a longer one as a text".to_owned()),
+            find: Some(number.to_owned()),
+        });
+    }
+    let entity = Entity::from_json_str(text, Some(schema))
+        .map_err(|error| cedar(DetailedError::from(&error)))?;
+    let uid = entity.uid();
+    let kind = uid.type_name();
+    let from_catalog = CATALOG_TYPES.contains(&kind.to_string().as_str())
+        || kind.namespace_components().next() == Some(ROW_NAMESPACE)
+        || kind.basename() == "Action";
+    if from_catalog {
+        return Err(refused(format!(
+            "entities of type `{kind}` come from the catalog and cannot be given here"
+        )));
+    }
+    Ok(entity)
+}
+
+/// The numbers in a JSON text.
+fn numbers(text: &str) -> impl Iterator<Item = &str> {
+    let mut escaped = false;
+    let mut within = false;
+    let outside = move |c: char| {
+        let ends = c == '"' && !escaped;
+        escaped = within && c == '\\' && !escaped;
+        within ^= ends;
+        within || !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+    };
+    text.split(outside)
+        .filter(|word| word.starts_with(|c: char| c == '-' || c.is_ascii_digit()))
+}
+
+const ENTITY_FIELDS: &[&str] = &["uid", "attrs", "parents", "tags"];
+
+fn known(kind: &str, id: &str) -> Result<EntityUid, Box<DetailedError>> {
+    uid(kind, id).ok_or_else(|| plain_error(format!("`{kind}` is not a type name")))
+}
+
+fn entity<'a>(
+    uid: EntityUid,
+    attributes: impl IntoIterator<Item = (&'a str, RestrictedExpression)>,
+    parent: Option<EntityUid>,
+) -> Result<Entity, Box<DetailedError>> {
+    let attributes = attributes
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+    Entity::new(uid, attributes, parent.into_iter().collect()).map_err(|error| boxed(&error))
+}
+
+fn set<'a>(tags: impl Iterator<Item = &'a str>) -> RestrictedExpression {
+    RestrictedExpression::new_set(tags.map(|tag| RestrictedExpression::new_string(tag.to_owned())))
+}
+
+/// What Cedar reported, in a box because it is large.
+pub(in crate::policy) fn boxed<'a, E>(error: &'a E) -> Box<DetailedError>
+where
+    DetailedError: From<&'a E>,
+{
+    Box::new(DetailedError::from(error))
+}
+
+fn plain_error(message: String) -> Box<DetailedError> {
+    Box::new(DetailedError {
+        message,
+        help: None,
+        code: None,
+        url: None,
+        severity: None,
+        source_locations: Vec::new(),
+        related: Vec::new(),
+    })
+}
+
+/// The offset of a line and column as serde_json counts them, both from 1, columns in bytes.
+fn offset(text: &str, line: usize, column: usize) -> usize {
+    let before: usize = text
+        .split_inclusive('\n')
+        .take(line.saturating_sub(1))
+        .map(str::len)
+        .sum();
+    before + column.saturating_sub(1)
+}
+
+/// Where `piece`, borrowed from `text`, stands in it.
+fn range_of(text: &str, piece: &str) -> Range<usize> {
+    let start = piece.as_ptr().addr().saturating_sub(text.as_ptr().addr());
+    start..start + piece.len()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use super::*;
+    use crate::{
+        catalog::{RoutineDef, functions::Kinds},
+        dialect::Dialect,
+        policy::{
+            ColumnFlow, PolicySet,
+            fixture::{self, load, sources},
+        },
+    };
+
+    fn problem(entities: &str) -> PolicyProblem {
+        let mut sources = sources("permit(principal, action, resource);");
+        sources.entities = Some(entities.to_owned());
+        let errors = load(&sources).unwrap_err();
+        assert_eq!(errors.problems().len(), 1, "{errors}");
+        errors.problems()[0].clone()
+    }
+
+    #[test]
+    fn mistakes_in_entities_point_at_their_line() {
+        for (text, line, message) in [
+            ("[\n{ \"uid\": 1, }]", 2, "not a JSON list"),
+            (
+                "[\n\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{\"tenant\":\"x\"},\"parents\":[]}]",
+                3,
+                "tenant",
+            ),
+            (
+                "[\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a, 1.5\"},\n\"attrs\":{\"tenant\":-1.50},\"parents\":[]}]",
+                3,
+                "`-1.50` is no whole number",
+            ),
+            (
+                "[\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\n\"attrs\":{\"tenant\":9223372036854775808},\"parents\":[]}]",
+                3,
+                "`9223372036854775808` is no whole number",
+            ),
+            (
+                "[\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{},\n\"parent\":[]}]",
+                3,
+                "no field `parent`",
+            ),
+            (
+                "[{\"uid\":{\"type\":\"Robot\",\"id\":\"a\"},\"attrs\":{},\"parents\":[]}]",
+                1,
+                "Robot",
+            ),
+            (
+                "[\n{\"uid\":{\"type\":\"Table\",\"id\":\"main.users\"},\"attrs\":{\"tags\":[],\"kind\":\"x\"},\"parents\":[]}]",
+                2,
+                "come from the catalog",
+            ),
+            (
+                "[{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{},\"parents\":[]},\n{\"uid\":{\"type\":\"Agent\",\"id\":\"a\"},\"attrs\":{},\"parents\":[]}]",
+                2,
+                "given twice",
+            ),
+            (
+                "[{\"uid\":{\"type\":\"User\",\"id\":\"a\"},\"attrs\":{},\"parents\":[]}]",
+                1,
+                "level",
+            ),
+        ] {
+            let problem = problem(text);
+            assert_eq!(problem.file, "entities.json");
+            assert_eq!(problem.line, Some(line), "{problem}");
+            assert!(problem.message.contains(message), "{problem}");
+        }
+    }
+
+    #[test]
+    fn unreadable_relations_have_no_entity() {
+        let ids = catalog_ids(&fixture::catalog(), &Templates::default());
+        assert!(ids["Table"].contains("main.contacts"));
+        assert!(!ids["Table"].contains("main.sqlite_schema"));
+    }
+
+    #[test]
+    fn functions_cost_a_session_nothing() {
+        let routine = |n: u32| RoutineDef {
+            schema: "public".to_owned(),
+            name: format!("f{n}"),
+            kinds: Kinds::SCALAR,
+            extension: None,
+            min_args: 0,
+            max_args: None,
+            columns: Vec::new(),
+        };
+        let catalog = (0..3500).fold(Catalog::builder(Dialect::Postgres), |catalog, n| {
+            catalog.routine(routine(n))
+        });
+        let catalog = Arc::new(catalog.build().unwrap());
+        let permit =
+            "permit(principal, action == Action::\"call\", resource == Function::\"public.f77\")
+            when { resource in Schema::\"public\" && resource.safety == \"unknown\" };";
+        let mut sources = sources(permit);
+        sources.classification = None;
+        let set = PolicySet::load(&sources, &catalog, &ColumnFlow::default()).unwrap();
+        let function = |entity: &Entity| entity.uid().type_name().to_string() == "Function";
+        assert!(!set.loaded.store.entities.iter().any(function));
+        for who in ["bot", "unknown"] {
+            let view = set.session(&fixture::agent(who));
+            for (name, permitted) in [("public.f77", true), ("public.f78", false)] {
+                let decision = view.function(catalog.function(name).unwrap()).unwrap();
+                assert_eq!(decision.permitted, permitted, "{who} {name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! One question to Cedar, answered so that a policy that fails to evaluate denies.
+
+use cedar_policy::{
+    Authorizer, Context, Decision, Entities, EntityUid, Request, RestrictedExpression,
+};
+
+use crate::policy::{
+    cedar::{context_use::STATEMENT, entities, entities::Store, schema::Action},
+    load::Loaded,
+};
+use crate::{code::Code, moment::utc, rejection::Rejection, session::Session, token::Epoch};
+
+/// Who asks, with the entities in which the principal exists.
+#[derive(Debug, Clone)]
+pub(in crate::policy) struct Subject {
+    /// The span of the tokens' lifetime that the session is in, where tokens expire.
+    pub(in crate::policy) epoch: Option<Epoch>,
+    pub(in crate::policy) uid: EntityUid,
+    pub(in crate::policy) store: Store,
+    pub(in crate::policy) context: Context,
+    pub(in crate::policy) circumstances: Circumstances,
+}
+
+impl Subject {
+    /// Who asks in `session`.
+    ///
+    /// # Errors
+    /// `policy.no-permit` if the principal is of no type that policies know.
+    pub(in crate::policy) fn of(loaded: &Loaded, session: &Session) -> Result<Self, Rejection> {
+        let principal = session.principal();
+        let uid = entities::uid(principal.kind(), principal.id()).filter(|uid| {
+            loaded
+                .schema
+                .principals()
+                .any(|kind| kind == uid.type_name())
+        });
+        let Some(uid) = uid else {
+            return Err(
+                Rejection::new(Code::PolicyNoPermit, Code::PolicyNoPermit.summary())
+                    .with_operator_detail(format!(
+                        "principal {principal}: `{}` is not a principal type",
+                        principal.kind()
+                    )),
+            );
+        };
+        let store = loaded.store.with_principal(&uid, &loaded.schema);
+        let circumstances = Circumstances::of(session);
+        Ok(Self {
+            epoch: session.epoch(),
+            uid,
+            store,
+            context: circumstances.context()?,
+            circumstances,
+        })
+    }
+}
+
+/// Cedar's answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::policy) struct Verdict {
+    pub(in crate::policy) permitted: bool,
+    /// The policies that made it so, sorted.
+    pub(in crate::policy) policies: Vec<String>,
+}
+
+/// A question without an answer: nothing is permitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::policy) struct Failure {
+    /// What Cedar says, for the operator.
+    pub(in crate::policy) detail: String,
+    /// The policies that failed, sorted.
+    pub(in crate::policy) policies: Vec<String>,
+}
+
+impl From<Failure> for Rejection {
+    fn from(failure: Failure) -> Self {
+        let code = Code::PolicyEvaluationFailed;
+        Self::new(code, code.summary())
+            .with_operator_detail(failure.detail)
+            .with_policies(failure.policies)
+    }
+}
+
+impl Failure {
+    pub(in crate::policy) fn new(detail: impl ToString) -> Self {
+        Self {
+            detail: detail.to_string(),
+            policies: Vec::new(),
+        }
+    }
+}
+
+/// What policies see of a session beside its principal, as attributes of the context.
+#[derive(Debug, Clone)]
+pub(in crate::policy) struct Circumstances(Vec<(String, RestrictedExpression)>);
+
+impl Circumstances {
+    /// Those of `session`.
+    pub(in crate::policy) fn of(session: &Session) -> Self {
+        let text = |value: &str| RestrictedExpression::new_string(value.to_owned());
+        let transport = ("transport".to_owned(), text(session.transport().name()));
+        let mut out = vec![transport];
+        out.extend(
+            session
+                .client()
+                .map(|client| ("client".to_owned(), text(client))),
+        );
+        out.extend(
+            session
+                .template()
+                .map(|name| ("template".to_owned(), text(name))),
+        );
+        out.extend(session.time().map(|time| {
+            let (date, time) = utc(time);
+            let time = RestrictedExpression::new_datetime(format!("{date}T{time}Z"));
+            (TIME.to_owned(), time)
+        }));
+        Self(out)
+    }
+
+    /// The context of a request about which nothing else is known.
+    pub(in crate::policy) fn context(&self) -> Result<Context, Failure> {
+        self.with(Vec::new())
+    }
+
+    /// The context of a request about which this is known too.
+    pub(in crate::policy) fn with(
+        &self,
+        more: Vec<(String, RestrictedExpression)>,
+    ) -> Result<Context, Failure> {
+        Context::from_pairs(self.0.iter().cloned().chain(more)).map_err(Failure::new)
+    }
+
+    /// The context of `update` and `delete`: whether the statement has a condition on the table's rows.
+    pub(in crate::policy) fn with_condition(&self, has_where: bool) -> Result<Context, Failure> {
+        let has_where = RestrictedExpression::new_bool(has_where);
+        self.with(vec![(HAS_WHERE.to_owned(), has_where)])
+    }
+}
+
+/// The attribute of the context that changes while a session lasts.
+pub(in crate::policy) const TIME: &str = "time";
+
+/// The attribute of the context that says whether an `UPDATE` or `DELETE` has a condition.
+pub(in crate::policy) const HAS_WHERE: &str = "has_where";
+
+/// The entity of `kind` called `id`.
+pub(in crate::policy) fn resource(
+    kind: &str,
+    id: &str,
+) -> Result<cedar_policy::EntityUid, Failure> {
+    entities::uid(kind, id).ok_or_else(|| Failure::new(format!("`{kind}` is not a type name")))
+}
+
+/// Whether the subject may do `action` to `resource`.
+///
+/// # Errors
+/// If the request does not fit the schema, or any policy of the action fails to evaluate.
+pub(in crate::policy) fn decide(
+    loaded: &Loaded,
+    subject: &Subject,
+    action: Action,
+    resource: EntityUid,
+) -> Result<Verdict, Failure> {
+    let context = subject.context.clone();
+    decide_among(
+        loaded,
+        subject,
+        action,
+        resource,
+        &subject.store.entities,
+        context,
+    )
+}
+
+/// As [`decide`], where `entities` exist and `context` holds.
+///
+/// # Errors
+/// As [`decide`].
+pub(in crate::policy) fn decide_among(
+    loaded: &Loaded,
+    subject: &Subject,
+    action: Action,
+    resource: EntityUid,
+    entities: &Entities,
+    context: Context,
+) -> Result<Verdict, Failure> {
+    let policies = if context.get(STATEMENT).is_some() {
+        loaded.policies.of(action)
+    } else {
+        loaded.policies.before(action)
+    };
+    let policies = policies.ok_or_else(|| Failure::new("no policies for the action"))?;
+    let request = Request::new(
+        subject.uid.clone(),
+        action_uid(action)?,
+        resource,
+        context,
+        Some(&loaded.schema),
+    )
+    .map_err(Failure::new)?;
+    let response = Authorizer::new().is_authorized(&request, policies, entities);
+    let mut failed: Vec<(String, String)> = response
+        .diagnostics()
+        .errors()
+        .map(|error| match error {
+            cedar_policy::AuthorizationError::PolicyEvaluationError(error) => {
+                (error.policy_id().to_string(), error.to_string())
+            }
+        })
+        .collect();
+    if !failed.is_empty() {
+        failed.sort();
+        let (policies, details): (_, Vec<_>) = failed.into_iter().unzip();
+        return Err(Failure {
+            detail: details.join("; "),
+            policies,
+        });
+    }
+    let mut determining: Vec<String> = response
+        .diagnostics()
+        .reason()
+        .map(ToString::to_string)
+        .collect();
+    determining.sort();
+    let permitted = match response.decision() {
+        Decision::Allow => true,
+        Decision::Deny => false,
+    };
+    Ok(Verdict {
+        permitted,
+        policies: determining,
+    })
+}
+
+/// `Action::"…"`.
+pub(in crate::policy) fn action_uid(action: Action) -> Result<EntityUid, Failure> {
+    crate::policy::cedar::entities::uid("Action", action.name())
+        .ok_or_else(|| Failure::new("no action type"))
+}

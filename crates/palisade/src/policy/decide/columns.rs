@@ -1,0 +1,385 @@
+//! What is decided about the columns of one relation: plain, a token, a mask, or hidden.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::catalog::{ColumnId, Relation};
+use crate::policy::cedar::request::{Failure, Subject, decide, resource};
+use crate::policy::{
+    cedar::schema::Action,
+    decide::tokens,
+    load::Loaded,
+    obligation::{ColumnDecision, ColumnLevel, Mask},
+};
+
+/// One decision for each column; columns that no policy can tell apart share theirs.
+pub(in crate::policy) fn columns(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+) -> Result<Vec<ColumnDecision>, Failure> {
+    let mut classes: HashMap<ColumnClass<'_>, ColumnDecision> = HashMap::new();
+    let mut out = Vec::with_capacity(relation.columns.len());
+    for (id, column) in relation.column_ids() {
+        let class = ColumnClass::of(loaded, id, &column.uid, column.nullable);
+        let decision = match classes.get(&class) {
+            Some(decision) => decision.clone(),
+            None => {
+                let decision = column_decision(loaded, subject, &column.uid)?;
+                classes.insert(class, decision.clone());
+                decision
+            }
+        };
+        out.push(decision);
+    }
+    tighten_generated(loaded, relation, &mut out);
+    Ok(out)
+}
+
+fn column_decision(
+    loaded: &Loaded,
+    subject: &Subject,
+    uid: &str,
+) -> Result<ColumnDecision, Failure> {
+    let column = resource("Column", uid)?;
+    let plain = decide(loaded, subject, Action::ReadPlain, column.clone())?;
+    if plain.permitted {
+        return Ok(ColumnDecision {
+            level: ColumnLevel::Plain,
+            policies: plain.policies,
+        });
+    }
+    if let Some(token) = tokens::instead(loaded, subject, &column, &plain)? {
+        return Ok(token);
+    }
+    let masked = decide(loaded, subject, Action::ReadMasked, column)?;
+    let policies: BTreeSet<String> = plain.policies.into_iter().chain(masked.policies).collect();
+    let level = if masked.permitted {
+        ColumnLevel::Masked(demanded(loaded, policies.iter()))
+    } else {
+        ColumnLevel::Hidden
+    };
+    Ok(ColumnDecision {
+        level,
+        policies: policies.into_iter().collect(),
+    })
+}
+
+/// What forbids alone leave of a column.
+pub(in crate::policy) fn forbids(
+    loaded: &Loaded,
+    subject: &Subject,
+    uid: &str,
+) -> Result<ColumnDecision, Failure> {
+    let column = resource("Column", uid)?;
+    let plain = decide(loaded, subject, Action::ReadPlain, column.clone())?;
+    if plain.permitted || plain.policies.is_empty() {
+        return Ok(ColumnDecision {
+            level: ColumnLevel::Plain,
+            policies: Vec::new(),
+        });
+    }
+    if let Some(token) = tokens::instead(loaded, subject, &column, &plain)? {
+        return Ok(token);
+    }
+    let masked = decide(loaded, subject, Action::ReadMasked, column)?;
+    if !masked.permitted && !masked.policies.is_empty() {
+        return Ok(ColumnDecision {
+            level: ColumnLevel::Hidden,
+            policies: plain.policies.into_iter().chain(masked.policies).collect(),
+        });
+    }
+    let mask = demanded(loaded, plain.policies.iter());
+    Ok(ColumnDecision {
+        level: ColumnLevel::Masked(mask),
+        policies: plain.policies,
+    })
+}
+
+/// The strictest mask that the policies demand; NULL if none does.
+fn demanded<'p>(loaded: &Loaded, policies: impl Iterator<Item = &'p String>) -> Mask {
+    loaded.demands(policies).mask.unwrap_or(Mask::Null)
+}
+
+/// So many columns that do not exist for the session.
+pub(in crate::policy) fn hidden(columns: usize) -> Vec<ColumnDecision> {
+    vec![
+        ColumnDecision {
+            level: ColumnLevel::Hidden,
+            policies: Vec::new()
+        };
+        columns
+    ]
+}
+
+/// A generated column shows what it is computed from: it is hidden if any of that is, and NULL if
+/// any of that is masked, whatever policies say of the column itself.
+pub(in crate::policy) fn tighten_generated(
+    loaded: &Loaded,
+    relation: &Relation,
+    columns: &mut [ColumnDecision],
+) {
+    // Generated columns may build on each other; each round settles at least one.
+    for _ in 0..columns.len() {
+        let mut changed = false;
+        for (id, column) in relation.column_ids() {
+            let Some(from) = loaded
+                .flow
+                .0
+                .get(&id)
+                .filter(|_| column.generated.is_some())
+            else {
+                continue;
+            };
+            let strictest = from
+                .iter()
+                .filter_map(|base| columns.get(usize::from(base.index)))
+                .max_by_key(|base| strictness(&base.level))
+                .cloned();
+            let Some(base) = strictest else { continue };
+            let Some(own) = columns.get_mut(usize::from(id.index)) else {
+                continue;
+            };
+            let level = match (&base.level, &own.level) {
+                (ColumnLevel::Plain, level) => level.clone(),
+                (ColumnLevel::Hidden, _) | (_, ColumnLevel::Hidden) => ColumnLevel::Hidden,
+                (ColumnLevel::Masked(_), _) => ColumnLevel::Masked(Mask::Null),
+            };
+            if own.level != level {
+                own.level = level;
+                own.policies.extend(base.policies);
+                own.policies.sort();
+                own.policies.dedup();
+                changed = true;
+            }
+        }
+        if !changed {
+            return;
+        }
+    }
+}
+
+fn strictness(level: &ColumnLevel) -> u8 {
+    match level {
+        ColumnLevel::Plain => 0,
+        ColumnLevel::Masked(_) => 1,
+        ColumnLevel::Hidden => 2,
+    }
+}
+
+/// What policies can tell of a column of a given relation.
+#[derive(PartialEq, Eq, Hash)]
+pub(in crate::policy) struct ColumnClass<'a> {
+    tags: Vec<&'a str>,
+    nullable: bool,
+    /// Set where something may name the column.
+    uid: Option<&'a str>,
+}
+
+impl<'a> ColumnClass<'a> {
+    pub(in crate::policy) fn of(
+        loaded: &'a Loaded,
+        id: ColumnId,
+        uid: &'a str,
+        nullable: bool,
+    ) -> Self {
+        let named = loaded.columns_in_attributes || loaded.named_columns.contains(uid);
+        Self {
+            tags: loaded.tags.of_column(id).collect(),
+            nullable,
+            uid: named.then_some(uid),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
+
+    use super::*;
+    use crate::{
+        policy::{
+            ColumnFlow, PolicySet,
+            fixture::{self, READ_ALL, agent, decision, relation_id, sources},
+        },
+        token::TokenSecret,
+    };
+
+    fn levels(policies: &str, who: &str) -> Vec<ColumnLevel> {
+        let decision = decision(policies, who, "customers");
+        decision
+            .columns
+            .iter()
+            .map(|column| column.level.clone())
+            .collect()
+    }
+
+    #[test]
+    fn columns_are_plain_masked_or_hidden() {
+        let plain = levels(READ_ALL, "bot");
+        assert!(plain.iter().all(|level| *level == ColumnLevel::Plain));
+        let policies = format!(
+            "{READ_ALL}@mask(\"last(4)\") forbid(principal, action == Action::\"read_plain\", resource) when {{ resource.tags.contains(\"pii\") }} unless {{ principal in Role::\"dpo\" }};
+            forbid(principal, action == Action::\"read_masked\", resource == Column::\"main.customers.name\");
+            forbid(principal, action == Action::\"read_plain\", resource == Column::\"main.customers.name\");
+            forbid(principal, action == Action::\"read_plain\", resource == Column::\"main.customers.active\");"
+        );
+        let last = ColumnLevel::Masked(Mask::Last(Reverse(4)));
+        let (plain, null) = (ColumnLevel::Plain, ColumnLevel::Masked(Mask::Null));
+        assert_eq!(
+            levels(&policies, "bot"),
+            [
+                plain.clone(),
+                ColumnLevel::Hidden,
+                last.clone(),
+                last,
+                plain.clone(),
+                null.clone()
+            ]
+        );
+        assert_eq!(
+            levels(&policies, "officer"),
+            [
+                plain.clone(),
+                ColumnLevel::Hidden,
+                plain.clone(),
+                plain.clone(),
+                plain,
+                null
+            ]
+        );
+    }
+
+    #[test]
+    fn the_strictest_mask_wins() {
+        let forbid = |mask: &str, tag: &str| {
+            format!(
+                "@mask(\"{mask}\") forbid(principal, action == Action::\"read_plain\", resource) when {{ resource.tags.contains(\"{tag}\") }};\n"
+            )
+        };
+        let policies = format!(
+            "{READ_ALL}{}{}",
+            forbid("last(4)", "pii"),
+            forbid("last(2)", "secret")
+        );
+        let levels = levels(&policies, "bot");
+        assert_eq!(levels[2], ColumnLevel::Masked(Mask::Last(Reverse(4))));
+        assert_eq!(levels[3], ColumnLevel::Masked(Mask::Last(Reverse(2))));
+        // The permit of `read_masked` takes part too, and a mask is never lost to a bare permit.
+        let policies = format!(
+            "permit(principal, action == Action::\"select\", resource);
+             @mask(\"fixed(x)\") permit(principal, action == Action::\"read_masked\", resource);
+             permit(principal, action == Action::\"read_masked\", resource);
+             {}",
+            forbid("last(4)", "pii")
+        );
+        assert!(
+            self::levels(&policies, "bot")
+                .iter()
+                .all(|level| *level == ColumnLevel::Masked(Mask::Fixed("x".to_owned())))
+        );
+    }
+
+    fn keyed(policies: &str) -> Vec<String> {
+        let mut sources = sources(policies);
+        sources.secret = Some(TokenSecret::new("0".repeat(32)));
+        let set = fixture::load(&sources).unwrap_or_else(|errors| panic!("{errors}"));
+        let view = set.session(&agent("bot"));
+        let decision = view.relation(relation_id("customers")).unwrap();
+        decision
+            .columns
+            .iter()
+            .map(|column| match &column.level {
+                ColumnLevel::Plain => "plain".to_owned(),
+                ColumnLevel::Masked(mask) => mask.to_string(),
+                ColumnLevel::Hidden => "hidden".to_owned(),
+            })
+            .collect()
+    }
+
+    /// Plain, then a token, then a mask, then nothing; and no token by a permit of everything.
+    #[test]
+    fn tokens_stand_between_plain_and_masked() {
+        let tokens = "@domain(\"people\") permit(principal, action == Action::\"read_token\", resource in Table::\"main.customers\");";
+        let of_tags = "forbid(principal, action == Action::\"read_plain\", resource) when { resource.tags.contains(\"pii\") };";
+        let levels = keyed(&format!("{READ_ALL}{tokens}{of_tags}"));
+        assert_eq!(
+            levels[..4],
+            ["plain", "plain", "token(people)", "token(people)"]
+        );
+        // A mask that a forbid demands is no token; one that a permit offers is behind it.
+        let masked = format!("@mask(\"last(4)\") {of_tags}");
+        let levels = keyed(&format!("{READ_ALL}{tokens}{masked}"));
+        assert_eq!(levels[2..4], ["last(4)", "last(4)"]);
+        let blanket = format!("permit(principal, action, resource);{of_tags}");
+        assert_eq!(keyed(&blanket)[2], "null");
+        let forbidden = format!(
+            "{READ_ALL}{tokens}{of_tags} forbid(principal, action == Action::\"read_token\", resource == Column::\"main.customers.ssn\");"
+        );
+        assert_eq!(keyed(&forbidden)[2..4], ["token(people)", "null"]);
+        // Of two domains the smaller.
+        let own = "permit(principal, action == Action::\"read_token\", resource == Column::\"main.customers.ssn\");";
+        let levels = keyed(&format!("{READ_ALL}{tokens}{own}{of_tags}"));
+        assert_eq!(levels[2..4], ["token(people)", "token"]);
+    }
+
+    #[test]
+    fn tokens_need_a_secret() {
+        let tokens = "permit(principal, action == Action::\"read_token\", resource);";
+        let errors = fixture::load(&sources(&format!("{READ_ALL}{tokens}"))).unwrap_err();
+        assert_eq!(errors.problems()[0].line, Some(4), "{errors}");
+        assert!(errors.to_string().contains("token_secret_env"), "{errors}");
+    }
+
+    #[test]
+    fn masks_follow_data_into_views() {
+        let catalog = fixture::catalog();
+        let id = |uid| fixture::column_id(&catalog, uid);
+        let flow = ColumnFlow(BTreeMap::from([(
+            id("main.contacts.address"),
+            BTreeSet::from([id("main.customers.email")]),
+        )]));
+        let policies = format!(
+            "{READ_ALL}forbid(principal, action == Action::\"read_plain\", resource) when {{ resource.tags.contains(\"pii\") }};"
+        );
+        let set = PolicySet::load(&sources(&policies), &Arc::new(catalog.clone()), &flow).unwrap();
+        let view = set
+            .session(&agent("bot"))
+            .relation(relation_id("contacts"))
+            .unwrap();
+        assert_eq!(view.columns[0].level, ColumnLevel::Masked(Mask::Null));
+    }
+
+    #[test]
+    fn columns_named_by_attributes_are_decided_one_by_one() {
+        let mut sources = sources(
+            "permit(principal, action == Action::\"select\", resource);
+             permit(principal is Agent, action in Action::\"read\", resource) when { principal.open.contains(resource) };",
+        );
+        sources.principals_schema =
+            Some("entity Role; entity User; entity Agent { open: Set<Column> };".to_owned());
+        sources.entities = Some(
+            r#"[{ "uid": { "type": "Agent", "id": "bot" }, "parents": [],
+                  "attrs": { "open": [{ "type": "Column", "id": "main.customers.name" }] } }]"#
+                .to_owned(),
+        );
+        let set = fixture::load(&sources).unwrap_or_else(|errors| panic!("{errors}"));
+        let decision = set
+            .session(&agent("bot"))
+            .relation(relation_id("customers"))
+            .unwrap();
+        let plain: Vec<_> = decision
+            .columns
+            .iter()
+            .map(|column| column.level == ColumnLevel::Plain)
+            .collect();
+        assert_eq!(plain, [false, true, false, false, false, false]);
+    }
+}

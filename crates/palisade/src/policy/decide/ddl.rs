@@ -1,0 +1,90 @@
+//! What a session may create, alter and drop.
+
+use cedar_policy::{Context, Entities};
+
+use crate::policy::cedar::request::{Failure, Subject, Verdict, decide_among, resource};
+use crate::policy::{
+    cedar::{entities, schema, schema::Action},
+    decide::writes::ActionDecision,
+    load::Loaded,
+};
+use crate::{
+    access::{DefinedObject, Definition, DefinitionAccess},
+    catalog::Relation,
+    ident,
+};
+
+pub(in crate::policy) fn action(definition: Definition) -> Action {
+    match definition {
+        Definition::Create => Action::Create,
+        Definition::Alter => Action::Alter,
+        Definition::Drop => Action::Drop,
+    }
+}
+
+/// Whether `subject` may do what `access` says. A relation that is to be exists for policies as a table
+/// without tags in its schema.
+///
+/// # Errors
+/// If a policy that could matter fails to evaluate.
+pub(in crate::policy) fn decision(
+    loaded: &Loaded,
+    subject: &Subject,
+    access: &DefinitionAccess,
+) -> Result<ActionDecision, Failure> {
+    let verdict = verdict(loaded, subject, access, subject.context.clone())?;
+    let annotations = |id: &String| loaded.annotations.get(id);
+    Ok(ActionDecision {
+        permitted: verdict.permitted,
+        unconditional: verdict.permitted,
+        max_rows: None,
+        message: verdict
+            .policies
+            .iter()
+            .filter(|_| !verdict.permitted)
+            .find_map(|id| annotations(id)?.message.clone()),
+        policies: verdict.policies,
+    })
+}
+
+/// What policies say of it where `context` holds.
+///
+/// # Errors
+/// As [`decision`].
+pub(in crate::policy) fn verdict(
+    loaded: &Loaded,
+    subject: &Subject,
+    access: &DefinitionAccess,
+    context: Context,
+) -> Result<Verdict, Failure> {
+    let action = action(access.definition);
+    let entities = &subject.store.entities;
+    match &access.object {
+        DefinedObject::Relation(id) => {
+            let relation = loaded
+                .catalog
+                .relation(*id)
+                .filter(|relation: &&Relation| schema::has_entity(relation));
+            let Some(relation) = relation else {
+                return Ok(Verdict::default());
+            };
+            let table = resource("Table", &relation.uid)?;
+            decide_among(loaded, subject, action, table, entities, context)
+        }
+        DefinedObject::New { schema, name, view } => {
+            let uid = ident::qualified([schema.as_str(), name.as_str()]);
+            let table = resource("Table", &uid)?;
+            // One that is there, seen or not, is what policies say of it.
+            if loaded.catalog.find(schema, name).is_some() {
+                decide_among(loaded, subject, action, table, entities, context)
+            } else {
+                let entity = entities::new_table_entity(&loaded.catalog, schema, &uid, *view)
+                    .map_err(|error| Failure::new(error.message))?;
+                let entities = Entities::clone(entities)
+                    .add_entities([entity], Some(&loaded.schema))
+                    .map_err(Failure::new)?;
+                decide_among(loaded, subject, action, table, &entities, context)
+            }
+        }
+    }
+}

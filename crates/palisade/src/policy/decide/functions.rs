@@ -1,0 +1,111 @@
+//! Whether a function may be called.
+
+use cedar_policy::{Context, Entities};
+
+use crate::catalog::functions::FunctionDef;
+use crate::policy::cedar::request::{Failure, Subject, Verdict, decide_among, resource};
+use crate::policy::{
+    cedar::{entities, schema::Action},
+    decide::system_relations,
+    load::Loaded,
+};
+
+/// What was decided about a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionDecision {
+    /// Whether it may be called.
+    pub permitted: bool,
+    /// Ids of the policies that determined it, sorted.
+    pub policies: Vec<String>,
+}
+
+/// What is decided about calling `def`. One that reaches beyond its arguments needs a permit whose scope names it.
+pub(in crate::policy) fn decision(
+    loaded: &Loaded,
+    subject: &Subject,
+    def: &FunctionDef,
+) -> Result<FunctionDecision, Failure> {
+    if loaded.catalog.function(&def.uid) != Some(def) {
+        return Ok(FunctionDecision {
+            permitted: false,
+            policies: Vec::new(),
+        });
+    }
+    let function = resource("Function", &def.uid)?;
+    let verdict = verdict(loaded, subject, def, subject.context.clone())?;
+    let named = || system_relations::is_named(loaded, &verdict.policies, &function);
+    let permitted = verdict.permitted && (!def.safety.needs_named_permit() || named());
+    Ok(FunctionDecision {
+        permitted,
+        policies: verdict.policies,
+    })
+}
+
+/// What policies say of calling `def` where `context` holds.
+pub(in crate::policy) fn verdict(
+    loaded: &Loaded,
+    subject: &Subject,
+    def: &FunctionDef,
+    context: Context,
+) -> Result<Verdict, Failure> {
+    // A policy that reads a column by way of an attribute needs all of them.
+    let known = if loaded.columns_in_attributes {
+        &subject.store.entities
+    } else {
+        &subject.store.few
+    };
+    let entity = entities::function_entity(&loaded.catalog, def)
+        .map_err(|error| Failure::new(error.message))?;
+    let entities = Entities::clone(known)
+        .add_entities([entity], Some(&loaded.schema))
+        .map_err(Failure::new)?;
+    let function = resource("Function", &def.uid)?;
+    decide_among(loaded, subject, Action::Call, function, &entities, context)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use crate::{
+        catalog::functions,
+        dialect::Dialect,
+        policy::fixture::{agent, set},
+    };
+
+    #[test]
+    fn unsafe_functions_need_a_permit_that_names_them() {
+        let find = |name| functions::registry(Dialect::Sqlite).get(name).unwrap();
+        let set = set(
+            "permit(principal, action == Action::\"call\", resource);
+             permit(principal, action == Action::\"call\", resource == Function::\"randomblob\");
+             permit(principal, action == Action::\"call\", resource in Function::\"zeroblob\");
+             permit(principal, action == Action::\"call\", resource) when { resource == Function::\"load_extension\" };
+             permit(principal, action == Action::\"call\", resource == Function::\"changes\");
+             @id(\"no\") forbid(principal, action == Action::\"call\", resource == Function::\"changes\");",
+        );
+        let view = set.session(&agent("bot"));
+        let permitted = |name| view.function(find(name)).unwrap().permitted;
+        assert!(permitted("lower") && permitted("random") && permitted("randomblob"));
+        assert!(!permitted("zeroblob") && !permitted("load_extension") && !permitted("changes"));
+        assert_eq!(view.function(find("changes")).unwrap().policies, ["no"]);
+    }
+
+    #[test]
+    fn functions_are_classified_for_policies() {
+        let find = |name| functions::registry(Dialect::Sqlite).get(name).unwrap();
+        let set = set(
+            "permit(principal, action == Action::\"call\", resource in Schema::\"main\") when { resource.safety == \"pure\" };",
+        );
+        let view = set.session(&agent("bot"));
+        assert!(view.function(find("lower")).unwrap().permitted);
+        assert!(view.function(find("->>")).unwrap().permitted);
+        assert!(!view.function(find("random")).unwrap().permitted);
+    }
+}

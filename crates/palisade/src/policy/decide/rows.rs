@@ -1,0 +1,323 @@
+//! Which rows of a relation a principal sees, may change or may add: the row policies, evaluated with
+//! the row unknown.
+
+use std::collections::BTreeSet;
+
+use cedar_policy::{Effect, EntityTypeName, PartialEntityUid, PartialRequest, PolicyId};
+
+use crate::catalog::Relation;
+use crate::policy::cedar::request::{Failure, Subject, action_uid};
+use crate::policy::{
+    cedar::{
+        residual::{Untranslatable, translate},
+        schema,
+        schema::Action,
+    },
+    load::Loaded,
+    obligation::{Predicate, RowFilter},
+};
+
+/// The rows, and what decided them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::policy) struct Rows {
+    pub(in crate::policy) filter: RowFilter,
+    /// What forbids alone leave: everything if none matches any row.
+    pub(in crate::policy) unforbidden: RowFilter,
+    /// Policies that forbid some row, sorted.
+    pub(in crate::policy) forbidding: BTreeSet<String>,
+    /// Policies of the action that permit or forbid some row, sorted.
+    pub(in crate::policy) policies: BTreeSet<String>,
+    /// The smallest `@max_rows` among them.
+    pub(in crate::policy) max_rows: Option<u64>,
+    /// Policies whose condition has no SQL form: such a permit permits nothing, such a forbid
+    /// forbids every row.
+    pub(in crate::policy) untranslatable: Vec<(String, Effect, Untranslatable)>,
+}
+
+/// The rows of `relation` to which `subject` may do `action`: `see`, `change` or `add`.
+///
+/// A filter is always `And[Or[permits…], Not(forbid)…]`, with one element a policy and single
+/// elements kept, so that what a dialect adds to a policy's condition finds it.
+///
+/// # Errors
+/// If a row policy fails to evaluate whatever the row.
+pub(in crate::policy) fn rows(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    action: Action,
+) -> Result<Rows, Failure> {
+    let policies = loaded
+        .policies
+        .of(action)
+        .ok_or_else(|| Failure::new("no policies for the action"))?;
+    let row_type: EntityTypeName = schema::row_type(relation).parse().map_err(Failure::new)?;
+    let request = PartialRequest::new(
+        PartialEntityUid::from_concrete(subject.uid.clone()),
+        action_uid(action)?,
+        PartialEntityUid::new(row_type, None),
+        Some(subject.context.clone()),
+        &loaded.schema,
+    )
+    .map_err(Failure::new)?;
+    let response = policies
+        .tpe(&request, &subject.store.partial, &loaded.schema)
+        .map_err(Failure::new)?;
+
+    let failed = sorted(response.error_permits().chain(response.error_forbids()));
+    if !failed.is_empty() {
+        let detail = format!("row policies fail for every row: {}", failed.join(", "));
+        return Err(Failure {
+            detail,
+            policies: failed,
+        });
+    }
+    let mut conditions: Vec<(String, Effect, Result<Predicate, Untranslatable>)> = Vec::new();
+    for (ids, effect) in [
+        (sorted(response.true_permits()), Effect::Permit),
+        (sorted(response.true_forbids()), Effect::Forbid),
+    ] {
+        conditions.extend(
+            ids.into_iter()
+                .map(|id| (id, effect, Ok(Predicate::Constant(true)))),
+        );
+    }
+    for residual in response.residual_policies() {
+        let condition = translate(&residual, relation, &loaded.catalog);
+        conditions.push((residual.id().to_string(), residual.effect(), condition));
+    }
+    conditions.sort_by(|left, right| left.0.cmp(&right.0));
+    Ok(combined(loaded, conditions))
+}
+
+fn combined(
+    loaded: &Loaded,
+    conditions: Vec<(String, Effect, Result<Predicate, Untranslatable>)>,
+) -> Rows {
+    let mut permits = Vec::new();
+    let mut forbids = Vec::new();
+    let mut policies = BTreeSet::new();
+    let mut forbidding = BTreeSet::new();
+    let mut untranslatable = Vec::new();
+    for (id, effect, condition) in conditions {
+        let condition = match condition {
+            Ok(Predicate::Constant(false)) => continue,
+            Ok(condition) => condition,
+            Err(why) => {
+                untranslatable.push((id.clone(), effect, why));
+                match effect {
+                    Effect::Permit => continue,
+                    Effect::Forbid => Predicate::Constant(true),
+                }
+            }
+        };
+        policies.insert(id.clone());
+        let conditions = match effect {
+            Effect::Permit => &mut permits,
+            Effect::Forbid => {
+                forbidding.insert(id);
+                &mut forbids
+            }
+        };
+        // What several policies say in the same words is asked of each row once.
+        if !conditions.contains(&condition) {
+            conditions.push(condition);
+        }
+    }
+    let unforbidden = if forbids.contains(&Predicate::Constant(true)) {
+        RowFilter::Nothing
+    } else if forbids.is_empty() {
+        RowFilter::Everything
+    } else {
+        let not = |forbid: &Predicate| Predicate::Not(Box::new(forbid.clone()));
+        RowFilter::Where(Predicate::And(forbids.iter().map(not).collect()))
+    };
+    let max_rows = loaded.demands(&policies).max_rows;
+    let filter = if permits.is_empty() || forbids.contains(&Predicate::Constant(true)) {
+        RowFilter::Nothing
+    } else {
+        if permits.contains(&Predicate::Constant(true)) {
+            permits = vec![Predicate::Constant(true)];
+        }
+        if forbids.is_empty() && permits == [Predicate::Constant(true)] {
+            RowFilter::Everything
+        } else {
+            let mut all = vec![Predicate::Or(permits)];
+            all.extend(
+                forbids
+                    .into_iter()
+                    .map(|forbid| Predicate::Not(Box::new(forbid))),
+            );
+            RowFilter::Where(Predicate::And(all))
+        }
+    };
+    Rows {
+        filter,
+        unforbidden,
+        forbidding,
+        policies,
+        max_rows,
+        untranslatable,
+    }
+}
+
+fn sorted<'a>(ids: impl Iterator<Item = &'a PolicyId>) -> Vec<String> {
+    let mut ids: Vec<String> = ids.map(ToString::to_string).collect();
+    ids.sort();
+    ids
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use crate::{
+        code::Code,
+        policy::{
+            fixture::{agent, relation_id, set},
+            obligation::{Comparison, Literal, Operand, Predicate, RowFilter},
+        },
+        session::{Principal, Session},
+    };
+
+    const SELECT: &str = "permit(principal, action == Action::\"select\", resource);\n";
+    const SEE: &str = "permit(principal, action == Action::\"see\", resource);\n";
+    const TENANT: &str = "@id(\"tenant\") forbid(principal, action == Action::\"see\", resource is row::main::tickets)
+        unless { principal has tenant && resource has tenant_id && resource.tenant_id == principal.tenant };\n";
+
+    fn rows(policies: &str, who: &str, table: &str) -> RowFilter {
+        let set = set(&format!("{SELECT}{policies}"));
+        set.session(&agent(who))
+            .relation(relation_id(table))
+            .unwrap()
+            .rows
+            .clone()
+    }
+
+    fn equals(column: u16, value: i64) -> Predicate {
+        Predicate::Compare(
+            Operand::Column(column),
+            Comparison::Equal,
+            Operand::Literal(Literal::Integer(value)),
+        )
+    }
+
+    #[test]
+    fn no_permit_means_no_rows() {
+        assert_eq!(rows("", "bot", "tickets"), RowFilter::Nothing);
+        assert_eq!(rows(SEE, "bot", "tickets"), RowFilter::Everything);
+    }
+
+    #[test]
+    fn permits_and_forbids_keep_their_shape() {
+        let forbid = Predicate::Not(Box::new(Predicate::And(vec![
+            Predicate::Has(1),
+            equals(1, 42),
+        ])));
+        let expect = Predicate::And(vec![
+            Predicate::Or(vec![Predicate::Constant(true)]),
+            Predicate::Not(Box::new(forbid)),
+        ]);
+        assert_eq!(
+            rows(&format!("{SEE}{TENANT}"), "bot", "tickets"),
+            RowFilter::Where(expect)
+        );
+        assert_eq!(
+            rows(&format!("{SEE}{TENANT}"), "bot", "customers"),
+            RowFilter::Everything
+        );
+    }
+
+    #[test]
+    fn permits_are_alternatives() {
+        let permit = |id: &str, n: u8| {
+            format!(
+                "@id(\"{id}\") permit(principal, action == Action::\"see\", resource is row::main::tickets) when {{ resource.id == {n} }};\n"
+            )
+        };
+        let got = rows(
+            &format!("{}{}", permit("b", 2), permit("a", 1)),
+            "bot",
+            "tickets",
+        );
+        let expect = Predicate::And(vec![Predicate::Or(vec![equals(0, 1), equals(0, 2)])]);
+        assert_eq!(got, RowFilter::Where(expect));
+    }
+
+    #[test]
+    fn a_missing_attribute_matches_nothing() {
+        assert_eq!(
+            rows(&format!("{SEE}{TENANT}"), "officer", "tickets"),
+            RowFilter::Nothing
+        );
+        assert_eq!(
+            rows(&format!("{SEE}{TENANT}"), "stranger", "tickets"),
+            RowFilter::Nothing
+        );
+        let permit = "permit(principal, action == Action::\"see\", resource is row::main::tickets)
+            when { principal has tenant && resource has tenant_id && resource.tenant_id == principal.tenant };\n";
+        assert_eq!(rows(permit, "officer", "tickets"), RowFilter::Nothing);
+    }
+
+    #[test]
+    fn an_unknown_principal_without_its_required_attributes_sees_nothing() {
+        let policies = format!(
+            "{SELECT}{SEE}forbid(principal is User, action == Action::\"see\", resource is row::main::tickets)
+             unless {{ principal.level == resource.id }};"
+        );
+        let view = set(&policies).session(&Session::new(Principal::new("User", "unknown")));
+        assert_eq!(
+            view.relation(relation_id("tickets")).unwrap().rows,
+            RowFilter::Nothing
+        );
+        let policies = format!(
+            "{SELECT}{SEE}forbid(principal is User, action == Action::\"select\", resource)
+             unless {{ principal.level == 3 }};"
+        );
+        let view = set(&policies).session(&Session::new(Principal::new("User", "unknown")));
+        let refused = view.relation(relation_id("tickets")).unwrap_err();
+        assert_eq!(refused.code(), Code::PolicyEvaluationFailed);
+        assert_eq!(refused.policies(), ["base#3"]);
+    }
+
+    #[test]
+    fn row_caps_combine_to_the_smallest() {
+        let policies = "@max_rows(\"500\") permit(principal, action == Action::\"select\", resource);
+            @max_rows(\"100\") permit(principal, action == Action::\"see\", resource is row::main::tickets) when { resource.id < 5 };
+            @max_rows(\"10\") permit(principal, action == Action::\"see\", resource is row::main::customers);";
+        let set = set(policies);
+        let view = set.session(&agent("bot"));
+        let tickets = view.relation(relation_id("tickets")).unwrap();
+        assert_eq!(tickets.max_rows, Some(100));
+        assert_eq!(tickets.policies, ["base#1", "base#2"]);
+        assert_eq!(
+            view.relation(relation_id("customers")).unwrap().max_rows,
+            Some(10)
+        );
+    }
+
+    #[test]
+    fn transport_is_known_while_filtering() {
+        let policies = format!(
+            "{SELECT}permit(principal, action == Action::\"see\", resource) when {{ context.transport == \"cli\" }};"
+        );
+        let set = set(&policies);
+        let id = relation_id("tickets");
+        let bot = agent("bot");
+        assert_eq!(
+            set.session(&bot).relation(id).unwrap().rows,
+            RowFilter::Nothing
+        );
+        let cli = bot.over(crate::session::Transport::Cli);
+        assert_eq!(
+            set.session(&cli).relation(id).unwrap().rows,
+            RowFilter::Everything
+        );
+    }
+}

@@ -1,0 +1,315 @@
+//! What a session may change: actions on a relation, its columns, and its rows.
+//!
+//! A relation's relatives count as in [`inherit`](crate::policy::decide::inheritance): a change must be permitted of it and
+//! of each ancestor, and forbidden of no descendant, because rows of one are rows of the others.
+
+use std::collections::BTreeMap;
+
+use crate::policy::cedar::request::{Failure, Subject, Verdict, decide, decide_among, resource};
+use crate::policy::{
+    cedar::{schema, schema::Action},
+    decide::{inheritance, rows::rows},
+    load::Loaded,
+    obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
+};
+use crate::{
+    catalog::{Change, Relation},
+    code::Code,
+};
+
+/// Everything decided about changing one relation for one session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriteDecision {
+    actions: BTreeMap<Change, ActionDecision>,
+    /// For each column of the catalog's relation, in its order.
+    pub columns: Vec<ColumnWrite>,
+    /// Rows that may be changed or deleted, beyond being seen.
+    pub change: RowFilter,
+    /// What rows may be like after a change.
+    pub add: RowFilter,
+}
+
+/// What was decided about one way of changing a relation.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ActionDecision {
+    /// Whether it is permitted, if the statement has a condition where one can stand.
+    pub permitted: bool,
+    /// Whether it is permitted without a condition, by a policy that says so.
+    pub unconditional: bool,
+    /// Ids of the policies that determined it, sorted.
+    pub policies: Vec<String>,
+    /// The smallest `@max_rows` of the determining policies: the most rows one statement may change.
+    pub max_rows: Option<u64>,
+    /// `@message` of the forbid that refused it.
+    pub message: Option<String>,
+}
+
+impl ActionDecision {
+    /// The code of the refusal where it is not permitted.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        // Cedar names policies in a denial only if they forbid.
+        if self.policies.is_empty() {
+            Code::PolicyNoPermit
+        } else {
+            Code::PolicyForbidden
+        }
+    }
+}
+
+/// What was decided about assigning one column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnWrite {
+    /// Whether it may be assigned.
+    pub permitted: bool,
+    /// Ids of the policies that determined it, sorted.
+    pub policies: Vec<String>,
+}
+
+impl WriteDecision {
+    /// Of what is no table.
+    pub(crate) fn nothing() -> Self {
+        Self {
+            actions: BTreeMap::new(),
+            columns: Vec::new(),
+            change: RowFilter::Nothing,
+            add: RowFilter::Nothing,
+        }
+    }
+
+    /// What was decided about `change`.
+    #[must_use]
+    pub fn action(&self, change: Change) -> ActionDecision {
+        self.actions.get(&change).cloned().unwrap_or_default()
+    }
+
+    /// Whether any change is permitted, so that the relation exists as a target.
+    #[must_use]
+    pub fn is_target(&self) -> bool {
+        self.actions.values().any(|action| action.permitted)
+    }
+
+    /// Whether the column at `index` may be assigned.
+    #[must_use]
+    pub fn assigns(&self, index: u16) -> bool {
+        self.columns
+            .get(usize::from(index))
+            .is_some_and(|column| column.permitted)
+    }
+}
+
+/// The actions that decide about changes of rows.
+pub(in crate::policy) const ACTIONS: &[Action] = &[
+    Action::Insert,
+    Action::Update,
+    Action::Delete,
+    Action::Truncate,
+    Action::Write,
+    Action::Change,
+    Action::Add,
+];
+
+/// The policy action of a change.
+pub(in crate::policy) fn action(change: Change) -> Action {
+    match change {
+        Change::Insert => Action::Insert,
+        Change::Update => Action::Update,
+        Change::Delete => Action::Delete,
+        Change::Truncate => Action::Truncate,
+    }
+}
+
+/// What `subject` may change of `relation`.
+///
+/// # Errors
+/// If a policy that could matter fails to evaluate.
+pub(in crate::policy) fn decision(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+) -> Result<WriteDecision, Failure> {
+    let mut out = WriteDecision::nothing();
+    // Without a permit there is nothing to decide, whatever is forbidden.
+    let possible = Change::ALL
+        .into_iter()
+        .filter(|change| loaded.policies.permits(action(*change)));
+    for change in possible {
+        let decided = change_decision(loaded, subject, relation, change)?;
+        out.actions.insert(change, decided);
+    }
+    if !out.is_target() {
+        return Ok(out);
+    }
+    for column in &relation.columns {
+        out.columns
+            .push(column_write(loaded, subject, relation, &column.key)?);
+    }
+    out.change = rows_of(loaded, subject, relation, Action::Change)?;
+    out.add = rows_of(loaded, subject, relation, Action::Add)?;
+    Ok(out)
+}
+
+fn relatives<'l>(loaded: &'l Loaded, relation: &Relation) -> [Vec<&'l Relation>; 2] {
+    [
+        loaded.inheritance.ancestors(&loaded.catalog, relation),
+        loaded.inheritance.descendants(&loaded.catalog, relation),
+    ]
+}
+
+fn change_decision(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    change: Change,
+) -> Result<ActionDecision, Failure> {
+    let mut out = own_decision(loaded, subject, relation, change)?;
+    let [above, below] = relatives(loaded, relation);
+    for (other, only_forbids) in above
+        .into_iter()
+        .map(|other| (other, false))
+        .chain(below.into_iter().map(|other| (other, true)))
+    {
+        if !schema::has_entity(other) {
+            return Ok(ActionDecision::default());
+        }
+        let theirs = own_decision(loaded, subject, other, change)?;
+        let forbidden = !theirs.permitted && !theirs.policies.is_empty();
+        if only_forbids && !forbidden {
+            continue;
+        }
+        if !theirs.permitted && out.permitted {
+            out.message.clone_from(&theirs.message);
+            out.policies.clear();
+        }
+        out.permitted &= theirs.permitted;
+        out.unconditional &= theirs.unconditional;
+        out.max_rows = out.max_rows.into_iter().chain(theirs.max_rows).min();
+        out.policies.extend(theirs.policies);
+    }
+    out.policies.sort();
+    out.policies.dedup();
+    Ok(out)
+}
+
+/// What policies say of a relation alone.
+fn own_decision(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    change: Change,
+) -> Result<ActionDecision, Failure> {
+    let table = resource("Table", &relation.uid)?;
+    let ask = |has_where: bool| -> Result<Verdict, Failure> {
+        let context = match change {
+            Change::Insert | Change::Truncate => subject.context.clone(),
+            Change::Update | Change::Delete => subject.circumstances.with_condition(has_where)?,
+        };
+        let entities = &subject.store.entities;
+        decide_among(
+            loaded,
+            subject,
+            action(change),
+            table.clone(),
+            entities,
+            context,
+        )
+    };
+    let verdict = ask(true)?;
+    let unconditional = match change {
+        // There is no place for a condition, and `truncate` says what it does.
+        Change::Insert | Change::Truncate => verdict.permitted,
+        Change::Update | Change::Delete => {
+            let without = ask(false)?;
+            // A blanket permit does not reach it: some policy must have spoken of it.
+            let spoken = |id: &String| loaded.unconditional.contains(id);
+            without.permitted && without.policies.iter().any(spoken)
+        }
+    };
+    let annotations = |id: &String| loaded.annotations.get(id);
+    Ok(ActionDecision {
+        permitted: verdict.permitted,
+        unconditional,
+        max_rows: loaded.demands(&verdict.policies).max_rows,
+        message: verdict
+            .policies
+            .iter()
+            .filter(|_| !verdict.permitted)
+            .find_map(|id| annotations(id)?.message.clone()),
+        policies: verdict.policies,
+    })
+}
+
+/// Whether the column `key` of `relation` may be assigned, and its namesakes among the relatives.
+fn column_write(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    key: &str,
+) -> Result<ColumnWrite, Failure> {
+    let mut out = ColumnWrite {
+        permitted: true,
+        policies: Vec::new(),
+    };
+    let [above, below] = relatives(loaded, relation);
+    let own = (relation, false);
+    for (other, only_forbids) in std::iter::once(own)
+        .chain(above.into_iter().map(|other| (other, false)))
+        .chain(below.into_iter().map(|other| (other, true)))
+    {
+        let Some(column) = other.position(key).and_then(|index| other.column(index)) else {
+            continue;
+        };
+        let verdict = decide(
+            loaded,
+            subject,
+            Action::Write,
+            resource("Column", &column.uid)?,
+        )?;
+        let forbidden = !verdict.permitted && !verdict.policies.is_empty();
+        if only_forbids && !forbidden {
+            continue;
+        }
+        out.permitted &= verdict.permitted;
+        out.policies.extend(verdict.policies);
+    }
+    out.policies.sort();
+    out.policies.dedup();
+    Ok(out)
+}
+
+/// The rows of `relation` to which `action` applies, with what its relatives say.
+fn rows_of(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    action: Action,
+) -> Result<RowFilter, Failure> {
+    let of = |relation: &Relation, rows| RelationDecision {
+        visibility: Visibility::Selectable,
+        columns: vec![
+            ColumnDecision {
+                level: ColumnLevel::Plain,
+                policies: Vec::new()
+            };
+            relation.columns.len()
+        ],
+        rows,
+        max_rows: None,
+        policies: Vec::new(),
+        message: None,
+        keeps_apart: false,
+    };
+    let mut out = of(relation, rows(loaded, subject, relation, action)?.filter);
+    let [above, below] = relatives(loaded, relation);
+    for other in above {
+        let theirs = of(other, rows(loaded, subject, other, action)?.filter);
+        inheritance::tighten(&mut out, relation, other, &theirs);
+    }
+    if loaded.policies.forbids(action) {
+        for other in below {
+            let theirs = of(other, rows(loaded, subject, other, action)?.unforbidden);
+            inheritance::tighten(&mut out, relation, other, &theirs);
+        }
+    }
+    Ok(out.rows)
+}

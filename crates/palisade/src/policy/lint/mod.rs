@@ -1,0 +1,11 @@
+//! Checks of a policy set as it is loaded.
+
+pub(in crate::policy) mod attributes;
+pub(in crate::policy) mod closed_words;
+pub(in crate::policy) mod compared_literals;
+pub(in crate::policy) mod constraint_oracles;
+pub(in crate::policy) mod entity_ids;
+pub(in crate::policy) mod partitions;
+pub(in crate::policy) mod probe;
+pub(in crate::policy) mod row_literals;
+pub(in crate::policy) mod view_changes;

@@ -1,0 +1,782 @@
+//! What only deciding shows: row policies without SQL form, and readable tables without rows. Every
+//! kind of principal there is gets asked about every relation.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use cedar_policy::{Effect, EntityUid};
+
+use crate::policy::cedar::request::{Circumstances, Failure, Subject, decide};
+use crate::policy::{
+    cedar::{entities, residual::Untranslatable, schema, schema::Action},
+    decide::{
+        columns::columns,
+        mask_fit::{UnfitMask, unfit_masks},
+        relation,
+        rows::rows,
+        tokens, writes,
+        writes::WriteDecision,
+    },
+    lint::constraint_oracles::Oracles,
+    load::{
+        Loaded, Origins,
+        diagnostic::{PolicyProblem, Source},
+    },
+    obligation::{ColumnLevel, HashDomain, Mask, RowFilter, Visibility},
+};
+use crate::{
+    catalog::{Change, Relation},
+    session::{Principal, Session, Transport},
+};
+
+/// Asks about the rows of every relation, for representative principals. An untranslatable permit
+/// and a failing policy are warned of, since both only deny; an untranslatable forbid is a problem.
+pub(in crate::policy) fn check(
+    loaded: &Loaded,
+    origins: &Origins<'_>,
+    problems: &mut Vec<PolicyProblem>,
+    warnings: &mut Vec<PolicyProblem>,
+) {
+    let mut findings = Findings::default();
+    let context_matters = origins
+        .values()
+        .any(|origin| origin.text().contains("context"));
+    let typed_masks =
+        loaded.annotations.values().any(|annotations| {
+            !matches!(annotations.mask, None | Some(Mask::Null | Mask::Fixed(_)))
+        }) || loaded.policies.permits(Action::ReadToken);
+    for subject in subjects(loaded, context_matters) {
+        for relation in loaded
+            .catalog
+            .relations()
+            .iter()
+            .filter(|r| schema::has_entity(r))
+        {
+            let Some(table) = entities::uid("Table", &relation.uid) else {
+                continue;
+            };
+            if relation.system.is_some() {
+                findings.of_engine(loaded, &subject, relation);
+                continue;
+            }
+            if typed_masks {
+                // Where a policy fails, the rows below fail alike or nothing is shown.
+                for (id, unfit) in unfit_masks(loaded, &subject, relation).unwrap_or_default() {
+                    findings.unfit.entry(id).or_insert(unfit);
+                }
+            }
+            findings.masked_apart(loaded, &subject, relation);
+            // Where a policy fails, the change fails alike.
+            if let Ok(write) = writes::decision(loaded, &subject, relation) {
+                for change in Change::ALL {
+                    let policies = write.action(change).policies;
+                    findings.capped_apart(loaded, &policies, &relation.uid);
+                }
+                findings.guessable(loaded, &subject, relation, &write);
+                findings.unseen(loaded, &subject, relation, &write);
+                findings.unshown(loaded, &subject, relation, &write);
+                findings.oracles.look(loaded, &subject, relation, &write);
+            }
+            for action in [Action::Change, Action::Add] {
+                let wanted = loaded.policies.permits(action) || loaded.policies.forbids(action);
+                if let Some(rows) = wanted
+                    .then(|| rows(loaded, &subject, relation, action).ok())
+                    .flatten()
+                {
+                    findings.untranslatable(rows.untranslatable, &relation.uid);
+                }
+            }
+            match rows(loaded, &subject, relation, Action::See) {
+                Ok(rows) => {
+                    findings.untranslatable(rows.untranslatable, &relation.uid);
+                    let select = decide(loaded, &subject, Action::Select, table);
+                    if let Some(select) = select.ok().filter(|select| select.permitted) {
+                        // At which times rows are seen is not tried out.
+                        let seen = rows.filter != RowFilter::Nothing
+                            || loaded.timed.contains(&Action::See);
+                        let together = select.policies.iter().chain(&rows.policies);
+                        let together: Vec<String> = together.cloned().collect();
+                        findings.capped_apart(loaded, &together, &relation.uid);
+                        let entry = findings.selectable.entry(relation.uid.clone());
+                        let (some, _) = entry.or_insert_with(|| (false, select.policies));
+                        *some |= seen;
+                    }
+                }
+                Err(failure) => findings.fails(failure, &subject),
+            }
+        }
+    }
+    findings.report(origins, problems, warnings);
+    for (id, origin) in origins {
+        let mask = loaded.annotations.get(id).and_then(|a| a.mask.as_ref());
+        if let Some(Mask::Expr(mask)) = mask
+            && mask.formula.shows_all()
+        {
+            let message = "this mask gives the value back: it hides nothing";
+            let help = "permit `read_plain` where the value may be seen, or mask a part of it";
+            warnings.push(origin.at_annotation("mask", message).with_help(Some(help)));
+        }
+    }
+}
+
+/// What only deciding shows, each once.
+#[derive(Default)]
+struct Findings {
+    /// By policy that permits writing a column of tokens or hashes: the column.
+    guessable: BTreeMap<String, String>,
+    /// By policy that permits inserting rows which cannot be seen then: the relation.
+    unseen: BTreeMap<String, String>,
+    /// By policy that permits writing whatever column there is: one that is hidden from who writes it.
+    unshown: BTreeMap<String, String>,
+    /// By policy and whether it forbids: the condition and a relation.
+    untranslatable: BTreeMap<(String, bool), (String, String)>,
+    /// By annotation, the policy whose demand does not hold and the one whose does: both demands, and of what.
+    conflicts: BTreeMap<(&'static str, String, String), (String, String, String)>,
+    /// By policy: its mask and a column that does not take it.
+    unfit: BTreeMap<String, UnfitMask>,
+    /// By policy: a column of the engine's own that its mask hides.
+    unmasked: BTreeMap<String, String>,
+    /// By policy: a principal for whom it fails.
+    failing: BTreeMap<String, String>,
+    /// Constraints over what is hidden.
+    oracles: Oracles,
+    /// By relation: whether anybody sees a row, and the policies that let it be selected.
+    selectable: BTreeMap<String, (bool, Vec<String>)>,
+}
+
+impl Findings {
+    fn fails(&mut self, failure: Failure, subject: &Subject) {
+        for id in failure.policies {
+            let principal = || subject.uid.to_string();
+            self.failing.entry(id).or_insert_with(principal);
+        }
+    }
+
+    fn untranslatable(&mut self, found: Vec<(String, Effect, Untranslatable)>, relation: &str) {
+        for (id, effect, why) in found {
+            self.untranslatable
+                .entry((id, effect == Effect::Forbid))
+                .or_insert((why.0, relation.to_owned()));
+        }
+    }
+
+    /// What is odd about a relation of the engine's own: nobody changes it, and nothing in it is masked.
+    fn of_engine(&mut self, loaded: &Loaded, subject: &Subject, relation: &Relation) {
+        let columns = columns(loaded, subject, relation).unwrap_or_default();
+        for (column, decided) in relation.columns.iter().zip(columns) {
+            let masks = |id: &&String| {
+                let annotations = loaded.annotations.get(*id);
+                annotations.is_some_and(|annotations| annotations.mask.is_some())
+            };
+            if let ColumnLevel::Masked(_) = decided.level {
+                for id in decided.policies.iter().filter(masks) {
+                    let column = || column.uid.clone();
+                    self.unmasked.entry(id.clone()).or_insert_with(column);
+                }
+            }
+        }
+        match relation::decision(loaded, subject, relation) {
+            Ok(decision) if decision.visibility == Visibility::Selectable => {
+                self.capped_apart(loaded, &decision.policies, &relation.uid);
+                let entry = self.selectable.entry(relation.uid.clone());
+                let (some, _) = entry.or_insert_with(|| (false, decision.policies));
+                *some |= decision.rows != RowFilter::Nothing;
+            }
+            Ok(_) => {}
+            Err(failure) => self.fails(failure, subject),
+        }
+    }
+
+    /// Columns for which several policies demand different masks, or domains of tokens.
+    fn masked_apart(&mut self, loaded: &Loaded, subject: &Subject, relation: &Relation) {
+        // Where a policy fails, it is reported as failing.
+        let decisions = columns(loaded, subject, relation).unwrap_or_default();
+        for (column, decision) in relation.columns.iter().zip(decisions) {
+            let ColumnLevel::Masked(mask) = &decision.level else {
+                continue;
+            };
+            let annotated = |id: &String| Some((id.clone(), loaded.annotations.get(id)?));
+            let annotated = decision.policies.iter().filter_map(annotated);
+            let demands: Vec<(String, String)> = if let Mask::Token(_) = mask {
+                let permits = |id: &String| loaded.policies.has(Action::ReadToken, id);
+                annotated
+                    .filter(|(id, _)| permits(id))
+                    .map(|(id, of)| match &of.domain {
+                        Some(HashDomain::Named(domain)) => (id, domain.clone()),
+                        Some(HashDomain::Column) | None => (id, "the column's own".to_owned()),
+                    })
+                    .collect()
+            } else {
+                annotated
+                    .filter_map(|(id, of)| Some((id, of.mask.as_ref()?.to_string())))
+                    .collect()
+            };
+            let (annotation, holds) = match mask {
+                Mask::Token(token) => match &token.domain {
+                    HashDomain::Named(domain) => ("domain", domain.clone()),
+                    HashDomain::Column => ("domain", "the column's own".to_owned()),
+                },
+                _ => {
+                    let together = loaded.demands(&decision.policies).mask;
+                    (
+                        "mask",
+                        together.map_or_else(String::new, |mask| mask.to_string()),
+                    )
+                }
+            };
+            self.conflict(annotation, &demands, &holds, &column.uid);
+        }
+    }
+
+    /// Different `@max_rows` of policies that determine the same.
+    fn capped_apart(&mut self, loaded: &Loaded, policies: &[String], relation: &str) {
+        let cap = |id: &String| loaded.annotations.get(id)?.max_rows;
+        let demands: Vec<(String, String)> = policies
+            .iter()
+            .filter_map(|id| Some((id.clone(), cap(id)?.to_string())))
+            .collect();
+        let holds = loaded.demands(policies).max_rows;
+        if let Some(holds) = holds {
+            self.conflict("max_rows", &demands, &holds.to_string(), relation);
+        }
+    }
+
+    fn conflict(
+        &mut self,
+        annotation: &'static str,
+        demands: &[(String, String)],
+        holds: &str,
+        of: &str,
+    ) {
+        let Some((winner, _)) = demands.iter().find(|(_, demand)| demand == holds) else {
+            return;
+        };
+        for (id, demand) in demands.iter().filter(|(_, demand)| demand != holds) {
+            self.conflicts
+                .entry((annotation, id.clone(), winner.clone()))
+                .or_insert_with(|| (demand.clone(), holds.to_owned(), of.to_owned()));
+        }
+    }
+
+    /// Columns that `subject` reads as tokens or hashes, and may write.
+    fn guessable(
+        &mut self,
+        loaded: &Loaded,
+        subject: &Subject,
+        relation: &Relation,
+        write: &WriteDecision,
+    ) {
+        let masks = || loaded.annotations.values().map(|a| &a.mask);
+        let hashes = || masks().any(|mask| matches!(mask, Some(Mask::Hash(_))));
+        if !(write.is_target() && (loaded.policies.permits(Action::ReadToken) || hashes())) {
+            return;
+        }
+        for (id, column) in tokens::columns_of(loaded, subject, relation).unwrap_or_default() {
+            let written = write.columns.get(usize::from(id.index));
+            if let Some(written) = written.filter(|written| written.permitted) {
+                let policy = written.policies.first().cloned().unwrap_or_default();
+                self.guessable.entry(policy).or_insert(column);
+            }
+        }
+    }
+
+    /// Rows that `subject` may insert and not see.
+    fn unseen(
+        &mut self,
+        loaded: &Loaded,
+        subject: &Subject,
+        relation: &Relation,
+        write: &WriteDecision,
+    ) {
+        let insert = write.action(Change::Insert);
+        if !insert.permitted || write.add != RowFilter::Everything {
+            return;
+        }
+        let seen = rows(loaded, subject, relation, Action::See);
+        if seen.is_ok_and(|seen| seen.filter != RowFilter::Everything) {
+            let policy = insert.policies.first().cloned().unwrap_or_default();
+            self.unseen.entry(policy).or_insert(relation.uid.clone());
+        }
+    }
+
+    /// Columns that `subject` may write, by a policy that does not name them, and not read.
+    fn unshown(
+        &mut self,
+        loaded: &Loaded,
+        subject: &Subject,
+        relation: &Relation,
+        write: &WriteDecision,
+    ) {
+        let changes = [Change::Insert, Change::Update];
+        if changes
+            .iter()
+            .all(|change| !write.action(*change).permitted)
+        {
+            return;
+        }
+        let Ok(shown) = relation::decision(loaded, subject, relation) else {
+            return;
+        };
+        // Of what is not read at all, columns are written on purpose.
+        if shown.visibility != Visibility::Selectable {
+            return;
+        }
+        let both = relation.columns.iter().zip(&shown.columns);
+        for ((column, shown), written) in both.zip(&write.columns) {
+            let is_named = |id: &String| loaded.named.contains_key(id);
+            // Where no policy forbids it, none hides it on purpose.
+            if shown.level == ColumnLevel::Hidden
+                && !shown.policies.is_empty()
+                && written.permitted
+                && !written.policies.iter().any(is_named)
+            {
+                let policy = written.policies.first().cloned().unwrap_or_default();
+                let column = || column.uid.clone();
+                self.unshown.entry(policy).or_insert_with(column);
+            }
+        }
+    }
+
+    fn report(
+        self,
+        origins: &Origins<'_>,
+        problems: &mut Vec<PolicyProblem>,
+        warnings: &mut Vec<PolicyProblem>,
+    ) {
+        let place = |id: &str, message: String| match origins.get(id) {
+            Some(origin) => origin.problem(message),
+            None => Source { name: id, text: "" }.whole(message),
+        };
+        for ((id, forbids), (condition, relation)) in self.untranslatable {
+            let message = format!("`{condition}` has no SQL form (rows of `{relation}`)");
+            let help = "row conditions can compare columns with constants and the principal's attributes, and combine them with `&&`, `||`, `!`, `has`, `contains` and `like`; a column that is computed where it is read (VIRTUAL) only if that cannot fail";
+            let problem = place(&id, message).with_help(Some(help));
+            if forbids {
+                problems.push(problem)
+            } else {
+                warnings.push(problem)
+            }
+        }
+        for (id, UnfitMask { mask, column, why }) in self.unfit {
+            if matches!(mask, Mask::Token(_)) {
+                // Types of views' columns are not always known: one policy may permit many, and some may not fit.
+                let message = format!(
+                    "`{column}` has no tokens: its type has no text, and it is NULL instead"
+                );
+                warnings.push(place(&id, message));
+                continue;
+            }
+            let message = format!("`{mask}` is no mask for `{column}`: {why}");
+            problems.push(match origins.get(&id) {
+                Some(origin) => origin.at_annotation("mask", message),
+                None => place(&id, message),
+            });
+        }
+        for (id, column) in self.unmasked {
+            let message = format!(
+                "nothing is masked in relations of the engine's own: `{column}` is not there for whom this masks it"
+            );
+            warnings.push(match origins.get(&id) {
+                Some(origin) => origin.at_annotation("mask", message),
+                None => place(&id, message),
+            });
+        }
+        for ((annotation, id, winner), (demand, holds, of)) in self.conflicts {
+            let first = place(&winner, String::new());
+            let message = format!(
+                "`@{annotation}` demands `{demand}` of `{of}`, and that of `{winner}` ({}, line {}) demands `{holds}`, which holds",
+                first.file,
+                first.line.unwrap_or(1)
+            );
+            let problem = match origins.get(&id) {
+                Some(origin) => origin.at_annotation(annotation, message),
+                None => place(&id, message),
+            };
+            let help = "of several the strictest holds; let their conditions not overlap, or demand the same";
+            warnings.push(problem.with_help(Some(help)));
+        }
+        for (id, column) in self.guessable {
+            let message = format!(
+                "`{column}` may be written by somebody who reads it as tokens or hashes: whoever writes a guess and compares what becomes of it knows whether it is right"
+            );
+            let help = "such a change is refused; permit `write` on other columns, or let those who write it read it plain";
+            warnings.push(place(&id, message).with_help(Some(help)));
+        }
+        for (id, relation) in self.unseen {
+            let message = format!(
+                "rows may be inserted into `{relation}` that whoever inserts them does not see: `see` is filtered and `add` is not"
+            );
+            let help = "forbid or permit `Action::\"add\"` by the condition of `Action::\"see\"`";
+            warnings.push(place(&id, message).with_help(Some(help)));
+        }
+        for (id, column) in self.unshown {
+            let message = format!(
+                "`{column}` may be written by somebody from whom it is hidden: this permits writing every column, and forbids of reading forbid no writing"
+            );
+            let help = "forbid `Action::\"write\"` on it as well, or permit `write` with `resource == Column::\"…\"` where it is meant";
+            warnings.push(place(&id, message).with_help(Some(help)));
+        }
+        self.oracles.report(origins, warnings);
+        for (id, principal) in self.failing {
+            warnings.push(place(
+                &id,
+                format!("the policy fails to evaluate for {principal}, which denies"),
+            ));
+        }
+        let unseen = self.selectable.into_iter().filter(|(_, (seen, _))| !seen);
+        for (relation, (_, policies)) in unseen {
+            let id = policies.first().map_or("", String::as_str);
+            warnings.push(
+                place(
+                    id,
+                    format!("`{relation}` can be selected, but nobody sees a row of it"),
+                )
+                .with_help(Some("permit `Action::\"see\"` on its rows")),
+            );
+        }
+    }
+}
+
+/// How many kinds of principals the entities may contribute to these checks. Decisions about the
+/// others deny just the same; they are not reported in advance.
+const KINDS: usize = 64;
+
+/// Moments at which policies that look at the time are asked: a Thursday's midnight in 1970, and a noon in 2500.
+const EARLY: Duration = Duration::ZERO;
+const LATE: Duration = Duration::from_secs(16_725_268_800);
+
+/// One subject for each kind of principal: those of the entities that differ in type, roles or the
+/// attributes they have, and one of each type of whom nothing is known; at most [`KINDS`] of the
+/// former, so that loading stays quick. Where policies look at the context, over every transport and in
+/// every template; where they look at the time, without one and at several.
+fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
+    let kinds: BTreeSet<String> = loaded
+        .schema
+        .principals()
+        .map(ToString::to_string)
+        .collect();
+    let mut seen = BTreeSet::new();
+    let mut uids: Vec<EntityUid> = Vec::new();
+    let mut entities: Vec<_> = loaded
+        .store
+        .entities
+        .iter()
+        .filter(|entity| kinds.contains(&entity.uid().type_name().to_string()))
+        .collect();
+    entities.sort_by_key(|entity| entity.uid().to_string());
+    for entity in entities {
+        let uid = entity.uid();
+        let attributes: BTreeSet<String> =
+            entity.attrs().map(|(name, _)| name.to_string()).collect();
+        let ancestors: BTreeSet<String> = loaded
+            .store
+            .entities
+            .ancestors(&uid)
+            .into_iter()
+            .flatten()
+            .map(ToString::to_string)
+            .collect();
+        if seen.insert((uid.type_name().to_string(), attributes, ancestors)) {
+            uids.push(uid);
+        }
+    }
+    uids.truncate(KINDS);
+    for kind in &kinds {
+        // A type that demands attributes has no such principal.
+        let unknown = entities::uid(kind, "(of whom nothing is known)");
+        let exists = |uid: &EntityUid| {
+            let store = loaded.store.with_principal(uid, &loaded.schema);
+            store.entities.get(uid).is_some()
+        };
+        uids.extend(unknown.filter(exists));
+    }
+    let transports: &[Transport] = if context_matters {
+        &[Transport::Library, Transport::Cli, Transport::Stdio]
+    } else {
+        &[Transport::Library]
+    };
+    let templates: Vec<Option<&str>> = if context_matters {
+        let names = loaded.templates.names().take(KINDS).map(Some);
+        std::iter::once(None).chain(names).collect()
+    } else {
+        vec![None]
+    };
+    // At the one of them a condition on the time may hold, at the other its contrary.
+    let moments: &[Option<Duration>] = if loaded.timed.is_empty() {
+        &[None]
+    } else {
+        &[None, Some(EARLY), Some(LATE)]
+    };
+    let mut out = Vec::new();
+    for uid in uids {
+        let store = loaded.store.with_principal(&uid, &loaded.schema);
+        for transport in transports {
+            for template in &templates {
+                for moment in moments {
+                    let principal = Principal::new("", "");
+                    let mut session = Session::new(principal).over(*transport);
+                    if let Some(template) = template {
+                        session = session.running(template);
+                    }
+                    if let Some(moment) = moment {
+                        session = session.at(*moment);
+                    }
+                    let circumstances = Circumstances::of(&session);
+                    if let Ok(context) = circumstances.context() {
+                        out.push(Subject {
+                            epoch: None,
+                            uid: uid.clone(),
+                            store: store.clone(),
+                            context,
+                            circumstances,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use crate::{
+        policy::fixture::{load, set, sources},
+        token::TokenSecret,
+    };
+
+    const SELECT: &str =
+        "permit(principal, action == Action::\"select\", resource == Table::\"main.tickets\");\n";
+
+    #[test]
+    fn a_table_without_rows_is_warned_of() {
+        let set = set(SELECT);
+        assert_eq!(set.warnings().len(), 1, "{:?}", set.warnings());
+        assert!(
+            set.warnings()[0]
+                .message
+                .contains("`main.tickets` can be selected")
+        );
+        assert_eq!(set.warnings()[0].line, Some(1));
+        let set = self::set(&format!(
+            "{SELECT}permit(principal, action == Action::\"see\", resource);"
+        ));
+        assert!(set.warnings().is_empty(), "{:?}", set.warnings());
+    }
+
+    #[test]
+    fn rows_that_are_inserted_unseen_are_warned_of() {
+        let base = "permit(principal, action in [Action::\"select\", Action::\"insert\"], resource == Table::\"main.tickets\");
+             permit(principal, action in [Action::\"see\", Action::\"change\"], resource is row::main::tickets) when { resource has id && resource.id == 1 };";
+        let open = "permit(principal, action == Action::\"add\", resource is row::main::tickets);";
+        let set = self::set(&format!("{base}\n{open}"));
+        let [warning] = set.warnings() else {
+            panic!("{:?}", set.warnings())
+        };
+        assert!(warning.message.contains("into `main.tickets`"), "{warning}");
+        let closed = open.replace(";", " when { resource has id && resource.id == 1 };");
+        let set = self::set(&format!("{base}\n{closed}"));
+        assert!(set.warnings().is_empty(), "{:?}", set.warnings());
+    }
+
+    #[test]
+    fn demands_that_differ_are_warned_of() {
+        let read = "permit(principal, action in [Action::\"select\", Action::\"see\", Action::\"read\"], resource);\n";
+        let forbid = |id: &str, mask: &str, id_of: &str| {
+            format!(
+                "@id(\"{id}\")\n@mask(\"{mask}\") forbid(principal, action == Action::\"read_plain\", {id_of});\n"
+            )
+        };
+        let title = "resource == Column::\"main.tickets.title\"";
+        let tickets = "resource in Table::\"main.tickets\"";
+        let warnings = |policies: &str| -> Vec<String> {
+            let mut sources = sources(policies);
+            sources.secret = Some(TokenSecret::new("0".repeat(32)));
+            let set = load(&sources).unwrap_or_else(|errors| panic!("{errors}"));
+            set.warnings().iter().map(ToString::to_string).collect()
+        };
+        let told = warnings(&format!(
+            "{read}{}{}",
+            forbid("b", "null", title),
+            forbid("a", "last(2)", tickets)
+        ));
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].contains(
+                "base.cedar:5:1: `@mask` demands `last(2)` of `main.tickets.title`, and that of `b` (base.cedar, line 2) demands `null`, which holds"
+            ),
+            "{told:?}"
+        );
+        // The same of two, or others of two principals, is no conflict.
+        for other in [
+            forbid("a", "null", tickets),
+            forbid("a", "last(2)", tickets)
+                .replace("(principal,", "(principal == Agent::\"bot\",")
+                .replace("title", "id"),
+        ] {
+            let told = warnings(&format!(
+                "{read}{}{other}",
+                forbid("b", "null", "resource == Column::\"main.customers.ssn\"")
+            ));
+            assert!(told.is_empty(), "{told:?}");
+        }
+        let capped = read.replace("permit", "@id(\"many\") @max_rows(\"500\") permit")
+            + "@id(\"few\") @max_rows(\"20\") permit(principal, action == Action::\"see\", resource is row::main::tickets);";
+        let told = warnings(&capped);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("`@max_rows` demands `500` of `main.tickets`, and that of `few` (base.cedar, line 2) demands `20`"), "{told:?}");
+        let tokens = format!(
+            "{read}forbid(principal, action == Action::\"read_plain\", {title});
+             @id(\"one\") @domain(\"people\") permit(principal, action == Action::\"read_token\", {title});
+             @id(\"two\") permit(principal, action == Action::\"read_token\", {title});"
+        );
+        let told = warnings(&tokens);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0]
+                .contains("`@domain` demands `people` of `main.tickets.title`, and that of `two`"),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn tokens_that_can_be_guessed_are_warned_of() {
+        let mut sources = sources(
+            "permit(principal, action in [Action::\"select\", Action::\"see\", Action::\"insert\", Action::\"add\", Action::\"write\"], resource);
+             permit(principal, action == Action::\"read_token\", resource == Column::\"main.tickets.title\");",
+        );
+        sources.secret = Some(TokenSecret::new("0".repeat(32)));
+        let set = load(&sources).unwrap_or_else(|errors| panic!("{errors}"));
+        let [warning] = set.warnings() else {
+            panic!("{:?}", set.warnings())
+        };
+        assert!(
+            warning.message.contains("`main.tickets.title`"),
+            "{warning}"
+        );
+    }
+
+    #[test]
+    fn expressions_fit_each_column_or_do_not_load() {
+        let mask = |text: &str, column: &str| {
+            let mask = format!(
+                "\n@mask(\"expr({text})\")\nforbid(principal, action == Action::\"read_plain\", resource == Column::\"main.tickets.{column}\");"
+            );
+            load(&sources(&format!(
+                "{SELECT}permit(principal, action in [Action::\"see\", Action::\"read\"], resource);{mask}"
+            )))
+        };
+        for (text, column, message) in [
+            ("value > 5", "title", "it compares text with a number"),
+            ("lower(title)", "region", "another column, `title`"),
+            ("CASE WHEN value THEN 1 ELSE 'x' END", "open", "in one case"),
+        ] {
+            let errors = mask(text, column).unwrap_err();
+            let [problem] = errors.problems() else {
+                panic!("{errors}")
+            };
+            assert!(problem.message.contains(message), "{problem}");
+            assert!(
+                problem
+                    .message
+                    .contains(&format!("`main.tickets.{column}`")),
+                "{problem}"
+            );
+            assert_eq!((problem.line, problem.column), (Some(3), Some(1)));
+        }
+        for (text, column) in [("value > 5", "level"), ("LOWER(Title)", "title")] {
+            let set = mask(text, column).unwrap_or_else(|errors| panic!("{errors}"));
+            assert!(set.warnings().is_empty(), "{:?}", set.warnings());
+        }
+        let set = mask("coalesce(value, 'none')", "title").unwrap();
+        let [warning] = set.warnings() else {
+            panic!("{:?}", set.warnings())
+        };
+        assert!(warning.message.contains("it hides nothing"), "{warning}");
+        assert_eq!(warning.line, Some(3));
+    }
+
+    #[test]
+    fn conditions_are_checked_for_every_kind_of_principal_and_transport() {
+        // Only agents with a tenant, over stdio, ever reach the multiplication.
+        let text = format!(
+            "{SELECT}permit(principal, action == Action::\"see\", resource);\n\
+             forbid(principal is Agent, action == Action::\"see\", resource is row::main::tickets)\n\
+             when {{ principal has tenant && context.transport == \"stdio\" && resource.id * 2 == principal.tenant }};"
+        );
+        let errors = load(&sources(&text)).unwrap_err();
+        assert_eq!(errors.problems().len(), 1, "{errors}");
+        assert_eq!(errors.problems()[0].line, Some(3), "{errors}");
+        assert!(
+            errors.problems()[0].message.contains("no SQL form"),
+            "{errors}"
+        );
+    }
+
+    #[test]
+    fn what_holds_at_some_times_is_looked_at() {
+        let see = |condition: &str| {
+            set(&format!(
+                "{SELECT}permit(principal, action == Action::\"see\", resource is row::main::tickets) when {{ {condition} }};"
+            ))
+        };
+        for condition in [
+            "context has time && context.time < datetime(\"2030-01-01\")",
+            "context has time && context.time > datetime(\"2030-01-01\") && context.time < datetime(\"2031-01-01\")",
+        ] {
+            let set = see(condition);
+            assert!(
+                set.warnings().is_empty(),
+                "{condition}: {:?}",
+                set.warnings()
+            );
+        }
+        let set = see(
+            "context has time && context.time > datetime(\"2020-01-01\") && resource has id && resource.id * 2 == 4",
+        );
+        let [warning] = set.warnings() else {
+            panic!("{:?}", set.warnings())
+        };
+        assert!(warning.message.contains("has no SQL form"), "{warning}");
+    }
+
+    #[test]
+    fn hidden_columns_that_may_be_written_are_warned_of() {
+        const ALL: &str = "permit(principal, action, resource);\n";
+        let hidden = "forbid(principal, action in Action::\"read\", resource == Column::\"main.customers.ssn\");\n";
+        let told = |text: &str| -> Vec<String> {
+            let set = set(text);
+            let warnings = set.warnings().iter().map(ToString::to_string);
+            warnings
+                .filter(|w| w.contains("may be written by somebody"))
+                .collect()
+        };
+        let found = told(&format!("{ALL}{hidden}"));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].ends_with(
+                "`main.customers.ssn` may be written by somebody from whom it is hidden: this permits writing every column, and forbids of reading forbid no writing\n  help: forbid `Action::\"write\"` on it as well, or permit `write` with `resource == Column::\"…\"` where it is meant"
+            ),
+            "{found:?}"
+        );
+        for more in [
+            "forbid(principal, action == Action::\"write\", resource == Column::\"main.customers.ssn\");",
+            "permit(principal, action == Action::\"write\", resource == Column::\"main.customers.ssn\");",
+            "forbid(principal, action in [Action::\"insert\", Action::\"update\"], resource);",
+            "forbid(principal, action == Action::\"select\", resource == Table::\"main.customers\");",
+        ] {
+            assert_eq!(told(&format!("{ALL}{hidden}{more}")), [""; 0], "{more}");
+        }
+        assert_eq!(told(ALL), [""; 0]);
+    }
+}

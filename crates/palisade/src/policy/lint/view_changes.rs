@@ -1,0 +1,104 @@
+//! Permits of changes that name a view: nothing is changed through views, so that they permit nothing.
+
+use cedar_policy::Effect;
+
+use crate::catalog::{Catalog, RelationKind};
+use crate::policy::{
+    cedar::{by_action::covers, schema::Action},
+    lint::partitions::is_named,
+    load::{diagnostic::PolicyProblem, source::Located},
+};
+
+/// What is done to tables alone.
+const OF_CHANGING: [Action; 7] = [
+    Action::Insert,
+    Action::Update,
+    Action::Delete,
+    Action::Truncate,
+    Action::Write,
+    Action::Change,
+    Action::Add,
+];
+
+/// Warns of each permit of changes, and of nothing else, whose scope names a view.
+pub(in crate::policy) fn check(
+    located: &[Located<'_>],
+    catalog: &Catalog,
+    warnings: &mut Vec<PolicyProblem>,
+) {
+    for Located { policy, origin } in located {
+        let mut covered = Action::ALL.iter().filter(|action| covers(policy, **action));
+        if policy.effect() != Effect::Permit || !covered.all(|action| OF_CHANGING.contains(action))
+        {
+            continue;
+        }
+        let scope = policy.resource_constraint();
+        let view = catalog.relations().iter().find(|relation| {
+            let is_view = matches!(
+                relation.kind,
+                RelationKind::View | RelationKind::Materialized
+            );
+            is_view && is_named(&scope, relation)
+        });
+        if let Some(view) = view {
+            let message = format!(
+                "`{}` is a view, and nothing is changed through views: this permits nothing",
+                view.uid
+            );
+            let help = "name the table that the view reads";
+            warnings.push(origin.problem(message).with_help(Some(help)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::fixture::set;
+
+    #[test]
+    fn permits_of_changing_views_are_warned_of() {
+        for (scope, warned) in [
+            (
+                "action == Action::\"insert\", resource == Table::\"main.contacts\"",
+                true,
+            ),
+            (
+                "action in [Action::\"update\", Action::\"delete\"], resource == Table::\"main.contacts\"",
+                true,
+            ),
+            (
+                "action == Action::\"write\", resource in Table::\"main.contacts\"",
+                true,
+            ),
+            (
+                "action == Action::\"write\", resource == Column::\"main.contacts.address\"",
+                true,
+            ),
+            (
+                "action == Action::\"add\", resource is row::main::contacts",
+                true,
+            ),
+            ("action, resource == Table::\"main.contacts\"", false),
+            (
+                "action == Action::\"select\", resource == Table::\"main.contacts\"",
+                false,
+            ),
+            (
+                "action == Action::\"insert\", resource == Table::\"main.tickets\"",
+                false,
+            ),
+            ("action == Action::\"insert\", resource", false),
+        ] {
+            let set = set(&format!("permit(principal, {scope});"));
+            let told: Vec<String> = set
+                .warnings()
+                .iter()
+                .map(ToString::to_string)
+                .filter(|warning| warning.contains("through views"))
+                .collect();
+            let expected = "`main.contacts` is a view, and nothing is changed through views: this permits nothing\n  help: name the table that the view reads";
+            assert_eq!(told.len(), usize::from(warned), "{scope}: {told:?}");
+            assert!(told.iter().all(|told| told.ends_with(expected)), "{told:?}");
+        }
+    }
+}

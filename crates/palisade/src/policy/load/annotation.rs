@@ -1,0 +1,539 @@
+//! Annotations: the parameters of obligations. They can only tighten, so each is accepted only
+//! where it has an effect and cannot be mistaken for a grant.
+
+use std::cmp::Reverse;
+
+use cedar_policy::{Effect, Policy};
+
+use crate::policy::{
+    cedar::{by_action::covers, schema::Action},
+    load::{
+        diagnostic::{PolicyProblem, probably},
+        source::Origin,
+    },
+    obligation::{DatePart, ExprMask, HashDomain, HashMask, Mask},
+};
+use crate::{
+    dialect::Dialect,
+    syntax::formula::{self, Read, Unread},
+};
+
+/// What a policy's annotations say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::policy) struct Annotations {
+    /// `@mask`, on a forbid of `read_plain` or a permit of `read_masked`.
+    pub(in crate::policy) mask: Option<Mask>,
+    /// `@domain`, on a permit of `read_token`.
+    pub(in crate::policy) domain: Option<HashDomain>,
+    /// `@approval("required")`, on a permit.
+    pub(in crate::policy) approval: bool,
+    /// `@max_rows`, at least 1.
+    pub(in crate::policy) max_rows: Option<u64>,
+    /// `@message`.
+    pub(in crate::policy) message: Option<String>,
+}
+
+impl Annotations {
+    /// Whether a permit with them takes something away from what others permit.
+    pub(in crate::policy) fn demands(&self) -> bool {
+        self.approval || self.max_rows.is_some()
+    }
+
+    /// What two policies demand together: of each annotation the stricter one. A message demands nothing; of several the
+    /// one of the first policy by id is told.
+    #[must_use]
+    pub(in crate::policy) fn strictest(self, other: &Self) -> Self {
+        let Self {
+            mask,
+            domain,
+            approval,
+            max_rows,
+            message,
+        } = self;
+        Self {
+            mask: mask
+                .into_iter()
+                .chain(other.mask.clone())
+                .reduce(Mask::strictest),
+            // None is the column's own, which is the smallest.
+            domain: domain
+                .zip(other.domain.clone())
+                .map(|(one, other)| one.max(other)),
+            approval: approval || other.approval,
+            max_rows: max_rows.into_iter().chain(other.max_rows).min(),
+            message: message.or_else(|| other.message.clone()),
+        }
+    }
+}
+
+/// Reads the annotations of `policy`; what is unknown, malformed or without effect becomes a problem.
+pub(in crate::policy) fn read(
+    policy: &Policy,
+    origin: &Origin<'_>,
+    dialect: Dialect,
+    problems: &mut Vec<PolicyProblem>,
+) -> Annotations {
+    let mut out = Annotations::default();
+    let mut names: Vec<(&str, &str)> = policy.annotations().collect();
+    names.sort_unstable();
+    for (name, value) in names {
+        let read = match name {
+            "id" => id(value),
+            "mask" => mask(policy, value, dialect).map(|mask| out.mask = Some(mask)),
+            "domain" => domain(policy, value).map(|domain| out.domain = Some(domain)),
+            "max_rows" => max_rows(policy, value).map(|rows| out.max_rows = Some(rows)),
+            "message" => message(policy, value).map(|text| out.message = Some(text)),
+            "approval" => approval(policy, value).map(|()| out.approval = true),
+            unknown => Err(Refused {
+                message: format!("there is no annotation `@{unknown}`"),
+                help: Some(match probably(unknown, KNOWN.iter().copied()) {
+                    Some(name) => format!("did you mean `@{name}`?"),
+                    None => format!("the annotations are `@{}`", KNOWN.join("`, `@")),
+                }),
+            }),
+        };
+        if let Err(refused) = read {
+            problems.push(
+                origin
+                    .at_annotation(name, refused.message)
+                    .with_help(refused.help),
+            );
+        }
+    }
+    out
+}
+
+const KNOWN: &[&str] = &["id", "mask", "domain", "max_rows", "message", "approval"];
+
+const MASK_FORMS: &str = "the masks are `null`, `fixed(***)`, `last(4)`, `first(4)`, `email`, `hash`, `hash(domain)`, \
+     `date(month)` (or `year`, `day`, `hour`), `bucket(100)` and `expr(…)` with an SQL expression over `value`";
+
+/// Why an annotation is not accepted.
+struct Refused {
+    message: String,
+    help: Option<String>,
+}
+
+impl Refused {
+    fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            help: None,
+        }
+    }
+
+    fn help(self, help: impl Into<String>) -> Self {
+        Self {
+            help: Some(help.into()),
+            ..self
+        }
+    }
+}
+
+fn id(value: &str) -> Result<(), Refused> {
+    if value.trim().is_empty() || value.chars().any(char::is_control) {
+        return Err(Refused::new(
+            "a policy's `@id` is a name, not empty, without control characters",
+        ));
+    }
+    Ok(())
+}
+
+fn mask(policy: &Policy, value: &str, dialect: Dialect) -> Result<Mask, Refused> {
+    let (wanted, what) = match policy.effect() {
+        Effect::Permit => (Action::ReadMasked, "a permit of `read_masked`"),
+        Effect::Forbid => (Action::ReadPlain, "a forbid of `read_plain`"),
+    };
+    let only = Action::ALL
+        .iter()
+        .all(|action| covers(policy, *action) == (*action == wanted));
+    if !only {
+        return Err(Refused::new(format!(
+            "`@mask` has no effect here: on a {} it belongs to {what} alone",
+            match policy.effect() {
+                Effect::Permit => "permit",
+                Effect::Forbid => "forbid",
+            }
+        ))
+        .help(format!(
+            "write `action == Action::\"{}\"` in the policy's scope",
+            wanted.name()
+        )));
+    }
+    if let Some(expression) = value.trim().strip_prefix("expr(") {
+        let expression = expression
+            .strip_suffix(')')
+            .ok_or_else(|| Refused::new(format!("`{value}` has no `)` at its end")))?;
+        return expr(expression, dialect);
+    }
+    parse_mask(value)
+        .ok_or_else(|| Refused::new(format!("`{value}` is not a mask")).help(MASK_FORMS))
+}
+
+fn expr(text: &str, dialect: Dialect) -> Result<Mask, Refused> {
+    let Read {
+        formula,
+        text,
+        names,
+    } = formula::read(text.trim(), dialect).map_err(|Unread { message, help }| Refused {
+        message: format!("this is no mask: {message}"),
+        help,
+    })?;
+    Ok(Mask::Expr(ExprMask {
+        text,
+        formula,
+        names,
+    }))
+}
+
+fn approval(policy: &Policy, value: &str) -> Result<(), Refused> {
+    match (policy.effect(), value) {
+        (Effect::Permit, "required") => Ok(()),
+        (Effect::Permit, _) => Err(Refused::new(format!("`{value}` is no approval"))
+            .help(r#"write `@approval("required")`"#)),
+        (Effect::Forbid, _) => Err(Refused::new("`@approval` has no effect on a forbid")
+            .help("what is forbidden is not approved; it belongs to a permit")),
+    }
+}
+
+fn domain(policy: &Policy, value: &str) -> Result<HashDomain, Refused> {
+    let only = policy.effect() == Effect::Permit
+        && Action::ALL
+            .iter()
+            .all(|action| covers(policy, *action) == (*action == Action::ReadToken));
+    if !only {
+        return Err(Refused::new(
+            "`@domain` has no effect here: it belongs to a permit of `read_token` alone",
+        )
+        .help("write `action == Action::\"read_token\"` in the policy's scope"));
+    }
+    named_domain(value).ok_or_else(|| {
+        Refused::new(format!("`{value}` is not a domain"))
+            .help(r#"write a word of letters, digits, `_` and `-`: `@domain("people")`"#)
+    })
+}
+
+fn named_domain(value: &str) -> Option<HashDomain> {
+    let domain = value.trim();
+    let is_word = !domain.is_empty()
+        && domain
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    is_word.then(|| HashDomain::Named(domain.to_owned()))
+}
+
+fn parse_mask(value: &str) -> Option<Mask> {
+    let value = value.trim();
+    let hash = |domain| Mask::Hash(HashMask { domain, key: None });
+    match value {
+        "null" => return Some(Mask::Null),
+        "email" => return Some(Mask::Email),
+        "hash" => return Some(hash(HashDomain::Column)),
+        _ => {}
+    }
+    let (name, rest) = value.split_once('(')?;
+    let argument = rest.strip_suffix(')')?;
+    let count = || argument.trim().parse().ok().filter(|n: &u16| *n > 0);
+    match name.trim() {
+        "last" => Some(Mask::Last(Reverse(count()?))),
+        "first" => Some(Mask::First(Reverse(count()?))),
+        "date" => DatePart::ALL
+            .into_iter()
+            .find(|part| part.name() == argument.trim())
+            .map(Mask::Date),
+        "bucket" => {
+            let width: u32 = argument.trim().parse().ok()?;
+            // A width of 1 would show whole numbers as they are.
+            (width > 1).then_some(Mask::Bucket(width))
+        }
+        "hash" => named_domain(argument).map(hash),
+        "fixed" => {
+            let text = match argument.strip_prefix('"') {
+                Some(quoted) => quoted.strip_suffix('"')?,
+                None => argument,
+            };
+            (!text.contains(['"', '\\']) && !text.chars().any(char::is_control))
+                .then(|| Mask::Fixed(text.to_owned()))
+        }
+        _ => None,
+    }
+}
+
+fn max_rows(policy: &Policy, value: &str) -> Result<u64, Refused> {
+    let effective = match policy.effect() {
+        Effect::Permit => [
+            Action::Select,
+            Action::See,
+            Action::Insert,
+            Action::Update,
+            Action::Delete,
+        ]
+        .into_iter()
+        .any(|action| covers(policy, action)),
+        // A forbid of `select` lets nothing through that could be counted.
+        Effect::Forbid => covers(policy, Action::See),
+    };
+    if !effective {
+        return Err(Refused::new("`@max_rows` has no effect here")
+            .help("it belongs to a policy of `select` or `see` that lets rows through, or to a permit of `insert`, `update` or `delete`"));
+    }
+    value
+        .trim()
+        .parse::<u64>()
+        .ok()
+        .filter(|rows| *rows > 0)
+        .ok_or_else(|| {
+            Refused::new(format!("`{value}` is not a number of rows"))
+                .help(r#"write a positive whole number: `@max_rows("100")`"#)
+        })
+}
+
+fn message(policy: &Policy, value: &str) -> Result<String, Refused> {
+    match policy.effect() {
+        Effect::Permit => Err(Refused::new("`@message` has no effect on a permit")
+            .help("it is shown when a forbid refuses")),
+        Effect::Forbid if value.trim().is_empty() || value.chars().any(char::is_control) => Err(
+            Refused::new("`@message` is a sentence, not empty, without control characters"),
+        ),
+        Effect::Forbid => Ok(value.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use super::*;
+    use crate::policy::{problem::Source, source::parse};
+
+    fn check(text: &str) -> Result<Annotations, PolicyProblem> {
+        let mut problems = Vec::new();
+        let source = Source {
+            name: "a.cedar",
+            text,
+        };
+        let located = parse(source, &mut problems);
+        assert!(problems.is_empty(), "{problems:?}");
+        let out = read(
+            &located[0].policy,
+            &located[0].origin,
+            Dialect::Sqlite,
+            &mut problems,
+        );
+        problems.into_iter().next().map_or(Ok(out), Err)
+    }
+
+    fn mask_of(value: &str) -> Option<Mask> {
+        let text = format!(
+            "@mask(\"{value}\") forbid(principal, action == Action::\"read_plain\", resource);"
+        );
+        check(&text).unwrap().mask
+    }
+
+    #[test]
+    fn masks_are_read() {
+        assert_eq!(mask_of("last(4)"), Some(Mask::Last(Reverse(4))));
+        assert_eq!(mask_of("null"), Some(Mask::Null));
+        assert_eq!(
+            mask_of("fixed(\\\"***\\\")"),
+            Some(Mask::Fixed("***".to_owned()))
+        );
+        assert_eq!(mask_of("fixed(***)"), Some(Mask::Fixed("***".to_owned())));
+        for written in [
+            "first(3)",
+            "email",
+            "hash",
+            "hash(people)",
+            "date(month)",
+            "bucket(500)",
+        ] {
+            assert_eq!(mask_of(written).unwrap().to_string(), written);
+        }
+    }
+
+    /// Annotations with every combination of a few values of each.
+    fn some() -> Vec<Annotations> {
+        let masks = [
+            "date(day)",
+            "bucket(10)",
+            "first(4)",
+            "last(2)",
+            "email",
+            "hash(people)",
+            "hash",
+            "fixed(x)",
+            "null",
+        ];
+        let masks: Vec<Option<Mask>> = masks
+            .iter()
+            .map(|text| parse_mask(text))
+            .chain([None])
+            .collect();
+        let domains = [
+            None,
+            named_domain("a"),
+            named_domain("b"),
+            Some(HashDomain::Column),
+        ];
+        let mut out = Vec::new();
+        for mask in &masks {
+            for domain in &domains {
+                for approval in [false, true] {
+                    for max_rows in [None, Some(1), Some(100)] {
+                        out.push(Annotations {
+                            mask: mask.clone(),
+                            domain: domain.clone(),
+                            approval,
+                            max_rows,
+                            message: None,
+                        });
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// Whether `one` demands at least what `other` does.
+    fn is_at_least(one: &Annotations, other: &Annotations) -> bool {
+        let rows = |of: &Annotations| of.max_rows.unwrap_or(u64::MAX);
+        let domain = |of: &Annotations| of.domain.clone().unwrap_or(HashDomain::Column);
+        one.mask >= other.mask
+            && domain(one) >= domain(other)
+            && one.approval >= other.approval
+            && rows(one) <= rows(other)
+    }
+
+    #[test]
+    fn combining_is_order_free_and_only_tightens() {
+        let all = some();
+        let of = |one: &Annotations, other: &Annotations| one.clone().strictest(other);
+        for (i, a) in all.iter().enumerate() {
+            assert_eq!(of(a, a), *a);
+            for (j, b) in all.iter().enumerate() {
+                let both = of(a, b);
+                assert_eq!(both, of(b, a));
+                assert!(
+                    is_at_least(&both, a) && is_at_least(&both, b),
+                    "{a:?} {b:?}"
+                );
+                // Each of another part of them.
+                let c = &all[(i * 7 + j * 31) % all.len()];
+                assert_eq!(of(&both, c), of(a, &of(b, c)));
+            }
+        }
+    }
+
+    #[test]
+    fn expressions_are_read_with_their_problems() {
+        let mask = mask_of("expr( substr(value, 1, 2)||'**' )").unwrap();
+        assert_eq!(mask.to_string(), "expr(SUBSTR(value, 1, 2) || '**')");
+        for (value, message) in [
+            ("expr(value", "has no `)`"),
+            ("expr()", "is no expression"),
+            ("expr(value + 1)", "arithmetic"),
+            ("expr((SELECT 1))", "a subquery"),
+        ] {
+            let text = format!(
+                "\n@mask(\"{value}\")\nforbid(principal, action == Action::\"read_plain\", resource);"
+            );
+            let problem = check(&text).unwrap_err();
+            assert!(problem.message.contains(message), "{problem}");
+            assert_eq!(problem.line, Some(2));
+        }
+    }
+
+    #[test]
+    fn bad_masks_are_refused() {
+        for value in [
+            "",
+            "last",
+            "last(0)",
+            "last(-1)",
+            "last(x)",
+            "last(70000)",
+            "hash()",
+            "hash(a b)",
+            "email(x)",
+            "date(week)",
+            "bucket(1)",
+            "bucket(-5)",
+            "first(0)",
+            "fixed(\\\"a)",
+        ] {
+            let text = format!(
+                "@mask(\"{value}\")\nforbid(principal, action == Action::\"read_plain\", resource);"
+            );
+            let problem = check(&text).unwrap_err();
+            assert!(problem.message.ends_with("is not a mask"), "{problem}");
+            assert_eq!(problem.line, Some(1));
+        }
+    }
+
+    #[test]
+    fn masks_belong_to_the_policies_that_use_them() {
+        for scope in [
+            "permit(principal, action == Action::\"read_plain\", resource)",
+            "permit(principal, action in Action::\"read\", resource)",
+            "permit(principal, action, resource)",
+            "forbid(principal, action, resource)",
+            "forbid(principal, action in Action::\"read\", resource)",
+            "forbid(principal, action == Action::\"select\", resource)",
+        ] {
+            let problem = check(&format!("@mask(\"null\") {scope};")).unwrap_err();
+            assert!(
+                problem.message.starts_with("`@mask` has no effect here"),
+                "{problem}"
+            );
+        }
+        let permit =
+            "@mask(\"null\") permit(principal, action in [Action::\"read_masked\"], resource);";
+        assert_eq!(check(permit).unwrap().mask, Some(Mask::Null));
+    }
+
+    #[test]
+    fn max_rows_are_positive() {
+        let select = "permit(principal, action == Action::\"select\", resource);";
+        assert_eq!(
+            check(&format!("@max_rows(\"100\") {select}"))
+                .unwrap()
+                .max_rows,
+            Some(100)
+        );
+        for bad in ["0", "-1", "many", ""] {
+            assert!(
+                check(&format!("@max_rows(\"{bad}\") {select}")).is_err(),
+                "{bad}"
+            );
+        }
+        let forbid = "forbid(principal, action == Action::\"select\", resource);";
+        assert!(check(&format!("@max_rows(\"1\") {forbid}")).is_err());
+    }
+
+    #[test]
+    fn unknown_annotations_are_refused_with_a_hint() {
+        let problem =
+            check("@id(\"a\")\n@maks(\"null\")\nforbid(principal, action, resource);").unwrap_err();
+        assert_eq!(problem.help.as_deref(), Some("did you mean `@mask`?"));
+        assert_eq!((problem.line, problem.column), (Some(2), Some(1)));
+        for (text, message) in [
+            (
+                "@approval(\"required\") forbid(principal, action, resource);",
+                "no effect on a forbid",
+            ),
+            (
+                "@approval(\"please\") permit(principal, action, resource);",
+                "is no approval",
+            ),
+        ] {
+            let problem = check(text).unwrap_err();
+            assert!(problem.message.contains(message), "{problem}");
+        }
+    }
+}

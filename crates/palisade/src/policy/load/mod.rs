@@ -1,0 +1,754 @@
+//! From texts to a validated policy set: stage by stage, so that one mistake is reported once.
+
+pub(in crate::policy) mod annotation;
+pub(in crate::policy) mod classification;
+pub(in crate::policy) mod diagnostic;
+pub(in crate::policy) mod source;
+pub mod template;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use cedar_policy::{
+    ActionConstraint, Effect, Entities, EntityUid, Policy, PolicySet as CedarPolicies,
+    ResourceConstraint, Schema, SchemaFragment, ValidationMode, ValidationWarning, Validator,
+    ffi::DetailedError,
+};
+
+use crate::policy::cedar::request::HAS_WHERE;
+use crate::policy::{
+    ColumnFlow, PolicyErrors, PolicyProblem, PolicySources,
+    cedar::{
+        by_action::{Slices, covers},
+        context_use::looks_at_estimates,
+        entities,
+        entities::Store,
+        schema,
+        schema::{Action, DEFAULT_PRINCIPALS},
+    },
+    decide::{inheritance::Inheritance, system_relations},
+    lint::{attributes, closed_words, entity_ids, partitions, probe, row_literals, view_changes},
+    load::{
+        annotation::Annotations,
+        classification::Tags,
+        diagnostic::Source,
+        source::{Located, Origin},
+        template::Templates,
+    },
+    obligation::Mask,
+    statement_conditions, time_dependent,
+};
+use crate::{
+    catalog::Catalog,
+    dialect::Dialect,
+    digest::sha256_hex,
+    token::{SECRET_BYTES, TokenSecret},
+};
+
+pub(in crate::policy) const PRINCIPALS_FILE: &str = "principals.cedarschema";
+pub(in crate::policy) const ENTITIES_FILE: &str = "entities.json";
+const CLASSIFICATION_FILE: &str = "classification.toml";
+const TEMPLATES_FILE: &str = "templates.toml";
+
+/// Everything decisions are made from.
+#[derive(Debug, Clone)]
+pub(in crate::policy) struct Loaded {
+    pub(in crate::policy) catalog: Arc<Catalog>,
+    pub(in crate::policy) schema: Schema,
+    pub(in crate::policy) policies: Slices,
+    /// The actions some of whose policies look at the time.
+    pub(in crate::policy) timed: BTreeSet<Action>,
+    pub(in crate::policy) annotations: HashMap<String, Annotations>,
+    /// Whether any of those demands approval.
+    pub(in crate::policy) demands_approval: bool,
+    /// Permits that speak of statements without a condition, by policy id.
+    pub(in crate::policy) unconditional: BTreeSet<String>,
+    /// Forbids that look at the statement, by policy id.
+    pub(in crate::policy) of_statements: BTreeSet<String>,
+    /// Those of them that look at what the engine expects of a statement.
+    pub(in crate::policy) of_estimates: BTreeSet<String>,
+    /// The resources that permits name by `resource == …`, by policy id.
+    pub(in crate::policy) named: HashMap<String, EntityUid>,
+    pub(in crate::policy) tags: Tags,
+    pub(in crate::policy) templates: Templates,
+    /// Who inherits from whom.
+    pub(in crate::policy) inheritance: Inheritance,
+    /// From which the keys of tokens and hash masks are derived.
+    pub(in crate::policy) secret: Option<TokenSecret>,
+    /// Which columns others are computed from.
+    pub(in crate::policy) flow: ColumnFlow,
+    pub(in crate::policy) store: Store,
+    /// Columns that a policy names, which therefore are decided one by one.
+    pub(in crate::policy) named_columns: BTreeSet<String>,
+    /// Tables that a policy names.
+    pub(in crate::policy) named_tables: BTreeSet<String>,
+    /// Whether entities' attributes may name tables.
+    pub(in crate::policy) tables_in_attributes: bool,
+    /// Whether entities' attributes may name columns: then every column is decided by itself.
+    pub(in crate::policy) columns_in_attributes: bool,
+    pub(in crate::policy) version: String,
+    pub(in crate::policy) warnings: Vec<PolicyProblem>,
+}
+
+impl Loaded {
+    /// What these policies demand together.
+    pub(in crate::policy) fn demands<'p>(
+        &self,
+        policies: impl IntoIterator<Item = &'p String>,
+    ) -> Annotations {
+        policies
+            .into_iter()
+            .filter_map(|id| self.annotations.get(id))
+            .cloned()
+            .reduce(|all, annotations| all.strictest(&annotations))
+            .unwrap_or_default()
+    }
+}
+
+/// Policies by id.
+pub(in crate::policy) type Origins<'a> = BTreeMap<String, Origin<'a>>;
+
+/// Loads `sources` over `catalog`.
+///
+/// # Errors
+/// With every problem of the first stage that has any.
+pub(in crate::policy) fn load(
+    sources: &PolicySources,
+    catalog: &Arc<Catalog>,
+    flow: &ColumnFlow,
+) -> Result<Loaded, PolicyErrors> {
+    let mut problems = Vec::new();
+    let (located, annotations) = policies(sources, catalog.dialect(), &mut problems);
+    keyed(sources, &located, &annotations, &mut problems);
+    let principals = Source {
+        name: PRINCIPALS_FILE,
+        text: sources
+            .principals_schema
+            .as_deref()
+            .unwrap_or(DEFAULT_PRINCIPALS),
+    };
+    let schema = cedar_schema(&principals, catalog, &mut problems);
+    let classification = sources.classification.as_deref();
+    let classification = classification.map(|text| Source {
+        name: CLASSIFICATION_FILE,
+        text,
+    });
+    let tags = classification::classify(classification, catalog, flow, &mut problems);
+    let templates = sources.templates.as_deref().map(|text| Source {
+        name: TEMPLATES_FILE,
+        text,
+    });
+    let templates = Templates::read(templates.as_ref(), catalog.dialect(), &mut problems);
+    let schema = finished(schema, &mut problems)?;
+
+    let entities = sources.entities.as_deref().map(|text| Source {
+        name: ENTITIES_FILE,
+        text,
+    });
+    let given = entities
+        .map(|source| entities::operator_entities(&source, &schema, &mut problems))
+        .unwrap_or_default();
+    let mut warnings = Vec::new();
+    let origins: Origins<'_> = located
+        .iter()
+        .map(|l| (l.policy.id().to_string(), l.origin.clone()))
+        .collect();
+    let refused = attributes::check(&located, catalog, &schema, &principals, &mut problems);
+    let others: Vec<_> = located
+        .iter()
+        .filter(|l| !refused.contains(l.policy.id().as_ref() as &str))
+        .cloned()
+        .collect();
+    let stage = (&schema, &principals, catalog.dialect());
+    validate(&others, &origins, stage, &mut problems, &mut warnings);
+    let known = entities.map(|_| given.iter().map(cedar_policy::Entity::uid).collect());
+    entity_ids::check(
+        &located,
+        catalog,
+        &templates,
+        known.as_ref(),
+        &mut problems,
+        &mut warnings,
+    );
+    closed_words::check(
+        &located,
+        catalog,
+        (&tags, &templates),
+        &mut problems,
+        &mut warnings,
+    );
+    if let Some(source) = entities {
+        entity_ids::parents(&source, &given, &located, &mut warnings);
+    }
+    system_relations::check(&located, catalog, &mut warnings);
+    row_literals::check(&located, catalog, &mut problems);
+    partitions::check(&located, catalog, &mut warnings);
+    view_changes::check(&located, catalog, &mut warnings);
+    let of_statements = statement_conditions::policies(&located, &mut problems);
+    let of_estimates: Vec<_> = located
+        .iter()
+        .filter(|located| looks_at_estimates(&located.policy))
+        .collect();
+    if catalog.dialect() == Dialect::Sqlite {
+        for located in &of_estimates {
+            let message =
+                "SQLite estimates neither costs nor rows, so what this looks at is never there";
+            warnings.push(located.origin.problem(message));
+        }
+    }
+    let store = merged(
+        catalog,
+        (&tags, &templates),
+        given,
+        entities,
+        &schema,
+        &mut problems,
+    );
+    let policies = Slices::new(located.iter().map(|l| &l.policy))
+        .map_err(|error| problems.push(principals.whole(error.to_string())))
+        .ok();
+    let (store, policies) = finished(store.zip(policies), &mut problems)?;
+
+    let loaded = Loaded {
+        catalog: Arc::clone(catalog),
+        timed: time_dependent::actions(&policies),
+        schema,
+        policies,
+        demands_approval: annotations.values().any(|found| found.approval),
+        annotations,
+        unconditional: unconditional(&located),
+        of_estimates: of_estimates
+            .iter()
+            .map(|located| located.policy.id().to_string())
+            .collect(),
+        of_statements,
+        named: named_resources(&located),
+        tags,
+        templates,
+        store,
+        named_columns: named(&located, "Column"),
+        named_tables: named(&located, "Table"),
+        tables_in_attributes: principals.text.contains("Table"),
+        columns_in_attributes: principals.text.contains("Column"),
+        inheritance: Inheritance::new(catalog),
+        secret: sources.secret.clone(),
+        flow: flow.clone(),
+        version: version(sources, catalog, flow),
+        warnings,
+    };
+    let mut warnings = Vec::new();
+    probe::check(&loaded, &origins, &mut problems, &mut warnings);
+    finished(Some(()), &mut problems)?;
+    let mut loaded = loaded;
+    loaded.warnings.extend(warnings);
+    Ok(loaded)
+}
+
+/// The value of a stage that found nothing wrong.
+fn finished<T>(value: Option<T>, problems: &mut Vec<PolicyProblem>) -> Result<T, PolicyErrors> {
+    match value {
+        Some(value) if problems.is_empty() => Ok(value),
+        Some(_) | None => Err(PolicyErrors::new(std::mem::take(problems))),
+    }
+}
+
+fn policies<'a>(
+    sources: &'a PolicySources,
+    dialect: Dialect,
+    problems: &mut Vec<PolicyProblem>,
+) -> (Vec<Located<'a>>, HashMap<String, Annotations>) {
+    let mut located: Vec<Located<'a>> = Vec::new();
+    let mut annotations = HashMap::new();
+    for file in &sources.policies {
+        let source = Source {
+            name: &file.name,
+            text: &file.text,
+        };
+        for policy in source::parse(source, problems) {
+            let read = annotation::read(&policy.policy, &policy.origin, dialect, problems);
+            let id = policy.policy.id().to_string();
+            if annotations.insert(id.clone(), read).is_some() {
+                let first = located
+                    .iter()
+                    .find(|l| *l.policy.id() == *policy.policy.id());
+                let help = first.map(|l| {
+                    let first = l.origin.problem("");
+                    format!(
+                        "the first is in {}, line {}",
+                        first.file,
+                        first.line.unwrap_or(1)
+                    )
+                });
+                let problem = policy
+                    .origin
+                    .at_annotation("id", format!("two policies have the id `{id}`"));
+                problems.push(problem.with_help(help));
+                continue;
+            }
+            located.push(policy);
+        }
+    }
+    (located, annotations)
+}
+
+/// Whether tokens and hash masks can be made.
+fn keyed(
+    sources: &PolicySources,
+    located: &[Located<'_>],
+    annotations: &HashMap<String, Annotations>,
+    problems: &mut Vec<PolicyProblem>,
+) {
+    let (why, help) = match &sources.secret {
+        None => (
+            "needs the operator's secret, and none is configured".to_owned(),
+            "name one with `token_secret_env` or `token_secret_file` in the configuration, or give it to the firewall's builder",
+        ),
+        Some(secret) if !secret.is_long_enough() => (
+            format!("needs a secret of at least {SECRET_BYTES} bytes"),
+            "make another, for example with `openssl rand -hex 32`",
+        ),
+        Some(_) => return,
+    };
+    for Located { policy, origin } in located {
+        let mask = annotations
+            .get(policy.id().as_ref() as &str)
+            .and_then(|annotations| annotations.mask.as_ref());
+        let problem = if matches!(mask, Some(Mask::Hash(_))) {
+            origin.at_annotation("mask", format!("a `hash` mask {why}"))
+        } else if policy.effect() == Effect::Permit && covers(policy, Action::ReadToken) {
+            origin.problem(format!("`read_token` {why}"))
+        } else {
+            continue;
+        };
+        problems.push(problem.with_help(Some(help)));
+    }
+}
+
+/// The operator's types and the catalog's, as one schema.
+fn cedar_schema(
+    principals: &Source<'_>,
+    catalog: &Catalog,
+    problems: &mut Vec<PolicyProblem>,
+) -> Option<Schema> {
+    if let Err(error) = SchemaFragment::from_cedarschema_str(principals.text) {
+        problems.extend(principals.cedar_problems(DetailedError::from(&error), 0, None));
+        return None;
+    }
+    // The operator's text comes first, so that positions in it are those of its file.
+    let text = format!("{}\n{}", principals.text, schema::schema_text(catalog));
+    let schema = match Schema::from_cedarschema_str(&text) {
+        Ok((schema, _)) => schema,
+        Err(error) => {
+            let found = principals.cedar_problems(DetailedError::from(&error), 0, None);
+            let help = "it must declare the entity types `Agent`, `User` and `Role`, and none of the catalog's";
+            problems.extend(found.into_iter().map(|problem| match problem.help {
+                Some(_) => problem,
+                None => problem.with_help(Some(help)),
+            }));
+            return None;
+        }
+    };
+    if !schema.is_complete() {
+        problems.push(principals.whole("every type must be declared here, none `external`"));
+        return None;
+    }
+    Some(schema)
+}
+
+fn validate(
+    located: &[Located<'_>],
+    origins: &Origins<'_>,
+    (schema, principals, dialect): (&Schema, &Source<'_>, Dialect),
+    problems: &mut Vec<PolicyProblem>,
+    warnings: &mut Vec<PolicyProblem>,
+) {
+    let Ok(policies) = CedarPolicies::from_policies(located.iter().map(|l| l.policy.clone()))
+    else {
+        // Ids are unique by now; `Slices` reports if not.
+        return;
+    };
+    let result = Validator::new(schema.clone()).validate(&policies, ValidationMode::Strict);
+    // Without relations no row action applies to anything.
+    let has_rows = schema.resources().any(|kind| kind.namespace() != "");
+    let place = |id: &cedar_policy::PolicyId, error: DetailedError| match origins
+        .get(id.as_ref() as &str)
+    {
+        Some(origin) => {
+            let range = origin.range.clone();
+            origin
+                .source
+                .cedar_problems(error, range.start, Some(range))
+        }
+        None => Source {
+            name: PRINCIPALS_FILE,
+            text: "",
+        }
+        .cedar_problems(error, 0, None),
+    };
+    for error in result.validation_errors() {
+        let found = place(error.policy_id(), DetailedError::from(error));
+        let explained = |problem| explained(problem, principals, dialect);
+        problems.extend(found.into_iter().map(explained));
+    }
+    for warning in result.validation_warnings() {
+        let policy = policies.policy(warning.policy_id());
+        let mut found = place(warning.policy_id(), DetailedError::from(warning));
+        if let (ValidationWarning::InvalidActionApplication(_), Some(policy)) = (warning, policy) {
+            let help = group_of_actions(policy);
+            found = found
+                .into_iter()
+                .map(|problem| problem.with_help(help.clone()))
+                .collect();
+        }
+        // A forbid whose scope fits no action forbids nothing, which nobody writes on purpose.
+        let scope = matches!(warning, ValidationWarning::InvalidActionApplication(_));
+        let forbids = policy.map(Policy::effect) == Some(Effect::Forbid);
+        if scope && forbids && has_rows {
+            problems.extend(found);
+        } else {
+            warnings.extend(found);
+        }
+    }
+    for list in [problems, warnings] {
+        list.sort_by_key(|problem| (problem.file.clone(), problem.line, problem.column));
+    }
+}
+
+/// What to write where a policy's scope asks for a group as if it were an action: nothing is ever asked about the group.
+fn group_of_actions(policy: &Policy) -> Option<String> {
+    let ActionConstraint::Eq(uid) = policy.action_constraint() else {
+        return None;
+    };
+    let id = uid.id().unescaped();
+    let is_group = Action::ALL.iter().all(|action| action.name() != id);
+    is_group.then(|| format!("`{id}` is a group of actions: write `action in {uid}`"))
+}
+
+/// A mistake that Cedar found, with what to do about it where Cedar does not know.
+fn explained(problem: PolicyProblem, principals: &Source<'_>, dialect: Dialect) -> PolicyProblem {
+    let PolicyProblem { message, .. } = &problem;
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let numbers = |side: &str| side == "Long";
+    let truths = |side: &str| side == "Bool" || side.starts_with("__cedar::internal::");
+    let sides = message
+        .strip_prefix("the types ")
+        .and_then(|rest| rest.strip_suffix(" are not compatible"))
+        .and_then(|rest| rest.split_once(" and "));
+    let help = match (quoted.as_slice(), sides) {
+        ([.., attribute, kind], _)
+            if message.contains("on entity type") && message.ends_with("not found") =>
+        {
+            let others = attributes::declaring(principals, attribute, kind);
+            others.first().map(|other| {
+                format!(
+                    "`{other}` has it: ask `principal is {other} &&` before, or declare it of `{kind}` too"
+                )
+            })
+        }
+        (_, Some((left, right)))
+            if dialect == Dialect::Mysql
+                && (numbers(left) && truths(right) || truths(left) && numbers(right)) =>
+        {
+            Some("BOOLEAN is a number there: compare with `1` or `0`".to_owned())
+        }
+        _ => None,
+    };
+    let message = message
+        .replace("__cedar::internal::True", "Bool")
+        .replace("__cedar::internal::False", "Bool");
+    PolicyProblem { message, ..problem }.with_help(help)
+}
+
+fn merged(
+    catalog: &Catalog,
+    (tags, templates): (&Tags, &Templates),
+    given: Vec<cedar_policy::Entity>,
+    source: Option<Source<'_>>,
+    schema: &Schema,
+    problems: &mut Vec<PolicyProblem>,
+) -> Option<Store> {
+    let source = source.unwrap_or(Source {
+        name: ENTITIES_FILE,
+        text: "",
+    });
+    let store = entities::catalog_entities(catalog, tags, templates).and_then(|mut entities| {
+        entities.extend(given);
+        let entities = Entities::from_entities(entities, Some(schema))
+            .map_err(|error| entities::boxed(&error))?;
+        Store::new(entities, schema)
+    });
+    store
+        .map_err(|error| problems.extend(source.cedar_problems(*error, 0, None)))
+        .ok()
+}
+
+fn named_resources(located: &[Located<'_>]) -> HashMap<String, EntityUid> {
+    located
+        .iter()
+        .filter_map(|l| match l.policy.resource_constraint() {
+            ResourceConstraint::Eq(uid) => Some((l.policy.id().to_string(), uid)),
+            ResourceConstraint::Any
+            | ResourceConstraint::In(_)
+            | ResourceConstraint::Is(_)
+            | ResourceConstraint::IsIn(_, _) => None,
+        })
+        .collect()
+}
+
+/// The policies whose conditions look at `context.has_where`: in what they say, not in a comment.
+fn unconditional(located: &[Located<'_>]) -> BTreeSet<String> {
+    let attribute = format!("\"attr\":\"{HAS_WHERE}\"");
+    let looks = |policy: &Policy| {
+        // One that cannot be written down has not spoken of it.
+        let json = policy.to_json().map(|json| json.to_string());
+        json.is_ok_and(|json| json.contains(&attribute))
+    };
+    located
+        .iter()
+        .filter(|l| looks(&l.policy))
+        .map(|l| l.policy.id().to_string())
+        .collect()
+}
+
+/// The ids of this type that policies name.
+fn named(located: &[Located<'_>], kind: &str) -> BTreeSet<String> {
+    located
+        .iter()
+        .flat_map(|l| l.policy.entity_literals())
+        .filter(|uid| uid.type_name().to_string() == kind)
+        .map(|uid| uid.id().unescaped().to_owned())
+        .collect()
+}
+
+fn version(sources: &PolicySources, catalog: &Catalog, flow: &ColumnFlow) -> String {
+    // Debug quotes strings, so that no two sources print alike.
+    sha256_hex(
+        format!(
+            "{}\n{sources:?}\n{:?}\n{flow:?}\n{}",
+            catalog.version(),
+            sources
+                .secret
+                .as_ref()
+                .map(|secret| secret.version().digits().to_owned()),
+            env!("CARGO_PKG_VERSION")
+        )
+        .as_bytes(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use super::*;
+    use crate::policy::{
+        PolicyFile, PolicySet,
+        fixture::{self, load, set, sources},
+    };
+
+    const SELECT: &str = "permit(principal, action == Action::\"select\", resource);\n";
+
+    fn one(policies: &str) -> PolicyProblem {
+        let errors = load(&sources(policies)).unwrap_err();
+        assert_eq!(errors.problems().len(), 1, "{errors}");
+        errors.problems()[0].clone()
+    }
+
+    #[test]
+    fn validation_errors_point_at_the_policy() {
+        for (text, line, message) in [
+            (
+                "permit(principal, action == Action::\"selct\", resource);",
+                2,
+                "selct",
+            ),
+            (
+                "\npermit(principal, action, resource is Tabel);",
+                3,
+                "Tabel",
+            ),
+            (
+                "permit(principal, action == Action::\"see\", resource is row::main::tickets)\nwhen { resource.tenant_id == 1 };",
+                3,
+                "tenant_id",
+            ),
+            (
+                "permit(principal, action == Action::\"see\", resource is row::main::tickets)\nwhen {\n resource.ttle == \"x\" };",
+                4,
+                "ttle",
+            ),
+            (
+                "permit(principal, action == Action::\"see\", resource is row::main::tickets)\nwhen { resource.id == \"x\" };",
+                3,
+                "type",
+            ),
+        ] {
+            let problem = one(&format!("{SELECT}{text}"));
+            assert_eq!(problem.file, "base.cedar");
+            assert_eq!(problem.line, Some(line), "{problem}");
+            assert!(problem.message.contains(message), "{problem}");
+        }
+    }
+
+    #[test]
+    fn ids_must_be_unique() {
+        let mut sources = sources("@id(\"a\")\npermit(principal, action, resource);");
+        sources.policies.push(PolicyFile {
+            name: "more.cedar".to_owned(),
+            text: "\n@id(\"a\") forbid(principal, action, resource);".to_owned(),
+        });
+        let errors = load(&sources).unwrap_err();
+        assert_eq!(
+            errors.to_string(),
+            "more.cedar:2:1: two policies have the id `a`\n  help: the first is in base.cedar, line 1"
+        );
+    }
+
+    #[test]
+    fn all_problems_of_a_stage_are_reported() {
+        let mut sources = sources(
+            "permit(principal, action, resorce);\n@maks(\"x\") permit(principal, action, resource);",
+        );
+        sources.classification = Some("colum = 1".to_owned());
+        let errors = load(&sources).unwrap_err();
+        assert_eq!(errors.problems().len(), 3, "{errors}");
+    }
+
+    #[test]
+    fn the_principals_schema_is_checked() {
+        let with = |schema: &str| {
+            let mut sources = sources(SELECT);
+            sources.entities = None;
+            sources.principals_schema = Some(schema.to_owned());
+            load(&sources)
+        };
+        let errors = with("entity Role;\nentity Agent in [Rol];\nentity User;").unwrap_err();
+        assert_eq!(errors.problems()[0].line, Some(2), "{errors}");
+        let errors = with("entity Role;\nentity Agent in [Role];").unwrap_err();
+        assert!(errors.to_string().contains("User"), "{errors}");
+        let errors = with("entity Role;\nentity Agent in [Role]\nentity User;").unwrap_err();
+        assert_eq!(errors.problems()[0].line, Some(3), "{errors}");
+        let errors = with("entity Role, Agent, User, Table;").unwrap_err();
+        assert_eq!(errors.problems()[0].file, PRINCIPALS_FILE, "{errors}");
+        assert!(with("entity Role, Agent, User;").is_ok());
+    }
+
+    #[test]
+    fn defaults_are_enough_and_no_policies_deny() {
+        let sources = PolicySources::default();
+        let set = load(&sources).unwrap_or_else(|errors| panic!("{errors}"));
+        let view = set.session(&fixture::agent("nobody"));
+        assert!(view.discoverable().unwrap().is_empty());
+    }
+
+    #[test]
+    fn versions_follow_every_source() {
+        let base = sources(SELECT);
+        let mut other = base.clone();
+        other.classification = None;
+        let version = |sources: &PolicySources| load(sources).unwrap().version().to_owned();
+        assert_eq!(version(&base), version(&base.clone()));
+        assert_ne!(version(&base), version(&other));
+        let flow = ColumnFlow(BTreeMap::from([(
+            fixture::column_id(&fixture::catalog(), "main.contacts.address"),
+            BTreeSet::new(),
+        )]));
+        let flowed = PolicySet::load(&base, &Arc::new(fixture::catalog()), &flow).unwrap();
+        assert_ne!(version(&base), flowed.version());
+    }
+
+    #[test]
+    fn a_forbid_that_can_never_apply_does_not_load() {
+        let scope = "(principal, action == Action::\"see\", resource == Table::\"main.tickets\");";
+        let problem = one(&format!("{SELECT}forbid{scope}"));
+        assert_eq!(problem.line, Some(2), "{problem}");
+        assert!(problem.message.contains("applicable action"), "{problem}");
+        assert!(!set(&format!("{SELECT}permit{scope}")).warnings().is_empty());
+    }
+
+    #[test]
+    fn impossible_policies_are_warned_of() {
+        let set = set(&format!(
+            "{SELECT}permit(principal, action == Action::\"see\", resource) when {{ false }};"
+        ));
+        assert_eq!(set.warnings()[0].line, Some(2), "{:?}", set.warnings());
+    }
+
+    #[test]
+    fn a_group_asked_for_as_an_action_says_what_to_write() {
+        let text = "permit(principal, action == Action::\"read\", resource);";
+        let set = set(text);
+        let told: Vec<_> = set
+            .warnings()
+            .iter()
+            .filter_map(|w| w.help.as_deref())
+            .collect();
+        let help = "`read` is a group of actions: write `action in Action::\"read\"`";
+        assert_eq!(told, [help], "{:?}", set.warnings());
+        let problem = one(&text.replace("permit", "forbid"));
+        assert_eq!(problem.help.as_deref(), Some(help), "{problem}");
+    }
+
+    #[test]
+    fn an_attribute_of_another_type_says_of_which() {
+        let mut sources = sources(
+            "permit(principal, action == Action::\"select\", resource) when { principal.team == 1 };",
+        );
+        sources.entities = None;
+        sources.principals_schema =
+            Some("entity Role;\nentity Agent in [Role] = { team: Long };\nentity User = { name: String };".to_owned());
+        let errors = load(&sources).unwrap_err();
+        assert_eq!(
+            errors.problems()[0].help.as_deref(),
+            Some("`Agent` has it: ask `principal is Agent &&` before, or declare it of `User` too"),
+            "{errors}"
+        );
+        // The types of the catalog are no principals.
+        let of_resource = "permit(principal, action == Action::\"call\", resource) when { resource.tags.contains(\"x\") };";
+        let problem = one(of_resource);
+        let help = problem.help.unwrap_or_default();
+        assert!(!help.contains("principal is"), "{help}");
+    }
+
+    #[test]
+    fn truths_that_are_numbers_say_so() {
+        let catalog = crate::catalog::ddl::mysql(
+            "CREATE TABLE t (id int PRIMARY KEY, active BOOLEAN NOT NULL);",
+            "main",
+        );
+        let catalog = Arc::new(catalog.unwrap());
+        for (condition, told) in [
+            ("resource.active == true", true),
+            ("false == resource.active", true),
+            ("resource.active == \"1\"", false),
+        ] {
+            let text = format!(
+                "permit(principal, action == Action::\"see\", resource is row::main::t) when {{ {condition} }};"
+            );
+            let sources = PolicySources {
+                policies: vec![PolicyFile {
+                    name: "a.cedar".to_owned(),
+                    text,
+                }],
+                ..PolicySources::default()
+            };
+            let errors = PolicySet::load(&sources, &catalog, &ColumnFlow::default()).unwrap_err();
+            let problem = &errors.problems()[0];
+            assert!(!problem.message.contains("__cedar"), "{problem}");
+            let help = problem.help.as_deref().unwrap_or_default();
+            assert_eq!(
+                help.contains("BOOLEAN is a number there: compare with `1` or `0`"),
+                told,
+                "{problem}"
+            );
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! What exists for one session: decided when first asked, then remembered.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::policy::cedar::request::Subject;
+use crate::policy::{
+    cedar::{schema, schema::Action},
+    decide::{
+        ddl, functions,
+        functions::FunctionDecision,
+        relation, system_relations, writes,
+        writes::{ActionDecision, WriteDecision},
+    },
+    load::Loaded,
+    obligation::{RelationDecision, Visibility},
+    time_dependent::Moment,
+};
+use crate::{
+    access::DefinitionAccess,
+    catalog::{
+        Catalog, Change, Relation, RelationId, RelationKind, SystemClass, SystemRelation,
+        functions::FunctionDef,
+    },
+    rejection::Rejection,
+    session::{Principal, Session},
+};
+
+/// What decides about reading a relation.
+const OF_RELATIONS: &[Action] = &[
+    Action::Select,
+    Action::See,
+    Action::ReadPlain,
+    Action::ReadMasked,
+    Action::ReadToken,
+];
+
+/// What one session may know of the catalog. An answer, once given, does not change.
+#[derive(Debug)]
+pub struct SessionView {
+    principal: Principal,
+    pub(in crate::policy) loaded: Arc<Loaded>,
+    pub(in crate::policy) subject: Result<Subject, Rejection>,
+    relations: Mutex<HashMap<RelationId, Result<Arc<RelationDecision>, Rejection>>>,
+    functions: Mutex<HashMap<String, Result<Arc<FunctionDecision>, Rejection>>>,
+    writes: Mutex<HashMap<RelationId, Result<Arc<WriteDecision>, Rejection>>>,
+    /// Set for a session that has a time which policies look at.
+    pub(in crate::policy) moment: Option<Moment>,
+}
+
+impl SessionView {
+    pub(in crate::policy) fn new(loaded: Arc<Loaded>, session: &Session) -> Self {
+        let subject = Subject::of(&loaded, session);
+        Self {
+            principal: session.principal().clone(),
+            loaded,
+            subject,
+            relations: Mutex::default(),
+            functions: Mutex::default(),
+            writes: Mutex::default(),
+            moment: None,
+        }
+    }
+
+    /// Who asks.
+    #[must_use]
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// The catalog of which this is a view.
+    #[must_use]
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.loaded.catalog
+    }
+
+    /// What was decided about a relation. One that is unreadable by its kind, or of another catalog,
+    /// is absent.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed` if a policy that could matter fails to evaluate;
+    /// `policy.no-permit` if the session's principal is of no type that policies can permit anything.
+    pub fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection> {
+        let decision = self.decided(id)?;
+        let relation = self.loaded.catalog.relation(id);
+        let class = relation.and_then(|r| Some(r.system?.class));
+        match (relation, class, decision.visibility) {
+            (
+                Some(relation),
+                Some(SystemClass::Catalog),
+                Visibility::Absent | Visibility::Discoverable(_),
+            ) => Ok(self.of_names(relation)?.map_or(decision, Arc::new)),
+            _ => Ok(decision),
+        }
+    }
+
+    /// What is read of a relation that tells of names alone without a permit that names it; not remembered, since what it depends
+    /// on is.
+    fn of_names(&self, relation: &Relation) -> Result<Option<RelationDecision>, Rejection> {
+        if !self.sees_everything()? {
+            return Ok(None);
+        }
+        let subject = self.subject.as_ref().map_err(Clone::clone)?;
+        // Notes whether it depends on the time.
+        let _ = self.steady(OF_RELATIONS);
+        system_relations::of_names(&self.loaded, subject, relation).map_err(Rejection::from)
+    }
+
+    /// Whether a relation of the engine's own that no policy names may be read: it tells of names alone, nothing of the catalog is
+    /// kept from the session, and nothing forbids it.
+    ///
+    /// # Errors
+    /// As [`relation`](Self::relation).
+    pub fn reads_system(&self, known: &SystemRelation) -> Result<bool, Rejection> {
+        match known.class {
+            SystemClass::Catalog => {}
+            SystemClass::Activity
+            | SystemClass::Statistics
+            | SystemClass::Secrets
+            | SystemClass::Storage
+            | SystemClass::Settings => return Ok(false),
+        }
+        if !self.sees_everything()? {
+            return Ok(false);
+        }
+        let subject = self.subject.as_ref().map_err(Clone::clone)?;
+        // Notes whether it depends on the time.
+        let _ = self.steady(OF_RELATIONS);
+        system_relations::is_unforbidden(&self.loaded, subject, known).map_err(Rejection::from)
+    }
+
+    fn decided(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection> {
+        let subject = self.subject.as_ref().map_err(Clone::clone)?;
+        if let Some(known) = lock(&self.relations).get(&id) {
+            return known.clone();
+        }
+        if let (Some(moment), Some(relation)) = (&self.moment, self.loaded.catalog.relation(id))
+            && let Some(steady) = moment.steady_relation(&self.loaded, subject, relation)?
+        {
+            return steady.decided(id);
+        }
+        // Decided without the lock: two threads may do the work twice, with the same result.
+        let decision = self
+            .loaded
+            .catalog
+            .relation(id)
+            .filter(|relation| schema::has_entity(relation))
+            .map_or_else(
+                || Ok(relation::absent(self.loaded.catalog.relation(id))),
+                |relation| relation::decision(&self.loaded, subject, relation),
+            )
+            .map(Arc::new)
+            .map_err(Rejection::from);
+        lock(&self.relations).insert(id, decision.clone());
+        decision
+    }
+
+    /// Whether any policy permits anybody to change anything.
+    #[must_use]
+    pub fn may_write(&self) -> bool {
+        Change::ALL
+            .into_iter()
+            .any(|change| self.loaded.policies.permits(writes::action(change)))
+    }
+
+    /// Whether any policy permits anybody to change the schema or to empty tables.
+    #[must_use]
+    pub fn may_define(&self) -> bool {
+        [
+            Action::Create,
+            Action::Alter,
+            Action::Drop,
+            Action::Truncate,
+        ]
+        .into_iter()
+        .any(|action| self.loaded.policies.permits(action))
+    }
+
+    /// Whether the schema may be changed so.
+    ///
+    /// # Errors
+    /// As [`relation`](Self::relation).
+    pub fn define(&self, access: &DefinitionAccess) -> Result<ActionDecision, Rejection> {
+        let subject = self.subject.as_ref().map_err(Clone::clone)?;
+        // Notes whether it depends on the time; it is not remembered either way.
+        let _ = self.steady(&[ddl::action(access.definition)]);
+        ddl::decision(&self.loaded, subject, access).map_err(Rejection::from)
+    }
+
+    /// What may be changed of a relation. Nothing of one that is no table.
+    ///
+    /// # Errors
+    /// As [`relation`](Self::relation).
+    pub fn write(&self, id: RelationId) -> Result<Arc<WriteDecision>, Rejection> {
+        let subject = self.subject.as_ref().map_err(Clone::clone)?;
+        if let Some(known) = lock(&self.writes).get(&id) {
+            return known.clone();
+        }
+        if let Some(steady) = self.steady(writes::ACTIONS) {
+            return steady.write(id);
+        }
+        let decision = match self.loaded.catalog.relation(id) {
+            Some(relation) if relation.kind == RelationKind::Table => {
+                writes::decision(&self.loaded, subject, relation)
+            }
+            Some(_) | None => Ok(WriteDecision::nothing()),
+        };
+        let decision = decision.map(Arc::new).map_err(Rejection::from);
+        lock(&self.writes).insert(id, decision.clone());
+        decision
+    }
+
+    /// Whether a function may be called. One that reaches beyond its arguments needs a permit whose
+    /// scope names it; a blanket permit does not count.
+    ///
+    /// # Errors
+    /// As [`relation`](Self::relation).
+    pub fn function(&self, def: &FunctionDef) -> Result<Arc<FunctionDecision>, Rejection> {
+        let subject = self.subject.as_ref().map_err(Clone::clone)?;
+        if let Some(known) = lock(&self.functions).get(&def.uid) {
+            return known.clone();
+        }
+        if let Some(steady) = self.steady(&[Action::Call]) {
+            return steady.function(def);
+        }
+        let decision = functions::decision(&self.loaded, subject, def)
+            .map(Arc::new)
+            .map_err(Rejection::from);
+        lock(&self.functions).insert(def.uid.clone(), decision.clone());
+        decision
+    }
+
+    /// Whether nothing of the catalog is kept from the session: every relation is readable, whole and
+    /// without masks. Names in the engine's own relations tell such a session nothing new.
+    ///
+    /// # Errors
+    /// As [`relation`](Self::relation), for the first relation that fails.
+    pub fn sees_everything(&self) -> Result<bool, Rejection> {
+        for relation in self.loaded.catalog.relations() {
+            match relation.kind {
+                RelationKind::Table | RelationKind::View | RelationKind::Materialized => {}
+                RelationKind::Virtual | RelationKind::System => continue,
+            }
+            let decision = self.relation(relation.id)?;
+            if decision.visibility != Visibility::Selectable || decision.has_obligation() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Every relation that exists for the session, in the catalog's order; of the engine's own those that it is permitted by name.
+    ///
+    /// # Errors
+    /// As [`relation`](Self::relation), for the first relation that fails.
+    pub fn discoverable(&self) -> Result<Vec<(RelationId, Arc<RelationDecision>)>, Rejection> {
+        let mut out = Vec::new();
+        for relation in self.loaded.catalog.relations() {
+            let decision = self.decided(relation.id)?;
+            match decision.visibility {
+                Visibility::Selectable | Visibility::Discoverable(_) => {
+                    out.push((relation.id, decision));
+                }
+                Visibility::Absent => {}
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // A poisoned lock guards a map of finished values; the panic was elsewhere.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use super::*;
+    use crate::{
+        catalog::functions,
+        code::Code,
+        dialect::Dialect,
+        policy::fixture::{READ_ALL, agent, decision, relation_id, set},
+    };
+
+    #[test]
+    fn system_relations_are_absent_whatever_policies_say() {
+        let everything = "permit(principal, action, resource);";
+        let system = decision(everything, "bot", "sqlite_schema");
+        assert_eq!(system.visibility, Visibility::Absent);
+        let set = set(everything);
+        let listed = set.session(&agent("bot")).discoverable().unwrap();
+        let names: Vec<_> = listed.iter().map(|(id, _)| *id).collect();
+        assert_eq!(names, ["customers", "tickets", "contacts"].map(relation_id));
+    }
+
+    #[test]
+    fn a_foreign_id_is_absent() {
+        let set = set(READ_ALL);
+        let decision = set.session(&agent("bot")).relation(RelationId(99)).unwrap();
+        assert_eq!(decision.visibility, Visibility::Absent);
+    }
+
+    #[test]
+    fn principals_need_a_known_type_only() {
+        let set = set(READ_ALL);
+        let known = set.session(&agent("never-heard-of"));
+        assert_eq!(
+            known.relation(relation_id("tickets")).unwrap().visibility,
+            Visibility::Selectable
+        );
+        for kind in ["Robot", "Role", "Table", "not a type", ""] {
+            let view = set.session(&Session::new(Principal::new(kind, "x")));
+            let refused = view.relation(relation_id("tickets")).unwrap_err();
+            assert_eq!(refused.code(), Code::PolicyNoPermit, "{kind}");
+            assert!(
+                view.function(functions::registry(Dialect::Sqlite).get("lower").unwrap())
+                    .is_err()
+            );
+        }
+    }
+
+    #[test]
+    fn sessions_are_shared_and_bounded() {
+        let set = set(READ_ALL);
+        let first = set.session(&agent("bot"));
+        assert!(Arc::ptr_eq(&first, &set.session(&agent("bot"))));
+        let one = first.relation(relation_id("tickets")).unwrap();
+        assert!(Arc::ptr_eq(
+            &one,
+            &first.relation(relation_id("tickets")).unwrap()
+        ));
+        for n in 0..crate::policy::SESSIONS {
+            let _ = set.session(&agent(&format!("a{n}")));
+        }
+        assert!(!Arc::ptr_eq(&first, &set.session(&agent("bot"))));
+    }
+}

@@ -1,0 +1,212 @@
+//! What depends on the time of a request: decided each time, and never remembered. Everything else of such a
+//! session is what it is without a time.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use cedar_policy::{PartialEntityUid, PartialRequest, PolicyId};
+
+use crate::policy::cedar::request::{Failure, Subject, TIME, action_uid, resource};
+use crate::policy::{
+    cedar::{by_action::Slices, context_use::looks_at, schema, schema::Action},
+    load::{Loaded, annotation::Annotations},
+    session_view::SessionView,
+};
+use crate::{catalog::Relation, session::Session};
+
+/// The actions some of whose policies look at the time.
+pub(in crate::policy) fn actions(policies: &Slices) -> BTreeSet<Action> {
+    Action::ALL
+        .iter()
+        .copied()
+        .filter(|action| {
+            let policies = policies.of(*action);
+            policies
+                .is_some_and(|policies| policies.policies().any(|policy| looks_at(policy, TIME)))
+        })
+        .collect()
+}
+
+impl SessionView {
+    /// The view of `session` at its time, beside what holds at any.
+    pub(in crate::policy) fn at(loaded: Arc<Loaded>, session: &Session, steady: Arc<Self>) -> Self {
+        let mut view = Self::new(loaded, session);
+        view.moment = Some(Moment::beside(steady));
+        view
+    }
+
+    /// Whether what was asked so far is decided by the time, so that it must not be remembered.
+    #[must_use]
+    pub fn depends_on_time(&self) -> bool {
+        self.moment.as_ref().is_some_and(Moment::was_used)
+    }
+
+    /// Whether the session has a time that policies look at.
+    #[must_use]
+    pub fn has_time(&self) -> bool {
+        self.moment.is_some()
+    }
+
+    /// The decisions that hold at any time, for what policies of `actions` decide, if those do not look at it.
+    pub(in crate::policy) fn steady(&self, actions: &[Action]) -> Option<&Self> {
+        self.moment.as_ref()?.steady(&self.loaded, actions)
+    }
+}
+
+/// A session's decisions at one point in time, beside those that hold at any.
+#[derive(Debug)]
+pub(in crate::policy) struct Moment {
+    /// What holds whatever the time.
+    steady: Arc<SessionView>,
+    /// Whether anything was asked that depends on the time.
+    used: AtomicBool,
+}
+
+impl Moment {
+    pub(in crate::policy) fn beside(steady: Arc<SessionView>) -> Self {
+        Self {
+            steady,
+            used: AtomicBool::new(false),
+        }
+    }
+
+    /// The decisions to ask for something that policies of `actions` decide: none if those look at the time.
+    pub(in crate::policy) fn steady(
+        &self,
+        loaded: &Loaded,
+        actions: &[Action],
+    ) -> Option<&SessionView> {
+        let timeless = actions.iter().all(|action| !loaded.timed.contains(action));
+        self.unless(timeless)
+    }
+
+    /// As [`steady`](Self::steady), for a relation as it is read.
+    pub(in crate::policy) fn steady_relation(
+        &self,
+        loaded: &Loaded,
+        subject: &Subject,
+        relation: &Relation,
+    ) -> Result<Option<&SessionView>, Failure> {
+        Ok(self.unless(is_timeless(loaded, subject, relation)?))
+    }
+
+    fn unless(&self, timeless: bool) -> Option<&SessionView> {
+        if !timeless {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        timeless.then_some(&self.steady)
+    }
+
+    /// Whether anything that was decided so far may be decided otherwise at another time.
+    pub(in crate::policy) fn was_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether what is decided about reading `relation` is the same at any time: by partial evaluation without a
+/// context of the policies over it and its relatives.
+fn is_timeless(loaded: &Loaded, subject: &Subject, relation: &Relation) -> Result<bool, Failure> {
+    let inside = [
+        Action::See,
+        Action::ReadPlain,
+        Action::ReadMasked,
+        Action::ReadToken,
+    ];
+    if inside.iter().any(|action| loaded.timed.contains(action)) {
+        return Ok(false);
+    }
+    let above = loaded.inheritance.ancestors(&loaded.catalog, relation);
+    let below = loaded.inheritance.descendants(&loaded.catalog, relation);
+    for table in std::iter::once(relation).chain(above).chain(below) {
+        for action in [Action::Select, Action::Discover] {
+            let asked = loaded.timed.contains(&action) && schema::has_entity(table);
+            if asked && !is_decided(loaded, subject, action, table)? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Whether the policies of `action` over a table come to a decision whatever the context, and to the same obligations.
+fn is_decided(
+    loaded: &Loaded,
+    subject: &Subject,
+    action: Action,
+    table: &Relation,
+) -> Result<bool, Failure> {
+    let Some(policies) = loaded.policies.of(action) else {
+        return Ok(false);
+    };
+    let request = PartialRequest::new(
+        PartialEntityUid::from_concrete(subject.uid.clone()),
+        action_uid(action)?,
+        PartialEntityUid::from_concrete(resource("Table", &table.uid)?),
+        None,
+        &loaded.schema,
+    )
+    .map_err(Failure::new)?;
+    let response = policies
+        .tpe(&request, &subject.store.partial, &loaded.schema)
+        .map_err(Failure::new)?;
+    // Where something permits it anyway, a permit still adds what it demands, and that it names one of the engine's own.
+    let matters = |id: &PolicyId| {
+        let id: &str = id.as_ref();
+        let demands = loaded.annotations.get(id);
+        table.system.is_some() || demands.is_some_and(Annotations::demands)
+    };
+    let mut open = response.residual_policies();
+    let is_open = open.any(|residual| {
+        let policy = policies.policy(residual.id());
+        matters(residual.id()) && policy.is_none_or(|policy| looks_at(policy, TIME))
+    });
+    Ok(response.decision().is_some() && !is_open)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use std::time::Duration;
+
+    use crate::policy::fixture::{READ_ALL, agent, relation_id, set};
+
+    #[test]
+    fn what_a_permit_demands_at_a_time_is_demanded_then() {
+        let capped = "@max_rows(\"3\") permit(principal, action == Action::\"select\", resource == Table::\"main.tickets\")
+             when { context has time && context.time < datetime(\"1970-01-02\") };";
+        let set = set(&format!("{READ_ALL}{capped}"));
+        for (seconds, table, cap, timed) in [
+            (1, "tickets", Some(3), true),
+            (100_000, "tickets", None, true),
+            (1, "customers", None, false),
+        ] {
+            let view = set.session(&agent("bot").at(Duration::from_secs(seconds)));
+            let decision = view.relation(relation_id(table)).unwrap();
+            assert_eq!(decision.max_rows, cap, "{seconds} {table}");
+            assert_eq!(view.depends_on_time(), timed, "{seconds} {table}");
+        }
+    }
+
+    #[test]
+    fn a_permit_that_demands_nothing_adds_nothing_at_a_time() {
+        let more =
+            "permit(principal, action == Action::\"select\", resource == Table::\"main.tickets\")
+             when { context has time && context.time < datetime(\"1970-01-02\") };";
+        let set = set(&format!("{READ_ALL}{more}"));
+        let view = set.session(&agent("bot").at(Duration::from_secs(1)));
+        view.relation(relation_id("tickets")).unwrap();
+        assert!(!view.depends_on_time());
+    }
+}

@@ -1,0 +1,188 @@
+//! What policies permit in some circumstances, for whoever gives an account what it needs in any of them.
+//!
+//! The time, the transport, a client and the statement are not known before somebody asks. So each condition on them is
+//! supposed to hold, or not to, whichever permits more: permits then permit whatever they do at any time, and forbids only what
+//! they do at all of them. That leaves out columns which are read where less is permitted: those that a row filter looks at, and those
+//! that a mask leaves a part of. So each policy that looks at circumstances, of an action that has such, is supposed on its
+//! own, too.
+
+use cedar_policy::{Effect, Policy, PolicyId};
+use serde_json::{Value, json};
+
+use crate::policy::cedar::{by_action::Slices, context_use::is_context, schema::Action};
+
+/// Actions whose policies say of columns that they are read to decide about others, or in part.
+const READING: [Action; 4] = [Action::See, Action::Change, Action::Add, Action::ReadPlain];
+
+/// So many conditions of one policy are supposed each on its own.
+const EACH: usize = 5;
+
+/// The attribute that is known: which templates there are is.
+const TEMPLATE: &str = "template";
+
+/// How the policies of one action are supposed to be.
+enum Supposed<'a> {
+    /// Permits as narrow as they get, and forbids too.
+    Least,
+    /// This policy by what is said of its conditions; every other of the action as it is when it reads least.
+    One(&'a PolicyId, Effect, Said),
+}
+
+/// What is said of conditions.
+#[derive(Clone, Copy)]
+enum Said {
+    /// What makes the whole true, or false.
+    Whole(bool),
+    /// The first of them by the bits, what makes the whole true of others.
+    Each(u32),
+}
+
+/// The suppositions over `policies`, that which permits most first.
+///
+/// # Errors
+/// If a policy cannot be written down.
+pub(in crate::policy) fn of(policies: &Slices) -> Result<Vec<Slices>, String> {
+    let mut found = vec![policies.map(|_, policy| suppose(policy, widest(policy.effect())))?];
+    for action in READING {
+        let looking = policies.of(action).into_iter().flat_map(|p| p.policies());
+        let mut permits = false;
+        for policy in looking {
+            let conditions = conditions_of(policy)?;
+            let masks = action == Action::ReadPlain;
+            if conditions.is_empty() || masks && policy.effect() == Effect::Permit {
+                continue;
+            }
+            permits |= policy.effect() == Effect::Permit;
+            for bits in 0..1_u32 << conditions.len().min(EACH) {
+                let one = Supposed::One(policy.id(), policy.effect(), Said::Each(bits));
+                found.push(supposing(policies, action, &one)?);
+            }
+        }
+        if permits {
+            found.push(supposing(policies, action, &Supposed::Least)?);
+        }
+    }
+    Ok(found)
+}
+
+fn widest(effect: Effect) -> Said {
+    Said::Whole(effect == Effect::Permit)
+}
+
+/// The policies of `action` as supposed, and of all others those that permit most.
+fn supposing(policies: &Slices, action: Action, supposed: &Supposed<'_>) -> Result<Slices, String> {
+    policies.map(|other, policy| {
+        let said = match supposed {
+            _ if other != action => widest(policy.effect()),
+            Supposed::One(id, _, said) if *id == policy.id() => *said,
+            // A permit of every row would leave nothing of another's condition.
+            Supposed::Least | Supposed::One(_, Effect::Permit, _) => Said::Whole(false),
+            Supposed::One(_, Effect::Forbid, _) => widest(policy.effect()),
+        };
+        suppose(policy, said)
+    })
+}
+
+/// The policy with what is said of its conditions in their place.
+fn suppose(policy: &Policy, said: Said) -> Result<Policy, String> {
+    let mut json = policy.to_json().map_err(|error| error.to_string())?;
+    if !is_circumstance(&json) {
+        return Ok(policy.clone());
+    }
+    let mut seen = Vec::new();
+    for (body, holds) in bodies(&mut json) {
+        replace(body, holds, said, &mut seen);
+    }
+    Policy::from_json(Some(policy.id().clone()), json).map_err(|error| error.to_string())
+}
+
+/// The conditions on circumstances of a policy.
+fn conditions_of(policy: &Policy) -> Result<Vec<Value>, String> {
+    let mut json = policy.to_json().map_err(|error| error.to_string())?;
+    let mut seen = Vec::new();
+    for (body, holds) in bodies(&mut json) {
+        replace(body, holds, Said::Whole(true), &mut seen);
+    }
+    Ok(seen)
+}
+
+/// What stands after `when` and `unless`, each with what it must be for the policy to apply.
+fn bodies(json: &mut Value) -> Vec<(&mut Value, bool)> {
+    let conditions = json.get_mut("conditions").and_then(Value::as_array_mut);
+    let conditions = conditions.into_iter().flatten();
+    let mut found = Vec::new();
+    for condition in conditions {
+        let applies = condition.get("kind").and_then(Value::as_str) == Some("when");
+        if let Some(body) = condition.get_mut("body") {
+            found.push((body, applies));
+        }
+    }
+    found
+}
+
+/// Puts what is said in the place of each condition on circumstances below `expr`. The whole is true where `expr` is `holds`.
+fn replace(expr: &mut Value, holds: bool, said: Said, seen: &mut Vec<Value>) {
+    if !is_circumstance(expr) {
+        return;
+    }
+    for operator in ["&&", "||"] {
+        if let Some(sides) = expr.get_mut(operator).and_then(Value::as_object_mut) {
+            sides
+                .values_mut()
+                .for_each(|side| replace(side, holds, said, seen));
+            return;
+        }
+    }
+    if let Some(inner) = expr.get_mut("!").and_then(|not| not.get_mut("arg")) {
+        replace(inner, !holds, said, seen);
+        return;
+    }
+    if let Some(Value::Object(branches)) = expr.get("if-then-else") {
+        let of = |name| branches.get(name).cloned().unwrap_or_default();
+        let branch = |condition, then| json!({"&&": {"left": condition, "right": then}});
+        let otherwise = json!({"!": {"arg": of("if")}});
+        *expr = json!({"||": {"left": branch(of("if"), of("then")), "right": branch(otherwise, of("else"))}});
+        replace(expr, holds, said, seen);
+        return;
+    }
+    let place = seen.iter().position(|known| known == expr);
+    let place = place.unwrap_or_else(|| {
+        seen.push(expr.clone());
+        seen.len() - 1
+    });
+    let value = match said {
+        Said::Whole(whole) => holds == whole,
+        // What compares a row with them reads it, and any session has some time and client.
+        Said::Each(_) if is_of_row(expr) => return,
+        Said::Each(bits) if place < EACH => bits >> place & 1 == 1,
+        Said::Each(_) => holds,
+    };
+    *expr = json!({ "Value": value });
+}
+
+/// Whether an expression looks at what is asked about, which of a row is its columns.
+fn is_of_row(json: &Value) -> bool {
+    match json {
+        Value::Object(fields) => {
+            fields.get("Var").and_then(Value::as_str) == Some("resource")
+                || fields.values().any(is_of_row)
+        }
+        Value::Array(items) => items.iter().any(is_of_row),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Whether an expression looks at the context beyond the template.
+fn is_circumstance(json: &Value) -> bool {
+    match json {
+        Value::Object(fields) => {
+            let of_context = fields.get("left").is_some_and(is_context);
+            if of_context && let Some(Value::String(attribute)) = fields.get("attr") {
+                return attribute != TEMPLATE;
+            }
+            is_context(json) || fields.values().any(is_circumstance)
+        }
+        Value::Array(items) => items.iter().any(is_circumstance),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
