@@ -7,10 +7,10 @@ use std::{
 
 use super::{
     CastDef, Catalog, Column, Filled, ForeignKey, OperatorDef, Relation, RelationId, RelationKind,
-    Trigger, TypeClass, TypeDef, UniqueKey, UniqueKeyDef,
-    functions::{self, FunctionDef, Kinds, Safety},
-    system::{SystemColumns, system_relation},
+    Trigger, TypeClass, TypeDef, UniqueKey, UniqueKeyDef, functions,
+    functions::{FunctionDef, Kinds, Safety},
 };
+use crate::catalog::system_relations::{SystemColumns, system_relation};
 use crate::{dialect::Dialect, digest::sha256_hex, ident};
 
 /// A catalog that contradicts itself.

@@ -5,30 +5,32 @@
 //! [`Dialect::fold`]. Nothing here decides.
 
 mod builder;
-mod cascade;
-mod change;
-mod computed;
 pub mod ddl;
-mod equality;
-mod filled;
+mod default;
+mod foreign_key_action;
 pub mod functions;
-mod keys;
+mod generated;
+mod key_equality;
 mod snapshot;
-mod system;
+mod system_relations;
+mod triggers;
 mod types;
+mod unique_key;
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineDef};
-pub use cascade::Cascade;
-pub use change::{Change, ReferenceAction, Trigger};
-pub(crate) use computed::{computed_from, may_fail};
-pub use filled::Filled;
-pub use keys::{UniqueKey, UniqueKeyDef, may_name, may_name_rows};
+pub use default::Filled;
+pub use foreign_key_action::Cascade;
+pub(crate) use generated::{computed_from, may_fail};
 pub use snapshot::SnapshotError;
-pub use system::{SystemClass, SystemRelation, system_relation, system_relations, system_schemas};
+pub use system_relations::{
+    SystemClass, SystemRelation, system_relation, system_relations, system_schemas,
+};
+pub use triggers::{Change, ReferenceAction, Trigger};
 pub(crate) use types::without_labels;
 pub use types::{CastDef, OperatorDef, TypeClass, TypeDef, TypeKind};
+pub use unique_key::{UniqueKey, UniqueKeyDef, may_name, may_name_rows};
 
 use self::functions::{FunctionDef, registry};
 use serde::{Deserialize, Serialize};
@@ -67,7 +69,7 @@ pub struct Catalog {
     operators: Vec<OperatorDef>,
     casts: Vec<CastDef>,
     /// What the server's own relations are like, as far as it has told.
-    system: Arc<system::SystemColumns>,
+    system: Arc<system_relations::SystemColumns>,
     version: String,
 }
 

@@ -1,12 +1,12 @@
 //! The pure entry: a statement, its parameters and a session in; a decision out.
 
-mod catalogue;
-mod changes;
-mod flow;
-mod plans;
-mod prospect;
+mod account_needs;
+mod column_lineage;
+mod metadata;
+mod permitted_changes;
+mod plan_cache;
+mod session_catalog;
 mod shapes;
-mod sight;
 mod stages;
 #[cfg(test)]
 mod tests;
@@ -18,14 +18,14 @@ use std::{
 };
 
 pub use crate::syntax::Fingerprint;
-pub use catalogue::{VisibleColumn, VisibleForeignKey, VisibleRelation};
-pub use changes::PermittedChange;
-pub use prospect::{Foreseen, Prospect, ProspectSession};
+pub use account_needs::{Foreseen, Prospect, ProspectSession};
+pub use metadata::{VisibleColumn, VisibleForeignKey, VisibleRelation};
+pub use permitted_changes::PermittedChange;
 pub use trace::{ColumnTrace, RelationTrace, Trace};
 
-use plans::PlanCache;
+use plan_cache::PlanCache;
+use session_catalog::{Sight, ViewCache};
 use shapes::{Outlook, ShapeCache};
-use sight::{Sight, ViewCache};
 
 use crate::{
     access::AccessSet,
@@ -158,7 +158,7 @@ impl FirewallBuilder {
     pub fn build(self) -> Result<Firewall, Error> {
         let named = system_relations_named(&self.policies, self.catalog.dialect());
         let catalog = Arc::new(self.catalog.with_system(named));
-        let flow = flow::columns(&catalog, &self.limits);
+        let flow = column_lineage::columns(&catalog, &self.limits);
         let policies = PolicySet::load(&self.policies, &catalog, &flow)?;
         let names = catalog
             .relations()

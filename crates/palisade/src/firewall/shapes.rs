@@ -9,10 +9,10 @@ use std::{fmt, sync::Arc};
 
 use quick_cache::{Weighter, sync::Cache};
 
-use super::{
-    Firewall,
-    plans::{Asked, Key},
-    sight::Sight,
+use super::Firewall;
+use crate::firewall::{
+    plan_cache::{Asked, Key},
+    session_catalog::Sight,
 };
 use crate::{
     code::Code,

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     code::Code,
-    syntax::formula::Formula,
+    syntax::mask_expr::Formula,
     token::{Key, TokenKeys},
 };
 
@@ -394,7 +394,7 @@ mod tests {
     use std::cmp::Reverse;
 
     use super::{DatePart, ExprMask, HashDomain, HashMask, Mask, TokenMask};
-    use crate::{dialect::Dialect, syntax::formula};
+    use crate::{dialect::Dialect, syntax::mask_expr};
 
     fn hash(domain: HashDomain) -> Mask {
         Mask::Hash(HashMask { domain, key: None })
@@ -405,7 +405,7 @@ mod tests {
     }
 
     fn expr(text: &str) -> Mask {
-        let read = formula::read(text, Dialect::Sqlite);
+        let read = mask_expr::read(text, Dialect::Sqlite);
         let read = read.unwrap_or_else(|unread| panic!("{unread:?}"));
         Mask::Expr(ExprMask {
             text: read.text,

@@ -29,11 +29,13 @@ use crate::{
     dialect::Dialect,
     limits::Limits,
     policy::obligation::{
-        Comparison::{self, Equal, GreaterOrEqual, Less, NotEqual},
+        Comparison,
+        Comparison::{Equal, GreaterOrEqual, Less, NotEqual},
         DatePart, ExprMask, HashDomain, HashMask, Literal, Mask, Operand, PatternPiece, Predicate,
         TokenMask,
     },
-    syntax::{self, formula},
+    syntax,
+    syntax::mask_expr,
     token::TokenSecret,
 };
 
@@ -614,7 +616,7 @@ fn expressions_in_each_dialect() {
         ),
         (Postgres, "left(value, 2)", "bytea", "CAST(NULL AS BYTEA)"),
     ] {
-        let read = formula::read(text, dialect)
+        let read = mask_expr::read(text, dialect)
             .map_err(|unread| unread.message)
             .unwrap();
         let mask = Mask::Expr(ExprMask {

@@ -7,7 +7,7 @@ use serde::{
     ser::{SerializeMap, SerializeSeq},
 };
 
-use crate::scan::rows::ScannedRows;
+use crate::scan::session::ScannedRows;
 
 /// A random mark for one answer, which data cannot hold because it was written before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,7 +200,7 @@ impl Serialize for Rows<'_> {
 
 struct Row<'a> {
     answer: &'a ScannedRows,
-    cells: &'a [crate::scan::rows::Cell],
+    cells: &'a [crate::scan::session::Cell],
 }
 
 impl Serialize for Row<'_> {

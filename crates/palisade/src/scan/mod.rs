@@ -1,19 +1,18 @@
 //! After the database: what comes back is searched for text that would instruct a model.
 
-mod answers;
 mod decode;
-pub mod detector;
-mod disguises;
+mod detectors;
 pub mod envelope;
-mod languages;
+pub mod matcher;
 mod normalize;
-mod registry;
-pub mod rows;
+pub mod session;
 mod spelling;
 
-pub use detector::{Detector, Severity, scan_text};
 pub use envelope::{CONTENT_POLICY, Envelope, Marker, ModelEnvelope};
-pub use rows::{Action, EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason};
+pub use matcher::{Detector, Severity, scan_text};
+pub use session::{
+    Action, EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason,
+};
 pub use spelling::spelled;
 
 use std::sync::Arc;

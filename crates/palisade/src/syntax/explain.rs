@@ -4,7 +4,7 @@ use sqlparser::ast::{
     AnalyzeFormat, AnalyzeFormatKind, DescribeAlias, Expr, Statement, UtilityOption, Value,
 };
 
-use super::kind;
+use crate::syntax::statement_kind;
 use crate::{code::Code, dialect::Dialect, rejection::Rejection};
 
 /// What a plan is asked to show. Nothing that runs the statement.
@@ -120,7 +120,7 @@ pub(super) fn no_query(statement: &Statement) -> Rejection {
         Code::StatementNotAllowed,
         format!(
             "EXPLAIN of {} is not permitted; only queries are explained",
-            kind::name(statement)
+            statement_kind::name(statement)
         ),
     )
 }

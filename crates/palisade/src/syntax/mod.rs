@@ -4,31 +4,31 @@
 mod dialect;
 mod explain;
 mod fingerprint;
-pub(crate) mod formula;
-mod gaps;
-mod kind;
-mod names;
-pub(crate) mod naming;
-mod outline;
+mod identifier;
+pub(crate) mod mask_expr;
+pub(crate) mod output_name;
 mod parse;
 mod placeholders;
+mod prescan;
 mod print;
-mod readings;
+mod reparse_cache;
 mod shape;
 mod stack;
+mod statement_kind;
+mod unsupported;
 
 pub(crate) use dialect::{ROWS_FROM, is_exclusion, is_hexadecimal};
 pub(crate) use explain::Explain;
 pub use fingerprint::Fingerprint;
 pub(crate) use fingerprint::fingerprint;
 pub(crate) use fingerprint::words;
-pub(crate) use names::{decode, encode, key};
-pub(crate) use outline::{Outline, named};
+pub(crate) use identifier::{decode, encode, key};
 pub(crate) use parse::{
     Parsed, ParsedDefinition, ParsedQuery, Tokens, data_type, parse, parse_any,
 };
 pub(crate) use placeholders::placeholders;
+pub(crate) use prescan::{Outline, named};
 pub(crate) use print::{print_definition, print_stable, read_query};
-pub(crate) use readings::Readings;
+pub(crate) use reparse_cache::Readings;
 pub(crate) use shape::{Cut, Literals, Which};
 pub(crate) use stack::with_stack;

@@ -9,7 +9,8 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan, Tokenizer, TokenizerError, Whitespace},
 };
 
-use super::{Outline, dialect, explain, explain::Explain, gaps, kind};
+use super::{Outline, dialect, explain, explain::Explain};
+use crate::syntax::{statement_kind, unsupported};
 use crate::{code::Code, dialect::Dialect, limits::Limits, rejection::Rejection};
 
 /// A query as the parser read it, with what the tree forgets.
@@ -33,7 +34,7 @@ pub(crate) struct ParsedDefinition<'a> {
 impl ParsedDefinition<'_> {
     /// The refusal of a definition where none is permitted, by its name.
     pub(crate) fn not_allowed(&self) -> Rejection {
-        not_allowed(kind::name(&self.statement))
+        not_allowed(statement_kind::name(&self.statement))
     }
 }
 
@@ -66,7 +67,9 @@ pub(crate) fn parse<T>(
 ) -> Result<T, Rejection> {
     parse_any(text, dialect, limits, |parsed| match parsed {
         Parsed::Query(query) => with(query),
-        Parsed::Definition(definition) => Err(not_allowed(kind::name(&definition.statement))),
+        Parsed::Definition(definition) => {
+            Err(not_allowed(statement_kind::name(&definition.statement)))
+        }
     })
 }
 
@@ -134,7 +137,7 @@ impl<'t> Tokens<'t> {
         let outline = Outline::read(text, &tokens, dialect, limits)?;
         super::with_stack(outline.levels, move || {
             let tree = parse_tokens(tokens, dialect, limits)
-                .map_err(|refusal| gaps::named(refusal, text, dialect))?;
+                .map_err(|refusal| unsupported::named(refusal, text, dialect))?;
             let (query, explain) = match tree {
                 Tree::Query(query) => (query, None),
                 Tree::Explain(query, explain) => (query, Some(explain)),
@@ -369,7 +372,7 @@ fn tree(statement: Statement, dialect: Dialect) -> Result<Tree, Rejection> {
                 other => return Err(explain::no_query(&other)),
             }
         }
-        other => return Err(not_allowed(kind::name(&other))),
+        other => return Err(not_allowed(statement_kind::name(&other))),
     })
 }
 

@@ -15,9 +15,11 @@ use sqlparser::{
 
 use super::{
     ParsedQuery,
-    outline::Cursor,
     parse::{Tokens, tokenize},
-    readings::{is_plain_number, is_plain_text},
+};
+use crate::syntax::{
+    prescan::Cursor,
+    reparse_cache::{is_plain_number, is_plain_text},
 };
 use crate::{
     dialect::Dialect,

@@ -18,16 +18,18 @@
 //!   A column of a domain counts as one that has a default.
 //! * Temporary tables belong to a session and are left out.
 
-mod cursor;
-mod draft;
-mod key;
-mod lex;
-mod mysql;
-mod postgres;
-mod reference;
-mod select;
-mod trigger;
-mod view;
+pub(in crate::catalog) mod cursor;
+pub(in crate::catalog) mod draft;
+pub(in crate::catalog) mod key;
+pub(in crate::catalog) mod lex;
+pub(in crate::catalog) mod mysql;
+pub(in crate::catalog) mod postgres;
+pub(in crate::catalog) mod reference;
+pub(in crate::catalog) mod select;
+#[cfg(test)]
+pub(in crate::catalog) mod tests;
+pub(in crate::catalog) mod trigger;
+pub(in crate::catalog) mod view;
 
 pub(crate) use postgres::types::own_type;
 
@@ -150,6 +152,3 @@ fn read(dialect: Dialect, text: &str, database: &str, unread: Unread) -> Result<
         .map_err(|error: CatalogError| DdlError::new(1, error.to_string()))?;
     Ok(Partial { catalog, problems })
 }
-
-#[cfg(test)]
-mod tests;

@@ -5,8 +5,8 @@
 //! MySQL, `pragma_function_list` of the bundled SQLite, and the engines' manuals; every row's class
 //! is reviewed. A function that no table has and the catalog does not hold does not exist.
 
-mod registry;
-mod safety;
+pub(in crate::catalog) mod registry;
+pub(in crate::catalog) mod safety;
 
 pub use registry::{Registry, extension, extension_functions, registry};
 pub use safety::Safety;

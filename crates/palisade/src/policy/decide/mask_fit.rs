@@ -17,7 +17,7 @@ use crate::policy::{
 use crate::{
     catalog::{Column, ColumnId, Relation, TypeClass},
     dialect::Dialect,
-    syntax::formula::Kind,
+    syntax::mask_expr::Kind,
 };
 
 /// Gives each masked column a mask its type takes, NULL if the one demanded is for other types, and

@@ -15,7 +15,10 @@ use crate::policy::{
 };
 use crate::{
     dialect::Dialect,
-    syntax::formula::{self, Read, Unread},
+    syntax::{
+        mask_expr,
+        mask_expr::{Read, Unread},
+    },
 };
 
 /// What a policy's annotations say.
@@ -175,7 +178,7 @@ fn expr(text: &str, dialect: Dialect) -> Result<Mask, Refused> {
         formula,
         text,
         names,
-    } = formula::read(text.trim(), dialect).map_err(|Unread { message, help }| Refused {
+    } = mask_expr::read(text.trim(), dialect).map_err(|Unread { message, help }| Refused {
         message: format!("this is no mask: {message}"),
         help,
     })?;
@@ -310,7 +313,7 @@ mod tests {
     )]
 
     use super::*;
-    use crate::policy::{problem::Source, source::parse};
+    use crate::policy::load::{diagnostic::Source, source::parse};
 
     fn check(text: &str) -> Result<Annotations, PolicyProblem> {
         let mut problems = Vec::new();

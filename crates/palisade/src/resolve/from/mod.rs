@@ -28,7 +28,7 @@ use crate::{
     dialect::Dialect,
     ident,
     rejection::Rejection,
-    syntax::{decode, encode, naming},
+    syntax::{decode, encode, output_name},
 };
 
 impl<'a> Resolver<'a> {
@@ -307,7 +307,9 @@ impl<'a> Resolver<'a> {
     ) -> Result<Source<'a>, Rejection> {
         if let Columns::Derived(outputs) = &columns
             && self.catalog.dialect() == Dialect::Sqlite
-            && outputs.iter().any(|output| naming::is_truth(&output.key))
+            && outputs
+                .iter()
+                .any(|output| output_name::is_truth(&output.key))
         {
             return Err(unsupported("a column called TRUE or FALSE of a subquery"));
         }

@@ -23,7 +23,7 @@ use crate::resolve::{
 };
 use crate::{
     access::Usage, catalog::ColumnId, code::Code, dialect::Dialect, rejection::Rejection,
-    syntax::naming, value::Placeholder,
+    syntax::output_name, value::Placeholder,
 };
 
 /// What is read once the common table expressions are known.
@@ -483,7 +483,7 @@ impl<'a> Resolver<'a> {
                             }
                             Dialect::Mysql if explicit_row => format!("column_{index}"),
                             // Of MariaDB alone, which names columns after the texts of the first row.
-                            Dialect::Mysql => naming::mariadb_value(expr).ok_or_else(|| {
+                            Dialect::Mysql => output_name::mariadb_value(expr).ok_or_else(|| {
                                 unsupported(
                                     "VALUES whose first row has anything but strings, numbers and NULL",
                                 )

@@ -17,7 +17,7 @@ use crate::resolve::{
 };
 use crate::{
     access::Usage, catalog::RelationKind, code::Code, dialect::Dialect, lineage::Lineage,
-    rejection::Rejection, syntax::naming,
+    rejection::Rejection, syntax::output_name,
 };
 
 impl<'a> Resolver<'a> {
@@ -275,14 +275,14 @@ impl<'a> Resolver<'a> {
             }
             match item {
                 SelectItem::UnnamedExpr(expr) => {
-                    let signed = dialect == Dialect::Mysql && naming::without_plus(expr);
+                    let signed = dialect == Dialect::Mysql && output_name::without_plus(expr);
                     let column = is_column(expr);
                     let string =
                         matches!(expr, Expr::Identifier(ident) if ident.quote_style == Some('"'));
                     let own = match dialect {
                         Dialect::Sqlite => None,
-                        Dialect::Postgres => Some(naming::postgres(expr)),
-                        Dialect::Mysql => naming::mysql_literal(expr)
+                        Dialect::Postgres => Some(output_name::postgres(expr)),
+                        Dialect::Mysql => output_name::mysql_literal(expr)
                             .or_else(|| (signed && !column).then(|| expr.to_string())),
                     };
                     let printed = (own.is_none() && (string || (!column && texts.is_none())))
@@ -301,7 +301,7 @@ impl<'a> Resolver<'a> {
                             .into(),
                     };
                     let name = match dialect {
-                        Dialect::Mysql => naming::mysql_shortened(name),
+                        Dialect::Mysql => output_name::mysql_shortened(name),
                         Dialect::Sqlite | Dialect::Postgres => name,
                     };
                     let written = match dialect {

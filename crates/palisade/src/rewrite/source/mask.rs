@@ -13,7 +13,7 @@ use crate::{
     catalog::{Catalog, Column, TypeClass},
     dialect::Dialect,
     policy::obligation::{DatePart, Mask},
-    syntax::formula::Kind,
+    syntax::mask_expr::Kind,
 };
 
 /// `mask` of `column`. One that the column's type does not take is NULL.

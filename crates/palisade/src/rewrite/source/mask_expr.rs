@@ -12,7 +12,7 @@ use crate::rewrite::ast;
 use crate::{
     catalog::{Column, TypeClass},
     dialect::Dialect,
-    syntax::formula::{Arithmetic, Comparing, Condition, Formula, Kind, Side, compared},
+    syntax::mask_expr::{Arithmetic, Comparing, Condition, Formula, Kind, Side, compared},
 };
 
 /// `formula` over `column`; none of what makes no sense of its type.

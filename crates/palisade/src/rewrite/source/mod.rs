@@ -25,7 +25,7 @@ use crate::{
     rejection::Rejection,
     resolve::Reference,
     scan::EmptyReason,
-    syntax::{encode, naming::is_truth},
+    syntax::{encode, output_name::is_truth},
 };
 
 /// Where a source form stands.

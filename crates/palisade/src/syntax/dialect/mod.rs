@@ -1,16 +1,12 @@
 //! Our dialects to the parser's.
 
-mod exclude;
-mod from;
-mod membership;
-mod mysql;
-mod parens;
-mod postgres;
-mod quantified;
-mod simple;
-mod solid;
-mod sqlite;
-mod table;
+pub(in crate::syntax) mod any_all;
+pub(in crate::syntax) mod desugar;
+pub(in crate::syntax) mod mysql;
+pub(in crate::syntax) mod postgres;
+pub(in crate::syntax) mod prefix_fast_path;
+pub(in crate::syntax) mod sqlite;
+pub(in crate::syntax) mod token_edit;
 
 use sqlparser::{
     ast::{
@@ -24,10 +20,10 @@ use sqlparser::{
 
 use crate::dialect::Dialect;
 
-pub(crate) use exclude::is_exclusion;
-pub(crate) use from::ROWS_FROM;
+pub(crate) use desugar::postgres_from::ROWS_FROM;
+pub(crate) use desugar::window_exclude::is_exclusion;
 pub(crate) use mysql::is_hexadecimal;
-pub(super) use solid::{Solid, is_word};
+pub(super) use token_edit::{Solid, is_word};
 
 /// Passes the parser's questions on to the dialect that a dialect of ours stands on.
 macro_rules! delegate {
@@ -82,21 +78,26 @@ pub(super) fn prepared(tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<Toke
     match dialect {
         Dialect::Sqlite => {
             let tokens = sqlite::without_comma(sqlite::without_hints(tokens));
-            let tokens = membership::spelt_out(tokens);
-            exclude::moved_in(parens::spelt_out(tokens, dialect))
+            let tokens = desugar::in_table::spelt_out(tokens);
+            desugar::window_exclude::moved_in(desugar::comma_join::spelt_out(tokens, dialect))
         }
         Dialect::Postgres => {
-            let tokens = postgres::whole_rows(from::spelt_out(table::spelt_out(tokens)));
-            exclude::moved_in(postgres::bounded_frames(tokens))
+            let tokens = postgres::whole_rows(desugar::postgres_from::spelt_out(
+                desugar::table_query::spelt_out(tokens),
+            ));
+            desugar::window_exclude::moved_in(postgres::bounded_frames(tokens))
         }
-        Dialect::Mysql => mysql::spelt_out(parens::spelt_out(table::spelt_out(tokens), dialect)),
+        Dialect::Mysql => mysql::spelt_out(desugar::comma_join::spelt_out(
+            desugar::table_query::spelt_out(tokens),
+            dialect,
+        )),
     }
 }
 
 /// Takes `top` for the name that it is to every engine here, unless a number or a parenthesis follows: then it is
 /// refused as what it looks like.
 fn named_top(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    if !solid::has_keyword(&tokens, &[Keyword::TOP]) {
+    if !token_edit::has_keyword(&tokens, &[Keyword::TOP]) {
         return tokens;
     }
     let mut follows = Token::EOF;
@@ -118,8 +119,10 @@ fn named_top(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 /// a place for it goes back. None if there is nothing of the kind.
 pub(super) fn restored(tokens: &[TokenWithSpan], dialect: Dialect) -> Option<String> {
     match dialect {
-        Dialect::Sqlite => sqlite::with_comma(tokens).or_else(|| exclude::moved_out(tokens)),
-        Dialect::Postgres => exclude::moved_out(tokens),
+        Dialect::Sqlite => {
+            sqlite::with_comma(tokens).or_else(|| desugar::window_exclude::moved_out(tokens))
+        }
+        Dialect::Postgres => desugar::window_exclude::moved_out(tokens),
         Dialect::Mysql => None,
     }
 }

@@ -13,12 +13,12 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::{
-    call, delegate,
-    simple::{bare, names_column, simple},
-    solid::is_word,
+use super::{call, delegate};
+use crate::syntax::dialect::{
+    prefix_fast_path::{bare, names_column, simple},
+    token_edit::is_word,
 };
-use crate::syntax::outline;
+use crate::syntax::prescan;
 
 /// See the module.
 #[derive(Debug)]
@@ -293,7 +293,7 @@ pub(super) fn spelt_out(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                     !digits.is_empty() && digits.bytes().all(|b| matches!(b, b'0' | b'1'))
                 })
                 .map(|digits| Token::SingleQuotedByteStringLiteral(digits.to_owned())),
-            Token::HexStringLiteral(digits) if outline::is_hex_number(digits, *span) => {
+            Token::HexStringLiteral(digits) if prescan::is_hex_number(digits, *span) => {
                 Some(Token::Number(format!("{HEXADECIMAL}{digits}"), false))
             }
             _ => None,

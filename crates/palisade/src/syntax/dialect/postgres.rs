@@ -10,10 +10,11 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::{
-    call, delegate, quantified,
-    simple::{bare, names_column, simple},
-    solid::{Edits, Solid, has_keyword, is_word},
+use super::{call, delegate};
+use crate::syntax::dialect::{
+    any_all,
+    prefix_fast_path::{bare, names_column, simple},
+    token_edit::{Edits, Solid, has_keyword, is_word},
 };
 
 /// See the module.
@@ -127,7 +128,7 @@ impl ParserDialect for Postgres {
                 Expr::Collate { expr, collation }
             }));
         }
-        let own = quantified::parse(parser, left).transpose();
+        let own = any_all::parse(parser, left).transpose();
         own.or_else(|| self.0.parse_infix(parser, left, precedence))
     }
 

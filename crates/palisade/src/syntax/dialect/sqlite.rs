@@ -10,10 +10,10 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::{
-    delegate, is_word,
-    simple::{bare, names_column, simple},
-    solid::{Edits, Solid, has_keyword, word},
+use super::{delegate, is_word};
+use crate::syntax::dialect::{
+    prefix_fast_path::{bare, names_column, simple},
+    token_edit::{Edits, Solid, has_keyword, word},
 };
 
 /// See the module.

@@ -1,8 +1,8 @@
 //! MySQL's and MariaDB's schemas, as `mysqldump` and `mariadb-dump` print them and people write them.
 
-mod column;
-mod table;
-mod trigger;
+pub(in crate::catalog) mod column;
+pub(in crate::catalog) mod table;
+pub(in crate::catalog) mod trigger;
 
 use super::{
     DdlError,

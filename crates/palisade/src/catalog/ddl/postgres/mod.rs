@@ -1,12 +1,12 @@
 //! PostgreSQL's schemas, as `pg_dump` prints them and people write them.
 
-mod alter;
-mod object;
-mod routine;
-mod table;
-mod trigger;
+pub(in crate::catalog) mod alter;
+pub(in crate::catalog) mod object;
+pub(in crate::catalog) mod routine;
+pub(in crate::catalog) mod table;
+pub(in crate::catalog) mod trigger;
 pub(super) mod types;
-mod view;
+pub(in crate::catalog) mod view;
 
 use super::{
     DdlError,

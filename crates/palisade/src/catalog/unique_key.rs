@@ -1,0 +1,106 @@
+//! Unique keys: by which columns one row can be in another's way.
+
+use crate::dialect::Dialect;
+
+/// A unique key of a table: its primary key, a unique constraint or index, an exclusion constraint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UniqueKey {
+    /// The name of the constraint or index, where it is known.
+    pub name: Option<String>,
+    /// Positions of the columns that it looks at: in its own order where it is plain, else in the table's, those of its
+    /// expressions and its condition among them.
+    pub columns: Vec<u16>,
+    /// Those of them in which a new row that is given no value has one all the same, other than one that the engine counts up.
+    pub filled: Vec<u16>,
+    /// Whether two rows are in each other's way exactly where they are equal in all of these columns, as the columns compare,
+    /// and neither has a NULL there. It is not so of prefixes, expressions, a part of the rows, other collations.
+    pub plain: bool,
+}
+
+/// What a source knows of a [`UniqueKey`]: columns by their names, each once.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UniqueKeyDef {
+    /// See [`UniqueKey::name`].
+    pub name: Option<String>,
+    /// See [`UniqueKey::columns`].
+    pub columns: Vec<String>,
+    /// See [`UniqueKey::filled`].
+    pub filled: Vec<String>,
+    /// See [`UniqueKey::plain`].
+    pub plain: bool,
+}
+
+impl UniqueKey {
+    /// The key of `def`; none if one of its columns is none of the table's.
+    pub(in crate::catalog) fn of(
+        def: UniqueKeyDef,
+        position: impl Fn(&str) -> Option<u16>,
+    ) -> Option<Self> {
+        let positions = |names: &[String]| -> Option<Vec<u16>> {
+            names.iter().map(|name| position(name)).collect()
+        };
+        let mut columns = positions(&def.columns)?;
+        let mut filled = positions(&def.filled)?;
+        if !def.plain {
+            columns.sort_unstable();
+            columns.dedup();
+        }
+        filled.sort_unstable();
+        filled.dedup();
+        filled.retain(|index| columns.contains(index));
+        Some(Self {
+            name: def.name,
+            columns,
+            filled,
+            plain: def.plain,
+        })
+    }
+}
+
+/// Whether `text`, an expression as an engine or a schema has it, may name the column called `name`: each column that it names is
+/// found, and perhaps others, such as those called like a function in it.
+#[must_use]
+pub fn may_name(text: &str, name: &str, dialect: Dialect) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$') || !c.is_ascii();
+    let name = dialect.fold(name);
+    let text = dialect.fold(text);
+    if name.is_empty() || name.contains(['\'', '"', '`', '\\', '[', ']']) {
+        // How it would be quoted is left open.
+        return true;
+    }
+    // PostgreSQL folds what is not quoted, so that case is left open too.
+    let (name, text) = (name.to_lowercase(), text.to_lowercase());
+    if name.chars().all(is_part) {
+        text.split(|c| !is_part(c)).any(|word| word == name)
+    } else {
+        text.contains(&name)
+    }
+}
+
+/// Whether `text`, an expression over a table, may name whole rows: `t.*`.
+#[must_use]
+pub fn may_name_rows(text: &str, table: &str, dialect: Dialect) -> bool {
+    text.contains(".*") || may_name(text, table, dialect)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_expressions() {
+        for (text, name, expected) in [
+            ("lower(email)", "email", true),
+            ("lower(\"E mail\")", "E mail", true),
+            ("lower(e_mail)", "mail", false),
+            ("Lower(EMAIL) || `b`", "email", true),
+            ("a + b", "c", false),
+            ("x", "we\"ird", true),
+            ("naïve + 1", "naïve", true),
+        ] {
+            for dialect in Dialect::ALL {
+                assert_eq!(may_name(text, name, dialect), expected, "{text} {name}");
+            }
+        }
+    }
+}

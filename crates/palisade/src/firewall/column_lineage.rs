@@ -1,0 +1,96 @@
+//! Which columns a view's or a generated column is computed from, so that classifications flow.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use crate::{
+    catalog::{Catalog, ColumnId, RelationId, RelationKind, SystemClass, SystemRelation},
+    limits::Limits,
+    policy::{
+        ColumnFlow, WriteDecision,
+        obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
+    },
+    rejection::Rejection,
+    resolve::{self, ViewBody, Visible},
+    syntax,
+};
+
+/// The flow of every view and generated column whose definition is understood. A view that is not
+/// understood has no flow here and cannot be read either.
+pub(in crate::firewall) fn columns(catalog: &Catalog, limits: &Limits) -> ColumnFlow {
+    let everything = Everything { catalog };
+    let mut flow: BTreeMap<ColumnId, BTreeSet<ColumnId>> = BTreeMap::new();
+    for relation in catalog.relations() {
+        for (id, column) in relation.column_ids() {
+            if let Some(expression) = &column.generated {
+                // Every word that is a column's name counts: more than it reads, never less.
+                let words = syntax::words(expression, catalog.dialect());
+                let from = relation
+                    .column_ids()
+                    .filter(|(other, c)| *other != id && words.contains(&*c.key))
+                    .map(|(other, _)| other)
+                    .collect();
+                flow.insert(id, from);
+            }
+        }
+        if matches!(
+            relation.kind,
+            RelationKind::View | RelationKind::Materialized
+        ) && let Ok(resolved) =
+            resolve::read_view(catalog, &everything, relation, &[relation.id], limits)
+        {
+            for ((id, _), output) in relation.column_ids().zip(&resolved.outputs) {
+                flow.insert(id, output.lineage.columns.iter().copied().collect());
+            }
+        }
+    }
+    ColumnFlow(flow)
+}
+
+/// Every relation, wholly visible: lineage has no principal.
+struct Everything<'a> {
+    catalog: &'a Catalog,
+}
+
+impl Visible for Everything<'_> {
+    fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection> {
+        let columns = self.catalog.relation(id).map_or(0, |r| r.columns.len());
+        let plain = ColumnDecision {
+            level: ColumnLevel::Plain,
+            policies: Vec::new(),
+        };
+        Ok(Arc::new(RelationDecision {
+            visibility: Visibility::Selectable,
+            columns: vec![plain; columns],
+            rows: RowFilter::Everything,
+            max_rows: None,
+            policies: Vec::new(),
+            message: None,
+            keeps_apart: false,
+        }))
+    }
+
+    fn write(&self, _: RelationId) -> Result<Arc<WriteDecision>, Rejection> {
+        Ok(Arc::new(WriteDecision::nothing()))
+    }
+
+    fn may_write(&self) -> bool {
+        false
+    }
+
+    fn reads_system(&self, known: &SystemRelation) -> Result<bool, Rejection> {
+        Ok(known.class == SystemClass::Catalog)
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn kept_view(&self, _: RelationId) -> Option<Arc<ViewBody>> {
+        None
+    }
+
+    fn keep_view(&self, _: RelationId, _: &Arc<ViewBody>) {}
+}

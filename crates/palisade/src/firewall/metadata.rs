@@ -1,0 +1,204 @@
+//! What a session may know of the catalog: the answer of the metadata tools.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use serde::Serialize;
+
+use crate::firewall::Firewall;
+use crate::{
+    catalog::{Relation, RelationKind, without_labels},
+    code::Code,
+    policy::obligation::{ColumnLevel, RelationDecision, Visibility},
+    rejection::Rejection,
+    resolve,
+    rewrite::{Below, shown_below, type_of_mask},
+    session::Session,
+    token::TOKEN_TYPE,
+};
+
+/// A relation as a principal may know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VisibleRelation {
+    /// The schema.
+    pub schema: String,
+    /// The name.
+    pub name: String,
+    /// `table`, `view`, or `system` for one of the engine's own.
+    pub kind: &'static str,
+    /// Whether rows may be read; without it there are no columns here.
+    pub readable: bool,
+    /// The columns that exist for the principal.
+    pub columns: Vec<VisibleColumn>,
+    /// The primary key, if every column of it is visible.
+    pub primary_key: Vec<String>,
+    /// Foreign keys whose both ends are visible.
+    pub foreign_keys: Vec<VisibleForeignKey>,
+}
+
+/// A column as a principal may know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VisibleColumn {
+    /// The name.
+    pub name: String,
+    /// The declared type, or what a mask makes of it; `token` where tokens stand for the values.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Whether it can be NULL; a masked column can.
+    pub nullable: bool,
+    /// Whether its values are masked.
+    pub masked: bool,
+}
+
+/// A foreign key as a principal may know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VisibleForeignKey {
+    /// The referencing columns.
+    pub columns: Vec<String>,
+    /// The referenced table's schema.
+    pub schema: String,
+    /// The referenced table.
+    pub table: String,
+    /// The referenced columns.
+    pub references: Vec<String>,
+}
+
+impl Firewall {
+    /// The relations that exist for `session`, in the catalog's order.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed`.
+    pub fn relations(&self, session: &Session) -> Result<Vec<VisibleRelation>, Rejection> {
+        let sight = self.sight(session);
+        let mut relations = Vec::new();
+        for (id, decision) in sight.view().discoverable()? {
+            let Some(relation) = self.catalog.relation(id) else {
+                continue;
+            };
+            let below = match relation.kind {
+                RelationKind::View | RelationKind::Materialized => {
+                    let above = [relation.id];
+                    let read =
+                        resolve::read_view(&self.catalog, &sight, relation, &above, &self.limits);
+                    match read.and_then(|view| shown_below(&view, &self.catalog, &sight)) {
+                        Ok(below) => below,
+                        Err(why) if why.code() == Code::PolicyEvaluationFailed => return Err(why),
+                        Err(_) => continue,
+                    }
+                }
+                RelationKind::Table | RelationKind::Virtual | RelationKind::System => Vec::new(),
+            };
+            relations.push(self.visible(relation, &decision, &below));
+        }
+        let visible: BTreeMap<_, BTreeSet<_>> = relations
+            .iter()
+            .map(|relation: &VisibleRelation| {
+                let name = (relation.schema.clone(), relation.name.clone());
+                let columns = relation.columns.iter().map(|c| c.name.to_string());
+                (name, columns.collect())
+            })
+            .collect();
+        for relation in &mut relations {
+            relation.foreign_keys.retain(|key| {
+                let Some(parent) = self.catalog.find(&key.schema, &key.table) else {
+                    return false;
+                };
+                let columns = visible.get(&(parent.schema.clone(), parent.name.clone()));
+                let is_visible = |name: &String| {
+                    let key = self.catalog.dialect().fold(name);
+                    let column = parent.position(&key).and_then(|at| parent.column(at));
+                    column.is_some_and(|c| columns.is_some_and(|all| all.contains(&*c.name)))
+                };
+                key.references.iter().all(is_visible)
+            });
+        }
+        Ok(relations)
+    }
+
+    /// `relation` as it is shown; `below` says of a view's columns what they are made from.
+    fn visible(
+        &self,
+        relation: &Relation,
+        decision: &RelationDecision,
+        below: &[Below],
+    ) -> VisibleRelation {
+        let readable = decision.visibility == Visibility::Selectable;
+        let level = |index: u16| decision.columns.get(usize::from(index)).map(|c| &c.level);
+        let exists = |index: u16| readable && level(index) != Some(&ColumnLevel::Hidden);
+        let columns: Vec<_> = relation
+            .column_ids()
+            .filter(|(id, _)| exists(id.index))
+            .map(|(id, column)| {
+                let below = below.get(usize::from(id.index));
+                let own = level(id.index);
+                let masked =
+                    own != Some(&ColumnLevel::Plain) || below.is_some_and(|below| below.masked);
+                let given = match own {
+                    Some(ColumnLevel::Masked(mask)) if mask.token().is_some() => {
+                        Some(TOKEN_TYPE.into())
+                    }
+                    Some(ColumnLevel::Masked(mask)) => {
+                        type_of_mask(mask, column, self.catalog.dialect())
+                    }
+                    Some(ColumnLevel::Plain | ColumnLevel::Hidden) | None => None,
+                };
+                let given = given.or_else(|| below?.type_name.clone());
+                let type_name = given.unwrap_or_else(|| Arc::clone(&column.type_name));
+                // What a view shows may be masked below it.
+                let is_view = match relation.kind {
+                    RelationKind::View | RelationKind::Materialized => true,
+                    RelationKind::Table | RelationKind::Virtual | RelationKind::System => false,
+                };
+                let type_name = if masked || is_view {
+                    without_labels(&type_name)
+                } else {
+                    type_name
+                };
+                VisibleColumn {
+                    name: column.name.to_string(),
+                    type_name: type_name.to_string(),
+                    nullable: column.nullable || masked,
+                    masked,
+                }
+            })
+            .collect();
+        let named = |name: &String| {
+            let key = self.catalog.dialect().fold(name);
+            relation.position(&key).is_some_and(exists)
+        };
+        VisibleRelation {
+            schema: relation.schema.clone(),
+            name: relation.name.clone(),
+            kind: match relation.kind {
+                RelationKind::View | RelationKind::Materialized => "view",
+                RelationKind::System => "system",
+                RelationKind::Table | RelationKind::Virtual => "table",
+            },
+            readable,
+            primary_key: if relation.primary_key.iter().all(|index| exists(*index)) {
+                relation
+                    .primary_key
+                    .iter()
+                    .filter_map(|index| relation.column(*index))
+                    .map(|c| c.name.to_string())
+                    .collect()
+            } else {
+                Vec::new()
+            },
+            foreign_keys: relation
+                .foreign_keys
+                .iter()
+                .filter(|key| key.columns.iter().all(named))
+                .map(|key| VisibleForeignKey {
+                    columns: key.columns.clone(),
+                    schema: key.schema.clone(),
+                    table: key.table.clone(),
+                    references: key.references.clone(),
+                })
+                .collect(),
+            columns,
+        }
+    }
+}

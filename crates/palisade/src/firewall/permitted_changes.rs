@@ -1,0 +1,105 @@
+//! What a session may change: for whoever gives an account no more than that.
+
+use std::collections::BTreeSet;
+
+use crate::firewall::Firewall;
+use crate::{
+    catalog::{Change, Relation},
+    policy::{WriteDecision, obligation::RowFilter},
+    rejection::Rejection,
+    rewrite::{columns_of_condition, keys_read},
+    session::Session,
+};
+
+/// What a principal may change of one table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PermittedChange {
+    /// The schema.
+    pub schema: String,
+    /// The name.
+    pub name: String,
+    /// How; never empty.
+    pub changes: BTreeSet<Change>,
+    /// The columns that an INSERT or UPDATE may assign, in the catalog's order.
+    pub assigned: Vec<String>,
+    /// The columns that policies look at in rows that are changed, and the keys by which what hangs on these is looked for, in the
+    /// catalog's order: read beside what the
+    /// statement itself reads, whether the principal may read them or not.
+    pub looked_at: Vec<String>,
+}
+
+impl Firewall {
+    /// What `session` may change, in the catalog's order: nothing where changes are not allowed. A statement can
+    /// be refused all the same, for what else it does.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed`.
+    pub fn changes(&self, session: &Session) -> Result<Vec<PermittedChange>, Rejection> {
+        let mut found = Vec::new();
+        if !self.may_change(session) {
+            return Ok(found);
+        }
+        let view = self.policies.session(session);
+        let mut kept_apart = BTreeSet::new();
+        for relation in self.catalog.relations() {
+            let (seen, write) = (view.relation(relation.id)?, view.write(relation.id)?);
+            let mut rows = [&seen.rows, &write.change, &write.add].into_iter();
+            if !rows.all(|rows| *rows == RowFilter::Everything) {
+                kept_apart.extend([Change::Update, Change::Delete].map(|c| (relation.id, c)));
+            }
+        }
+        for relation in self.catalog.relations() {
+            let keys = keys_read(relation, &kept_apart, &self.catalog);
+            found.extend(permitted(relation, &*view.write(relation.id)?, keys));
+        }
+        Ok(found)
+    }
+}
+
+/// What is permitted of `relation`, whose `keys` are read to look for what hangs on its rows.
+fn permitted(
+    relation: &Relation,
+    write: &WriteDecision,
+    keys: BTreeSet<u16>,
+) -> Option<PermittedChange> {
+    let columns: Vec<_> = relation.column_ids().collect();
+    let names = |wanted: &dyn Fn(u16) -> bool| -> Vec<String> {
+        let wanted = columns.iter().filter(|(id, _)| wanted(id.index));
+        wanted.map(|(_, column)| column.name.to_string()).collect()
+    };
+    let assigned = names(&|index| write.assigns(index));
+    let reaches = write.change != RowFilter::Nothing;
+    let leaves = write.add != RowFilter::Nothing;
+    let is_possible = |change: &Change| {
+        write.action(*change).permitted
+            && match change {
+                Change::Insert => leaves && !assigned.is_empty(),
+                Change::Update => reaches && leaves && !assigned.is_empty(),
+                Change::Delete => reaches,
+                Change::Truncate => true,
+            }
+    };
+    let changes: BTreeSet<Change> = Change::ALL.into_iter().filter(is_possible).collect();
+    if changes.is_empty() {
+        return None;
+    }
+    let mut conditions = BTreeSet::new();
+    if changes.contains(&Change::Update) || changes.contains(&Change::Delete) {
+        for filter in [&write.change, &write.add] {
+            if let RowFilter::Where(predicate) = filter {
+                columns_of_condition(predicate, &mut conditions);
+            }
+        }
+        conditions.extend(keys);
+    }
+    Some(PermittedChange {
+        schema: relation.schema.clone(),
+        name: relation.name.clone(),
+        assigned: match changes.contains(&Change::Insert) || changes.contains(&Change::Update) {
+            true => assigned,
+            false => Vec::new(),
+        },
+        looked_at: names(&|index| conditions.contains(&index)),
+        changes,
+    })
+}

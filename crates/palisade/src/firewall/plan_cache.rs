@@ -1,0 +1,132 @@
+//! Statements that were permitted before, so that the same text need not be read twice.
+//!
+//! A plan is found again only by everything that it was made from: the text to the byte, the session (the
+//! principal and all that policies can see of the request), and the limits. What is not in the key cannot
+//! change: catalog, policies and the principals' attributes belong to one firewall, and so does its cache.
+//! Whatever is added to what policies see belongs into [`Session`], or its decisions must not come here.
+//!
+//! Refusals are not kept: nobody waits for them, and an attacker could fill the cache with them.
+
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+use quick_cache::{Equivalent, Weighter, sync::Cache};
+
+use crate::{limits::Limits, rewrite::Plan, session::Session};
+
+/// Bytes of a plan and its key, about, for a first guess of how many fit.
+const TYPICAL_BYTES: u64 = 4096;
+
+/// Plans by what they were made from, bounded in bytes.
+pub(in crate::firewall) struct PlanCache(Option<Cache<Key, Arc<Plan>, Weight>>);
+
+impl fmt::Debug for PlanCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PlanCache")
+            .field(&self.0.as_ref().map(Cache::len))
+            .finish()
+    }
+}
+
+impl PlanCache {
+    /// A cache of about `bytes` bytes; none for 0.
+    pub(in crate::firewall) fn new(bytes: u64) -> Self {
+        let items = usize::try_from(bytes / TYPICAL_BYTES).unwrap_or(usize::MAX);
+        Self((bytes > 0).then(|| Cache::with_weighter(items, bytes, Weight)))
+    }
+
+    /// The plan of `sql` for `session` within `limits`, if it is remembered.
+    pub(in crate::firewall) fn find(
+        &self,
+        session: &Session,
+        limits: &Limits,
+        sql: &str,
+    ) -> Option<Arc<Plan>> {
+        let asked = Asked {
+            session,
+            limits,
+            sql,
+        };
+        self.0.as_ref()?.get(&asked)
+    }
+
+    /// Remembers `plan`.
+    pub(in crate::firewall) fn keep(
+        &self,
+        session: &Session,
+        limits: &Limits,
+        sql: &str,
+        plan: &Arc<Plan>,
+    ) {
+        if let Some(plans) = &self.0 {
+            plans.insert(Key::new(session, limits, sql), Arc::clone(plan));
+        }
+    }
+}
+
+/// What a plan was made from.
+#[derive(Clone, PartialEq, Eq)]
+pub(in crate::firewall) struct Key {
+    session: Session,
+    limits: Limits,
+    sql: Box<str>,
+}
+
+/// The same, borrowed.
+#[derive(Hash)]
+pub(in crate::firewall) struct Asked<'a> {
+    pub(in crate::firewall) session: &'a Session,
+    pub(in crate::firewall) limits: &'a Limits,
+    pub(in crate::firewall) sql: &'a str,
+}
+
+impl Key {
+    /// That of `sql` for `session` within `limits`.
+    pub(in crate::firewall) fn new(session: &Session, limits: &Limits, sql: &str) -> Self {
+        Self {
+            session: session.clone(),
+            limits: limits.clone(),
+            sql: sql.into(),
+        }
+    }
+
+    /// About how many bytes it takes.
+    pub(in crate::firewall) fn bytes(&self) -> usize {
+        let principal = self.session.principal();
+        size_of::<Self>() + self.sql.len() + principal.kind().len() + principal.id().len()
+    }
+
+    fn asked(&self) -> Asked<'_> {
+        Asked {
+            session: &self.session,
+            limits: &self.limits,
+            sql: &self.sql,
+        }
+    }
+}
+
+/// As [`Asked`], by which it is looked for.
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.asked().hash(state);
+    }
+}
+
+impl Equivalent<Key> for Asked<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        *self.sql == *key.sql && *self.session == key.session && *self.limits == key.limits
+    }
+}
+
+/// Bytes of a plan with its key.
+#[derive(Clone)]
+struct Weight;
+
+impl Weighter<Key, Arc<Plan>> for Weight {
+    fn weight(&self, key: &Key, plan: &Arc<Plan>) -> u64 {
+        u64::try_from(key.bytes() + plan.bytes()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,142 @@
+//! What a session sees, as the resolver asks for it, and the views it has read before.
+
+use std::{
+    borrow::Cow,
+    cell::RefCell,
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::{
+    catalog::{RelationId, SystemRelation},
+    policy::{SessionView, WriteDecision, obligation::RelationDecision},
+    rejection::Rejection,
+    resolve::{ViewBody, Visible},
+    session::Session,
+    syntax::with_stack,
+};
+
+/// Resolved queries of views, by session: parsing a view again for each statement costs more than
+/// everything else. When there are too many, all are forgotten.
+#[derive(Debug, Default)]
+pub(in crate::firewall) struct ViewCache {
+    bodies: Mutex<HashMap<Session, Bodies>>,
+}
+
+/// Those of one session.
+type Bodies = HashMap<RelationId, Arc<ViewBody>>;
+
+const VIEWS: usize = 4096;
+
+/// Levels of the deepest tree that the default limits admit, with room.
+const LEVELS: usize = 1024;
+
+impl Drop for ViewCache {
+    fn drop(&mut self) {
+        forget(
+            self.bodies
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+    }
+}
+
+/// Drops trees where the stack has room for it.
+fn forget(bodies: &mut HashMap<Session, Bodies>) {
+    with_stack(LEVELS, || bodies.clear());
+}
+
+/// A session's view of the catalog.
+pub(in crate::firewall) struct Sight<'f> {
+    view: Arc<SessionView>,
+    /// By what the session's views are remembered.
+    session: Cow<'f, Session>,
+    cache: &'f ViewCache,
+    /// Whether the firewall lets anything be changed.
+    changes: bool,
+    /// What was decided about the relations of the statement: it is asked for of every column.
+    asked: RefCell<Vec<(RelationId, Arc<RelationDecision>)>>,
+}
+
+impl<'f> Sight<'f> {
+    pub(in crate::firewall) fn new(
+        view: Arc<SessionView>,
+        session: Cow<'f, Session>,
+        cache: &'f ViewCache,
+        changes: bool,
+    ) -> Self {
+        Self {
+            view,
+            session,
+            cache,
+            changes,
+            asked: RefCell::default(),
+        }
+    }
+
+    pub(in crate::firewall) fn view(&self) -> &Arc<SessionView> {
+        &self.view
+    }
+}
+
+impl Visible for Sight<'_> {
+    fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection> {
+        let mut asked = self.asked.borrow_mut();
+        if let Some((_, known)) = asked.iter().find(|(relation, _)| *relation == id) {
+            return Ok(Arc::clone(known));
+        }
+        let decision = self.view.relation(id)?;
+        asked.push((id, Arc::clone(&decision)));
+        Ok(decision)
+    }
+
+    fn write(&self, id: RelationId) -> Result<Arc<WriteDecision>, Rejection> {
+        self.view.write(id)
+    }
+
+    fn may_write(&self) -> bool {
+        self.changes && self.view.may_write()
+    }
+
+    fn reads_system(&self, known: &SystemRelation) -> Result<bool, Rejection> {
+        self.view.reads_system(known)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let visible = self.view.discoverable().unwrap_or_default();
+        visible
+            .into_iter()
+            .filter_map(|(id, _)| self.view.catalog().relation(id).map(|r| r.name.clone()))
+            .collect()
+    }
+
+    fn kept_view(&self, id: RelationId) -> Option<Arc<ViewBody>> {
+        // What is below may be decided otherwise at another time.
+        if self.view.has_time() {
+            return None;
+        }
+        // A poisoned lock guards finished values; the panic was elsewhere.
+        let bodies = self
+            .cache
+            .bodies
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        bodies.get(&*self.session)?.get(&id).cloned()
+    }
+
+    fn keep_view(&self, id: RelationId, body: &Arc<ViewBody>) {
+        if self.view.has_time() {
+            return;
+        }
+        let mut bodies = self
+            .cache
+            .bodies
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if bodies.values().map(HashMap::len).sum::<usize>() >= VIEWS {
+            forget(&mut bodies);
+        }
+        let own = bodies.entry((*self.session).clone()).or_default();
+        own.insert(id, Arc::clone(body));
+    }
+}

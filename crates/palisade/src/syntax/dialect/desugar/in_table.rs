@@ -1,0 +1,42 @@
+//! `a IN t`, which SQLite reads as `a IN (SELECT * FROM t)`
+//! (<https://www.sqlite.org/lang_expr.html#the_in_and_not_in_operators>).
+
+use sqlparser::{
+    keywords::Keyword,
+    tokenizer::{Token, TokenWithSpan},
+};
+
+use crate::syntax::dialect::token_edit::{Edits, Solid, has_keyword, word};
+
+/// Writes the query for the name, or for the table function that is called.
+pub(in crate::syntax) fn spelt_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !has_keyword(&tokens, &[Keyword::IN]) {
+        return tokens;
+    }
+    let solid = Solid::of(&tokens);
+    let mut edits = Edits::default();
+    for n in 0..solid.len() {
+        if !solid.is_word(n, &["in"]) {
+            continue;
+        }
+        let Some(mut after) = solid.after_name(n + 1) else {
+            continue;
+        };
+        if solid.is(after, &Token::LParen) {
+            let Some(close) = solid.closing(after) else {
+                continue;
+            };
+            after = close + 1;
+        }
+        for token in [
+            Token::LParen,
+            word("SELECT", Keyword::SELECT),
+            Token::Mul,
+            word("FROM", Keyword::FROM),
+        ] {
+            edits.put(&solid, n + 1, token);
+        }
+        edits.put(&solid, after, Token::RParen);
+    }
+    edits.apply(tokens)
+}

@@ -1,0 +1,310 @@
+//! Names that an engine gives to output columns which have none.
+//!
+//! PostgreSQL names a column after the outermost function, type or field of its expression
+//! (`FigureColname` in `parse_target.c`); MySQL and SQLite after its text, which the outline keeps.
+//! Only names are made here; nothing decides.
+
+use std::sync::Arc;
+
+use sqlparser::ast::{
+    AccessExpr, DataType, Expr, FunctionArguments, ObjectName, Query, SelectItem, SetExpr,
+    UnaryOperator, Value,
+};
+
+use crate::dialect::Dialect;
+use crate::syntax::{dialect::is_hexadecimal, key};
+
+/// How sure PostgreSQL is of a name: a cast's type gives way to a name below it.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Strength {
+    None,
+    Weak,
+    Strong,
+}
+
+/// PostgreSQL's name for the column that `expr` makes.
+pub(crate) fn postgres(expr: &Expr) -> String {
+    match figure(expr) {
+        (Strength::None, _) => "?column?".to_owned(),
+        (Strength::Weak | Strength::Strong, name) => name,
+    }
+}
+
+fn strong(name: impl Into<String>) -> (Strength, String) {
+    (Strength::Strong, name.into())
+}
+
+fn none() -> (Strength, String) {
+    (Strength::None, String::new())
+}
+
+fn last(name: &ObjectName) -> (Strength, String) {
+    match name.0.last().and_then(|part| part.as_ident()) {
+        Some(ident) => strong(key(ident, Dialect::Postgres)),
+        None => none(),
+    }
+}
+
+fn figure(expr: &Expr) -> (Strength, String) {
+    match expr {
+        Expr::Identifier(ident) => strong(key(ident, Dialect::Postgres)),
+        Expr::CompoundIdentifier(parts) => match parts.last() {
+            Some(ident) => strong(key(ident, Dialect::Postgres)),
+            None => none(),
+        },
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|access| match access {
+                AccessExpr::Dot(field) => Some(figure(field)),
+                AccessExpr::Subscript(_) => None,
+            });
+            field.unwrap_or_else(|| figure(root))
+        }
+        Expr::Nested(inner)
+        | Expr::Collate {
+            expr: inner,
+            collation: _,
+        } => figure(inner),
+        Expr::Function(function) => match (&function.args, last(&function.name)) {
+            (FunctionArguments::Subquery(_), _) => strong("array"),
+            (_, named) => named,
+        },
+        Expr::Cast {
+            kind: _,
+            expr,
+            data_type,
+            format: _,
+        } => match figure(expr) {
+            (Strength::Strong, name) => strong(name),
+            _ => (Strength::Weak, type_name(data_type)),
+        },
+        Expr::TypedString(typed) => (Strength::Weak, type_name(&typed.data_type)),
+        Expr::Interval(_) => (Strength::Weak, "interval".to_owned()),
+        Expr::Case {
+            case_token: _,
+            end_token: _,
+            operand: _,
+            conditions: _,
+            else_result,
+        } => match else_result.as_deref().map(figure) {
+            Some((Strength::Strong, name)) => strong(name),
+            _ => (Strength::Weak, "case".to_owned()),
+        },
+        Expr::Array(_) => strong("array"),
+        Expr::Exists {
+            subquery: _,
+            negated: false,
+        } => strong("exists"),
+        Expr::Subquery(query) => first_column(query),
+        Expr::Tuple(_) => strong("row"),
+        Expr::Extract {
+            field: _,
+            syntax: _,
+            expr: _,
+        } => strong("extract"),
+        Expr::Ceil { expr: _, field: _ } => strong("ceil"),
+        Expr::Floor { expr: _, field: _ } => strong("floor"),
+        Expr::Position { expr: _, r#in: _ } => strong("position"),
+        Expr::Substring {
+            expr: _,
+            substring_from: _,
+            substring_for: _,
+            special: _,
+            shorthand,
+        } => strong(if *shorthand { "substr" } else { "substring" }),
+        Expr::Trim {
+            trim_where,
+            trim_what: _,
+            expr: _,
+            trim_characters: _,
+        } => strong(match trim_where {
+            Some(sqlparser::ast::TrimWhereField::Leading) => "ltrim",
+            Some(sqlparser::ast::TrimWhereField::Trailing) => "rtrim",
+            Some(sqlparser::ast::TrimWhereField::Both) | None => "btrim",
+        }),
+        Expr::Overlay {
+            expr: _,
+            overlay_what: _,
+            overlay_from: _,
+            overlay_for: _,
+        } => strong("overlay"),
+        Expr::AtTimeZone {
+            timestamp: _,
+            time_zone: _,
+        } => strong("timezone"),
+        Expr::IsNormalized {
+            expr: _,
+            form: _,
+            negated: false,
+        } => strong("is_normalized"),
+        Expr::BinaryOp {
+            left: _,
+            op: sqlparser::ast::BinaryOperator::Overlaps,
+            right: _,
+        } => strong("overlaps"),
+        _ => none(),
+    }
+}
+
+fn first_column(query: &Query) -> (Strength, String) {
+    match &*query.body {
+        SetExpr::Select(select) => match select.projection.first() {
+            Some(SelectItem::UnnamedExpr(expr)) => figure(expr),
+            Some(SelectItem::ExprWithAlias { expr: _, alias }) => {
+                strong(key(alias, Dialect::Postgres))
+            }
+            _ => none(),
+        },
+        SetExpr::Query(inner) => first_column(inner),
+        _ => none(),
+    }
+}
+
+/// The name of a type as `pg_type` has it.
+fn type_name(data_type: &DataType) -> String {
+    let text = data_type.to_string().to_ascii_lowercase();
+    let bare = text.split(['(', '[']).next().unwrap_or_default().trim();
+    let zone = text.contains("with time zone");
+    match bare {
+        "int" | "integer" => "int4",
+        "smallint" => "int2",
+        "bigint" => "int8",
+        "real" => "float4",
+        "double precision" | "float" => "float8",
+        "decimal" | "dec" => "numeric",
+        "boolean" => "bool",
+        "character varying" | "char varying" => "varchar",
+        "character" | "char" => "bpchar",
+        "bit varying" => "varbit",
+        name if name.starts_with("timestamp") && (zone || name == "timestamptz") => "timestamptz",
+        name if name.starts_with("timestamp") => "timestamp",
+        name if name.starts_with("time") && (zone || name == "timetz") => "timetz",
+        name if name.starts_with("time") => "time",
+        name if name.starts_with("interval") => "interval",
+        name => name.rsplit('.').next().unwrap_or(name).trim_matches('"'),
+    }
+    .to_owned()
+}
+
+/// MySQL's name for a column that is a literal: a string's content, and without the parentheses around it. Other
+/// expressions are named after their text.
+pub(crate) fn mysql_literal(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Nested(inner) => match &**inner {
+            inner if is_number(inner) => Some(inner.to_string()),
+            _ => mysql_literal(inner),
+        },
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) | Value::DoubleQuotedString(text)
+                if !text.contains(['\\', '\'', '"']) =>
+            {
+                // Leading blanks are cut, and so is what is longer than a name.
+                Some(text.trim_start().chars().take(64).collect())
+            }
+            Value::Null => Some("NULL".to_owned()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => {
+            matches!(&value.value, Value::Number(digits, _) if !is_hexadecimal(digits))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a column of a subquery called so has another name in SQLite, which calls it after its place, since TRUE and FALSE were
+/// names before they were words (`sqlite3ColumnsFromExprList`).
+pub(crate) fn is_truth(name: &str) -> bool {
+    name.eq_ignore_ascii_case("true") || name.eq_ignore_ascii_case("false")
+}
+
+/// MariaDB's name for a column of VALUES that has this literal in its first row; none of what is no plain one, or has no
+/// text.
+pub(crate) fn mariadb_value(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr: inner,
+        } if is_number(inner) => Some(expr.to_string()),
+        Expr::Value(_) if is_number(expr) => Some(expr.to_string()),
+        Expr::Value(_) => mysql_literal(expr).filter(|name| !name.is_empty()),
+        _ => None,
+    }
+}
+
+/// What MySQL leaves of a name that is made of a text: as many bytes as a name of a column in an answer has.
+pub(crate) fn mysql_shortened(name: Arc<str>) -> Arc<str> {
+    match name.get(..name.floor_char_boundary(255)) {
+        Some(start) if start.len() < name.len() => start.into(),
+        Some(_) | None => name,
+    }
+}
+
+/// Takes the signs `+` off a column or literal: MySQL reads them as nothing, and names the item after what is
+/// left. Whether there were any.
+pub(crate) fn without_plus(expr: &mut Expr) -> bool {
+    let mut bare = &*expr;
+    let mut signs = 0;
+    loop {
+        match bare {
+            Expr::UnaryOp {
+                op: UnaryOperator::Plus,
+                expr: inner,
+            } => {
+                signs += 1;
+                bare = inner;
+            }
+            Expr::Nested(inner) => bare = inner,
+            _ => break,
+        }
+    }
+    let named = matches!(
+        bare,
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_)
+    );
+    let signed = named && signs > 0;
+    if signed {
+        *expr = bare.clone();
+    }
+    signed
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+    use sqlparser::{dialect::PostgreSqlDialect, parser::Parser};
+
+    use super::*;
+
+    #[test]
+    fn postgresql_names_columns_after_their_expressions() {
+        for (text, name) in [
+            ("lower(a)", "lower"),
+            ("pg_catalog.lower(a)", "lower"),
+            ("a + 1", "?column?"),
+            ("a::int", "a"),
+            ("'1'::integer", "int4"),
+            ("date '2000-01-01'", "date"),
+            ("CASE WHEN a THEN 1 END", "case"),
+            ("CASE WHEN a THEN 1 ELSE b END", "b"),
+            ("count(*)", "count"),
+            ("(SELECT max(x) FROM t)", "max"),
+            ("EXISTS (SELECT 1)", "exists"),
+            ("ARRAY[1,2]", "array"),
+            ("T.Name", "name"),
+            ("coalesce(a, b)", "coalesce"),
+            ("trim(a)", "btrim"),
+            ("-a", "?column?"),
+        ] {
+            let expr = Parser::new(&PostgreSqlDialect {})
+                .try_with_sql(text)
+                .and_then(|mut parser| parser.parse_expr())
+                .unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(postgres(&expr), name, "{text}");
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! What an engine reads and the parser does not, so that it is refused by name and not as a mistake.
+//!
+//! Looked at only after the parser has failed: nothing is decided here but which refusal it is.
+
+use sqlparser::tokenizer::Token;
+
+use crate::syntax::{dialect::Solid, parse};
+use crate::{
+    code::Code::{self, NameSystemRelation, NameVariable, StatementNotAllowed, SyntaxUnsupported},
+    dialect::Dialect::{self, Mysql, Postgres, Sqlite},
+    rejection::Rejection,
+};
+
+/// A construct that the parser does not read.
+pub(crate) struct Gap {
+    /// The engines that have it.
+    pub(crate) engines: &'static [Dialect],
+    /// Words and signs that stand next to each other in it: `a|b` is one of two, `_` is any, `()` is what parentheses
+    /// hold, `…` is anything before the next, `~` anything of the clause that has begun.
+    signs: &'static str,
+    /// How it is refused.
+    pub(crate) code: Code,
+    /// What it is called.
+    pub(crate) name: &'static str,
+    /// What to write in its place, where the same can be said.
+    instead: Option<&'static str>,
+}
+
+impl Gap {
+    const fn instead(self, instead: &'static str) -> Self {
+        Self {
+            instead: Some(instead),
+            ..self
+        }
+    }
+}
+
+const fn gap(
+    engines: &'static [Dialect],
+    signs: &'static str,
+    code: Code,
+    name: &'static str,
+) -> Gap {
+    Gap {
+        engines,
+        signs,
+        code,
+        name,
+        instead: None,
+    }
+}
+
+const ELEMENT: &str = "a change of an element of a column";
+const WHOLE: &str = "assign the whole column, for example with array_cat or jsonb_set";
+
+/// The gaps, those that write first.
+pub(crate) const GAPS: &[Gap] = &[
+    gap(
+        &[Mysql],
+        "into outfile|dumpfile",
+        StatementNotAllowed,
+        "SELECT … INTO a file",
+    ),
+    gap(
+        &[Mysql],
+        "into @",
+        StatementNotAllowed,
+        "SELECT … INTO a variable",
+    ),
+    gap(
+        &[Mysql],
+        "lock in share mode",
+        StatementNotAllowed,
+        "LOCK IN SHARE MODE",
+    ),
+    gap(
+        &[Mysql],
+        "procedure analyse",
+        StatementNotAllowed,
+        "PROCEDURE ANALYSE",
+    ),
+    gap(
+        &[Postgres],
+        ") search depth|breadth first",
+        SyntaxUnsupported,
+        "SEARCH after a recursive query",
+    ),
+    gap(
+        &[Postgres, Mysql],
+        ") cycle",
+        SyntaxUnsupported,
+        "CYCLE after a recursive query",
+    ),
+    gap(
+        &[Postgres],
+        "using () as",
+        SyntaxUnsupported,
+        "an alias on USING",
+    ),
+    gap(
+        &[Postgres, Sqlite],
+        "exclude current|group|ties|no",
+        SyntaxUnsupported,
+        "EXCLUDE in a window that continues another",
+    ),
+    gap(
+        &[Postgres],
+        "operator () any|all|some",
+        SyntaxUnsupported,
+        "OPERATOR(…) before ANY or ALL",
+    ),
+    gap(
+        &[Postgres, Sqlite],
+        "on conflict () where",
+        SyntaxUnsupported,
+        "WHERE after the columns of ON CONFLICT",
+    ),
+    gap(
+        &[Postgres, Sqlite],
+        "on conflict ( (",
+        SyntaxUnsupported,
+        "an expression among the columns of ON CONFLICT",
+    ),
+    gap(
+        &[Postgres, Sqlite],
+        "on conflict ( _ (",
+        SyntaxUnsupported,
+        "an expression among the columns of ON CONFLICT",
+    ),
+    gap(
+        &[Postgres, Sqlite],
+        "on conflict ( _ collate",
+        SyntaxUnsupported,
+        "COLLATE after a column of ON CONFLICT",
+    ),
+    gap(
+        &[Sqlite],
+        "on conflict … on conflict",
+        SyntaxUnsupported,
+        "a second ON CONFLICT clause (one without columns is of every key)",
+    ),
+    gap(
+        &[Sqlite],
+        "unsigned big int",
+        SyntaxUnsupported,
+        "the type UNSIGNED BIG INT (BIGINT is the same to SQLite)",
+    ),
+    gap(
+        &[Sqlite],
+        "native|varying character",
+        SyntaxUnsupported,
+        "a type of several words (TEXT is the same to SQLite)",
+    ),
+    gap(
+        &[Postgres],
+        "overriding system|user value",
+        SyntaxUnsupported,
+        "OVERRIDING SYSTEM VALUE or USER VALUE",
+    ),
+    gap(&[Postgres], "at local", SyntaxUnsupported, "AT LOCAL"),
+    gap(
+        &[Postgres],
+        "between symmetric|asymmetric",
+        SyntaxUnsupported,
+        "BETWEEN SYMMETRIC",
+    ),
+    gap(
+        &[Postgres],
+        "group by distinct",
+        SyntaxUnsupported,
+        "GROUP BY DISTINCT",
+    ),
+    gap(&[Postgres], "is document", SyntaxUnsupported, "IS DOCUMENT"),
+    gap(
+        &[Postgres],
+        "is not document",
+        SyntaxUnsupported,
+        "IS DOCUMENT",
+    ),
+    gap(
+        &[Postgres],
+        "xmlserialize (",
+        SyntaxUnsupported,
+        "XMLSERIALIZE",
+    ),
+    gap(&[Postgres], "xmlroot (", SyntaxUnsupported, "XMLROOT"),
+    gap(
+        &[Postgres],
+        "substring ( … similar",
+        SyntaxUnsupported,
+        "SUBSTRING … SIMILAR",
+    ),
+    gap(
+        &[Postgres],
+        "json_query|json_value|json_exists|json_object|json_objectagg|json_array|json_arrayagg (",
+        SyntaxUnsupported,
+        "a clause of this form in an SQL/JSON function",
+    ),
+    gap(
+        &[Postgres],
+        "json_table (",
+        SyntaxUnsupported,
+        "a clause of this form in JSON_TABLE",
+    ),
+    gap(
+        &[Postgres],
+        "fetch first|next (",
+        SyntaxUnsupported,
+        "FETCH of a computed number",
+    ),
+    gap(&[Postgres], "uescape", SyntaxUnsupported, "UESCAPE"),
+    gap(
+        &[Postgres],
+        ") . *",
+        SyntaxUnsupported,
+        "`.*` after an expression",
+    ),
+    gap(&[Postgres], "set ~ [ … ] =", SyntaxUnsupported, ELEMENT).instead(WHOLE),
+    gap(&[Postgres], "set ( ~ [", SyntaxUnsupported, ELEMENT).instead(WHOLE),
+    gap(
+        &[Postgres],
+        "insert into _ ( ~ [",
+        SyntaxUnsupported,
+        ELEMENT,
+    )
+    .instead(WHOLE),
+    gap(
+        &[Postgres],
+        "insert into _ . _ ( ~ [",
+        SyntaxUnsupported,
+        ELEMENT,
+    )
+    .instead(WHOLE),
+    gap(
+        &[Postgres],
+        "then insert default values",
+        SyntaxUnsupported,
+        "INSERT DEFAULT VALUES in MERGE",
+    )
+    .instead("write INSERT (a) VALUES (DEFAULT) with one of the table's columns"),
+    gap(
+        &[Mysql],
+        "update low_priority ignore",
+        SyntaxUnsupported,
+        "UPDATE LOW_PRIORITY IGNORE",
+    ),
+    gap(
+        &[Mysql],
+        "char ( … using",
+        SyntaxUnsupported,
+        "CHAR(… USING …)",
+    ),
+    gap(
+        &[Mysql],
+        "interval (",
+        SyntaxUnsupported,
+        "the function INTERVAL",
+    ),
+    gap(
+        &[Mysql],
+        "for system_time",
+        SyntaxUnsupported,
+        "FOR SYSTEM_TIME",
+    ),
+    gap(
+        &[Mysql],
+        "rows examined",
+        SyntaxUnsupported,
+        "ROWS EXAMINED",
+    ),
+    gap(
+        &[Mysql],
+        "json_value ( … on empty|error",
+        SyntaxUnsupported,
+        "ON EMPTY or ON ERROR in JSON_VALUE",
+    ),
+    gap(
+        &[Mysql],
+        "weight_string ( … as",
+        SyntaxUnsupported,
+        "WEIGHT_STRING(… AS …)",
+    ),
+    gap(
+        &[Mysql],
+        "against (",
+        SyntaxUnsupported,
+        "AGAINST with anything but a literal or parameter",
+    ),
+    // MariaDB alone, and MySQL until 8.0.12: there it puts the groups in order
+    // (<https://dev.mysql.com/doc/refman/8.0/en/select.html>).
+    gap(
+        &[Mysql],
+        "group by ~ asc|desc",
+        SyntaxUnsupported,
+        "ASC or DESC in GROUP BY",
+    )
+    .instead("write ORDER BY with the same terms"),
+    // To MariaDB it is `! !`, to MySQL's lexer `!`: `!!0` is 0 of the one and 1 of the other.
+    gap(
+        &[Mysql],
+        "!!",
+        SyntaxUnsupported,
+        "`!!`, which MySQL and MariaDB read differently,",
+    )
+    .instead("write `! !` or NOT (NOT …)"),
+    gap(&[Mysql], "@", NameVariable, "a variable of the session"),
+];
+
+/// `refusal`, or one that names what the parser does not read in `text`.
+pub(in crate::syntax) fn named(refusal: Rejection, text: &str, dialect: Dialect) -> Rejection {
+    let Ok(tokens) = parse::tokenize(text, dialect) else {
+        return refusal;
+    };
+    let solid = Solid::of(&tokens);
+    if refusal.code() == StatementNotAllowed && asks_for_the_schema(&solid) {
+        let message = "what tables and columns there are is not for statements to ask";
+        return Rejection::new(NameSystemRelation, message);
+    }
+    if refusal.code() != Code::SyntaxInvalid && !is_table_definition(&solid) {
+        return refusal;
+    }
+    let found = GAPS
+        .iter()
+        .filter(|gap| gap.engines.contains(&dialect))
+        .find(|gap| {
+            let signs: Vec<&str> = gap.signs.split(' ').collect();
+            (0..solid.len()).any(|n| begins(&solid, n, &signs))
+        });
+    match found {
+        None => refusal,
+        Some(gap) => {
+            let why = match gap.code {
+                StatementNotAllowed => "is not permitted",
+                NameVariable => "cannot be read",
+                _ => "is not supported",
+            };
+            let message = match gap.instead {
+                None => format!("{} {why}", gap.name),
+                Some(instead) => format!("{} {why}: {instead}", gap.name),
+            };
+            Rejection::new(gap.code, message)
+        }
+    }
+}
+
+/// Whether it makes or alters a table, which may be permitted where it is read.
+fn is_table_definition(solid: &Solid<'_>) -> bool {
+    begins(solid, 0, &["create|alter", "table"])
+}
+
+/// Whether a statement that is refused in any case asks the engine what tables and columns there are.
+fn asks_for_the_schema(solid: &Solid<'_>) -> bool {
+    const QUESTIONS: [&str; 2] = [
+        "show tables|columns|fields|index|indexes|keys|create|databases|schemas|views|full",
+        "pragma … table_info|table_xinfo|table_list|index_list|index_info|index_xinfo|foreign_key_list|database_list",
+    ];
+    let asks = |signs: &&str| begins(solid, 0, &signs.split(' ').collect::<Vec<_>>());
+    // `DESCRIBE t`, and `DESCRIBE t column`.
+    let describes = solid.is_word(0, &["describe", "desc"])
+        && solid
+            .after_name(1)
+            .is_some_and(|after| after + 2 >= solid.len());
+    describes || QUESTIONS.iter().any(asks)
+}
+
+fn begins(solid: &Solid<'_>, n: usize, signs: &[&str]) -> bool {
+    let Some((sign, rest)) = signs.split_first() else {
+        return true;
+    };
+    match *sign {
+        "()" => solid
+            .closing(n)
+            .is_some_and(|close| begins(solid, close + 1, rest)),
+        "_" => {
+            let is_word = matches!(solid.token(n).map(|t| &t.token), Some(Token::Word(_)));
+            is_word && begins(solid, n + 1, rest)
+        }
+        "…" => (n..solid.len()).any(|n| begins(solid, n, rest)),
+        "~" => of_clause(solid, n).any(|n| begins(solid, n, rest)),
+        "!!" => solid.is(n, &Token::DoubleExclamationMark) && begins(solid, n + 1, rest),
+        "(" => solid.is(n, &Token::LParen) && begins(solid, n + 1, rest),
+        ")" => solid.is(n, &Token::RParen) && begins(solid, n + 1, rest),
+        "[" => solid.is(n, &Token::LBracket) && begins(solid, n + 1, rest),
+        "]" => solid.is(n, &Token::RBracket) && begins(solid, n + 1, rest),
+        "=" => solid.is(n, &Token::Eq) && begins(solid, n + 1, rest),
+        "." => solid.is(n, &Token::Period) && begins(solid, n + 1, rest),
+        "*" => solid.is(n, &Token::Mul) && begins(solid, n + 1, rest),
+        "@" => {
+            let variable = solid.token(n).is_some_and(|t| match &t.token {
+                Token::Word(word) => word.quote_style.is_none() && word.value.starts_with('@'),
+                token => *token == Token::AtSign,
+            });
+            variable && begins(solid, n + 1, rest)
+        }
+        words => {
+            let words: Vec<&str> = words.split('|').collect();
+            solid.is_word(n, &words) && begins(solid, n + 1, rest)
+        }
+    }
+}
+
+/// From `n` on what stands in the clause that has begun, what parentheses hold left out.
+fn of_clause<'s>(solid: &'s Solid<'_>, n: usize) -> impl Iterator<Item = usize> + 's {
+    const CLAUSES: [&str; 15] = [
+        "from",
+        "where",
+        "having",
+        "window",
+        "order",
+        "limit",
+        "union",
+        "except",
+        "intersect",
+        "for",
+        "into",
+        "on",
+        "when",
+        "returning",
+        "select",
+    ];
+    let next = |n: usize| match solid.is(n, &Token::LParen) {
+        true => solid.closing(n).map(|close| close + 1),
+        false => Some(n + 1),
+    };
+    std::iter::successors(Some(n), move |n| next(*n)).take_while(|n| {
+        *n < solid.len() && !solid.is(*n, &Token::RParen) && !solid.is_word(*n, &CLAUSES)
+    })
+}
