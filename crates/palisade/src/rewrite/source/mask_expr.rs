@@ -1,5 +1,5 @@
 //! An operator's expression as SQL. What is printed here can raise for no value: each construct is one of
-//! `syntax/formula.rs`, each text a cast of what has one, each operator in parentheses of its own.
+//! `syntax/mask_expr/mod.rs`, each text a cast of what has one, each operator in parentheses of its own.
 
 use std::collections::BTreeSet;
 
