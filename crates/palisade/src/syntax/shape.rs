@@ -486,7 +486,7 @@ mod tests {
                 "UPDATE t SET a = 1, b = b + 2, c = 'y' WHERE d = 3",
                 &["1", "'y'", "3"],
             ),
-            ("DELETE FROM t WHERE a = 1 OR a = NULL", &["1"]),
+            ("DELETE FROM t WHERE a = 1 AND (b = 2 OR b = NULL)", &["1"]),
             (
                 "INSERT INTO t (a, b) VALUES (1, 'x'), (2 + 3, lower('y'))",
                 &["1", "'x'"],
