@@ -368,7 +368,9 @@ impl<'a> Resolver<'a> {
         let mut star = false;
         let total = args.len();
         let mut starts = Vec::with_capacity(total);
-        for (position, arg) in (1u8..).zip(args.iter_mut()) {
+        // No table of functions looks further.
+        let positions = (1..=u8::MAX).chain(std::iter::repeat(u8::MAX));
+        for (position, arg) in positions.zip(args.iter_mut()) {
             starts.push(out.len());
             let value = match arg {
                 FunctionArg::Unnamed(value) => value,
