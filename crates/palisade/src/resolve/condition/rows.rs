@@ -151,7 +151,7 @@ impl<'r, 'a> Rows<'r, 'a> {
             self.add_joined(table_with_joins);
             return;
         }
-        let (name, alias) = name_and_alias(factor);
+        let (name, alias) = name_and_alias(factor).unwrap_or_default();
         let index = name.and_then(reference_index);
         let reference = index.and_then(|index| self.resolver.references.get(index));
         let relation = reference.and_then(|r| self.resolver.catalog.relation(r.relation));
@@ -610,42 +610,49 @@ pub(super) fn inner_conditions<'e>(
     out: &mut Vec<&'e Expr>,
     derived: &mut Vec<&'e Query>,
 ) {
-    let mut factor = |factor: &'e TableFactor, out: &mut Vec<&'e Expr>| match factor {
-        TableFactor::NestedJoin {
-            table_with_joins,
-            alias: _,
-        } => inner_conditions(std::slice::from_ref(table_with_joins), out, derived),
-        TableFactor::Derived {
-            lateral: _,
-            subquery,
-            alias: _,
-            sample: _,
-        } => derived.push(subquery),
-        // They have no condition.
-        _ => {}
-    };
     for TableWithJoins { relation, joins } in from {
-        factor(relation, out);
+        factor_conditions(relation, out, derived);
         for Join {
             relation,
             global: _,
             join_operator,
         } in joins
         {
-            match join_operator {
-                JoinOperator::Join(on)
-                | JoinOperator::Inner(on)
-                | JoinOperator::StraightJoin(on)
-                | JoinOperator::CrossJoin(on) => {
-                    factor(relation, out);
-                    if let JoinConstraint::On(condition) = on {
-                        out.push(condition);
-                    }
+            // Others leave out nothing, or what is not known.
+            if let JoinOperator::Join(on)
+            | JoinOperator::Inner(on)
+            | JoinOperator::StraightJoin(on)
+            | JoinOperator::CrossJoin(on) = join_operator
+            {
+                factor_conditions(relation, out, derived);
+                if let JoinConstraint::On(condition) = on {
+                    out.push(condition);
                 }
-                // They leave out nothing, or what is not known.
-                _ => {}
             }
         }
+    }
+}
+
+fn factor_conditions<'e>(
+    factor: &'e TableFactor,
+    out: &mut Vec<&'e Expr>,
+    derived: &mut Vec<&'e Query>,
+) {
+    if let TableFactor::NestedJoin {
+        table_with_joins,
+        alias: _,
+    } = factor
+    {
+        inner_conditions(std::slice::from_ref(table_with_joins), out, derived);
+    }
+    if let TableFactor::Derived {
+        lateral: _,
+        subquery,
+        alias: _,
+        sample: _,
+    } = factor
+    {
+        derived.push(subquery);
     }
 }
 
@@ -656,7 +663,7 @@ pub(super) fn is_grouped(select: &Select) -> bool {
     }
 }
 
-fn name_and_alias(factor: &TableFactor) -> (Option<&ObjectName>, Option<&TableAlias>) {
+fn name_and_alias(factor: &TableFactor) -> Option<(Option<&ObjectName>, Option<&TableAlias>)> {
     match factor {
         TableFactor::Table {
             name,
@@ -669,7 +676,7 @@ fn name_and_alias(factor: &TableFactor) -> (Option<&ObjectName>, Option<&TableAl
             json_path: _,
             sample: _,
             index_hints: _,
-        } => (args.is_none().then_some(name), alias.as_ref()),
+        } => Some((args.is_none().then_some(name), alias.as_ref())),
         TableFactor::Derived {
             lateral: _,
             subquery: _,
@@ -706,7 +713,7 @@ fn name_and_alias(factor: &TableFactor) -> (Option<&ObjectName>, Option<&TableAl
         | TableFactor::NestedJoin {
             table_with_joins: _,
             alias,
-        } => (None, alias.as_ref()),
-        _ => (None, None),
+        } => Some((None, alias.as_ref())),
+        _ => None,
     }
 }
