@@ -42,7 +42,7 @@ const ROWS: [&str; 2] = [
 const POLICIES: &str = "permit(principal, action, resource);";
 
 /// Statements for each dialect.
-const ENOUGH: usize = 150;
+const ENOUGH: usize = 400;
 
 /// Numbers from a seed, the same in every run.
 struct Chance(u64);

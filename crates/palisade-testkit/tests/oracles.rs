@@ -23,7 +23,7 @@ CREATE TABLE badges (id INTEGER PRIMARY KEY, tenant INTEGER NOT NULL, ssn VARCHA
     FOREIGN KEY (ssn) REFERENCES people (ssn),
     FOREIGN KEY (tenant, email) REFERENCES members (tenant, email));";
 
-const PRINCIPALS: &str = "entity Agent = { tenant?: Long };";
+const PRINCIPALS: &str = "entity User; entity Agent = { tenant?: Long };";
 
 const ENTITIES: &str =
     r#"[{"uid": {"type": "Agent", "id": "bot"}, "attrs": {"tenant": 7}, "parents": []}]"#;

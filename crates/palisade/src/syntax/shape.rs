@@ -491,6 +491,7 @@ mod tests {
             // Whether an OR says anything of the rows may hang on its literals.
             ("DELETE FROM t WHERE a = 1 OR a = NULL", &[]),
             ("DELETE FROM t WHERE a = 1 AND b = NULL", &["1"]),
+            ("DELETE FROM t WHERE a = 1 AND (b = 2 OR b = NULL)", &["1"]),
             (
                 "INSERT INTO t (a, b) VALUES (1, 'x'), (2 + 3, lower('y'))",
                 &["1", "'x'"],

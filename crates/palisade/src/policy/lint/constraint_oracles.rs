@@ -93,17 +93,18 @@ impl Oracles {
     }
 
     fn unique_keys(&mut self, own: &Written<'_>) {
-        let mut keys: BTreeSet<&[u16]> = BTreeSet::new();
-        keys.insert(&own.relation.primary_key);
+        let mut keys: BTreeMap<&[u16], bool> = BTreeMap::new();
+        keys.insert(&own.relation.primary_key, true);
         for key in own.relation.unique_keys.iter().flatten() {
-            keys.insert(&key.columns);
+            // Of expressions and prefixes, other values of a column may be the same.
+            *keys.entry(&key.columns).or_insert(true) &= key.plain;
         }
-        for columns in keys.into_iter().filter(|columns| !columns.is_empty()) {
+        for (columns, is_plain) in keys.into_iter().filter(|(columns, _)| !columns.is_empty()) {
             let pairs: Vec<(u16, u16)> = columns.iter().map(|column| (*column, *column)).collect();
             let what = if columns.iter().any(|column| !own.shown.reads(*column)) {
                 "a unique key over values"
             } else if own.shown.hides_rows()
-                && !is_apart(&own.shown.read.rows, &own.write.add, &pairs)
+                && !(is_plain && is_apart(&own.shown.read.rows, &own.write.add, &pairs))
             {
                 "a unique key over rows"
             } else {
@@ -244,41 +245,59 @@ fn is_apart(seen: &RowFilter, added: &RowFilter, pairs: &[(u16, u16)]) -> bool {
         return false;
     };
     let mut pinned = Vec::new();
-    conjuncts(added, &mut pinned);
+    conjuncts(added, true, &mut pinned);
     let mut demanded = Vec::new();
-    conjuncts(seen, &mut demanded);
+    conjuncts(seen, true, &mut demanded);
     let is_key = |index: u16| pairs.iter().any(|(_, theirs)| *theirs == index);
     demanded.into_iter().all(|demand| match demand {
         // A NULL is in nobody's way.
-        Predicate::Has(index) => is_key(*index),
+        (Predicate::Has(index), true) => is_key(*index),
         demand => equality(demand).is_some_and(|(theirs, value)| {
             pairs
                 .iter()
                 .filter(|(_, other)| *other == theirs)
                 .any(|(own, _)| {
-                    let mut pinned = pinned.iter().filter_map(|pin| equality(pin));
+                    let mut pinned = pinned.iter().filter_map(|pin| equality(*pin));
                     pinned.any(|pin| pin == (*own, value))
                 })
         }),
     })
 }
 
-fn conjuncts<'p>(predicate: &'p Predicate, out: &mut Vec<&'p Predicate>) {
-    match predicate {
-        Predicate::And(all) => all.iter().for_each(|one| conjuncts(one, out)),
-        Predicate::Constant(true) => {}
-        other => out.push(other),
+/// A part of a condition, and whether it has to hold or not to.
+type Demand<'p> = (&'p Predicate, bool);
+
+/// What has to be so where `predicate` is as `holds` says.
+fn conjuncts<'p>(predicate: &'p Predicate, holds: bool, out: &mut Vec<Demand<'p>>) {
+    match (predicate, holds) {
+        (Predicate::And(all), true) | (Predicate::Or(all), false) => {
+            all.iter().for_each(|one| conjuncts(one, holds, out));
+        }
+        (Predicate::And(all) | Predicate::Or(all), _) => match all.as_slice() {
+            [only] => conjuncts(only, holds, out),
+            _ => out.push((predicate, holds)),
+        },
+        (Predicate::Not(inner), _) => conjuncts(inner, !holds, out),
+        (Predicate::Constant(value), _) if *value == holds => {}
+        _ => out.push((predicate, holds)),
     }
 }
 
 /// The column that has to have this value.
-fn equality(predicate: &Predicate) -> Option<(u16, &Literal)> {
+fn equality((predicate, holds): Demand<'_>) -> Option<(u16, &Literal)> {
+    let wanted = if holds {
+        Comparison::Equal
+    } else {
+        Comparison::NotEqual
+    };
     match predicate {
-        Predicate::Compare(Operand::Column(column), Comparison::Equal, Operand::Literal(value))
-        | Predicate::Compare(Operand::Literal(value), Comparison::Equal, Operand::Column(column)) => {
+        Predicate::Compare(Operand::Column(column), comparison, Operand::Literal(value))
+        | Predicate::Compare(Operand::Literal(value), comparison, Operand::Column(column))
+            if *comparison == wanted =>
+        {
             Some((*column, value))
         }
-        Predicate::In(Operand::Column(column), values) => match values.as_slice() {
+        Predicate::In(Operand::Column(column), values) if holds => match values.as_slice() {
             [value] => Some((*column, value)),
             _ => None,
         },

@@ -16,7 +16,7 @@ use sqlparser::ast::{
     UnaryOperator, Value,
 };
 
-pub(in crate::resolve) use crate::resolve::change::condition::rows::Rows;
+pub(in crate::resolve) use rows::Rows;
 
 /// Calls that give the first of their arguments that is not NULL.
 const FIRST_OF: [&str; 3] = ["coalesce", "ifnull", "nvl"];
@@ -62,7 +62,7 @@ struct Side<'e> {
     expr: &'e Expr,
     text: String,
     /// The columns that it may be.
-    essences: Vec<crate::resolve::change::condition::rows::Named>,
+    essences: Vec<rows::Named>,
     varies: bool,
 }
 
@@ -131,7 +131,9 @@ impl Rows<'_, '_> {
                 Some(relation) => match (is_null(left), is_null(right)) {
                     (false, true) if *op == BinaryOperator::Spaceship => self.is_nullable(left),
                     (true, false) if *op == BinaryOperator::Spaceship => self.is_nullable(right),
-                    _ => self.compares(left, right, relation.if_it(holds)),
+                    (true | false, true | false) => {
+                        self.compares(left, right, relation.if_it(holds))
+                    }
                 },
                 None if matches_text(op) => {
                     !is_any_pattern(op, right) && self.compares(left, right, Relation::Strict)
@@ -139,12 +141,14 @@ impl Rows<'_, '_> {
                 None => self.varies(expr),
             },
             Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
-                let is_same = matches!(expr, Expr::IsNotDistinctFrom(..)) == holds;
+                let is_same = matches!(expr, Expr::IsNotDistinctFrom(_, _)) == holds;
                 match (is_null(left), is_null(right)) {
                     (false, true) => self.is_nullable(left),
                     (true, false) => self.is_nullable(right),
-                    _ if is_same => self.compares(left, right, Relation::Reflexive),
-                    _ => self.compares(left, right, Relation::Strict),
+                    (true, true) | (false, false) if is_same => {
+                        self.compares(left, right, Relation::Reflexive)
+                    }
+                    (true, true) | (false, false) => self.compares(left, right, Relation::Strict),
                 }
             }
             Expr::IsNull(inner)
@@ -285,7 +289,7 @@ impl Rows<'_, '_> {
                         drop(saying);
                         self.core(only, holds)
                     }
-                    _ => (expr, holds),
+                    (None, _) | (Some(_), Some(_)) => (expr, holds),
                 }
             }
             other => (other, holds),
@@ -329,15 +333,20 @@ impl Rows<'_, '_> {
             }
             Expr::IsNotDistinctFrom(left, right) => (either(left, right), holds),
             Expr::IsDistinctFrom(left, right) => (either(left, right), !holds),
-            Expr::BinaryOp { left, op, right } => match op {
-                BinaryOperator::Eq | BinaryOperator::Spaceship => (either(left, right), holds),
-                BinaryOperator::NotEq => (either(left, right), !holds),
-                BinaryOperator::Lt => (two(left, "<", right), holds),
-                BinaryOperator::GtEq => (two(left, "<", right), !holds),
-                BinaryOperator::Gt => (two(right, "<", left), holds),
-                BinaryOperator::LtEq => (two(right, "<", left), !holds),
-                _ => (self.spelled(expr), holds),
-            },
+            Expr::BinaryOp { left, op, right } => {
+                let compared = match op {
+                    BinaryOperator::Eq | BinaryOperator::Spaceship => {
+                        Some((either(left, right), holds))
+                    }
+                    BinaryOperator::NotEq => Some((either(left, right), !holds)),
+                    BinaryOperator::Lt => Some((two(left, "<", right), holds)),
+                    BinaryOperator::GtEq => Some((two(left, "<", right), !holds)),
+                    BinaryOperator::Gt => Some((two(right, "<", left), holds)),
+                    BinaryOperator::LtEq => Some((two(right, "<", left), !holds)),
+                    _ => None,
+                };
+                compared.unwrap_or_else(|| (self.spelled(expr), holds))
+            }
             Expr::InList {
                 expr: one,
                 list,
@@ -409,24 +418,23 @@ impl Rows<'_, '_> {
         if is_constant(right) {
             return left.varies;
         }
-        match (left.expr, right) {
-            (Expr::Tuple(ones), Expr::Tuple(others)) if ones.len() == others.len() => {
-                let mut pairs = ones.iter().zip(others);
-                return match relation {
-                    Relation::Reflexive => {
-                        pairs.any(|(one, other)| self.compares(one, other, relation))
-                    }
-                    Relation::Strict => {
-                        pairs.all(|(one, other)| self.compares(one, other, relation))
-                    }
-                };
-            }
-            (_, Expr::Subquery(query)) => return self.compares_query(left, query, relation),
-            (Expr::Subquery(query), _) => {
-                let right = self.side(right);
-                return self.compares_query(&right, query, relation);
-            }
-            _ => {}
+        if let (Expr::Tuple(ones), Expr::Tuple(others)) = (left.expr, right)
+            && ones.len() == others.len()
+        {
+            let mut pairs = ones.iter().zip(others);
+            return match relation {
+                Relation::Reflexive => {
+                    pairs.any(|(one, other)| self.compares(one, other, relation))
+                }
+                Relation::Strict => pairs.all(|(one, other)| self.compares(one, other, relation)),
+            };
+        }
+        if let Expr::Subquery(query) = right {
+            return self.compares_query(left, query, relation);
+        }
+        if let Expr::Subquery(query) = left.expr {
+            let right = self.side(right);
+            return self.compares_query(&right, query, relation);
         }
         let right = self.side(right);
         if left.text == right.text || self.is_same(left, &right, relation) {
@@ -475,8 +483,8 @@ impl Rows<'_, '_> {
         let mut compares = |other: &Expr| self.compares_side(&one, other, relation);
         match others {
             [] => false,
-            _ if every => others.iter().all(&mut compares),
-            _ => others.iter().any(&mut compares),
+            [_, ..] if every => others.iter().all(&mut compares),
+            [_, ..] => others.iter().any(&mut compares),
         }
     }
 
@@ -525,7 +533,7 @@ impl Rows<'_, '_> {
             SetExpr::Select(select) => {
                 // One row, whatever there is.
                 let is_one = select.having.is_none()
-                    && !crate::resolve::change::condition::rows::is_grouped(select)
+                    && !rows::is_grouped(select)
                     && select.projection.iter().any(|item| self.is_aggregate(item));
                 if is_one {
                     return false;
@@ -561,11 +569,7 @@ impl Rows<'_, '_> {
         let before = self.linked_count();
         let mut conjuncts: Vec<&Expr> = select.selection.iter().collect();
         let mut derived = Vec::new();
-        crate::resolve::change::condition::rows::inner_conditions(
-            &select.from,
-            &mut conjuncts,
-            &mut derived,
-        );
+        rows::inner_conditions(&select.from, &mut conjuncts, &mut derived);
         conjuncts.extend(&select.having);
         if self.any_narrows(&conjuncts) {
             return true;
@@ -604,30 +608,15 @@ impl Rows<'_, '_> {
                 if is_null(left) || is_null(right) {
                     return false;
                 }
-                match op {
-                    BinaryOperator::And | BinaryOperator::Or | BinaryOperator::Xor => {
-                        self.narrows(expr, true)
-                    }
-                    op if Relation::of(op).is_some() || matches_text(op) => {
-                        self.narrows(expr, true)
-                    }
-                    BinaryOperator::Minus
-                    | BinaryOperator::Divide
-                    | BinaryOperator::Modulo
-                    | BinaryOperator::MyIntegerDivide
-                    | BinaryOperator::PGBitwiseXor
-                    | BinaryOperator::BitwiseXor
-                        if self.spelled(left) == self.spelled(right) =>
-                    {
-                        false
-                    }
-                    BinaryOperator::Multiply | BinaryOperator::BitwiseAnd
-                        if is_number(left, "0") || is_number(right, "0") =>
-                    {
-                        false
-                    }
-                    _ => self.varies(left) || self.varies(right),
+                let is_truth = matches!(
+                    op,
+                    BinaryOperator::And | BinaryOperator::Or | BinaryOperator::Xor
+                ) || Relation::of(op).is_some()
+                    || matches_text(op);
+                if is_truth {
+                    return self.narrows(expr, true);
                 }
+                !self.cancels(left, op, right) && (self.varies(left) || self.varies(right))
             }
             Expr::Subquery(query) => {
                 let before = self.linked_count();
@@ -665,20 +654,83 @@ impl Rows<'_, '_> {
             | Expr::IsNotNull(_)
             | Expr::IsUnknown(_)
             | Expr::IsNotUnknown(_)
-            | Expr::IsDistinctFrom(..)
-            | Expr::IsNotDistinctFrom(..)
-            | Expr::InList { .. }
-            | Expr::InSubquery { .. }
-            | Expr::Between { .. }
-            | Expr::Exists { .. }
-            | Expr::Like { .. }
-            | Expr::ILike { .. }
-            | Expr::SimilarTo { .. }
-            | Expr::RLike { .. }
-            | Expr::AnyOp { .. }
-            | Expr::AllOp { .. } => self.narrows(expr, true),
+            | Expr::IsDistinctFrom(_, _)
+            | Expr::IsNotDistinctFrom(_, _)
+            | Expr::InList {
+                expr: _,
+                list: _,
+                negated: _,
+            }
+            | Expr::InSubquery {
+                expr: _,
+                subquery: _,
+                negated: _,
+            }
+            | Expr::Between {
+                expr: _,
+                negated: _,
+                low: _,
+                high: _,
+            }
+            | Expr::Exists {
+                subquery: _,
+                negated: _,
+            }
+            | Expr::Like {
+                negated: _,
+                any: _,
+                expr: _,
+                pattern: _,
+                escape_char: _,
+            }
+            | Expr::ILike {
+                negated: _,
+                any: _,
+                expr: _,
+                pattern: _,
+                escape_char: _,
+            }
+            | Expr::SimilarTo {
+                negated: _,
+                expr: _,
+                pattern: _,
+                escape_char: _,
+            }
+            | Expr::RLike {
+                negated: _,
+                expr: _,
+                pattern: _,
+                regexp: _,
+            }
+            | Expr::AnyOp {
+                left: _,
+                compare_op: _,
+                right: _,
+                is_some: _,
+            }
+            | Expr::AllOp {
+                left: _,
+                compare_op: _,
+                right: _,
+            } => self.narrows(expr, true),
             // What is made of a column's value: parts of texts and dates, members of documents, searches.
             other => self.names_target(other),
+        }
+    }
+
+    /// Whether what is computed is the same whatever its sides are.
+    fn cancels(&self, left: &Expr, op: &BinaryOperator, right: &Expr) -> bool {
+        match op {
+            BinaryOperator::Minus
+            | BinaryOperator::Divide
+            | BinaryOperator::Modulo
+            | BinaryOperator::MyIntegerDivide
+            | BinaryOperator::PGBitwiseXor
+            | BinaryOperator::BitwiseXor => self.spelled(left) == self.spelled(right),
+            BinaryOperator::Multiply | BinaryOperator::BitwiseAnd => {
+                is_number(left, "0") || is_number(right, "0")
+            }
+            _ => false,
         }
     }
 
@@ -797,37 +849,45 @@ impl Rows<'_, '_> {
     }
 
     /// The columns that a side may be, but for constants that are added or written behind it.
-    fn essences(&self, expr: &Expr) -> Vec<crate::resolve::change::condition::rows::Named> {
-        match expr {
-            Expr::Nested(inner) => self.essences(inner),
-            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
-                self.column(expr).into_iter().collect()
-            }
-            Expr::UnaryOp {
-                op: UnaryOperator::Plus,
-                expr,
-            } => self.essences(expr),
-            Expr::BinaryOp { left, op, right } => match op {
-                BinaryOperator::Plus | BinaryOperator::StringConcat if is_constant(left) => {
-                    self.essences(right)
-                }
-                BinaryOperator::Plus | BinaryOperator::Minus | BinaryOperator::StringConcat
-                    if is_constant(right) =>
-                {
-                    self.essences(left)
-                }
-                BinaryOperator::Multiply | BinaryOperator::Divide if is_number(right, "1") => {
-                    self.essences(left)
-                }
-                BinaryOperator::Multiply if is_number(left, "1") => self.essences(right),
-                _ => Vec::new(),
-            },
-            Expr::Function(function) if FIRST_OF.contains(&&*self.name_of(function)) => {
-                let all = arguments(function).unwrap_or_default();
-                all.into_iter().flat_map(|e| self.essences(e)).collect()
-            }
-            _ => Vec::new(),
+    fn essences(&self, expr: &Expr) -> Vec<rows::Named> {
+        if let Some(inner) = essence(expr) {
+            return self.essences(inner);
         }
+        let mut all = match expr {
+            Expr::Function(function) if FIRST_OF.contains(&&*self.name_of(function)) => {
+                arguments(function)
+            }
+            _ => None,
+        }
+        .unwrap_or_default();
+        all.retain(|one| !is_constant(one));
+        let of_arguments = all.into_iter().flat_map(|one| self.essences(one));
+        self.column(expr).into_iter().chain(of_arguments).collect()
+    }
+}
+
+/// What is left of a side without a constant that is added to it.
+fn essence(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::Nested(inner)
+        | Expr::UnaryOp {
+            op: UnaryOperator::Plus,
+            expr: inner,
+        } => Some(inner),
+        Expr::BinaryOp { left, op, right } => match op {
+            BinaryOperator::Plus | BinaryOperator::StringConcat if is_constant(left) => Some(right),
+            BinaryOperator::Plus | BinaryOperator::Minus | BinaryOperator::StringConcat
+                if is_constant(right) =>
+            {
+                Some(left)
+            }
+            BinaryOperator::Multiply | BinaryOperator::Divide if is_number(right, "1") => {
+                Some(left)
+            }
+            BinaryOperator::Multiply if is_number(left, "1") => Some(right),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -933,7 +993,13 @@ fn is_any_pattern(op: &BinaryOperator, pattern: &Expr) -> bool {
         | BinaryOperator::PGILikeMatch
         | BinaryOperator::PGNotLikeMatch
         | BinaryOperator::PGNotILikeMatch => is_only(text, '%'),
-        _ => is_any_regex(text),
+        BinaryOperator::Match
+        | BinaryOperator::Regexp
+        | BinaryOperator::PGRegexMatch
+        | BinaryOperator::PGRegexIMatch
+        | BinaryOperator::PGRegexNotMatch
+        | BinaryOperator::PGRegexNotIMatch => is_any_regex(text),
+        _ => false,
     }
 }
 

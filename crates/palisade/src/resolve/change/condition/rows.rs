@@ -20,12 +20,12 @@ use crate::{
 
 /// A column that a name means.
 #[derive(Debug, Clone)]
-pub(in crate::resolve) struct Named {
-    pub(in crate::resolve) source: usize,
-    pub(in crate::resolve) key: String,
+pub(super) struct Named {
+    pub(super) source: usize,
+    pub(super) key: String,
     /// The catalog's, where its table stands there by itself.
-    pub(in crate::resolve) id: Option<ColumnId>,
-    pub(in crate::resolve) nullable: bool,
+    pub(super) id: Option<ColumnId>,
+    pub(super) nullable: bool,
 }
 
 /// A table in FROM.
@@ -54,7 +54,7 @@ pub(in crate::resolve) struct Rows<'r, 'a> {
 }
 
 /// An expression by its place, whether it has to hold, and how many sources were linked.
-pub(in crate::resolve) type Asked = (usize, bool, usize);
+pub(super) type Asked = (usize, bool, usize);
 
 /// What an outer join adds to the target: rows that go with its own, if the condition says so.
 struct Outer<'e> {
@@ -87,38 +87,38 @@ impl<'r, 'a> Rows<'r, 'a> {
     }
 
     /// Whether rows are changed, and not only read.
-    pub(in crate::resolve) fn is_change(&self) -> bool {
+    pub(super) fn is_change(&self) -> bool {
         self.target.is_some()
     }
 
-    pub(in crate::resolve) fn linked_count(&self) -> usize {
+    pub(super) fn linked_count(&self) -> usize {
         self.linked.len()
     }
 
     /// What is asked of `expr`: the statement is borrowed, so that each part has one place.
-    pub(in crate::resolve) fn asked(&self, expr: &Expr, holds: bool) -> Asked {
+    pub(super) fn asked(&self, expr: &Expr, holds: bool) -> Asked {
         let place = std::ptr::from_ref(expr).addr();
         (place, holds, self.linked.len())
     }
 
-    pub(in crate::resolve) fn known(&self, asked: Asked) -> Option<bool> {
+    pub(super) fn known(&self, asked: Asked) -> Option<bool> {
         self.known.get(&asked).copied()
     }
 
-    pub(in crate::resolve) fn note(&mut self, asked: Asked, says: bool) {
+    pub(super) fn note(&mut self, asked: Asked, says: bool) {
         self.known.insert(asked, says);
     }
 
-    pub(in crate::resolve) fn is_linked(&self, source: usize) -> bool {
+    pub(super) fn is_linked(&self, source: usize) -> bool {
         self.linked.contains(&source)
     }
 
-    pub(in crate::resolve) fn link(&mut self, source: usize) {
+    pub(super) fn link(&mut self, source: usize) {
         self.linked.insert(source);
     }
 
     /// Puts the tables of a FROM into sight; what [`leave`](Self::leave) takes.
-    pub(in crate::resolve) fn enter(&mut self, from: &[TableWithJoins]) -> usize {
+    pub(super) fn enter(&mut self, from: &[TableWithJoins]) -> usize {
         let depth = self.frames.len();
         self.frames.push(Vec::new());
         // The same tables whenever they are looked at, or what links them would seem new for ever.
@@ -131,7 +131,7 @@ impl<'r, 'a> Rows<'r, 'a> {
         depth
     }
 
-    pub(in crate::resolve) fn leave(&mut self, depth: usize) {
+    pub(super) fn leave(&mut self, depth: usize) {
         self.frames.truncate(depth);
     }
 
@@ -151,7 +151,7 @@ impl<'r, 'a> Rows<'r, 'a> {
             self.add_joined(table_with_joins);
             return;
         }
-        let (name, alias) = name_and_alias(factor);
+        let (name, alias) = name_and_alias(factor).unwrap_or_default();
         let index = name.and_then(reference_index);
         let reference = index.and_then(|index| self.resolver.references.get(index));
         let relation = reference.and_then(|r| self.resolver.catalog.relation(r.relation));
@@ -181,7 +181,7 @@ impl<'r, 'a> Rows<'r, 'a> {
     }
 
     /// What a name means; none where it is no column.
-    pub(in crate::resolve) fn column(&self, expr: &Expr) -> Option<Named> {
+    pub(super) fn column(&self, expr: &Expr) -> Option<Named> {
         match expr {
             Expr::Nested(inner) => self.column(inner),
             Expr::Identifier(name) => self.unqualified(&self.resolver.key(name)),
@@ -278,7 +278,7 @@ impl<'r, 'a> Rows<'r, 'a> {
     }
 
     /// How an expression is spelled where each column has one name.
-    pub(in crate::resolve) fn spelled(&self, expr: &Expr) -> String {
+    pub(super) fn spelled(&self, expr: &Expr) -> String {
         let mut expr = expr.clone();
         while let Expr::Nested(inner) = expr {
             expr = *inner;
@@ -298,7 +298,7 @@ impl<'r, 'a> Rows<'r, 'a> {
     }
 
     /// Whether the target's row is named in it anywhere.
-    pub(in crate::resolve) fn names_target(&self, expr: &Expr) -> bool {
+    pub(super) fn names_target(&self, expr: &Expr) -> bool {
         let found = visit_expressions(expr, |part| {
             let named = match part {
                 Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.column(part),
@@ -333,12 +333,12 @@ impl<'r, 'a> Rows<'r, 'a> {
     }
 
     /// The name of a call, folded.
-    pub(in crate::resolve) fn name_of(&self, function: &Function) -> String {
+    pub(super) fn name_of(&self, function: &Function) -> String {
         let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
         name.map_or_else(String::new, |name| name.value.to_lowercase())
     }
 
-    pub(in crate::resolve) fn is_aggregate(&self, item: &SelectItem) -> bool {
+    pub(super) fn is_aggregate(&self, item: &SelectItem) -> bool {
         match item {
             SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, alias: _ } => {
                 self.has_aggregate(expr)
@@ -352,7 +352,7 @@ impl<'r, 'a> Rows<'r, 'a> {
         }
     }
 
-    pub(in crate::resolve) fn has_aggregate(&self, expr: &Expr) -> bool {
+    pub(super) fn has_aggregate(&self, expr: &Expr) -> bool {
         let found = visit_expressions(expr, |part| match part {
             Expr::Function(function) if function.over.is_none() => {
                 let name = self.name_of(function);
@@ -605,58 +605,65 @@ impl Resolver<'_> {
 }
 
 /// The conditions of inner joins, and the queries that stand as tables.
-pub(in crate::resolve) fn inner_conditions<'e>(
+pub(super) fn inner_conditions<'e>(
     from: &'e [TableWithJoins],
     out: &mut Vec<&'e Expr>,
     derived: &mut Vec<&'e Query>,
 ) {
-    let mut factor = |factor: &'e TableFactor, out: &mut Vec<&'e Expr>| match factor {
-        TableFactor::NestedJoin {
-            table_with_joins,
-            alias: _,
-        } => inner_conditions(std::slice::from_ref(table_with_joins), out, derived),
-        TableFactor::Derived {
-            lateral: _,
-            subquery,
-            alias: _,
-            sample: _,
-        } => derived.push(subquery),
-        // They have no condition.
-        _ => {}
-    };
     for TableWithJoins { relation, joins } in from {
-        factor(relation, out);
+        factor_conditions(relation, out, derived);
         for Join {
             relation,
             global: _,
             join_operator,
         } in joins
         {
-            match join_operator {
-                JoinOperator::Join(on)
-                | JoinOperator::Inner(on)
-                | JoinOperator::StraightJoin(on)
-                | JoinOperator::CrossJoin(on) => {
-                    factor(relation, out);
-                    if let JoinConstraint::On(condition) = on {
-                        out.push(condition);
-                    }
+            // Others leave out nothing, or what is not known.
+            if let JoinOperator::Join(on)
+            | JoinOperator::Inner(on)
+            | JoinOperator::StraightJoin(on)
+            | JoinOperator::CrossJoin(on) = join_operator
+            {
+                factor_conditions(relation, out, derived);
+                if let JoinConstraint::On(condition) = on {
+                    out.push(condition);
                 }
-                // They leave out nothing, or what is not known.
-                _ => {}
             }
         }
     }
 }
 
-pub(in crate::resolve) fn is_grouped(select: &Select) -> bool {
+fn factor_conditions<'e>(
+    factor: &'e TableFactor,
+    out: &mut Vec<&'e Expr>,
+    derived: &mut Vec<&'e Query>,
+) {
+    if let TableFactor::NestedJoin {
+        table_with_joins,
+        alias: _,
+    } = factor
+    {
+        inner_conditions(std::slice::from_ref(table_with_joins), out, derived);
+    }
+    if let TableFactor::Derived {
+        lateral: _,
+        subquery,
+        alias: _,
+        sample: _,
+    } = factor
+    {
+        derived.push(subquery);
+    }
+}
+
+pub(super) fn is_grouped(select: &Select) -> bool {
     match &select.group_by {
         GroupByExpr::All(_) => true,
         GroupByExpr::Expressions(all, _) => !all.is_empty(),
     }
 }
 
-fn name_and_alias(factor: &TableFactor) -> (Option<&ObjectName>, Option<&TableAlias>) {
+fn name_and_alias(factor: &TableFactor) -> Option<(Option<&ObjectName>, Option<&TableAlias>)> {
     match factor {
         TableFactor::Table {
             name,
@@ -669,7 +676,7 @@ fn name_and_alias(factor: &TableFactor) -> (Option<&ObjectName>, Option<&TableAl
             json_path: _,
             sample: _,
             index_hints: _,
-        } => (args.is_none().then_some(name), alias.as_ref()),
+        } => Some((args.is_none().then_some(name), alias.as_ref())),
         TableFactor::Derived {
             lateral: _,
             subquery: _,
@@ -706,7 +713,7 @@ fn name_and_alias(factor: &TableFactor) -> (Option<&ObjectName>, Option<&TableAl
         | TableFactor::NestedJoin {
             table_with_joins: _,
             alias,
-        } => (None, alias.as_ref()),
-        _ => (None, None),
+        } => Some((None, alias.as_ref())),
+        _ => None,
     }
 }
