@@ -9,11 +9,19 @@ use std::collections::BTreeSet;
 
 use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, DateTimeField, Expr, ExtractSyntax, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentList, FunctionArguments, UnaryOperator, Value,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, UnaryOperator, Value, WindowSpec,
+    WindowType,
 };
 
-use crate::resolve::{Resolver, scope::Scope};
-use crate::{catalog::TypeClass, dialect::Dialect, rejection::Rejection};
+use crate::resolve::{
+    Resolver,
+    scope::{Output, Scope},
+};
+use crate::{
+    catalog::{ColumnId, TypeClass},
+    dialect::Dialect,
+    rejection::Rejection,
+};
 
 /// On which rows the expression that is being read is evaluated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -251,6 +259,39 @@ impl<'a> Resolver<'a> {
         named.peek().is_some() && named.all(|def| def.kinds.is_over_rows(args))
     }
 
+    /// Notes what bounds a query's rows: PostgreSQL fails on one that is below zero, when the first row is asked for. That of the
+    /// outermost query is asked for by every plan.
+    pub(in crate::resolve) fn note_bounds<'e>(
+        &mut self,
+        bounds: impl IntoIterator<Item = &'e Expr>,
+        is_outermost: bool,
+    ) {
+        if !is_outermost && !bounds.into_iter().all(is_count) {
+            self.failures.planned = true;
+        }
+    }
+
+    /// Notes that rows are grouped by `outputs`: PostgreSQL finds only when it compares that the parts of a value cannot be.
+    pub(in crate::resolve) fn note_grouped<'o>(
+        &mut self,
+        outputs: impl IntoIterator<Item = &'o Output>,
+    ) {
+        for output in outputs {
+            self.note_compared(&output.lineage.columns);
+        }
+    }
+
+    /// As [`note_grouped`](Self::note_grouped), of what rows are grouped or sorted by.
+    pub(in crate::resolve) fn note_compared(&mut self, columns: &[ColumnId]) {
+        if self.failures.planned || self.catalog.dialect() != Dialect::Postgres {
+            return;
+        }
+        self.failures.planned = columns.iter().any(|id| {
+            let class = self.catalog.column(*id).map(|column| column.class);
+            matches!(class, Some(TypeClass::Other | TypeClass::Json) | None)
+        });
+    }
+
     /// Whether `expr` has a value wherever what it is made from has.
     fn is_total(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
         let dialect = self.catalog.dialect();
@@ -437,11 +478,20 @@ impl<'a> Resolver<'a> {
         let first = args.first().and_then(plain_argument);
         let dialect = self.catalog.dialect();
         match (&*key, dialect) {
-            ("count" | "row_number" | "rank" | "dense_rank", _) => true,
+            ("row_number" | "rank" | "dense_rank", _) => over.as_ref().is_some_and(is_unframed),
             (_, _) if over.is_some() => false,
+            // PostgreSQL finds only when it compares that the parts of a value cannot be.
+            ("count" | "min" | "max", Dialect::Postgres) => {
+                let class = first.map(|first| self.plain_class(first, scope));
+                match class {
+                    None => key == "count",
+                    Some(class) => class
+                        .is_some_and(|class| !matches!(class, TypeClass::Other | TypeClass::Json)),
+                }
+            }
             (
-                "min" | "max" | "coalesce" | "lower" | "upper" | "length" | "now" | "current_date"
-                | "current_timestamp",
+                "count" | "min" | "max" | "coalesce" | "lower" | "upper" | "length" | "now"
+                | "current_date" | "current_timestamp",
                 _,
             ) => true,
             (
@@ -470,7 +520,7 @@ impl<'a> Resolver<'a> {
             }
             (
                 "concat" | "concat_ws" | "btrim" | "ltrim" | "rtrim" | "char_length"
-                | "character_length" | "array_agg" | "bool_and" | "bool_or",
+                | "character_length" | "bool_and" | "bool_or",
                 Dialect::Postgres,
             ) => true,
             ("date_trunc", Dialect::Postgres) => match args {
@@ -515,6 +565,31 @@ impl<'a> Resolver<'a> {
             }
             other => self.plain_class(other, scope) == Some(TypeClass::Text),
         }
+    }
+}
+
+/// Whether `expr` is a number of rows, or none.
+fn is_count(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(text, _) => text.parse::<i64>().is_ok_and(|count| count >= 0),
+            Value::Null => true,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether a window has no frame of its own, whose bounds could fail.
+fn is_unframed(over: &WindowType) -> bool {
+    match over {
+        WindowType::WindowSpec(WindowSpec {
+            window_name: None,
+            partition_by: _,
+            order_by: _,
+            window_frame: None,
+        }) => true,
+        WindowType::WindowSpec(_) | WindowType::NamedWindow(_) => false,
     }
 }
 

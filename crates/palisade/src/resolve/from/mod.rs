@@ -389,6 +389,8 @@ impl<'a> Resolver<'a> {
         if self.catalog.dialect() != Dialect::Postgres || source.columns.has_obligation() {
             return Err(unsupported("TABLESAMPLE of this table"));
         }
+        // A share beyond what there is fails when rows are asked for.
+        self.failures.planned = true;
         let (TableSampleKind::AfterTableAlias(sample) | TableSampleKind::BeforeTableAlias(sample)) =
             sample;
         let TableSample {

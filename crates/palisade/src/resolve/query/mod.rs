@@ -127,6 +127,7 @@ impl<'a> Resolver<'a> {
                 return Err(unsupported("FETCH"));
             }
             if let Some(quantity) = quantity {
+                self.note_bounds([&*quantity], position == Position::Outermost);
                 let scope = Scope::inside(self.catalog.dialect(), parent);
                 self.expr(quantity, &scope, ctes, Usage::Filter)?;
             }
@@ -343,6 +344,7 @@ impl<'a> Resolver<'a> {
             return Ok(outputs);
         }
         if let Some(limit) = limit {
+            self.note_bounds(bounds(limit), position == Position::Outermost);
             self.limit(limit, parent, ctes)?;
         }
         if let SetExpr::Select(select) = body {
@@ -390,6 +392,16 @@ impl<'a> Resolver<'a> {
                 let arms = self.arms;
                 self.give(&left);
                 let right = self.set_expr(right, parent, ctes, false)?;
+                match set_quantifier {
+                    SetQuantifier::All => {}
+                    SetQuantifier::None
+                    | SetQuantifier::Distinct
+                    | SetQuantifier::ByName
+                    | SetQuantifier::AllByName
+                    | SetQuantifier::DistinctByName => {
+                        self.note_grouped(left.iter().chain(&right));
+                    }
+                }
                 self.arms = self.arms.saturating_add(arms);
                 if left.len() != right.len() {
                     return Err(Rejection::new(
@@ -566,15 +578,19 @@ impl<'a> Resolver<'a> {
             match output {
                 Some((position, output)) => {
                     self.use_output(position);
+                    self.note_compared(&output.lineage.columns);
                     self.spend(output.lineage.size.saturating_add(1))?;
                     for column in output.lineage.columns.clone() {
                         self.touch(column, Usage::Order);
                         columns.push(column);
                     }
                 }
-                None => columns.extend(
-                    self.watch_term(|resolver| resolver.expr(expr, scope, ctes, Usage::Order))?,
-                ),
+                None => {
+                    let named =
+                        self.watch_term(|resolver| resolver.expr(expr, scope, ctes, Usage::Order))?;
+                    self.note_compared(&named);
+                    columns.extend(named);
+                }
             }
         }
         Ok(columns)
@@ -710,6 +726,21 @@ pub(in crate::resolve) fn renamed(
             None => output,
         })
         .collect())
+}
+
+/// What a LIMIT says of how many rows are given, and from which on.
+fn bounds(limit: &LimitClause) -> Vec<&Expr> {
+    match limit {
+        LimitClause::LimitOffset {
+            limit,
+            offset,
+            limit_by: _,
+        } => {
+            let offset = offset.as_ref().map(|Offset { value, rows: _ }| value);
+            limit.iter().chain(offset).collect()
+        }
+        LimitClause::OffsetCommaLimit { offset, limit } => vec![offset, limit],
+    }
 }
 
 pub(in crate::resolve) fn not_reading(verb: &str) -> Rejection {

@@ -47,6 +47,8 @@ impl<'a> Resolver<'a> {
         names: &[(String, String)],
         parent: Option<&Scope<'a, '_>>,
     ) -> Result<Vec<Output>, Rejection> {
+        // Engines bound how often it may read itself, and fail beyond.
+        self.failures.planned = true;
         let (references, parameters) = (self.references.len(), self.token_parameters.len());
         let (budget, found) = (self.size_budget, self.constants.found());
         let read = |resolver: &mut Self, query: &mut Query, ctes: Ctes<'_>| {

@@ -116,6 +116,7 @@ impl<'a> Resolver<'a> {
                 self.term(term, &outputs, &scope, ctes, Usage::Group)?;
             }
         } else if distinct.is_some() {
+            self.note_grouped(&outputs);
             for output in &outputs {
                 for column in &output.lineage.columns {
                     self.touch(*column, Usage::Group);
@@ -222,10 +223,12 @@ impl<'a> Resolver<'a> {
         };
         match output.and_then(|n| Some((n, outputs.get(n)?))) {
             None => {
-                self.watch_term(|resolver| resolver.expr(expr, scope, ctes, usage))?;
+                let named = self.watch_term(|resolver| resolver.expr(expr, scope, ctes, usage))?;
+                self.note_compared(&named);
             }
             Some((position, output)) => {
                 self.use_output(position);
+                self.note_compared(&output.lineage.columns);
                 self.spend(output.lineage.size)?;
                 for column in output.lineage.columns.clone() {
                     self.touch(column, usage);
