@@ -62,7 +62,7 @@ fn what_may_fail_below_the_answer_fences() {
         "SELECT l.id FROM leads l, (SELECT DISTINCT name::int AS x FROM teams) t WHERE l.amount < 9",
         "SELECT l.id FROM leads l, (SELECT id FROM teams LIMIT -1) t WHERE l.amount < 9",
         "SELECT l.id FROM leads l, (SELECT id FROM teams OFFSET 1 - 2) t WHERE l.amount < 9",
-        "SELECT l.id FROM leads l, teams TABLESAMPLE BERNOULLI (200) t WHERE l.amount < 9",
+        "SELECT l.id FROM leads l, teams t TABLESAMPLE BERNOULLI (200) WHERE l.amount < 9",
         "SELECT l.id FROM leads l, (SELECT count(*) OVER (ROWS BETWEEN -1 PRECEDING AND CURRENT ROW) AS c FROM teams) t WHERE l.amount < 9",
         "SELECT l.id FROM leads l, failing f WHERE f.id = l.id AND l.note = 'x'",
         "SELECT l.id FROM leads l JOIN teams t ON t.lead = l.id WHERE l.note = 'x' ORDER BY 1 / t.k",
