@@ -58,7 +58,7 @@ const NOTHING: Duration = Duration::from_millis(8);
 
 /// How long one statement may take an engine to prepare, or the firewall to decide, in a build that is not optimised:
 /// the time that statements have by default, and what a server takes beyond it to see that it is over.
-const MOST: Duration = Duration::from_secs(6);
+const MOST: Duration = Duration::from_secs(8);
 
 /// Time of the processor that this thread has taken.
 fn own_time() -> Duration {

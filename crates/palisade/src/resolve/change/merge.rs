@@ -219,7 +219,10 @@ impl<'a> Resolver<'a> {
         self.table_factor(source, &mut scope, ctes)?;
         target.joined = true;
         scope.reached.take();
-        self.predicate(on, &scope, ctes, Usage::Join)?;
+        // It is all that MERGE joins by, in one place.
+        self.on_guarded_rows(false, |resolver| {
+            resolver.predicate(on, &scope, ctes, Usage::Join)
+        })?;
         let mut reached = scope.reached.take();
         let beside = TableWithJoins {
             relation: source.clone(),
