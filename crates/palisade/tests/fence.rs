@@ -68,6 +68,7 @@ fn what_may_fail_below_the_answer_fences() {
         "SELECT l.id FROM leads l JOIN teams t ON t.lead = l.id WHERE l.note = 'x' ORDER BY 1 / t.k",
         "SELECT l.id, 1 / t.k AS x FROM leads l JOIN teams t ON t.lead = l.id WHERE l.note = 'x' ORDER BY x",
         "SELECT 1 / t.k AS x, count(*) FROM leads l JOIN teams t ON t.lead = l.id WHERE l.note = 'x' GROUP BY 1",
+        "SELECT DISTINCT 1 / t.k FROM leads l JOIN teams t ON t.lead = l.id WHERE l.note = 'x'",
         "SELECT l.id FROM leads l, (VALUES (1 / (1 - 1))) v(x) WHERE l.note = 'x'",
         "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n FROM r WHERE n < 1) SELECT l.id FROM leads l, r WHERE l.note = 'x'",
     ] {

@@ -117,6 +117,7 @@ impl<'a> Resolver<'a> {
             }
         } else if distinct.is_some() {
             self.note_grouped(&outputs);
+            (0..outputs.len()).for_each(|position| self.use_output(position));
             for output in &outputs {
                 for column in &output.lineage.columns {
                     self.touch(*column, Usage::Group);
