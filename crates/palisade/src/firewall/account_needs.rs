@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::firewall::{Decision, Firewall, PermittedChange, PolicySet, VisibleRelation};
-use crate::firewall::{plan_cache::PlanCache, session_catalog::ViewCache, shapes::ShapeCache};
+use crate::firewall::{plan_cache::PlanCache, session_catalog::ViewCache};
 use crate::{
     catalog::{Catalog, RelationId},
     error::Error,
@@ -68,7 +68,6 @@ impl Firewall {
             limits: self.limits.clone(),
             views: ViewCache::default(),
             plans: PlanCache::new(0),
-            shapes: ShapeCache::new(0),
             forms: FormCache::default(),
         }
     }

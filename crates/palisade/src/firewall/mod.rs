@@ -6,7 +6,6 @@ mod metadata;
 mod permitted_changes;
 mod plan_cache;
 mod session_catalog;
-mod shapes;
 mod stages;
 #[cfg(test)]
 mod tests;
@@ -25,7 +24,6 @@ pub use trace::{ColumnTrace, RelationTrace, Trace};
 
 use plan_cache::PlanCache;
 use session_catalog::{Sight, ViewCache};
-use shapes::{Outlook, ShapeCache};
 
 use crate::{
     access::AccessSet,
@@ -42,7 +40,7 @@ use crate::{
     rewrite::{FormCache, Plan, RewrittenStatement},
     session::Session,
     syntax,
-    syntax::{Literals, Parsed, ParsedQuery, Tokens},
+    syntax::{Parsed, ParsedQuery, Tokens},
     token::TokenSecret,
     value::{Params, Value},
 };
@@ -73,7 +71,6 @@ pub struct Firewall {
     limits: Limits,
     views: ViewCache,
     plans: PlanCache,
-    shapes: ShapeCache,
     forms: FormCache,
 }
 
@@ -144,8 +141,8 @@ impl FirewallBuilder {
         self
     }
 
-    /// How many bytes of rewritten statements are remembered, about, by their texts and by these without literals; 16 MiB if
-    /// not called, none for 0. What is decided is the same.
+    /// About how many bytes of rewritten statements are remembered by their exact texts; 16 MiB if not called, none for 0.
+    /// The decisions are the same.
     #[must_use]
     pub fn plan_bytes(self, plan_bytes: u64) -> Self {
         Self { plan_bytes, ..self }
@@ -179,8 +176,7 @@ impl FirewallBuilder {
             plan_bytes: self.plan_bytes,
             limits: self.limits,
             views: ViewCache::default(),
-            plans: PlanCache::new(self.plan_bytes / 2),
-            shapes: ShapeCache::new(self.plan_bytes / 2),
+            plans: PlanCache::new(self.plan_bytes),
             forms: FormCache::default(),
         })
     }
@@ -403,32 +399,12 @@ impl Firewall {
             return Plan::bind(&plan, params);
         }
         let tokens = Tokens::read(sql, self.catalog.dialect(), &limits)?;
-        let literals = match params {
-            Params::None if trace.is_none() => Literals::of(&tokens),
-            Params::None | Params::Positional(_) | Params::Named(_) => None,
-        };
-        let literals = literals.map(|literals| {
-            let outlook = self.shapes.find(key, &limits, &literals);
-            (literals, outlook)
-        });
-        if let Some((_, Outlook::Decided(statement))) = literals {
-            if cfg!(debug_assertions) {
-                self.compare(&statement, tokens, session, &limits)?;
-            } else {
-                tokens.spare();
-            }
-            return Ok(*statement);
-        }
         let sight = self.sight(session);
         let statement = self.decide_anew(tokens, params, &sight, &limits, trace)?;
         if let Some(plan) = statement.plan()
             && !sight.view().depends_on_time()
         {
             self.plans.keep(key, &limits, sql, plan);
-            if let Some((literals, outlook)) = &literals {
-                let for_whom = (key, &limits);
-                self.learn(for_whom, (sql, literals), outlook, &statement, &sight);
-            }
         }
         Ok(statement)
     }

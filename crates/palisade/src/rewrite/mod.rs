@@ -31,7 +31,6 @@ pub use change::precheck::cascade_count::Reach;
 pub use change::precheck::{Found, Proviso};
 pub(crate) use output::columns::{Below, below as shown_below};
 pub use output::expected_access::ANY_COLUMN;
-pub(crate) use output::literal_template::Shaped;
 pub(crate) use output::plan::Plan;
 pub(crate) use source::cache::FormCache;
 pub(crate) use source::mask::type_name as type_of_mask;
@@ -56,7 +55,7 @@ use crate::{
     scan::{EmptyReason, OutputColumn, ScanPlan},
     session::Principal,
     syntax::{self, Explain, Outline, ParsedQuery},
-    value::{Params, Placeholder, Value},
+    value::{Params, Value},
 };
 
 /// A statement that may be run exactly as printed. Only the rewriter makes one, from a permit taken
@@ -76,8 +75,6 @@ use crate::{
 #[derive(Debug)]
 pub struct RewrittenStatement {
     plan: Arc<Plan>,
-    /// The text, where it is not that of the plan.
-    sql: Option<String>,
     params: Vec<Value>,
     provisos: Vec<Proviso>,
     reaches: Vec<Reach>,
@@ -188,22 +185,7 @@ impl RewrittenStatement {
 
     /// What it is made of beside the values of its parameters, if other values would not change that.
     pub(crate) fn plan(&self) -> Option<&Arc<Plan>> {
-        let is_whole = self.sql.is_none() && self.plan.looked_at.is_empty();
-        is_whole.then_some(&self.plan)
-    }
-
-    /// The parameters of which a value was looked at.
-    pub(crate) fn looked_at(&self) -> &BTreeSet<Placeholder> {
-        &self.plan.looked_at
-    }
-
-    /// Whether it runs as `other` does.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.sql() == other.sql()
-            && self.params == other.params
-            && self.provisos == other.provisos
-            && self.reaches == other.reaches
-            && output::literal_template::is_same(&self.plan, &other.plan)
+        self.plan.looked_at.is_empty().then_some(&self.plan)
     }
 
     /// For whom it was permitted.
@@ -215,7 +197,7 @@ impl RewrittenStatement {
     /// The text to run, and nothing else.
     #[must_use]
     pub fn sql(&self) -> &str {
-        self.sql.as_deref().unwrap_or(&self.plan.sql)
+        &self.plan.sql
     }
 
     /// The values to bind, the first to `?1`.

@@ -125,7 +125,6 @@ impl Plan {
             })
         });
         Ok(RewrittenStatement {
-            sql: None,
             params: values(&plan.bound)?,
             provisos: provisos.collect::<Result<_, _>>()?,
             reaches: reaches.collect::<Result<_, _>>()?,
