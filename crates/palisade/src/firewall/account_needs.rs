@@ -9,7 +9,7 @@ use crate::{
     error::Error,
     rejection::Rejection,
     resolve::{self, Mode},
-    rewrite::FormCache,
+    rewrite::SourceCache,
     session::{Principal, Session},
     syntax::{self, Parsed},
     value::Params,
@@ -68,7 +68,7 @@ impl Firewall {
             limits: self.limits.clone(),
             views: ViewCache::default(),
             plans: PlanCache::new(0),
-            forms: FormCache::default(),
+            forms: SourceCache::default(),
         }
     }
 

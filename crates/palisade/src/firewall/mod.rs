@@ -37,7 +37,7 @@ use crate::{
     resolve,
     resolve::Mode,
     rewrite,
-    rewrite::{FormCache, Plan, RewrittenStatement},
+    rewrite::{Prepared, RewrittenStatement, SourceCache},
     session::Session,
     syntax,
     syntax::{Parsed, ParsedQuery, Tokens},
@@ -71,7 +71,7 @@ pub struct Firewall {
     limits: Limits,
     views: ViewCache,
     plans: PlanCache,
-    forms: FormCache,
+    forms: SourceCache,
 }
 
 /// Collects what a [`Firewall`] needs.
@@ -177,7 +177,7 @@ impl FirewallBuilder {
             limits: self.limits,
             views: ViewCache::default(),
             plans: PlanCache::new(self.plan_bytes),
-            forms: FormCache::default(),
+            forms: SourceCache::default(),
         })
     }
 }
@@ -396,7 +396,7 @@ impl Firewall {
             .then(|| self.plans.find(key, &limits, sql))
             .flatten();
         if let Some(plan) = known {
-            return Plan::bind(&plan, params);
+            return Prepared::bind(&plan, params);
         }
         let tokens = Tokens::read(sql, self.catalog.dialect(), &limits)?;
         let sight = self.sight(session);

@@ -65,7 +65,7 @@ pub(in crate::rewrite) fn not(expr: Expr) -> Expr {
 }
 
 /// All of `exprs` joined by `op`, each in parentheses; `empty` if there are none.
-pub(in crate::rewrite) fn joined(exprs: Vec<Expr>, op: &BinaryOperator, empty: bool) -> Expr {
+pub(in crate::rewrite) fn join_by(exprs: Vec<Expr>, op: &BinaryOperator, empty: bool) -> Expr {
     exprs
         .into_iter()
         .map(parens)
@@ -188,15 +188,15 @@ pub(in crate::rewrite) fn call(dialect: Dialect, name: &str, args: Vec<Expr>) ->
         Dialect::Sqlite | Dialect::Mysql => None,
         Dialect::Postgres => Some("pg_catalog"),
     };
-    called(schema, name, args)
+    call_name(schema, name, args)
 }
 
 /// A call of what is a keyword of the grammar on every engine, and has no schema.
 pub(in crate::rewrite) fn keyword_call(name: &str, args: Vec<Expr>) -> Expr {
-    called(None, name, args)
+    call_name(None, name, args)
 }
 
-fn called(schema: Option<&str>, name: &str, args: Vec<Expr>) -> Expr {
+fn call_name(schema: Option<&str>, name: &str, args: Vec<Expr>) -> Expr {
     let name = schema.into_iter().chain([name]).map(Ident::new);
     function(name.collect(), args)
 }
@@ -327,7 +327,7 @@ pub(in crate::rewrite) fn select(
 }
 
 /// `WITH name (columns) AS (query)`.
-pub(in crate::rewrite) fn with(name: Ident, columns: Vec<Ident>, query: Query) -> With {
+pub(in crate::rewrite) fn with_query(name: Ident, columns: Vec<Ident>, query: Query) -> With {
     let columns = columns.into_iter().map(|name| TableAliasColumnDef {
         name,
         data_type: None,

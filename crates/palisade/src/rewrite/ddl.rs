@@ -4,10 +4,10 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::rewrite::{
-    Effect, Plan, RewrittenStatement,
+    Effect, Prepared, RewrittenStatement,
     change::precheck::foreign_keys,
     needs_form, not_as_decided,
-    output::{expected_access, expected_access::Reads},
+    output::{expected_access, expected_access::ExpectedReads},
 };
 use crate::{
     catalog::Catalog,
@@ -38,7 +38,7 @@ pub(crate) fn define(
         reserved.confirm(None, None)?;
     }
     if let Some((_, change)) = permit.kept_apart().iter().next() {
-        return Err(foreign_keys::beyond(
+        return Err(foreign_keys::unreachable_change(
             *change,
             "a definition looks for no rows",
         ));
@@ -78,7 +78,7 @@ pub(crate) fn define(
         }
         sql
     };
-    let plan = Plan {
+    let plan = Prepared {
         body_after_changes: None,
         principal,
         used: BTreeSet::new(),
@@ -94,7 +94,7 @@ pub(crate) fn define(
             if_empty: EmptyReason::NoMatch,
             tokens: Vec::new(),
         },
-        engine_reads: Reads::default(),
+        engine_reads: ExpectedReads::default(),
         engine_functions: access.functions.clone(),
         engine_writes: expected_access::writes(&access, catalog),
         engine_triggers: expected_access::triggers(&access, catalog),
@@ -117,5 +117,5 @@ pub(crate) fn define(
         sources: Vec::new(),
         sql,
     };
-    Plan::bind(&Arc::new(plan), &Params::None)
+    Prepared::bind(&Arc::new(plan), &Params::None)
 }

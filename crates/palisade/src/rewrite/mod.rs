@@ -27,20 +27,20 @@ use std::{
 
 use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
 
-pub use change::precheck::cascade_count::Reach;
-pub use change::precheck::{Found, Proviso};
-pub(crate) use output::columns::{Below, below as shown_below};
+pub use change::precheck::cascade_count::CascadeCount;
+pub use change::precheck::{Precheck, Violation};
+pub(crate) use output::columns::{ViewBelow, columns_below};
 pub use output::expected_access::ANY_COLUMN;
-pub(crate) use output::plan::Plan;
-pub(crate) use source::cache::FormCache;
+pub(crate) use output::plan::Prepared;
+pub(crate) use source::cache::SourceCache;
 pub(crate) use source::mask::type_name as type_of_mask;
 
-use change::guard_cache::Conditions;
-use change::precheck::cascade_count::Look;
-use output::expected_access::Engine;
-use output::parameter_values::Given;
+use change::guard_cache::PrintedGuards;
+use change::precheck::cascade_count::CascadeProbe;
+use output::expected_access::ExpectedAccess;
+use output::parameter_values::ParameterValues;
 use output::parameters::Binding;
-use source::cache::{Form, Forms};
+use source::cache::{PrintedSource, PrintedSources};
 
 use crate::{
     access::AccessSet,
@@ -74,10 +74,10 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct RewrittenStatement {
-    plan: Arc<Plan>,
+    plan: Arc<Prepared>,
     params: Vec<Value>,
-    provisos: Vec<Proviso>,
-    reaches: Vec<Reach>,
+    provisos: Vec<Precheck>,
+    reaches: Vec<CascadeCount>,
     /// Why policies refused it once the engine's estimates were known.
     refused: OnceLock<Rejection>,
     /// Those of the plan, with the time that is left.
@@ -147,7 +147,7 @@ impl RewrittenStatement {
     }
 
     /// Why policies did not let it run.
-    pub(crate) fn refused(&self) -> Option<&Rejection> {
+    pub(crate) fn estimate_refusal(&self) -> Option<&Rejection> {
         self.refused.get()
     }
 
@@ -184,7 +184,7 @@ impl RewrittenStatement {
     }
 
     /// What it is made of beside the values of its parameters, if other values would not change that.
-    pub(crate) fn plan(&self) -> Option<&Arc<Plan>> {
+    pub(crate) fn plan(&self) -> Option<&Arc<Prepared>> {
         self.plan.looked_at.is_empty().then_some(&self.plan)
     }
 
@@ -214,7 +214,7 @@ impl RewrittenStatement {
     ///
     /// [`BackendErrorKind::Conflict`]: crate::guard::BackendErrorKind::Conflict
     #[must_use]
-    pub fn provisos(&self) -> &[Proviso] {
+    pub fn prechecks(&self) -> &[Precheck] {
         &self.provisos
     }
 
@@ -222,7 +222,7 @@ impl RewrittenStatement {
     /// foreign keys change: it counts against [`max_affected`](Self::max_affected). The transaction must see the same rows, and
     /// the same time, from these to the statement's end.
     #[must_use]
-    pub fn reaches(&self) -> &[Reach] {
+    pub fn cascade_counts(&self) -> &[CascadeCount] {
         &self.reaches
     }
 
@@ -294,14 +294,14 @@ pub(crate) fn rewrite(
     params: &Params,
     catalog: &Catalog,
     visible: &dyn Visible,
-    known: &FormCache,
+    known: &SourceCache,
     limits: &Limits,
 ) -> Result<RewrittenStatement, Rejection> {
     // Views deepen the tree.
     let plan = syntax::with_stack(resolved.levels, || {
         apply(resolved, permit, params, catalog, visible, known, limits)
     })?;
-    Plan::bind(&Arc::new(plan), params)
+    Prepared::bind(&Arc::new(plan), params)
 }
 
 fn apply(
@@ -310,9 +310,9 @@ fn apply(
     params: &Params,
     catalog: &Catalog,
     visible: &dyn Visible,
-    known: &FormCache,
+    known: &SourceCache,
     limits: &Limits,
-) -> Result<Plan, Rejection> {
+) -> Result<Prepared, Rejection> {
     let permitted_rows = permit.max_rows();
     let reserved = permit.reserved().cloned();
     let ResolvedStatement {
@@ -340,19 +340,19 @@ fn apply(
         return Err(unshown(obliged, catalog));
     }
     let tells = obliged.is_none();
-    let given = Given::new(params);
+    let given = ParameterValues::new(params);
     let max_rows = permitted_rows.unwrap_or(u64::MAX).min(limits.max_rows);
 
     let dialect = catalog.dialect();
-    let mut engine = Engine::new(access.functions.clone(), whole_rows);
-    engine.ctes(&ctes);
-    engine.aliases(&aliases);
+    let mut engine = ExpectedAccess::new(access.functions.clone(), whole_rows);
+    engine.allow_ctes(&ctes);
+    engine.allow_aliases(&aliases);
     if dialect == Dialect::Sqlite {
-        engine.aliases(&ctes);
+        engine.allow_aliases(&ctes);
     }
-    engine.system(&access, catalog.dialect());
-    engine.merged(catalog.dialect());
-    let mut forms = Forms::new();
+    engine.allow_system_relations(&access, catalog.dialect());
+    engine.allow_merged_columns(catalog.dialect());
+    let mut forms = PrintedSources::new();
     for (index, reference) in references.iter().enumerate() {
         let is_target = targets.iter().any(|target| target.reference == Some(index));
         let is_known = forms.iter().any(|(id, _)| *id == reference.relation);
@@ -367,17 +367,17 @@ fn apply(
             forms.push((reference.relation, form));
         }
         let ready = forms.iter().find_map(|(id, form)| match form {
-            Form::Text(ready) => (*id == reference.relation).then_some(&**ready),
-            Form::Tree(_) => None,
+            PrintedSource::Text(ready) => (*id == reference.relation).then_some(&**ready),
+            PrintedSource::Tree(_) => None,
         });
-        engine.reference(reference, (is_target, ready), catalog, &access);
+        engine.allow_reference(reference, (is_target, ready), catalog, &access);
     }
-    engine.table_functions(catalog);
+    engine.allow_table_functions(catalog);
     let changes = change::changes(&query);
     if changes.len() != targets.len() {
         return Err(not_as_decided("a change was not decided"));
     }
-    let conditions = Conditions::default();
+    let conditions = PrintedGuards::default();
     let mut writes = Vec::with_capacity(targets.len());
     let mut doubts = Vec::with_capacity(targets.len());
     let has_parameters = !placeholders.is_empty() || !token_parameters.is_empty();
@@ -393,7 +393,7 @@ fn apply(
         )
     };
     for (target, change) in targets.iter().zip(changes) {
-        let job = change::Job {
+        let job = change::ChangeRewriter {
             target,
             permit: &permit,
             catalog,
@@ -408,22 +408,22 @@ fn apply(
             known,
             conditions: &conditions,
             limits,
-            failing: change::Failing {
+            failing: change::FailureRisk {
                 needs_fence,
                 by_plan: fails_by_plan,
             },
         };
-        let formed = job.form(change, &mut engine.functions)?;
-        engine.target(target, &formed.reads, &access, catalog);
-        engine.looked(&formed.looked.reads, catalog);
+        let formed = job.rewrite_change(change, &mut engine.functions)?;
+        engine.allow_target(target, &formed.reads, &access, catalog);
+        engine.allow_probes(&formed.looked.reads, catalog);
         looked.extend(formed.looked.changes);
-        engine.ctes([job.unused_name()].iter());
+        engine.allow_ctes([job.unused_name()].iter());
         writes.push(formed.form);
         doubts.push(formed.doubts);
         met.push(formed.met);
     }
     if let Some((_, change)) = permit.kept_apart().difference(&looked).next() {
-        return Err(change::precheck::foreign_keys::beyond(
+        return Err(change::precheck::foreign_keys::unreachable_change(
             *change,
             "it cannot be looked for",
         ));
@@ -443,8 +443,8 @@ fn apply(
         let mut all = forms.iter().enumerate();
         let (index, (_, form)) = all.find(|(_, (relation, _))| *relation == id)?;
         Some(match form {
-            Form::Tree(form) => InPlace::Tree(form.clone()),
-            Form::Text(_) => InPlace::Name(index),
+            PrintedSource::Tree(form) => InPlace::Tree(form.clone()),
+            PrintedSource::Text(_) => InPlace::Name(index),
         })
     };
     // Where no relation has obligations, all stay as they are.
@@ -454,7 +454,6 @@ fn apply(
         replace_references(&mut query, &references, &targets, in_place, dialect)?
     };
     let mut provisos = Vec::new();
-    let beside: Vec<_> = writes.iter().zip(&targets).collect();
     let changes = change::changes(&query).into_iter().zip(&writes);
     let in_doubt =
         changes
@@ -463,43 +462,49 @@ fn apply(
                 doubts.iter().map(move |doubt| (change, target, doubt))
             });
     for ((change, form), target, doubt) in in_doubt {
-        let with = (query.with.as_ref(), beside.as_slice());
-        let mut proviso =
-            change::precheck::query(change, form, doubt, target.reference, with, catalog)?;
-        source::cache::stand_in(&mut proviso, &forms, dialect, limits)?;
-        conditions.stand_in(&mut proviso, dialect);
-        let binding = output::parameters::order_alone(
+        let with = query.with.as_ref();
+        let mut proviso = change::precheck::violation_query(
+            change,
+            form,
+            doubt,
+            target.reference,
+            with,
+            catalog,
+        )?;
+        source::cache::put_trees(&mut proviso, &forms, dialect, limits)?;
+        conditions.put_trees(&mut proviso, dialect);
+        let binding = output::parameters::bind_in_place(
             &mut proviso,
             &positions,
             &placeholders,
             &token_parameters,
             dialect,
         )?;
-        provisos.push((proviso, binding, doubt.found()));
+        provisos.push((proviso, binding, doubt.violation()));
     }
     let changes = change::changes_mut(&mut query).into_iter().zip(&writes);
     for ((change, form), target) in changes.zip(&targets) {
-        change::guard::apply(change, form, target.reference)?;
+        change::guard::put_guards(change, form, target.reference)?;
     }
     let mut looks = Vec::new();
     let changes = change::changes(&query).into_iter();
     for (change, (target, met)) in changes.zip(targets.iter().zip(&met)) {
-        let with = (query.with.as_ref(), beside.as_slice());
+        let with = query.with.as_ref();
         let Some(look) =
-            change::precheck::cascade_count::look(change, target, met.as_deref(), with, catalog)?
+            change::precheck::cascade_count::probe(change, target, met.as_deref(), with, catalog)?
         else {
             continue;
         };
-        let Look {
+        let CascadeProbe {
             found,
             every,
             origin,
         } = look;
         let mut ready = Vec::with_capacity(2);
         for mut query in [found, every] {
-            source::cache::stand_in(&mut query, &forms, dialect, limits)?;
-            conditions.stand_in(&mut query, dialect);
-            let binding = output::parameters::order_alone(
+            source::cache::put_trees(&mut query, &forms, dialect, limits)?;
+            conditions.put_trees(&mut query, dialect);
+            let binding = output::parameters::bind_in_place(
                 &mut query,
                 &positions,
                 &placeholders,
@@ -510,21 +515,21 @@ fn apply(
         }
         looks.push((ready, origin));
     }
-    let gone = if change::is_change(&query.body) {
+    let gone = if change::changes_rows(&query.body) {
         None
     } else {
-        limit::bound(&mut query, max_rows, &given, dialect)?
+        limit::bound_rows(&mut query, max_rows, &given, dialect)?
     };
     // Our own parameters stand in source forms that are trees, and nowhere else.
     let has_own = forms.iter().any(|(_, form)| match form {
-        Form::Tree(_) => true,
-        Form::Text(_) => false,
+        PrintedSource::Tree(_) => true,
+        PrintedSource::Text(_) => false,
     });
     let binds = has_own || has_parameters;
     // A guard repeats conditions of a change, and their parameters.
     let repeats = dialect == Dialect::Mysql && !targets.is_empty();
     let binding = if binds && repeats {
-        output::parameters::order_alone(
+        output::parameters::bind_in_place(
             &mut query,
             &positions,
             &placeholders,
@@ -532,7 +537,7 @@ fn apply(
             dialect,
         )?
     } else if binds {
-        output::parameters::order(
+        output::parameters::renumber(
             &mut query,
             &mut forms,
             &placeholders,
@@ -544,7 +549,7 @@ fn apply(
         Binding::default()
     };
 
-    let with_changes = change::changing_with(&query);
+    let with_changes = change::print_changing_with(&query);
     let whole = cfg!(debug_assertions).then(|| query.clone());
     // Which of several `?` is which, and what of ours stands where, is known of a tree that was read from the text.
     let has_places = match dialect {
@@ -557,12 +562,12 @@ fn apply(
         known.readings.print(query, dialect, limits)?
     };
     let names = skeleton.bytes().filter(|byte| *byte == 0).count();
-    if names != named + conditions.named(&skeleton) {
+    if names != named + conditions.count_placeholders(&skeleton) {
         return Err(not_as_decided(
             "something else is spelled like a source form's name",
         ));
     }
-    let bound = binding.of(&again, dialect)?;
+    let bound = binding.bind_printed(&again, dialect)?;
     let mut outline = Outline::default();
     if !bound.is_empty() {
         outline
@@ -580,7 +585,7 @@ fn apply(
         catalog,
         visible,
         Mode::Rewritten {
-            forms: &source::cache::known(&forms),
+            forms: &source::cache::source_forms(&forms),
             writes: &writes,
         },
         limits,
@@ -603,11 +608,11 @@ fn apply(
     let mut preceding = Vec::with_capacity(provisos.len());
     for (proviso, binding, found) in provisos {
         let (sql, again) = syntax::print_stable(&proviso, dialect, limits)?;
-        let bound = binding.of(&again, dialect)?;
-        let reads = change::precheck::reads(&sql, again, catalog, visible, limits)?;
-        change::precheck::runs_twice(&reads, catalog)?;
-        change::precheck::calls(&reads, &mut engine.functions, catalog)?;
-        if let Some(what) = engine.beyond(&reads, catalog) {
+        let bound = binding.bind_printed(&again, dialect)?;
+        let reads = change::precheck::resolve_reads(&sql, again, catalog, visible, limits)?;
+        change::precheck::require_repeatable(&reads, catalog)?;
+        change::precheck::collect_functions(&reads, &mut engine.functions, catalog)?;
+        if let Some(what) = engine.first_beyond(&reads, catalog) {
             return Err(not_as_decided(&format!(
                 "what is looked for has {what} too"
             )));
@@ -618,8 +623,8 @@ fn apply(
     for (ready, origin) in looks {
         for (query, binding) in ready {
             let (sql, again) = syntax::print_stable(&query, dialect, limits)?;
-            let bound = binding.of(&again, dialect)?;
-            let reads = change::precheck::reads(&sql, again, catalog, visible, limits)?;
+            let bound = binding.bind_printed(&again, dialect)?;
+            let reads = change::precheck::resolve_reads(&sql, again, catalog, visible, limits)?;
             if reads.changes().next().is_some() {
                 return Err(not_as_decided("what is looked for is changed"));
             }
@@ -647,9 +652,10 @@ fn apply(
             tokens.extend(output::columns::token(output).map(|keys| (index, Arc::clone(keys))));
         }
     }
-    let sql = source::cache::filled(conditions.filled(skeleton, dialect)?, &forms, dialect)?;
+    let sql =
+        source::cache::fill_texts(conditions.fill_texts(skeleton, dialect)?, &forms, dialect)?;
     if let Some(whole) = whole
-        && !source::cache::is_whole(&whole, &sql, &forms, &conditions, dialect, limits)?
+        && !source::cache::reads_back_whole(&whole, &sql, &forms, &conditions, dialect, limits)?
     {
         return Err(not_as_decided("it reads back otherwise as a whole"));
     }
@@ -660,7 +666,7 @@ fn apply(
     // A plan that is shown runs nothing; a guard around a change is a filter.
     let is_guarded = writes
         .iter()
-        .any(|form| form.guard.is_some() || form.admission.is_some() || form.merge.is_some());
+        .any(|form| form.guard.is_some() || form.admission.is_some());
     let estimable = tells && explain.is_none() && !is_guarded && preceding.is_empty();
     let reserved = match reserved {
         Some(reserved) if !estimable => {
@@ -671,10 +677,12 @@ fn apply(
         reserved => reserved,
     };
     let body_after_changes = with_changes
-        .map(|with| source::cache::filled(conditions.filled(with, dialect)?, &forms, dialect))
+        .map(|with| {
+            source::cache::fill_texts(conditions.fill_texts(with, dialect)?, &forms, dialect)
+        })
         .transpose()?
         .map(|with| with.len() + 1);
-    Ok(Plan {
+    Ok(Prepared {
         body_after_changes,
         provisos: preceding,
         reaches,
@@ -736,7 +744,7 @@ fn relations(access: &AccessSet, catalog: &Catalog) -> Vec<String> {
 }
 
 /// What a statement reads of which no plan is shown.
-enum Obliged<'r> {
+enum UnplannableRead<'r> {
     /// A relation with masks or filters.
     Reference(&'r Reference),
     /// One of the engine's own.
@@ -748,20 +756,22 @@ fn obliged<'r>(
     references: &'r [Reference],
     access: &AccessSet,
     catalog: &Catalog,
-) -> Option<Obliged<'r>> {
+) -> Option<UnplannableRead<'r>> {
     if let Some(reference) = references.iter().find(|reference| needs_form(reference)) {
-        return Some(Obliged::Reference(reference));
+        return Some(UnplannableRead::Reference(reference));
     }
     let mut read = access.relations().filter_map(|id| catalog.relation(id));
     let of_engine = access.system_relations().next().is_some()
         || read.any(|relation| relation.system.is_some());
-    of_engine.then_some(Obliged::System)
+    of_engine.then_some(UnplannableRead::System)
 }
 
-fn unshown(obliged: &Obliged<'_>, catalog: &Catalog) -> Rejection {
+fn unshown(obliged: &UnplannableRead<'_>, catalog: &Catalog) -> Rejection {
     let message = match obliged {
-        Obliged::System => "the plan of a statement over system relations is not shown".to_owned(),
-        Obliged::Reference(reference) => {
+        UnplannableRead::System => {
+            "the plan of a statement over system relations is not shown".to_owned()
+        }
+        UnplannableRead::Reference(reference) => {
             let name = catalog
                 .relation(reference.relation)
                 .map_or("", |relation| relation.name.as_str());
@@ -785,18 +795,18 @@ fn source_form(
     reference: &Reference,
     place: source::Place<'_>,
     fence: bool,
-    known: &FormCache,
-    engine: &mut Engine,
+    known: &SourceCache,
+    engine: &mut ExpectedAccess,
     limits: &Limits,
-) -> Result<Form, Rejection> {
+) -> Result<PrintedSource, Rejection> {
     let mut with_parameters = None;
-    let ready = known.get(reference, fence, place.keyed, || {
+    let ready = known.get_or_print(reference, fence, place.keyed, || {
         let mut functions = BTreeSet::new();
-        let tree = source::form(reference, place, fence, &mut functions)?;
+        let tree = source::source_query(reference, place, fence, &mut functions)?;
         let relation = place.catalog.relation(reference.relation);
-        let reads = relation.map(|relation| source::reads(reference, relation));
+        let reads = relation.map(|relation| source::columns_read(reference, relation));
         let (reads, dialect) = (reads.unwrap_or_default(), place.catalog.dialect());
-        let ready = source::cache::ready(&tree, &functions, reads, dialect, limits)?;
+        let ready = source::cache::print_source(&tree, &functions, reads, dialect, limits)?;
         if ready.is_none() {
             with_parameters = Some((tree, functions));
         }
@@ -804,12 +814,12 @@ fn source_form(
     })?;
     match (ready, with_parameters) {
         (Some(ready), _) => {
-            engine.calls(&ready.functions);
-            Ok(Form::Text(ready))
+            engine.allow_functions(&ready.functions);
+            Ok(PrintedSource::Text(ready))
         }
         (None, Some((tree, functions))) => {
             engine.functions.extend(functions);
-            Ok(Form::Tree(tree))
+            Ok(PrintedSource::Tree(tree))
         }
         (None, None) => Err(not_as_decided("a relation has no source form")),
     }
@@ -831,7 +841,7 @@ fn replace_references(
     form: impl Fn(RelationId) -> Option<InPlace>,
     dialect: Dialect,
 ) -> Result<usize, Rejection> {
-    let mut visitor = Replacing {
+    let mut visitor = ReferenceReplacer {
         references,
         form,
         targets,
@@ -846,7 +856,7 @@ fn replace_references(
     Ok(visitor.named)
 }
 
-struct Replacing<'r, F> {
+struct ReferenceReplacer<'r, F> {
     references: &'r [Reference],
     form: F,
     dialect: Dialect,
@@ -856,7 +866,7 @@ struct Replacing<'r, F> {
     named: usize,
 }
 
-impl<F: Fn(RelationId) -> Option<InPlace>> VisitorMut for Replacing<'_, F> {
+impl<F: Fn(RelationId) -> Option<InPlace>> VisitorMut for ReferenceReplacer<'_, F> {
     type Break = ();
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
@@ -900,7 +910,7 @@ impl<F: Fn(RelationId) -> Option<InPlace>> VisitorMut for Replacing<'_, F> {
                 },
                 InPlace::Name(index) => {
                     self.named += 1;
-                    source::cache::place(index, alias, self.dialect)
+                    source::cache::placeholder(index, alias, self.dialect)
                 }
             };
         }

@@ -32,24 +32,23 @@ use sqlparser::{
 
 use crate::rewrite::{
     change::{
-        guard_cache::Conditions,
-        insert_select::{Framed, Meeting},
+        guard_cache::PrintedGuards,
         new_row::{
-            converted::{Held, held, with_present},
+            converted::{StoredValue, fold_presence, stored_value},
             fold,
             fold::{Constant, Folded, constant, fold},
             storage,
         },
-        precheck::{Doubt, Found, foreign_keys::Looked},
+        precheck::{Violation, ViolationQuery, foreign_keys::ProbedRows},
         upsert::{
             duplicate_key,
-            excluded::of_update,
-            on_conflict::{Proposed, Unknown},
+            excluded::refusal_of_update,
+            on_conflict::{Proposed, UnknownRows},
         },
     },
     not_as_decided,
-    output::parameter_values::Given,
-    source::{cache::FormCache, row_filter},
+    output::parameter_values::ParameterValues,
+    source::{cache::SourceCache, row_filter},
 };
 use crate::{
     access::AccessSet,
@@ -62,17 +61,19 @@ use crate::{
         obligation::{ColumnLevel, Predicate, RowFilter},
     },
     rejection::Rejection,
-    resolve::{Conflict, Reference, Target, Visible, WriteForm, is_default, reference_index},
+    resolve::{
+        Admission, Conflict, Reference, Target, Visible, WriteForm, is_default, reference_index,
+    },
     syntax::{encode, key},
     value::{Placeholder, Value},
 };
 
 /// What the rewriting of a change looks at.
-pub(in crate::rewrite) struct Job<'j> {
+pub(in crate::rewrite) struct ChangeRewriter<'j> {
     pub(in crate::rewrite) target: &'j Target,
     pub(in crate::rewrite) permit: &'j Permit,
     pub(in crate::rewrite) catalog: &'j Catalog,
-    pub(in crate::rewrite) given: &'j Given<'j>,
+    pub(in crate::rewrite) given: &'j ParameterValues<'j>,
     pub(in crate::rewrite) placeholders: &'j BTreeMap<Placeholder, u32>,
     /// Names of the statement's common table expressions, folded.
     pub(in crate::rewrite) ctes: &'j BTreeSet<String>,
@@ -83,16 +84,16 @@ pub(in crate::rewrite) struct Job<'j> {
     pub(in crate::rewrite) references: &'j [Reference],
     pub(in crate::rewrite) access: &'j AccessSet,
     pub(in crate::rewrite) visible: &'j dyn Visible,
-    pub(in crate::rewrite) known: &'j FormCache,
+    pub(in crate::rewrite) known: &'j SourceCache,
     /// What stands for the conditions of guards.
-    pub(in crate::rewrite) conditions: &'j Conditions,
+    pub(in crate::rewrite) conditions: &'j PrintedGuards,
     pub(in crate::rewrite) limits: &'j Limits,
-    pub(in crate::rewrite) failing: Failing,
+    pub(in crate::rewrite) failing: FailureRisk,
 }
 
 /// What in the statement may fail.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::rewrite) struct Failing {
+pub(in crate::rewrite) struct FailureRisk {
     /// Whether anything may run on rows that a filter hides, and tell.
     pub(in crate::rewrite) needs_fence: bool,
     /// Whether the plan decides whether the statement fails.
@@ -100,32 +101,32 @@ pub(in crate::rewrite) struct Failing {
 }
 
 /// The columns that the engine reads for what policy demands.
-pub(in crate::rewrite) type Reads = BTreeSet<u16>;
+pub(in crate::rewrite) type ColumnSet = BTreeSet<u16>;
 
 /// What a change needs.
 #[derive(Debug, Default)]
-pub(in crate::rewrite) struct Formed {
+pub(in crate::rewrite) struct RewrittenChange {
     pub(in crate::rewrite) form: WriteForm,
-    pub(in crate::rewrite) reads: Reads,
+    pub(in crate::rewrite) reads: ColumnSet,
     /// What is looked for of what foreign keys change.
-    pub(in crate::rewrite) looked: Looked,
+    pub(in crate::rewrite) looked: ProbedRows,
     /// Rows that may have to refuse it.
-    pub(in crate::rewrite) doubts: Vec<Doubt>,
-    /// Conditions of the rows in the way of an INSERT, where they are known.
+    pub(in crate::rewrite) doubts: Vec<ViolationQuery>,
+    /// PrintedGuards of the rows in the way of an INSERT, where they are known.
     pub(in crate::rewrite) met: Option<Vec<Expr>>,
 }
 
-impl Job<'_> {
+impl ChangeRewriter<'_> {
     /// What must stand around `change`, and what must be looked for before it.
     ///
     /// # Errors
     /// `write.row-not-admitted` where a row would be outside of what policy admits, or nobody can tell;
     /// `obligation.inapplicable` where a filter cannot be put around this form of statement.
-    pub(in crate::rewrite) fn form(
+    pub(in crate::rewrite) fn rewrite_change(
         &self,
         change: &SetExpr,
         functions: &mut BTreeSet<String>,
-    ) -> Result<Formed, Rejection> {
+    ) -> Result<RewrittenChange, Rejection> {
         let unknown = || not_as_decided("a change of another catalog");
         let relation = self
             .catalog
@@ -143,8 +144,8 @@ impl Job<'_> {
             }
             None => return Err(not_as_decided("rows are reached that were not decided")),
         };
-        let mut formed = Formed::default();
-        let Formed {
+        let mut formed = RewrittenChange::default();
+        let RewrittenChange {
             form,
             reads,
             looked,
@@ -153,9 +154,9 @@ impl Job<'_> {
         } = &mut formed;
         match change {
             SetExpr::Insert(Statement::Insert(insert)) => {
-                *met = self.in_the_way(insert, relation);
+                *met = self.conflicting_rows(insert, relation);
                 let parts = (form, reads, looked);
-                *doubts = self.insert(insert, relation, write, &seen, parts, functions)?;
+                *doubts = self.rewrite_insert(insert, relation, write, &seen, parts, functions)?;
             }
             SetExpr::Update(Statement::Update(Update {
                 update_token: _,
@@ -170,47 +171,45 @@ impl Job<'_> {
                 order_by: _,
                 limit: _,
             })) => {
-                let row = self.constants(assignments, Change::Update, relation);
-                let changed = self.left(&write.add, &seen, &row, relation)?;
+                let row = self.assigned_values(assignments, Change::Update, relation);
+                let changed = self.residual_check(&write.add, &seen, &row, relation)?;
                 let joined = self.target.joined;
                 let reached = [&seen, &write.change];
-                let within = self.guard(&reached, relation, joined, reads, functions)?;
+                let within = self.build_guard(&reached, relation, joined, reads, functions)?;
                 let filters = [&seen, &write.change, &changed];
-                form.guard = self.guard(&filters, relation, joined, reads, functions)?;
-                if let Some(rest) = unimplied(&changed, &reached) {
-                    let admitted = self.condition(rest, relation, joined, functions)?;
-                    doubts.push(Doubt::Target {
+                form.guard = self.build_guard(&filters, relation, joined, reads, functions)?;
+                if let Some(rest) = not_entailed(&changed, &reached) {
+                    let admitted = self.qualified_condition(rest, relation, joined, functions)?;
+                    doubts.push(ViolationQuery::Target {
                         within: within.map(Box::new),
                         admitted: Box::new(admitted),
-                        found: Found::NotAdmitted,
+                        found: Violation::NotAdmitted,
                     });
                 }
-                let updated = self.assigned(assignments, relation);
+                let updated = self.updated_columns(assignments, relation);
                 let change = Change::Update;
                 if let Some(untouched) =
-                    self.untouched(relation, change, &updated, looked, functions)?
+                    self.no_filtered_dependents(relation, change, &updated, looked, functions)?
                 {
                     let guard = &mut form.guard;
-                    doubts.push(self.keep_untouched(guard, untouched, relation, reads, looked)?);
+                    doubts.push(self.guard_dependents(guard, untouched, relation, reads, looked)?);
                 }
             }
             SetExpr::Delete(_) => {
                 let filters = [&seen, &write.change];
                 let joined = self.target.joined;
-                form.guard = self.guard(&filters, relation, joined, reads, functions)?;
+                form.guard = self.build_guard(&filters, relation, joined, reads, functions)?;
                 let change = Change::Delete;
-                if let Some(untouched) = self.untouched(relation, change, &[], looked, functions)? {
+                if let Some(untouched) =
+                    self.no_filtered_dependents(relation, change, &[], looked, functions)?
+                {
                     let guard = &mut form.guard;
-                    doubts.push(self.keep_untouched(guard, untouched, relation, reads, looked)?);
+                    doubts.push(self.guard_dependents(guard, untouched, relation, reads, looked)?);
                 }
             }
-            SetExpr::Merge(Statement::Merge(merge)) => {
-                let parts = (form, reads, looked);
-                *doubts = self.merge(merge, relation, write, &seen, parts, functions)?;
-            }
+            SetExpr::Merge(_) => self.require_unfiltered_merge(relation, write, &seen)?,
             SetExpr::Insert(_)
             | SetExpr::Update(_)
-            | SetExpr::Merge(_)
             | SetExpr::Select(_)
             | SetExpr::Query(_)
             | SetExpr::SetOperation {
@@ -225,15 +224,15 @@ impl Job<'_> {
         Ok(formed)
     }
 
-    fn insert(
+    fn rewrite_insert(
         &self,
         insert: &Insert,
         relation: &Relation,
         write: &WriteDecision,
         seen: &RowFilter,
-        (form, reads, looked): (&mut WriteForm, &mut Reads, &mut Looked),
+        (form, reads, looked): (&mut WriteForm, &mut ColumnSet, &mut ProbedRows),
         functions: &mut BTreeSet<String>,
-    ) -> Result<Vec<Doubt>, Rejection> {
+    ) -> Result<Vec<ViolationQuery>, Rejection> {
         // As PostgreSQL does: a row that is given back must be one that may be seen.
         let mut admitted = vec![&write.add];
         if self.target.returns {
@@ -249,37 +248,34 @@ impl Job<'_> {
             }
         }
         if !predicates.is_empty() && insert.ignore {
-            self.is_stored(insert, relation, &predicates)?;
+            self.require_stored_unchanged(insert, relation, &predicates)?;
         }
         let mut doubts = Vec::new();
-        // What a query gives is looked at in the frame around it.
-        let met = match duplicate_key::rows(insert) {
-            Some(_) => None,
-            None => self.met_by_query(insert, relation, write, seen, reads, functions)?,
-        };
-        if !predicates.is_empty() || met.is_some() {
-            let met = met.as_ref();
-            if let Some(Framed {
-                admission,
-                doubts: of_rows,
-            }) = self.admit(insert, relation, &predicates, met, functions)?
-            {
-                form.admission = Some(admission);
-                doubts.extend(of_rows);
-            }
+        if duplicate_key::proposed_rows(insert).is_none() {
+            self.require_free_conflicts(insert, relation, write, seen, reads, functions)?;
+        }
+        if !predicates.is_empty()
+            && let Some((admission, precheck)) =
+                self.admit(insert, relation, &predicates, functions)?
+        {
+            form.admission = Some(admission);
+            doubts.push(precheck);
         }
         match self.target.on_conflict {
             Conflict::Leaves => Ok(doubts),
             Conflict::Replaces => {
-                if duplicate_key::rows(insert).is_some() {
-                    doubts.extend(self.removed(insert, relation, write, seen, reads, functions)?);
+                if duplicate_key::proposed_rows(insert).is_some() {
+                    doubts.extend(
+                        self.replaced_rows(insert, relation, write, seen, reads, functions)?,
+                    );
                     let change = Change::Delete;
                     if let Some(untouched) =
-                        self.untouched(relation, change, &[], looked, functions)?
+                        self.no_filtered_dependents(relation, change, &[], looked, functions)?
                     {
                         // Nothing hangs on a row that another of the statement has added.
-                        let met = self.met("REPLACE", insert, relation, true, reads)?;
-                        doubts.extend(self.doubts(&met, &untouched, Found::OutOfReach));
+                        let met =
+                            self.conflict_conditions("REPLACE", insert, relation, true, reads)?;
+                        doubts.extend(self.violations_of(&met, &untouched, Violation::OutOfReach));
                     }
                 }
                 Ok(doubts)
@@ -295,13 +291,13 @@ impl Job<'_> {
                             }),
                     })) => assignments,
                     Some(OnInsert::DuplicateKeyUpdate(_))
-                        if duplicate_key::rows(insert).is_none() =>
+                        if duplicate_key::proposed_rows(insert).is_none() =>
                     {
                         return Ok(doubts);
                     }
                     Some(OnInsert::DuplicateKeyUpdate(assignments)) => {
-                        self.reaches_nothing(assignments, relation, looked, functions)?;
-                        let more = self.updated(
+                        self.require_no_filtered_cascade(assignments, relation, looked, functions)?;
+                        let more = self.prechecks_of_update(
                             insert,
                             assignments,
                             relation,
@@ -315,44 +311,46 @@ impl Job<'_> {
                     }
                     _ => return Err(not_as_decided("a conflict of another form")),
                 };
-                self.reaches_nothing(assignments, relation, looked, functions)?;
+                self.require_no_filtered_cascade(assignments, relation, looked, functions)?;
                 let add = match self.is_as_proposed(&write.add, assignments, relation) {
                     true => &RowFilter::Everything,
                     false => &write.add,
                 };
-                let assignments = self.with_proposed(assignments, insert, relation);
-                let row = self.constants(&assignments, Change::Update, relation);
+                let assignments = self.substitute_excluded(assignments, insert, relation);
+                let row = self.assigned_values(&assignments, Change::Update, relation);
                 let changed = self
-                    .left(add, seen, &row, relation)
-                    .map_err(|why| of_update(&why))?;
+                    .residual_check(add, seen, &row, relation)
+                    .map_err(|why| refusal_of_update(&why))?;
                 let reached = [seen, &write.change];
-                if let Some(rest) = unimplied(&changed, &reached) {
-                    let within = self.guard(&reached, relation, true, reads, functions)?;
-                    let admitted = self.condition(rest, relation, true, functions)?;
-                    let proposed = self.proposed(insert, relation)?;
-                    doubts.extend(self.twice(insert, relation, &proposed, write, seen, &changed)?);
-                    doubts.push(Doubt::InTheWay {
+                if let Some(rest) = not_entailed(&changed, &reached) {
+                    let within = self.build_guard(&reached, relation, true, reads, functions)?;
+                    let admitted = self.qualified_condition(rest, relation, true, functions)?;
+                    let proposed = self.proposed_rows(insert, relation)?;
+                    doubts.extend(self.duplicate_in_statement(
+                        insert, relation, &proposed, write, seen, &changed,
+                    )?);
+                    doubts.push(ViolationQuery::InTheWay {
                         within: within.map(Box::new),
                         admitted: Box::new(admitted),
                         proposed: Box::new(proposed),
                     });
                 }
                 let filters = [seen, &write.change, &changed];
-                form.guard = self.guard(&filters, relation, true, reads, functions)?;
+                form.guard = self.build_guard(&filters, relation, true, reads, functions)?;
                 Ok(doubts)
             }
         }
     }
 
     /// What the rows of an upsert are met by. Which rows are in the way is known before where the keys are.
-    fn proposed(&self, insert: &Insert, relation: &Relation) -> Result<Proposed, Rejection> {
-        if self.reads_changed(insert, relation) {
-            return Err(unseen(&Unknown::Reads));
+    fn proposed_rows(&self, insert: &Insert, relation: &Relation) -> Result<Proposed, Rejection> {
+        if self.condition_reads_changed_rows(insert, relation) {
+            return Err(cannot_find_conflicts(&UnknownRows::ColumnSet));
         }
         let given = |value: &Expr| {
             determinism::is_settled(value, self.uses, self.catalog, self.visible, self.limits)
         };
-        Proposed::of(
+        Proposed::new(
             insert,
             relation,
             self.catalog,
@@ -361,12 +359,12 @@ impl Job<'_> {
             given,
             |value, column| self.constant(value, column),
         )
-        .map_err(|unknown| unseen(&unknown))
+        .map_err(|unknown| cannot_find_conflicts(&unknown))
     }
 
     /// Whether one key given twice has to be looked for: on SQLite the second row meets the first, as it was added. PostgreSQL
     /// refuses it. A row that was there and was updated is as policy admits it, and stays so.
-    fn twice(
+    fn duplicate_in_statement(
         &self,
         insert: &Insert,
         relation: &Relation,
@@ -374,7 +372,7 @@ impl Job<'_> {
         write: &WriteDecision,
         seen: &RowFilter,
         changed: &RowFilter,
-    ) -> Result<Option<Doubt>, Rejection> {
+    ) -> Result<Option<ViolationQuery>, Rejection> {
         match self.catalog.dialect() {
             Dialect::Sqlite => {}
             Dialect::Postgres | Dialect::Mysql => return Ok(None),
@@ -388,13 +386,13 @@ impl Job<'_> {
             })) if rows.len() == 1
         );
         let known = [&write.add, &write.change, seen];
-        if is_one || unimplied(changed, &known).is_none() {
+        if is_one || not_entailed(changed, &known).is_none() {
             return Ok(None);
         }
         let keys = proposed
             .key_values(relation)
-            .ok_or_else(|| unseen(&Unknown::Twice))?;
-        Ok(Some(Doubt::Twice {
+            .ok_or_else(|| cannot_find_conflicts(&UnknownRows::Twice))?;
+        Ok(Some(ViolationQuery::Twice {
             keys,
             proposed: Box::new(proposed.clone()),
         }))
@@ -402,12 +400,12 @@ impl Job<'_> {
 
     /// Whether a subquery of an upsert's condition may find what the statement itself has changed by then, as it does on SQLite, where
     /// what is looked for finds the rows as they were. PostgreSQL shows a statement nothing of what it changes.
-    fn reads_changed(&self, insert: &Insert, relation: &Relation) -> bool {
+    fn condition_reads_changed_rows(&self, insert: &Insert, relation: &Relation) -> bool {
         match self.catalog.dialect() {
             Dialect::Sqlite => {}
             Dialect::Postgres | Dialect::Mysql => return false,
         }
-        let mut read = Reading {
+        let mut read = ReadRelations {
             references: self.references,
             found: BTreeSet::new(),
         };
@@ -439,7 +437,7 @@ impl Job<'_> {
     }
 
     /// The columns that decide which rows of `relation` are seen, may be changed and may be left.
-    fn decisive(&self, relation: &Relation) -> BTreeSet<u16> {
+    fn policy_columns(&self, relation: &Relation) -> BTreeSet<u16> {
         let seen = self.permit.relations().get(&relation.id);
         let write = self.permit.writes().get(&relation.id);
         let filters = seen.map(|seen| &seen.rows).into_iter();
@@ -454,15 +452,15 @@ impl Job<'_> {
     }
 
     /// What each assigned column holds afterwards, of those that decide anything; nothing where only the engine knows.
-    pub(in crate::rewrite) fn constants(
+    pub(in crate::rewrite) fn assigned_values(
         &self,
         assignments: &[Assignment],
         change: Change,
         relation: &Relation,
-    ) -> BTreeMap<u16, Held> {
+    ) -> BTreeMap<u16, StoredValue> {
         let mut row = BTreeMap::new();
         let mut kept = BTreeSet::new();
-        let decisive = self.decisive(relation);
+        let decisive = self.policy_columns(relation);
         for Assignment { target, value } in assignments {
             match target {
                 AssignmentTarget::ColumnName(name) => {
@@ -473,10 +471,10 @@ impl Job<'_> {
                             continue;
                         }
                         let held = match is_default(value) {
-                            true => self.by_default(index, change, relation),
+                            true => self.default_value(index, change, relation),
                             // Its value matters to nobody.
-                            false if !decisive.contains(&index) => Held::Unknown,
-                            false => self.held(value, column),
+                            false if !decisive.contains(&index) => StoredValue::Unknown,
+                            false => self.stored_value(value, column),
                         };
                         row.insert(index, held);
                     }
@@ -484,7 +482,7 @@ impl Job<'_> {
                 AssignmentTarget::Tuple(names) => {
                     for name in names {
                         if let Some((index, _)) = self.column(relation, name) {
-                            row.insert(index, Held::Unknown);
+                            row.insert(index, StoredValue::Unknown);
                         }
                     }
                 }
@@ -496,7 +494,7 @@ impl Job<'_> {
             .iter()
             .filter(|index| !kept.contains(index))
         {
-            row.entry(*index).or_insert(Held::Unknown);
+            row.entry(*index).or_insert(StoredValue::Unknown);
         }
         let dialect = self.catalog.dialect();
         for (id, _) in relation.column_ids() {
@@ -509,7 +507,7 @@ impl Job<'_> {
                     .iter()
                     .any(|from| row.contains_key(from))
             {
-                row.insert(id.index, Held::Unknown);
+                row.insert(id.index, StoredValue::Unknown);
             }
         }
         row
@@ -517,22 +515,22 @@ impl Job<'_> {
 
     /// What rows must be like, as they were, of which the columns of `row` are assigned, so that policy admits them as they are then.
     /// Those that are given back must be ones that may still be seen, as PostgreSQL has it.
-    pub(in crate::rewrite) fn left(
+    pub(in crate::rewrite) fn residual_check(
         &self,
         add: &RowFilter,
         seen: &RowFilter,
-        row: &BTreeMap<u16, Held>,
+        row: &BTreeMap<u16, StoredValue>,
         relation: &Relation,
     ) -> Result<RowFilter, Rejection> {
-        let changed = self.after(add, seen, row, relation)?;
-        self.stays_in_sight(seen, row, relation)?;
+        let changed = self.check_on_old_row(add, seen, row, relation)?;
+        self.require_still_visible(seen, row, relation)?;
         let RowFilter::Where(predicate) = seen else {
             return Ok(changed);
         };
         if !self.target.returns {
             return Ok(changed);
         }
-        let shown = match folded(predicate, row, relation)? {
+        let shown = match fold_with_row(predicate, row, relation)? {
             Folded::Known(Some(true)) => return Ok(changed),
             Folded::Known(Some(false) | None) => {
                 return Err(not_admitted(
@@ -541,14 +539,14 @@ impl Job<'_> {
             }
             Folded::Rest(rest) => rest,
         };
-        if disclosure::tells(&shown, predicate, None, |index| {
+        if disclosure::discloses(&shown, predicate, None, |index| {
             self.is_plain(relation, index)
         }) {
             return Err(not_admitted(
                 "with these values, what is not shown would decide which rows may be given back",
             ));
         }
-        if disclosure::follows(&shown, [predicate].into_iter()) {
+        if disclosure::is_entailed(&shown, [predicate].into_iter()) {
             return Ok(changed);
         }
         Ok(RowFilter::Where(match changed {
@@ -559,11 +557,11 @@ impl Job<'_> {
     }
 
     /// `add` where the columns of `row` are assigned, as a filter of the rows as they were, which are `seen`.
-    pub(in crate::rewrite) fn after(
+    pub(in crate::rewrite) fn check_on_old_row(
         &self,
         add: &RowFilter,
         seen: &RowFilter,
-        row: &BTreeMap<u16, Held>,
+        row: &BTreeMap<u16, StoredValue>,
         relation: &Relation,
     ) -> Result<RowFilter, Rejection> {
         let predicate = match add {
@@ -571,7 +569,7 @@ impl Job<'_> {
             RowFilter::Nothing => return Err(not_admitted("no row may be left so")),
             RowFilter::Where(predicate) => predicate,
         };
-        match folded(predicate, row, relation)? {
+        match fold_with_row(predicate, row, relation)? {
             Folded::Known(Some(true)) => Ok(RowFilter::Everything),
             Folded::Known(Some(false) | None) => Err(not_admitted(
                 "the values assigned would put rows outside of what policy admits",
@@ -581,7 +579,7 @@ impl Job<'_> {
                     RowFilter::Where(seen) => Some(seen),
                     RowFilter::Everything | RowFilter::Nothing => None,
                 };
-                if disclosure::tells(&rest, predicate, seen, |index| {
+                if disclosure::discloses(&rest, predicate, seen, |index| {
                     self.is_plain(relation, index)
                 }) {
                     return Err(not_admitted(
@@ -595,16 +593,16 @@ impl Job<'_> {
 
     /// Checks that no column that is not shown decides which of the changed rows may still be seen: whether a row
     /// is still there would tell what it holds. Rows that all go, or go by what is shown, tell nothing.
-    pub(in crate::rewrite) fn stays_in_sight(
+    pub(in crate::rewrite) fn require_still_visible(
         &self,
         seen: &RowFilter,
-        row: &BTreeMap<u16, Held>,
+        row: &BTreeMap<u16, StoredValue>,
         relation: &Relation,
     ) -> Result<(), Rejection> {
         let RowFilter::Where(seen) = seen else {
             return Ok(());
         };
-        let settles = |condition: &Predicate| match folded(condition, row, relation) {
+        let settles = |condition: &Predicate| match fold_with_row(condition, row, relation) {
             Ok(Folded::Known(_)) => true,
             Ok(Folded::Rest(rest)) => {
                 let mut looked = BTreeSet::new();
@@ -642,9 +640,8 @@ impl Job<'_> {
         insert: &Insert,
         relation: &Relation,
         predicates: &[&Predicate],
-        meeting: Option<&Meeting>,
         functions: &mut BTreeSet<String>,
-    ) -> Result<Option<Framed>, Rejection> {
+    ) -> Result<Option<(Admission, ViolationQuery)>, Rejection> {
         let columns: Option<Vec<(u16, &Column)>> = insert
             .columns
             .iter()
@@ -656,13 +653,13 @@ impl Job<'_> {
             row_filter::columns(predicate, &mut looked);
         }
         let Some(source) = &insert.source else {
-            let mut row = self.constants(&insert.assignments, Change::Insert, relation);
-            row.extend(self.unsaid(&looked, |index| row.contains_key(&index), relation));
+            let mut row = self.assigned_values(&insert.assignments, Change::Insert, relation);
+            row.extend(self.omitted_values(&looked, |index| row.contains_key(&index), relation));
             self.admit_row(&row, relation, predicates, &looked)?;
             return Ok(None);
         };
         let is_given = |index| columns.iter().any(|(known, _)| *known == index);
-        let unsaid = self.unsaid(&looked, is_given, relation);
+        let unsaid = self.omitted_values(&looked, is_given, relation);
         if let SetExpr::Values(Values {
             explicit_row: _,
             value_keyword: _,
@@ -675,8 +672,8 @@ impl Job<'_> {
                 let given = given.filter(|((index, _), _)| looked.contains(index));
                 row.extend(given.map(|((index, column), value)| {
                     let held = match is_default(value) {
-                        true => self.by_default(*index, Change::Insert, relation),
-                        false => self.held(value, column),
+                        true => self.default_value(*index, Change::Insert, relation),
+                        false => self.stored_value(value, column),
                     };
                     (*index, held)
                 }));
@@ -686,7 +683,7 @@ impl Job<'_> {
         }
         let mut left = Vec::with_capacity(predicates.len());
         for predicate in predicates {
-            match folded(predicate, &unsaid, relation)? {
+            match fold_with_row(predicate, &unsaid, relation)? {
                 Folded::Known(Some(true)) => {}
                 Folded::Known(Some(false) | None) => {
                     return Err(not_admitted(
@@ -696,24 +693,21 @@ impl Job<'_> {
                 Folded::Rest(rest) => left.push(rest),
             }
         }
-        if left.is_empty() && meeting.is_none() {
+        if left.is_empty() {
             return Ok(None);
         }
         let left: Vec<&Predicate> = left.iter().collect();
         // With IGNORE, a value that does not fit is stored as another.
-        if meeting.is_none()
-            && !insert.ignore
-            && self.gives_admitted(source, relation, &columns, &left, &looked)
-        {
+        if !insert.ignore && self.gives_admitted(source, relation, &columns, &left, &looked) {
             return Ok(None);
         }
-        let frame = self.frame(insert, relation, &columns, &left, meeting, functions)?;
+        let frame = self.frame(insert, relation, &columns, &left, functions)?;
         Ok(Some(frame))
     }
 
     pub(in crate::rewrite) fn admit_row(
         &self,
-        row: &BTreeMap<u16, Held>,
+        row: &BTreeMap<u16, StoredValue>,
         relation: &Relation,
         predicates: &[&Predicate],
         looked: &BTreeSet<u16>,
@@ -724,7 +718,7 @@ impl Job<'_> {
             }
         }
         for predicate in predicates {
-            match folded(predicate, row, relation)? {
+            match fold_with_row(predicate, row, relation)? {
                 Folded::Known(Some(true)) => {}
                 Folded::Known(Some(false) | None) => {
                     return Err(not_admitted("a row would be outside of what policy admits"));
@@ -763,15 +757,15 @@ impl Job<'_> {
             return None;
         }
         let dialect = self.catalog.dialect();
-        let column = storage::behind(column, self.catalog);
+        let column = storage::storage_column(column, self.catalog);
         constant(value, &column, dialect, &|expr| self.parameter(expr))
     }
 
     /// What `column` holds once it is given `value`.
-    pub(in crate::rewrite) fn held(&self, value: &Expr, column: &Column) -> Held {
+    pub(in crate::rewrite) fn stored_value(&self, value: &Expr, column: &Column) -> StoredValue {
         let dialect = self.catalog.dialect();
-        let column = storage::behind(column, self.catalog);
-        held(value, &column, dialect, &|expr| self.parameter(expr))
+        let column = storage::storage_column(column, self.catalog);
+        stored_value(value, &column, dialect, &|expr| self.parameter(expr))
     }
 
     /// The value of a parameter.
@@ -811,7 +805,7 @@ pub(in crate::rewrite) fn changes(query: &Query) -> Vec<&SetExpr> {
         .map(|cte| &cte.query.body)
         .chain([body])
         .map(|body| &**body)
-        .filter(|body| is_change(body))
+        .filter(|body| changes_rows(body))
         .collect()
 }
 
@@ -834,21 +828,21 @@ pub(in crate::rewrite) fn changes_mut(query: &mut Query) -> Vec<&mut SetExpr> {
         .map(|cte| &mut cte.query.body)
         .chain([body])
         .map(|body| &mut **body)
-        .filter(|body| is_change(body))
+        .filter(|body| changes_rows(body))
         .collect()
 }
 
 /// The text of a WITH in which rows are changed.
-pub(in crate::rewrite) fn changing_with(query: &Query) -> Option<String> {
+pub(in crate::rewrite) fn print_changing_with(query: &Query) -> Option<String> {
     let with = query.with.as_ref()?;
     let mut tables = with.cte_tables.iter();
     tables
-        .any(|cte| is_change(&cte.query.body))
+        .any(|cte| changes_rows(&cte.query.body))
         .then(|| with.to_string())
 }
 
 /// Whether a body changes rows.
-pub(in crate::rewrite) fn is_change(body: &SetExpr) -> bool {
+pub(in crate::rewrite) fn changes_rows(body: &SetExpr) -> bool {
     match body {
         SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => true,
         SetExpr::Select(_)
@@ -865,7 +859,7 @@ pub(in crate::rewrite) fn is_change(body: &SetExpr) -> bool {
 }
 
 /// What rows must be like that are `changed`, unless all that are `reached` are like that.
-pub(in crate::rewrite) fn unimplied<'c>(
+pub(in crate::rewrite) fn not_entailed<'c>(
     changed: &'c RowFilter,
     reached: &[&RowFilter],
 ) -> Option<&'c Predicate> {
@@ -876,29 +870,31 @@ pub(in crate::rewrite) fn unimplied<'c>(
                 RowFilter::Where(known) => Some(known),
                 RowFilter::Everything | RowFilter::Nothing => None,
             });
-            (!disclosure::follows(rest, known)).then_some(rest)
+            (!disclosure::is_entailed(rest, known)).then_some(rest)
         }
     }
 }
 
 /// What is left of `predicate` where the columns of `row` are written.
-fn folded(
+fn fold_with_row(
     predicate: &Predicate,
-    row: &BTreeMap<u16, Held>,
+    row: &BTreeMap<u16, StoredValue>,
     relation: &Relation,
 ) -> Result<Folded, Rejection> {
-    let present = row.iter().filter(|(_, held)| **held == Held::Present);
+    let present = row
+        .iter()
+        .filter(|(_, held)| **held == StoredValue::NotNull);
     let present: BTreeSet<u16> = present.map(|(index, _)| *index).collect();
-    let predicate = with_present(predicate, &present);
+    let predicate = fold_presence(predicate, &present);
     let mut looked = BTreeSet::new();
     row_filter::columns(&predicate, &mut looked);
     let mut known = BTreeMap::new();
     for index in looked {
         match row.get(&index) {
-            Some(Held::Known(value)) => {
+            Some(StoredValue::Known(value)) => {
                 known.insert(index, value.clone());
             }
-            Some(Held::Present | Held::Unknown) => {
+            Some(StoredValue::NotNull | StoredValue::Unknown) => {
                 return Err(undecided(relation, relation.column(index)));
             }
             None => {}
@@ -908,12 +904,12 @@ fn folded(
 }
 
 /// The relations that a part of a statement reads, views and what stands below them included.
-struct Reading<'r> {
+struct ReadRelations<'r> {
     references: &'r [Reference],
     found: BTreeSet<RelationId>,
 }
 
-impl Reading<'_> {
+impl ReadRelations<'_> {
     fn read(&mut self, reference: &Reference) {
         self.found.insert(reference.relation);
         if let Some(body) = &reference.body {
@@ -924,7 +920,7 @@ impl Reading<'_> {
     }
 }
 
-impl Visitor for Reading<'_> {
+impl Visitor for ReadRelations<'_> {
     type Break = ();
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
@@ -959,7 +955,7 @@ pub(in crate::rewrite) fn not_admitted(message: &str) -> Rejection {
     Rejection::new(Code::WriteRowNotAdmitted, message)
 }
 
-fn unseen(unknown: &Unknown) -> Rejection {
+fn cannot_find_conflicts(unknown: &UnknownRows) -> Rejection {
     not_admitted(&format!(
         "policy looks at columns that the update of the row in the way leaves as they are, and that row cannot be \
          looked for{unknown}; or assign those columns too"
@@ -996,14 +992,4 @@ pub(in crate::rewrite) fn undecided(relation: &Relation, column: Option<&Column>
             relation.name
         )),
     }
-}
-
-pub(in crate::rewrite) fn inapplicable(what: &str, relation: &Relation) -> Rejection {
-    Rejection::new(
-        Code::ObligationInapplicable,
-        format!(
-            "{what} could reach rows of `{}` that policy keeps apart",
-            relation.name
-        ),
-    )
 }

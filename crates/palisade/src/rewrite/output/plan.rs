@@ -8,10 +8,10 @@ use std::{
 use crate::rewrite::{
     Effect, RewrittenStatement,
     change::precheck::{
-        Found, Proviso,
-        cascade_count::{Origin, Reach},
+        Precheck, Violation,
+        cascade_count::{CascadeCount, CascadeOrigin},
     },
-    output::expected_access::Reads,
+    output::expected_access::ExpectedReads,
 };
 use crate::{
     catalog::Change,
@@ -28,7 +28,7 @@ use crate::{
 /// A rewritten statement before values are bound to it. Only the rewriter makes one, from a permit; it
 /// holds for whoever the permit was given to, and for nobody else.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct Prepared {
     pub(in crate::rewrite) principal: Principal,
     pub(in crate::rewrite) sql: String,
     /// The placeholders of the statement as it was written.
@@ -36,13 +36,13 @@ pub(crate) struct Plan {
     /// What is bound, the first to the first parameter.
     pub(in crate::rewrite) bound: Vec<Bound>,
     /// What must give no row before it, with what is bound there.
-    pub(in crate::rewrite) provisos: Vec<(Arc<str>, Vec<Bound>, Found)>,
+    pub(in crate::rewrite) provisos: Vec<(Arc<str>, Vec<Bound>, Violation)>,
     /// Queries for rows that foreign keys follow, with what is bound there.
-    pub(in crate::rewrite) reaches: Vec<(Arc<str>, Vec<Bound>, Arc<Origin>)>,
+    pub(in crate::rewrite) reaches: Vec<(Arc<str>, Vec<Bound>, Arc<CascadeOrigin>)>,
     /// The parameters of which the value was looked at: with other values of these it might be another.
     pub(in crate::rewrite) looked_at: BTreeSet<Placeholder>,
     pub(in crate::rewrite) scan_plan: ScanPlan,
-    pub(in crate::rewrite) engine_reads: Reads,
+    pub(in crate::rewrite) engine_reads: ExpectedReads,
     pub(in crate::rewrite) engine_functions: BTreeSet<String>,
     pub(in crate::rewrite) effect: Effect,
     pub(in crate::rewrite) max_affected: u64,
@@ -96,7 +96,7 @@ impl Bound {
     }
 }
 
-impl Plan {
+impl Prepared {
     /// The statement with these values.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl Plan {
         };
         let provisos = plan.provisos.iter().map(|(sql, bound, found)| {
             let params = values(bound)?;
-            Ok::<_, Rejection>(Proviso {
+            Ok::<_, Rejection>(Precheck {
                 sql: Arc::clone(sql),
                 params,
                 found: *found,
@@ -118,7 +118,7 @@ impl Plan {
         });
         let reaches = plan.reaches.iter().map(|(sql, bound, origin)| {
             let params = values(bound)?;
-            Ok::<_, Rejection>(Reach {
+            Ok::<_, Rejection>(CascadeCount {
                 sql: Arc::clone(sql),
                 params,
                 origin: Arc::clone(origin),

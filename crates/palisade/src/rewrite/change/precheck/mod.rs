@@ -7,7 +7,6 @@
 
 pub(in crate::rewrite) mod cascade_count;
 pub(in crate::rewrite) mod foreign_keys;
-pub(in crate::rewrite) mod returning;
 
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
@@ -20,7 +19,7 @@ use sqlparser::ast::{
 
 use crate::rewrite::{
     ast, change,
-    change::{guard, merge, upsert::on_conflict::Proposed},
+    change::{guard, upsert::on_conflict::Proposed},
     not_as_decided,
 };
 use crate::{
@@ -30,22 +29,22 @@ use crate::{
     dialect::Dialect,
     limits::Limits,
     rejection::Rejection,
-    resolve::{self, Guard, Mode, Stance, Target, Visible, WriteForm},
+    resolve::{self, Guard, Mode, Stance, Visible, WriteForm},
     syntax::{Outline, ParsedQuery, encode, key},
     value::Value,
 };
 
 /// A query that must give no row when it runs in the transaction of a change, before it.
 #[derive(Debug, PartialEq)]
-pub struct Proviso {
+pub struct Precheck {
     pub(in crate::rewrite) sql: Arc<str>,
     pub(in crate::rewrite) params: Vec<Value>,
-    pub(in crate::rewrite) found: Found,
+    pub(in crate::rewrite) found: Violation,
 }
 
 /// What it says of a change that a row is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum Violation {
     /// A row would be one that policy does not admit.
     NotAdmitted,
     /// A row that may not be changed is in the way, as a constraint would say of an INSERT, or hangs on one that would be changed, as a
@@ -53,7 +52,7 @@ pub enum Found {
     OutOfReach,
 }
 
-impl Proviso {
+impl Precheck {
     /// The text to run, and nothing else.
     #[must_use]
     pub fn sql(&self) -> &str {
@@ -68,27 +67,24 @@ impl Proviso {
 
     /// What it says of the change if it gives a row.
     #[must_use]
-    pub fn found(&self) -> Found {
+    pub fn violation(&self) -> Violation {
         self.found
     }
 }
 
 /// Which rows of a change may not be admitted.
 #[derive(Debug)]
-pub(in crate::rewrite) enum Doubt {
+pub(in crate::rewrite) enum ViolationQuery {
     /// Rows of the target that pass `within`, if they are not `admitted`.
     Target {
         within: Option<Box<Guard>>,
         admitted: Box<Expr>,
-        found: Found,
+        found: Violation,
     },
     /// Rows of the query that an INSERT takes, if they are not `admitted`.
-    Rows { admitted: Box<Expr>, found: Found },
-    /// Rows of which a MERGE chooses this clause, if they are not `admitted`.
-    Clause {
-        clause: usize,
+    Rows {
         admitted: Box<Expr>,
-        found: Found,
+        found: Violation,
     },
     /// Rows in the way of what an upsert proposes.
     InTheWay {
@@ -106,13 +102,13 @@ pub(in crate::rewrite) enum Doubt {
         alias: Ident,
         meets: Box<Expr>,
         admitted: Box<Expr>,
-        found: Found,
+        found: Violation,
     },
 }
 
-impl Doubt {
+impl ViolationQuery {
     /// What it says of the change that a row is found.
-    pub(in crate::rewrite) fn found(&self) -> Found {
+    pub(in crate::rewrite) fn violation(&self) -> Violation {
         match self {
             Self::InTheWay {
                 within: _,
@@ -122,15 +118,10 @@ impl Doubt {
             | Self::Twice {
                 keys: _,
                 proposed: _,
-            } => Found::NotAdmitted,
+            } => Violation::NotAdmitted,
             Self::Rows { admitted: _, found }
             | Self::Target {
                 within: _,
-                admitted: _,
-                found,
-            }
-            | Self::Clause {
-                clause: _,
                 admitted: _,
                 found,
             }
@@ -145,16 +136,16 @@ impl Doubt {
 }
 
 /// The query that finds a row of `change` that is not admitted. `target` is its own among the references, and `with` stands
-/// before the statement; `changes` are all its changes, in their order, with what each is a change of.
+/// before the statement.
 ///
 /// # Errors
 /// `write.row-not-admitted` where what it looks at is only there once another change has run.
-pub(in crate::rewrite) fn query(
+pub(in crate::rewrite) fn violation_query(
     change: &SetExpr,
     form: &WriteForm,
-    doubt: &Doubt,
+    doubt: &ViolationQuery,
     target: Option<usize>,
-    (with, changes): (Option<&With>, &[(&WriteForm, &Target)]),
+    with: Option<&With>,
     catalog: &Catalog,
 ) -> Result<Query, Rejection> {
     let dialect = catalog.dialect();
@@ -162,59 +153,54 @@ pub(in crate::rewrite) fn query(
     let mut query = match (change, doubt) {
         (
             SetExpr::Update(Statement::Update(update)),
-            Doubt::Target {
+            ViolationQuery::Target {
                 within,
                 admitted,
                 found: _,
             },
         ) => {
-            let reached = updated(update, within.as_deref(), target)?;
-            of_target(reached, admitted, dialect)
+            let reached = rows_of_update(update, within.as_deref(), target)?;
+            select_target_rows(reached, admitted, dialect)
         }
         (
             SetExpr::Delete(Statement::Delete(delete)),
-            Doubt::Target {
+            ViolationQuery::Target {
                 within,
                 admitted,
                 found: _,
             },
         ) => {
-            let reached = deleted(delete, within.as_deref(), target)?;
-            of_target(reached, admitted, dialect)
+            let reached = rows_of_delete(delete, within.as_deref(), target)?;
+            select_target_rows(reached, admitted, dialect)
         }
-        (SetExpr::Insert(Statement::Insert(insert)), Doubt::Rows { admitted, found: _ }) => {
+        (
+            SetExpr::Insert(Statement::Insert(insert)),
+            ViolationQuery::Rows { admitted, found: _ },
+        ) => {
             let admission = form.admission.as_ref().ok_or_else(misplaced)?;
             let source = insert.source.clone().ok_or_else(misplaced)?;
             let mut query = *admission.around(source);
             let SetExpr::Select(select) = &mut *query.body else {
                 return Err(misplaced());
             };
-            select.projection = vec![one(dialect)];
-            select.selection = Some(refused((**admitted).clone()));
+            select.projection = vec![select_one(dialect)];
+            select.selection = Some(not_true((**admitted).clone()));
             query
         }
         (
             SetExpr::Insert(Statement::Insert(insert)),
-            Doubt::InTheWay {
+            ViolationQuery::InTheWay {
                 within,
                 admitted,
                 proposed,
             },
-        ) => in_the_way(insert, within.as_deref(), admitted, proposed, dialect)?,
-        (
-            SetExpr::Merge(Statement::Merge(statement)),
-            Doubt::Clause {
-                clause,
-                admitted,
-                found: _,
-            },
-        ) => merge::not_admitted(statement, form, *clause, admitted, dialect)?,
-        (SetExpr::Insert(Statement::Insert(insert)), Doubt::Twice { keys, proposed }) => {
-            twice(insert, keys, proposed, dialect)?
+        ) => conflicting_rows(insert, within.as_deref(), admitted, proposed, dialect)?,
+        (SetExpr::Insert(Statement::Insert(insert)), ViolationQuery::Twice { keys, proposed }) => {
+            duplicate_keys(insert, keys, proposed, dialect)?
         }
         (
             SetExpr::Insert(Statement::Insert(insert)),
-            Doubt::Met {
+            ViolationQuery::Met {
                 alias,
                 meets,
                 admitted,
@@ -222,20 +208,20 @@ pub(in crate::rewrite) fn query(
             },
         ) => {
             let target = target_as(insert, alias)?;
-            let conditions = vec![(**meets).clone(), refused((**admitted).clone())];
-            let condition = ast::joined(conditions, &BinaryOperator::And, true);
-            ast::select(vec![one(dialect)], target, Some(condition))
+            let conditions = vec![(**meets).clone(), not_true((**admitted).clone())];
+            let condition = ast::join_by(conditions, &BinaryOperator::And, true);
+            ast::select(vec![select_one(dialect)], target, Some(condition))
         }
         _ => return Err(misplaced()),
     };
-    query.limit_clause = Some(limited(ast::integer(1)));
-    precede(&mut query, with, changes, catalog)?;
+    query.limit_clause = Some(limit_to(ast::integer(1)));
+    prepend_ctes(&mut query, with, dialect)?;
     Ok(query)
 }
 
 /// Refuses a statement with a function that must not run twice, once to look and once in the change. PostgreSQL looks
 /// where nothing can be written, and SQLite has no such functions.
-pub(in crate::rewrite) fn runs_twice(
+pub(in crate::rewrite) fn require_repeatable(
     reads: &AccessSet,
     catalog: &Catalog,
 ) -> Result<(), Rejection> {
@@ -271,7 +257,7 @@ pub(in crate::rewrite) fn runs_twice(
 
 /// Adds to the `decided` functions what else is called by what is looked for: it compares keys as an index would, by a type's
 /// own operator. Refuses one of which nobody knows what it does.
-pub(in crate::rewrite) fn calls(
+pub(in crate::rewrite) fn collect_functions(
     reads: &AccessSet,
     decided: &mut BTreeSet<String>,
     catalog: &Catalog,
@@ -308,7 +294,7 @@ pub(in crate::rewrite) fn calls(
 }
 
 /// What the text of a query reads and calls, whoever looks: below masks and filters, as its conditions do.
-pub(in crate::rewrite) fn reads(
+pub(in crate::rewrite) fn resolve_reads(
     sql: &str,
     query: Box<Query>,
     catalog: &Catalog,
@@ -332,7 +318,7 @@ pub(in crate::rewrite) fn reads(
 }
 
 /// The rows that a change reaches.
-struct Reached {
+struct ReachedRows {
     tables: Vec<TableWithJoins>,
     condition: Option<Expr>,
     order_by: Vec<OrderByExpr>,
@@ -340,14 +326,14 @@ struct Reached {
 }
 
 /// Those of an UPDATE that is kept `within`.
-fn updated(
+fn rows_of_update(
     update: &Update,
     within: Option<&Guard>,
     target: Option<usize>,
-) -> Result<Reached, Rejection> {
+) -> Result<ReachedRows, Rejection> {
     let mut update = update.clone();
     if let Some(within) = within {
-        guard::keep_within(&mut update, within, target)?;
+        guard::filter_update(&mut update, within, target)?;
     }
     let Update {
         update_token: _,
@@ -370,7 +356,7 @@ fn updated(
             return Err(not_as_decided("a change of another form"));
         }
     }
-    Ok(Reached {
+    Ok(ReachedRows {
         tables,
         condition,
         order_by,
@@ -379,11 +365,11 @@ fn updated(
 }
 
 /// Those of a DELETE that is kept `within`.
-fn deleted(
+fn rows_of_delete(
     delete: &Delete,
     within: Option<&Guard>,
     target: Option<usize>,
-) -> Result<Reached, Rejection> {
+) -> Result<ReachedRows, Rejection> {
     let Delete {
         delete_token: _,
         optimizer_hints: _,
@@ -401,10 +387,10 @@ fn deleted(
     };
     let (mut tables, mut condition) = (tables.clone(), selection.clone());
     if let Some(within) = within {
-        guard::keep_rows_within(&mut tables, &mut condition, within, target)?;
+        guard::filter_rows(&mut tables, &mut condition, within, target)?;
     }
     tables.extend(using.iter().flatten().cloned());
-    Ok(Reached {
+    Ok(ReachedRows {
         tables,
         condition,
         order_by: order_by.clone(),
@@ -413,21 +399,21 @@ fn deleted(
 }
 
 /// One of the rows that are `reached` and are not `admitted`.
-fn of_target(reached: Reached, admitted: &Expr, dialect: Dialect) -> Query {
-    let Reached {
+fn select_target_rows(reached: ReachedRows, admitted: &Expr, dialect: Dialect) -> Query {
+    let ReachedRows {
         tables,
         condition,
         order_by,
         limit,
     } = reached;
-    let refused = refused(admitted.clone());
+    let refused = not_true(admitted.clone());
     let Some(limit) = limit else {
         let conditions = condition.into_iter().chain([refused]).collect();
-        let condition = ast::joined(conditions, &BinaryOperator::And, true);
-        return select(vec![one(dialect)], tables, Some(condition));
+        let condition = ast::join_by(conditions, &BinaryOperator::And, true);
+        return select_from(vec![select_one(dialect)], tables, Some(condition));
     };
     // Which rows those are that the limit takes is settled before any of them is looked at.
-    let mut taken = select(
+    let mut taken = select_from(
         vec![ast::item(dialect, refused, REFUSED)],
         tables,
         condition,
@@ -436,7 +422,7 @@ fn of_target(reached: Reached, admitted: &Expr, dialect: Dialect) -> Query {
         kind: OrderByKind::Expressions(order_by),
         interpolate: None,
     });
-    taken.limit_clause = Some(limited(limit));
+    taken.limit_clause = Some(limit_to(limit));
     let taken = TableFactor::Derived {
         lateral: false,
         subquery: Box::new(taken),
@@ -444,7 +430,7 @@ fn of_target(reached: Reached, admitted: &Expr, dialect: Dialect) -> Query {
         sample: None,
     };
     ast::select(
-        vec![one(dialect)],
+        vec![select_one(dialect)],
         taken,
         Some(ast::column(dialect, REFUSED)),
     )
@@ -472,7 +458,7 @@ pub(in crate::rewrite) fn target_as(
     })
 }
 
-fn in_the_way(
+fn conflicting_rows(
     insert: &Insert,
     within: Option<&Guard>,
     admitted: &Expr,
@@ -481,16 +467,19 @@ fn in_the_way(
 ) -> Result<Query, Rejection> {
     let target = target_as(insert, &proposed.alias)?;
     let rows = proposed
-        .table(insert, dialect)
+        .rows_table(insert, dialect)
         .ok_or_else(|| not_as_decided("an upsert of other rows"))?;
     let tables = [target, rows].map(|relation| TableWithJoins {
         relation,
         joins: Vec::new(),
     });
     let within = within.map(|guard| ast::parens(guard.condition.clone()));
-    let reached = within.into_iter().chain([proposed.meets()]).collect();
-    let reached = ast::joined(reached, &BinaryOperator::And, true);
-    let mut conditions = vec![reached.clone(), refused(admitted.clone())];
+    let reached = within
+        .into_iter()
+        .chain([proposed.conflict_condition()])
+        .collect();
+    let reached = ast::join_by(reached, &BinaryOperator::And, true);
+    let mut conditions = vec![reached.clone(), not_true(admitted.clone())];
     if let Some(own) = proposed.condition(insert, dialect) {
         // It may fail, and is tried on no other rows than in the change.
         let fence = Guard {
@@ -499,26 +488,30 @@ fn in_the_way(
         };
         conditions.push(fence.around(Some(own), 0));
     }
-    let condition = ast::joined(conditions, &BinaryOperator::And, true);
-    Ok(select(vec![one(dialect)], tables.into(), Some(condition)))
+    let condition = ast::join_by(conditions, &BinaryOperator::And, true);
+    Ok(select_from(
+        vec![select_one(dialect)],
+        tables.into(),
+        Some(condition),
+    ))
 }
 
-fn twice(
+fn duplicate_keys(
     insert: &Insert,
     keys: &[Expr],
     proposed: &Proposed,
     dialect: Dialect,
 ) -> Result<Query, Rejection> {
     let rows = proposed
-        .table(insert, dialect)
+        .rows_table(insert, dialect)
         .ok_or_else(|| not_as_decided("an upsert of other rows"))?;
     // What is not there is in nobody's way.
     let given = keys
         .iter()
         .map(|key| Expr::IsNotNull(Box::new(ast::parens(key.clone()))))
         .collect();
-    let given = ast::joined(given, &BinaryOperator::And, true);
-    let mut query = ast::select(vec![one(dialect)], rows, Some(given));
+    let given = ast::join_by(given, &BinaryOperator::And, true);
+    let mut query = ast::select(vec![select_one(dialect)], rows, Some(given));
     if let SetExpr::Select(select) = &mut *query.body {
         select.group_by = GroupByExpr::Expressions(keys.to_vec(), Vec::new());
         select.having = Some(ast::binary(
@@ -533,19 +526,19 @@ fn twice(
 const REFUSED: &str = "refused";
 
 /// What each row that is found gives: nothing of its own.
-pub(in crate::rewrite) fn one(dialect: Dialect) -> SelectItem {
+pub(in crate::rewrite) fn select_one(dialect: Dialect) -> SelectItem {
     ast::item(dialect, ast::integer(1), REFUSED)
 }
 
 /// That `admitted` is false or NULL.
-pub(in crate::rewrite) fn refused(admitted: Expr) -> Expr {
+pub(in crate::rewrite) fn not_true(admitted: Expr) -> Expr {
     ast::case(
         vec![(ast::parens(admitted), ast::boolean(false))],
         Some(ast::boolean(true)),
     )
 }
 
-pub(in crate::rewrite) fn limited(limit: Expr) -> LimitClause {
+pub(in crate::rewrite) fn limit_to(limit: Expr) -> LimitClause {
     LimitClause::LimitOffset {
         limit: Some(limit),
         offset: None,
@@ -553,7 +546,7 @@ pub(in crate::rewrite) fn limited(limit: Expr) -> LimitClause {
     }
 }
 
-pub(in crate::rewrite) fn select(
+pub(in crate::rewrite) fn select_from(
     projection: Vec<SelectItem>,
     tables: Vec<TableWithJoins>,
     condition: Option<Expr>,
@@ -565,14 +558,15 @@ pub(in crate::rewrite) fn select(
     query
 }
 
-/// Puts those tables of `with` before `query` that it reads; `changes` are those in it, in their order.
-pub(in crate::rewrite) fn precede(
+/// Puts those tables of `with` before `query` that it reads.
+///
+/// # Errors
+/// `write.row-not-admitted` if one of them is a change: what it gives back is only there once it has run.
+pub(in crate::rewrite) fn prepend_ctes(
     query: &mut Query,
     with: Option<&With>,
-    changes: &[(&WriteForm, &Target)],
-    catalog: &Catalog,
+    dialect: Dialect,
 ) -> Result<(), Rejection> {
-    let dialect = catalog.dialect();
     let Some(With {
         with_token: _,
         recursive,
@@ -581,7 +575,7 @@ pub(in crate::rewrite) fn precede(
     else {
         return Ok(());
     };
-    let mut names = Names {
+    let mut names = CteNames {
         dialect,
         found: BTreeSet::new(),
     };
@@ -597,21 +591,11 @@ pub(in crate::rewrite) fn precede(
         let _ = Visit::visit(cte, &mut names);
     }
     let mut tables = Vec::with_capacity(needed.len());
-    let mut changes = changes.iter();
-    for cte in cte_tables {
-        let change = change::is_change(&cte.query.body)
-            .then(|| changes.next())
-            .flatten();
-        if !needed.contains(&name(cte)) {
-            continue;
+    for cte in cte_tables.iter().filter(|cte| needed.contains(&name(cte))) {
+        if change::changes_rows(&cte.query.body) {
+            return Err(depends_on_change());
         }
-        let mut cte = cte.clone();
-        if change::is_change(&cte.query.body) {
-            *cte.query = change
-                .and_then(|(form, target)| returning::query(&cte.query.body, form, target, catalog))
-                .ok_or_else(depends)?;
-        }
-        tables.push(cte);
+        tables.push(cte.clone());
     }
     if tables.is_empty() {
         return Ok(());
@@ -627,22 +611,21 @@ pub(in crate::rewrite) fn precede(
     Ok(())
 }
 
-fn depends() -> Rejection {
+fn depends_on_change() -> Rejection {
     Rejection::new(
         Code::WriteRowNotAdmitted,
-        "which rows are changed depends on another change in the same statement, so that nobody can tell before whether \
-         policy admits them; that can be told of a DELETE or UPDATE that gives back columns of its own table whose values are known before, \
-         of VALUES, and of rows of a query that gives what policy looks at as literals or parameters, without GROUP BY or UNION",
+        "the rows depend on what another change in the same statement gives back, so policy cannot check them before it runs: \
+         write two statements, one after the other",
     )
 }
 
-/// Names without a schema: in a normalised tree those of common table expressions alone.
-struct Names {
+/// CteNames without a schema: in a normalised tree those of common table expressions alone.
+struct CteNames {
     dialect: Dialect,
     found: BTreeSet<String>,
 }
 
-impl Visitor for Names {
+impl Visitor for CteNames {
     type Break = ();
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
