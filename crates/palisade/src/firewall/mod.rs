@@ -32,7 +32,7 @@ use crate::{
     error::Error,
     ident,
     limits::Limits,
-    policy::{PolicySet, PolicySources, authorize, system_relations_named, template::Template},
+    policy::{PolicySet, PolicySources, system_relations_named, template::Template},
     rejection::Rejection,
     resolve,
     resolve::Mode,
@@ -401,7 +401,7 @@ impl Firewall {
         let tokens = Tokens::read(sql, self.catalog.dialect(), &limits)?;
         let sight = self.sight(session);
         let statement = self.decide_anew(tokens, params, &sight, &limits, trace)?;
-        if let Some(plan) = statement.plan()
+        if let Some(plan) = statement.prepared()
             && !sight.view().depends_on_time()
         {
             self.plans.keep(key, &limits, sql, plan);
@@ -429,8 +429,8 @@ impl Firewall {
                 params
                     .check(&BTreeSet::new())
                     .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
-                let permit = authorize(sight.view(), &resolved.access)?;
-                rewrite::define(resolved, permit, &self.catalog, sight, limits)
+                let authorized = rewrite::authorize_definition(sight.view(), resolved)?;
+                rewrite::rewrite_definition(authorized, self.context(sight, limits))
             }
         })
     }
@@ -448,19 +448,21 @@ impl Firewall {
         params
             .check(&used)
             .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
-        let permit = authorize(sight.view(), &resolved.access)?;
+        let authorized = rewrite::authorize(sight.view(), resolved)?;
         if let Some(trace) = trace {
-            trace.record(&resolved, &permit, &self.catalog);
+            trace.record(authorized.resolved(), authorized.permit(), &self.catalog);
         }
-        rewrite::rewrite(
-            resolved,
-            permit,
-            params,
-            &self.catalog,
-            sight,
-            &self.forms,
+        rewrite::rewrite(authorized, params, self.context(sight, limits))
+    }
+
+    /// What the stages of the rewriter may look at.
+    fn context<'c>(&'c self, sight: &'c Sight<'_>, limits: &'c Limits) -> rewrite::Context<'c> {
+        rewrite::Context {
+            catalog: &self.catalog,
+            visible: sight,
+            cache: &self.forms,
             limits,
-        )
+        }
     }
 }
 

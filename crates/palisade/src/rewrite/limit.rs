@@ -363,7 +363,7 @@ mod tests {
                 parameters::renumber(query, &mut Vec::new(), &placeholders, &[], dialect, gone)?;
             let (text, again) = syntax::print_stable(query, dialect, &limits)?;
             let values = order
-                .of(&again, dialect)?
+                .bind_printed(&again, dialect)?
                 .iter()
                 .map(|bound| bound.value(&params))
                 .collect::<Result<_, _>>()?;

@@ -13,7 +13,7 @@ use crate::rewrite::{
         ChangeRewriter, ColumnSet,
         guard_cache::{GuardFilters, GuardKey, PrintedGuard},
     },
-    not_as_decided,
+    refusal::not_as_decided,
     source::row_filter,
 };
 use crate::{

@@ -18,8 +18,8 @@ use sqlparser::ast::{Expr, Ident, Query, VisitMut, VisitorMut};
 use crate::rewrite::{
     ast,
     change::{ColumnSet, precheck},
-    not_as_decided,
     output::parameters,
+    refusal::not_as_decided,
 };
 use crate::{
     catalog::RelationId,

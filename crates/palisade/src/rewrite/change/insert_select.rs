@@ -125,7 +125,7 @@ impl ChangeRewriter<'_> {
         };
         let precheck = ViolationQuery::Rows {
             admitted: Box::new(condition),
-            found: Violation::NotAdmitted,
+            violation: Violation::NotAdmitted,
         };
         Ok((admission, precheck))
     }

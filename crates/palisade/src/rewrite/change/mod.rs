@@ -46,8 +46,8 @@ use crate::rewrite::{
             on_conflict::{Proposed, UnknownRows},
         },
     },
-    not_as_decided,
     output::parameter_values::ParameterValues,
+    refusal::not_as_decided,
     source::{cache::SourceCache, row_filter},
 };
 use crate::{
@@ -111,7 +111,7 @@ pub(in crate::rewrite) struct RewrittenChange {
     /// What is looked for of what foreign keys change.
     pub(in crate::rewrite) looked: ProbedRows,
     /// Rows that may have to refuse it.
-    pub(in crate::rewrite) doubts: Vec<ViolationQuery>,
+    pub(in crate::rewrite) violations: Vec<ViolationQuery>,
     /// PrintedGuards of the rows in the way of an INSERT, where they are known.
     pub(in crate::rewrite) met: Option<Vec<Expr>>,
 }
@@ -149,14 +149,15 @@ impl ChangeRewriter<'_> {
             form,
             reads,
             looked,
-            doubts,
+            violations,
             met,
         } = &mut formed;
         match change {
             SetExpr::Insert(Statement::Insert(insert)) => {
                 *met = self.conflicting_rows(insert, relation);
                 let parts = (form, reads, looked);
-                *doubts = self.rewrite_insert(insert, relation, write, &seen, parts, functions)?;
+                *violations =
+                    self.rewrite_insert(insert, relation, write, &seen, parts, functions)?;
             }
             SetExpr::Update(Statement::Update(Update {
                 update_token: _,
@@ -180,10 +181,10 @@ impl ChangeRewriter<'_> {
                 form.guard = self.build_guard(&filters, relation, joined, reads, functions)?;
                 if let Some(rest) = not_entailed(&changed, &reached) {
                     let admitted = self.qualified_condition(rest, relation, joined, functions)?;
-                    doubts.push(ViolationQuery::Target {
+                    violations.push(ViolationQuery::Target {
                         within: within.map(Box::new),
                         admitted: Box::new(admitted),
-                        found: Violation::NotAdmitted,
+                        violation: Violation::NotAdmitted,
                     });
                 }
                 let updated = self.updated_columns(assignments, relation);
@@ -192,7 +193,8 @@ impl ChangeRewriter<'_> {
                     self.no_filtered_dependents(relation, change, &updated, looked, functions)?
                 {
                     let guard = &mut form.guard;
-                    doubts.push(self.guard_dependents(guard, untouched, relation, reads, looked)?);
+                    violations
+                        .push(self.guard_dependents(guard, untouched, relation, reads, looked)?);
                 }
             }
             SetExpr::Delete(_) => {
@@ -204,7 +206,8 @@ impl ChangeRewriter<'_> {
                     self.no_filtered_dependents(relation, change, &[], looked, functions)?
                 {
                     let guard = &mut form.guard;
-                    doubts.push(self.guard_dependents(guard, untouched, relation, reads, looked)?);
+                    violations
+                        .push(self.guard_dependents(guard, untouched, relation, reads, looked)?);
                 }
             }
             SetExpr::Merge(_) => self.require_unfiltered_merge(relation, write, &seen)?,
@@ -250,7 +253,7 @@ impl ChangeRewriter<'_> {
         if !predicates.is_empty() && insert.ignore {
             self.require_stored_unchanged(insert, relation, &predicates)?;
         }
-        let mut doubts = Vec::new();
+        let mut violations = Vec::new();
         if duplicate_key::proposed_rows(insert).is_none() {
             self.require_free_conflicts(insert, relation, write, seen, reads, functions)?;
         }
@@ -259,13 +262,13 @@ impl ChangeRewriter<'_> {
                 self.admit(insert, relation, &predicates, functions)?
         {
             form.admission = Some(admission);
-            doubts.push(precheck);
+            violations.push(precheck);
         }
         match self.target.on_conflict {
-            Conflict::Leaves => Ok(doubts),
+            Conflict::Leaves => Ok(violations),
             Conflict::Replaces => {
                 if duplicate_key::proposed_rows(insert).is_some() {
-                    doubts.extend(
+                    violations.extend(
                         self.replaced_rows(insert, relation, write, seen, reads, functions)?,
                     );
                     let change = Change::Delete;
@@ -275,10 +278,14 @@ impl ChangeRewriter<'_> {
                         // Nothing hangs on a row that another of the statement has added.
                         let met =
                             self.conflict_conditions("REPLACE", insert, relation, true, reads)?;
-                        doubts.extend(self.violations_of(&met, &untouched, Violation::OutOfReach));
+                        violations.extend(self.violations_of(
+                            &met,
+                            &untouched,
+                            Violation::OutOfReach,
+                        ));
                     }
                 }
-                Ok(doubts)
+                Ok(violations)
             }
             Conflict::Updates => {
                 let assignments = match &insert.on {
@@ -293,7 +300,7 @@ impl ChangeRewriter<'_> {
                     Some(OnInsert::DuplicateKeyUpdate(_))
                         if duplicate_key::proposed_rows(insert).is_none() =>
                     {
-                        return Ok(doubts);
+                        return Ok(violations);
                     }
                     Some(OnInsert::DuplicateKeyUpdate(assignments)) => {
                         self.require_no_filtered_cascade(assignments, relation, looked, functions)?;
@@ -306,8 +313,8 @@ impl ChangeRewriter<'_> {
                             reads,
                             functions,
                         )?;
-                        doubts.extend(more);
-                        return Ok(doubts);
+                        violations.extend(more);
+                        return Ok(violations);
                     }
                     _ => return Err(not_as_decided("a conflict of another form")),
                 };
@@ -326,10 +333,10 @@ impl ChangeRewriter<'_> {
                     let within = self.build_guard(&reached, relation, true, reads, functions)?;
                     let admitted = self.qualified_condition(rest, relation, true, functions)?;
                     let proposed = self.proposed_rows(insert, relation)?;
-                    doubts.extend(self.duplicate_in_statement(
+                    violations.extend(self.duplicate_in_statement(
                         insert, relation, &proposed, write, seen, &changed,
                     )?);
-                    doubts.push(ViolationQuery::InTheWay {
+                    violations.push(ViolationQuery::InTheWay {
                         within: within.map(Box::new),
                         admitted: Box::new(admitted),
                         proposed: Box::new(proposed),
@@ -337,7 +344,7 @@ impl ChangeRewriter<'_> {
                 }
                 let filters = [seen, &write.change, &changed];
                 form.guard = self.build_guard(&filters, relation, true, reads, functions)?;
-                Ok(doubts)
+                Ok(violations)
             }
         }
     }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use crate::rewrite::{needs_form, source, source::cache::SourceText};
+use crate::rewrite::{references::has_obligations, source, source::cache::SourceText};
 use crate::{
     access::AccessSet,
     catalog::{Catalog, Change, ColumnId, RelationId, RelationKind, system_relation},
@@ -274,7 +274,7 @@ impl ExpectedAccess {
             }
             self.tables.push(table);
         }
-        let form = needs_form(reference);
+        let form = has_obligations(reference);
         let table = &relation.key;
         let is_table = relation.kind == RelationKind::Table;
         if relation.has_rowid && !form {

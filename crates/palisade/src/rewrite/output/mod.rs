@@ -4,4 +4,3 @@ pub(in crate::rewrite) mod columns;
 pub(in crate::rewrite) mod expected_access;
 pub(in crate::rewrite) mod parameter_values;
 pub(in crate::rewrite) mod parameters;
-pub(in crate::rewrite) mod plan;

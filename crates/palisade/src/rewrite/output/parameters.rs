@@ -15,9 +15,9 @@ use sqlparser::{
 };
 
 use crate::rewrite::{
-    not_as_decided,
-    output::plan::Bound,
+    refusal::not_as_decided,
     source::cache::{PrintedSource, PrintedSources},
+    statement::Bound,
 };
 use crate::{
     dialect::Dialect,

@@ -24,8 +24,8 @@ use crate::rewrite::{
         guard_cache,
         guard_cache::{PrintedGuard, PrintedGuards},
     },
-    not_as_decided,
     output::parameters,
+    refusal::not_as_decided,
 };
 use crate::{
     catalog::RelationId,

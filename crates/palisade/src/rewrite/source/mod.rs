@@ -1,4 +1,4 @@
-//! Source forms: what stands in the place of a relation with obligations.
+//! Source sources: what stands in the place of a relation with obligations.
 
 pub(in crate::rewrite) mod cache;
 pub(in crate::rewrite) mod comparison;
@@ -15,7 +15,11 @@ use sqlparser::ast::{
     Value, With, helpers::attached_token::AttachedToken,
 };
 
-use crate::rewrite::{InPlace, ast, needs_form, replace_references};
+use crate::rewrite::{
+    ast,
+    references::{has_obligations, replace_references},
+    source::cache::{PrintedSource, PrintedSources},
+};
 use crate::{
     catalog::{Catalog, Relation, RelationId, RelationKind},
     code::Code,
@@ -257,7 +261,7 @@ pub(in crate::rewrite) fn columns_read(
     columns.map(|column| Arc::clone(&column.key)).collect()
 }
 
-/// A view's query with the source forms of what it reads.
+/// A view's query with the source sources of what it reads.
 fn view_query(
     resolved: &crate::resolve::ResolvedStatement,
     place: Place<'_>,
@@ -269,21 +273,17 @@ fn view_query(
         ..place
     };
     let mut query = resolved.query.clone();
-    let mut forms: Vec<(RelationId, Box<Query>)> = Vec::new();
+    let mut sources = PrintedSources::new();
     for reference in &resolved.references {
-        if needs_form(reference) && !forms.iter().any(|(id, _)| *id == reference.relation) {
-            forms.push((
+        if has_obligations(reference) && !sources.iter().any(|(id, _)| *id == reference.relation) {
+            sources.push((
                 reference.relation,
-                source_query(reference, within, is_fenced, functions)?,
+                PrintedSource::Tree(source_query(reference, within, is_fenced, functions)?),
             ));
         }
     }
-    let find = |id| {
-        let found = forms.iter().find(|(relation, _)| *relation == id);
-        found.map(|(_, form)| InPlace::Tree(form.clone()))
-    };
     let dialect = place.catalog.dialect();
-    replace_references(&mut query, &resolved.references, &[], find, dialect)?;
+    replace_references(&mut query, &resolved.references, &[], &sources, dialect)?;
     Ok(query)
 }
 

@@ -14,7 +14,7 @@ use sqlparser::ast::{
 use crate::rewrite::{
     ast,
     change::{determinism::is_written, precheck},
-    not_as_decided,
+    refusal::not_as_decided,
 };
 use crate::{
     access::AccessSet,

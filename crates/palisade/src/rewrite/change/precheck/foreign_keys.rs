@@ -105,7 +105,7 @@ impl ChangeRewriter<'_> {
         Ok(ViolationQuery::Target {
             within: within.map(Box::new),
             admitted: Box::new(untouched),
-            found: Violation::OutOfReach,
+            violation: Violation::OutOfReach,
         })
     }
 

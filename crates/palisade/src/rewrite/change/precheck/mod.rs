@@ -20,7 +20,7 @@ use sqlparser::ast::{
 use crate::rewrite::{
     ast, change,
     change::{guard, upsert::on_conflict::Proposed},
-    not_as_decided,
+    refusal::not_as_decided,
 };
 use crate::{
     access::AccessSet,
@@ -39,7 +39,7 @@ use crate::{
 pub struct Precheck {
     pub(in crate::rewrite) sql: Arc<str>,
     pub(in crate::rewrite) params: Vec<Value>,
-    pub(in crate::rewrite) found: Violation,
+    pub(in crate::rewrite) violation: Violation,
 }
 
 /// What it says of a change that a row is found.
@@ -68,7 +68,7 @@ impl Precheck {
     /// What it says of the change if it gives a row.
     #[must_use]
     pub fn violation(&self) -> Violation {
-        self.found
+        self.violation
     }
 }
 
@@ -79,12 +79,12 @@ pub(in crate::rewrite) enum ViolationQuery {
     Target {
         within: Option<Box<Guard>>,
         admitted: Box<Expr>,
-        found: Violation,
+        violation: Violation,
     },
     /// Rows of the query that an INSERT takes, if they are not `admitted`.
     Rows {
         admitted: Box<Expr>,
-        found: Violation,
+        violation: Violation,
     },
     /// Rows in the way of what an upsert proposes.
     InTheWay {
@@ -102,7 +102,7 @@ pub(in crate::rewrite) enum ViolationQuery {
         alias: Ident,
         meets: Box<Expr>,
         admitted: Box<Expr>,
-        found: Violation,
+        violation: Violation,
     },
 }
 
@@ -119,18 +119,21 @@ impl ViolationQuery {
                 keys: _,
                 proposed: _,
             } => Violation::NotAdmitted,
-            Self::Rows { admitted: _, found }
+            Self::Rows {
+                admitted: _,
+                violation,
+            }
             | Self::Target {
                 within: _,
                 admitted: _,
-                found,
+                violation,
             }
             | Self::Met {
                 alias: _,
                 meets: _,
                 admitted: _,
-                found,
-            } => *found,
+                violation,
+            } => *violation,
         }
     }
 }
@@ -143,20 +146,20 @@ impl ViolationQuery {
 pub(in crate::rewrite) fn violation_query(
     change: &SetExpr,
     form: &WriteForm,
-    doubt: &ViolationQuery,
+    violation: &ViolationQuery,
     target: Option<usize>,
     with: Option<&With>,
     catalog: &Catalog,
 ) -> Result<Query, Rejection> {
     let dialect = catalog.dialect();
     let misplaced = || not_as_decided("a change of another form");
-    let mut query = match (change, doubt) {
+    let mut query = match (change, violation) {
         (
             SetExpr::Update(Statement::Update(update)),
             ViolationQuery::Target {
                 within,
                 admitted,
-                found: _,
+                violation: _,
             },
         ) => {
             let reached = rows_of_update(update, within.as_deref(), target)?;
@@ -167,7 +170,7 @@ pub(in crate::rewrite) fn violation_query(
             ViolationQuery::Target {
                 within,
                 admitted,
-                found: _,
+                violation: _,
             },
         ) => {
             let reached = rows_of_delete(delete, within.as_deref(), target)?;
@@ -175,7 +178,10 @@ pub(in crate::rewrite) fn violation_query(
         }
         (
             SetExpr::Insert(Statement::Insert(insert)),
-            ViolationQuery::Rows { admitted, found: _ },
+            ViolationQuery::Rows {
+                admitted,
+                violation: _,
+            },
         ) => {
             let admission = form.admission.as_ref().ok_or_else(misplaced)?;
             let source = insert.source.clone().ok_or_else(misplaced)?;
@@ -204,7 +210,7 @@ pub(in crate::rewrite) fn violation_query(
                 alias,
                 meets,
                 admitted,
-                found: _,
+                violation: _,
             },
         ) => {
             let target = target_as(insert, alias)?;
@@ -314,7 +320,7 @@ pub(in crate::rewrite) fn resolve_reads(
     let below = Mode::View { within: &[] };
     resolve::resolve(parsed, catalog, visible, below, limits)
         .map(|resolved| resolved.access)
-        .map_err(crate::rewrite::unread)
+        .map_err(crate::rewrite::refusal::unresolved)
 }
 
 /// The rows that a change reaches.

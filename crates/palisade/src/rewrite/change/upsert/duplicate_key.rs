@@ -16,7 +16,7 @@ use crate::rewrite::{
         precheck::{Violation, ViolationQuery},
         upsert::{excluded::refusal_of_update, key_values::KeyValue},
     },
-    not_as_decided,
+    refusal::not_as_decided,
     source::row_filter,
 };
 use crate::{
@@ -73,11 +73,11 @@ impl ChangeRewriter<'_> {
         {
             return Err(cannot_precheck(DUPLICATE, relation, ONE_BY_ONE));
         }
-        let mut doubts = Vec::new();
+        let mut violations = Vec::new();
         for (admitted, found) in update.admitted {
-            doubts.extend(self.violations_of(&met, &admitted, found));
+            violations.extend(self.violations_of(&met, &admitted, found));
         }
-        Ok(doubts)
+        Ok(violations)
     }
 
     /// Checks of rows that a query gives to REPLACE or ON DUPLICATE KEY UPDATE that policy has nothing to say of the rows they
@@ -184,14 +184,14 @@ impl ChangeRewriter<'_> {
         &self,
         met: &[Expr],
         admitted: &Expr,
-        found: Violation,
+        violation: Violation,
     ) -> Vec<ViolationQuery> {
         met.iter()
             .map(|meets| ViolationQuery::Met {
                 alias: self.target.qualifier.clone(),
                 meets: Box::new(meets.clone()),
                 admitted: Box::new(admitted.clone()),
-                found,
+                violation,
             })
             .collect()
     }
