@@ -4,9 +4,9 @@
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, CeilFloorKind, Cte, DataType, DateTimeField, Expr,
     Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAlias,
-    TableAliasColumnDef, TableFactor, TableWithJoins, TimezoneInfo, UnaryOperator, Value, With,
-    helpers::attached_token::AttachedToken,
+    LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectFlavor, SelectItem, SetExpr,
+    TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, TimezoneInfo, UnaryOperator,
+    Value, With, helpers::attached_token::AttachedToken,
 };
 
 use crate::{dialect::Dialect, moment::utc, syntax::encode};
@@ -363,4 +363,37 @@ pub(in crate::rewrite) fn query(body: SetExpr) -> Query {
         format_clause: None,
         pipe_operators: Vec::new(),
     }
+}
+
+/// What each row that is found gives: nothing of its own.
+pub(in crate::rewrite) fn select_one(dialect: Dialect) -> SelectItem {
+    item(dialect, integer(1), "refused")
+}
+
+/// That `admitted` is false or NULL.
+pub(in crate::rewrite) fn not_true(admitted: Expr) -> Expr {
+    case(
+        vec![(parens(admitted), boolean(false))],
+        Some(boolean(true)),
+    )
+}
+
+pub(in crate::rewrite) fn limit_to(limit: Expr) -> LimitClause {
+    LimitClause::LimitOffset {
+        limit: Some(limit),
+        offset: None,
+        limit_by: Vec::new(),
+    }
+}
+
+pub(in crate::rewrite) fn select_from(
+    projection: Vec<SelectItem>,
+    tables: Vec<TableWithJoins>,
+    condition: Option<Expr>,
+) -> Query {
+    let mut query = select(projection, None, condition);
+    if let SetExpr::Select(select) = &mut *query.body {
+        select.from = tables;
+    }
+    query
 }

@@ -319,7 +319,7 @@ impl<'a> Sourced<'a> {
             limits,
         } = draft.context;
         let facts = &draft.facts;
-        let changes = change::changes(&query);
+        let changes = change::walk::changes(&query);
         if changes.len() != facts.targets.len() {
             return Err(not_as_decided("a change was not decided"));
         }
@@ -368,7 +368,9 @@ impl<'a> Sourced<'a> {
             ));
         }
         if catalog.dialect() == Dialect::Postgres {
-            let changes = change::changes_mut(&mut query).into_iter().zip(&forms);
+            let changes = change::walk::changes_mut(&mut query)
+                .into_iter()
+                .zip(&forms);
             for ((change, form), target) in changes.zip(&facts.targets) {
                 if form.admission.is_some() {
                     change::new_row::unknown_literals::spell_types(change, target, catalog);
@@ -435,12 +437,12 @@ impl<'a> Replaced<'a> {
         let catalog = draft.context.catalog;
         let with = query.with.as_ref();
         let mut prechecks = Vec::new();
-        let changes = change::changes(query).into_iter().zip(forms);
+        let changes = change::walk::changes(query).into_iter().zip(forms);
         for ((change, form), (target, violations)) in
             changes.zip(draft.facts.targets.iter().zip(violations))
         {
             for violation in violations {
-                let mut query = precheck::violation_query(
+                let mut query = precheck::query::violation_query(
                     change,
                     form,
                     violation,
@@ -481,14 +483,16 @@ impl<'a> Prechecked<'a> {
                 },
             prechecks,
         } = self;
-        let changes = change::changes_mut(&mut query).into_iter().zip(&forms);
+        let changes = change::walk::changes_mut(&mut query)
+            .into_iter()
+            .zip(&forms);
         for ((change, form), target) in changes.zip(&draft.facts.targets) {
             change::guard::put_guards(change, form, target.reference)?;
         }
         let catalog = draft.context.catalog;
         let with = query.with.as_ref();
         let mut cascade_counts = Vec::new();
-        let changes = change::changes(&query).into_iter();
+        let changes = change::walk::changes(&query).into_iter();
         for (change, (target, conflicts)) in changes.zip(draft.facts.targets.iter().zip(&conflicts))
         {
             let probe = cascade_count::probe(change, target, conflicts.as_deref(), with, catalog)?;
@@ -523,7 +527,7 @@ impl<'a> Guarded<'a> {
     fn bound_rows(self) -> Result<Bounded<'a>, Rejection> {
         let Self { parts, mut query } = self;
         let draft = &parts.draft;
-        let removed_parameter = if change::changes_rows(&query.body) {
+        let removed_parameter = if change::walk::changes_rows(&query.body) {
             None
         } else {
             let values = &draft.facts.parameter_values;
@@ -621,7 +625,7 @@ impl<'a> Numbered<'a> {
             expected: _,
         } = &parts.draft;
         let dialect = context.catalog.dialect();
-        let changing_with = change::print_changing_with(&query);
+        let changing_with = change::walk::print_changing_with(&query);
         let whole = cfg!(debug_assertions).then(|| query.clone());
         let (skeleton, again) = if is_positional {
             syntax::print_stable(&query, dialect, context.limits)?

@@ -17,7 +17,7 @@ use sqlparser::ast::{Expr, Ident, Query, VisitMut, VisitorMut};
 
 use crate::rewrite::{
     ast,
-    change::{ColumnSet, precheck},
+    change::ColumnSet,
     output::parameters,
     refusal::not_as_decided,
 };
@@ -52,8 +52,7 @@ impl PrintedGuard {
         limits: &Limits,
     ) -> Result<Option<Arc<Self>>, Rejection> {
         let condition = Some(ast::parens(tree.clone()));
-        let whole =
-            precheck::select_from(vec![precheck::select_one(dialect)], Vec::new(), condition);
+        let whole = ast::select_from(vec![ast::select_one(dialect)], Vec::new(), condition);
         if parameters::has_placeholders(&whole) {
             return Ok(None);
         }

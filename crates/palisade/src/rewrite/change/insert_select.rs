@@ -14,7 +14,7 @@ use crate::rewrite::{
         ChangeRewriter,
         new_row::{converted, insert_ignore, storage, stored_text},
         precheck::{Violation, ViolationQuery},
-        unassigned, undecided,
+        refusal::{unassigned, undecided},
     },
     source,
     source::row_filter,

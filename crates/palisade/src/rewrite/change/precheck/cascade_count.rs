@@ -180,7 +180,7 @@ pub(in crate::rewrite) fn probe(
         None,
     );
     let mut found = found.unwrap_or_else(|| every.clone());
-    precheck::prepend_ctes(&mut found, with, dialect)?;
+    precheck::query::prepend_ctes(&mut found, with, dialect)?;
     Ok(Some(CascadeProbe {
         found,
         every,
@@ -417,7 +417,7 @@ fn select_rows(
 ) -> Query {
     let qualified = target.joined.then_some(target);
     let items = key_items(given, qualified, relation, dialect);
-    let mut query = precheck::select_from(items, tables, condition);
+    let mut query = ast::select_from(items, tables, condition);
     if target.joined
         && let SetExpr::Select(select) = &mut *query.body
     {
@@ -432,7 +432,7 @@ fn select_rows(
             kind: OrderByKind::Expressions(order_by.to_vec()),
             interpolate: None,
         });
-        query.limit_clause = Some(precheck::limit_to(limit.clone()));
+        query.limit_clause = Some(ast::limit_to(limit.clone()));
     }
     query
 }
@@ -459,7 +459,7 @@ fn rows_of_insert(
     given: &BTreeSet<u16>,
     dialect: Dialect,
 ) -> Result<Query, Rejection> {
-    let table: TableFactor = precheck::target_as(insert, &target.qualifier)?;
+    let table: TableFactor = precheck::query::target_as(insert, &target.qualifier)?;
     let one = |condition: Expr| {
         let items = key_items(given, Some(target), relation, dialect);
         ast::select(items, table.clone(), Some(condition))

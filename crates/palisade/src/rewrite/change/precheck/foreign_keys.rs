@@ -19,7 +19,7 @@ use crate::rewrite::{
     change::{
         ChangeRewriter, ColumnSet,
         new_row::{converted::StoredValue, fold::Constant},
-        precheck::{Violation, ViolationQuery, not_true, select_one},
+        precheck::{Violation, ViolationQuery},
     },
     source::row_filter,
 };
@@ -252,12 +252,12 @@ impl Child<'_, '_> {
         self.path.pop();
         admitted.extend(below?);
         let admitted = ast::join_by(admitted, &BinaryOperator::And, true);
-        conditions.push(not_true(admitted));
+        conditions.push(ast::not_true(admitted));
         let table = aliased_table(child, &alias, dialect);
         let condition = ast::join_by(conditions, &BinaryOperator::And, true);
         Ok(Expr::Exists {
             subquery: Box::new(ast::select(
-                vec![select_one(dialect)],
+                vec![ast::select_one(dialect)],
                 table,
                 Some(condition),
             )),

@@ -12,8 +12,8 @@ use crate::rewrite::{
     change::{
         ChangeRewriter, ColumnSet, determinism, disclosure,
         new_row::{converted::StoredValue, fold::Constant},
-        not_entailed,
         precheck::{Violation, ViolationQuery},
+        update::not_entailed,
         upsert::{excluded::refusal_of_update, key_values::KeyValue},
     },
     refusal::not_as_decided,
@@ -187,7 +187,7 @@ impl ChangeRewriter<'_> {
         violation: Violation,
     ) -> Vec<ViolationQuery> {
         met.iter()
-            .map(|meets| ViolationQuery::Met {
+            .map(|meets| ViolationQuery::KeyConflicts {
                 alias: self.target.qualifier.clone(),
                 meets: Box::new(meets.clone()),
                 admitted: Box::new(admitted.clone()),
