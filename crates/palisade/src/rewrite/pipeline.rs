@@ -24,17 +24,18 @@ use crate::rewrite::{
             foreign_keys,
         },
     },
+    explain::unplannable_read,
     limit,
     output::{
         expected_access::ExpectedAccess,
         parameter_values::ParameterValues,
         parameters::{self, Binding},
     },
-    references::{has_obligations, replace_references, source_of, unplannable_read},
     refusal::not_as_decided,
     source::{
         self,
         cache::{PrintedSource, PrintedSources, SourceCache},
+        replace::{has_obligations, replace_references},
     },
     statement::{Prepared, RewrittenStatement},
 };
@@ -583,9 +584,17 @@ impl<'a> Bounded<'a> {
                 dialect,
             )?
         } else if binds {
+            let mut trees: Vec<&mut Query> = sources
+                .iter_mut()
+                .filter_map(|(_, source)| match source {
+                    PrintedSource::Tree(tree) => Some(&mut **tree),
+                    // It has no parameters.
+                    PrintedSource::Text(_) => None,
+                })
+                .collect();
             parameters::renumber(
                 &mut query,
-                sources,
+                &mut trees,
                 &facts.placeholders,
                 &facts.token_parameters,
                 dialect,
@@ -647,5 +656,40 @@ impl<'a> Numbered<'a> {
             whole,
             changing_with,
         })
+    }
+}
+
+/// The source subquery of `reference`, from the cache where it has no parameters.
+fn source_of(
+    reference: &Reference,
+    place: source::Place<'_>,
+    is_fenced: bool,
+    cache: &SourceCache,
+    expected: &mut ExpectedAccess,
+    limits: &Limits,
+) -> Result<PrintedSource, Rejection> {
+    let mut with_parameters = None;
+    let printed = cache.get_or_print(reference, is_fenced, place.keyed, || {
+        let mut functions = BTreeSet::new();
+        let tree = source::source_query(reference, place, is_fenced, &mut functions)?;
+        let relation = place.catalog.relation(reference.relation);
+        let reads = relation.map(|relation| source::columns_read(reference, relation));
+        let (reads, dialect) = (reads.unwrap_or_default(), place.catalog.dialect());
+        let printed = source::cache::print_source(&tree, &functions, reads, dialect, limits)?;
+        if printed.is_none() {
+            with_parameters = Some((tree, functions));
+        }
+        Ok(printed)
+    })?;
+    match (printed, with_parameters) {
+        (Some(printed), _) => {
+            expected.allow_functions(&printed.functions);
+            Ok(PrintedSource::Text(printed))
+        }
+        (None, Some((tree, functions))) => {
+            expected.functions.extend(functions);
+            Ok(PrintedSource::Tree(tree))
+        }
+        (None, None) => Err(not_as_decided("a relation has no source subquery")),
     }
 }

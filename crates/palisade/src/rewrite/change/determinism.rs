@@ -60,7 +60,7 @@ pub(in crate::rewrite) fn is_settled(
         value_keyword: false,
         rows: vec![Parens::with_empty_span(vec![value.clone()])],
     })));
-    let Ok(access) = precheck::resolve_reads(&query.to_string(), query, catalog, visible, limits)
+    let Ok(access) = resolution::resolve_reads(&query.to_string(), query, catalog, visible, limits)
     else {
         return false;
     };

@@ -10,11 +10,11 @@ use sqlparser::ast::{
 use crate::rewrite::{
     ast,
     change::{
-        ChangeRewriter, ColumnSet,
+        ChangeRewriter,
         guard_cache::{GuardFilters, GuardKey, PrintedGuard},
     },
     refusal::not_as_decided,
-    source::row_filter,
+    source::{row_filter, row_filter::ColumnSet},
 };
 use crate::{
     catalog::Relation,

@@ -12,19 +12,19 @@ use sqlparser::ast::{
 
 use crate::rewrite::{
     change::{
-        ChangeRewriter, ColumnSet, determinism,
+        ChangeRewriter, determinism,
         new_row::{converted::StoredValue, fold::Folded},
-        precheck::{Violation, ViolationQuery, foreign_keys::ProbedRows},
+        precheck::{ProbedRows, Violation, ViolationQuery},
         refusal::{cannot_find_conflicts, not_admitted, unassigned, undecided},
         update::{fold_with_row, not_entailed},
         upsert::{
-            duplicate_key,
             excluded::refusal_of_update,
             on_conflict::{Proposed, UnknownRows},
+            proposed_rows,
         },
     },
     refusal::not_as_decided,
-    source::row_filter,
+    source::{row_filter, row_filter::ColumnSet},
 };
 use crate::{
     catalog::{Change, Column, Relation, RelationId},
@@ -66,7 +66,7 @@ impl ChangeRewriter<'_> {
             self.require_stored_unchanged(insert, relation, &predicates)?;
         }
         let mut violations = Vec::new();
-        if duplicate_key::proposed_rows(insert).is_none() {
+        if proposed_rows::proposed_rows(insert).is_none() {
             self.require_free_conflicts(insert, relation, write, seen, reads, functions)?;
         }
         if !predicates.is_empty()
@@ -79,7 +79,7 @@ impl ChangeRewriter<'_> {
         match self.target.on_conflict {
             Conflict::Leaves => Ok(violations),
             Conflict::Replaces => {
-                if duplicate_key::proposed_rows(insert).is_some() {
+                if proposed_rows::proposed_rows(insert).is_some() {
                     violations.extend(
                         self.replaced_rows(insert, relation, write, seen, reads, functions)?,
                     );
@@ -110,7 +110,7 @@ impl ChangeRewriter<'_> {
                             }),
                     })) => assignments,
                     Some(OnInsert::DuplicateKeyUpdate(_))
-                        if duplicate_key::proposed_rows(insert).is_none() =>
+                        if proposed_rows::proposed_rows(insert).is_none() =>
                     {
                         return Ok(violations);
                     }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use crate::rewrite::{references::has_obligations, source, source::cache::SourceText};
+use crate::rewrite::{source, source::cache::SourceText, source::replace::has_obligations};
 use crate::{
     access::AccessSet,
     catalog::{Catalog, Change, ColumnId, RelationId, RelationKind, system_relation},

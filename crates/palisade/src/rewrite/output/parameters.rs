@@ -14,11 +14,7 @@ use sqlparser::{
     tokenizer::Location,
 };
 
-use crate::rewrite::{
-    refusal::not_as_decided,
-    source::cache::{PrintedSource, PrintedSources},
-    statement::Bound,
-};
+use crate::rewrite::{output::bound::Bound, refusal::not_as_decided};
 use crate::{
     dialect::Dialect,
     rejection::Rejection,
@@ -47,14 +43,14 @@ pub(in crate::rewrite) struct Binding {
     places: Vec<Option<usize>>,
 }
 
-/// Numbers the parameters of `query` and of the `forms` that stand in it. `gone` is the position, from 1,
+/// Numbers the parameters of `query` and of the `sources` that stand in it. `gone` is the position, from 1,
 /// of a `?` that stood in the statement and does not any more.
 ///
 /// # Errors
 /// `internal` if the tree has another number of them.
 pub(in crate::rewrite) fn renumber(
     query: &mut Query,
-    forms: &mut PrintedSources,
+    sources: &mut [&mut Query],
     placeholders: &BTreeMap<Placeholder, u32>,
     tokens: &[TokenParameter],
     dialect: Dialect,
@@ -99,14 +95,8 @@ pub(in crate::rewrite) fn renumber(
     };
     let _ = VisitMut::visit(query, &mut visitor);
     let places = std::mem::take(&mut visitor.places);
-    for (_, form) in forms {
-        match form {
-            PrintedSource::Tree(form) => {
-                let _ = VisitMut::visit(&mut **form, &mut visitor);
-            }
-            // It holds none.
-            PrintedSource::Text(_) => {}
-        }
+    for source in sources {
+        let _ = VisitMut::visit(&mut **source, &mut visitor);
     }
     let (own, unknown) = (visitor.own, visitor.unknown);
     if unknown {

@@ -5,6 +5,7 @@ pub(in crate::rewrite) mod comparison;
 pub(in crate::rewrite) mod keyed_hash;
 pub(in crate::rewrite) mod mask;
 pub(in crate::rewrite) mod mask_expr;
+pub(in crate::rewrite) mod replace;
 pub(in crate::rewrite) mod row_filter;
 pub(in crate::rewrite) mod typed_null;
 
@@ -17,8 +18,8 @@ use sqlparser::ast::{
 
 use crate::rewrite::{
     ast,
-    references::{has_obligations, replace_references},
     source::cache::{PrintedSource, PrintedSources},
+    source::replace::{has_obligations, replace_references},
 };
 use crate::{
     catalog::{Catalog, Relation, RelationId, RelationKind},

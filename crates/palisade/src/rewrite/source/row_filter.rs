@@ -23,6 +23,9 @@ use crate::{
     rejection::Rejection,
 };
 
+/// Positions of columns of one relation.
+pub(in crate::rewrite) type ColumnSet = BTreeSet<u16>;
+
 /// The condition that `predicate` is for rows of `relation`.
 pub(in crate::rewrite) fn expression(
     predicate: &Predicate,

@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-pub(in crate::rewrite) use prepared::Bound;
 pub use prepared::Prepared;
 
 use crate::rewrite::change::precheck::{Precheck, cascade_count::CascadeCount};

@@ -12,6 +12,7 @@ use crate::rewrite::{
     },
     ddl::PrintedDefinition,
     output::{
+        bound::Bound,
         columns,
         expected_access::{self, ExpectedReads},
         parameters,
@@ -29,7 +30,7 @@ use crate::{
     limits::{EstimateCaps, Limits},
     policy::Reserved,
     rejection::Rejection,
-    resolve::{self, Mode, TokenParameter},
+    resolve::{self, Mode},
     scan::{EmptyReason, OutputColumn, ScanPlan},
     session::Principal,
     syntax::{self, Explain, Outline, ParsedDefinition, ParsedQuery},
@@ -77,42 +78,6 @@ pub struct Prepared {
     pub(in crate::rewrite::statement) policies: Vec<String>,
     pub(in crate::rewrite::statement) sources: Vec<(String, Arc<str>)>,
     pub(in crate::rewrite::statement) relations: Vec<String>,
-}
-
-/// What a parameter of the statement that runs holds.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Bound {
-    /// A parameter of the statement as it was written.
-    Agent(Placeholder),
-    /// A key.
-    Secret(String),
-    /// A parameter that must be a token, without its tag.
-    Token(TokenParameter),
-}
-
-impl Bound {
-    /// The statement's own parameter in whose place it stands.
-    pub(in crate::rewrite) fn replaced(&self) -> Option<&Placeholder> {
-        match self {
-            Self::Token(token) => Some(&token.placeholder),
-            Self::Agent(_) | Self::Secret(_) => None,
-        }
-    }
-
-    /// The value, of the statement's `params`.
-    pub(in crate::rewrite) fn value(&self, params: &Params) -> Result<Value, Rejection> {
-        let given = |placeholder| {
-            params.lookup(placeholder).cloned().ok_or_else(|| {
-                let message = "a parameter the statement uses is not given";
-                Rejection::new(Code::ParameterMismatch, message)
-            })
-        };
-        match self {
-            Self::Agent(placeholder) => given(placeholder),
-            Self::Secret(text) => Ok(Value::text(text.clone())),
-            Self::Token(token) => token.bound(given(&token.placeholder)?),
-        }
-    }
 }
 
 impl Prepared {
@@ -392,9 +357,9 @@ impl Draft<'_> {
         {
             let (sql, again) = syntax::print_stable(&query, dialect, limits)?;
             let bound = binding.bind_printed(&again, dialect)?;
-            let reads = precheck::resolve_reads(&sql, again, catalog, visible, limits)?;
-            precheck::require_repeatable(&reads, catalog)?;
-            precheck::collect_functions(&reads, &mut self.expected.functions, catalog)?;
+            let reads = precheck::resolution::resolve_reads(&sql, again, catalog, visible, limits)?;
+            precheck::resolution::require_repeatable(&reads, catalog)?;
+            precheck::resolution::collect_functions(&reads, &mut self.expected.functions, catalog)?;
             if let Some(what) = self.expected.first_beyond(&reads, catalog) {
                 return Err(not_as_decided(&format!("a precheck has {what} too")));
             }
@@ -420,7 +385,8 @@ impl Draft<'_> {
             for (query, binding) in candidates {
                 let (sql, again) = syntax::print_stable(&query, dialect, limits)?;
                 let bound = binding.bind_printed(&again, dialect)?;
-                let reads = precheck::resolve_reads(&sql, again, catalog, visible, limits)?;
+                let reads =
+                    precheck::resolution::resolve_reads(&sql, again, catalog, visible, limits)?;
                 if reads.changes().next().is_some() {
                     return Err(not_as_decided("what is counted is changed"));
                 }

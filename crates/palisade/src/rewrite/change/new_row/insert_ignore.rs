@@ -10,7 +10,7 @@ use crate::rewrite::{
     change::{
         ChangeRewriter,
         new_row::fold::Constant,
-        upsert::duplicate_key::{given_columns, proposed_rows},
+        upsert::proposed_rows::{given_columns, proposed_rows},
     },
     source::row_filter,
 };

@@ -22,11 +22,11 @@ use sqlparser::ast::{
 use crate::rewrite::{
     ast,
     change::{
-        ChangeRewriter, ColumnSet,
+        ChangeRewriter,
         new_row::{converted::StoredValue, fold::Constant},
-        precheck::{Violation, ViolationQuery},
+        precheck::{ProbedRows, Violation, ViolationQuery},
     },
-    source::row_filter,
+    source::{row_filter, row_filter::ColumnSet},
 };
 use crate::{
     catalog::{
@@ -42,21 +42,6 @@ use crate::{
 
 /// Foreign keys that are looked through for one change.
 const MOST: usize = 40;
-
-/// What is looked for of what a change reaches by foreign keys.
-#[derive(Debug, Default)]
-pub(in crate::rewrite) struct ProbedRows {
-    /// The columns that are read for it.
-    pub(in crate::rewrite) reads: BTreeMap<RelationId, ColumnSet>,
-    /// The changes that it is about.
-    pub(in crate::rewrite) changes: BTreeSet<(RelationId, Change)>,
-}
-
-impl ProbedRows {
-    fn columns_of(&mut self, relation: &Relation) -> &mut ColumnSet {
-        self.reads.entry(relation.id).or_default()
-    }
-}
 
 impl ChangeRewriter<'_> {
     /// That nothing hangs on a row of the target that its change would reach and that policy keeps apart; none where the change

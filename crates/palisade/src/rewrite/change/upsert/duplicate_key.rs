@@ -8,18 +8,22 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use sqlparser::ast::{Assignment, AssignmentTarget, Expr, Insert, OnInsert, SetExpr, Values};
+use sqlparser::ast::{Assignment, AssignmentTarget, Expr, Insert, OnInsert};
 
 use crate::rewrite::{
     change::{
-        ChangeRewriter, ColumnSet, determinism, disclosure,
+        ChangeRewriter, determinism, disclosure,
         new_row::{converted::StoredValue, fold::Constant},
         precheck::{Violation, ViolationQuery},
         update::not_entailed,
-        upsert::{excluded::refusal_of_update, key_values::KeyValue},
+        upsert::{
+            excluded::refusal_of_update,
+            key_values::KeyValue,
+            proposed_rows::{given_columns, proposed_rows},
+        },
     },
     refusal::not_as_decided,
-    source::row_filter,
+    source::{row_filter, row_filter::ColumnSet},
 };
 use crate::{
     catalog::{Change, Column, Relation, UniqueKey},
@@ -450,42 +454,6 @@ fn keeps_keys(
 }
 
 const ONE_BY_ONE: &str = "one row of it may meet another: give one row at a time";
-
-/// The rows that are proposed.
-pub(in crate::rewrite) fn proposed_rows(insert: &Insert) -> Option<Vec<Vec<&Expr>>> {
-    let Some(source) = &insert.source else {
-        return Some(vec![insert.assignments.iter().map(|a| &a.value).collect()]);
-    };
-    match &*source.body {
-        SetExpr::Values(Values {
-            explicit_row: _,
-            value_keyword: _,
-            rows,
-        }) => Some(
-            rows.iter()
-                .map(|row| row.content.iter().collect())
-                .collect(),
-        ),
-        _ => None,
-    }
-}
-
-/// The columns that they are given values of.
-pub(in crate::rewrite) fn given_columns(
-    job: &ChangeRewriter<'_>,
-    insert: &Insert,
-    relation: &Relation,
-) -> Vec<u16> {
-    let assigned = insert.assignments.iter().filter_map(|a| match &a.target {
-        AssignmentTarget::ColumnName(name) => Some(name),
-        AssignmentTarget::Tuple(_) => None,
-    });
-    let names = insert.columns.iter().chain(assigned);
-    names
-        .filter_map(|name| job.column(relation, name))
-        .map(|(index, _)| index)
-        .collect()
-}
 
 fn cannot_precheck(what: &str, relation: &Relation, why: &str) -> Rejection {
     Rejection::new(

@@ -7,7 +7,7 @@ use sqlparser::ast::{Assignment, AssignmentTarget, Expr, Insert};
 use crate::rewrite::{
     change::{
         ChangeRewriter,
-        upsert::duplicate_key::{given_columns, proposed_rows},
+        upsert::proposed_rows::{given_columns, proposed_rows},
     },
     source::row_filter,
 };

@@ -4,3 +4,4 @@ pub(in crate::rewrite) mod duplicate_key;
 pub(in crate::rewrite) mod excluded;
 pub(in crate::rewrite) mod key_values;
 pub(in crate::rewrite) mod on_conflict;
+pub(in crate::rewrite) mod proposed_rows;
