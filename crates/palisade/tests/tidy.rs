@@ -92,7 +92,7 @@ fn layer(module: &str) -> Option<usize> {
 
 fn is_test_only(path: &Path) -> bool {
     let name = path.file_name().unwrap().to_str().unwrap();
-    matches!(name, "tests.rs" | "fixture.rs" | "model.rs")
+    matches!(name, "tests.rs" | "fixture.rs" | "filter_model.rs")
 }
 
 #[test]

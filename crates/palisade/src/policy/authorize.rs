@@ -459,7 +459,7 @@ mod tests {
     use super::*;
     use crate::{
         access::{ColumnUses, StatementFacts, Usage},
-        policy::fixture::{agent, catalog, column_id, relation_id, set},
+        policy::tests::fixture::{agent, catalog, column_id, relation_id, set},
     };
 
     const POLICIES: &str = "

@@ -8,15 +8,13 @@
 mod authorize;
 mod cedar;
 mod decide;
-#[cfg(test)]
-mod fixture;
 mod lint;
 mod load;
-#[cfg(test)]
-mod model;
 pub mod obligation;
 mod session_view;
 mod statement_conditions;
+#[cfg(test)]
+mod tests;
 mod time_dependent;
 mod what_if;
 

@@ -290,7 +290,7 @@ mod tests {
         catalog::functions,
         code::Code,
         dialect::Dialect,
-        policy::fixture::{READ_ALL, agent, decision, relation_id, set},
+        policy::tests::fixture::{READ_ALL, agent, decision, relation_id, set},
     };
 
     #[test]

@@ -180,7 +180,7 @@ mod tests {
 
     use std::time::Duration;
 
-    use crate::policy::fixture::{READ_ALL, agent, relation_id, set};
+    use crate::policy::tests::fixture::{READ_ALL, agent, relation_id, set};
 
     #[test]
     fn what_a_permit_demands_at_a_time_is_demanded_then() {

@@ -436,7 +436,7 @@ mod tests {
         dialect::Dialect,
         policy::{
             ColumnFlow, PolicySet,
-            fixture::{self, load, sources},
+            tests::fixture::{self, load, sources},
         },
     };
 

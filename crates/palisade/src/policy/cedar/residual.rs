@@ -316,8 +316,8 @@ mod tests {
 
     use super::*;
     use crate::policy::{
-        fixture::{agent, load, relation_id, set, sources},
         obligation::RowFilter,
+        tests::fixture::{agent, load, relation_id, set, sources},
     };
 
     const BASE: &str = "permit(principal, action == Action::\"select\", resource);\n";

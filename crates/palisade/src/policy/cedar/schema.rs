@@ -599,7 +599,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::policy::fixture;
+    use crate::policy::tests::fixture;
 
     #[test]
     fn mangling_never_collides() {

@@ -207,7 +207,7 @@ mod tests {
     use crate::{
         policy::{
             ColumnFlow, PolicySet,
-            fixture::{self, READ_ALL, agent, decision, relation_id, sources},
+            tests::fixture::{self, READ_ALL, agent, decision, relation_id, sources},
         },
         token::TokenSecret,
     };

@@ -76,7 +76,7 @@ mod tests {
     use crate::{
         catalog::functions,
         dialect::Dialect,
-        policy::fixture::{agent, set},
+        policy::tests::fixture::{agent, set},
     };
 
     #[test]

@@ -261,8 +261,8 @@ mod tests {
         dialect::Dialect,
         policy::{
             ColumnFlow, PolicySet,
-            fixture::{agent, column, sources},
             obligation::{Comparison, Literal, Mask},
+            tests::fixture::{agent, column, sources},
         },
     };
 

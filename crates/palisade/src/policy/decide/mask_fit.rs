@@ -243,7 +243,7 @@ mod tests {
     use super::*;
     use crate::{
         catalog::{Catalog, ColumnDef, RelationDef, RelationKind},
-        policy::{ColumnFlow, PolicyErrors, PolicySet, PolicySources, fixture},
+        policy::{ColumnFlow, PolicyErrors, PolicySet, PolicySources, tests::fixture},
     };
 
     const SECRET: &str = "0123456789abcdef0123456789abcdef";

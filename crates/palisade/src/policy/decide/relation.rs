@@ -292,7 +292,7 @@ mod tests {
     )]
 
     use super::*;
-    use crate::policy::fixture::{READ_ALL, agent, decision, relation_id, set};
+    use crate::policy::tests::fixture::{READ_ALL, agent, decision, relation_id, set};
 
     #[test]
     fn visibility_has_three_degrees() {

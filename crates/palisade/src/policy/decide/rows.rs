@@ -180,8 +180,8 @@ mod tests {
     use crate::{
         code::Code,
         policy::{
-            fixture::{agent, relation_id, set},
             obligation::{Comparison, Literal, Operand, Predicate, RowFilter},
+            tests::fixture::{agent, relation_id, set},
         },
         session::{Principal, Session},
     };

@@ -245,7 +245,7 @@ mod tests {
         catalog::system_relation,
         policy::{
             ColumnFlow, PolicyErrors, PolicySet,
-            fixture::{READ_ALL, agent, sources, table},
+            tests::fixture::{READ_ALL, agent, sources, table},
         },
     };
 
@@ -623,8 +623,9 @@ mod tests {
 
     #[test]
     fn a_column_that_nobody_has_reviewed_is_not_there() {
-        let column =
-            |name: &str| crate::policy::fixture::column(name, crate::catalog::TypeClass::Text);
+        let column = |name: &str| {
+            crate::policy::tests::fixture::column(name, crate::catalog::TypeClass::Text)
+        };
         let catalog = Catalog::builder(Dialect::Postgres).system_relation(
             "pg_catalog",
             "pg_stat_activity",

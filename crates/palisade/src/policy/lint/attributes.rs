@@ -514,7 +514,7 @@ mod tests {
         dialect::Dialect,
         policy::{
             ColumnFlow, PolicyErrors, PolicySet,
-            fixture::{catalog, column, load, set, sources, table},
+            tests::fixture::{catalog, column, load, set, sources, table},
         },
     };
 

@@ -180,7 +180,7 @@ mod tests {
         reason = "tests"
     )]
 
-    use crate::policy::fixture::{load, set, sources};
+    use crate::policy::tests::fixture::{load, set, sources};
 
     #[test]
     fn fixed_words_must_be_right() {

@@ -145,7 +145,7 @@ mod tests {
         reason = "tests"
     )]
 
-    use crate::policy::fixture::{load, set, sources};
+    use crate::policy::tests::fixture::{load, set, sources};
 
     #[test]
     fn literals_must_be_in_the_catalog() {

@@ -551,7 +551,7 @@ mod tests {
     )]
 
     use crate::{
-        policy::fixture::{load, set, sources},
+        policy::tests::fixture::{load, set, sources},
         token::TokenSecret,
     };
 

@@ -53,7 +53,7 @@ pub(in crate::policy) fn check(
 
 #[cfg(test)]
 mod tests {
-    use crate::policy::fixture::set;
+    use crate::policy::tests::fixture::set;
 
     #[test]
     fn permits_of_changing_views_are_warned_of() {

@@ -363,7 +363,7 @@ mod tests {
     )]
 
     use super::*;
-    use crate::policy::fixture;
+    use crate::policy::tests::fixture;
 
     fn run(text: &str, flow: &ColumnFlow) -> (Tags, Vec<PolicyProblem>) {
         let mut problems = Vec::new();

@@ -551,7 +551,7 @@ mod tests {
     use super::*;
     use crate::policy::{
         PolicyFile, PolicySet,
-        fixture::{self, load, set, sources},
+        tests::fixture::{self, load, set, sources},
     };
 
     const SELECT: &str = "permit(principal, action == Action::\"select\", resource);\n";
@@ -658,7 +658,7 @@ mod tests {
         assert_eq!(version(&base), version(&base.clone()));
         assert_ne!(version(&base), version(&other));
         let flow = ColumnFlow(BTreeMap::from([(
-            fixture::column_id(&fixture::catalog(), "main.contacts.address"),
+            tests::fixture::column_id(&fixture::catalog(), "main.contacts.address"),
             BTreeSet::new(),
         )]));
         let flowed = PolicySet::load(&base, &Arc::new(fixture::catalog()), &flow).unwrap();

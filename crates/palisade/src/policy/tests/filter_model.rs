@@ -10,13 +10,13 @@ use std::{
 
 use cedar_policy::{Entity, EntityUid, RestrictedExpression};
 
-use super::{
-    ColumnFlow, PolicySet,
-    fixture::{agent, column, set, sources},
-    obligation::{Comparison, Literal, Operand, PatternPiece, Predicate, RowFilter},
-};
 use crate::policy::cedar::request::{Subject, decide};
 use crate::policy::cedar::schema::Action;
+use crate::policy::{
+    ColumnFlow, PolicySet,
+    obligation::{Comparison, Literal, Operand, PatternPiece, Predicate, RowFilter},
+    tests::fixture::{agent, column, set, sources},
+};
 use crate::{
     catalog::{Catalog, ColumnDef, Relation, RelationDef, RelationKind, TypeClass},
     dialect::Dialect,
