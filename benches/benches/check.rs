@@ -87,59 +87,28 @@ fn main() {
     short();
 }
 
-/// Statements so short that what a check costs whatever the statement shows: told, and in no worst ratio. Each is a new
-/// text each time; then one of whose shape others are known.
+/// Statements so short that the fixed cost of a check shows: told, and in no worst ratio. Nothing of an earlier decision is used.
 fn short() {
     let agent = Session::new(Principal::new("Agent", "a"));
-    let firewall = |plan_bytes: Option<u64>| {
-        let catalog = short::catalog().unwrap_or_else(|error| panic!("{error}"));
-        let builder = Firewall::builder(catalog, short::policies()).allow_changes();
-        let builder = match plan_bytes {
-            Some(bytes) => builder.plan_bytes(bytes),
-            None => builder,
-        };
-        builder.build().unwrap_or_else(|error| panic!("{error}"))
-    };
-    let permitted = |firewall: &Firewall, sql: &str| {
+    let catalog = short::catalog().unwrap_or_else(|error| panic!("{error}"));
+    let builder = Firewall::builder(catalog, short::policies()).allow_changes();
+    let firewall = builder.plan_bytes(0).build();
+    let firewall = firewall.unwrap_or_else(|error| panic!("{error}"));
+    println!(
+        "\n{:>9} {:>9} {:>6}  short statement",
+        "parse µs", "check µs", "ratio"
+    );
+    for sql in short::STATEMENTS {
         let decision = firewall.check(sql, &Params::None, &agent);
         assert!(
             matches!(decision, Ok(Decision::Allow(_))),
             "{sql} is not permitted"
         );
-    };
-    let (forgetful, knowing) = (firewall(Some(0)), firewall(None));
-    println!(
-        "\n{:>9} {:>9} {:>6} {:>9} {:>6}  short statement",
-        "parse µs", "new µs", "ratio", "shape µs", "ratio"
-    );
-    for statement in short::STATEMENTS {
-        let sql = statement.sql;
-        permitted(&forgetful, sql);
-        // A shape is known from the second on, and the texts of neither are asked again.
-        let others: Vec<String> = (0..1026).map_while(|n| statement.other(n)).collect();
-        let (first, others) = others.split_at(others.len().min(2));
-        for sql in first {
-            permitted(&knowing, sql);
-        }
-        let mut others = others.iter().cycle();
-        let [parse, new, shape] = medians(
+        let [parse, check] = medians(
             20,
-            [
-                &mut || parse(sql),
-                &mut || check(&forgetful, sql, &agent),
-                &mut || {
-                    if let Some(sql) = others.next() {
-                        check(&knowing, sql, &agent);
-                    }
-                },
-            ],
+            [&mut || parse(sql), &mut || check(&firewall, sql, &agent)],
         );
-        print!("{parse:>9.1} {new:>9.1} {:>6.2}", new / parse);
-        if first.is_empty() {
-            println!(" {:>9} {:>6}  {sql}", "", "");
-        } else {
-            println!(" {shape:>9.1} {:>6.2}  {sql}", shape / parse);
-        }
+        println!("{parse:>9.1} {check:>9.1} {:>6.2}  {sql}", check / parse);
     }
 }
 

@@ -6,71 +6,23 @@ use palisade::{
     policy::{PolicyFile, PolicySources},
 };
 
-/// A statement, with the one literal of it that others of its shape may have another of.
-#[derive(Debug, Clone, Copy)]
-pub struct Statement {
-    /// The text.
-    pub sql: &'static str,
-    /// The literal, without quotation marks; empty where there is none.
-    pub literal: &'static str,
-}
-
-impl Statement {
-    /// The same with another literal, a different one for each `number`; none where there is none.
-    #[must_use]
-    pub fn other(&self, number: usize) -> Option<String> {
-        let number = number.to_string();
-        let literal = match self.literal.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => number,
-            false => format!("{}{number}", self.literal),
-        };
-        let (before, after) = self.sql.rsplit_once(self.literal)?;
-        (!self.literal.is_empty()).then(|| format!("{before}{literal}{after}"))
-    }
-}
-
-const fn statement(sql: &'static str, literal: &'static str) -> Statement {
-    Statement { sql, literal }
-}
-
 /// The statements: by key, by the whole, grouped, joined, and changes.
-pub const STATEMENTS: [Statement; 14] = [
-    statement("SELECT name FROM products WHERE id = 5", "5"),
-    statement("SELECT * FROM products", ""),
-    statement("SELECT count(*) FROM orders", ""),
-    statement("SELECT * FROM customers WHERE id = 5", "5"),
-    statement(
-        "SELECT name, email FROM customers WHERE city = 'Bonn' ORDER BY name LIMIT 20",
-        "Bonn",
-    ),
-    statement(
-        "SELECT c.name, o.total FROM customers c JOIN orders o ON o.customer_id = c.id WHERE o.status = 'open'",
-        "open",
-    ),
-    statement(
-        "SELECT c.city, count(*) AS n, sum(o.total) AS t FROM customers c JOIN orders o ON o.customer_id = c.id \
+pub const STATEMENTS: [&str; 14] = [
+    "SELECT name FROM products WHERE id = 5",
+    "SELECT * FROM products",
+    "SELECT count(*) FROM orders",
+    "SELECT * FROM customers WHERE id = 5",
+    "SELECT name, email FROM customers WHERE city = 'Bonn' ORDER BY name LIMIT 20",
+    "SELECT c.name, o.total FROM customers c JOIN orders o ON o.customer_id = c.id WHERE o.status = 'open'",
+    "SELECT c.city, count(*) AS n, sum(o.total) AS t FROM customers c JOIN orders o ON o.customer_id = c.id \
          GROUP BY c.city HAVING count(*) > 3 ORDER BY n DESC LIMIT 10",
-        "3",
-    ),
-    statement(
-        "SELECT id FROM customers WHERE id IN (SELECT customer_id FROM orders WHERE total > 50)",
-        "",
-    ),
-    statement(
-        "INSERT INTO products (id, name, price) VALUES (1, 'x', 2.5)",
-        "x",
-    ),
-    statement(
-        "INSERT INTO orders (customer_id, tenant_id, total, status) VALUES (1, 7, 2.5, 'open')",
-        "open",
-    ),
-    statement("UPDATE products SET price = 3.5 WHERE id = 5", "5"),
-    statement("UPDATE orders SET status = 'closed' WHERE id = 5", "5"),
-    statement(
-        "UPDATE orders SET status = 'closed' WHERE lower(status) = 'open'",
-        "open",
-    ),
-    statement("DELETE FROM orders WHERE id = 5", "5"),
+    "SELECT id FROM customers WHERE id IN (SELECT customer_id FROM orders WHERE total > 50)",
+    "INSERT INTO products (id, name, price) VALUES (1, 'x', 2.5)",
+    "INSERT INTO orders (customer_id, tenant_id, total, status) VALUES (1, 7, 2.5, 'open')",
+    "UPDATE products SET price = 3.5 WHERE id = 5",
+    "UPDATE orders SET status = 'closed' WHERE id = 5",
+    "UPDATE orders SET status = 'closed' WHERE lower(status) = 'open'",
+    "DELETE FROM orders WHERE id = 5",
 ];
 
 /// The catalog.

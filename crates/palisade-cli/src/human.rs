@@ -224,8 +224,8 @@ fn explained(trace: &Trace, paint: Paint) -> String {
             paint,
         ));
     }
-    for proviso in &trace.provisos {
-        out.push_str(&labelled_sql("must give no row first", proviso, paint));
+    for precheck in &trace.prechecks {
+        out.push_str(&labelled_sql("must give no row first", precheck, paint));
     }
     if let Some(text) = &trace.rewritten {
         out.push_str(&labelled_sql("rewritten", text, paint));

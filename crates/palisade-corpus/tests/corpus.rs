@@ -441,9 +441,9 @@ fn variants(sql: &str) -> Vec<String> {
         .collect()
 }
 
-/// What is remembered of statements that differ in literals decides like nothing remembered.
+/// A decision is the same whether statements that differ from it in literals were decided before or not.
 #[test]
-fn statements_of_one_shape_are_decided_alike() {
+fn decisions_do_not_depend_on_earlier_ones() {
     let corpus = corpus();
     let forgetful = Runner::configured(&corpus, |builder| builder.plan_bytes(0));
     let forgetful = forgetful.unwrap_or_else(|error| panic!("{error}"));

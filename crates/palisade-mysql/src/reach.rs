@@ -12,7 +12,7 @@ use mysql_async::{Conn, Params, Row, prelude::Queryable as _};
 use palisade::{
     catalog::{Cascade, Catalog, Change, ForeignKey, Relation, RelationId},
     guard::{BackendError, BackendErrorKind},
-    rewrite::Reach,
+    rewrite::CascadeCount,
 };
 
 use crate::{execute, fault, params, settings::identifier};
@@ -44,7 +44,7 @@ impl Reached {
 pub(crate) async fn find(
     conn: &mut Conn,
     catalog: &Catalog,
-    reach: &Reach,
+    reach: &CascadeCount,
     most: u64,
 ) -> Result<Reached, BackendError> {
     let params = params::bind(

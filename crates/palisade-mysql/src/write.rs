@@ -24,7 +24,7 @@ use mysql_async::{Column, Conn, Row, prelude::Queryable as _};
 use palisade::{
     catalog::{Catalog, Change, ReferenceAction, Relation},
     guard::{BackendError, BackendErrorKind, Completion, RowSink},
-    rewrite::{Effect, Proviso, Reach, RewrittenStatement},
+    rewrite::{CascadeCount, Effect, Precheck, RewrittenStatement},
 };
 use palisade_pool::Ended;
 use tokio::time::timeout;
@@ -85,9 +85,9 @@ pub(crate) struct Changes<'a> {
     pub(crate) writes: &'a BTreeSet<(Change, String, String)>,
     pub(crate) max_affected: u64,
     /// Queries that must give no row before it.
-    pub(crate) provisos: &'a [Proviso],
+    pub(crate) prechecks: &'a [Precheck],
     /// Queries for rows that foreign keys follow.
-    pub(crate) reaches: &'a [Reach],
+    pub(crate) cascade_counts: &'a [CascadeCount],
 }
 
 impl<'a> Work<'a> {
@@ -98,8 +98,8 @@ impl<'a> Work<'a> {
             Effect::Write => Self::Change(Changes {
                 writes: statement.engine_writes(),
                 max_affected: statement.max_affected(),
-                provisos: statement.provisos(),
-                reaches: statement.reaches(),
+                prechecks: statement.prechecks(),
+                cascade_counts: statement.cascade_counts(),
             }),
             // Nothing is run of a statement that does nothing.
             Effect::Define | Effect::Nothing => Self::Define,
@@ -111,11 +111,13 @@ impl<'a> Work<'a> {
         match self {
             Self::Read | Self::Explain => "START TRANSACTION READ ONLY",
             // The session's own mode stays, so that nothing that commits by itself gets further.
-            Self::Change(changes) if changes.provisos.is_empty() && changes.reaches.is_empty() => {
+            Self::Change(changes)
+                if changes.prechecks.is_empty() && changes.cascade_counts.is_empty() =>
+            {
                 "START TRANSACTION READ WRITE"
             }
             // What is looked at first is locked, so that the change finds it as it was.
-            Self::Change(changes) if changes.reaches.is_empty() => {
+            Self::Change(changes) if changes.cascade_counts.is_empty() => {
                 "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE; START TRANSACTION READ WRITE"
             }
             // And at the same time, by which it may choose its rows.
@@ -182,12 +184,12 @@ pub(crate) async fn change(
             Look::Failed(error) => BackendError::unavailable(error.to_string()),
             Look::Refused(error) => error,
         })?;
-    for proviso in changes.provisos {
-        seek(conn, proviso).await?;
+    for precheck in changes.prechecks {
+        seek(conn, precheck).await?;
     }
     let mut reached = Reached::default();
-    for reach in changes.reaches {
-        reached = reach::find(conn, facts.catalog, reach, changes.max_affected).await?;
+    for count in changes.cascade_counts {
+        reached = reach::find(conn, facts.catalog, count, changes.max_affected).await?;
     }
     let mut took = ControlFlow::Continue(());
     let mut result = conn
@@ -238,23 +240,23 @@ pub(crate) async fn change(
 }
 
 /// Refuses the statement if what it may not do is found.
-async fn seek(conn: &mut Conn, proviso: &Proviso) -> Result<(), BackendError> {
-    execute::check_text(proviso.sql())?;
+async fn seek(conn: &mut Conn, precheck: &Precheck) -> Result<(), BackendError> {
+    execute::check_text(precheck.sql())?;
     let query = conn
-        .prep(proviso.sql())
+        .prep(precheck.sql())
         .await
         .map_err(|e| fault::engine(&e))?;
     // A query has columns, and nothing else that is prepared has.
     if query.columns().len() != 1 {
         return Err(BackendError::second_lock("what is looked for is no count"));
     }
-    let params = params::bind(query.num_params(), proviso.params())?;
+    let params = params::bind(query.num_params(), precheck.params())?;
     let found: Option<Row> = conn
         .exec_first(&query, params)
         .await
         .map_err(|e| fault::change(&e))?;
     match found {
-        Some(_) => Err(BackendError::found(proviso)),
+        Some(_) => Err(BackendError::violated(precheck)),
         None => Ok(()),
     }
 }

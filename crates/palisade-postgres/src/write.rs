@@ -23,7 +23,7 @@ use futures_core::Stream as _;
 use palisade::{
     catalog::{Catalog, Change, ForeignKey, ReferenceAction, Relation},
     guard::{BackendError, BackendErrorKind, Completion, RowSink},
-    rewrite::{Effect, Proviso, RewrittenStatement},
+    rewrite::{Effect, Precheck, RewrittenStatement},
 };
 use serde_json::Value as Json;
 use tokio::time::timeout;
@@ -78,7 +78,7 @@ pub(crate) struct Changes<'a> {
     /// Where the body begins, if rows are changed in the WITH before it.
     pub(crate) body: Option<usize>,
     /// Queries that must give no row before it.
-    pub(crate) provisos: &'a [Proviso],
+    pub(crate) prechecks: &'a [Precheck],
 }
 
 impl<'a> Work<'a> {
@@ -91,7 +91,7 @@ impl<'a> Work<'a> {
                 triggers: statement.engine_triggers(),
                 max_affected: statement.max_affected(),
                 body: statement.body_after_changes(),
-                provisos: statement.provisos(),
+                prechecks: statement.prechecks(),
             }),
             // Nothing is run of a statement that does nothing.
             Effect::Define | Effect::Nothing => Self::Define,
@@ -111,7 +111,7 @@ impl<'a> Work<'a> {
         match self {
             // Each statement sees what was committed before it, so that the schema is looked at as it is under the locks.
             Self::Read | Self::Explain | Self::Define => "READ COMMITTED",
-            Self::Change(changes) if changes.provisos.is_empty() => "READ COMMITTED",
+            Self::Change(changes) if changes.prechecks.is_empty() => "READ COMMITTED",
             // The change sees the rows that were looked at first, or fails.
             Self::Change(_) => "REPEATABLE READ",
         }
@@ -199,7 +199,7 @@ pub(crate) async fn change(
         .await
         .map_err(|e| fault::plan(&e))?;
     // Planning has locked what is changed against other definitions.
-    if changes.provisos.is_empty() {
+    if changes.prechecks.is_empty() {
         let schema = facts.schema;
         schema
             .verify(facts.client, look, task.relations, task.functions)
@@ -231,8 +231,8 @@ pub(crate) async fn change(
         .iter()
         .map(|c| Reading::of(c.type_()))
         .collect();
-    for proviso in changes.provisos {
-        seek(facts.client, proviso).await?;
+    for precheck in changes.prechecks {
+        seek(facts.client, precheck).await?;
     }
     let sets_off = may_set_off(facts.catalog, changes);
     let before = if changes.body.is_some() || sets_off {
@@ -274,22 +274,22 @@ pub(crate) async fn change(
 }
 
 /// Refuses the statement if what it may not do is found. What looks cannot write.
-async fn seek(client: &Client, proviso: &Proviso) -> Result<(), BackendError> {
+async fn seek(client: &Client, precheck: &Precheck) -> Result<(), BackendError> {
     let ours = async |sql| client.batch_execute(sql).await;
     ours("SAVEPOINT palisade_look; SET TRANSACTION READ ONLY")
         .await
         .map_err(|e| fault::engine(&e))?;
     let query = client
-        .prepare(proviso.sql())
+        .prepare(precheck.sql())
         .await
         .map_err(|e| fault::prepare(&e))?;
     // It says nothing of a row but that it is there.
     if query.columns().len() != 1 || query.columns().iter().any(|c| c.table_oid().is_some()) {
         return Err(BackendError::second_lock("what is looked for is no count"));
     }
-    let bound = params::bind(query.params(), proviso.params())?;
+    let bound = params::bind(query.params(), precheck.params())?;
     let rows = client
-        .query_typed(proviso.sql(), &params::typed(&bound))
+        .query_typed(precheck.sql(), &params::typed(&bound))
         .await
         .map_err(|e| match e.code() {
             // A function that may write in the change must not be run to look.
@@ -297,7 +297,7 @@ async fn seek(client: &Client, proviso: &Proviso) -> Result<(), BackendError> {
             Some(_) | None => fault::change(&e),
         })?;
     if !rows.is_empty() {
-        return Err(BackendError::found(proviso));
+        return Err(BackendError::violated(precheck));
     }
     ours("ROLLBACK TO SAVEPOINT palisade_look; RELEASE SAVEPOINT palisade_look")
         .await

@@ -21,7 +21,7 @@ use palisade::{
     catalog::{Catalog, Change, ReferenceAction},
     dialect::Dialect,
     guard::{BackendError, BackendErrorKind, RowSink},
-    rewrite::{Proviso, RewrittenStatement},
+    rewrite::{Precheck, RewrittenStatement},
 };
 use rusqlite::{
     Connection,
@@ -44,7 +44,7 @@ pub(crate) struct Changes<'a> {
     pub(crate) triggers: &'a BTreeSet<String>,
     pub(crate) max_affected: u64,
     /// Queries that must give no row before it.
-    pub(crate) provisos: &'a [Proviso],
+    pub(crate) prechecks: &'a [Precheck],
 }
 
 impl<'a> Changes<'a> {
@@ -59,7 +59,7 @@ impl<'a> From<&'a RewrittenStatement> for Changes<'a> {
             writes: statement.engine_writes(),
             triggers: statement.engine_triggers(),
             max_affected: statement.max_affected(),
-            provisos: statement.provisos(),
+            prechecks: statement.prechecks(),
         }
     }
 }
@@ -98,10 +98,10 @@ fn in_transaction(
         |conn, _| conn.prepare(task.sql).map(drop).map_err(|e| engine(&e)),
     )?;
     // Nothing else can write meanwhile.
-    for proviso in changes.provisos {
-        let called = execute::own_functions(facts, task, proviso.sql(), changes.tables());
+    for precheck in changes.prechecks {
+        let called = execute::own_functions(facts, task, precheck.sql(), changes.tables());
         guarded(conn, execute::permitted(task, called), |conn, denied| {
-            seek(conn, task, proviso, denied)
+            seek(conn, task, precheck, denied)
         })?;
     }
     set_effects(conn, true).map_err(unavailable)?;
@@ -163,18 +163,18 @@ pub(crate) fn set_effects(conn: &Connection, on: bool) -> rusqlite::Result<()> {
 fn seek(
     conn: &Connection,
     task: &Task<'_>,
-    proviso: &Proviso,
+    precheck: &Precheck,
     denied: &Denied,
 ) -> Result<(), BackendError> {
-    let mut query = conn.prepare(proviso.sql()).map_err(|e| engine(&e))?;
+    let mut query = conn.prepare(precheck.sql()).map_err(|e| engine(&e))?;
     if denied.first().is_some() {
         return Ok(());
     }
     execute::check_query(&query, task)?;
-    bind(&mut query, proviso.params())?;
+    bind(&mut query, precheck.params())?;
     let found = query.raw_query().next().map_err(|e| engine(&e))?.is_some();
     if found {
-        Err(BackendError::found(proviso))
+        Err(BackendError::violated(precheck))
     } else {
         Ok(())
     }

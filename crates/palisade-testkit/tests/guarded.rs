@@ -166,8 +166,8 @@ fn rewritten<B: Backend>(gate: &Guard<B>, sql: &str) -> String {
     let session = Session::new(Principal::new("Agent", "a"));
     match gate.firewall().check(sql, &Params::None, &session) {
         Ok(Decision::Allow(statement)) => {
-            let provisos = statement.provisos().iter().map(|proviso| proviso.sql());
-            let all: Vec<&str> = provisos.chain([statement.sql()]).collect();
+            let prechecks = statement.prechecks().iter().map(|precheck| precheck.sql());
+            let all: Vec<&str> = prechecks.chain([statement.sql()]).collect();
             all.join("\n")
         }
         Ok(Decision::Reject(why)) => why.to_string(),

@@ -95,8 +95,8 @@ fn told(decided: Result<Decision, Error>) -> String {
     let runs = (
         statement.sql(),
         statement.params(),
-        statement.provisos(),
-        statement.reaches(),
+        statement.prechecks(),
+        statement.cascade_counts(),
         statement.effect(),
         statement.max_affected(),
         statement.body_after_changes(),

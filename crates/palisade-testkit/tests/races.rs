@@ -82,7 +82,7 @@ fn rewritten<B: Backend>(gate: &Guard<B>) -> RewrittenStatement {
     let firewall = gate.firewall();
     match firewall.check_within(CHANGE, &Params::None, &session(), &limits) {
         Ok(Decision::Allow(statement)) => {
-            assert_eq!(statement.provisos().len(), 1);
+            assert_eq!(statement.prechecks().len(), 1);
             *statement
         }
         other => panic!("{other:?}"),
@@ -162,7 +162,10 @@ async fn on_postgres_a_row_that_changed_meanwhile_refuses_the_change() {
     one.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED")
         .await
         .unwrap();
-    let found = one.query(statement.provisos()[0].sql(), &[]).await.unwrap();
+    let found = one
+        .query(statement.prechecks()[0].sql(), &[])
+        .await
+        .unwrap();
     assert!(found.is_empty());
     other.batch_execute(MEANWHILE).await.unwrap();
     assert_eq!(one.execute(statement.sql(), &[]).await.unwrap(), 1);
@@ -293,7 +296,7 @@ async fn refuses_on_mysql(server: &'static Server) {
         one.query_drop(sql).await.unwrap();
     }
     let found: Option<i64> = one
-        .query_first(statement.provisos()[0].sql())
+        .query_first(statement.prechecks()[0].sql())
         .await
         .unwrap();
     assert_eq!(found, None);

@@ -377,14 +377,14 @@ rewritten:
 "
     );
     let trace = &explain(change, "json").json()["trace"];
-    let provisos = trace["provisos"].as_array().unwrap();
-    assert_eq!(provisos.len(), 1);
-    assert!(provisos[0].as_str().unwrap().starts_with("SELECT 1 AS"));
+    let prechecks = trace["prechecks"].as_array().unwrap();
+    assert_eq!(prechecks.len(), 1);
+    assert!(prechecks[0].as_str().unwrap().starts_with("SELECT 1 AS"));
     // Where nothing has to be looked for, nothing is told; and a refusal tells of none.
     let known = "UPDATE accounts SET name = 'x', tenant = 1 WHERE id = 7";
     assert!(!explain(known, "text").out.contains("no row first"));
     assert_eq!(
-        explain(known, "json").json()["trace"]["provisos"],
+        explain(known, "json").json()["trace"]["prechecks"],
         serde_json::json!([])
     );
 }

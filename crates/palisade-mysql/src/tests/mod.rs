@@ -177,8 +177,8 @@ impl Query {
             } => Work::Change(Changes {
                 writes,
                 max_affected: *max_affected,
-                provisos: &[],
-                reaches: &[],
+                prechecks: &[],
+                cascade_counts: &[],
             }),
             Kind::Define => Work::Define,
         }

@@ -208,7 +208,7 @@ impl Query {
                 triggers,
                 max_affected: *max_affected,
                 body: None,
-                provisos: &[],
+                prechecks: &[],
             }),
             Kind::Define => Work::Define,
         }

@@ -132,7 +132,7 @@ fn runs(backend: &SqliteBackend, sql: &str, writes: &[(Change, &str, &str)]) -> 
         writes: &writes,
         triggers: &BTreeSet::from(["noted".to_owned()]),
         max_affected: 10,
-        provisos: &[],
+        prechecks: &[],
     };
     let result = if writes.is_empty() {
         backend.execute_now(&task, &mut Rows::all())

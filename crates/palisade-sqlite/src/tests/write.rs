@@ -127,7 +127,7 @@ impl Writing<'_> {
             writes: &self.writes,
             triggers: &self.triggers,
             max_affected: self.max_affected,
-            provisos: &[],
+            prechecks: &[],
         };
         self.backend.write_now(&task, &changes, sink)
     }
@@ -699,7 +699,7 @@ fn definitions_are_kept_whole_or_not_at_all() {
             writes: &change.writes,
             triggers: &change.triggers,
             max_affected: 0,
-            provisos: &[],
+            prechecks: &[],
         };
         let relations = ["main.quiet", "main.made"].map(str::to_owned);
         ledger.backend.define_now(&task, &changes, &relations)

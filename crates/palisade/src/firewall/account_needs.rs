@@ -3,13 +3,13 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::firewall::{Decision, Firewall, PermittedChange, PolicySet, VisibleRelation};
-use crate::firewall::{plan_cache::PlanCache, session_catalog::ViewCache, shapes::ShapeCache};
+use crate::firewall::{plan_cache::PlanCache, session_catalog::ViewCache};
 use crate::{
     catalog::{Catalog, RelationId},
     error::Error,
     rejection::Rejection,
     resolve::{self, Mode},
-    rewrite::FormCache,
+    rewrite::SourceCache,
     session::{Principal, Session},
     syntax::{self, Parsed},
     value::Params,
@@ -68,8 +68,7 @@ impl Firewall {
             limits: self.limits.clone(),
             views: ViewCache::default(),
             plans: PlanCache::new(0),
-            shapes: ShapeCache::new(0),
-            forms: FormCache::default(),
+            forms: SourceCache::default(),
         }
     }
 

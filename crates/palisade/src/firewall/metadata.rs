@@ -14,7 +14,7 @@ use crate::{
     policy::obligation::{ColumnLevel, RelationDecision, Visibility},
     rejection::Rejection,
     resolve,
-    rewrite::{Below, shown_below, type_of_mask},
+    rewrite::{ViewBelow, columns_below, type_of_mask},
     session::Session,
     token::TOKEN_TYPE,
 };
@@ -82,7 +82,7 @@ impl Firewall {
                     let above = [relation.id];
                     let read =
                         resolve::read_view(&self.catalog, &sight, relation, &above, &self.limits);
-                    match read.and_then(|view| shown_below(&view, &self.catalog, &sight)) {
+                    match read.and_then(|view| columns_below(&view, &self.catalog, &sight)) {
                         Ok(below) => below,
                         Err(why) if why.code() == Code::PolicyEvaluationFailed => return Err(why),
                         Err(_) => continue,
@@ -122,7 +122,7 @@ impl Firewall {
         &self,
         relation: &Relation,
         decision: &RelationDecision,
-        below: &[Below],
+        below: &[ViewBelow],
     ) -> VisibleRelation {
         let readable = decision.visibility == Visibility::Selectable;
         let level = |index: u16| decision.columns.get(usize::from(index)).map(|c| &c.level);

@@ -6,7 +6,6 @@ mod metadata;
 mod permitted_changes;
 mod plan_cache;
 mod session_catalog;
-mod shapes;
 mod stages;
 #[cfg(test)]
 mod tests;
@@ -25,7 +24,6 @@ pub use trace::{ColumnTrace, RelationTrace, Trace};
 
 use plan_cache::PlanCache;
 use session_catalog::{Sight, ViewCache};
-use shapes::{Outlook, ShapeCache};
 
 use crate::{
     access::AccessSet,
@@ -34,15 +32,15 @@ use crate::{
     error::Error,
     ident,
     limits::Limits,
-    policy::{PolicySet, PolicySources, authorize, system_relations_named, template::Template},
+    policy::{PolicySet, PolicySources, system_relations_named, template::Template},
     rejection::Rejection,
     resolve,
     resolve::Mode,
     rewrite,
-    rewrite::{FormCache, Plan, RewrittenStatement},
+    rewrite::{Prepared, RewrittenStatement, SourceCache},
     session::Session,
     syntax,
-    syntax::{Literals, Parsed, ParsedQuery, Tokens},
+    syntax::{Parsed, ParsedQuery, Tokens},
     token::TokenSecret,
     value::{Params, Value},
 };
@@ -73,8 +71,7 @@ pub struct Firewall {
     limits: Limits,
     views: ViewCache,
     plans: PlanCache,
-    shapes: ShapeCache,
-    forms: FormCache,
+    forms: SourceCache,
 }
 
 /// Collects what a [`Firewall`] needs.
@@ -144,8 +141,8 @@ impl FirewallBuilder {
         self
     }
 
-    /// How many bytes of rewritten statements are remembered, about, by their texts and by these without literals; 16 MiB if
-    /// not called, none for 0. What is decided is the same.
+    /// About how many bytes of rewritten statements are remembered by their exact texts; 16 MiB if not called, none for 0.
+    /// The decisions are the same.
     #[must_use]
     pub fn plan_bytes(self, plan_bytes: u64) -> Self {
         Self { plan_bytes, ..self }
@@ -179,9 +176,8 @@ impl FirewallBuilder {
             plan_bytes: self.plan_bytes,
             limits: self.limits,
             views: ViewCache::default(),
-            plans: PlanCache::new(self.plan_bytes / 2),
-            shapes: ShapeCache::new(self.plan_bytes / 2),
-            forms: FormCache::default(),
+            plans: PlanCache::new(self.plan_bytes),
+            forms: SourceCache::default(),
         })
     }
 }
@@ -400,35 +396,15 @@ impl Firewall {
             .then(|| self.plans.find(key, &limits, sql))
             .flatten();
         if let Some(plan) = known {
-            return Plan::bind(&plan, params);
+            return Prepared::bind(&plan, params);
         }
         let tokens = Tokens::read(sql, self.catalog.dialect(), &limits)?;
-        let literals = match params {
-            Params::None if trace.is_none() => Literals::of(&tokens),
-            Params::None | Params::Positional(_) | Params::Named(_) => None,
-        };
-        let literals = literals.map(|literals| {
-            let outlook = self.shapes.find(key, &limits, &literals);
-            (literals, outlook)
-        });
-        if let Some((_, Outlook::Decided(statement))) = literals {
-            if cfg!(debug_assertions) {
-                self.compare(&statement, tokens, session, &limits)?;
-            } else {
-                tokens.spare();
-            }
-            return Ok(*statement);
-        }
         let sight = self.sight(session);
         let statement = self.decide_anew(tokens, params, &sight, &limits, trace)?;
-        if let Some(plan) = statement.plan()
+        if let Some(plan) = statement.prepared()
             && !sight.view().depends_on_time()
         {
             self.plans.keep(key, &limits, sql, plan);
-            if let Some((literals, outlook)) = &literals {
-                let for_whom = (key, &limits);
-                self.learn(for_whom, (sql, literals), outlook, &statement, &sight);
-            }
         }
         Ok(statement)
     }
@@ -453,8 +429,8 @@ impl Firewall {
                 params
                     .check(&BTreeSet::new())
                     .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
-                let permit = authorize(sight.view(), &resolved.access)?;
-                rewrite::define(resolved, permit, &self.catalog, sight, limits)
+                let authorized = rewrite::authorize_definition(sight.view(), resolved)?;
+                rewrite::rewrite_definition(authorized, self.context(sight, limits))
             }
         })
     }
@@ -472,19 +448,21 @@ impl Firewall {
         params
             .check(&used)
             .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
-        let permit = authorize(sight.view(), &resolved.access)?;
+        let authorized = rewrite::authorize(sight.view(), resolved)?;
         if let Some(trace) = trace {
-            trace.record(&resolved, &permit, &self.catalog);
+            trace.record(authorized.resolved(), authorized.permit(), &self.catalog);
         }
-        rewrite::rewrite(
-            resolved,
-            permit,
-            params,
-            &self.catalog,
-            sight,
-            &self.forms,
+        rewrite::rewrite(authorized, params, self.context(sight, limits))
+    }
+
+    /// What the stages of the rewriter may look at.
+    fn context<'c>(&'c self, sight: &'c Sight<'_>, limits: &'c Limits) -> rewrite::Context<'c> {
+        rewrite::Context {
+            catalog: &self.catalog,
+            visible: sight,
+            cache: &self.forms,
             limits,
-        )
+        }
     }
 }
 

@@ -15,13 +15,13 @@ use std::{
 
 use quick_cache::{Equivalent, Weighter, sync::Cache};
 
-use crate::{limits::Limits, rewrite::Plan, session::Session};
+use crate::{limits::Limits, rewrite::Prepared, session::Session};
 
 /// Bytes of a plan and its key, about, for a first guess of how many fit.
 const TYPICAL_BYTES: u64 = 4096;
 
 /// Plans by what they were made from, bounded in bytes.
-pub(in crate::firewall) struct PlanCache(Option<Cache<Key, Arc<Plan>, Weight>>);
+pub(in crate::firewall) struct PlanCache(Option<Cache<Key, Arc<Prepared>, Weight>>);
 
 impl fmt::Debug for PlanCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,7 +44,7 @@ impl PlanCache {
         session: &Session,
         limits: &Limits,
         sql: &str,
-    ) -> Option<Arc<Plan>> {
+    ) -> Option<Arc<Prepared>> {
         let asked = Asked {
             session,
             limits,
@@ -59,7 +59,7 @@ impl PlanCache {
         session: &Session,
         limits: &Limits,
         sql: &str,
-        plan: &Arc<Plan>,
+        plan: &Arc<Prepared>,
     ) {
         if let Some(plans) = &self.0 {
             plans.insert(Key::new(session, limits, sql), Arc::clone(plan));
@@ -125,8 +125,8 @@ impl Equivalent<Key> for Asked<'_> {
 #[derive(Clone)]
 struct Weight;
 
-impl Weighter<Key, Arc<Plan>> for Weight {
-    fn weight(&self, key: &Key, plan: &Arc<Plan>) -> u64 {
+impl Weighter<Key, Arc<Prepared>> for Weight {
+    fn weight(&self, key: &Key, plan: &Arc<Prepared>) -> u64 {
         u64::try_from(key.bytes() + plan.bytes()).unwrap_or(u64::MAX)
     }
 }

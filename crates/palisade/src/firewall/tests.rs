@@ -405,7 +405,7 @@ fn what_an_upsert_meets_is_looked_for_behind_a_fence() {
     let seen = r#"((((NOT ("notes"."id" = 3)))) AND (("notes".id = excluded.id)))"#;
     let admitted = r#"((NOT (NOT (("notes"."tenant_id" IS NOT NULL) AND ("notes"."tenant_id" = 1)))) AND (typeof("notes"."tenant_id") IN ('integer', 'null')))"#;
     assert_eq!(
-        trace.provisos,
+        trace.prechecks,
         [format!(
             r#"SELECT 1 AS "refused" FROM "main"."notes" AS "notes", (WITH "admitted_rows" (id, tenant_id) AS (VALUES ((1), CAST((1) AS INTEGER)), ((3), CAST((1) AS INTEGER))) SELECT id, tenant_id FROM "admitted_rows") AS excluded WHERE {seen} AND (CASE WHEN {admitted} THEN false ELSE true END) AND (CASE WHEN {seen} THEN (1 / ("notes".id - 3) < excluded.tenant_id) ELSE false END) LIMIT 1"#
         )]

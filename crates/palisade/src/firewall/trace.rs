@@ -36,7 +36,7 @@ pub struct Trace {
     /// Ids of the determining policies.
     pub policies: Vec<String>,
     /// Queries that must give no row before the text is run, in its transaction.
-    pub provisos: Vec<String>,
+    pub prechecks: Vec<String>,
     /// The text that may be run.
     pub rewritten: Option<String>,
     /// The refusal's code.
@@ -86,7 +86,7 @@ impl Trace {
             max_rows: None,
             fenced: false,
             policies: Vec::new(),
-            provisos: Vec::new(),
+            prechecks: Vec::new(),
             rewritten: None,
             code: None,
             message: None,
@@ -169,8 +169,10 @@ impl Trace {
         match result {
             Ok(statement) => {
                 self.stage = "allow";
-                let provisos = statement.provisos().iter();
-                self.provisos = provisos.map(|proviso| proviso.sql().to_owned()).collect();
+                let prechecks = statement.prechecks().iter();
+                self.prechecks = prechecks
+                    .map(|precheck| precheck.sql().to_owned())
+                    .collect();
                 self.rewritten = Some(statement.sql().to_owned());
                 for (relation, source) in statement.sources() {
                     if let Some(trace) = self.relations.iter_mut().find(|r| r.relation == *relation)

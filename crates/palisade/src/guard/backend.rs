@@ -16,7 +16,7 @@ pub trait Backend: Introspect + Send + Sync {
 
     /// Runs `statement` exactly as printed and feeds its rows to `sink` until the sink breaks.
     ///
-    /// In the same transaction, before it: where one of its [provisos](RewrittenStatement::provisos) gives a row, it is
+    /// In the same transaction, before it: where one of its [prechecks](RewrittenStatement::prechecks) gives a row, it is
     /// [not admitted](BackendError::not_admitted); where it [awaits an estimate](RewrittenStatement::awaits_estimate) or has
     /// caps on one, the engine's decides, by [`unless_admitted`](BackendError::unless_admitted).
     fn execute(

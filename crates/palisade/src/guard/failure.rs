@@ -7,7 +7,7 @@ use crate::{
     code::Code,
     limits::EstimateCaps,
     rejection::Rejection,
-    rewrite::{Effect, Found, Proviso, RewrittenStatement},
+    rewrite::{Effect, Precheck, RewrittenStatement, Violation},
 };
 
 /// Why a database did not answer. The detail is the operator's: an engine's message can hold data.
@@ -106,12 +106,12 @@ impl BackendError {
         )
     }
 
-    /// This proviso of the statement gave a row.
+    /// This precheck of the statement gave a row.
     #[must_use]
-    pub fn found(proviso: &Proviso) -> Self {
-        match proviso.found() {
-            Found::NotAdmitted => Self::not_admitted(),
-            Found::OutOfReach => Self::new(
+    pub fn violated(precheck: &Precheck) -> Self {
+        match precheck.violation() {
+            Violation::NotAdmitted => Self::not_admitted(),
+            Violation::OutOfReach => Self::new(
                 BackendErrorKind::Constraint,
                 "a row that may not be changed is in the way, or hangs on what would be changed",
             ),

@@ -369,7 +369,7 @@ impl<B: Backend> Guard<B> {
             }
             Err(error) => {
                 let forbidden = statement
-                    .refused()
+                    .estimate_refusal()
                     .filter(|_| error.kind == BackendErrorKind::Forbidden);
                 if let Some(rejection) = forbidden {
                     run.report.policies = rejection.policies().to_vec();

@@ -29,7 +29,6 @@ use sqlparser::{
 
 pub(crate) use change::guard::{Admission, Guard, Lead, Stance, Term};
 pub(crate) use change::join_visibility::{Seeing, seeing};
-pub(crate) use change::merge::{ClauseForm, MergeForm};
 pub(crate) use change::self_assignment::{is_itself, is_named, stays};
 pub(crate) use change::side_effects::{Link, links, sets_off_triggers};
 pub(crate) use change::{Conflict, Target, is_default};
@@ -154,8 +153,6 @@ pub(crate) struct WriteForm {
     pub(crate) guard: Option<Guard>,
     /// Around the rows of an INSERT.
     pub(crate) admission: Option<Admission>,
-    /// In the clauses of a MERGE.
-    pub(crate) merge: Option<MergeForm>,
 }
 
 /// A place where a relation of the catalog stands.

@@ -4,9 +4,9 @@
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, CeilFloorKind, Cte, DataType, DateTimeField, Expr,
     Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAlias,
-    TableAliasColumnDef, TableFactor, TableWithJoins, TimezoneInfo, UnaryOperator, Value, With,
-    helpers::attached_token::AttachedToken,
+    LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectFlavor, SelectItem, SetExpr,
+    TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, TimezoneInfo, UnaryOperator,
+    Value, With, helpers::attached_token::AttachedToken,
 };
 
 use crate::{dialect::Dialect, moment::utc, syntax::encode};
@@ -65,7 +65,7 @@ pub(in crate::rewrite) fn not(expr: Expr) -> Expr {
 }
 
 /// All of `exprs` joined by `op`, each in parentheses; `empty` if there are none.
-pub(in crate::rewrite) fn joined(exprs: Vec<Expr>, op: &BinaryOperator, empty: bool) -> Expr {
+pub(in crate::rewrite) fn join_by(exprs: Vec<Expr>, op: &BinaryOperator, empty: bool) -> Expr {
     exprs
         .into_iter()
         .map(parens)
@@ -188,15 +188,15 @@ pub(in crate::rewrite) fn call(dialect: Dialect, name: &str, args: Vec<Expr>) ->
         Dialect::Sqlite | Dialect::Mysql => None,
         Dialect::Postgres => Some("pg_catalog"),
     };
-    called(schema, name, args)
+    call_name(schema, name, args)
 }
 
 /// A call of what is a keyword of the grammar on every engine, and has no schema.
 pub(in crate::rewrite) fn keyword_call(name: &str, args: Vec<Expr>) -> Expr {
-    called(None, name, args)
+    call_name(None, name, args)
 }
 
-fn called(schema: Option<&str>, name: &str, args: Vec<Expr>) -> Expr {
+fn call_name(schema: Option<&str>, name: &str, args: Vec<Expr>) -> Expr {
     let name = schema.into_iter().chain([name]).map(Ident::new);
     function(name.collect(), args)
 }
@@ -327,7 +327,7 @@ pub(in crate::rewrite) fn select(
 }
 
 /// `WITH name (columns) AS (query)`.
-pub(in crate::rewrite) fn with(name: Ident, columns: Vec<Ident>, query: Query) -> With {
+pub(in crate::rewrite) fn with_query(name: Ident, columns: Vec<Ident>, query: Query) -> With {
     let columns = columns.into_iter().map(|name| TableAliasColumnDef {
         name,
         data_type: None,
@@ -363,4 +363,37 @@ pub(in crate::rewrite) fn query(body: SetExpr) -> Query {
         format_clause: None,
         pipe_operators: Vec::new(),
     }
+}
+
+/// What each row that is found gives: nothing of its own.
+pub(in crate::rewrite) fn select_one(dialect: Dialect) -> SelectItem {
+    item(dialect, integer(1), "refused")
+}
+
+/// That `admitted` is false or NULL.
+pub(in crate::rewrite) fn not_true(admitted: Expr) -> Expr {
+    case(
+        vec![(parens(admitted), boolean(false))],
+        Some(boolean(true)),
+    )
+}
+
+pub(in crate::rewrite) fn limit_to(limit: Expr) -> LimitClause {
+    LimitClause::LimitOffset {
+        limit: Some(limit),
+        offset: None,
+        limit_by: Vec::new(),
+    }
+}
+
+pub(in crate::rewrite) fn select_from(
+    projection: Vec<SelectItem>,
+    tables: Vec<TableWithJoins>,
+    condition: Option<Expr>,
+) -> Query {
+    let mut query = select(projection, None, condition);
+    if let SetExpr::Select(select) = &mut *query.body {
+        select.from = tables;
+    }
+    query
 }

@@ -7,7 +7,7 @@ use sqlparser::ast::{
 
 use crate::rewrite::{
     ast,
-    output::{parameter_values::Given, parameters},
+    output::{parameter_values::ParameterValues, parameters},
 };
 use crate::{code::Code, dialect::Dialect, rejection::Rejection, value::Value};
 
@@ -24,10 +24,10 @@ use crate::{code::Code, dialect::Dialect, rejection::Rejection, value::Value};
 ///
 /// Gives the position, from 1, of a `?` that is gone with the limit it stood in, on MySQL, which knows its parameters by
 /// position alone.
-pub(super) fn bound(
+pub(super) fn bound_rows(
     query: &mut Query,
     cap: u64,
-    given: &Given<'_>,
+    given: &ParameterValues<'_>,
     dialect: Dialect,
 ) -> Result<Option<usize>, Rejection> {
     let cap = Cap {
@@ -35,10 +35,10 @@ pub(super) fn bound(
         given,
         dialect,
     };
-    within(query, &cap)
+    bound_query(query, &cap)
 }
 
-fn within(query: &mut Query, own: &Cap<'_>) -> Result<Option<usize>, Rejection> {
+fn bound_query(query: &mut Query, own: &Cap<'_>) -> Result<Option<usize>, Rejection> {
     let dialect = own.dialect;
     let wrapped = match dialect {
         Dialect::Sqlite => matches!(*query.body, SetExpr::Values(_)),
@@ -82,16 +82,16 @@ fn within(query: &mut Query, own: &Cap<'_>) -> Result<Option<usize>, Rejection> 
     };
     // The limit stands last in the text, its offset aside.
     let position = total.saturating_sub(after);
-    match own.judge(limit, position)? {
-        Limit::Within => return Ok(None),
-        Limit::Beyond => {}
+    match own.compare_to_cap(limit, position)? {
+        LimitValue::Within => return Ok(None),
+        LimitValue::Beyond => {}
         // A derived table has no two columns of one name on SQLite.
-        Limit::Computed if dialect == Dialect::Sqlite => {
+        LimitValue::Computed if dialect == Dialect::Sqlite => {
             let computed = std::mem::replace(limit, ast::null());
             *limit = own.at_most(computed);
             return Ok(None);
         }
-        Limit::Computed => {
+        LimitValue::Computed => {
             wrap(query, Some("bounded"));
             query.limit_clause = Some(own.clause(None));
             return Ok(None);
@@ -104,7 +104,7 @@ fn within(query: &mut Query, own: &Cap<'_>) -> Result<Option<usize>, Rejection> 
 
 /// A limit of the agent's own.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Limit {
+enum LimitValue {
     /// It gives no more than the cap.
     Within,
     /// It gives more, or every row.
@@ -121,7 +121,7 @@ fn computes(limit: &Expr) -> bool {
 struct Cap<'p> {
     /// One more than may be seen.
     most: i64,
-    given: &'p Given<'p>,
+    given: &'p ParameterValues<'p>,
     dialect: Dialect,
 }
 
@@ -154,7 +154,7 @@ impl Cap<'_> {
             None::<TableFactor>,
             None,
         );
-        once.limit_clause = Some(super::source::barrier(self.dialect));
+        once.limit_clause = Some(super::source::fence(self.dialect));
         let computed = TableFactor::Derived {
             lateral: false,
             subquery: Box::new(once),
@@ -196,15 +196,15 @@ impl Cap<'_> {
         }
         let limit = match quantity {
             // One row.
-            None => Limit::Within,
-            Some(quantity) => self.judge(quantity, 0)?,
+            None => LimitValue::Within,
+            Some(quantity) => self.compare_to_cap(quantity, 0)?,
         };
         let around = match limit {
-            Limit::Within | Limit::Beyond if *with_ties => Some("ties"),
-            Limit::Computed => Some("bounded"),
-            Limit::Within | Limit::Beyond => None,
+            LimitValue::Within | LimitValue::Beyond if *with_ties => Some("ties"),
+            LimitValue::Computed => Some("bounded"),
+            LimitValue::Within | LimitValue::Beyond => None,
         };
-        if around.is_some() || limit == Limit::Within {
+        if around.is_some() || limit == LimitValue::Within {
             query.limit_clause = offset.map(|offset| LimitClause::LimitOffset {
                 limit: None,
                 offset: Some(offset),
@@ -222,29 +222,31 @@ impl Cap<'_> {
     }
 
     /// What a limit is to the cap. `position` is that of a `?`, on MySQL.
-    fn judge(&self, limit: &Expr, position: usize) -> Result<Limit, Rejection> {
+    fn compare_to_cap(&self, limit: &Expr, position: usize) -> Result<LimitValue, Rejection> {
         let within = |value: i64| {
             if (0..self.most).contains(&value) {
-                Limit::Within
+                LimitValue::Within
             } else {
-                Limit::Beyond
+                LimitValue::Beyond
             }
         };
         match limit {
-            Expr::Nested(inner) => self.judge(inner, position),
+            Expr::Nested(inner) => self.compare_to_cap(inner, position),
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,
                 expr,
-            } if matches!(**expr, Expr::Value(_)) => Ok(Limit::Beyond),
+            } if matches!(**expr, Expr::Value(_)) => Ok(LimitValue::Beyond),
             Expr::Value(value) => match &value.value {
                 // A number too large for 64 bits is larger than any cap.
                 SqlValue::Number(text, _) if text.bytes().all(|b| b.is_ascii_digit()) => {
-                    Ok(text.parse().map_or(Limit::Beyond, within))
+                    Ok(text.parse().map_or(LimitValue::Beyond, within))
                 }
-                SqlValue::Null if self.dialect == Dialect::Postgres => Ok(Limit::Beyond),
+                SqlValue::Null if self.dialect == Dialect::Postgres => Ok(LimitValue::Beyond),
                 SqlValue::Placeholder(text) => match self.value(text, position) {
                     Some(Value::Integer(value)) => Ok(within(*value)),
-                    Some(Value::Null) if self.dialect == Dialect::Postgres => Ok(Limit::Beyond),
+                    Some(Value::Null) if self.dialect == Dialect::Postgres => {
+                        Ok(LimitValue::Beyond)
+                    }
                     _ => Err(Rejection::new(
                         Code::ParameterMismatch,
                         "the parameter of LIMIT must be an integer",
@@ -253,7 +255,9 @@ impl Cap<'_> {
                 _ => Err(not_a_number()),
             },
             // MySQL takes nothing else.
-            computed if computes(computed) && self.dialect != Dialect::Mysql => Ok(Limit::Computed),
+            computed if computes(computed) && self.dialect != Dialect::Mysql => {
+                Ok(LimitValue::Computed)
+            }
             _ => Err(not_a_number()),
         }
     }
@@ -265,7 +269,7 @@ impl Cap<'_> {
             Dialect::Postgres => text.strip_prefix('$')?.parse().ok()?,
             Dialect::Mysql => u32::try_from(position).ok()?,
         };
-        self.given.numbered(number)
+        self.given.by_number(number)
     }
 }
 
@@ -332,7 +336,7 @@ mod tests {
     };
 
     /// The text after bounding to 10 rows, read back, and what is bound to it.
-    fn bounded(
+    fn bound_text(
         dialect: Dialect,
         sql: &str,
         params: &[Value],
@@ -346,8 +350,8 @@ mod tests {
         .unwrap();
         let placeholders: BTreeMap<_, _> = numbers.map(|n| (Placeholder::Number(n), n)).collect();
         syntax::parse(sql, dialect, &limits, |mut parsed| {
-            let given = Given::new(&params);
-            let gone = bound(&mut parsed.query, 10, &given, dialect)?;
+            let given = ParameterValues::new(&params);
+            let gone = bound_rows(&mut parsed.query, 10, &given, dialect)?;
             let asks = ["LIMIT $", "LIMIT ?", "FIRST $"]
                 .iter()
                 .any(|limit| sql.contains(limit))
@@ -356,10 +360,10 @@ mod tests {
             assert_eq!(!given.looked_at().is_empty(), asks, "{sql}");
             let query = &mut parsed.query;
             let order =
-                parameters::order(query, &mut Vec::new(), &placeholders, &[], dialect, gone)?;
+                parameters::renumber(query, &mut Vec::new(), &placeholders, &[], dialect, gone)?;
             let (text, again) = syntax::print_stable(query, dialect, &limits)?;
             let values = order
-                .of(&again, dialect)?
+                .bind_printed(&again, dialect)?
                 .iter()
                 .map(|bound| bound.value(&params))
                 .collect::<Result<_, _>>()?;
@@ -373,7 +377,7 @@ mod tests {
             let values: Vec<_> = numbers.iter().map(|n| Value::Integer(*n)).collect();
             values
         };
-        let got = bounded(dialect, sql, &values(params));
+        let got = bound_text(dialect, sql, &values(params));
         assert_eq!(got, Ok((expect.to_owned(), values(bound))), "{sql}");
     }
 
@@ -455,7 +459,7 @@ mod tests {
             check(Dialect::Postgres, sql, params, expect, bound);
         }
         assert_eq!(
-            bounded(Dialect::Postgres, "SELECT 1 LIMIT $1", &[Value::Null]),
+            bound_text(Dialect::Postgres, "SELECT 1 LIMIT $1", &[Value::Null]),
             Ok(("SELECT 1 LIMIT 11".to_owned(), vec![]))
         );
     }
@@ -555,7 +559,7 @@ mod tests {
                 "syntax.unsupported",
             ),
         ] {
-            let refused = bounded(dialect, sql, params).unwrap_err();
+            let refused = bound_text(dialect, sql, params).unwrap_err();
             assert!(refused.starts_with(code), "{sql}: {refused}");
         }
     }

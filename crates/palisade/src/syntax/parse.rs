@@ -110,19 +110,6 @@ impl<'t> Tokens<'t> {
         Ok(Self { text, tokens })
     }
 
-    pub(super) fn text(&self) -> &'t str {
-        self.text
-    }
-
-    pub(super) fn all(&self) -> &[TokenWithSpan] {
-        &self.tokens
-    }
-
-    /// Says that they are not read any further.
-    pub(crate) fn spare(self) {
-        reuse(self.tokens);
-    }
-
     /// As [`parse_any`] of the text.
     ///
     /// # Errors

@@ -164,14 +164,14 @@ impl Literals {
 }
 
 /// Whether `digits` is one token wherever no letter, digit or period follows.
-pub(in crate::syntax) fn is_plain_number(digits: &str) -> bool {
+fn is_plain_number(digits: &str) -> bool {
     let (whole, part) = digits.split_once('.').unwrap_or((digits, "0"));
     let are_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     are_digits(whole) && are_digits(part)
 }
 
 /// Whether `text` is one token wherever it stands in quotes.
-pub(in crate::syntax) fn is_plain_text(text: &str) -> bool {
+fn is_plain_text(text: &str) -> bool {
     let ends = |c: char| c.is_control() || matches!(c, '\'' | '\\');
     !text.is_empty() && !text.contains(ends)
 }

@@ -1,14 +1,12 @@
 //! MERGE, as PostgreSQL has it.
 
 use sqlparser::ast::{
-    CaseWhen, CastKind, DataType, Expr, Merge, MergeAction, MergeClause, MergeClauseKind,
-    MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, MergeUpdateKind, ObjectName, Parens,
-    TableWithJoins, Value, Values, helpers::attached_token::AttachedToken,
+    Expr, Merge, MergeAction, MergeClause, MergeClauseKind, MergeInsertExpr, MergeInsertKind,
+    MergeUpdateExpr, MergeUpdateKind, ObjectName, Parens, TableWithJoins, Values,
 };
 
 use crate::resolve::{
-    Mode, Resolver,
-    change::guard::Unguarded,
+    Resolver,
     query::Ctes,
     scope::{Output, Scope},
     unsupported,
@@ -20,159 +18,6 @@ use crate::{
     dialect::Dialect,
     rejection::Rejection,
 };
-
-/// What stands in a MERGE beside the guard of its ON.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct MergeForm {
-    /// What rows are like that may be changed: others that match stay as they are, by a clause before all others.
-    pub(crate) changeable: Option<Expr>,
-    /// For each clause of the statement's own.
-    pub(crate) clauses: Vec<ClauseForm>,
-}
-
-/// What stands in a clause of a MERGE.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ClauseForm {
-    /// What must hold where its own condition does.
-    pub(crate) admitted: Option<Expr>,
-    /// The types that values are given which policy looks at.
-    pub(crate) types: Vec<Option<DataType>>,
-}
-
-impl MergeForm {
-    /// Puts the form into the clauses.
-    pub(crate) fn put(&self, clauses: &mut Vec<MergeClause>) {
-        for (clause, form) in clauses.iter_mut().zip(&self.clauses) {
-            if let Some(admitted) = &form.admitted {
-                clause.predicate = Some(match clause.predicate.take() {
-                    None => nested(admitted.clone()),
-                    Some(own) => case(nested(own), nested(admitted.clone()), false),
-                });
-            }
-            for (value, data_type) in values_of(&mut clause.action).zip(&form.types) {
-                if let Some(data_type) = data_type {
-                    *value = Expr::Cast {
-                        kind: CastKind::Cast,
-                        expr: Box::new(nested(value.clone())),
-                        data_type: data_type.clone(),
-                        format: None,
-                    };
-                }
-            }
-        }
-        clauses.splice(0..0, self.first());
-    }
-
-    /// Takes it out again; an error if it is not there.
-    fn take(&self, clauses: &mut Vec<MergeClause>) -> Result<(), Unguarded> {
-        if let Some(first) = self.first()
-            && (clauses.is_empty() || clauses.remove(0) != first)
-        {
-            return Err(Unguarded);
-        }
-        if clauses.len() != self.clauses.len() {
-            return Err(Unguarded);
-        }
-        for (clause, form) in clauses.iter_mut().zip(&self.clauses) {
-            if let Some(admitted) = &form.admitted {
-                clause.predicate = match clause.predicate.take() {
-                    Some(expr) if expr == nested(admitted.clone()) => None,
-                    Some(Expr::Case {
-                        case_token: _,
-                        end_token: _,
-                        operand: None,
-                        mut conditions,
-                        else_result: Some(otherwise),
-                    }) if *otherwise == boolean(false) && conditions.len() == 1 => {
-                        match conditions.pop() {
-                            Some(CaseWhen {
-                                condition: Expr::Nested(own),
-                                result,
-                            }) if result == nested(admitted.clone()) => Some(*own),
-                            _ => return Err(Unguarded),
-                        }
-                    }
-                    _ => return Err(Unguarded),
-                };
-            }
-            let mut given = values_of(&mut clause.action);
-            for wanted in &form.types {
-                match (given.next(), wanted) {
-                    (Some(_), None) => {}
-                    (Some(value), Some(wanted)) => match value {
-                        Expr::Cast {
-                            kind: CastKind::Cast,
-                            expr,
-                            data_type,
-                            format: None,
-                        } if data_type == wanted => match &**expr {
-                            Expr::Nested(own) => *value = (**own).clone(),
-                            _ => return Err(Unguarded),
-                        },
-                        _ => return Err(Unguarded),
-                    },
-                    (None, _) => return Err(Unguarded),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// `WHEN MATCHED AND` the row may not be changed `THEN DO NOTHING`
-    fn first(&self) -> Option<MergeClause> {
-        let changeable = self.changeable.clone()?;
-        let kept = case(nested(changeable), boolean(false), true);
-        Some(MergeClause {
-            when_token: AttachedToken::empty(),
-            clause_kind: MergeClauseKind::Matched,
-            predicate: Some(kept),
-            action: MergeAction::DoNothing {
-                do_token: AttachedToken::empty(),
-                nothing_token: AttachedToken::empty(),
-            },
-        })
-    }
-}
-
-/// The values that an action inserts.
-fn values_of(action: &mut MergeAction) -> impl Iterator<Item = &mut Expr> {
-    let rows = if let MergeAction::Insert(MergeInsertExpr {
-        insert_token: _,
-        columns: _,
-        kind_token: _,
-        kind:
-            MergeInsertKind::Values(Values {
-                explicit_row: _,
-                value_keyword: _,
-                rows,
-            }),
-        insert_predicate: _,
-    }) = action
-    {
-        rows.as_mut_slice()
-    } else {
-        &mut []
-    };
-    rows.iter_mut().flat_map(|row| &mut row.content)
-}
-
-fn case(condition: Expr, result: Expr, otherwise: bool) -> Expr {
-    Expr::Case {
-        case_token: AttachedToken::empty(),
-        end_token: AttachedToken::empty(),
-        operand: None,
-        conditions: vec![CaseWhen { condition, result }],
-        else_result: Some(Box::new(boolean(otherwise))),
-    }
-}
-
-fn nested(expr: Expr) -> Expr {
-    Expr::Nested(Box::new(expr))
-}
-
-fn boolean(value: bool) -> Expr {
-    Expr::Value(Value::Boolean(value).into())
-}
 
 impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn merge_into(
@@ -196,7 +41,10 @@ impl<'a> Resolver<'a> {
         if output.is_some() {
             return Err(unsupported("RETURNING or OUTPUT in MERGE"));
         }
-        self.unguard_merge(on, clauses)?;
+        // The rewriter refuses a MERGE over a filtered target.
+        if self.guard().is_some() {
+            return Err(self.not_as_decided("a guard is decided for a MERGE"));
+        }
         let is_idle = |clause: &MergeClause| match clause.action {
             MergeAction::DoNothing {
                 do_token: _,
@@ -293,27 +141,6 @@ impl<'a> Resolver<'a> {
         }
         self.targets.push(target);
         Ok(Vec::new())
-    }
-
-    /// Takes off what must stand in a MERGE, where this is our own output.
-    fn unguard_merge(
-        &self,
-        on: &mut Expr,
-        clauses: &mut Vec<MergeClause>,
-    ) -> Result<(), Rejection> {
-        let missing = || self.not_as_decided("the guard of the target is missing");
-        if let Some(guard) = self.guard() {
-            let own = guard.inside(on.clone(), 0).map_err(|_| missing())?;
-            *on = own.ok_or_else(missing)?;
-        }
-        let form = match self.mode {
-            Mode::Rewritten { forms: _, writes } => writes.get(self.targets.len()),
-            Mode::Statement | Mode::View { within: _ } => None,
-        };
-        match form.and_then(|form| form.merge.as_ref()) {
-            Some(form) => form.take(clauses).map_err(|_| missing()),
-            None => Ok(()),
-        }
     }
 
     fn merged_row(

@@ -45,7 +45,7 @@ pub(in crate::rewrite) fn is_settled(
     limits: &Limits,
 ) -> bool {
     let dialect = catalog.dialect();
-    if is_default(value) || value.visit(&mut Settling { dialect }).is_break() {
+    if is_default(value) || value.visit(&mut Determinism { dialect }).is_break() {
         return false;
     }
     // PostgreSQL gives a parameter the type of its first use, which may stand elsewhere.
@@ -60,7 +60,8 @@ pub(in crate::rewrite) fn is_settled(
         value_keyword: false,
         rows: vec![Parens::with_empty_span(vec![value.clone()])],
     })));
-    let Ok(access) = precheck::reads(&query.to_string(), query, catalog, visible, limits) else {
+    let Ok(access) = precheck::resolve_reads(&query.to_string(), query, catalog, visible, limits)
+    else {
         return false;
     };
     let is_pure = |uid: &str| {
@@ -76,11 +77,11 @@ pub(in crate::rewrite) fn is_settled(
 }
 
 /// Stops at what is no part of a value by itself.
-struct Settling {
+struct Determinism {
     dialect: Dialect,
 }
 
-impl Visitor for Settling {
+impl Visitor for Determinism {
     type Break = ();
 
     fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
@@ -106,7 +107,7 @@ impl Visitor for Settling {
 
 /// Whether SQLite certainly stores `value` in `column` as it is, by what it can be: a number, a text or NULL.
 /// `constant` is what a literal or parameter is stored as.
-pub(in crate::rewrite) fn is_held(
+pub(in crate::rewrite) fn is_stored_unchanged(
     value: &Expr,
     column: &Column,
     constant: &impl Fn(&Expr) -> Option<Constant>,
@@ -114,9 +115,9 @@ pub(in crate::rewrite) fn is_held(
     if constant(value).is_some() {
         return true;
     }
-    let is_held = |value: &Expr| is_held(value, column, constant);
+    let is_unchanged = |value: &Expr| is_stored_unchanged(value, column, constant);
     match value {
-        Expr::Nested(inner) => is_held(inner),
+        Expr::Nested(inner) => is_unchanged(inner),
         Expr::Cast {
             kind: CastKind::Cast,
             expr: _,
@@ -139,7 +140,7 @@ pub(in crate::rewrite) fn is_held(
                      result,
                  }| result,
             );
-            results.chain(else_result.as_deref()).all(is_held)
+            results.chain(else_result.as_deref()).all(is_unchanged)
         }
         Expr::BinaryOp {
             left: _,
@@ -152,7 +153,7 @@ pub(in crate::rewrite) fn is_held(
             right: _,
         }
         | Expr::UnaryOp { op: _, expr: _ } => {
-            column.class == TypeClass::Integer && whole(value, constant).is_some()
+            column.class == TypeClass::Integer && fold_integer(value, constant).is_some()
         }
         Expr::Trim {
             trim_where: _,
@@ -166,10 +167,10 @@ pub(in crate::rewrite) fn is_held(
             substring_for: _,
             special: _,
             shorthand: _,
-        } => column.class == TypeClass::Text && is_held(expr),
-        Expr::Function(function) => match called(function) {
+        } => column.class == TypeClass::Text && is_unchanged(expr),
+        Expr::Function(function) => match call_parts(function) {
             Some((name, args)) => match (name.as_str(), column.class) {
-                ("coalesce" | "ifnull", _) => args.into_iter().all(is_held),
+                ("coalesce" | "ifnull", _) => args.into_iter().all(is_unchanged),
                 (
                     "char" | "concat" | "concat_ws" | "format" | "hex" | "lower" | "ltrim"
                     | "printf" | "quote" | "rtrim" | "trim" | "typeof" | "upper",
@@ -187,19 +188,22 @@ pub(in crate::rewrite) fn is_held(
 }
 
 /// The number that sums and products of whole numbers are, unless SQLite would go on with floating-point numbers.
-fn whole(value: &Expr, constant: &impl Fn(&Expr) -> Option<Constant>) -> Option<i64> {
+fn fold_integer(value: &Expr, constant: &impl Fn(&Expr) -> Option<Constant>) -> Option<i64> {
     match value {
         Expr::Nested(inner)
         | Expr::UnaryOp {
             op: UnaryOperator::Plus,
             expr: inner,
-        } => whole(inner, constant),
+        } => fold_integer(inner, constant),
         Expr::UnaryOp {
             op: UnaryOperator::Minus,
             expr: inner,
-        } => whole(inner, constant)?.checked_neg(),
+        } => fold_integer(inner, constant)?.checked_neg(),
         Expr::BinaryOp { left, op, right } => {
-            let (left, right) = (whole(left, constant)?, whole(right, constant)?);
+            let (left, right) = (
+                fold_integer(left, constant)?,
+                fold_integer(right, constant)?,
+            );
             match op {
                 BinaryOperator::Plus => left.checked_add(right),
                 BinaryOperator::Minus => left.checked_sub(right),
@@ -220,16 +224,16 @@ fn whole(value: &Expr, constant: &impl Fn(&Expr) -> Option<Constant>) -> Option<
 }
 
 /// The number that sums and products of whole numbers are, where MySQL computes it in whole numbers too.
-pub(in crate::rewrite) fn whole_product(
+pub(in crate::rewrite) fn fold_integer_product(
     value: &Expr,
     constant: &impl Fn(&Expr) -> Option<Constant>,
 ) -> Option<i64> {
     match value {
-        Expr::Nested(inner) => whole_product(inner, constant),
+        Expr::Nested(inner) => fold_integer_product(inner, constant),
         Expr::BinaryOp { left, op, right } => {
             let (left, right) = (
-                whole_product(left, constant)?,
-                whole_product(right, constant)?,
+                fold_integer_product(left, constant)?,
+                fold_integer_product(right, constant)?,
             );
             match op {
                 BinaryOperator::Plus => left.checked_add(right),
@@ -249,11 +253,11 @@ pub(in crate::rewrite) fn whole_product(
 }
 
 /// The column, by its key, whose proposed value MySQL's `VALUES(column)` is.
-pub(in crate::rewrite) fn proposed(value: &Expr) -> Option<String> {
+pub(in crate::rewrite) fn values_column(value: &Expr) -> Option<String> {
     let Expr::Function(function) = value else {
         return None;
     };
-    let (name, args) = called(function)?;
+    let (name, args) = call_parts(function)?;
     match (name.as_str(), args.as_slice()) {
         ("values", [Expr::Identifier(column)]) => Some(key(column, Dialect::Mysql).into_owned()),
         _ => None,
@@ -261,7 +265,7 @@ pub(in crate::rewrite) fn proposed(value: &Expr) -> Option<String> {
 }
 
 /// Name and arguments of a plain call.
-fn called(function: &Function) -> Option<(String, Vec<&Expr>)> {
+fn call_parts(function: &Function) -> Option<(String, Vec<&Expr>)> {
     let Function {
         name,
         uses_odbc_syntax: false,

@@ -3,20 +3,20 @@
 
 use std::collections::BTreeSet;
 
-use crate::policy::obligation::{Comparison, Literal, Operand, Predicate};
+use crate::policy::obligation::Predicate;
 use crate::rewrite::source::row_filter;
 
 /// Whether `rest`, which is `add` once assigned columns are known, says something of a column that is not
 /// `shown` and that neither `seen`, of every row that may be seen, nor `add` by itself says.
-pub(in crate::rewrite) fn tells(
+pub(in crate::rewrite) fn discloses(
     rest: &Predicate,
     add: &Predicate,
     seen: Option<&Predicate>,
     shown: impl Fn(u16) -> bool,
 ) -> bool {
-    let mut said = terms(add);
-    said.extend(seen.into_iter().flat_map(terms));
-    terms(rest).iter().any(|term| {
+    let mut said = conjuncts(add);
+    said.extend(seen.into_iter().flat_map(conjuncts));
+    conjuncts(rest).iter().any(|term| {
         let mut looked = BTreeSet::new();
         row_filter::columns(&term.predicate, &mut looked);
         !said.contains(term) && !looked.into_iter().all(&shown)
@@ -24,12 +24,12 @@ pub(in crate::rewrite) fn tells(
 }
 
 /// Whether all that `rest` says is said by one of `known`, which all hold.
-pub(in crate::rewrite) fn follows<'p>(
+pub(in crate::rewrite) fn is_entailed<'p>(
     rest: &Predicate,
     known: impl Iterator<Item = &'p Predicate>,
 ) -> bool {
-    let said: Vec<Term> = known.flat_map(terms).collect();
-    terms(rest).iter().all(|term| said.contains(term))
+    let said: Vec<Term> = known.flat_map(conjuncts).collect();
+    conjuncts(rest).iter().all(|term| said.contains(term))
 }
 
 /// The conditions, of those that all hold where `seen` does, that look at an `assigned` column and at one that is neither
@@ -39,7 +39,7 @@ pub(in crate::rewrite) fn hidden_beside(
     assigned: impl Fn(u16) -> bool,
     shown: impl Fn(u16) -> bool,
 ) -> impl Iterator<Item = Predicate> {
-    terms(seen).into_iter().filter_map(move |term| {
+    conjuncts(seen).into_iter().filter_map(move |term| {
         let mut looked = BTreeSet::new();
         row_filter::columns(&term.predicate, &mut looked);
         let is_assigned = looked.iter().any(|index| assigned(*index));
@@ -47,37 +47,6 @@ pub(in crate::rewrite) fn hidden_beside(
             .iter()
             .any(|index| !assigned(*index) && !shown(*index));
         (is_assigned && is_hidden).then_some(term.predicate)
-    })
-}
-
-/// The one value that the column can have where `predicate` holds, if it says that.
-pub(in crate::rewrite) fn value(predicate: &Predicate, column: u16) -> Option<Literal> {
-    terms(predicate).into_iter().find_map(|term| {
-        if term.negated {
-            return None;
-        }
-        match term.predicate {
-            Predicate::Compare(
-                Operand::Column(index),
-                Comparison::Equal,
-                Operand::Literal(value),
-            )
-            | Predicate::Compare(
-                Operand::Literal(value),
-                Comparison::Equal,
-                Operand::Column(index),
-            ) if index == column => Some(value),
-            Predicate::And(_)
-            | Predicate::Or(_)
-            | Predicate::Not(_)
-            | Predicate::If(_, _, _)
-            | Predicate::Constant(_)
-            | Predicate::Column(_)
-            | Predicate::Has(_)
-            | Predicate::Compare(_, _, _)
-            | Predicate::In(_, _)
-            | Predicate::Like(_, _) => None,
-        }
     })
 }
 
@@ -89,7 +58,7 @@ struct Term {
 }
 
 /// The conditions that all hold where `predicate` does.
-fn terms(predicate: &Predicate) -> Vec<Term> {
+fn conjuncts(predicate: &Predicate) -> Vec<Term> {
     let mut out = Vec::new();
     collect(predicate, false, &mut out);
     out
@@ -152,9 +121,9 @@ mod tests {
             (&either, Some(&rest), false),
             (&either, None, true),
         ] {
-            assert_eq!(tells(&rest, add, seen, only_first), expected, "{add:?}");
+            assert_eq!(discloses(&rest, add, seen, only_first), expected, "{add:?}");
         }
-        assert!(!tells(&rest, &either, Some(&either), |_| true));
+        assert!(!discloses(&rest, &either, Some(&either), |_| true));
     }
 
     #[test]
@@ -171,7 +140,7 @@ mod tests {
             (&either, vec![&either], true),
             (&first, vec![], false),
         ] {
-            assert_eq!(follows(rest, known.into_iter()), expected, "{rest:?}");
+            assert_eq!(is_entailed(rest, known.into_iter()), expected, "{rest:?}");
         }
     }
 }

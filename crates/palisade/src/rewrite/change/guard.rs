@@ -10,10 +10,10 @@ use sqlparser::ast::{
 use crate::rewrite::{
     ast,
     change::{
-        Job, Reads,
-        guard_cache::{Condition, Filters, Key},
+        ChangeRewriter, ColumnSet,
+        guard_cache::{GuardFilters, GuardKey, PrintedGuard},
     },
-    not_as_decided,
+    refusal::not_as_decided,
     source::row_filter,
 };
 use crate::{
@@ -25,14 +25,14 @@ use crate::{
     resolve::{Conflict, Guard, Lead, Seeing, Stance, Term, WriteForm, reference_index, seeing},
 };
 
-impl Job<'_> {
+impl ChangeRewriter<'_> {
     /// The guard of rows that pass all of `filters`; none where all pass everything.
-    pub(in crate::rewrite) fn guard(
+    pub(in crate::rewrite) fn build_guard(
         &self,
         filters: &[&RowFilter],
         relation: &Relation,
         qualified: bool,
-        reads: &mut Reads,
+        reads: &mut ColumnSet,
         functions: &mut BTreeSet<String>,
     ) -> Result<Option<Guard>, Rejection> {
         let mut distinct: Vec<&RowFilter> = Vec::new();
@@ -44,30 +44,32 @@ impl Job<'_> {
         if distinct.is_empty() {
             return Ok(None);
         }
-        let (condition, mut looked) = match self.kept(&distinct, relation, qualified)? {
+        let (condition, mut looked) = match self.cached_guard(&distinct, relation, qualified)? {
             Some(condition) => {
                 functions.extend(condition.functions.iter().cloned());
                 let looked = condition.reads.clone();
-                let place = self.conditions.place(condition, self.catalog.dialect());
+                let place = self
+                    .conditions
+                    .placeholder(condition, self.catalog.dialect());
                 (place, looked)
             }
-            None => self.of(&distinct, relation, qualified, functions)?,
+            None => self.print_filters(&distinct, relation, qualified, functions)?,
         };
-        let stance = self.stance(relation, &looked)?;
+        let stance = self.placement(relation, &looked)?;
         reads.append(&mut looked);
         Ok(Some(Guard { condition, stance }))
     }
 
     /// The condition that all of `filters` hold, and the columns that it looks at.
-    fn of(
+    fn print_filters(
         &self,
         filters: &[&RowFilter],
         relation: &Relation,
         qualified: bool,
         functions: &mut BTreeSet<String>,
-    ) -> Result<(Expr, Reads), Rejection> {
+    ) -> Result<(Expr, ColumnSet), Rejection> {
         let mut conditions = Vec::with_capacity(filters.len());
-        let mut looked = Reads::new();
+        let mut looked = ColumnSet::new();
         for filter in filters {
             match filter {
                 RowFilter::Everything => {}
@@ -84,22 +86,22 @@ impl Job<'_> {
                 }
             }
         }
-        let condition = ast::joined(conditions, &BinaryOperator::And, true);
-        Ok((self.qualified(condition, qualified), looked))
+        let condition = ast::join_by(conditions, &BinaryOperator::And, true);
+        Ok((self.qualify(condition, qualified), looked))
     }
 
     /// That condition as it is made once for a session, where `filters` say nothing of this statement.
-    fn kept(
+    fn cached_guard(
         &self,
         filters: &[&RowFilter],
         relation: &Relation,
         qualified: bool,
-    ) -> Result<Option<Arc<Condition>>, Rejection> {
+    ) -> Result<Option<Arc<PrintedGuard>>, Rejection> {
         let seen = self.permit.relations().get(&relation.id);
         let Some(changed) = self.permit.writes().get(&relation.id) else {
             return Ok(None);
         };
-        let mut of = Filters {
+        let mut of = GuardFilters {
             seen: false,
             changed: false,
         };
@@ -113,25 +115,25 @@ impl Job<'_> {
             }
         }
         let qualifier = qualified.then_some(&self.target.qualifier);
-        let key = Key::new(relation.id, seen, changed, of, qualifier);
-        if let Some(known) = self.known.condition(&key) {
+        let key = GuardKey::new(relation.id, seen, changed, of, qualifier);
+        if let Some(known) = self.known.guard(&key) {
             return Ok(Some(known));
         }
         let mut functions = BTreeSet::new();
-        let (tree, reads) = self.of(filters, relation, qualified, &mut functions)?;
+        let (tree, reads) = self.print_filters(filters, relation, qualified, &mut functions)?;
         let dialect = self.catalog.dialect();
-        let made = Condition::new(&tree, reads, functions, dialect, self.limits)?;
+        let made = PrintedGuard::new(&tree, reads, functions, dialect, self.limits)?;
         if let Some(condition) = &made {
-            self.known.keep_condition(key, condition, seen, changed);
+            self.known.keep_guard(key, condition, seen, changed);
         }
         Ok(made)
     }
 
     /// How a guard that looks at these columns stands.
-    pub(in crate::rewrite) fn stance(
+    pub(in crate::rewrite) fn placement(
         &self,
         relation: &Relation,
-        looked: &Reads,
+        looked: &ColumnSet,
     ) -> Result<Stance, Rejection> {
         if self.target.on_conflict == Conflict::Updates {
             return Ok(Stance::Around);
@@ -153,10 +155,10 @@ impl Job<'_> {
             (Dialect::Sqlite | Dialect::Mysql, true) => (Lead::Opaque, true),
         };
         if let Some(why) = self.target.in_the_open {
-            return Err(in_the_open(relation, why));
+            return Err(unprotected(relation, why));
         }
         if opaque && !self.target.merged.is_disjoint(looked) {
-            return Err(in_the_open(
+            return Err(unprotected(
                 relation,
                 "USING merges a column that the filter looks at: compare it with ON",
             ));
@@ -180,7 +182,7 @@ impl Job<'_> {
     }
 
     /// The condition of rows of the target that `predicate` is.
-    pub(in crate::rewrite) fn condition(
+    pub(in crate::rewrite) fn qualified_condition(
         &self,
         predicate: &Predicate,
         relation: &Relation,
@@ -189,15 +191,15 @@ impl Job<'_> {
     ) -> Result<Expr, Rejection> {
         let condition =
             row_filter::expression(predicate, relation, self.catalog.dialect(), functions)?;
-        Ok(self.qualified(condition, qualified))
+        Ok(self.qualify(condition, qualified))
     }
 
     /// A condition over the target, whose columns are told from those of other tables beside it.
-    fn qualified(&self, mut condition: Expr, qualified: bool) -> Expr {
+    fn qualify(&self, mut condition: Expr, qualified: bool) -> Expr {
         if qualified {
             let _ = VisitMut::visit(
                 &mut condition,
-                &mut Qualifying {
+                &mut Qualifier {
                     qualifier: &self.target.qualifier,
                 },
             );
@@ -207,16 +209,12 @@ impl Job<'_> {
 }
 
 /// Puts the form around a change of what `target` is among the references.
-pub(in crate::rewrite) fn apply(
+pub(in crate::rewrite) fn put_guards(
     change: &mut SetExpr,
     form: &WriteForm,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
-    let WriteForm {
-        guard,
-        admission,
-        merge,
-    } = form;
+    let WriteForm { guard, admission } = form;
     let misplaced = || not_as_decided("a change of another form");
     match change {
         SetExpr::Insert(Statement::Insert(insert)) => {
@@ -242,7 +240,7 @@ pub(in crate::rewrite) fn apply(
         }
         SetExpr::Update(Statement::Update(update)) => {
             if let Some(guard) = guard {
-                keep_within(update, guard, target)?;
+                filter_update(update, guard, target)?;
             }
             Ok(())
         }
@@ -259,45 +257,37 @@ pub(in crate::rewrite) fn apply(
             limit: _,
         })) => {
             if let Some(guard) = guard {
-                keep_rows_within(tables, selection, guard, target)?;
+                filter_rows(tables, selection, guard, target)?;
             }
             Ok(())
         }
-        SetExpr::Merge(Statement::Merge(statement)) if admission.is_none() => {
-            if let Some(guard) = guard {
-                *statement.on = guard.around(Some((*statement.on).clone()), 0);
-            }
-            if let Some(merge) = merge {
-                merge.put(&mut statement.clauses);
-            }
-            Ok(())
-        }
+        SetExpr::Merge(_) if guard.is_none() && admission.is_none() => Ok(()),
         _ => Err(misplaced()),
     }
 }
 
 /// Puts the guard around what an UPDATE says of its rows.
-pub(in crate::rewrite) fn keep_within(
+pub(in crate::rewrite) fn filter_update(
     update: &mut Update,
     guard: &Guard,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
     let tables = std::slice::from_mut(&mut update.table);
-    keep_rows_within(tables, &mut update.selection, guard, target)
+    filter_rows(tables, &mut update.selection, guard, target)
 }
 
 /// Puts the guard around the condition of rows of `tables`.
-pub(in crate::rewrite) fn keep_rows_within(
+pub(in crate::rewrite) fn filter_rows(
     tables: &mut [TableWithJoins],
     condition: &mut Option<Expr>,
     guard: &Guard,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
     *condition = Some(guard.around(condition.take(), 0));
-    keep_joins_within(tables, guard, target)
+    filter_joins(tables, guard, target)
 }
 
-fn keep_joins_within(
+fn filter_joins(
     tables: &mut [TableWithJoins],
     guard: &Guard,
     target: Option<usize>,
@@ -336,11 +326,11 @@ fn keep_joins_within(
     }
 }
 
-struct Qualifying<'q> {
+struct Qualifier<'q> {
     qualifier: &'q Ident,
 }
 
-impl VisitorMut for Qualifying<'_> {
+impl VisitorMut for Qualifier<'_> {
     type Break = ();
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
@@ -351,7 +341,7 @@ impl VisitorMut for Qualifying<'_> {
     }
 }
 
-fn in_the_open(relation: &Relation, why: &str) -> Rejection {
+fn unprotected(relation: &Relation, why: &str) -> Rejection {
     Rejection::new(
         Code::ObligationInapplicable,
         format!("`{}` has a row filter, and {why}", relation.name),

@@ -17,9 +17,9 @@ use sqlparser::ast::{Expr, Ident, Query, VisitMut, VisitorMut};
 
 use crate::rewrite::{
     ast,
-    change::{Reads, precheck},
-    not_as_decided,
+    change::ColumnSet,
     output::parameters,
+    refusal::not_as_decided,
 };
 use crate::{
     catalog::RelationId,
@@ -32,28 +32,28 @@ use crate::{
 
 /// The condition of a guard, with the columns that it looks at and the functions that it calls.
 #[derive(Debug)]
-pub(in crate::rewrite) struct Condition {
+pub(in crate::rewrite) struct PrintedGuard {
     tree: Expr,
     text: String,
-    pub(in crate::rewrite) reads: Reads,
+    pub(in crate::rewrite) reads: ColumnSet,
     pub(in crate::rewrite) functions: BTreeSet<String>,
 }
 
-impl Condition {
+impl PrintedGuard {
     /// `tree`, if it holds no parameter: those are numbered anew in each statement.
     ///
     /// # Errors
     /// `syntax.not-stable`.
     pub(in crate::rewrite) fn new(
         tree: &Expr,
-        reads: Reads,
+        reads: ColumnSet,
         functions: BTreeSet<String>,
         dialect: Dialect,
         limits: &Limits,
     ) -> Result<Option<Arc<Self>>, Rejection> {
         let condition = Some(ast::parens(tree.clone()));
-        let whole = precheck::select(vec![precheck::one(dialect)], Vec::new(), condition);
-        if parameters::any(&whole) {
+        let whole = ast::select_from(vec![ast::select_one(dialect)], Vec::new(), condition);
+        if parameters::has_placeholders(&whole) {
             return Ok(None);
         }
         syntax::print_stable(&whole, dialect, limits)?;
@@ -68,28 +68,28 @@ impl Condition {
 
 /// Of which filters of a relation a guard is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::rewrite) struct Filters {
+pub(in crate::rewrite) struct GuardFilters {
     pub(in crate::rewrite) seen: bool,
     pub(in crate::rewrite) changed: bool,
 }
 
 /// What a condition is made from. An address is that of one thing alone as long as somebody holds on to it, and
-/// [`Kept`] does.
+/// [`CachedGuard`] does.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::rewrite) struct Key {
+pub(in crate::rewrite) struct GuardKey {
     relation: RelationId,
     seen: Option<usize>,
     changed: usize,
-    filters: Filters,
+    filters: GuardFilters,
     qualifier: Option<String>,
 }
 
-impl Key {
+impl GuardKey {
     pub(in crate::rewrite) fn new(
         relation: RelationId,
         seen: Option<&Arc<RelationDecision>>,
         changed: &Arc<WriteDecision>,
-        filters: Filters,
+        filters: GuardFilters,
         qualifier: Option<&Ident>,
     ) -> Self {
         Self {
@@ -104,8 +104,8 @@ impl Key {
 
 /// A condition, and the things whose addresses it is found by. They may go; their addresses stay taken.
 #[derive(Debug, Clone)]
-pub(in crate::rewrite) struct Kept {
-    pub(in crate::rewrite) condition: Arc<Condition>,
+pub(in crate::rewrite) struct CachedGuard {
+    pub(in crate::rewrite) condition: Arc<PrintedGuard>,
     pub(in crate::rewrite) _seen: Option<Weak<RelationDecision>>,
     pub(in crate::rewrite) _changed: Weak<WriteDecision>,
 }
@@ -113,14 +113,14 @@ pub(in crate::rewrite) struct Kept {
 #[derive(Clone)]
 pub(in crate::rewrite) struct Weight;
 
-impl Weighter<Key, Kept> for Weight {
-    fn weight(&self, key: &Key, kept: &Kept) -> u64 {
+impl Weighter<GuardKey, CachedGuard> for Weight {
+    fn weight(&self, key: &GuardKey, kept: &CachedGuard) -> u64 {
         /// Bytes of a tree for each of its text, about.
         const TREE: usize = 24;
         let condition = &kept.condition;
         let functions: usize = condition.functions.iter().map(|f| 48 + f.len()).sum();
-        let bytes = size_of::<Key>()
-            + size_of::<Kept>()
+        let bytes = size_of::<GuardKey>()
+            + size_of::<CachedGuard>()
             + key.qualifier.as_ref().map_or(0, String::len)
             + condition.text.len() * TREE
             + functions;
@@ -130,25 +130,29 @@ impl Weighter<Key, Kept> for Weight {
 
 /// The conditions of a statement for which names stand.
 #[derive(Debug, Default)]
-pub(in crate::rewrite) struct Conditions(RefCell<Vec<Arc<Condition>>>);
+pub(in crate::rewrite) struct PrintedGuards(RefCell<Vec<Arc<PrintedGuard>>>);
 
 /// What such names begin with, after the character that no text holds.
 const GUARD: &str = "guard ";
 
-impl Conditions {
+impl PrintedGuards {
     /// The name that stands for `condition`.
-    pub(in crate::rewrite) fn place(&self, condition: Arc<Condition>, dialect: Dialect) -> Expr {
+    pub(in crate::rewrite) fn placeholder(
+        &self,
+        condition: Arc<PrintedGuard>,
+        dialect: Dialect,
+    ) -> Expr {
         let mut all = self.0.borrow_mut();
         let known = all.iter().position(|known| Arc::ptr_eq(known, &condition));
         let index = known.unwrap_or_else(|| {
             all.push(condition);
             all.len() - 1
         });
-        Expr::Identifier(name(index, dialect))
+        Expr::Identifier(placeholder_name(index, dialect))
     }
 
     /// How many such names are in a printed text.
-    pub(in crate::rewrite) fn named(&self, text: &str) -> usize {
+    pub(in crate::rewrite) fn count_placeholders(&self, text: &str) -> usize {
         if self.0.borrow().is_empty() {
             return 0;
         }
@@ -160,7 +164,7 @@ impl Conditions {
     ///
     /// # Errors
     /// `internal` if something is left of a name.
-    pub(in crate::rewrite) fn filled(
+    pub(in crate::rewrite) fn fill_texts(
         &self,
         text: String,
         dialect: Dialect,
@@ -197,7 +201,7 @@ impl Conditions {
     }
 
     /// Puts the trees of conditions where their names stand in `query`.
-    pub(in crate::rewrite) fn stand_in(&self, query: &mut Query, dialect: Dialect) {
+    pub(in crate::rewrite) fn put_trees(&self, query: &mut Query, dialect: Dialect) {
         let all = self.0.borrow();
         if !all.is_empty() {
             let _ = VisitMut::visit(query, &mut Filling { all: &all, dialect });
@@ -205,12 +209,12 @@ impl Conditions {
     }
 }
 
-fn name(index: usize, dialect: Dialect) -> Ident {
+fn placeholder_name(index: usize, dialect: Dialect) -> Ident {
     Ident::with_quote(dialect.quote(), format!("\0{GUARD}{index}"))
 }
 
 struct Filling<'f> {
-    all: &'f [Arc<Condition>],
+    all: &'f [Arc<PrintedGuard>],
     dialect: Dialect,
 }
 
@@ -223,7 +227,7 @@ impl VisitorMut for Filling<'_> {
         {
             let mut all = self.all.iter().enumerate();
             if let Some((_, condition)) =
-                all.find(|(index, _)| *ident == name(*index, self.dialect))
+                all.find(|(index, _)| *ident == placeholder_name(*index, self.dialect))
             {
                 *expr = condition.tree.clone();
             }
@@ -253,31 +257,31 @@ mod tests {
             })
         };
         let changed = || Arc::new(WriteDecision::nothing());
-        let filters = |seen, changed| Filters { seen, changed };
+        let filters = |seen, changed| GuardFilters { seen, changed };
         let (seen, other_seen) = (seen(), seen());
         let (changed, other_changed) = (changed(), changed());
         let (table, other_table) = (RelationId(1), RelationId(2));
         let (t, u) = (Ident::new("t"), Ident::new("u"));
         let both = filters(true, true);
         let keys = [
-            Key::new(table, Some(&seen), &changed, both, Some(&t)),
-            Key::new(other_table, Some(&seen), &changed, both, Some(&t)),
-            Key::new(table, Some(&other_seen), &changed, both, Some(&t)),
-            Key::new(table, None, &changed, both, Some(&t)),
-            Key::new(table, Some(&seen), &other_changed, both, Some(&t)),
-            Key::new(table, Some(&seen), &changed, filters(true, false), Some(&t)),
-            Key::new(table, Some(&seen), &changed, filters(false, true), Some(&t)),
-            Key::new(table, Some(&seen), &changed, both, Some(&u)),
-            Key::new(table, Some(&seen), &changed, both, None),
+            GuardKey::new(table, Some(&seen), &changed, both, Some(&t)),
+            GuardKey::new(other_table, Some(&seen), &changed, both, Some(&t)),
+            GuardKey::new(table, Some(&other_seen), &changed, both, Some(&t)),
+            GuardKey::new(table, None, &changed, both, Some(&t)),
+            GuardKey::new(table, Some(&seen), &other_changed, both, Some(&t)),
+            GuardKey::new(table, Some(&seen), &changed, filters(true, false), Some(&t)),
+            GuardKey::new(table, Some(&seen), &changed, filters(false, true), Some(&t)),
+            GuardKey::new(table, Some(&seen), &changed, both, Some(&u)),
+            GuardKey::new(table, Some(&seen), &changed, both, None),
         ];
-        let apart: std::collections::HashSet<&Key> = keys.iter().collect();
+        let apart: std::collections::HashSet<&GuardKey> = keys.iter().collect();
         assert_eq!(apart.len(), keys.len(), "{keys:?}");
     }
 
     #[test]
     fn conditions_stand_where_their_names_stood() {
         for dialect in Dialect::ALL {
-            let conditions = Conditions::default();
+            let conditions = PrintedGuards::default();
             let places: Vec<Expr> = (0..11)
                 .map(|n| {
                     let tree = ast::binary(
@@ -286,22 +290,22 @@ mod tests {
                         ast::integer(n),
                     );
                     let limits = Limits::default();
-                    let (reads, functions) = (Reads::new(), BTreeSet::new());
-                    let made = Condition::new(&tree, reads, functions, dialect, &limits);
-                    conditions.place(made.unwrap().unwrap(), dialect)
+                    let (reads, functions) = (ColumnSet::new(), BTreeSet::new());
+                    let made = PrintedGuard::new(&tree, reads, functions, dialect, &limits);
+                    conditions.placeholder(made.unwrap().unwrap(), dialect)
                 })
                 .collect();
             let text = format!("({}) AND ({}) AND ({})", places[1], places[10], places[1]);
-            assert_eq!(conditions.named(&text), 3);
+            assert_eq!(conditions.count_placeholders(&text), 3);
             let (quoted, a) = (dialect.quote(), "a");
             assert_eq!(
-                conditions.filled(text, dialect).unwrap(),
+                conditions.fill_texts(text, dialect).unwrap(),
                 format!(
                     "({quoted}{a}{quoted} = 1) AND ({quoted}{a}{quoted} = 10) AND ({quoted}{a}{quoted} = 1)"
                 )
             );
-            let unknown = name(11, dialect).to_string();
-            assert!(conditions.filled(unknown, dialect).is_err());
+            let unknown = placeholder_name(11, dialect).to_string();
+            assert!(conditions.fill_texts(unknown, dialect).is_err());
         }
     }
 }

@@ -27,8 +27,8 @@ pub(in crate::rewrite) fn columns(
                 let column = output.lineage.identity.and_then(|id| catalog.column(id));
                 column.map(|column| Arc::clone(&column.type_name))
             };
-            let given = given_type(output, references, catalog, visible)?;
-            let masked = comes_masked(output, references, visible)?;
+            let given = replaced_type(output, references, catalog, visible)?;
+            let masked = has_masked_source(output, references, visible)?;
             let type_name = given.or_else(declared).unwrap_or_default();
             Ok(OutputColumn {
                 name: Arc::clone(&output.name),
@@ -44,7 +44,7 @@ pub(in crate::rewrite) fn columns(
 }
 
 /// What is below a column of a view.
-pub(crate) struct Below {
+pub(crate) struct ViewBelow {
     /// Whether a mask stands before anything that it is made from.
     pub(crate) masked: bool,
     /// The type that tokens or a mask give it, where that is not the declared one.
@@ -55,18 +55,18 @@ pub(crate) struct Below {
 ///
 /// # Errors
 /// `policy.evaluation-failed`.
-pub(crate) fn below(
+pub(crate) fn columns_below(
     resolved: &ResolvedStatement,
     catalog: &Catalog,
     visible: &dyn Visible,
-) -> Result<Vec<Below>, Rejection> {
+) -> Result<Vec<ViewBelow>, Rejection> {
     let references = &resolved.references;
     let outputs = resolved.outputs.iter();
     outputs
         .map(|output| {
-            Ok(Below {
-                masked: comes_masked(output, references, visible)?,
-                type_name: given_type(output, references, catalog, visible)?,
+            Ok(ViewBelow {
+                masked: has_masked_source(output, references, visible)?,
+                type_name: replaced_type(output, references, catalog, visible)?,
             })
         })
         .collect()
@@ -77,7 +77,7 @@ pub(in crate::rewrite) fn token(output: &Output) -> Option<&Arc<TokenKeys>> {
     output.lineage.tokens.as_ref().and_then(Tokens::keys)
 }
 
-fn comes_masked(
+fn has_masked_source(
     output: &Output,
     references: &[Reference],
     visible: &dyn Visible,
@@ -104,14 +104,14 @@ fn is_masked(
     if !is_plain {
         return Ok(true);
     }
-    match made_from(column, references) {
-        Some((output, below)) => comes_masked(output, below, visible),
+    match view_sources(column, references) {
+        Some((output, below)) => has_masked_source(output, below, visible),
         None => Ok(false),
     }
 }
 
 /// The type of an output where tokens or a mask give it another than the declared one.
-fn given_type(
+fn replaced_type(
     output: &Output,
     references: &[Reference],
     catalog: &Catalog,
@@ -136,15 +136,15 @@ fn given_type(
         Some(reference) => level(&reference.decision.columns),
         None => level(&visible.relation(id.relation)?.columns),
     };
-    match (own, made_from(id, references)) {
+    match (own, view_sources(id, references)) {
         (Some(own), _) => Ok(Some(own)),
-        (None, Some((output, below))) => given_type(output, below, catalog, visible),
+        (None, Some((output, below))) => replaced_type(output, below, catalog, visible),
         (None, None) => Ok(None),
     }
 }
 
 /// What a view's column is made from, and what its query reads.
-fn made_from(column: ColumnId, references: &[Reference]) -> Option<(&Output, &[Reference])> {
+fn view_sources(column: ColumnId, references: &[Reference]) -> Option<(&Output, &[Reference])> {
     let body = references
         .iter()
         .filter(|reference| reference.relation == column.relation)

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use crate::rewrite::{needs_form, source, source::cache::Ready};
+use crate::rewrite::{references::has_obligations, source, source::cache::SourceText};
 use crate::{
     access::AccessSet,
     catalog::{Catalog, Change, ColumnId, RelationId, RelationKind, system_relation},
@@ -30,7 +30,7 @@ const OF_TABLE_FUNCTIONS: &[&str] = &["", "rowid", "json", "root"];
 
 /// The (relation, column) pairs, folded, that the engine may read. Spelled out when a backend first asks.
 #[derive(Debug, Default)]
-pub(in crate::rewrite) struct Reads {
+pub(in crate::rewrite) struct ExpectedReads {
     relations: Vec<RelationReads>,
     pairs: OnceLock<BTreeSet<(String, String)>>,
 }
@@ -44,7 +44,7 @@ struct RelationReads {
     columns: Arc<[Arc<str>]>,
 }
 
-impl Reads {
+impl ExpectedReads {
     /// All of them, each once.
     pub(in crate::rewrite) fn pairs(&self) -> &BTreeSet<(String, String)> {
         self.pairs.get_or_init(|| {
@@ -74,7 +74,7 @@ impl Reads {
             .sum()
     }
 
-    fn add(
+    fn add_reads(
         &mut self,
         relation: Arc<str>,
         engine: &'static [&'static str],
@@ -89,19 +89,19 @@ impl Reads {
 }
 
 /// What the engine will be seen to do.
-pub(in crate::rewrite) struct Engine {
-    pub(in crate::rewrite) reads: Reads,
+pub(in crate::rewrite) struct ExpectedAccess {
+    pub(in crate::rewrite) reads: ExpectedReads,
     pub(in crate::rewrite) functions: BTreeSet<String>,
     whole_rows: bool,
     /// Tables whose reads are there already, each with whether whole rows were, and whether as a target.
     tables: Vec<(RelationId, bool, bool)>,
 }
 
-impl Engine {
+impl ExpectedAccess {
     /// That it calls `functions`, and reads what it is told of; each table whole where rows are taken as they are.
     pub(in crate::rewrite) fn new(functions: BTreeSet<String>, whole_rows: bool) -> Self {
         Self {
-            reads: Reads::default(),
+            reads: ExpectedReads::default(),
             functions,
             whole_rows,
             tables: Vec::new(),
@@ -109,27 +109,30 @@ impl Engine {
     }
 
     /// SQLite reports a common table expression of which no column is used as a read of its name.
-    pub(in crate::rewrite) fn ctes<'n>(&mut self, names: impl IntoIterator<Item = &'n String>) {
+    pub(in crate::rewrite) fn allow_ctes<'n>(
+        &mut self,
+        names: impl IntoIterator<Item = &'n String>,
+    ) {
         for name in names {
             self.reads
-                .add(name.as_str().into(), NO_COLUMN, Arc::default());
+                .add_reads(name.as_str().into(), NO_COLUMN, Arc::default());
         }
     }
 
     /// SQLite tells the columns of a derived table by its alias, where it has made one query of both
     /// (<https://www.sqlite.org/optoverview.html#flattening>), and MariaDB those of a view by its own.
-    pub(in crate::rewrite) fn aliases<'n>(
+    pub(in crate::rewrite) fn allow_aliases<'n>(
         &mut self,
         aliases: impl IntoIterator<Item = &'n String>,
     ) {
         for alias in aliases {
             self.reads
-                .add(alias.as_str().into(), &[ANY_COLUMN], Arc::default());
+                .add_reads(alias.as_str().into(), &[ANY_COLUMN], Arc::default());
         }
     }
 
     /// That `functions` are called too.
-    pub(in crate::rewrite) fn calls(&mut self, functions: &BTreeSet<String>) {
+    pub(in crate::rewrite) fn allow_functions(&mut self, functions: &BTreeSet<String>) {
         for uid in functions {
             if !self.functions.contains(uid) {
                 self.functions.insert(uid.clone());
@@ -138,7 +141,7 @@ impl Engine {
     }
 
     /// What `access` reads, calls or changes that is not among it.
-    pub(in crate::rewrite) fn beyond(
+    pub(in crate::rewrite) fn first_beyond(
         &self,
         access: &AccessSet,
         catalog: &Catalog,
@@ -166,19 +169,24 @@ impl Engine {
     }
 
     /// The engine's own relations, whole: who reads them sees everything.
-    pub(in crate::rewrite) fn system(&mut self, access: &AccessSet, dialect: Dialect) {
+    pub(in crate::rewrite) fn allow_system_relations(
+        &mut self,
+        access: &AccessSet,
+        dialect: Dialect,
+    ) {
         for (schema, name) in access.system_relations() {
             let Some(known) = system_relation(dialect, schema, name) else {
                 continue;
             };
             let columns = known.columns.iter().map(|column| column.as_str().into());
-            self.reads.add(name.into(), NO_COLUMN, columns.collect());
+            self.reads
+                .add_reads(name.into(), NO_COLUMN, columns.collect());
         }
     }
 
     /// SQLite takes what USING merges after a RIGHT or FULL JOIN from the first table that has it, by a function
     /// (<https://www.sqlite.org/lang_select.html>, `sqlite3ProcessJoin`), and says that it calls it.
-    pub(in crate::rewrite) fn merged(&mut self, dialect: Dialect) {
+    pub(in crate::rewrite) fn allow_merged_columns(&mut self, dialect: Dialect) {
         match dialect {
             Dialect::Sqlite => {
                 self.functions.insert("coalesce".to_owned());
@@ -188,7 +196,7 @@ impl Engine {
     }
 
     /// A table function's columns are reported as read, and the call is not.
-    pub(in crate::rewrite) fn table_functions(&mut self, catalog: &Catalog) {
+    pub(in crate::rewrite) fn allow_table_functions(&mut self, catalog: &Catalog) {
         let called: Vec<_> = self
             .functions
             .iter()
@@ -199,12 +207,12 @@ impl Engine {
             let columns = def.columns.iter().flatten();
             let columns = columns.map(|column| column.as_str().into()).collect();
             let name = def.name.as_str().into();
-            self.reads.add(name, OF_TABLE_FUNCTIONS, columns);
+            self.reads.add_reads(name, OF_TABLE_FUNCTIONS, columns);
         }
     }
 
     /// What is read of a target, for the statement and for the policies' conditions.
-    pub(in crate::rewrite) fn target(
+    pub(in crate::rewrite) fn allow_target(
         &mut self,
         target: &Target,
         reads: &BTreeSet<u16>,
@@ -226,11 +234,11 @@ impl Engine {
             Conflict::Leaves => &[][..],
             Conflict::Updates | Conflict::Replaces => NO_COLUMN,
         };
-        self.reads.add(table, row_id, columns.collect());
+        self.reads.add_reads(table, row_id, columns.collect());
     }
 
     /// What is read of relations that a change reaches by foreign keys.
-    pub(in crate::rewrite) fn looked(
+    pub(in crate::rewrite) fn allow_probes(
         &mut self,
         reads: &BTreeMap<RelationId, BTreeSet<u16>>,
         catalog: &Catalog,
@@ -243,16 +251,16 @@ impl Engine {
             let columns =
                 columns.filter_map(|index| Some(Arc::clone(&relation.column(*index)?.key)));
             self.reads
-                .add(Arc::clone(&relation.key), NO_COLUMN, columns.collect());
+                .add_reads(Arc::clone(&relation.key), NO_COLUMN, columns.collect());
         }
     }
 
     /// What is read for `reference`, in whose place `ready` stands if that is made; of a target, beside what is told
     /// of it as one ([`target`](Self::target)).
-    pub(in crate::rewrite) fn reference(
+    pub(in crate::rewrite) fn allow_reference(
         &mut self,
         reference: &Reference,
-        (is_target, ready): (bool, Option<&Ready>),
+        (is_target, ready): (bool, Option<&SourceText>),
         catalog: &Catalog,
         access: &AccessSet,
     ) {
@@ -266,40 +274,41 @@ impl Engine {
             }
             self.tables.push(table);
         }
-        let form = needs_form(reference);
+        let form = has_obligations(reference);
         let table = &relation.key;
         let is_table = relation.kind == RelationKind::Table;
         if relation.has_rowid && !form {
-            self.reads.add(Arc::clone(table), ROW_ID, Arc::default());
+            self.reads
+                .add_reads(Arc::clone(table), ROW_ID, Arc::default());
         }
         if catalog.dialect() == Dialect::Postgres && is_table && !form {
             self.reads
-                .add(Arc::clone(table), SYSTEM_COLUMNS, Arc::default());
+                .add_reads(Arc::clone(table), SYSTEM_COLUMNS, Arc::default());
         }
         let whole = reference.body.is_some() || (self.whole_rows && !form);
         let columns = match ready {
             Some(ready) if !whole => Arc::clone(&ready.reads),
-            None if form && !whole && !is_target => source::reads(reference, relation),
+            None if form && !whole && !is_target => source::columns_read(reference, relation),
             Some(_) | None => {
                 let read = |id: &ColumnId| whole || access.uses(*id);
                 let columns = relation.column_ids().filter(|(id, _)| read(id));
                 columns.map(|(_, column)| Arc::clone(&column.key)).collect()
             }
         };
-        self.reads.add(Arc::clone(table), NO_COLUMN, columns);
+        self.reads.add_reads(Arc::clone(table), NO_COLUMN, columns);
         if let Some(body) = &reference.body {
-            self.calls(&body.resolved.access.functions);
-            self.ctes(&body.resolved.ctes);
+            self.allow_functions(&body.resolved.access.functions);
+            self.allow_ctes(&body.resolved.ctes);
             // MariaDB tells of no alias that stands in a view.
             if catalog.dialect() == Dialect::Sqlite {
-                self.aliases(&body.resolved.aliases);
+                self.allow_aliases(&body.resolved.aliases);
             }
             self.whole_rows |= body.resolved.whole_rows;
             if form {
-                self.ctes([source::unused_name(catalog, reference.relation)].iter());
+                self.allow_ctes([source::unused_name(catalog, reference.relation)].iter());
             }
             for inner in &body.resolved.references {
-                self.reference(inner, (false, None), catalog, access);
+                self.allow_reference(inner, (false, None), catalog, access);
             }
         }
     }

@@ -2,7 +2,5 @@
 
 pub(in crate::rewrite) mod columns;
 pub(in crate::rewrite) mod expected_access;
-pub(in crate::rewrite) mod literal_template;
 pub(in crate::rewrite) mod parameter_values;
 pub(in crate::rewrite) mod parameters;
-pub(in crate::rewrite) mod plan;

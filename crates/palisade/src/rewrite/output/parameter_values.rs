@@ -6,12 +6,12 @@ use crate::value::{Params, Placeholder, Value};
 
 /// Values that cannot be looked at without a trace: what is made without any look holds for all values.
 #[derive(Debug)]
-pub(in crate::rewrite) struct Given<'p> {
+pub(in crate::rewrite) struct ParameterValues<'p> {
     params: &'p Params,
     looked_at: RefCell<BTreeSet<Placeholder>>,
 }
 
-impl<'p> Given<'p> {
+impl<'p> ParameterValues<'p> {
     /// The values in `params`; none has been looked at.
     pub(in crate::rewrite) fn new(params: &'p Params) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl<'p> Given<'p> {
     }
 
     /// The value of the parameter that has `number` in the statement: names were numbered in their own order.
-    pub(in crate::rewrite) fn numbered(&self, number: u32) -> Option<&'p Value> {
+    pub(in crate::rewrite) fn by_number(&self, number: u32) -> Option<&'p Value> {
         let placeholder = match self.params {
             Params::Positional(_) | Params::None => Placeholder::Number(number),
             Params::Named(values) => {

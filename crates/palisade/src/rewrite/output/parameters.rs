@@ -15,9 +15,9 @@ use sqlparser::{
 };
 
 use crate::rewrite::{
-    not_as_decided,
-    output::plan::Bound,
-    source::cache::{Form, Forms},
+    refusal::not_as_decided,
+    source::cache::{PrintedSource, PrintedSources},
+    statement::Bound,
 };
 use crate::{
     dialect::Dialect,
@@ -52,9 +52,9 @@ pub(in crate::rewrite) struct Binding {
 ///
 /// # Errors
 /// `internal` if the tree has another number of them.
-pub(in crate::rewrite) fn order(
+pub(in crate::rewrite) fn renumber(
     query: &mut Query,
-    forms: &mut Forms,
+    forms: &mut PrintedSources,
     placeholders: &BTreeMap<Placeholder, u32>,
     tokens: &[TokenParameter],
     dialect: Dialect,
@@ -101,11 +101,11 @@ pub(in crate::rewrite) fn order(
     let places = std::mem::take(&mut visitor.places);
     for (_, form) in forms {
         match form {
-            Form::Tree(form) => {
+            PrintedSource::Tree(form) => {
                 let _ = VisitMut::visit(&mut **form, &mut visitor);
             }
             // It holds none.
-            Form::Text(_) => {}
+            PrintedSource::Text(_) => {}
         }
     }
     let (own, unknown) = (visitor.own, visitor.unknown);
@@ -133,14 +133,14 @@ pub(in crate::rewrite) fn order(
 ///
 /// # Errors
 /// `internal` if one of them is not known.
-pub(in crate::rewrite) fn order_alone(
+pub(in crate::rewrite) fn bind_in_place(
     query: &mut Query,
     positions: &HashMap<Location, u32>,
     placeholders: &BTreeMap<Placeholder, u32>,
     tokens: &[TokenParameter],
     dialect: Dialect,
 ) -> Result<Binding, Rejection> {
-    let mut visitor = Alone {
+    let mut visitor = Numbering {
         dialect,
         positions,
         placeholders,
@@ -158,7 +158,7 @@ pub(in crate::rewrite) fn order_alone(
     }
 }
 
-struct Alone<'n> {
+struct Numbering<'n> {
     dialect: Dialect,
     positions: &'n HashMap<Location, u32>,
     placeholders: &'n BTreeMap<Placeholder, u32>,
@@ -167,8 +167,8 @@ struct Alone<'n> {
     places: Vec<Option<usize>>,
 }
 
-impl Alone<'_> {
-    fn bound(&self, text: &str, at: Location) -> Option<Bound> {
+impl Numbering<'_> {
+    fn resolve(&self, text: &str, at: Location) -> Option<Bound> {
         if text.starts_with('\0') {
             return self
                 .tokens
@@ -186,14 +186,14 @@ impl Alone<'_> {
     }
 }
 
-impl VisitorMut for Alone<'_> {
+impl VisitorMut for Numbering<'_> {
     type Break = ();
 
     fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
         let SqlValue::Placeholder(text) = &mut value.value else {
             return ControlFlow::Continue(());
         };
-        let Some(bound) = self.bound(text, value.span.start) else {
+        let Some(bound) = self.resolve(text, value.span.start) else {
             return ControlFlow::Break(());
         };
         let known = self.own.iter().position(|own| *own == bound);
@@ -213,7 +213,7 @@ impl Binding {
     ///
     /// # Errors
     /// `internal` if that has other parameters than the tree it was printed from.
-    pub(in crate::rewrite) fn of(
+    pub(in crate::rewrite) fn bind_printed(
         self,
         again: &Query,
         dialect: Dialect,
@@ -268,7 +268,7 @@ pub(in crate::rewrite) fn uses(node: &impl Visit) -> BTreeMap<String, usize> {
 }
 
 /// Whether any placeholder stands in `query`, the statement's own or ours.
-pub(in crate::rewrite) fn any(query: &Query) -> bool {
+pub(in crate::rewrite) fn has_placeholders(query: &Query) -> bool {
     let mut all = All(Vec::new());
     let _ = Visit::visit(query, &mut all);
     !all.0.is_empty()
@@ -330,7 +330,7 @@ struct Renumbering<'n> {
 
 impl Renumbering<'_> {
     /// What is bound to a placeholder of ours.
-    fn bound(&self, text: &str) -> Option<Bound> {
+    fn resolve(&self, text: &str) -> Option<Bound> {
         if let Some(secret) = text.strip_prefix(SECRET) {
             return Some(Bound::Secret(secret.to_owned()));
         }
@@ -357,7 +357,7 @@ impl VisitorMut for Renumbering<'_> {
         let known = self.own.iter().position(|(own, _)| own == text);
         let index = known.unwrap_or(self.own.len());
         if known.is_none() {
-            match self.bound(text) {
+            match self.resolve(text) {
                 Some(bound) => self.own.push((text.clone(), bound)),
                 None => self.unknown = true,
             }

@@ -22,10 +22,10 @@ use sqlparser::ast::{
 use crate::rewrite::{
     change::{
         guard_cache,
-        guard_cache::{Condition, Conditions},
+        guard_cache::{PrintedGuard, PrintedGuards},
     },
-    not_as_decided,
     output::parameters,
+    refusal::not_as_decided,
 };
 use crate::{
     catalog::RelationId,
@@ -39,7 +39,7 @@ use crate::{
 
 /// The text of a source form, with what the engine calls and reads to compute it.
 #[derive(Debug)]
-pub(in crate::rewrite) struct Ready {
+pub(in crate::rewrite) struct SourceText {
     pub(in crate::rewrite) text: Arc<str>,
     pub(in crate::rewrite) functions: BTreeSet<String>,
     /// The columns, folded, that it reads of the relation in whose place it stands.
@@ -50,18 +50,18 @@ pub(in crate::rewrite) struct Ready {
 ///
 /// # Errors
 /// `syntax.not-stable`.
-pub(in crate::rewrite) fn ready(
+pub(in crate::rewrite) fn print_source(
     query: &Query,
     functions: &BTreeSet<String>,
     reads: Arc<[Arc<str>]>,
     dialect: Dialect,
     limits: &Limits,
-) -> Result<Option<Arc<Ready>>, Rejection> {
-    if parameters::any(query) {
+) -> Result<Option<Arc<SourceText>>, Rejection> {
+    if parameters::has_placeholders(query) {
         return Ok(None);
     }
     let (text, _) = syntax::print_stable(query, dialect, limits)?;
-    Ok(Some(Arc::new(Ready {
+    Ok(Some(Arc::new(SourceText {
         text: text.into(),
         functions: functions.clone(),
         reads,
@@ -69,9 +69,9 @@ pub(in crate::rewrite) fn ready(
 }
 
 /// What a form is made from. An address is that of one thing alone as long as somebody holds on to it, and
-/// [`Kept`] does.
+/// [`CachedSource`] does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
+struct SourceKey {
     relation: RelationId,
     decision: usize,
     body: Option<usize>,
@@ -81,41 +81,41 @@ struct Key {
 
 /// A form, and the things whose addresses it is found by. They may go; their addresses stay taken.
 #[derive(Debug, Clone)]
-struct Kept {
-    form: Arc<Ready>,
+struct CachedSource {
+    form: Arc<SourceText>,
     _decision: Weak<RelationDecision>,
     _body: Option<Weak<ViewBody>>,
 }
 
-/// Forms, and conditions of guards, by what they were made from, and what statements read back as; bounded in bytes.
-pub(crate) struct FormCache {
-    forms: Cache<Key, Kept, Weight>,
-    conditions: Cache<guard_cache::Key, guard_cache::Kept, guard_cache::Weight>,
+/// Printed source subqueries and guards, by the decisions they were made from, and the texts that were read back; bounded in bytes.
+pub(crate) struct SourceCache {
+    forms: Cache<SourceKey, CachedSource, Weight>,
+    guards: Cache<guard_cache::GuardKey, guard_cache::CachedGuard, guard_cache::Weight>,
     pub(in crate::rewrite) readings: Readings,
 }
 
-/// Bytes that forms, and that conditions may take until those that nobody asks for are forgotten.
+/// Bytes that sources, and that guards may take: the least used are forgotten first.
 const FORM_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Bytes of a form, about, for a first guess of how many fit.
 const TYPICAL_BYTES: u64 = 1024;
 
-impl Default for FormCache {
+impl Default for SourceCache {
     fn default() -> Self {
         let items = usize::try_from(FORM_BYTES / TYPICAL_BYTES).unwrap_or(usize::MAX);
         Self {
             forms: Cache::with_weighter(items, FORM_BYTES, Weight),
-            conditions: Cache::with_weighter(items, FORM_BYTES, guard_cache::Weight),
+            guards: Cache::with_weighter(items, FORM_BYTES, guard_cache::Weight),
             readings: Readings::default(),
         }
     }
 }
 
-impl fmt::Debug for FormCache {
+impl fmt::Debug for SourceCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FormCache")
+        f.debug_struct("SourceCache")
             .field("forms", &self.forms.len())
-            .field("conditions", &self.conditions.len())
+            .field("guards", &self.guards.len())
             .field("readings", &self.readings)
             .finish()
     }
@@ -124,30 +124,34 @@ impl fmt::Debug for FormCache {
 #[derive(Clone)]
 struct Weight;
 
-impl Weighter<Key, Kept> for Weight {
-    fn weight(&self, _: &Key, kept: &Kept) -> u64 {
+impl Weighter<SourceKey, CachedSource> for Weight {
+    fn weight(&self, _: &SourceKey, kept: &CachedSource) -> u64 {
         let functions: usize = kept.form.functions.iter().map(|f| 48 + f.len()).sum();
         // The names are the catalog's.
         let reads = kept.form.reads.len() * size_of::<Arc<str>>();
-        let bytes = size_of::<Key>() + size_of::<Kept>() + kept.form.text.len() + functions + reads;
+        let bytes = size_of::<SourceKey>()
+            + size_of::<CachedSource>()
+            + kept.form.text.len()
+            + functions
+            + reads;
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 }
 
-impl FormCache {
+impl SourceCache {
     /// The form that stands for `reference`, made by `make` if it is not known.
     ///
     /// # Errors
     /// Those of `make`.
-    pub(in crate::rewrite) fn get(
+    pub(in crate::rewrite) fn get_or_print(
         &self,
         reference: &Reference,
         fence: bool,
         keyed: bool,
-        make: impl FnOnce() -> Result<Option<Arc<Ready>>, Rejection>,
-    ) -> Result<Option<Arc<Ready>>, Rejection> {
+        make: impl FnOnce() -> Result<Option<Arc<SourceText>>, Rejection>,
+    ) -> Result<Option<Arc<SourceText>>, Rejection> {
         let (decision, body) = (&reference.decision, reference.body.as_ref());
-        let key = Key {
+        let key = SourceKey {
             relation: reference.relation,
             decision: Arc::as_ptr(decision).addr(),
             body: body.map(|body| Arc::as_ptr(body).addr()),
@@ -159,7 +163,7 @@ impl FormCache {
         }
         let made = make()?;
         if let Some(form) = &made {
-            let kept = Kept {
+            let kept = CachedSource {
                 form: Arc::clone(form),
                 _decision: Arc::downgrade(decision),
                 _body: body.map(Arc::downgrade),
@@ -170,60 +174,67 @@ impl FormCache {
     }
 
     /// The condition of a guard that was made from this.
-    pub(in crate::rewrite) fn condition(&self, key: &guard_cache::Key) -> Option<Arc<Condition>> {
-        self.conditions.get(key).map(|kept| kept.condition)
+    pub(in crate::rewrite) fn guard(
+        &self,
+        key: &guard_cache::GuardKey,
+    ) -> Option<Arc<PrintedGuard>> {
+        self.guards.get(key).map(|kept| kept.condition)
     }
 
     /// Keeps a condition that was made from these decisions.
-    pub(in crate::rewrite) fn keep_condition(
+    pub(in crate::rewrite) fn keep_guard(
         &self,
-        key: guard_cache::Key,
-        condition: &Arc<Condition>,
+        key: guard_cache::GuardKey,
+        condition: &Arc<PrintedGuard>,
         seen: Option<&Arc<RelationDecision>>,
         changed: &Arc<WriteDecision>,
     ) {
-        let kept = guard_cache::Kept {
+        let kept = guard_cache::CachedGuard {
             condition: Arc::clone(condition),
             _seen: seen.map(Arc::downgrade),
             _changed: Arc::downgrade(changed),
         };
-        self.conditions.insert(key, kept);
+        self.guards.insert(key, kept);
     }
 }
 
 /// What stands in the place of a relation in this statement.
 #[derive(Debug)]
-pub(in crate::rewrite) enum Form {
+pub(in crate::rewrite) enum PrintedSource {
     /// A tree: with parameters.
     Tree(Box<Query>),
     /// A text, for which a name stands in the tree.
-    Text(Arc<Ready>),
+    Text(Arc<SourceText>),
 }
 
 /// The forms of a statement, by relation.
-pub(in crate::rewrite) type Forms = Vec<(RelationId, Form)>;
+pub(in crate::rewrite) type PrintedSources = Vec<(RelationId, PrintedSource)>;
 
 /// How the second resolution knows each of `forms`.
-pub(in crate::rewrite) fn known(forms: &Forms) -> Vec<(RelationId, SourceForm<'_>)> {
+pub(in crate::rewrite) fn source_forms(
+    forms: &PrintedSources,
+) -> Vec<(RelationId, SourceForm<'_>)> {
     forms
         .iter()
         .map(|(id, form)| match form {
-            Form::Tree(query) => (*id, SourceForm::Tree(query)),
-            Form::Text(_) => (*id, SourceForm::Named),
+            PrintedSource::Tree(query) => (*id, SourceForm::Tree(query)),
+            PrintedSource::Text(_) => (*id, SourceForm::Named),
         })
         .collect()
 }
 
 /// The text of each of `forms`, for the operator.
-pub(in crate::rewrite) fn texts(forms: &Forms) -> impl Iterator<Item = (RelationId, Arc<str>)> {
+pub(in crate::rewrite) fn texts(
+    forms: &PrintedSources,
+) -> impl Iterator<Item = (RelationId, Arc<str>)> {
     forms.iter().map(|(id, form)| match form {
-        Form::Tree(query) => (*id, query.to_string().into()),
-        Form::Text(ready) => (*id, Arc::clone(&ready.text)),
+        PrintedSource::Tree(query) => (*id, query.to_string().into()),
+        PrintedSource::Text(ready) => (*id, Arc::clone(&ready.text)),
     })
 }
 
 /// The name, as a table, that stands for the form at `index`.
-pub(in crate::rewrite) fn place(
+pub(in crate::rewrite) fn placeholder(
     index: usize,
     alias: Option<TableAlias>,
     dialect: Dialect,
@@ -246,22 +257,22 @@ pub(in crate::rewrite) fn place(
 ///
 /// # Errors
 /// `internal` if something else is left of a name.
-pub(in crate::rewrite) fn filled(
+pub(in crate::rewrite) fn fill_texts(
     text: String,
-    forms: &Forms,
+    forms: &PrintedSources,
     dialect: Dialect,
 ) -> Result<String, Rejection> {
     if !text.contains('\0') {
         return Ok(text);
     }
     let texts = forms.iter().map(|(_, form)| match form {
-        Form::Tree(_) => 0,
-        Form::Text(ready) => ready.text.len(),
+        PrintedSource::Tree(_) => 0,
+        PrintedSource::Text(ready) => ready.text.len(),
     });
     let mut out = String::with_capacity(text.len() + texts.sum::<usize>());
     let mut rest = text.as_str();
     while let Some((before, index, after)) = form_place(rest, dialect)
-        && let Some((_, Form::Text(ready))) = forms.get(index)
+        && let Some((_, PrintedSource::Text(ready))) = forms.get(index)
     {
         out.push_str(before);
         out.push('(');
@@ -282,9 +293,9 @@ pub(in crate::rewrite) fn filled(
 ///
 /// # Errors
 /// `syntax.not-stable` if a form does not read back.
-pub(in crate::rewrite) fn stand_in(
+pub(in crate::rewrite) fn put_trees(
     query: &mut Query,
-    forms: &Forms,
+    forms: &PrintedSources,
     dialect: Dialect,
     limits: &Limits,
 ) -> Result<(), Rejection> {
@@ -298,27 +309,27 @@ pub(in crate::rewrite) fn stand_in(
     filling.failed.map_or(Ok(()), Err)
 }
 
-/// Whether `text` reads back as `query` with the `forms` and `conditions` in it.
+/// Whether `text` reads back as `query` with the `forms` and `guards` in it.
 ///
 /// # Errors
 /// `syntax.not-stable` if it does not.
-pub(in crate::rewrite) fn is_whole(
+pub(in crate::rewrite) fn reads_back_whole(
     query: &Query,
     text: &str,
-    forms: &Forms,
-    conditions: &Conditions,
+    forms: &PrintedSources,
+    guards: &PrintedGuards,
     dialect: Dialect,
     limits: &Limits,
 ) -> Result<bool, Rejection> {
     let mut query = query.clone();
-    stand_in(&mut query, forms, dialect, limits)?;
-    conditions.stand_in(&mut query, dialect);
+    put_trees(&mut query, forms, dialect, limits)?;
+    guards.put_trees(&mut query, dialect);
     Ok(syntax::print_stable(&query, dialect, limits)?.0 == text)
 }
 
 /// Puts the trees of forms where their names stand.
 struct Filling<'f> {
-    forms: &'f Forms,
+    forms: &'f PrintedSources,
     dialect: Dialect,
     limits: &'f Limits,
     failed: Option<Rejection>,
@@ -344,7 +355,9 @@ impl VisitorMut for Filling<'_> {
             return ControlFlow::Continue(());
         };
         for (index, (_, form)) in self.forms.iter().enumerate() {
-            let Form::Text(ready) = form else { continue };
+            let PrintedSource::Text(ready) = form else {
+                continue;
+            };
             if name.to_string() != form_name(index, self.dialect).to_string() {
                 continue;
             }
@@ -371,22 +384,22 @@ mod tests {
 
     use super::*;
 
-    fn form(text: &str) -> (RelationId, Form) {
-        let ready = Ready {
+    fn form(text: &str) -> (RelationId, PrintedSource) {
+        let ready = SourceText {
             text: text.into(),
             functions: BTreeSet::new(),
             reads: Arc::default(),
         };
-        (RelationId(0), Form::Text(Arc::new(ready)))
+        (RelationId(0), PrintedSource::Text(Arc::new(ready)))
     }
 
     #[test]
     fn forms_stand_where_their_names_stood() {
         for dialect in Dialect::ALL {
-            let forms: Forms = (0..11).map(|n| form(&format!("SELECT {n}"))).collect();
+            let forms: PrintedSources = (0..11).map(|n| form(&format!("SELECT {n}"))).collect();
             let [one, ten] = [1, 10].map(|index| form_name(index, dialect));
             let text = format!("SELECT * FROM {one} AS a, {ten} AS b, {one}");
-            let filled = filled(text, &forms, dialect).unwrap();
+            let filled = fill_texts(text, &forms, dialect).unwrap();
             assert_eq!(
                 filled,
                 "SELECT * FROM (SELECT 1) AS a, (SELECT 10) AS b, (SELECT 1)"
@@ -396,10 +409,10 @@ mod tests {
 
     #[test]
     fn a_name_without_a_form_does_not_run() {
-        let forms: Forms = vec![form("SELECT 1")];
+        let forms: PrintedSources = vec![form("SELECT 1")];
         for index in [1, 10] {
             let text = format!("SELECT * FROM {}", form_name(index, Dialect::Sqlite));
-            assert!(filled(text, &forms, Dialect::Sqlite).is_err());
+            assert!(fill_texts(text, &forms, Dialect::Sqlite).is_err());
         }
     }
 }

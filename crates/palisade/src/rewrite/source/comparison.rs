@@ -14,21 +14,21 @@ use crate::{
 
 /// A side of a comparison.
 #[derive(Clone, Copy)]
-pub(in crate::rewrite) enum Side<'f> {
+pub(in crate::rewrite) enum ComparedSide<'f> {
     Column(&'f Column),
     Literal(&'f Literal),
 }
 
 /// `left comparison right`.
 pub(in crate::rewrite) fn compare(
-    left: Side<'_>,
+    left: ComparedSide<'_>,
     comparison: Comparison,
-    right: Side<'_>,
+    right: ComparedSide<'_>,
     dialect: Dialect,
 ) -> Result<Expr, Rejection> {
     let op = operator(comparison);
     if !(is_text(left) && is_text(right)) {
-        let (left, right) = (plain(left, dialect)?, plain(right, dialect)?);
+        let (left, right) = (plain_side(left, dialect)?, plain_side(right, dialect)?);
         return Ok(ast::binary(left, op, right));
     }
     let negated = match comparison {
@@ -48,7 +48,7 @@ pub(in crate::rewrite) fn compare(
         });
     }
     let columns = match (left, right) {
-        (Side::Column(one), Side::Column(other)) => {
+        (ComparedSide::Column(one), ComparedSide::Column(other)) => {
             if one.class == TypeClass::Uuid && other.class == TypeClass::Uuid {
                 let (one, other) = (&one.name, &other.name);
                 let (one, other) = (ast::column(dialect, one), ast::column(dialect, other));
@@ -56,8 +56,8 @@ pub(in crate::rewrite) fn compare(
             }
             true
         }
-        (Side::Column(_), Side::Literal(_))
-        | (Side::Literal(_), Side::Column(_) | Side::Literal(_)) => false,
+        (ComparedSide::Column(_), ComparedSide::Literal(_))
+        | (ComparedSide::Literal(_), ComparedSide::Column(_) | ComparedSide::Literal(_)) => false,
     };
     match dialect {
         Dialect::Sqlite => Ok(ast::binary(
@@ -82,7 +82,7 @@ pub(in crate::rewrite) fn compare(
                 Some((column, text)) if !negated => {
                     let name = ast::column(dialect, &column.name);
                     let near = ast::binary(name, BinaryOperator::Eq, ast::text(dialect, text));
-                    Ok(ast::joined(vec![near, exact], &BinaryOperator::And, true))
+                    Ok(ast::join_by(vec![near, exact], &BinaryOperator::And, true))
                 }
                 Some(_) | None => Ok(exact),
             }
@@ -91,12 +91,12 @@ pub(in crate::rewrite) fn compare(
 }
 
 /// `column IN (literals)`; there is at least one.
-pub(in crate::rewrite) fn within(
+pub(in crate::rewrite) fn in_list(
     column: &Column,
     literals: &[Literal],
     dialect: Dialect,
 ) -> Result<Expr, Rejection> {
-    let side = Side::Column(column);
+    let side = ComparedSide::Column(column);
     let name = || ast::column(dialect, &column.name);
     let list = |expr, list| Expr::InList {
         expr: Box::new(expr),
@@ -107,8 +107,8 @@ pub(in crate::rewrite) fn within(
         literals.iter().map(make).collect::<Result<Vec<_>, _>>()
     };
     if !is_text(side) {
-        let literals = each(&|literal| plain(Side::Literal(literal), dialect))?;
-        return Ok(list(plain(side, dialect)?, literals));
+        let literals = each(&|literal| plain_side(ComparedSide::Literal(literal), dialect))?;
+        return Ok(list(plain_side(side, dialect)?, literals));
     }
     if column.class == TypeClass::Uuid {
         let mut values = Vec::new();
@@ -123,7 +123,7 @@ pub(in crate::rewrite) fn within(
     }
     match dialect {
         Dialect::Sqlite => {
-            let literals = each(&|literal| sqlite_text(Side::Literal(literal), dialect))?;
+            let literals = each(&|literal| sqlite_text(ComparedSide::Literal(literal), dialect))?;
             Ok(list(sqlite_text(side, dialect)?, literals))
         }
         Dialect::Postgres => {
@@ -131,18 +131,18 @@ pub(in crate::rewrite) fn within(
             if !is_deterministic(side) {
                 subject = ast::parens(ast::collate(subject, "C", dialect));
             }
-            let literals = each(&|literal| postgres_text(Side::Literal(literal), dialect))?;
+            let literals = each(&|literal| postgres_text(ComparedSide::Literal(literal), dialect))?;
             Ok(list(subject, literals))
         }
         Dialect::Mysql => {
-            let exact = each(&|literal| bytes(Side::Literal(literal), dialect))?;
+            let exact = each(&|literal| bytes(ComparedSide::Literal(literal), dialect))?;
             let exact = list(bytes(side, dialect)?, exact);
             if column.class != TypeClass::Text {
                 return Ok(exact);
             }
             let near = each(&|literal| Ok(ast::text(dialect, text(literal)?)))?;
             let near = list(name(), near);
-            Ok(ast::joined(vec![near, exact], &BinaryOperator::And, true))
+            Ok(ast::join_by(vec![near, exact], &BinaryOperator::And, true))
         }
     }
 }
@@ -153,7 +153,7 @@ pub(in crate::rewrite) fn like(
     pieces: &[PatternPiece],
     dialect: Dialect,
 ) -> Result<Expr, Rejection> {
-    let side = Side::Column(column);
+    let side = ComparedSide::Column(column);
     let like = |subject, pattern| Expr::Like {
         negated: false,
         any: false,
@@ -167,25 +167,25 @@ pub(in crate::rewrite) fn like(
             Ok(ast::binary(
                 ast::column(dialect, &column.name),
                 BinaryOperator::Glob,
-                plain(Side::Literal(&pattern), dialect)?,
+                plain_side(ComparedSide::Literal(&pattern), dialect)?,
             ))
         }
         Dialect::Postgres => {
             let subject = ast::collate(postgres_text(side, dialect)?, "C", dialect);
             let pattern = Literal::Text(pattern(pieces));
-            let pattern = plain(Side::Literal(&pattern), dialect)?;
+            let pattern = plain_side(ComparedSide::Literal(&pattern), dialect)?;
             Ok(like(ast::parens(subject), pattern))
         }
         Dialect::Mysql => {
             let pattern = Literal::Text(pattern(pieces));
-            let pattern = bytes(Side::Literal(&pattern), dialect)?;
+            let pattern = bytes(ComparedSide::Literal(&pattern), dialect)?;
             Ok(like(bytes(side, dialect)?, pattern))
         }
     }
 }
 
 /// `column`, a boolean, is true.
-pub(in crate::rewrite) fn truth(column: &Column, dialect: Dialect) -> Expr {
+pub(in crate::rewrite) fn is_true(column: &Column, dialect: Dialect) -> Expr {
     let name = ast::column(dialect, &column.name);
     match dialect {
         Dialect::Sqlite => ast::binary(name, BinaryOperator::Eq, ast::integer(1)),
@@ -217,44 +217,44 @@ fn opposite(comparison: Comparison) -> Comparison {
 }
 
 /// Whether a policy takes the side for a string.
-fn is_text(side: Side<'_>) -> bool {
+fn is_text(side: ComparedSide<'_>) -> bool {
     match side {
-        Side::Column(column) => {
+        ComparedSide::Column(column) => {
             matches!(
                 column.class,
                 TypeClass::Text | TypeClass::Uuid | TypeClass::Enum
             )
         }
-        Side::Literal(Literal::Text(_)) => true,
-        Side::Literal(
+        ComparedSide::Literal(Literal::Text(_)) => true,
+        ComparedSide::Literal(
             Literal::Integer(_) | Literal::Boolean(_) | Literal::Decimal(_) | Literal::Datetime(_),
         ) => false,
     }
 }
 
 /// A side that engines compare as policies do.
-fn plain(side: Side<'_>, dialect: Dialect) -> Result<Expr, Rejection> {
+fn plain_side(side: ComparedSide<'_>, dialect: Dialect) -> Result<Expr, Rejection> {
     match side {
-        Side::Column(column) => match (column.class, dialect) {
-            (TypeClass::Boolean, Dialect::Mysql) => Ok(ast::parens(truth(column, dialect))),
+        ComparedSide::Column(column) => match (column.class, dialect) {
+            (TypeClass::Boolean, Dialect::Mysql) => Ok(ast::parens(is_true(column, dialect))),
             (TypeClass::Integer | TypeClass::Boolean, _)
             | (TypeClass::Decimal, Dialect::Postgres | Dialect::Mysql)
             | (TypeClass::TimestampTz, Dialect::Postgres) => Ok(ast::column(dialect, &column.name)),
             // What has no attribute reaches no filter.
             _ => Err(no_form()),
         },
-        Side::Literal(Literal::Integer(value)) => Ok(ast::integer(*value)),
-        Side::Literal(Literal::Boolean(value)) => Ok(match dialect {
+        ComparedSide::Literal(Literal::Integer(value)) => Ok(ast::integer(*value)),
+        ComparedSide::Literal(Literal::Boolean(value)) => Ok(match dialect {
             Dialect::Sqlite => ast::integer(i64::from(*value)),
             Dialect::Postgres | Dialect::Mysql => ast::boolean(*value),
         }),
-        Side::Literal(Literal::Text(value)) if value.contains('\0') => Err(no_form()),
-        Side::Literal(Literal::Text(value)) => Ok(ast::text(dialect, value)),
-        Side::Literal(Literal::Decimal(value)) => match dialect {
+        ComparedSide::Literal(Literal::Text(value)) if value.contains('\0') => Err(no_form()),
+        ComparedSide::Literal(Literal::Text(value)) => Ok(ast::text(dialect, value)),
+        ComparedSide::Literal(Literal::Decimal(value)) => match dialect {
             Dialect::Sqlite => Err(no_form()),
             Dialect::Postgres | Dialect::Mysql => Ok(ast::decimal(*value)),
         },
-        Side::Literal(Literal::Datetime(value)) => match dialect {
+        ComparedSide::Literal(Literal::Datetime(value)) => match dialect {
             Dialect::Postgres => Ok(ast::timestamptz(*value)),
             Dialect::Sqlite | Dialect::Mysql => Err(no_form()),
         },
@@ -262,9 +262,9 @@ fn plain(side: Side<'_>, dialect: Dialect) -> Result<Expr, Rejection> {
 }
 
 /// Cedar compares strings bytewise, as SQLite does under BINARY.
-fn sqlite_text(side: Side<'_>, dialect: Dialect) -> Result<Expr, Rejection> {
+fn sqlite_text(side: ComparedSide<'_>, dialect: Dialect) -> Result<Expr, Rejection> {
     match side {
-        Side::Column(column) => {
+        ComparedSide::Column(column) => {
             let name = ast::column(dialect, &column.name);
             Ok(if column.collation == "BINARY" {
                 name
@@ -272,14 +272,14 @@ fn sqlite_text(side: Side<'_>, dialect: Dialect) -> Result<Expr, Rejection> {
                 ast::collate(name, "BINARY", dialect)
             })
         }
-        Side::Literal(_) => plain(side, dialect),
+        ComparedSide::Literal(_) => plain_side(side, dialect),
     }
 }
 
 /// A side as PostgreSQL's `text`: an enum's label, a `name` before it cuts a literal to 63 bytes.
-fn postgres_text(side: Side<'_>, dialect: Dialect) -> Result<Expr, Rejection> {
+fn postgres_text(side: ComparedSide<'_>, dialect: Dialect) -> Result<Expr, Rejection> {
     match side {
-        Side::Column(column) => {
+        ComparedSide::Column(column) => {
             let name = ast::column(dialect, &column.name);
             let declared = column.type_name.split('(').next().unwrap_or_default();
             let is_text = column.class == TypeClass::Text
@@ -290,27 +290,27 @@ fn postgres_text(side: Side<'_>, dialect: Dialect) -> Result<Expr, Rejection> {
                 ast::cast_text(dialect, name)
             })
         }
-        Side::Literal(_) => plain(side, dialect),
+        ComparedSide::Literal(_) => plain_side(side, dialect),
     }
 }
 
 /// Whether equal means the same bytes. Only a database can add collations of which that is not so,
 /// and theirs are known by no name: what is not the engine's own gets another collation.
-fn is_deterministic(side: Side<'_>) -> bool {
+fn is_deterministic(side: ComparedSide<'_>) -> bool {
     match side {
-        Side::Column(column) if column.class == TypeClass::Text => matches!(
+        ComparedSide::Column(column) if column.class == TypeClass::Text => matches!(
             column.collation.to_ascii_lowercase().as_str(),
             "" | "default" | "c" | "posix" | "ucs_basic" | "binary"
         ),
-        Side::Column(_) | Side::Literal(_) => true,
+        ComparedSide::Column(_) | ComparedSide::Literal(_) => true,
     }
 }
 
 /// The UTF-8 of a side's text, which MySQL compares without collation or padding.
-fn bytes(side: Side<'_>, dialect: Dialect) -> Result<Expr, Rejection> {
+fn bytes(side: ComparedSide<'_>, dialect: Dialect) -> Result<Expr, Rejection> {
     let text = match side {
-        Side::Column(column) => ast::column(dialect, &column.name),
-        Side::Literal(_) => plain(side, dialect)?,
+        ComparedSide::Column(column) => ast::column(dialect, &column.name),
+        ComparedSide::Literal(_) => plain_side(side, dialect)?,
     };
     Ok(ast::mysql_bytes(text))
 }
@@ -318,12 +318,12 @@ fn bytes(side: Side<'_>, dialect: Dialect) -> Result<Expr, Rejection> {
 /// The column, of this class, and the string of a comparison of the two.
 fn of_class<'f>(
     class: TypeClass,
-    left: Side<'f>,
-    right: Side<'f>,
+    left: ComparedSide<'f>,
+    right: ComparedSide<'f>,
 ) -> Option<(&'f Column, &'f str)> {
     match (left, right) {
-        (Side::Column(column), Side::Literal(Literal::Text(text)))
-        | (Side::Literal(Literal::Text(text)), Side::Column(column))
+        (ComparedSide::Column(column), ComparedSide::Literal(Literal::Text(text)))
+        | (ComparedSide::Literal(Literal::Text(text)), ComparedSide::Column(column))
             if column.class == class =>
         {
             Some((column, text))

@@ -24,13 +24,13 @@ pub(in crate::rewrite) fn expression(
     functions: &mut BTreeSet<String>,
 ) -> Expr {
     let dialect = catalog.dialect();
-    let mut masking = Masking {
+    let mut masking = MaskWriter {
         column,
         dialect,
         functions,
     };
     match mask {
-        Mask::Null => typed_null::typed(column, catalog),
+        Mask::Null => typed_null::typed_null(column, catalog),
         Mask::Fixed(text) => {
             let is_there = Expr::IsNotNull(Box::new(masking.value()));
             let fixed = ast::case(vec![(is_there, ast::text(dialect, text))], None);
@@ -49,7 +49,7 @@ pub(in crate::rewrite) fn expression(
                 let hash = keyed_hash::expression(key, masking.value(), dialect, functions);
                 ast::mysql_text(hash, dialect)
             }
-            None => typed_null::typed(column, catalog),
+            None => typed_null::typed_null(column, catalog),
         },
         Mask::Token(mask) => match &mask.keys {
             Some(keys) => {
@@ -57,19 +57,19 @@ pub(in crate::rewrite) fn expression(
                     keyed_hash::expression(&keys.source, masking.value(), dialect, functions);
                 ast::mysql_text(keyed_hash::shortened(hash, dialect, functions), dialect)
             }
-            None => typed_null::typed(column, catalog),
+            None => typed_null::typed_null(column, catalog),
         },
         Mask::Expr(mask) => mask_expr::expression(&mask.formula, column, dialect, functions)
-            .unwrap_or_else(|| typed_null::typed(column, catalog)),
+            .unwrap_or_else(|| typed_null::typed_null(column, catalog)),
         Mask::Date(part) => masking
             .date(*part)
-            .unwrap_or_else(|| typed_null::typed(column, catalog)),
+            .unwrap_or_else(|| typed_null::typed_null(column, catalog)),
         Mask::Bucket(width) => masking.bucket(i64::from(*width)),
     }
 }
 
 /// Whether the engine reads the column to compute the mask.
-pub(in crate::rewrite) fn reads(mask: &Mask) -> bool {
+pub(in crate::rewrite) fn reads_column(mask: &Mask) -> bool {
     match mask {
         Mask::Null => false,
         Mask::Expr(mask) => mask.formula.reads(),
@@ -141,13 +141,13 @@ fn own_name(column: &Column) -> &str {
     column.type_name.trim_start_matches("pg_catalog.")
 }
 
-struct Masking<'m> {
+struct MaskWriter<'m> {
     column: &'m Column,
     dialect: Dialect,
     functions: &'m mut BTreeSet<String>,
 }
 
-impl Masking<'_> {
+impl MaskWriter<'_> {
     fn value(&self) -> Expr {
         ast::column(self.dialect, &self.column.name)
     }
@@ -289,7 +289,7 @@ impl Masking<'_> {
     fn between(&self, low: Expr, to: BinaryOperator, high: Expr, shown: Expr) -> Expr {
         let from = ast::binary(self.value(), BinaryOperator::GtEq, low);
         let to = ast::binary(self.value(), to, high);
-        let within = ast::joined(vec![from, to], &BinaryOperator::And, true);
+        let within = ast::join_by(vec![from, to], &BinaryOperator::And, true);
         ast::case(vec![(within, shown)], None)
     }
 
@@ -306,7 +306,7 @@ impl Masking<'_> {
                 DataType::Datetime(None)
             }
             (Dialect::Sqlite, _) => {
-                let format = ast::text(self.dialect, start(part));
+                let format = ast::text(self.dialect, period_format(part));
                 let value = self.value();
                 return Some(self.call("strftime", vec![format, value]));
             }
@@ -330,7 +330,7 @@ impl Masking<'_> {
                 }
             }
             Dialect::Mysql => {
-                let format = ast::text(self.dialect, start(part));
+                let format = ast::text(self.dialect, period_format(part));
                 let value = self.value();
                 let cut = self.call("date_format", vec![value, format]);
                 ast::cast(cut, own.clone())
@@ -438,7 +438,7 @@ impl Masking<'_> {
         let from = |least| ast::binary(whole.clone(), BinaryOperator::GtEq, ast::integer(least));
         // False for fractions below zero, which a cast cuts towards it.
         let whole_or_above = ast::binary(self.value(), BinaryOperator::GtEq, whole.clone());
-        let not_below = ast::joined(
+        let not_below = ast::join_by(
             vec![from(0), whole_or_above.clone()],
             &BinaryOperator::And,
             true,
@@ -467,7 +467,7 @@ impl Masking<'_> {
 const LARGEST_FLOAT: i64 = 1_000_000_000_000_000;
 
 /// The format of the point in time at which `part` begins, for `strftime` and `date_format`.
-fn start(part: DatePart) -> &'static str {
+fn period_format(part: DatePart) -> &'static str {
     match part {
         DatePart::Year => "%Y-01-01",
         DatePart::Month => "%Y-%m-01",

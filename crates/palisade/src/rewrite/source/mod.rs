@@ -1,4 +1,4 @@
-//! Source forms: what stands in the place of a relation with obligations.
+//! Source sources: what stands in the place of a relation with obligations.
 
 pub(in crate::rewrite) mod cache;
 pub(in crate::rewrite) mod comparison;
@@ -15,7 +15,11 @@ use sqlparser::ast::{
     Value, With, helpers::attached_token::AttachedToken,
 };
 
-use crate::rewrite::{InPlace, ast, needs_form, replace_references};
+use crate::rewrite::{
+    ast,
+    references::{has_obligations, replace_references},
+    source::cache::{PrintedSource, PrintedSources},
+};
 use crate::{
     catalog::{Catalog, Relation, RelationId, RelationKind},
     code::Code,
@@ -44,10 +48,10 @@ pub(in crate::rewrite) struct Place<'c> {
 /// A materialised view's definition is never printed in its place: that would read other rows than it
 /// holds. It is read itself, and refused where what it was computed from has obligations, since its rows
 /// were computed before any mask or filter.
-pub(in crate::rewrite) fn form(
+pub(in crate::rewrite) fn source_query(
     reference: &Reference,
     place: Place<'_>,
-    fence: bool,
+    is_fenced: bool,
     functions: &mut BTreeSet<String>,
 ) -> Result<Box<Query>, Rejection> {
     let Place {
@@ -83,7 +87,7 @@ pub(in crate::rewrite) fn form(
         RowFilter::Everything => false,
         RowFilter::Nothing | RowFilter::Where(_) => true,
     };
-    let fenced = fence && is_filtered;
+    let fenced = is_fenced && is_filtered;
     let mut projection: Vec<SelectItem> = Vec::new();
     for ((id, column), decided) in relation.column_ids().zip(&reference.decision.columns) {
         let lost = match &decided.level {
@@ -122,7 +126,7 @@ pub(in crate::rewrite) fn form(
             ColumnLevel::Hidden if in_view => {
                 projection.push(ast::item(
                     dialect,
-                    typed_null::typed(column, catalog),
+                    typed_null::typed_null(column, catalog),
                     &column.name,
                 ));
             }
@@ -149,8 +153,8 @@ pub(in crate::rewrite) fn form(
             selection,
         ),
         Some(body) => {
-            let fence = fence || body.resolved.needs_fence;
-            let definition = definition(&body.resolved, place, fence, functions)?;
+            let is_fenced = is_fenced || body.resolved.needs_fence;
+            let definition = view_query(&body.resolved, place, is_fenced, functions)?;
             let name = unused_name(catalog, relation.id);
             let mut query = ast::select(projection, ast::table(dialect, &[&name]), selection);
             query.with = Some(With {
@@ -180,7 +184,7 @@ pub(in crate::rewrite) fn form(
         }
     };
     if fenced {
-        query.limit_clause = Some(barrier(catalog.dialect()));
+        query.limit_clause = Some(fence(catalog.dialect()));
     }
     Ok(Box::new(query))
 }
@@ -236,13 +240,16 @@ pub(in crate::rewrite) fn if_empty(references: &[Reference]) -> EmptyReason {
 }
 
 /// The columns that the source form reads of `relation`.
-pub(in crate::rewrite) fn reads(reference: &Reference, relation: &Relation) -> Arc<[Arc<str>]> {
+pub(in crate::rewrite) fn columns_read(
+    reference: &Reference,
+    relation: &Relation,
+) -> Arc<[Arc<str>]> {
     let decision = &reference.decision;
     let projected = (0u16..).zip(&decision.columns);
     let mut reads: BTreeSet<u16> = projected
         .filter(|(_, column)| match &column.level {
             ColumnLevel::Plain => true,
-            ColumnLevel::Masked(mask) => mask::reads(mask),
+            ColumnLevel::Masked(mask) => mask::reads_column(mask),
             ColumnLevel::Hidden => false,
         })
         .map(|(index, _)| index)
@@ -254,11 +261,11 @@ pub(in crate::rewrite) fn reads(reference: &Reference, relation: &Relation) -> A
     columns.map(|column| Arc::clone(&column.key)).collect()
 }
 
-/// A view's query with the source forms of what it reads.
-fn definition(
+/// A view's query with the source sources of what it reads.
+fn view_query(
     resolved: &crate::resolve::ResolvedStatement,
     place: Place<'_>,
-    fence: bool,
+    is_fenced: bool,
     functions: &mut BTreeSet<String>,
 ) -> Result<Box<Query>, Rejection> {
     let within = Place {
@@ -266,21 +273,17 @@ fn definition(
         ..place
     };
     let mut query = resolved.query.clone();
-    let mut forms: Vec<(RelationId, Box<Query>)> = Vec::new();
+    let mut sources = PrintedSources::new();
     for reference in &resolved.references {
-        if needs_form(reference) && !forms.iter().any(|(id, _)| *id == reference.relation) {
-            forms.push((
+        if has_obligations(reference) && !sources.iter().any(|(id, _)| *id == reference.relation) {
+            sources.push((
                 reference.relation,
-                form(reference, within, fence, functions)?,
+                PrintedSource::Tree(source_query(reference, within, is_fenced, functions)?),
             ));
         }
     }
-    let find = |id| {
-        let found = forms.iter().find(|(relation, _)| *relation == id);
-        found.map(|(_, form)| InPlace::Tree(form.clone()))
-    };
     let dialect = place.catalog.dialect();
-    replace_references(&mut query, &resolved.references, &[], find, dialect)?;
+    replace_references(&mut query, &resolved.references, &[], &sources, dialect)?;
     Ok(query)
 }
 
@@ -300,7 +303,7 @@ pub(in crate::rewrite) fn unused_name(catalog: &Catalog, view: RelationId) -> St
 ///
 /// SQLite neither flattens a subquery that has a LIMIT into a query with a WHERE clause or a join,
 /// nor pushes conditions into it (<https://www.sqlite.org/optoverview.html#subquery_flattening>).
-pub(in crate::rewrite) fn barrier(dialect: Dialect) -> LimitClause {
+pub(in crate::rewrite) fn fence(dialect: Dialect) -> LimitClause {
     match dialect {
         Dialect::Sqlite => LimitClause::LimitOffset {
             limit: Some(Expr::UnaryOp {

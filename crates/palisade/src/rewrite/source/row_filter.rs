@@ -13,7 +13,7 @@ use crate::rewrite::{
     ast,
     source::{
         comparison,
-        comparison::{Side, no_form},
+        comparison::{ComparedSide, no_form},
     },
 };
 use crate::{
@@ -49,18 +49,18 @@ pub(in crate::rewrite) fn expression(
                     .iter()
                     .map(|p| filter.policy(p))
                     .collect::<Result<Vec<_>, _>>()?;
-                ast::joined(permits, &BinaryOperator::Or, false)
+                ast::join_by(permits, &BinaryOperator::Or, false)
             }
             other => filter.policy(other)?,
         });
     }
-    Ok(all(conditions))
+    Ok(all_of(conditions))
 }
 
 /// The columns that `predicate` looks at.
 pub(crate) fn columns(predicate: &Predicate, into: &mut BTreeSet<u16>) {
     let mut looked_at = Columns::default();
-    looked_at.of(predicate);
+    looked_at.collect(predicate);
     into.extend(looked_at.present);
     into.extend(looked_at.values);
 }
@@ -75,17 +75,17 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(&mut self, predicate: &Predicate) {
+    fn collect(&mut self, predicate: &Predicate) {
         match predicate {
             Predicate::Constant(_) => {}
             Predicate::And(parts) | Predicate::Or(parts) => {
-                parts.iter().for_each(|part| self.of(part));
+                parts.iter().for_each(|part| self.collect(part));
             }
-            Predicate::Not(inner) => self.of(inner),
+            Predicate::Not(inner) => self.collect(inner),
             Predicate::If(condition, then, otherwise) => {
                 [condition, then, otherwise]
                     .into_iter()
-                    .for_each(|part| self.of(part));
+                    .for_each(|part| self.collect(part));
             }
             Predicate::Has(index) => {
                 self.present.insert(*index);
@@ -122,7 +122,7 @@ impl<'f> Filter<'f> {
     fn policy(&mut self, predicate: &Predicate) -> Result<Expr, Rejection> {
         let condition = self.condition(predicate)?;
         let mut used = Columns::default();
-        used.of(predicate);
+        used.collect(predicate);
         let mut conditions = vec![condition];
         for index in used.present.union(&used.values).copied() {
             conditions.extend(match self.dialect {
@@ -148,7 +148,7 @@ impl<'f> Filter<'f> {
                 }
             });
         }
-        Ok(all(conditions))
+        Ok(all_of(conditions))
     }
 
     /// On SQLite: the storage classes that the column's declared type stands for.
@@ -205,14 +205,14 @@ impl<'f> Filter<'f> {
                     .iter()
                     .map(|p| self.condition(p))
                     .collect::<Result<_, _>>()?;
-                ast::joined(parts, &BinaryOperator::And, true)
+                ast::join_by(parts, &BinaryOperator::And, true)
             }
             Predicate::Or(parts) => {
                 let parts = parts
                     .iter()
                     .map(|p| self.condition(p))
                     .collect::<Result<_, _>>()?;
-                ast::joined(parts, &BinaryOperator::Or, false)
+                ast::join_by(parts, &BinaryOperator::Or, false)
             }
             Predicate::Not(inner) => ast::not(self.condition(inner)?),
             Predicate::If(condition, then, otherwise) => {
@@ -226,20 +226,20 @@ impl<'f> Filter<'f> {
                     None,
                 )
             }
-            Predicate::Column(index) => comparison::truth(self.column(*index)?, self.dialect),
+            Predicate::Column(index) => comparison::is_true(self.column(*index)?, self.dialect),
             Predicate::Has(index) => Expr::IsNotNull(Box::new(ast::column(
                 self.dialect,
                 &self.column(*index)?.name,
             ))),
             Predicate::Compare(left, comparison, right) => comparison::compare(
-                self.side(left)?,
+                self.compared_side(left)?,
                 *comparison,
-                self.side(right)?,
+                self.compared_side(right)?,
                 self.dialect,
             )?,
             Predicate::In(_, literals) if literals.is_empty() => ast::boolean(false),
             Predicate::In(Operand::Column(index), literals) => {
-                comparison::within(self.column(*index)?, literals, self.dialect)?
+                comparison::in_list(self.column(*index)?, literals, self.dialect)?
             }
             Predicate::In(Operand::Literal(literal), literals) => {
                 ast::boolean(literals.contains(literal))
@@ -253,13 +253,13 @@ impl<'f> Filter<'f> {
         })
     }
 
-    fn side<'o>(&self, operand: &'o Operand) -> Result<Side<'o>, Rejection>
+    fn compared_side<'o>(&self, operand: &'o Operand) -> Result<ComparedSide<'o>, Rejection>
     where
         'f: 'o,
     {
         Ok(match operand {
-            Operand::Column(index) => Side::Column(self.column(*index)?),
-            Operand::Literal(value) => Side::Literal(value),
+            Operand::Column(index) => ComparedSide::Column(self.column(*index)?),
+            Operand::Literal(value) => ComparedSide::Literal(value),
         })
     }
 
@@ -269,9 +269,9 @@ impl<'f> Filter<'f> {
 }
 
 /// All of `conditions`; a single one as it is.
-fn all(mut conditions: Vec<Expr>) -> Expr {
+fn all_of(mut conditions: Vec<Expr>) -> Expr {
     if conditions.len() == 1 {
         return conditions.swap_remove(0);
     }
-    ast::joined(conditions, &BinaryOperator::And, true)
+    ast::join_by(conditions, &BinaryOperator::And, true)
 }

@@ -17,10 +17,10 @@ use crate::{
 };
 
 /// NULL, of the column's type if the engine must be told and can be.
-pub(in crate::rewrite) fn typed(column: &Column, catalog: &Catalog) -> Expr {
+pub(in crate::rewrite) fn typed_null(column: &Column, catalog: &Catalog) -> Expr {
     match catalog.dialect() {
         Dialect::Sqlite => ast::null(),
-        Dialect::Mysql => like(column.class),
+        Dialect::Mysql => typed_like(column.class),
         Dialect::Postgres => match data_type(column, catalog) {
             Some(data_type) => ast::cast(ast::null(), data_type),
             None => ast::null(),
@@ -30,12 +30,12 @@ pub(in crate::rewrite) fn typed(column: &Column, catalog: &Catalog) -> Expr {
 
 /// The type of a column of PostgreSQL's, as a cast names it.
 pub(in crate::rewrite) fn data_type(column: &Column, catalog: &Catalog) -> Option<DataType> {
-    named(&column.type_name, catalog, DOMAINS)
+    type_by_name(&column.type_name, catalog, DOMAINS)
 }
 
 /// NULL of MySQL's type for a class. As text it has no collation of its own: a cast's would not go with that of every
 /// column it is compared with.
-fn like(class: TypeClass) -> Expr {
+fn typed_like(class: TypeClass) -> Expr {
     let dialect = Dialect::Mysql;
     let of = |text: &str, data_type| ast::cast(ast::text(dialect, text), data_type);
     let value = match class {
@@ -63,7 +63,7 @@ fn like(class: TypeClass) -> Expr {
 const DOMAINS: u8 = 8;
 
 /// The type called `name`. A domain is the type it narrows, since it may forbid NULL.
-fn named(name: &str, catalog: &Catalog, domains: u8) -> Option<DataType> {
+fn type_by_name(name: &str, catalog: &Catalog, domains: u8) -> Option<DataType> {
     let element = name.trim_end_matches("[]");
     let known = catalog.types().iter().find(|def| {
         let qualified = format!("{}.{}", def.schema, def.name);
@@ -71,11 +71,11 @@ fn named(name: &str, catalog: &Catalog, domains: u8) -> Option<DataType> {
     });
     let Some(def) = known else {
         let built_in = TypeClass::of(Dialect::Postgres, element) != TypeClass::Other;
-        return built_in.then(|| parsed(name)).flatten();
+        return built_in.then(|| parse_type(name)).flatten();
     };
     match &def.kind {
         TypeKind::Domain { base, check: _ } if element == name && domains > 0 => {
-            named(base, catalog, domains - 1)
+            type_by_name(base, catalog, domains - 1)
         }
         // An array of a domain has no other type than itself.
         TypeKind::Domain { base: _, check: _ } => None,
@@ -90,7 +90,7 @@ fn named(name: &str, catalog: &Catalog, domains: u8) -> Option<DataType> {
 
 /// A type of the engine's own as `format_type` spells it, if it prints as something that reads the
 /// same.
-pub(in crate::rewrite) fn parsed(name: &str) -> Option<DataType> {
+pub(in crate::rewrite) fn parse_type(name: &str) -> Option<DataType> {
     let read = |text: &str| {
         let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text).ok()?;
         let data_type = parser.parse_data_type().ok()?;

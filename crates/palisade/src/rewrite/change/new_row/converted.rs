@@ -13,7 +13,7 @@ use crate::rewrite::{
     change::new_row::{
         fold,
         fold::{Constant, exact_decimal},
-        key_value,
+        stored_text,
     },
 };
 use crate::{
@@ -26,42 +26,42 @@ use crate::{
 
 /// What is known of a value that is written.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::rewrite) enum Held {
+pub(in crate::rewrite) enum StoredValue {
     /// The column holds this.
     Known(Constant),
     /// It is not NULL.
-    Present,
+    NotNull,
     /// Nothing.
     Unknown,
 }
 
 /// What `column` holds once it is given `expr`.
-pub(in crate::rewrite) fn held(
+pub(in crate::rewrite) fn stored_value(
     expr: &Expr,
     column: &Column,
     dialect: Dialect,
     parameter: &dyn Fn(&Expr) -> Option<Value>,
-) -> Held {
-    let written = Written { dialect, parameter };
-    let known = fold::constant(expr, column, dialect, parameter)
-        .or_else(|| written.converted(expr, column));
+) -> StoredValue {
+    let written = Conversion { dialect, parameter };
+    let known =
+        fold::constant(expr, column, dialect, parameter).or_else(|| written.convert(expr, column));
     match known {
-        Some(constant) => Held::Known(constant),
-        None if written.is_present(expr, column) => Held::Present,
-        None => Held::Unknown,
+        Some(constant) => StoredValue::Known(constant),
+        None if written.is_not_null(expr, column) => StoredValue::NotNull,
+        None => StoredValue::Unknown,
     }
 }
 
 /// `predicate` where the columns `present` are not NULL.
-pub(in crate::rewrite) fn with_present(
+pub(in crate::rewrite) fn fold_presence(
     predicate: &Predicate,
     present: &BTreeSet<u16>,
 ) -> Predicate {
     let all = |parts: &[Predicate]| {
-        let parts = parts.iter().map(|part| with_present(part, present));
+        let parts = parts.iter().map(|part| fold_presence(part, present));
         parts.collect::<Vec<_>>()
     };
-    let one = |part: &Predicate| Box::new(with_present(part, present));
+    let one = |part: &Predicate| Box::new(fold_presence(part, present));
     match predicate {
         Predicate::Has(index) if present.contains(index) => Predicate::Constant(true),
         Predicate::And(parts) => Predicate::And(all(parts)),
@@ -80,12 +80,16 @@ pub(in crate::rewrite) fn with_present(
 }
 
 /// `expr` as the type that `column` stores, where a filter of its class compares it.
-pub(in crate::rewrite) fn typed(expr: Expr, column: &Column, dialect: Dialect) -> Option<Expr> {
+pub(in crate::rewrite) fn cast_to_stored(
+    expr: Expr,
+    column: &Column,
+    dialect: Dialect,
+) -> Option<Expr> {
     let cast = |data_type| Some(ast::cast(expr.clone(), data_type));
     match (column.class, dialect) {
         // Its filters look at the storage class of each value.
         (TypeClass::Integer | TypeClass::Boolean | TypeClass::Text, Dialect::Sqlite) => Some(expr),
-        (TypeClass::Text, Dialect::Mysql) => Some(key_value::stored_text(expr, column)),
+        (TypeClass::Text, Dialect::Mysql) => Some(stored_text::stored_text(expr, column)),
         (TypeClass::Integer, Dialect::Postgres) => cast(DataType::BigInt(None)),
         (TypeClass::Integer | TypeClass::Boolean, Dialect::Mysql) => cast(DataType::Signed),
         (TypeClass::Boolean, Dialect::Postgres) => cast(DataType::Boolean),
@@ -120,24 +124,24 @@ fn declared_digits(type_name: &str) -> Option<(u64, i64)> {
 }
 
 /// Where values are written.
-struct Written<'w> {
+struct Conversion<'w> {
     dialect: Dialect,
     parameter: &'w dyn Fn(&Expr) -> Option<Value>,
 }
 
-impl Written<'_> {
+impl Conversion<'_> {
     /// What `column` holds where the engine converts `expr` to its type, and the result is the same on every server.
-    fn converted(&self, expr: &Expr, column: &Column) -> Option<Constant> {
+    fn convert(&self, expr: &Expr, column: &Column) -> Option<Constant> {
         match expr {
             Expr::Nested(inner)
             | Expr::UnaryOp {
                 op: UnaryOperator::Plus,
                 expr: inner,
             } => fold::constant(inner, column, self.dialect, self.parameter)
-                .or_else(|| self.converted(inner, column)),
+                .or_else(|| self.convert(inner, column)),
             Expr::Value(value) => {
                 let value = self.value(value, expr)?;
-                converted(&value, column, self.dialect).map(Constant::Value)
+                convert_value(&value, column, self.dialect).map(Constant::Value)
             }
             Expr::Cast {
                 kind: CastKind::Cast | CastKind::DoubleColon,
@@ -164,10 +168,10 @@ impl Written<'_> {
             type_name: type_name.into(),
             ..column.clone()
         };
-        let literal = match held(inner, &between, self.dialect, self.parameter) {
-            Held::Known(Constant::Null) => return Some(Constant::Null),
-            Held::Known(Constant::Value(literal)) => literal,
-            Held::Present | Held::Unknown => return None,
+        let literal = match stored_value(inner, &between, self.dialect, self.parameter) {
+            StoredValue::Known(Constant::Null) => return Some(Constant::Null),
+            StoredValue::Known(Constant::Value(literal)) => literal,
+            StoredValue::NotNull | StoredValue::Unknown => return None,
         };
         if class != column.class {
             return None;
@@ -207,7 +211,7 @@ impl Written<'_> {
     }
 
     /// Whether `column` is certainly not NULL once it is given `expr`.
-    fn is_present(&self, expr: &Expr, column: &Column) -> bool {
+    fn is_not_null(&self, expr: &Expr, column: &Column) -> bool {
         // What a server makes of a day that is none is not asked.
         let is_moment = matches!(
             column.class,
@@ -215,7 +219,7 @@ impl Written<'_> {
         );
         let is_taken = !(is_moment && self.dialect == Dialect::Mysql);
         match expr {
-            Expr::Nested(inner) => self.is_present(inner, column),
+            Expr::Nested(inner) => self.is_not_null(inner, column),
             Expr::UnaryOp {
                 op: UnaryOperator::Plus | UnaryOperator::Minus,
                 expr: inner,
@@ -278,7 +282,7 @@ fn is_moment_of_now(function: &Function) -> bool {
 }
 
 /// What `column` holds once the engine has converted `value` to its type.
-fn converted(value: &Value, column: &Column, dialect: Dialect) -> Option<Literal> {
+fn convert_value(value: &Value, column: &Column, dialect: Dialect) -> Option<Literal> {
     match (column.class, value, dialect) {
         // A year may be written with two digits.
         (TypeClass::Integer, Value::Bool(value), Dialect::Sqlite | Dialect::Mysql)
@@ -319,7 +323,7 @@ fn is_year(column: &Column) -> bool {
 /// Whether `text` is stored as it is in a column declared as ENUM or SET: one of its labels, letter by letter; of a SET, some in their
 /// order. A label before it that a collation could take for the same would be found first.
 fn is_listed(text: &str, type_name: &str) -> bool {
-    let Some((kind, labels)) = labels(type_name) else {
+    let Some((kind, labels)) = listed_labels(type_name) else {
         return false;
     };
     let at = |text: &str| {
@@ -334,25 +338,25 @@ fn is_listed(text: &str, type_name: &str) -> bool {
         labels.get(..at)?.iter().all(is_other).then_some(at)
     };
     match kind {
-        Listed::One => at(text).is_some(),
-        Listed::Some => {
+        LabelType::One => at(text).is_some(),
+        LabelType::Some => {
             let places: Option<Vec<usize>> = text.split(',').map(at).collect();
             places.is_some_and(|places| places.is_sorted_by(|one, next| one < next))
         }
     }
 }
 
-enum Listed {
+enum LabelType {
     One,
     Some,
 }
 
 /// The labels of a type that MySQL or MariaDB spell `enum('a','b')`.
-fn labels(type_name: &str) -> Option<(Listed, Vec<String>)> {
+fn listed_labels(type_name: &str) -> Option<(LabelType, Vec<String>)> {
     let (kind, rest) = type_name.split_once('(')?;
     let kind = match kind.trim().to_ascii_lowercase().as_str() {
-        "enum" => Listed::One,
-        "set" => Listed::Some,
+        "enum" => LabelType::One,
+        "set" => LabelType::Some,
         _ => return None,
     };
     let mut rest = rest.trim_end().strip_suffix(')')?.trim();
@@ -481,7 +485,7 @@ mod tests {
         }
     }
 
-    fn of(dialect: Dialect, type_name: &str, text: &str) -> Held {
+    fn stored_text_of(dialect: Dialect, type_name: &str, text: &str) -> StoredValue {
         let column = column(TypeClass::of(dialect, type_name), type_name);
         let parsed = match dialect {
             Dialect::Sqlite => Parser::new(&SQLiteDialect {}).try_with_sql(text),
@@ -490,90 +494,100 @@ mod tests {
         };
         let expr = parsed.and_then(|mut parser| parser.parse_expr());
         let expr = expr.unwrap_or_else(|error| panic!("{text}: {error}"));
-        held(&expr, &column, dialect, &|_| Some(Value::text("5")))
+        stored_value(&expr, &column, dialect, &|_| Some(Value::text("5")))
     }
 
-    fn known(literal: Literal) -> Held {
-        Held::Known(Constant::Value(literal))
+    fn known_value(literal: Literal) -> StoredValue {
+        StoredValue::Known(Constant::Value(literal))
     }
 
     #[test]
     fn what_engines_convert_is_known_where_they_agree() {
         use Dialect::{Mysql, Postgres, Sqlite};
-        let text = |text: &str| known(Literal::Text(text.to_owned()));
-        let int = |value| known(Literal::Integer(value));
+        let text = |text: &str| known_value(Literal::Text(text.to_owned()));
+        let int = |value| known_value(Literal::Integer(value));
         for (dialect, type_name, value, expected) in [
             (Mysql, "tinyint(1)", "true", int(1)),
             (Mysql, "tinyint(1)", "FALSE", int(0)),
-            (Mysql, "year", "true", Held::Present),
-            (Mysql, "year", "'24'", Held::Present),
-            (Mysql, "year", "24", Held::Present),
+            (Mysql, "year", "true", StoredValue::NotNull),
+            (Mysql, "year", "'24'", StoredValue::NotNull),
+            (Mysql, "year", "24", StoredValue::NotNull),
             (Sqlite, "INTEGER", "true", int(1)),
-            (Postgres, "integer", "true", Held::Present),
+            (Postgres, "integer", "true", StoredValue::NotNull),
             (Postgres, "integer", "'5'", int(5)),
             (Postgres, "integer", "'-5'", int(-5)),
-            (Postgres, "integer", "' 5'", Held::Present),
-            (Postgres, "integer", "'05'", Held::Present),
-            (Postgres, "integer", "'0x5'", Held::Present),
+            (Postgres, "integer", "' 5'", StoredValue::NotNull),
+            (Postgres, "integer", "'05'", StoredValue::NotNull),
+            (Postgres, "integer", "'0x5'", StoredValue::NotNull),
             (Postgres, "integer", "$1", int(5)),
             (Postgres, "integer", "$1::int", int(5)),
             (Postgres, "integer", "+5", int(5)),
-            (Postgres, "integer", "5.5::int", Held::Unknown),
-            (Postgres, "boolean", "'true'", known(Literal::Boolean(true))),
-            (Postgres, "boolean", "'t'", Held::Present),
+            (Postgres, "integer", "5.5::int", StoredValue::Unknown),
+            (
+                Postgres,
+                "boolean",
+                "'true'",
+                known_value(Literal::Boolean(true)),
+            ),
+            (Postgres, "boolean", "'t'", StoredValue::NotNull),
             (Postgres, "text", "'x'::text", text("x")),
-            (Postgres, "text", "'abcd'::varchar(3)", Held::Unknown),
-            (Postgres, "varchar(3)", "'abcd'::text", Held::Unknown),
+            (Postgres, "text", "'abcd'::varchar(3)", StoredValue::Unknown),
+            (Postgres, "varchar(3)", "'abcd'::text", StoredValue::Unknown),
             (Postgres, "varchar(4)", "('abcd'::varchar)", text("abcd")),
-            (Postgres, "integer", "'5'::text", Held::Unknown),
-            (Postgres, "text", "NULL::text", Held::Known(Constant::Null)),
+            (Postgres, "integer", "'5'::text", StoredValue::Unknown),
+            (
+                Postgres,
+                "text",
+                "NULL::text",
+                StoredValue::Known(Constant::Null),
+            ),
             (Mysql, "varchar(9)", "CAST('x' AS CHAR)", text("x")),
             (Mysql, "varchar(9)", "\"x\"", text("x")),
-            (Mysql, "char(9)", "'x '", Held::Present),
+            (Mysql, "char(9)", "'x '", StoredValue::NotNull),
             (Mysql, "int", "CAST('5' AS SIGNED)", int(5)),
             (Sqlite, "TEXT", "CAST('x' AS TEXT)", text("x")),
-            (Sqlite, "TEXT", "CAST('x' AS BLOB)", Held::Unknown),
+            (Sqlite, "TEXT", "CAST('x' AS BLOB)", StoredValue::Unknown),
             (
                 Postgres,
                 "numeric(6,2)",
                 "5.10::numeric(8,3)",
-                known(Literal::Decimal(51_000)),
+                known_value(Literal::Decimal(51_000)),
             ),
             (
                 Postgres,
                 "numeric(6,2)",
                 "5.105::numeric(8,3)",
-                Held::Unknown,
+                StoredValue::Unknown,
             ),
             (
                 Postgres,
                 "numeric(6,2)",
                 "-5.1",
-                known(Literal::Decimal(-51_000)),
+                known_value(Literal::Decimal(-51_000)),
             ),
             (Mysql, "enum('a','b c')", "'b c'", text("b c")),
-            (Mysql, "enum('a','b')", "'B'", Held::Present),
-            (Mysql, "enum('a','b')", "'b '", Held::Present),
-            (Mysql, "enum('a','b')", "1", Held::Present),
+            (Mysql, "enum('a','b')", "'B'", StoredValue::NotNull),
+            (Mysql, "enum('a','b')", "'b '", StoredValue::NotNull),
+            (Mysql, "enum('a','b')", "1", StoredValue::NotNull),
             (Mysql, "enum('a','1')", "'1'", text("1")),
             (Mysql, "enum('it''s')", "'it''s'", text("it's")),
-            (Mysql, "enum('B','b')", "'b'", Held::Present),
-            (Mysql, "enum('\u{e9}','e')", "'e'", Held::Present),
+            (Mysql, "enum('B','b')", "'b'", StoredValue::NotNull),
+            (Mysql, "enum('\u{e9}','e')", "'e'", StoredValue::NotNull),
             (Mysql, "enum('e','\u{e9}')", "'e'", text("e")),
             (Mysql, "set('a','b','c')", "'a,c'", text("a,c")),
-            (Mysql, "set('a','b','c')", "'c,a'", Held::Present),
-            (Mysql, "set('a','b','c')", "'a,a'", Held::Present),
-            (Mysql, "timestamp", "now()", Held::Present),
-            (Mysql, "timestamp", "'2026-01-01'", Held::Unknown),
-            (Sqlite, "TEXT", "CURRENT_TIMESTAMP", Held::Present),
-            (Postgres, "date", "current_date", Held::Present),
-            (Postgres, "date", "DATE '2026-01-01'", Held::Present),
-            (Postgres, "date", "own.now()", Held::Unknown),
-            (Postgres, "date", "NULL", Held::Known(Constant::Null)),
-            (Postgres, "integer", "(SELECT 1)", Held::Unknown),
+            (Mysql, "set('a','b','c')", "'c,a'", StoredValue::NotNull),
+            (Mysql, "set('a','b','c')", "'a,a'", StoredValue::NotNull),
+            (Mysql, "timestamp", "now()", StoredValue::NotNull),
+            (Mysql, "timestamp", "'2026-01-01'", StoredValue::Unknown),
+            (Sqlite, "TEXT", "CURRENT_TIMESTAMP", StoredValue::NotNull),
+            (Postgres, "date", "current_date", StoredValue::NotNull),
+            (Postgres, "date", "DATE '2026-01-01'", StoredValue::NotNull),
+            (Postgres, "date", "own.now()", StoredValue::Unknown),
+            (Postgres, "date", "NULL", StoredValue::Known(Constant::Null)),
+            (Postgres, "integer", "(SELECT 1)", StoredValue::Unknown),
         ] {
             assert_eq!(
-                of(dialect, type_name, value),
+                stored_text_of(dialect, type_name, value),
                 expected,
                 "{type_name}: {value}"
             );
@@ -582,28 +596,28 @@ mod tests {
 
     #[test]
     fn points_in_time_are_known_with_their_zone() {
-        let noon = known(Literal::Datetime(1_772_366_400_000));
+        let noon = known_value(Literal::Datetime(1_772_366_400_000));
         for (text, expected) in [
             ("'2026-03-01T12:00:00Z'", noon.clone()),
             ("'2026-03-01 13:00:00+01'", noon.clone()),
             ("'2026-03-01 06:30:00.000-05:30'::timestamptz", noon.clone()),
             ("TIMESTAMP WITH TIME ZONE '2026-03-01 12:00:00+00'", noon),
-            ("'2026-03-01 12:00:00'", Held::Present),
-            ("'2026-03-01 12:00:00 CET'", Held::Present),
-            ("'2026-03-01 12:00:00.123456Z'", Held::Present),
-            ("'2026-02-30 12:00:00Z'", Held::Present),
-            ("'2026-03-01 12:00:00+1'", Held::Present),
-            ("'now'", Held::Present),
+            ("'2026-03-01 12:00:00'", StoredValue::NotNull),
+            ("'2026-03-01 12:00:00 CET'", StoredValue::NotNull),
+            ("'2026-03-01 12:00:00.123456Z'", StoredValue::NotNull),
+            ("'2026-02-30 12:00:00Z'", StoredValue::NotNull),
+            ("'2026-03-01 12:00:00+1'", StoredValue::NotNull),
+            ("'now'", StoredValue::NotNull),
         ] {
-            let held = of(Dialect::Postgres, "timestamp with time zone", text);
+            let held = stored_text_of(Dialect::Postgres, "timestamp with time zone", text);
             assert_eq!(held, expected, "{text}");
         }
-        let rounded = of(
+        let rounded = stored_text_of(
             Dialect::Postgres,
             "timestamp(0) with time zone",
             "'2026-03-01T12:00:00.500Z'",
         );
-        assert_eq!(rounded, Held::Present);
+        assert_eq!(rounded, StoredValue::NotNull);
     }
 
     #[test]
@@ -613,7 +627,7 @@ mod tests {
             Predicate::Not(Box::new(Predicate::Has(1))),
         ]);
         let present = BTreeSet::from([0]);
-        let Predicate::And(parts) = with_present(&has, &present) else {
+        let Predicate::And(parts) = fold_presence(&has, &present) else {
             panic!("{has:?}");
         };
         assert_eq!(parts[0], Predicate::Constant(true));

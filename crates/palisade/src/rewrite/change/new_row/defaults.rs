@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlparser::ast::{Expr, UnaryOperator, Value as SqlValue, ValueWithSpan};
 
 use crate::rewrite::change::{
-    Job,
+    ChangeRewriter,
     new_row::{
-        converted::{Held, held},
+        converted::{StoredValue, stored_value},
         fold::Constant,
         storage,
     },
@@ -17,41 +17,41 @@ use crate::{
     resolve::sets_off_triggers,
 };
 
-impl Job<'_> {
+impl ChangeRewriter<'_> {
     /// What the columns `looked` of a new row hold, as far as that is known of those that are not `given`.
-    pub(in crate::rewrite) fn unsaid(
+    pub(in crate::rewrite) fn omitted_values(
         &self,
         looked: &BTreeSet<u16>,
         given: impl Fn(u16) -> bool,
         relation: &Relation,
-    ) -> BTreeMap<u16, Held> {
+    ) -> BTreeMap<u16, StoredValue> {
         let left_out = looked.iter().filter(|index| !given(**index));
         left_out
-            .map(|index| (*index, self.by_default(*index, Change::Insert, relation)))
-            .filter(|(_, held)| *held != Held::Unknown)
+            .map(|index| (*index, self.default_value(*index, Change::Insert, relation)))
+            .filter(|(_, held)| *held != StoredValue::Unknown)
             .collect()
     }
 
     /// What the column at `index` holds by itself once there was this change.
-    pub(in crate::rewrite) fn by_default(
+    pub(in crate::rewrite) fn default_value(
         &self,
         index: u16,
         change: Change,
         relation: &Relation,
-    ) -> Held {
+    ) -> StoredValue {
         let Some(column) = relation.column(index) else {
-            return Held::Unknown;
+            return StoredValue::Unknown;
         };
         // Keys are counted up, and what is there in the place of nothing is often a trigger's.
         let is_key = relation.primary_key.contains(&index) || relation.rowid_alias == Some(index);
         if is_key || column.generated.is_some() || sets_off_triggers(relation, change, self.catalog)
         {
-            return Held::Unknown;
+            return StoredValue::Unknown;
         }
         let value = match &column.filled {
-            Filled::Unknown => return Held::Unknown,
-            Filled::Null if !column.nullable => return Held::Unknown,
-            Filled::Null => return Held::Known(Constant::Null),
+            Filled::Unknown => return StoredValue::Unknown,
+            Filled::Null if !column.nullable => return StoredValue::Unknown,
+            Filled::Null => return StoredValue::Known(Constant::Null),
             Filled::Number(text) => match text.strip_prefix('-') {
                 Some(digits) => Expr::UnaryOp {
                     op: UnaryOperator::Minus,
@@ -62,8 +62,8 @@ impl Job<'_> {
             Filled::Text(text) => literal(SqlValue::SingleQuotedString(text.replace('\'', "''"))),
             Filled::Boolean(value) => literal(SqlValue::Boolean(*value)),
         };
-        let column = storage::behind(column, self.catalog);
-        held(&value, &column, self.catalog.dialect(), &|_| None)
+        let column = storage::storage_column(column, self.catalog);
+        stored_value(&value, &column, self.catalog.dialect(), &|_| None)
     }
 }
 

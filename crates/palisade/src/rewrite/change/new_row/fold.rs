@@ -89,7 +89,7 @@ pub(in crate::rewrite) fn stored_as(
 ) -> Option<Literal> {
     match (column.class, value) {
         // A year of two digits is stored with four.
-        (TypeClass::Integer, Value::Integer(value)) if !storage::is_named(column, "year") => {
+        (TypeClass::Integer, Value::Integer(value)) if !storage::has_type(column, "year") => {
             Some(Literal::Integer(value))
         }
         (TypeClass::Boolean, Value::Bool(value)) => Some(Literal::Boolean(value)),
@@ -105,7 +105,7 @@ pub(in crate::rewrite) fn stored_as(
         }
         (TypeClass::Text, Value::Text(bytes)) => {
             let text = String::from_utf8(bytes).ok()?;
-            storage::keeps(&text, column, dialect).then_some(Literal::Text(text))
+            storage::stores_whole_text(&text, column, dialect).then_some(Literal::Text(text))
         }
         (TypeClass::Enum, Value::Text(bytes)) if dialect == Dialect::Postgres => {
             String::from_utf8(bytes).ok().map(Literal::Text)
@@ -171,8 +171,8 @@ pub(in crate::rewrite) fn fold(
             Folded::Known(None) => Ok(Folded::Known(None)),
             Folded::Rest(condition) => Ok(Folded::Rest(Predicate::If(
                 Box::new(condition),
-                Box::new(certain(fold(then, row)?)?),
-                Box::new(certain(fold(otherwise, row)?)?),
+                Box::new(residual(fold(then, row)?)?),
+                Box::new(residual(fold(otherwise, row)?)?),
             ))),
         },
         Predicate::Column(index) => match row.get(index) {
@@ -186,19 +186,21 @@ pub(in crate::rewrite) fn fold(
             Some(Constant::Null) => Folded::Known(Some(false)),
             Some(Constant::Value(_)) => Folded::Known(Some(true)),
         }),
-        Predicate::Compare(left, comparison, right) => match (side(left, row), side(right, row)) {
-            (Side::Null, _) | (_, Side::Null) => Ok(Folded::Known(None)),
-            (Side::Value(left), Side::Value(right)) => {
-                compare(&left, *comparison, &right).map(|value| Folded::Known(Some(value)))
-            }
-            (left, right) => match (left.operand(), right.operand()) {
-                (Some(left), Some(right)) => {
-                    Ok(Folded::Rest(Predicate::Compare(left, *comparison, right)))
+        Predicate::Compare(left, comparison, right) => {
+            match (fold_operand(left, row), fold_operand(right, row)) {
+                (Side::Null, _) | (_, Side::Null) => Ok(Folded::Known(None)),
+                (Side::Value(left), Side::Value(right)) => {
+                    compare(&left, *comparison, &right).map(|value| Folded::Known(Some(value)))
                 }
-                _ => Err(Undecided),
-            },
-        },
-        Predicate::In(subject, literals) => match side(subject, row) {
+                (left, right) => match (left.into_operand(), right.into_operand()) {
+                    (Some(left), Some(right)) => {
+                        Ok(Folded::Rest(Predicate::Compare(left, *comparison, right)))
+                    }
+                    _ => Err(Undecided),
+                },
+            }
+        }
+        Predicate::In(subject, literals) => match fold_operand(subject, row) {
             Side::Null => Ok(Folded::Known(None)),
             Side::Value(value) => Ok(Folded::Known(Some(literals.contains(&value)))),
             Side::Unknown(_) => Ok(Folded::Rest(predicate.clone())),
@@ -245,7 +247,7 @@ fn chain(
     }
 }
 
-fn certain(folded: Folded) -> Result<Predicate, Undecided> {
+fn residual(folded: Folded) -> Result<Predicate, Undecided> {
     match folded {
         Folded::Known(Some(value)) => Ok(Predicate::Constant(value)),
         Folded::Known(None) => Err(Undecided),
@@ -260,7 +262,7 @@ enum Side {
 }
 
 impl Side {
-    fn operand(self) -> Option<Operand> {
+    fn into_operand(self) -> Option<Operand> {
         match self {
             Self::Null => None,
             Self::Value(value) => Some(Operand::Literal(value)),
@@ -269,7 +271,7 @@ impl Side {
     }
 }
 
-fn side(operand: &Operand, row: &BTreeMap<u16, Constant>) -> Side {
+fn fold_operand(operand: &Operand, row: &BTreeMap<u16, Constant>) -> Side {
     match operand {
         Operand::Literal(literal) => Side::Value(literal.clone()),
         Operand::Column(index) => match row.get(index) {
@@ -342,7 +344,7 @@ mod tests {
         Constant::Value(Literal::Integer(value))
     }
 
-    fn known(predicate: &Predicate, values: &[(u16, Constant)]) -> Option<Option<bool>> {
+    fn fold_known(predicate: &Predicate, values: &[(u16, Constant)]) -> Option<Option<bool>> {
         match fold(predicate, &row(values)) {
             Ok(Folded::Known(value)) => Some(value),
             Ok(Folded::Rest(_)) | Err(Undecided) => None,
@@ -372,7 +374,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                known(&predicate, &[(0, value)]),
+                fold_known(&predicate, &[(0, value)]),
                 Some(expected),
                 "{predicate:?}"
             );
@@ -386,7 +388,7 @@ mod tests {
         assert!(
             matches!(rest, Ok(Folded::Rest(Predicate::And(rest))) if rest == [Predicate::Has(1)])
         );
-        assert_eq!(known(&both, &[(0, int(8))]), Some(Some(false)));
+        assert_eq!(fold_known(&both, &[(0, int(8))]), Some(Some(false)));
         // NULL AND condition: false or NULL.
         assert!(fold(&both, &row(&[(0, Constant::Null)])).is_err());
         // Another class than the policy's: the engine would convert.

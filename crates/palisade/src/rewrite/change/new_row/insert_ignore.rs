@@ -8,9 +8,9 @@ use sqlparser::ast::{BinaryOperator, Expr, Insert};
 use crate::rewrite::{
     ast,
     change::{
-        Job,
+        ChangeRewriter,
         new_row::fold::Constant,
-        upsert::duplicate_key::{given, rows},
+        upsert::duplicate_key::{given_columns, proposed_rows},
     },
     source::row_filter,
 };
@@ -25,9 +25,9 @@ use crate::{
 /// How many bytes the shortest type of texts without a declared length holds.
 const TINY: usize = 255;
 
-impl Job<'_> {
+impl ChangeRewriter<'_> {
     /// Checks that what `predicates` look at is stored as it is given.
-    pub(in crate::rewrite) fn is_stored(
+    pub(in crate::rewrite) fn require_stored_unchanged(
         &self,
         insert: &Insert,
         relation: &Relation,
@@ -37,7 +37,7 @@ impl Job<'_> {
         for predicate in predicates {
             row_filter::columns(predicate, &mut looked);
         }
-        let given = given(self, insert, relation);
+        let given = given_columns(self, insert, relation);
         let is_stored = |row: &Vec<&Expr>| {
             given
                 .iter()
@@ -46,24 +46,24 @@ impl Job<'_> {
                 .all(|(index, value)| {
                     relation.column(*index).is_some_and(|column| {
                         self.constant(value, column)
-                            .is_some_and(|constant| is_held(&constant, column))
+                            .is_some_and(|constant| is_stored_unchanged(&constant, column))
                     })
                 })
         };
-        let Some(rows) = rows(insert) else {
+        let Some(rows) = proposed_rows(insert) else {
             // What a query gives is looked at in the frame around it.
             return Ok(());
         };
         if rows.iter().all(is_stored) {
             Ok(())
         } else {
-            Err(changes())
+            Err(may_change_values())
         }
     }
 }
 
 /// The conditions under which `column` holds what a query gives it, called `name`, as it is.
-pub(in crate::rewrite) fn kept(
+pub(in crate::rewrite) fn unchanged_conditions(
     name: &Expr,
     column: &Column,
     dialect: Dialect,
@@ -94,7 +94,7 @@ pub(in crate::rewrite) fn kept(
         }
         _ => None,
     };
-    let held = held.ok_or_else(changes)?;
+    let held = held.ok_or_else(may_change_values)?;
     let absent = Expr::IsNull(Box::new(name.clone()));
     conditions.push(ast::parens(ast::binary(
         absent,
@@ -105,7 +105,7 @@ pub(in crate::rewrite) fn kept(
 }
 
 /// Whether `column` holds this as it is, whatever else could be made of it.
-fn is_held(constant: &Constant, column: &Column) -> bool {
+fn is_stored_unchanged(constant: &Constant, column: &Column) -> bool {
     match constant {
         // It would be 0, or an empty text.
         Constant::Null => column.nullable,
@@ -150,7 +150,7 @@ fn range(type_name: &str) -> Option<(i64, i64)> {
     }
 }
 
-fn changes() -> Rejection {
+fn may_change_values() -> Rejection {
     Rejection::new(
         Code::ObligationInapplicable,
         "IGNORE changes values, so that nobody can tell which rows are added: leave it out, or write what policy looks at as \

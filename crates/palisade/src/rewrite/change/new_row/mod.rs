@@ -4,7 +4,7 @@ pub(in crate::rewrite) mod converted;
 pub(in crate::rewrite) mod defaults;
 pub(in crate::rewrite) mod fold;
 pub(in crate::rewrite) mod insert_ignore;
-pub(in crate::rewrite) mod key_value;
 pub(in crate::rewrite) mod select_constants;
 pub(in crate::rewrite) mod storage;
+pub(in crate::rewrite) mod stored_text;
 pub(in crate::rewrite) mod unknown_literals;

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlparser::ast::{Expr, GroupByExpr, Query, Select, SelectItem, SetExpr};
 
-use crate::rewrite::change::Job;
+use crate::rewrite::change::ChangeRewriter;
 use crate::{
     catalog::{Column, Relation},
     policy::obligation::Predicate,
 };
 
-impl Job<'_> {
+impl ChangeRewriter<'_> {
     /// Whether every row of `source` is certainly one of which `predicates` hold, which look at these columns, whatever rows there are.
     pub(in crate::rewrite) fn gives_admitted(
         &self,
@@ -27,7 +27,7 @@ impl Job<'_> {
             .iter()
             .zip(values)
             .filter(|((index, _), _)| looked.contains(index))
-            .map(|((index, column), value)| (*index, self.held(value, column)))
+            .map(|((index, column), value)| (*index, self.stored_value(value, column)))
             .collect();
         self.admit_row(&row, relation, predicates, looked).is_ok()
     }

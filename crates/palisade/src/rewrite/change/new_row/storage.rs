@@ -15,7 +15,10 @@ const NAME: usize = 64;
 
 /// `column` with the type that it stores, which is what a domain narrows. It has the class of what is not known where nobody can
 /// tell.
-pub(in crate::rewrite) fn behind<'c>(column: &'c Column, catalog: &Catalog) -> Cow<'c, Column> {
+pub(in crate::rewrite) fn storage_column<'c>(
+    column: &'c Column,
+    catalog: &Catalog,
+) -> Cow<'c, Column> {
     match catalog.dialect() {
         Dialect::Sqlite | Dialect::Mysql => return Cow::Borrowed(column),
         Dialect::Postgres => {}
@@ -38,19 +41,19 @@ pub(in crate::rewrite) fn behind<'c>(column: &'c Column, catalog: &Catalog) -> C
 }
 
 /// Whether `column` keeps the whole of `text`: what it has no room for is refused or, where only blanks are lost, cut off.
-pub(in crate::rewrite) fn keeps(text: &str, column: &Column, dialect: Dialect) -> bool {
+pub(in crate::rewrite) fn stores_whole_text(text: &str, column: &Column, dialect: Dialect) -> bool {
     let fits =
         || declared_length(&column.type_name).is_none_or(|most| text.chars().count() <= most);
     match dialect {
         // Lengths are not looked at.
         Dialect::Sqlite => true,
-        Dialect::Postgres => fits() && (!is_named(column, "name") || text.len() < NAME),
-        Dialect::Mysql => fits() && (!is_named(column, "char") || !text.ends_with(' ')),
+        Dialect::Postgres => fits() && (!has_type(column, "name") || text.len() < NAME),
+        Dialect::Mysql => fits() && (!has_type(column, "char") || !text.ends_with(' ')),
     }
 }
 
 /// The conditions under which `column` keeps the whole of `value`, a text.
-pub(in crate::rewrite) fn kept(
+pub(in crate::rewrite) fn whole_text_conditions(
     value: &Expr,
     column: &Column,
     dialect: Dialect,
@@ -78,10 +81,10 @@ pub(in crate::rewrite) fn kept(
     if let Some(most) = declared_length(&column.type_name) {
         conditions.push(at_most(call("char_length", value.clone()), most));
     }
-    if dialect == Dialect::Postgres && is_named(column, "name") {
+    if dialect == Dialect::Postgres && has_type(column, "name") {
         conditions.push(at_most(call("octet_length", value.clone()), NAME - 1));
     }
-    if dialect == Dialect::Mysql && is_named(column, "char") {
+    if dialect == Dialect::Mysql && has_type(column, "char") {
         let trimmed = call("rtrim", value.clone());
         let lengths = [value.clone(), trimmed].map(|text| call("char_length", text));
         let [whole, trimmed] = lengths;
@@ -91,7 +94,7 @@ pub(in crate::rewrite) fn kept(
         return conditions;
     }
     // Of NULL nothing is cut off.
-    let whole = ast::joined(conditions, &BinaryOperator::And, true);
+    let whole = ast::join_by(conditions, &BinaryOperator::And, true);
     let absent = Expr::IsNull(Box::new(value.clone()));
     vec![ast::parens(ast::binary(
         absent,
@@ -101,7 +104,7 @@ pub(in crate::rewrite) fn kept(
 }
 
 /// Whether the column is declared with this type.
-pub(in crate::rewrite) fn is_named(column: &Column, type_name: &str) -> bool {
+pub(in crate::rewrite) fn has_type(column: &Column, type_name: &str) -> bool {
     let name = column.type_name.split('(').next().unwrap_or_default();
     let name = name.split(' ').next().unwrap_or_default();
     name.eq_ignore_ascii_case(type_name)

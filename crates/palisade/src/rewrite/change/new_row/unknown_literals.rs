@@ -41,7 +41,7 @@ pub(in crate::rewrite) fn spell_types(change: &mut SetExpr, target: &Target, cat
         let index = ident.and_then(|ident| relation.position(&key(ident, catalog.dialect())));
         let column = index.and_then(|index| relation.column(index));
         if let Some(column) = column.filter(|_| is_untyped(expr))
-            && let Some(data_type) = spelled(column, catalog)
+            && let Some(data_type) = literal_type(column, catalog)
         {
             *expr = ast::cast(expr.clone(), data_type);
         }
@@ -61,13 +61,13 @@ fn is_untyped(expr: &Expr) -> bool {
 }
 
 /// The type that a constant for `column` is written of; nothing where text will do, or no cast names it.
-fn spelled(column: &Column, catalog: &Catalog) -> Option<DataType> {
+fn literal_type(column: &Column, catalog: &Catalog) -> Option<DataType> {
     if takes_text_as_its_own(column.class) {
         return typed_null::data_type(column, catalog);
     }
     let is_other = column.class == TypeClass::Other;
     is_other
-        .then(|| named(&column.type_name, catalog, DOMAINS))
+        .then(|| type_by_name(&column.type_name, catalog, DOMAINS))
         .flatten()
 }
 
@@ -76,7 +76,7 @@ const DOMAINS: u8 = 8;
 
 /// The type called `name`, as `format_type` spells it, for a cast that leaves to the assignment what the column has no room for. A
 /// domain is the type that it narrows.
-fn named(name: &str, catalog: &Catalog, domains: u8) -> Option<DataType> {
+fn type_by_name(name: &str, catalog: &Catalog, domains: u8) -> Option<DataType> {
     let element = name.trim_end_matches("[]");
     // In quotes where they are needed.
     let plain = element.replace('"', "");
@@ -85,14 +85,14 @@ fn named(name: &str, catalog: &Catalog, domains: u8) -> Option<DataType> {
         plain == qualified || plain == def.name
     });
     let known = match (own.next(), own.next()) {
-        (None, _) => return is_engine_type(name).then(|| of_engine(name)).flatten(),
+        (None, _) => return is_engine_type(name).then(|| engine_type(name)).flatten(),
         (Some(def), None) => def,
         // Two are called so.
         (Some(_), Some(_)) => return None,
     };
     match &known.kind {
         TypeKind::Domain { base, check: _ } if element == name && domains > 0 => {
-            named(base, catalog, domains - 1)
+            type_by_name(base, catalog, domains - 1)
         }
         // A cast to an array of it checks each element, which may call anything.
         TypeKind::Domain { base: _, check: _ } => None,
@@ -112,7 +112,7 @@ fn named(name: &str, catalog: &Catalog, domains: u8) -> Option<DataType> {
 }
 
 /// A type of PostgreSQL's own without its length: a cast would cut off what an assignment refuses.
-fn of_engine(name: &str) -> Option<DataType> {
+fn engine_type(name: &str) -> Option<DataType> {
     let element = name.trim_end_matches("[]");
     let array = name.get(element.len()..)?;
     let bare = match element.split_once('(') {
@@ -128,7 +128,7 @@ fn of_engine(name: &str) -> Option<DataType> {
         "character" => "bpchar",
         other => other,
     };
-    typed_null::parsed(&format!("{bare}{array}"))
+    typed_null::parse_type(&format!("{bare}{array}"))
 }
 
 /// Whether a cast of a text to this class is what an assignment of it is: it cuts nothing off.

@@ -14,14 +14,14 @@ use sqlparser::ast::{
 use crate::rewrite::{
     ast,
     change::{determinism::is_written, precheck},
-    not_as_decided,
+    refusal::not_as_decided,
 };
 use crate::{
     access::AccessSet,
     catalog::{Catalog, Change, Relation, RelationId, functions::Safety},
     dialect::Dialect,
     rejection::Rejection,
-    resolve::{Conflict, Target, WriteForm, stays},
+    resolve::{Conflict, Target, stays},
     syntax::{encode, key},
     value::Value,
 };
@@ -54,21 +54,21 @@ const STEADY: &[&str] = &[
 /// A query for the rows of a statement's target that foreign keys may follow. Each row that the statement deletes, or gives another
 /// key, is among them.
 #[derive(Debug, PartialEq)]
-pub struct Reach {
+pub struct CascadeCount {
     pub(in crate::rewrite) sql: Arc<str>,
     pub(in crate::rewrite) params: Vec<Value>,
-    pub(in crate::rewrite) origin: Arc<Origin>,
+    pub(in crate::rewrite) origin: Arc<CascadeOrigin>,
 }
 
 /// What happens to the rows that are found.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::rewrite) struct Origin {
+pub(in crate::rewrite) struct CascadeOrigin {
     relation: RelationId,
     change: Change,
     columns: BTreeSet<u16>,
 }
 
-impl Reach {
+impl CascadeCount {
     /// The text to run, and nothing else. It gives the columns that foreign keys refer to, by their names; the primary key's too
     /// where foreign keys lead back to the target.
     #[must_use]
@@ -102,23 +102,23 @@ impl Reach {
 }
 
 /// A look at the rows of a target before it is printed.
-pub(in crate::rewrite) struct Look {
+pub(in crate::rewrite) struct CascadeProbe {
     /// The rows that the statement's own condition finds.
     pub(in crate::rewrite) found: Query,
     /// Every row, where that condition could find others a moment later.
     pub(in crate::rewrite) every: Query,
-    pub(in crate::rewrite) origin: Arc<Origin>,
+    pub(in crate::rewrite) origin: Arc<CascadeOrigin>,
 }
 
 /// How to look at the rows of `change` that foreign keys may follow, if any does. `met` are conditions of rows that are in the way of an
 /// INSERT, if that is known; `with` stands before the statement.
-pub(in crate::rewrite) fn look(
+pub(in crate::rewrite) fn probe(
     change: &SetExpr,
     target: &Target,
     met: Option<&[Expr]>,
-    (with, changes): (Option<&With>, &[(&WriteForm, &Target)]),
+    with: Option<&With>,
     catalog: &Catalog,
-) -> Result<Option<Look>, Rejection> {
+) -> Result<Option<CascadeProbe>, Rejection> {
     let dialect = catalog.dialect();
     match dialect {
         // The engine counts them itself.
@@ -145,7 +145,7 @@ pub(in crate::rewrite) fn look(
         },
         _ => return Err(not_as_decided("a change of another form")),
     };
-    let columns = assigned(assignments, target, relation, catalog)?;
+    let columns = changed_columns(assignments, target, relation, catalog)?;
     let direct = catalog.cascades(relation, effect, &columns);
     if direct.is_empty() {
         return Ok(None);
@@ -161,28 +161,30 @@ pub(in crate::rewrite) fn look(
     }
     let found = match change {
         SetExpr::Update(Statement::Update(update)) => {
-            let kept = kept(&update.assignments, &changed, target, relation, dialect);
-            Some(of_update(update, kept, target, relation, &given, dialect)?)
+            let kept = keys_unchanged(&update.assignments, &changed, target, relation, dialect);
+            Some(rows_of_update(
+                update, kept, target, relation, &given, dialect,
+            )?)
         }
         SetExpr::Delete(Statement::Delete(delete)) => {
-            Some(of_delete(delete, target, relation, &given, dialect)?)
+            Some(rows_of_delete(delete, target, relation, &given, dialect)?)
         }
         SetExpr::Insert(Statement::Insert(insert)) => met
-            .map(|met| of_insert(insert, met, target, relation, &given, dialect))
+            .map(|met| rows_of_insert(insert, met, target, relation, &given, dialect))
             .transpose()?,
         _ => return Err(not_as_decided("a change of another form")),
     };
     let every = ast::select(
-        items(&given, None, relation, dialect),
+        key_items(&given, None, relation, dialect),
         ast::table(dialect, &[&relation.schema, &relation.name]),
         None,
     );
     let mut found = found.unwrap_or_else(|| every.clone());
-    precheck::precede(&mut found, with, changes, catalog)?;
-    Ok(Some(Look {
+    precheck::query::prepend_ctes(&mut found, with, dialect)?;
+    Ok(Some(CascadeProbe {
         found,
         every,
-        origin: Arc::new(Origin {
+        origin: Arc::new(CascadeOrigin {
             relation: relation.id,
             change: effect,
             columns,
@@ -202,7 +204,7 @@ pub(in crate::rewrite) fn is_steady(reads: &AccessSet, catalog: &Catalog) -> boo
 }
 
 /// The columns that are assigned another value than their own or given the time, and those that are computed from them.
-fn assigned(
+fn changed_columns(
     assignments: &[Assignment],
     target: &Target,
     relation: &Relation,
@@ -271,7 +273,7 @@ fn leads_back(
 }
 
 /// The columns `given`, each by its own name.
-fn items(
+fn key_items(
     given: &BTreeSet<u16>,
     target: Option<&Target>,
     relation: &Relation,
@@ -279,12 +281,18 @@ fn items(
 ) -> Vec<SelectItem> {
     let columns = given.iter().filter_map(|index| relation.column(*index));
     columns
-        .map(|column| ast::item(dialect, named(&column.name, target, dialect), &column.name))
+        .map(|column| {
+            ast::item(
+                dialect,
+                column_ref(&column.name, target, dialect),
+                &column.name,
+            )
+        })
         .collect()
 }
 
 /// A column, as one of `target`'s where that is told.
-fn named(name: &str, target: Option<&Target>, dialect: Dialect) -> Expr {
+fn column_ref(name: &str, target: Option<&Target>, dialect: Dialect) -> Expr {
     match target {
         Some(target) => {
             Expr::CompoundIdentifier(vec![target.qualifier.clone(), encode(name, dialect)])
@@ -295,7 +303,7 @@ fn named(name: &str, target: Option<&Target>, dialect: Dialect) -> Expr {
 
 /// That every `changed` column holds what it is given, byte by byte: such rows keep their keys. Nothing where a value is not
 /// written.
-fn kept(
+fn keys_unchanged(
     assignments: &[Assignment],
     changed: &BTreeSet<u16>,
     target: &Target,
@@ -314,7 +322,7 @@ fn kept(
             return None;
         }
         let name = &relation.column(*index)?.name;
-        let column = named(name, target.joined.then_some(target), dialect);
+        let column = column_ref(name, target.joined.then_some(target), dialect);
         let equal = |left: Expr, right: Expr| ast::binary(left, BinaryOperator::Spaceship, right);
         same.push(equal(column.clone(), value.clone()));
         same.push(equal(
@@ -322,10 +330,10 @@ fn kept(
             ast::mysql_bytes(value.clone()),
         ));
     }
-    Some(ast::joined(same, &BinaryOperator::And, false))
+    Some(ast::join_by(same, &BinaryOperator::And, false))
 }
 
-fn of_update(
+fn rows_of_update(
     update: &Update,
     kept: Option<Expr>,
     target: &Target,
@@ -356,15 +364,15 @@ fn of_update(
     let changes = kept.filter(|_| limit.is_none()).map(ast::not);
     let conditions: Vec<Expr> = conditions.chain(changes).collect();
     let condition =
-        (!conditions.is_empty()).then(|| ast::joined(conditions, &BinaryOperator::And, true));
+        (!conditions.is_empty()).then(|| ast::join_by(conditions, &BinaryOperator::And, true));
     let tables = vec![table.clone()];
     let taken = (order_by.as_slice(), limit.as_ref());
-    Ok(rows(
+    Ok(select_rows(
         tables, condition, taken, target, relation, given, dialect,
     ))
 }
 
-fn of_delete(
+fn rows_of_delete(
     delete: &Delete,
     target: &Target,
     relation: &Relation,
@@ -387,7 +395,7 @@ fn of_delete(
         return Err(not_as_decided("a change of another form"));
     };
     let taken = (order_by.as_slice(), limit.as_ref());
-    Ok(rows(
+    Ok(select_rows(
         from.clone(),
         selection.clone(),
         taken,
@@ -398,7 +406,7 @@ fn of_delete(
     ))
 }
 
-fn rows(
+fn select_rows(
     tables: Vec<TableWithJoins>,
     condition: Option<Expr>,
     (order_by, limit): (&[OrderByExpr], Option<&Expr>),
@@ -408,8 +416,8 @@ fn rows(
     dialect: Dialect,
 ) -> Query {
     let qualified = target.joined.then_some(target);
-    let items = items(given, qualified, relation, dialect);
-    let mut query = precheck::select(items, tables, condition);
+    let items = key_items(given, qualified, relation, dialect);
+    let mut query = ast::select_from(items, tables, condition);
     if target.joined
         && let SetExpr::Select(select) = &mut *query.body
     {
@@ -424,7 +432,7 @@ fn rows(
             kind: OrderByKind::Expressions(order_by.to_vec()),
             interpolate: None,
         });
-        query.limit_clause = Some(precheck::limited(limit.clone()));
+        query.limit_clause = Some(ast::limit_to(limit.clone()));
     }
     query
 }
@@ -443,7 +451,7 @@ fn orders_all(order_by: &[OrderByExpr], relation: &Relation, dialect: Dialect) -
 }
 
 /// The rows that one of the conditions `met` finds, each by an index of its own.
-fn of_insert(
+fn rows_of_insert(
     insert: &Insert,
     met: &[Expr],
     target: &Target,
@@ -451,9 +459,9 @@ fn of_insert(
     given: &BTreeSet<u16>,
     dialect: Dialect,
 ) -> Result<Query, Rejection> {
-    let table: TableFactor = precheck::target_as(insert, &target.qualifier)?;
+    let table: TableFactor = precheck::query::target_as(insert, &target.qualifier)?;
     let one = |condition: Expr| {
-        let items = items(given, Some(target), relation, dialect);
+        let items = key_items(given, Some(target), relation, dialect);
         ast::select(items, table.clone(), Some(condition))
     };
     let mut all = met.iter().cloned().map(one);

@@ -17,9 +17,9 @@ use sqlparser::ast::{
 use crate::rewrite::{
     ast,
     change::{
-        Job, Reads,
-        new_row::{converted::Held, fold::Constant},
-        precheck::{Doubt, Found, one, refused},
+        ChangeRewriter, ColumnSet,
+        new_row::{converted::StoredValue, fold::Constant},
+        precheck::{Violation, ViolationQuery},
     },
     source::row_filter,
 };
@@ -40,37 +40,37 @@ const MOST: usize = 40;
 
 /// What is looked for of what a change reaches by foreign keys.
 #[derive(Debug, Default)]
-pub(in crate::rewrite) struct Looked {
+pub(in crate::rewrite) struct ProbedRows {
     /// The columns that are read for it.
-    pub(in crate::rewrite) reads: BTreeMap<RelationId, Reads>,
+    pub(in crate::rewrite) reads: BTreeMap<RelationId, ColumnSet>,
     /// The changes that it is about.
     pub(in crate::rewrite) changes: BTreeSet<(RelationId, Change)>,
 }
 
-impl Looked {
-    fn reads(&mut self, relation: &Relation) -> &mut Reads {
+impl ProbedRows {
+    fn columns_of(&mut self, relation: &Relation) -> &mut ColumnSet {
         self.reads.entry(relation.id).or_default()
     }
 }
 
-impl Job<'_> {
+impl ChangeRewriter<'_> {
     /// That nothing hangs on a row of the target that its change would reach and that policy keeps apart; none where the change
     /// reaches no relation of which it does.
     ///
     /// # Errors
     /// `obligation.inapplicable` where that cannot be looked for.
-    pub(in crate::rewrite) fn untouched(
+    pub(in crate::rewrite) fn no_filtered_dependents(
         &self,
         relation: &Relation,
         change: Change,
         updated: &[ColumnId],
-        looked: &mut Looked,
+        looked: &mut ProbedRows,
         functions: &mut BTreeSet<String>,
     ) -> Result<Option<Expr>, Rejection> {
         if self.permit.kept_apart().is_empty() {
             return Ok(None);
         }
-        let mut below = Below {
+        let mut below = Child {
             job: self,
             looked,
             functions,
@@ -79,18 +79,18 @@ impl Job<'_> {
         };
         let own = &self.target.qualifier;
         let conditions = below.conditions(relation, own, change, updated)?;
-        Ok((!conditions.is_empty()).then(|| ast::joined(conditions, &BinaryOperator::And, true)))
+        Ok((!conditions.is_empty()).then(|| ast::join_by(conditions, &BinaryOperator::And, true)))
     }
 
     /// Puts that into the guard of a change, and gives what must be looked for before it.
-    pub(in crate::rewrite) fn keep_untouched(
+    pub(in crate::rewrite) fn guard_dependents(
         &self,
         guard: &mut Option<Guard>,
         untouched: Expr,
         relation: &Relation,
-        reads: &Reads,
-        looked: &Looked,
-    ) -> Result<Doubt, Rejection> {
+        reads: &ColumnSet,
+        looked: &ProbedRows,
+    ) -> Result<ViolationQuery, Rejection> {
         let mut columns = reads.clone();
         columns.extend(looked.reads.get(&relation.id).into_iter().flatten());
         let within = guard.take();
@@ -99,29 +99,29 @@ impl Job<'_> {
             .map(|guard| ast::parens(guard.condition.clone()));
         let conditions = own.chain([untouched.clone()]).collect();
         *guard = Some(Guard {
-            condition: ast::joined(conditions, &BinaryOperator::And, true),
-            stance: self.stance(relation, &columns)?,
+            condition: ast::join_by(conditions, &BinaryOperator::And, true),
+            stance: self.placement(relation, &columns)?,
         });
-        Ok(Doubt::Target {
+        Ok(ViolationQuery::Target {
             within: within.map(Box::new),
             admitted: Box::new(untouched),
-            found: Found::OutOfReach,
+            violation: Violation::OutOfReach,
         })
     }
 
     /// Checks that an upsert reaches no such row by what it assigns.
-    pub(in crate::rewrite) fn reaches_nothing(
+    pub(in crate::rewrite) fn require_no_filtered_cascade(
         &self,
         assignments: &[Assignment],
         relation: &Relation,
-        looked: &mut Looked,
+        looked: &mut ProbedRows,
         functions: &mut BTreeSet<String>,
     ) -> Result<(), Rejection> {
-        let updated = self.assigned(assignments, relation);
+        let updated = self.updated_columns(assignments, relation);
         let change = Change::Update;
-        match self.untouched(relation, change, &updated, looked, functions)? {
+        match self.no_filtered_dependents(relation, change, &updated, looked, functions)? {
             None => Ok(()),
-            Some(_) => Err(beyond(
+            Some(_) => Err(unreachable_change(
                 change,
                 "send an UPDATE instead of an upsert that assigns the key",
             )),
@@ -129,7 +129,7 @@ impl Job<'_> {
     }
 
     /// The columns of the target to which `assignments` may give another value: what is assigned to itself stays, and sets off nothing.
-    pub(in crate::rewrite) fn assigned(
+    pub(in crate::rewrite) fn updated_columns(
         &self,
         assignments: &[Assignment],
         relation: &Relation,
@@ -154,16 +154,16 @@ impl Job<'_> {
 }
 
 /// What hangs on rows of a target.
-struct Below<'b, 'j> {
-    job: &'b Job<'j>,
-    looked: &'b mut Looked,
+struct Child<'b, 'j> {
+    job: &'b ChangeRewriter<'j>,
+    looked: &'b mut ProbedRows,
     functions: &'b mut BTreeSet<String>,
     /// Relations from the target to the one that is looked at.
     path: Vec<RelationId>,
     count: usize,
 }
 
-impl Below<'_, '_> {
+impl Child<'_, '_> {
     /// That none of the rows that reference one of `parent`, called `name`, is kept apart from a `change` of it.
     fn conditions(
         &mut self,
@@ -175,30 +175,30 @@ impl Below<'_, '_> {
         let catalog = self.job.catalog;
         let mut conditions = Vec::new();
         for link in links(parent, change, updated, catalog) {
-            if !self.reaches(link.child, link.change, &link.own) {
+            if !self.reaches_filtered_rows(link.child, link.change, &link.own) {
                 continue;
             }
             self.count += 1;
             if self.path.contains(&link.child.id) {
-                return Err(beyond(
+                return Err(unreachable_change(
                     link.change,
                     "foreign keys lead in a circle, along which rows cannot be looked for",
                 ));
             }
             if self.count > MOST {
-                return Err(beyond(
+                return Err(unreachable_change(
                     link.change,
                     "too many foreign keys lead to rows for all of them to be looked for",
                 ));
             }
             self.looked.changes.insert((link.child.id, link.change));
-            conditions.push(self.none(parent, name, &link, updated)?);
+            conditions.push(self.no_filtered_child(parent, name, &link, updated)?);
         }
         Ok(conditions)
     }
 
     /// That no row of `link` that references one of `parent` is kept apart.
-    fn none(
+    fn no_filtered_child(
         &mut self,
         parent: &Relation,
         name: &Ident,
@@ -215,7 +215,7 @@ impl Below<'_, '_> {
         let dialect = self.job.catalog.dialect();
         let alias = self.alias();
         let unknown = || {
-            beyond(
+            unreachable_change(
                 *change,
                 "the catalog does not know the columns of a foreign key",
             )
@@ -228,7 +228,7 @@ impl Below<'_, '_> {
         let keys: Vec<u16> = keys.collect::<Option<_>>().ok_or_else(unknown)?;
         let catalog = self.job.catalog;
         if !catalog.finds_referencing(parent, &keys, child, &referencing) {
-            return Err(beyond(
+            return Err(unreachable_change(
                 *change,
                 "the columns of a foreign key have types or collations that it compares in a way of its own",
             ));
@@ -237,32 +237,36 @@ impl Below<'_, '_> {
         for (id, index) in own.iter().zip(keys) {
             let theirs = parent.column(index).ok_or_else(unknown)?;
             let ours = child.column(id.index).ok_or_else(unknown)?;
-            self.looked.reads(parent).insert(index);
-            self.looked.reads(child).insert(id.index);
+            self.looked.columns_of(parent).insert(index);
+            self.looked.columns_of(child).insert(id.index);
             // SQLite takes the collation of what stands first, as the key does.
             conditions.push(ast::binary(
-                of(name, theirs, dialect),
+                child_column(name, theirs, dialect),
                 BinaryOperator::Eq,
-                of(&alias, ours, dialect),
+                child_column(&alias, ours, dialect),
             ));
         }
-        let mut admitted = self.admitted(parent, link, &alias, updated)?;
+        let mut admitted = self.child_conditions(parent, link, &alias, updated)?;
         self.path.push(child.id);
         let below = self.conditions(child, &alias, *change, own);
         self.path.pop();
         admitted.extend(below?);
-        let admitted = ast::joined(admitted, &BinaryOperator::And, true);
-        conditions.push(refused(admitted));
-        let table = called(child, &alias, dialect);
-        let condition = ast::joined(conditions, &BinaryOperator::And, true);
+        let admitted = ast::join_by(admitted, &BinaryOperator::And, true);
+        conditions.push(ast::not_true(admitted));
+        let table = aliased_table(child, &alias, dialect);
+        let condition = ast::join_by(conditions, &BinaryOperator::And, true);
         Ok(Expr::Exists {
-            subquery: Box::new(ast::select(vec![one(dialect)], table, Some(condition))),
+            subquery: Box::new(ast::select(
+                vec![ast::select_one(dialect)],
+                table,
+                Some(condition),
+            )),
             negated: true,
         })
     }
 
     /// What a row that is reached must be like for the session to change it so.
-    fn admitted(
+    fn child_conditions(
         &mut self,
         parent: &Relation,
         link: &Link<'_>,
@@ -277,7 +281,7 @@ impl Below<'_, '_> {
             referenced: _,
         } = link;
         let permit = self.job.permit;
-        let undecided = || beyond(*change, "rows that it reaches were not decided");
+        let undecided = || unreachable_change(*change, "rows that it reaches were not decided");
         let seen = &permit
             .relations()
             .get(&child.id)
@@ -286,14 +290,14 @@ impl Below<'_, '_> {
         let write = permit.writes().get(&child.id).ok_or_else(undecided)?;
         let left = match change {
             Change::Update => {
-                let row = self.left(parent, link, updated);
-                let left = self.job.after(&write.add, seen, &row, child);
+                let row = self.values_after_action(parent, link, updated);
+                let left = self.job.check_on_old_row(&write.add, seen, &row, child);
                 let left = left.and_then(|left| {
-                    self.job.stays_in_sight(seen, &row, child)?;
+                    self.job.require_still_visible(seen, &row, child)?;
                     Ok(left)
                 });
                 left.map_err(|why| {
-                    beyond(
+                    unreachable_change(
                         *change,
                         "what the key leaves in them decides whether policy admits them",
                     )
@@ -309,11 +313,11 @@ impl Below<'_, '_> {
                 RowFilter::Everything => continue,
                 RowFilter::Nothing => ast::boolean(false),
                 RowFilter::Where(predicate) => {
-                    row_filter::columns(predicate, self.looked.reads(child));
+                    row_filter::columns(predicate, self.looked.columns_of(child));
                     row_filter::expression(predicate, child, dialect, self.functions)?
                 }
             };
-            let _ = VisitMut::visit(&mut condition, &mut Qualifying { qualifier: alias });
+            let _ = VisitMut::visit(&mut condition, &mut Qualifier { qualifier: alias });
             if !conditions.contains(&condition) {
                 conditions.push(condition);
             }
@@ -322,12 +326,12 @@ impl Below<'_, '_> {
     }
 
     /// What is known of the columns of a row that an action of its foreign key leaves.
-    fn left(
+    fn values_after_action(
         &self,
         parent: &Relation,
         link: &Link<'_>,
         updated: &[ColumnId],
-    ) -> BTreeMap<u16, Held> {
+    ) -> BTreeMap<u16, StoredValue> {
         let Link {
             child,
             change: _,
@@ -341,7 +345,7 @@ impl Below<'_, '_> {
             let held = match action {
                 // PostgreSQL can be told to set some of them.
                 ReferenceAction::SetNull if dialect != Dialect::Postgres || own.len() == 1 => {
-                    Held::Known(Constant::Null)
+                    StoredValue::Known(Constant::Null)
                 }
                 ReferenceAction::Cascade => {
                     let is_computed = |column: &Column| column.generated.is_some();
@@ -353,11 +357,11 @@ impl Below<'_, '_> {
                     if stays {
                         continue;
                     }
-                    Held::Unknown
+                    StoredValue::Unknown
                 }
                 ReferenceAction::SetNull
                 | ReferenceAction::SetDefault
-                | ReferenceAction::Refuse => Held::Unknown,
+                | ReferenceAction::Refuse => StoredValue::Unknown,
             };
             row.insert(id.index, held);
         }
@@ -367,17 +371,22 @@ impl Below<'_, '_> {
                     .iter()
                     .any(|from| row.contains_key(from))
             {
-                row.insert(id.index, Held::Unknown);
+                row.insert(id.index, StoredValue::Unknown);
             }
         }
         row
     }
 
     /// Whether a `change` of rows of `relation`, of the columns `updated`, is or sets off one of rows that policy keeps apart.
-    fn reaches(&self, relation: &Relation, change: Change, updated: &[ColumnId]) -> bool {
+    fn reaches_filtered_rows(
+        &self,
+        relation: &Relation,
+        change: Change,
+        updated: &[ColumnId],
+    ) -> bool {
         let kept_apart = self.job.permit.kept_apart();
         let mut done = BTreeSet::new();
-        reaches(
+        cascade_reaches(
             (relation, change, updated),
             self.job.catalog,
             kept_apart,
@@ -407,7 +416,7 @@ pub(crate) fn keys_read(
     for (change, updated) in [(Change::Delete, &[][..]), (Change::Update, &every)] {
         for link in links(relation, change, updated, catalog) {
             let next = (link.child, link.change, link.own.as_slice());
-            if reaches(next, catalog, kept_apart, &mut BTreeSet::new()) {
+            if cascade_reaches(next, catalog, kept_apart, &mut BTreeSet::new()) {
                 let keys = link.referenced.iter();
                 found.extend(keys.filter_map(|key| relation.position(key)));
             }
@@ -416,7 +425,7 @@ pub(crate) fn keys_read(
     found
 }
 
-fn reaches(
+fn cascade_reaches(
     (relation, change, updated): (&Relation, Change, &[ColumnId]),
     catalog: &Catalog,
     kept_apart: &BTreeSet<(RelationId, Change)>,
@@ -432,16 +441,16 @@ fn reaches(
         .iter()
         .any(|link| {
             let next = (link.child, link.change, link.own.as_slice());
-            reaches(next, catalog, kept_apart, done)
+            cascade_reaches(next, catalog, kept_apart, done)
         })
 }
 
 /// `name.column`.
-fn of(name: &Ident, column: &Column, dialect: Dialect) -> Expr {
+fn child_column(name: &Ident, column: &Column, dialect: Dialect) -> Expr {
     Expr::CompoundIdentifier(vec![name.clone(), encode(&column.name, dialect)])
 }
 
-fn called(relation: &Relation, name: &Ident, dialect: Dialect) -> TableFactor {
+fn aliased_table(relation: &Relation, name: &Ident, dialect: Dialect) -> TableFactor {
     let mut table = ast::table(dialect, &[&relation.schema, &relation.name]);
     if let TableFactor::Table {
         name: _,
@@ -461,11 +470,11 @@ fn called(relation: &Relation, name: &Ident, dialect: Dialect) -> TableFactor {
     table
 }
 
-struct Qualifying<'q> {
+struct Qualifier<'q> {
     qualifier: &'q Ident,
 }
 
-impl VisitorMut for Qualifying<'_> {
+impl VisitorMut for Qualifier<'_> {
     type Break = ();
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
@@ -477,7 +486,7 @@ impl VisitorMut for Qualifying<'_> {
 }
 
 /// The refusal of a change that sets off `change`.
-pub(in crate::rewrite) fn beyond(change: Change, why: &str) -> Rejection {
+pub(in crate::rewrite) fn unreachable_change(change: Change, why: &str) -> Rejection {
     Rejection::new(
         Code::ObligationInapplicable,
         format!(

@@ -6,8 +6,8 @@ use sqlparser::ast::{Assignment, AssignmentTarget, Expr, Insert};
 
 use crate::rewrite::{
     change::{
-        Job,
-        upsert::duplicate_key::{given, rows},
+        ChangeRewriter,
+        upsert::duplicate_key::{given_columns, proposed_rows},
     },
     source::row_filter,
 };
@@ -18,20 +18,22 @@ use crate::{
     resolve::{EXCLUDED, is_itself, is_named, sets_off_triggers},
 };
 
-impl Job<'_> {
+impl ChangeRewriter<'_> {
     /// The assignments with what is proposed in the place of `excluded.column`, where that is one constant for all rows.
-    pub(in crate::rewrite) fn with_proposed(
+    pub(in crate::rewrite) fn substitute_excluded(
         &self,
         assignments: &[Assignment],
         insert: &Insert,
         relation: &Relation,
     ) -> Vec<Assignment> {
         let proposed = |assignment: &Assignment| -> Option<Expr> {
-            let index = self.gives_proposed(assignment, relation)?;
-            let at = given(self, insert, relation)
+            let index = self.excluded_column(assignment, relation)?;
+            let at = given_columns(self, insert, relation)
                 .iter()
                 .position(|given| *given == index)?;
-            let mut values = rows(insert)?.into_iter().map(|row| row.get(at).copied());
+            let mut values = proposed_rows(insert)?
+                .into_iter()
+                .map(|row| row.get(at).copied());
             let first = values.next()??;
             values
                 .all(|value| value == Some(first))
@@ -58,7 +60,7 @@ impl Job<'_> {
         };
         let same: BTreeSet<u16> = assignments
             .iter()
-            .filter_map(|assignment| self.gives_proposed(assignment, relation))
+            .filter_map(|assignment| self.excluded_column(assignment, relation))
             .collect();
         let mut looked = BTreeSet::new();
         row_filter::columns(predicate, &mut looked);
@@ -66,7 +68,7 @@ impl Job<'_> {
     }
 
     /// The column that is given its own proposed value, as the statement has it.
-    fn gives_proposed(&self, assignment: &Assignment, relation: &Relation) -> Option<u16> {
+    fn excluded_column(&self, assignment: &Assignment, relation: &Relation) -> Option<u16> {
         // A trigger may propose another row than the statement.
         if sets_off_triggers(relation, Change::Insert, self.catalog) {
             return None;
@@ -76,7 +78,7 @@ impl Job<'_> {
             return None;
         };
         let (index, column) = self.column(relation, name)?;
-        self.is_of(value, EXCLUDED, column).then_some(index)
+        self.is_column_of(value, EXCLUDED, column).then_some(index)
     }
 
     /// Whether `value` is `column` of the target, as it was.
@@ -85,13 +87,13 @@ impl Job<'_> {
     }
 
     /// Whether `value` is `column` of what is called `table`.
-    fn is_of(&self, value: &Expr, table: &str, column: &Column) -> bool {
+    fn is_column_of(&self, value: &Expr, table: &str, column: &Column) -> bool {
         is_named(value, table, column, self.catalog)
     }
 }
 
 /// A refusal of what the row in the way would become.
-pub(in crate::rewrite) fn of_update(why: &Rejection) -> Rejection {
+pub(in crate::rewrite) fn refusal_of_update(why: &Rejection) -> Rejection {
     Rejection::new(
         why.code(),
         format!("in what the row in the way is given, {}", why.message()),

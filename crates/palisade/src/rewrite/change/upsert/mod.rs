@@ -2,4 +2,5 @@
 
 pub(in crate::rewrite) mod duplicate_key;
 pub(in crate::rewrite) mod excluded;
+pub(in crate::rewrite) mod key_values;
 pub(in crate::rewrite) mod on_conflict;

@@ -39,7 +39,7 @@ pub(in crate::rewrite) struct Proposed {
 
 /// Why the row in the way cannot be looked for.
 #[derive(Debug)]
-pub(in crate::rewrite) enum Unknown {
+pub(in crate::rewrite) enum UnknownRows {
     /// The keys are not named, or not given.
     Keys,
     /// A column is given what is not known before, or what is only known as the engine stores it.
@@ -50,12 +50,12 @@ pub(in crate::rewrite) enum Unknown {
     /// A subquery of the condition has a table that is called as one of the rows.
     Untold,
     /// The condition reads what the statement changes meanwhile.
-    Reads,
+    ColumnSet,
     /// One of several rows may meet another.
     Twice,
 }
 
-impl fmt::Display for Unknown {
+impl fmt::Display for UnknownRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Keys => {
@@ -84,7 +84,7 @@ impl fmt::Display for Unknown {
                 " by the condition of DO UPDATE: give the tables in its subqueries names of their own, and have each column say \
                  of which table it is"
             ),
-            Self::Reads => write!(
+            Self::ColumnSet => write!(
                 f,
                 " by the condition of DO UPDATE, whose subquery reads a table that the statement changes meanwhile: read that \
                  first, and give what it says as literals or parameters"
@@ -102,8 +102,8 @@ impl Proposed {
     /// time that it is worked out, `constant` as what a column certainly stores it.
     ///
     /// # Errors
-    /// [`Unknown`] where that cannot be told before it runs.
-    pub(in crate::rewrite) fn of(
+    /// [`UnknownRows`] where that cannot be told before it runs.
+    pub(in crate::rewrite) fn new(
         insert: &Insert,
         relation: &Relation,
         catalog: &Catalog,
@@ -111,7 +111,7 @@ impl Proposed {
         name: Ident,
         is_settled: impl Fn(&Expr) -> bool,
         constant: impl Fn(&Expr, &Column) -> Option<Constant>,
-    ) -> Result<Self, Unknown> {
+    ) -> Result<Self, UnknownRows> {
         let dialect = catalog.dialect();
         let Some(OnInsert::OnConflict(OnConflict {
             conflict_target: Some(ConflictTarget::Columns(keys)),
@@ -122,60 +122,60 @@ impl Proposed {
                 }),
         })) = &insert.on
         else {
-            return Err(Unknown::Keys);
+            return Err(UnknownRows::Keys);
         };
         let given: Vec<Ident> = insert
             .columns
             .iter()
-            .map(|name| last(name).cloned())
+            .map(|name| last_part(name).cloned())
             .collect::<Option<_>>()
-            .ok_or(Unknown::Keys)?;
+            .ok_or(UnknownRows::Keys)?;
         let used = match selection {
-            Some(condition) => Used::by(condition, relation, target, dialect)?,
-            None => Used::default(),
+            Some(condition) => UsedColumns::require_only(condition, relation, target, dialect)?,
+            None => UsedColumns::default(),
         };
         let position = |ident: &Ident| relation.position(&key(ident, dialect));
         let keys_at: BTreeSet<u16> = keys
             .iter()
             .map(position)
             .collect::<Option<_>>()
-            .ok_or(Unknown::Keys)?;
+            .ok_or(UnknownRows::Keys)?;
         let mut looked_at = Vec::new();
         for index in keys_at.union(&used.proposed) {
-            let column = relation.column(*index).ok_or(Unknown::Keys)?;
-            let named = || Arc::clone(&column.name);
+            let column = relation.column(*index).ok_or(UnknownRows::Keys)?;
+            let shown_name = || Arc::clone(&column.name);
             let at = given.iter().position(|g| position(g) == Some(*index));
             let at = at.ok_or_else(|| {
                 if keys_at.contains(index) {
-                    Unknown::Keys
+                    UnknownRows::Keys
                 } else {
-                    Unknown::Given(named())
+                    UnknownRows::Given(shown_name())
                 }
             })?;
             let written = |row: &&[Expr]| {
                 let value = row.get(at);
                 value.is_some_and(|value| determinism::is_written(value) || is_settled(value))
             };
-            if let Some(rows) = rows(insert)
+            if let Some(rows) = values_rows(insert)
                 && !rows.iter().all(written)
             {
-                return Err(Unknown::Given(named()));
+                return Err(UnknownRows::Given(shown_name()));
             }
             let computed = |row: &&[Expr]| row.get(at).is_some_and(|v| !determinism::is_written(v));
-            let computes = rows(insert).is_none_or(|rows| rows.iter().any(computed));
+            let computes = values_rows(insert).is_none_or(|rows| rows.iter().any(computed));
             let data_type = match dialect {
                 Dialect::Postgres => Some(
                     typed_null::data_type(column, catalog)
                         .filter(|known| !computes || has_known_collation(known, column))
-                        .ok_or_else(|| Unknown::Stored(named()))?,
+                        .ok_or_else(|| UnknownRows::Stored(shown_name()))?,
                 ),
                 // The key in the table says how it is compared.
                 Dialect::Sqlite if !used.proposed.contains(index) => None,
                 Dialect::Sqlite => Some(
-                    as_stored(insert, at, column, &constant)
-                        .ok_or_else(|| Unknown::Stored(named()))?,
+                    stored_type(insert, at, column, &constant)
+                        .ok_or_else(|| UnknownRows::Stored(shown_name()))?,
                 ),
-                Dialect::Mysql => return Err(Unknown::Keys),
+                Dialect::Mysql => return Err(UnknownRows::Keys),
             };
             looked_at.push((at, data_type));
         }
@@ -186,7 +186,7 @@ impl Proposed {
         };
         let mut compared = used.present.union(&used.proposed);
         if dialect == Dialect::Sqlite && !used.proposed.is_empty() && !compared.all(is_binary) {
-            return Err(Unknown::Condition);
+            return Err(UnknownRows::Condition);
         }
         Ok(Self {
             name,
@@ -199,7 +199,7 @@ impl Proposed {
     }
 
     /// That the row in the way has the keys of one that is proposed.
-    pub(in crate::rewrite) fn meets(&self) -> Expr {
+    pub(in crate::rewrite) fn conflict_condition(&self) -> Expr {
         let of = |table: &Ident, column: &Ident| {
             Expr::CompoundIdentifier(vec![table.clone(), column.clone()])
         };
@@ -208,7 +208,7 @@ impl Proposed {
             let (own, proposed) = (of(&self.alias, column), of(&excluded, column));
             ast::binary(own, BinaryOperator::Eq, proposed)
         });
-        ast::joined(equal.collect(), &BinaryOperator::And, true)
+        ast::join_by(equal.collect(), &BinaryOperator::And, true)
     }
 
     /// The keys, so that two that are one to SQLite's column are equal: for numbers and text, of which it is known.
@@ -247,7 +247,7 @@ impl Proposed {
             return None;
         };
         let mut condition = condition.clone();
-        let mut naming = Naming {
+        let mut naming = ExcludedRenamer {
             alias: &self.alias,
             dialect,
             depth: 0,
@@ -257,7 +257,7 @@ impl Proposed {
     }
 
     /// The rows of `insert`, called as its condition calls them.
-    pub(in crate::rewrite) fn table(
+    pub(in crate::rewrite) fn rows_table(
         &self,
         insert: &Insert,
         dialect: Dialect,
@@ -266,7 +266,7 @@ impl Proposed {
         let column = |at: usize| self.given.get(at).cloned();
         let looked_at = self.looked_at.iter();
         let (columns, source, casts): (Vec<Ident>, Query, Vec<Option<DataType>>) =
-            match rows(insert) {
+            match values_rows(insert) {
                 // Nothing else of them is worked out.
                 Some(rows) => (
                     looked_at
@@ -293,7 +293,7 @@ impl Proposed {
             let plain = Expr::Identifier(ident.clone());
             Some(match cast {
                 Some(data_type) => SelectItem::ExprWithAlias {
-                    expr: self.typed(plain, data_type),
+                    expr: self.cast_to_column(plain, data_type),
                     alias: ident,
                 },
                 None => SelectItem::UnnamedExpr(plain),
@@ -301,7 +301,7 @@ impl Proposed {
         });
         let rows = ast::table(dialect, &[&key(&self.name, dialect)]);
         let mut query = ast::select(items.collect::<Option<_>>()?, rows, None);
-        query.with = Some(ast::with(self.name.clone(), columns, source));
+        query.with = Some(ast::with_query(self.name.clone(), columns, source));
         Some(TableFactor::Derived {
             lateral: false,
             subquery: Box::new(query),
@@ -319,7 +319,7 @@ impl Proposed {
                 let nested = ast::parens(value.clone());
                 Some(match (data_type, determinism::is_written(value)) {
                     (Some(data_type), true) => ast::cast(nested, data_type.clone()),
-                    (Some(data_type), false) => self.typed(nested, data_type.clone()),
+                    (Some(data_type), false) => self.cast_to_column(nested, data_type.clone()),
                     (None, true) => nested,
                     // A cast has an affinity of its own, which a value that is stored has not.
                     (None, false) => ast::parens(Expr::UnaryOp {
@@ -332,7 +332,7 @@ impl Proposed {
     }
 
     /// `value` as the column's type, and with no collation that a column's would not give way to.
-    fn typed(&self, value: Expr, data_type: DataType) -> Expr {
+    fn cast_to_column(&self, value: Expr, data_type: DataType) -> Expr {
         let name = data_type.to_string();
         let typed = ast::cast(value, data_type);
         match (self.dialect, TypeClass::of(self.dialect, &name)) {
@@ -346,7 +346,7 @@ impl Proposed {
 }
 
 /// The rows of VALUES.
-fn rows(insert: &Insert) -> Option<Vec<&[Expr]>> {
+fn values_rows(insert: &Insert) -> Option<Vec<&[Expr]>> {
     match &*insert.source.as_ref()?.body {
         SetExpr::Values(Values {
             explicit_row: _,
@@ -358,7 +358,7 @@ fn rows(insert: &Insert) -> Option<Vec<&[Expr]>> {
 }
 
 /// The type as which SQLite certainly stores what the column at this place is given.
-fn as_stored(
+fn stored_type(
     insert: &Insert,
     at: usize,
     column: &Column,
@@ -367,9 +367,9 @@ fn as_stored(
     let constant = |value: &Expr| constant(value, column);
     let is_held = |row: &&[Expr]| {
         let value = row.get(at);
-        value.is_some_and(|value| determinism::is_held(value, column, &constant))
+        value.is_some_and(|value| determinism::is_stored_unchanged(value, column, &constant))
     };
-    if !rows(insert)?.iter().all(is_held) {
+    if !values_rows(insert)?.iter().all(is_held) {
         return None;
     }
     match column.class {
@@ -386,7 +386,7 @@ fn has_known_collation(data_type: &DataType, column: &Column) -> bool {
     class != TypeClass::Other || column.class == TypeClass::Enum
 }
 
-fn last(name: &ObjectName) -> Option<&Ident> {
+fn last_part(name: &ObjectName) -> Option<&Ident> {
     name.0.last().and_then(|part| part.as_ident())
 }
 
@@ -396,27 +396,27 @@ fn is_excluded(ident: &Ident, dialect: Dialect) -> bool {
 
 /// The columns that a condition looks at: of the row that is there, and of the one that is proposed.
 #[derive(Debug, Default)]
-struct Used {
+struct UsedColumns {
     present: BTreeSet<u16>,
     proposed: BTreeSet<u16>,
 }
 
-impl Used {
+impl UsedColumns {
     /// An error where it looks at anything else that is of these rows.
-    fn by(
+    fn require_only(
         condition: &Expr,
         relation: &Relation,
         target: &Target,
         dialect: Dialect,
-    ) -> Result<Self, Unknown> {
+    ) -> Result<Self, UnknownRows> {
         let alias = &target.qualifier;
         if is_excluded(alias, dialect) {
-            return Err(Unknown::Condition);
+            return Err(UnknownRows::Condition);
         }
         if target.untold {
-            return Err(Unknown::Untold);
+            return Err(UnknownRows::Untold);
         }
-        let mut looking = Looking {
+        let mut looking = ColumnSearch {
             relation,
             alias,
             dialect,
@@ -425,21 +425,21 @@ impl Used {
         };
         match condition.visit(&mut looking) {
             ControlFlow::Continue(()) => Ok(looking.used),
-            ControlFlow::Break(()) => Err(Unknown::Condition),
+            ControlFlow::Break(()) => Err(UnknownRows::Condition),
         }
     }
 }
 
-struct Looking<'l> {
+struct ColumnSearch<'l> {
     relation: &'l Relation,
     alias: &'l Ident,
     dialect: Dialect,
-    used: Used,
+    used: UsedColumns,
     /// How many subqueries stand around: in one, names of the rows say so.
     depth: usize,
 }
 
-impl Visitor for Looking<'_> {
+impl Visitor for ColumnSearch<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
@@ -453,21 +453,23 @@ impl Visitor for Looking<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        let (columns, column) = match named(expr) {
-            Some(Named::Column(_)) if self.depth > 0 => return ControlFlow::Continue(()),
-            Some(Named::Column(column)) => (&mut self.used.present, column),
-            Some(Named::Of(table, column)) if is_excluded(table, self.dialect) => {
+        let (columns, column) = match column_name(expr) {
+            Some(ColumnName::Column(_)) if self.depth > 0 => return ControlFlow::Continue(()),
+            Some(ColumnName::Column(column)) => (&mut self.used.present, column),
+            Some(ColumnName::Of(table, column)) if is_excluded(table, self.dialect) => {
                 (&mut self.used.proposed, column)
             }
-            Some(Named::Of(table, column))
+            Some(ColumnName::Of(table, column))
                 if key(table, self.dialect) == key(self.alias, self.dialect) =>
             {
                 (&mut self.used.present, column)
             }
-            Some(Named::Of(_, _) | Named::All) if self.depth > 0 => {
+            Some(ColumnName::Of(_, _) | ColumnName::All) if self.depth > 0 => {
                 return ControlFlow::Continue(());
             }
-            Some(Named::Of(_, _) | Named::All | Named::Other) => return ControlFlow::Break(()),
+            Some(ColumnName::Of(_, _) | ColumnName::All | ColumnName::Other) => {
+                return ControlFlow::Break(());
+            }
             None => return ControlFlow::Continue(()),
         };
         match self.relation.position(&key(column, self.dialect)) {
@@ -481,7 +483,7 @@ impl Visitor for Looking<'_> {
 }
 
 /// What an expression names itself.
-enum Named<'e> {
+enum ColumnName<'e> {
     Column(&'e Ident),
     Of(&'e Ident, &'e Ident),
     /// Rows of all that stands around: `count(*)`.
@@ -490,21 +492,21 @@ enum Named<'e> {
     Other,
 }
 
-fn named(expr: &Expr) -> Option<Named<'_>> {
+fn column_name(expr: &Expr) -> Option<ColumnName<'_>> {
     if let Expr::Identifier(column) = expr {
-        return Some(Named::Column(column));
+        return Some(ColumnName::Column(column));
     }
     if let Expr::CompoundIdentifier(parts) = expr {
         return Some(match parts.as_slice() {
-            [table, column] => Named::Of(table, column),
-            [] | [_] | [_, _, ..] => Named::Other,
+            [table, column] => ColumnName::Of(table, column),
+            [] | [_] | [_, _, ..] => ColumnName::Other,
         });
     }
     let rows = |arg: &FunctionArgExpr| match arg {
         FunctionArgExpr::Expr(_) => None,
-        FunctionArgExpr::Wildcard => Some(Named::All),
+        FunctionArgExpr::Wildcard => Some(ColumnName::All),
         FunctionArgExpr::QualifiedWildcard(_) | FunctionArgExpr::WildcardWithOptions(_) => {
-            Some(Named::Other)
+            Some(ColumnName::Other)
         }
     };
     match expr {
@@ -539,18 +541,18 @@ fn named(expr: &Expr) -> Option<Named<'_>> {
                     access_chain: _
                 }
         )
-        .then_some(Named::Other),
+        .then_some(ColumnName::Other),
     }
 }
 
 /// Has each name say of which row it is.
-struct Naming<'n> {
+struct ExcludedRenamer<'n> {
     alias: &'n Ident,
     dialect: Dialect,
     depth: usize,
 }
 
-impl VisitorMut for Naming<'_> {
+impl VisitorMut for ExcludedRenamer<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
@@ -566,16 +568,19 @@ impl VisitorMut for Naming<'_> {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         let of =
             |column: &Ident| Expr::CompoundIdentifier(vec![self.alias.clone(), column.clone()]);
-        let named = match named(expr) {
-            Some(Named::Column(column)) if self.depth == 0 => Some(of(column)),
+        let named = match column_name(expr) {
+            Some(ColumnName::Column(column)) if self.depth == 0 => Some(of(column)),
             // Of the column's own type and collation.
-            Some(Named::Of(table, column))
+            Some(ColumnName::Of(table, column))
                 if self.dialect == Dialect::Postgres && is_excluded(table, self.dialect) =>
             {
                 let arms = vec![(ast::boolean(false), of(column))];
                 Some(ast::parens(ast::case(arms, Some(expr.clone()))))
             }
-            Some(Named::Column(_) | Named::Of(_, _) | Named::All | Named::Other) | None => None,
+            Some(
+                ColumnName::Column(_) | ColumnName::Of(_, _) | ColumnName::All | ColumnName::Other,
+            )
+            | None => None,
         };
         if let Some(named) = named {
             *expr = named;

@@ -1,0 +1,51 @@
+//! Refusals of rows that policy does not admit, or about which nothing is known before the change runs.
+
+use crate::rewrite::change::upsert::on_conflict::UnknownRows;
+use crate::{
+    catalog::{Column, Relation},
+    code::Code,
+    rejection::Rejection,
+};
+
+pub(in crate::rewrite) fn not_admitted(message: &str) -> Rejection {
+    Rejection::new(Code::WriteRowNotAdmitted, message)
+}
+
+pub(in crate::rewrite) fn cannot_find_conflicts(unknown: &UnknownRows) -> Rejection {
+    not_admitted(&format!(
+        "policy looks at columns that the update of the row in the way leaves as they are, and that row cannot be \
+         looked for{unknown}; or assign those columns too"
+    ))
+}
+
+pub(in crate::rewrite) fn unassigned(relation: &Relation, index: u16) -> Rejection {
+    let column = relation.column(index);
+    let name = column.map_or("", |c| &*c.name);
+    let instead = match column.and_then(|c| c.generated.as_ref()) {
+        Some(_) => {
+            "which the table computes by itself: before they are added, nobody can tell what it holds"
+        }
+        None => "and the statement gives it no value",
+    };
+    not_admitted(&format!(
+        "policy looks at column `{name}` of new rows, {instead}"
+    ))
+}
+
+pub(in crate::rewrite) fn undecided(relation: &Relation, column: Option<&Column>) -> Rejection {
+    match column {
+        Some(column) if column.generated.is_some() => not_admitted(&format!(
+            "policy looks at column `{}` of new rows, which the table computes from what is assigned: before that, nobody can \
+             tell what it holds",
+            column.name
+        )),
+        Some(column) => not_admitted(&format!(
+            "policy looks at column `{}` of new rows: write it as a literal or parameter of the column's type",
+            column.name
+        )),
+        None => not_admitted(&format!(
+            "nobody can tell whether the new rows of `{}` are ones that policy admits",
+            relation.name
+        )),
+    }
+}

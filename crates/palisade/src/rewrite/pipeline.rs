@@ -1,0 +1,651 @@
+//! The stages between a permit and a text: each takes the value of the one before by move, so that none can be left out.
+//!
+//! ```text
+//! Authorized → Sourced → Constrained → Replaced → Prechecked → Guarded → Bounded → Numbered → Printed → Prepared
+//! ```
+//!
+//! Nothing here is run or shown before [`Prepared::verify`] has resolved the printed text a second time.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use sqlparser::{ast::Query, tokenizer::Location};
+
+use crate::rewrite::{
+    authorized::Authorized,
+    change::{
+        self, ChangeRewriter, FailureRisk,
+        guard_cache::PrintedGuards,
+        precheck::{
+            self, Violation, ViolationQuery,
+            cascade_count::{self, CascadeOrigin, CascadeProbe},
+            foreign_keys,
+        },
+    },
+    limit,
+    output::{
+        expected_access::ExpectedAccess,
+        parameter_values::ParameterValues,
+        parameters::{self, Binding},
+    },
+    references::{has_obligations, replace_references, source_of, unplannable_read},
+    refusal::not_as_decided,
+    source::{
+        self,
+        cache::{PrintedSource, PrintedSources, SourceCache},
+    },
+    statement::{Prepared, RewrittenStatement},
+};
+use crate::{
+    access::AccessSet,
+    catalog::Catalog,
+    dialect::Dialect,
+    limits::Limits,
+    policy::Permit,
+    rejection::Rejection,
+    resolve::{Output, Reference, ResolvedStatement, Target, TokenParameter, Visible, WriteForm},
+    syntax::{self, Explain},
+    value::{Params, Placeholder},
+};
+
+/// What every stage may look at.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'c> {
+    pub(crate) catalog: &'c Catalog,
+    pub(crate) visible: &'c dyn Visible,
+    pub(crate) cache: &'c SourceCache,
+    pub(crate) limits: &'c Limits,
+}
+
+/// Applies the obligations of a permit to its statement.
+///
+/// # Errors
+/// `obligation.inapplicable`, `write.row-not-admitted`, `syntax.not-stable`, `syntax.unsupported` for a LIMIT that cannot be
+/// bounded, `internal` if the result is not within what was permitted.
+pub(crate) fn rewrite(
+    authorized: Authorized,
+    params: &Params,
+    context: Context<'_>,
+) -> Result<RewrittenStatement, Rejection> {
+    // Views deepen the tree.
+    let levels = authorized.resolved().levels;
+    let prepared = syntax::with_stack(levels, || {
+        let printed = choose_sources(authorized, params, context)?
+            .constrain_changes()?
+            .replace_references()?
+            .collect_prechecks()?
+            .put_guards()?
+            .bound_rows()?
+            .number_parameters()?
+            .print()?;
+        Prepared::verify(printed)
+    })?;
+    Prepared::bind(&Arc::new(prepared), params)
+}
+
+/// The facts of a statement that no stage changes.
+pub(in crate::rewrite) struct Facts<'p> {
+    pub(in crate::rewrite) permit: Permit,
+    pub(in crate::rewrite) references: Vec<Reference>,
+    pub(in crate::rewrite) outputs: Vec<Output>,
+    pub(in crate::rewrite) access: AccessSet,
+    pub(in crate::rewrite) targets: Vec<Target>,
+    pub(in crate::rewrite) explain: Option<Explain>,
+    pub(in crate::rewrite) placeholders: BTreeMap<Placeholder, u32>,
+    pub(in crate::rewrite) token_parameters: Vec<TokenParameter>,
+    pub(in crate::rewrite) parameter_values: ParameterValues<'p>,
+    /// The number of each `?` of a change by its place in the statement.
+    positions: HashMap<Location, u32>,
+    /// How often each placeholder stands in a change, by its text.
+    uses: BTreeMap<String, usize>,
+    /// Names of the common table expressions, folded.
+    ctes: BTreeSet<String>,
+    pub(in crate::rewrite) needs_fence: bool,
+    fails_by_plan: bool,
+    /// Whether query plans and estimates may be shown of all that it reads.
+    pub(in crate::rewrite) is_plannable: bool,
+}
+
+/// What is made for a statement on its way, beside its tree.
+pub(in crate::rewrite) struct Draft<'a> {
+    pub(in crate::rewrite) context: Context<'a>,
+    pub(in crate::rewrite) facts: Facts<'a>,
+    pub(in crate::rewrite) sources: PrintedSources,
+    pub(in crate::rewrite) guards: PrintedGuards,
+    pub(in crate::rewrite) expected: ExpectedAccess,
+}
+
+/// Each relation with obligations has its source subquery.
+struct Sourced<'a> {
+    draft: Draft<'a>,
+    query: Box<Query>,
+}
+
+/// Each change has its guard, the rows that it may add, and the rows that would refuse it.
+struct Constrained<'a> {
+    draft: Draft<'a>,
+    query: Box<Query>,
+    forms: Vec<WriteForm>,
+    violations: Vec<Vec<ViolationQuery>>,
+    /// Conditions of the rows with which an INSERT conflicts, where they are known.
+    conflicts: Vec<Option<Vec<sqlparser::ast::Expr>>>,
+}
+
+/// Source subqueries stand in the place of their relations.
+struct Replaced<'a> {
+    constrained: Constrained<'a>,
+    source_names: usize,
+}
+
+/// The queries that must give no row before a change are made, of the tree without guards.
+struct Prechecked<'a> {
+    replaced: Replaced<'a>,
+    prechecks: Vec<UnprintedPrecheck>,
+}
+
+/// Guards stand around the changes.
+struct Guarded<'a> {
+    parts: Parts<'a>,
+    query: Box<Query>,
+}
+
+/// The outermost query gives a bounded number of rows.
+struct Bounded<'a> {
+    parts: Parts<'a>,
+    query: Box<Query>,
+    /// The position, from 1, of a `?` that is gone with the limit it stood in.
+    removed_parameter: Option<usize>,
+}
+
+/// Every parameter has its number.
+struct Numbered<'a> {
+    parts: Parts<'a>,
+    query: Box<Query>,
+    binding: Binding,
+    /// Whether the numbering is known only of a tree that was read from the text.
+    is_positional: bool,
+}
+
+/// All that is made for a statement before it is printed, beside its tree.
+pub(in crate::rewrite) struct Parts<'a> {
+    pub(in crate::rewrite) draft: Draft<'a>,
+    pub(in crate::rewrite) forms: Vec<WriteForm>,
+    pub(in crate::rewrite) source_names: usize,
+    pub(in crate::rewrite) prechecks: Vec<UnprintedPrecheck>,
+    pub(in crate::rewrite) cascade_counts: Vec<UnprintedCount>,
+}
+
+/// A precheck before it is printed.
+pub(in crate::rewrite) struct UnprintedPrecheck {
+    pub(in crate::rewrite) query: Query,
+    pub(in crate::rewrite) binding: Binding,
+    pub(in crate::rewrite) violation: Violation,
+}
+
+/// A query for rows that foreign keys follow: the first of the candidates that gives the same rows until the change is taken.
+pub(in crate::rewrite) struct UnprintedCount {
+    pub(in crate::rewrite) candidates: Vec<(Query, Binding)>,
+    pub(in crate::rewrite) origin: Arc<CascadeOrigin>,
+}
+
+/// A printed statement that has read back as its own tree, and that nothing has verified yet.
+pub(in crate::rewrite) struct Printed<'a> {
+    pub(in crate::rewrite) parts: Parts<'a>,
+    pub(in crate::rewrite) binding: Binding,
+    /// The text, with names in the place of remembered texts.
+    pub(in crate::rewrite) skeleton: String,
+    /// The tree that the skeleton was read as.
+    pub(in crate::rewrite) again: Box<Query>,
+    /// The tree, where the whole text is to be read back as well.
+    pub(in crate::rewrite) whole: Option<Box<Query>>,
+    /// The text of a WITH in which rows are changed.
+    pub(in crate::rewrite) changing_with: Option<String>,
+}
+
+/// Chooses the source subquery of each relation with obligations.
+fn choose_sources<'a>(
+    authorized: Authorized,
+    params: &'a Params,
+    context: Context<'a>,
+) -> Result<Sourced<'a>, Rejection> {
+    let (resolved, permit) = authorized.into_parts();
+    let ResolvedStatement {
+        query,
+        references,
+        outputs,
+        access,
+        placeholders,
+        token_parameters,
+        needs_fence,
+        fails_by_plan,
+        may_fail: _,
+        sources: _,
+        ctes,
+        aliases,
+        whole_rows,
+        levels: _,
+        targets,
+        explain,
+        steps: _,
+        arms: _,
+    } = resolved;
+    let Context {
+        catalog,
+        visible: _,
+        cache,
+        limits,
+    } = context;
+    let unplannable = unplannable_read(&references, &access, catalog);
+    if let (Some(read), Some(_)) = (&unplannable, &explain) {
+        return Err(read.refusal(catalog));
+    }
+    let is_plannable = unplannable.is_none();
+    let dialect = catalog.dialect();
+    let mut expected = ExpectedAccess::new(access.functions.clone(), whole_rows);
+    expected.allow_ctes(&ctes);
+    expected.allow_aliases(&aliases);
+    if dialect == Dialect::Sqlite {
+        expected.allow_aliases(&ctes);
+    }
+    expected.allow_system_relations(&access, dialect);
+    expected.allow_merged_columns(dialect);
+    let mut sources = PrintedSources::new();
+    for (index, reference) in references.iter().enumerate() {
+        let is_target = targets.iter().any(|target| target.reference == Some(index));
+        let is_known = sources.iter().any(|(id, _)| *id == reference.relation);
+        if has_obligations(reference) && !is_target && !is_known {
+            let place = source::Place {
+                catalog,
+                // Keys have no place among the parameters of a change, and nothing masked is read in one.
+                keyed: targets.is_empty(),
+                in_view: false,
+            };
+            let source = source_of(reference, place, needs_fence, cache, &mut expected, limits)?;
+            sources.push((reference.relation, source));
+        }
+        let text = sources.iter().find_map(|(id, source)| match source {
+            PrintedSource::Text(text) => (*id == reference.relation).then_some(&**text),
+            PrintedSource::Tree(_) => None,
+        });
+        expected.allow_reference(reference, (is_target, text), catalog, &access);
+    }
+    expected.allow_table_functions(catalog);
+    let has_parameters = !placeholders.is_empty() || !token_parameters.is_empty();
+    // Values are looked at of changes alone.
+    let (positions, uses) = if targets.is_empty() || !has_parameters {
+        (HashMap::new(), BTreeMap::new())
+    } else {
+        (parameters::positions(&query), parameters::uses(&query))
+    };
+    let draft = Draft {
+        context,
+        facts: Facts {
+            permit,
+            references,
+            outputs,
+            access,
+            targets,
+            explain,
+            placeholders,
+            token_parameters,
+            parameter_values: ParameterValues::new(params),
+            positions,
+            uses,
+            ctes,
+            needs_fence,
+            fails_by_plan,
+            is_plannable,
+        },
+        sources,
+        guards: PrintedGuards::default(),
+        expected,
+    };
+    Ok(Sourced { draft, query })
+}
+
+impl<'a> Sourced<'a> {
+    /// Decides what must stand around each change, and which rows would refuse it.
+    fn constrain_changes(self) -> Result<Constrained<'a>, Rejection> {
+        let Self {
+            mut draft,
+            mut query,
+        } = self;
+        let Context {
+            catalog,
+            visible,
+            cache,
+            limits,
+        } = draft.context;
+        let facts = &draft.facts;
+        let changes = change::walk::changes(&query);
+        if changes.len() != facts.targets.len() {
+            return Err(not_as_decided("a change was not decided"));
+        }
+        let count = facts.targets.len();
+        let (mut forms, mut violations, mut conflicts) = (
+            Vec::with_capacity(count),
+            Vec::with_capacity(count),
+            Vec::with_capacity(count),
+        );
+        let mut probed = BTreeSet::new();
+        for (target, change) in facts.targets.iter().zip(changes) {
+            let rewriter = ChangeRewriter {
+                target,
+                permit: &facts.permit,
+                catalog,
+                given: &facts.parameter_values,
+                placeholders: &facts.placeholders,
+                ctes: &facts.ctes,
+                positions: &facts.positions,
+                uses: &facts.uses,
+                references: &facts.references,
+                access: &facts.access,
+                visible,
+                known: cache,
+                conditions: &draft.guards,
+                limits,
+                failing: FailureRisk {
+                    needs_fence: facts.needs_fence,
+                    by_plan: facts.fails_by_plan,
+                },
+            };
+            let rewritten = rewriter.rewrite_change(change, &mut draft.expected.functions)?;
+            let expected = &mut draft.expected;
+            expected.allow_target(target, &rewritten.reads, &facts.access, catalog);
+            expected.allow_probes(&rewritten.looked.reads, catalog);
+            expected.allow_ctes([rewriter.unused_name()].iter());
+            probed.extend(rewritten.looked.changes);
+            forms.push(rewritten.form);
+            violations.push(rewritten.violations);
+            conflicts.push(rewritten.met);
+        }
+        if let Some((_, change)) = facts.permit.kept_apart().difference(&probed).next() {
+            return Err(foreign_keys::unreachable_change(
+                *change,
+                "it cannot be looked for",
+            ));
+        }
+        if catalog.dialect() == Dialect::Postgres {
+            let changes = change::walk::changes_mut(&mut query)
+                .into_iter()
+                .zip(&forms);
+            for ((change, form), target) in changes.zip(&facts.targets) {
+                if form.admission.is_some() {
+                    change::new_row::unknown_literals::spell_types(change, target, catalog);
+                }
+            }
+        }
+        Ok(Constrained {
+            draft,
+            query,
+            forms,
+            violations,
+            conflicts,
+        })
+    }
+}
+
+impl<'a> Constrained<'a> {
+    /// Puts source subqueries, or their names, in the place of relations.
+    fn replace_references(self) -> Result<Replaced<'a>, Rejection> {
+        let mut constrained = self;
+        let draft = &constrained.draft;
+        let facts = &draft.facts;
+        let dialect = draft.context.catalog.dialect();
+        let source_names = replace_references(
+            &mut constrained.query,
+            &facts.references,
+            &facts.targets,
+            &draft.sources,
+            dialect,
+        )?;
+        Ok(Replaced {
+            constrained,
+            source_names,
+        })
+    }
+}
+
+impl Draft<'_> {
+    /// Fills `query`, made of parts of the statement, with the trees behind its names, and numbers its parameters.
+    fn complete(&self, query: &mut Query) -> Result<Binding, Rejection> {
+        let (dialect, limits) = (self.context.catalog.dialect(), self.context.limits);
+        source::cache::put_trees(query, &self.sources, dialect, limits)?;
+        self.guards.put_trees(query, dialect);
+        parameters::bind_in_place(
+            query,
+            &self.facts.positions,
+            &self.facts.placeholders,
+            &self.facts.token_parameters,
+            dialect,
+        )
+    }
+}
+
+impl<'a> Replaced<'a> {
+    /// Makes the queries that must give no row before each change.
+    fn collect_prechecks(self) -> Result<Prechecked<'a>, Rejection> {
+        let Constrained {
+            draft,
+            query,
+            forms,
+            violations,
+            conflicts: _,
+        } = &self.constrained;
+        let catalog = draft.context.catalog;
+        let with = query.with.as_ref();
+        let mut prechecks = Vec::new();
+        let changes = change::walk::changes(query).into_iter().zip(forms);
+        for ((change, form), (target, violations)) in
+            changes.zip(draft.facts.targets.iter().zip(violations))
+        {
+            for violation in violations {
+                let mut query = precheck::query::violation_query(
+                    change,
+                    form,
+                    violation,
+                    target.reference,
+                    with,
+                    catalog,
+                )?;
+                let binding = draft.complete(&mut query)?;
+                prechecks.push(UnprintedPrecheck {
+                    query,
+                    binding,
+                    violation: violation.violation(),
+                });
+            }
+        }
+        Ok(Prechecked {
+            replaced: self,
+            prechecks,
+        })
+    }
+}
+
+impl<'a> Prechecked<'a> {
+    /// Puts guards around the changes, and makes the queries for rows that foreign keys follow.
+    fn put_guards(self) -> Result<Guarded<'a>, Rejection> {
+        let Self {
+            replaced:
+                Replaced {
+                    constrained:
+                        Constrained {
+                            draft,
+                            mut query,
+                            forms,
+                            violations: _,
+                            conflicts,
+                        },
+                    source_names,
+                },
+            prechecks,
+        } = self;
+        let changes = change::walk::changes_mut(&mut query)
+            .into_iter()
+            .zip(&forms);
+        for ((change, form), target) in changes.zip(&draft.facts.targets) {
+            change::guard::put_guards(change, form, target.reference)?;
+        }
+        let catalog = draft.context.catalog;
+        let with = query.with.as_ref();
+        let mut cascade_counts = Vec::new();
+        let changes = change::walk::changes(&query).into_iter();
+        for (change, (target, conflicts)) in changes.zip(draft.facts.targets.iter().zip(&conflicts))
+        {
+            let probe = cascade_count::probe(change, target, conflicts.as_deref(), with, catalog)?;
+            let Some(CascadeProbe {
+                found,
+                every,
+                origin,
+            }) = probe
+            else {
+                continue;
+            };
+            let mut candidates = Vec::with_capacity(2);
+            for mut query in [found, every] {
+                let binding = draft.complete(&mut query)?;
+                candidates.push((query, binding));
+            }
+            cascade_counts.push(UnprintedCount { candidates, origin });
+        }
+        let parts = Parts {
+            draft,
+            forms,
+            source_names,
+            prechecks,
+            cascade_counts,
+        };
+        Ok(Guarded { parts, query })
+    }
+}
+
+impl<'a> Guarded<'a> {
+    /// Bounds how many rows the outermost query gives.
+    fn bound_rows(self) -> Result<Bounded<'a>, Rejection> {
+        let Self { parts, mut query } = self;
+        let draft = &parts.draft;
+        let removed_parameter = if change::walk::changes_rows(&query.body) {
+            None
+        } else {
+            let values = &draft.facts.parameter_values;
+            let dialect = draft.context.catalog.dialect();
+            limit::bound_rows(&mut query, draft.max_rows(), values, dialect)?
+        };
+        Ok(Bounded {
+            parts,
+            query,
+            removed_parameter,
+        })
+    }
+}
+
+impl Draft<'_> {
+    /// The most rows of the answer: the policies' and the firewall's.
+    pub(in crate::rewrite) fn max_rows(&self) -> u64 {
+        let permitted = self.facts.permit.max_rows().unwrap_or(u64::MAX);
+        permitted.min(self.context.limits.max_rows)
+    }
+}
+
+impl<'a> Bounded<'a> {
+    /// Numbers the statement's own parameters, and ours after them.
+    fn number_parameters(self) -> Result<Numbered<'a>, Rejection> {
+        let Self {
+            mut parts,
+            mut query,
+            removed_parameter,
+        } = self;
+        let Draft {
+            context,
+            facts,
+            sources,
+            guards: _,
+            expected: _,
+        } = &mut parts.draft;
+        let dialect = context.catalog.dialect();
+        // Our own parameters stand in sources that are trees, and nowhere else.
+        let has_own = sources.iter().any(|(_, source)| match source {
+            PrintedSource::Tree(_) => true,
+            PrintedSource::Text(_) => false,
+        });
+        let binds = has_own || !facts.placeholders.is_empty() || !facts.token_parameters.is_empty();
+        // A guard repeats conditions of a change, and their parameters.
+        let repeats = dialect == Dialect::Mysql && !facts.targets.is_empty();
+        let binding = if binds && repeats {
+            parameters::bind_in_place(
+                &mut query,
+                &facts.positions,
+                &facts.placeholders,
+                &facts.token_parameters,
+                dialect,
+            )?
+        } else if binds {
+            parameters::renumber(
+                &mut query,
+                sources,
+                &facts.placeholders,
+                &facts.token_parameters,
+                dialect,
+                removed_parameter,
+            )?
+        } else {
+            Binding::default()
+        };
+        // Which of several `?` is which, and what of ours stands where, is known of a tree that was read from the text.
+        let is_positional = match dialect {
+            Dialect::Sqlite | Dialect::Postgres => has_own || !facts.token_parameters.is_empty(),
+            Dialect::Mysql => binds,
+        };
+        Ok(Numbered {
+            parts,
+            query,
+            binding,
+            is_positional,
+        })
+    }
+}
+
+impl<'a> Numbered<'a> {
+    /// Prints the tree, and reads the text back as the same tree.
+    fn print(self) -> Result<Printed<'a>, Rejection> {
+        let Self {
+            parts,
+            query,
+            binding,
+            is_positional,
+        } = self;
+        let Draft {
+            context,
+            facts: _,
+            sources: _,
+            guards,
+            expected: _,
+        } = &parts.draft;
+        let dialect = context.catalog.dialect();
+        let changing_with = change::walk::print_changing_with(&query);
+        let whole = cfg!(debug_assertions).then(|| query.clone());
+        let (skeleton, again) = if is_positional {
+            syntax::print_stable(&query, dialect, context.limits)?
+        } else {
+            let readings = &context.cache.readings;
+            readings.print(query, dialect, context.limits)?
+        };
+        let names = skeleton.bytes().filter(|byte| *byte == 0).count();
+        if names != parts.source_names + guards.count_placeholders(&skeleton) {
+            return Err(not_as_decided(
+                "something else is spelled like a source's name",
+            ));
+        }
+        Ok(Printed {
+            parts,
+            binding,
+            skeleton,
+            again,
+            whole,
+            changing_with,
+        })
+    }
+}

@@ -1,0 +1,252 @@
+//! The statement that runs: what the rewriter gives, and a backend takes.
+
+mod prepared;
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+pub(in crate::rewrite) use prepared::Bound;
+pub use prepared::Prepared;
+
+use crate::rewrite::change::precheck::{Precheck, cascade_count::CascadeCount};
+use crate::{
+    catalog::Change,
+    code::Code,
+    limits::{EstimateCaps, Limits},
+    rejection::Rejection,
+    scan::ScanPlan,
+    session::Principal,
+    value::Value,
+};
+
+/// A statement that may be run exactly as printed. Only the rewriter makes one, from a permit taken
+/// by value; it cannot be serialised or built from text.
+///
+/// ```compile_fail,E0451
+/// use palisade::rewrite::RewrittenStatement;
+/// fn forge(statement: RewrittenStatement) -> RewrittenStatement {
+///     RewrittenStatement { params: Vec::new(), ..statement }
+/// }
+/// ```
+///
+/// ```compile_fail
+/// fn serialisable<T: serde::Serialize>() {}
+/// serialisable::<palisade::rewrite::RewrittenStatement>();
+/// ```
+#[derive(Debug)]
+pub struct RewrittenStatement {
+    prepared: Arc<Prepared>,
+    params: Vec<Value>,
+    prechecks: Vec<Precheck>,
+    cascade_counts: Vec<CascadeCount>,
+    /// Why policies refused it once the engine's estimates were known.
+    estimate_refusal: OnceLock<Rejection>,
+    /// Those of the plan, with the time that is left.
+    limits: Limits,
+}
+
+/// What a statement does to a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It reads.
+    Read,
+    /// It asks how the engine would find an answer, without finding it.
+    Explain,
+    /// It changes rows.
+    Write,
+    /// It changes the schema, or empties tables.
+    Define,
+    /// It drops, if that is there, what is not for who asks: it has no text, and is not run.
+    Nothing,
+}
+
+impl RewrittenStatement {
+    /// What it does to the database.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        self.prepared.effect
+    }
+
+    /// The most rows it may change; more must be undone. 0 for one that reads.
+    #[must_use]
+    pub fn max_affected(&self) -> u64 {
+        self.prepared.max_affected
+    }
+
+    /// Where its body begins in [`sql`](Self::sql), in bytes, if rows are changed in the WITH before it: that
+    /// WITH has to stay the outermost (PostgreSQL), and the number of rows of the body is not that of the rows changed.
+    #[must_use]
+    pub fn body_after_changes(&self) -> Option<usize> {
+        self.prepared.body_after_changes
+    }
+
+    /// What the engine's estimates may say at most, where they are to be looked at before it runs: never over what has
+    /// masks or filters, of which an estimate would tell.
+    #[must_use]
+    pub fn estimate_caps(&self) -> Option<EstimateCaps> {
+        self.prepared.estimate_caps
+    }
+
+    /// Whether policies have still to be asked, with the engine's estimates: never over what has masks or filters.
+    #[must_use]
+    pub fn awaits_estimate(&self) -> bool {
+        self.prepared.reserved.is_some()
+    }
+
+    /// Asks policies once more, of a statement of which the engine expects this; whether they let it run.
+    pub(crate) fn admits(&self, cost: Option<f64>, rows: Option<f64>) -> bool {
+        let Some(reserved) = &self.prepared.reserved else {
+            return true;
+        };
+        match reserved.confirm(cost, rows) {
+            Ok(()) => true,
+            Err(rejection) => {
+                let _ = self.estimate_refusal.set(rejection);
+                false
+            }
+        }
+    }
+
+    /// Why policies did not let it run.
+    pub(crate) fn estimate_refusal(&self) -> Option<&Rejection> {
+        self.estimate_refusal.get()
+    }
+
+    /// Whether a function in it gives one value of many rows, so that all of them may have to be worked on before the
+    /// first row comes out, whatever its limit.
+    #[must_use]
+    pub fn gathers(&self) -> bool {
+        self.prepared.gathers
+    }
+
+    /// Whether the engine may fail on it while it works on a relation with a row filter: such failures are counted.
+    #[must_use]
+    pub fn may_fail_over_filters(&self) -> bool {
+        self.prepared.may_fail_over_filters
+    }
+
+    /// The (change, relation, column) triples, folded, that the engine may make while it runs this:
+    /// with an empty column for inserting and deleting.
+    #[must_use]
+    pub fn engine_writes(&self) -> &BTreeSet<(Change, String, String)> {
+        &self.prepared.engine_writes
+    }
+
+    /// The triggers, or functions of triggers, folded, that the engine may run with it.
+    #[must_use]
+    pub fn engine_triggers(&self) -> &BTreeSet<String> {
+        &self.prepared.engine_triggers
+    }
+
+    /// Uids of every relation it reads, views and what stands below them included.
+    #[must_use]
+    pub fn relations(&self) -> &[String] {
+        &self.prepared.relations
+    }
+
+    /// What it is made of beside the values of its parameters, if other values would not change that.
+    pub(crate) fn prepared(&self) -> Option<&Arc<Prepared>> {
+        self.prepared.looked_at.is_empty().then_some(&self.prepared)
+    }
+
+    /// For whom it was permitted.
+    #[must_use]
+    pub fn principal(&self) -> &Principal {
+        &self.prepared.principal
+    }
+
+    /// The text to run, and nothing else.
+    #[must_use]
+    pub fn sql(&self) -> &str {
+        &self.prepared.sql
+    }
+
+    /// The values to bind, the first to `?1`.
+    #[must_use]
+    pub fn params(&self) -> &[Value] {
+        &self.params
+    }
+
+    /// What must give no row when it runs in the statement's transaction, before it: rows that policy does not admit as
+    /// the statement would leave them, or that it would reach and may not. A backend refuses the statement then, as the first
+    /// that gives one says, and changes nothing. The transaction must see
+    /// the same rows from the first of these to the statement's end, or fail as [`BackendErrorKind::Conflict`]; and the schema
+    /// must be looked at as it is under the statement's locks.
+    ///
+    /// [`BackendErrorKind::Conflict`]: crate::guard::BackendErrorKind::Conflict
+    #[must_use]
+    pub fn prechecks(&self) -> &[Precheck] {
+        &self.prechecks
+    }
+
+    /// Queries for rows that the statement changes and others refer to, on MySQL and MariaDB, where the engine does not count what
+    /// foreign keys change: it counts against [`max_affected`](Self::max_affected). The transaction must see the same rows, and
+    /// the same time, from these to the statement's end.
+    #[must_use]
+    pub fn cascade_counts(&self) -> &[CascadeCount] {
+        &self.cascade_counts
+    }
+
+    /// How the answer must be scanned.
+    #[must_use]
+    pub fn scan_plan(&self) -> &ScanPlan {
+        &self.prepared.scan_plan
+    }
+
+    /// The (relation, column) pairs, folded, that the engine may read while it runs this: the second
+    /// lock. A relation that is read without any column stands with an empty column name, a derived table (on MySQL anything that
+    /// is called so) by its alias with [`ANY_COLUMN`].
+    #[must_use]
+    pub fn engine_reads(&self) -> &BTreeSet<(String, String)> {
+        self.prepared.engine_reads.pairs()
+    }
+
+    /// The functions, folded, that the engine may call while it runs this.
+    #[must_use]
+    pub fn engine_functions(&self) -> &BTreeSet<String> {
+        &self.prepared.engine_functions
+    }
+
+    /// What it may cost.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Takes off what of its time is `spent` already.
+    ///
+    /// # Errors
+    /// `limit.time` if nothing is left.
+    pub(crate) fn spend_time(&mut self, spent: Duration) -> Result<(), Rejection> {
+        let spent = u64::try_from(spent.as_millis()).unwrap_or(u64::MAX);
+        let left = self
+            .prepared
+            .limits
+            .statement_timeout_ms
+            .saturating_sub(spent);
+        // The engine answers a statement without time that its time is up.
+        if left == 0 && spent > 0 {
+            return Err(Rejection::new(
+                Code::LimitTime,
+                "to decide about the statement took all of its time",
+            ));
+        }
+        self.limits.statement_timeout_ms = left;
+        Ok(())
+    }
+
+    /// Ids of the policies that determined the permit; the operator's.
+    #[must_use]
+    pub fn policies(&self) -> &[String] {
+        &self.prepared.policies
+    }
+
+    /// For each relation with obligations, its uid and what stands in its place; the operator's.
+    #[must_use]
+    pub fn sources(&self) -> &[(String, Arc<str>)] {
+        &self.prepared.sources
+    }
+}

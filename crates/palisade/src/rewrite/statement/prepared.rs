@@ -1,0 +1,560 @@
+//! A statement before values are bound to it: built here alone, once what was printed has been verified.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
+
+use crate::rewrite::{
+    change::precheck::{
+        self, Precheck, Violation,
+        cascade_count::{self, CascadeCount, CascadeOrigin},
+    },
+    ddl::PrintedDefinition,
+    output::{
+        columns,
+        expected_access::{self, ExpectedReads},
+        parameters,
+    },
+    pipeline::{Context, Draft, Parts, Printed, UnprintedCount, UnprintedPrecheck},
+    refusal::{not_as_decided, unresolved},
+    source,
+    statement::{Effect, RewrittenStatement},
+};
+use crate::{
+    access::AccessSet,
+    catalog::{Catalog, Change, RelationId},
+    code::Code,
+    ident,
+    limits::{EstimateCaps, Limits},
+    policy::Reserved,
+    rejection::Rejection,
+    resolve::{self, Mode, TokenParameter},
+    scan::{EmptyReason, OutputColumn, ScanPlan},
+    session::Principal,
+    syntax::{self, Explain, Outline, ParsedDefinition, ParsedQuery},
+    value::{Params, Placeholder, Value},
+};
+
+/// A rewritten statement before values are bound to it, for one principal. Only `verify` and `verify_definition` make
+/// one, of a text that was resolved again and touches what was permitted.
+///
+/// ```compile_fail,E0451
+/// use palisade::rewrite::Prepared;
+/// fn forge(prepared: Prepared) -> Prepared {
+///     Prepared { sql: "DELETE FROM customers".into(), ..prepared }
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Prepared {
+    pub(in crate::rewrite::statement) principal: Principal,
+    pub(in crate::rewrite::statement) sql: String,
+    /// The placeholders of the statement as it was written.
+    pub(in crate::rewrite::statement) used: BTreeSet<Placeholder>,
+    /// What is bound, the first to the first parameter.
+    pub(in crate::rewrite::statement) bound: Vec<Bound>,
+    /// Queries that must give no row before it, with what is bound there.
+    pub(in crate::rewrite::statement) prechecks: Vec<(Arc<str>, Vec<Bound>, Violation)>,
+    /// Queries for rows that foreign keys follow, with what is bound there.
+    pub(in crate::rewrite::statement) cascade_counts:
+        Vec<(Arc<str>, Vec<Bound>, Arc<CascadeOrigin>)>,
+    /// The parameters of which the value was looked at: with other values of these it might be another.
+    pub(in crate::rewrite::statement) looked_at: BTreeSet<Placeholder>,
+    pub(in crate::rewrite::statement) scan_plan: ScanPlan,
+    pub(in crate::rewrite::statement) engine_reads: ExpectedReads,
+    pub(in crate::rewrite::statement) engine_functions: BTreeSet<String>,
+    pub(in crate::rewrite::statement) effect: Effect,
+    pub(in crate::rewrite::statement) max_affected: u64,
+    pub(in crate::rewrite::statement) body_after_changes: Option<usize>,
+    pub(in crate::rewrite::statement) engine_writes: BTreeSet<(Change, String, String)>,
+    pub(in crate::rewrite::statement) engine_triggers: BTreeSet<String>,
+    pub(in crate::rewrite::statement) estimate_caps: Option<EstimateCaps>,
+    /// What policies have to say of the engine's estimates, where those may be looked at.
+    pub(in crate::rewrite::statement) reserved: Option<Reserved>,
+    pub(in crate::rewrite::statement) gathers: bool,
+    pub(in crate::rewrite::statement) may_fail_over_filters: bool,
+    pub(in crate::rewrite::statement) limits: Limits,
+    pub(in crate::rewrite::statement) policies: Vec<String>,
+    pub(in crate::rewrite::statement) sources: Vec<(String, Arc<str>)>,
+    pub(in crate::rewrite::statement) relations: Vec<String>,
+}
+
+/// What a parameter of the statement that runs holds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Bound {
+    /// A parameter of the statement as it was written.
+    Agent(Placeholder),
+    /// A key.
+    Secret(String),
+    /// A parameter that must be a token, without its tag.
+    Token(TokenParameter),
+}
+
+impl Bound {
+    /// The statement's own parameter in whose place it stands.
+    pub(in crate::rewrite) fn replaced(&self) -> Option<&Placeholder> {
+        match self {
+            Self::Token(token) => Some(&token.placeholder),
+            Self::Agent(_) | Self::Secret(_) => None,
+        }
+    }
+
+    /// The value, of the statement's `params`.
+    fn value(&self, params: &Params) -> Result<Value, Rejection> {
+        let given = |placeholder| {
+            params.lookup(placeholder).cloned().ok_or_else(|| {
+                let message = "a parameter the statement uses is not given";
+                Rejection::new(Code::ParameterMismatch, message)
+            })
+        };
+        match self {
+            Self::Agent(placeholder) => given(placeholder),
+            Self::Secret(text) => Ok(Value::text(text.clone())),
+            Self::Token(token) => token.bound(given(&token.placeholder)?),
+        }
+    }
+}
+
+impl Prepared {
+    /// Resolves the printed text again, and compares it with what was permitted.
+    ///
+    /// # Errors
+    /// `internal` where it touches more, changes something else or has other columns.
+    pub(in crate::rewrite) fn verify(printed: Printed<'_>) -> Result<Self, Rejection> {
+        let Printed {
+            parts:
+                Parts {
+                    mut draft,
+                    forms,
+                    source_names: _,
+                    prechecks,
+                    cascade_counts,
+                },
+            binding,
+            skeleton,
+            again,
+            whole,
+            changing_with,
+        } = printed;
+        let context = draft.context;
+        let Context {
+            catalog,
+            visible,
+            cache: _,
+            limits,
+        } = context;
+        let dialect = catalog.dialect();
+        let bound = binding.bind_printed(&again, dialect)?;
+        let mut outline = Outline::default();
+        if !bound.is_empty() {
+            outline.positional.extend(parameters::positions(&again));
+        }
+        let parsed = ParsedQuery {
+            text: &skeleton,
+            query: again,
+            outline,
+            explain: None,
+        };
+        let mode = Mode::Rewritten {
+            forms: &source::cache::source_forms(&draft.sources),
+            writes: &forms,
+        };
+        let check = resolve::resolve(parsed, catalog, visible, mode, limits).map_err(unresolved)?;
+        if bound.is_empty() && !check.placeholders.is_empty() {
+            return Err(not_as_decided("a parameter has no value"));
+        }
+        if check.targets.len() != draft.facts.targets.len() {
+            return Err(not_as_decided("it changes something else"));
+        }
+        if !check.access.within(&draft.facts.access) {
+            return Err(not_as_decided("it touches more than was permitted"));
+        }
+        let (names, decided) = (check.outputs.iter(), draft.facts.outputs.iter());
+        if !names.map(|o| &o.name).eq(decided.map(|o| &o.name)) {
+            return Err(not_as_decided("its columns have other names"));
+        }
+        let prechecks = draft.verify_prechecks(prechecks)?;
+        let cascade_counts = draft.verify_counts(cascade_counts)?;
+        let (sources, guards) = (&draft.sources, &draft.guards);
+        let text = |skeleton| {
+            source::cache::fill_texts(guards.fill_texts(skeleton, dialect)?, sources, dialect)
+        };
+        let sql = text(skeleton)?;
+        if let Some(whole) = whole
+            && !source::cache::reads_back_whole(&whole, &sql, sources, guards, dialect, limits)?
+        {
+            return Err(not_as_decided("it reads back otherwise as a whole"));
+        }
+        let body_after_changes = changing_with.map(text).transpose()?;
+        let is_guarded = forms
+            .iter()
+            .any(|form| form.guard.is_some() || form.admission.is_some());
+        draft.prepare(
+            sql,
+            bound,
+            Verified {
+                prechecks,
+                cascade_counts,
+                body_after_changes: body_after_changes.map(|with| with.len() + 1),
+                is_guarded,
+            },
+        )
+    }
+
+    /// The statement with these values.
+    ///
+    /// # Errors
+    /// `parameter.mismatch` if they are not exactly those that the statement uses, `token.foreign` if one is no
+    /// token where it must be one.
+    pub(crate) fn bind(
+        prepared: &Arc<Self>,
+        params: &Params,
+    ) -> Result<RewrittenStatement, Rejection> {
+        let mismatch = |message: String| Rejection::new(Code::ParameterMismatch, message);
+        params.check(&prepared.used).map_err(mismatch)?;
+        let values = |bound: &[Bound]| -> Result<Vec<Value>, Rejection> {
+            bound.iter().map(|bound| bound.value(params)).collect()
+        };
+        let prechecks = prepared.prechecks.iter().map(|(sql, bound, violation)| {
+            let params = values(bound)?;
+            Ok::<_, Rejection>(Precheck {
+                sql: Arc::clone(sql),
+                params,
+                violation: *violation,
+            })
+        });
+        let counts = prepared.cascade_counts.iter().map(|(sql, bound, origin)| {
+            let params = values(bound)?;
+            Ok::<_, Rejection>(CascadeCount {
+                sql: Arc::clone(sql),
+                params,
+                origin: Arc::clone(origin),
+            })
+        });
+        Ok(RewrittenStatement {
+            params: values(&prepared.bound)?,
+            prechecks: prechecks.collect::<Result<_, _>>()?,
+            cascade_counts: counts.collect::<Result<_, _>>()?,
+            estimate_refusal: OnceLock::new(),
+            limits: prepared.limits.clone(),
+            prepared: Arc::clone(prepared),
+        })
+    }
+
+    /// The same for a definition, in which nothing is rewritten.
+    ///
+    /// # Errors
+    /// `internal` where it touches something else than was permitted.
+    pub(in crate::rewrite) fn verify_definition(
+        printed: PrintedDefinition,
+        context: Context<'_>,
+    ) -> Result<Self, Rejection> {
+        let PrintedDefinition {
+            text,
+            access,
+            permit,
+        } = printed;
+        let Context {
+            catalog,
+            visible,
+            cache: _,
+            limits,
+        } = context;
+        let (sql, effect) = match text {
+            None => (String::new(), Effect::Nothing),
+            Some((sql, statement)) => {
+                let parsed = ParsedDefinition {
+                    text: &sql,
+                    statement,
+                    outline: Outline::default(),
+                };
+                let check = resolve::resolve_definition(parsed, catalog, visible, limits)
+                    .map_err(|inner| not_as_decided(&inner.to_string()))?;
+                if check.access != access {
+                    return Err(not_as_decided(
+                        "it touches something else than was permitted",
+                    ));
+                }
+                (sql, Effect::Define)
+            }
+        };
+        // A permit is used once.
+        let (principal, policies) = permit.spent();
+        let relations = access.relations();
+        Ok(Self {
+            body_after_changes: None,
+            principal,
+            used: BTreeSet::new(),
+            bound: Vec::new(),
+            prechecks: Vec::new(),
+            cascade_counts: Vec::new(),
+            looked_at: BTreeSet::new(),
+            scan_plan: ScanPlan {
+                columns: Vec::new(),
+                max_rows: limits.max_rows,
+                max_result_bytes: limits.max_result_bytes,
+                max_cell_bytes: limits.max_cell_bytes,
+                if_empty: EmptyReason::NoMatch,
+                tokens: Vec::new(),
+            },
+            engine_reads: ExpectedReads::default(),
+            engine_functions: access.functions.clone(),
+            engine_writes: expected_access::writes(&access, catalog),
+            engine_triggers: expected_access::triggers(&access, catalog),
+            effect,
+            max_affected: limits.max_affected_rows,
+            estimate_caps: None,
+            reserved: None,
+            gathers: false,
+            may_fail_over_filters: false,
+            limits: limits.clone(),
+            policies,
+            relations: relations
+                .filter_map(|id| Some(catalog.relation(id)?.uid.clone()))
+                .collect(),
+            sources: Vec::new(),
+            sql,
+        })
+    }
+
+    /// About how many bytes it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        // Beside its text, a string takes its own size and a share of what holds it.
+        const STRING: usize = 48;
+        let texts = |texts: &mut dyn Iterator<Item = &String>| -> usize {
+            texts.map(|text| STRING + text.len()).sum()
+        };
+        let columns = self.scan_plan.columns.iter();
+        size_of::<Self>()
+            + self.sql.len()
+            + 2 * STRING
+            + self.principal.kind().len()
+            + self.principal.id().len()
+            + self.reserved.as_ref().map_or(0, Reserved::bytes)
+            + (self.used.len() + self.looked_at.len() + self.bound.len()) * 4 * STRING
+            + (self.prechecks.iter().map(|(sql, bound, _)| (sql, bound)))
+                .chain(
+                    self.cascade_counts
+                        .iter()
+                        .map(|(sql, bound, _)| (sql, bound)),
+                )
+                .map(|(sql, bound)| 3 * STRING + sql.len() + bound.len() * 4 * STRING)
+                .sum::<usize>()
+            + columns
+                .map(|column| 3 * STRING + column.name.len() + column.type_name.len())
+                .sum::<usize>()
+            + self.engine_reads.bytes(2 * STRING)
+            + self
+                .sources
+                .iter()
+                .map(|(uid, _)| 2 * STRING + uid.len())
+                .sum::<usize>()
+            + texts(&mut self.engine_functions.iter())
+            + texts(&mut self.engine_triggers.iter())
+            + self
+                .engine_writes
+                .iter()
+                .map(|(_, table, column)| 2 * STRING + table.len() + column.len())
+                .sum::<usize>()
+            + texts(&mut self.policies.iter())
+            + texts(&mut self.relations.iter())
+    }
+}
+
+/// What the second resolution has shown of a printed statement.
+struct Verified {
+    prechecks: Vec<(Arc<str>, Vec<Bound>, Violation)>,
+    cascade_counts: Vec<(Arc<str>, Vec<Bound>, Arc<CascadeOrigin>)>,
+    body_after_changes: Option<usize>,
+    /// Whether a guard stands around a change, which is a filter.
+    is_guarded: bool,
+}
+
+impl Draft<'_> {
+    /// Prints each precheck, and checks that it touches what the statement does.
+    fn verify_prechecks(
+        &mut self,
+        prechecks: Vec<UnprintedPrecheck>,
+    ) -> Result<Vec<(Arc<str>, Vec<Bound>, Violation)>, Rejection> {
+        let Context {
+            catalog,
+            visible,
+            cache: _,
+            limits,
+        } = self.context;
+        let dialect = catalog.dialect();
+        let mut verified = Vec::with_capacity(prechecks.len());
+        for UnprintedPrecheck {
+            query,
+            binding,
+            violation,
+        } in prechecks
+        {
+            let (sql, again) = syntax::print_stable(&query, dialect, limits)?;
+            let bound = binding.bind_printed(&again, dialect)?;
+            let reads = precheck::resolve_reads(&sql, again, catalog, visible, limits)?;
+            precheck::require_repeatable(&reads, catalog)?;
+            precheck::collect_functions(&reads, &mut self.expected.functions, catalog)?;
+            if let Some(what) = self.expected.first_beyond(&reads, catalog) {
+                return Err(not_as_decided(&format!("a precheck has {what} too")));
+            }
+            verified.push((Arc::from(sql), bound, violation));
+        }
+        Ok(verified)
+    }
+
+    /// Prints the first steady candidate of each query for rows that foreign keys follow.
+    fn verify_counts(
+        &self,
+        counts: Vec<UnprintedCount>,
+    ) -> Result<Vec<(Arc<str>, Vec<Bound>, Arc<CascadeOrigin>)>, Rejection> {
+        let Context {
+            catalog,
+            visible,
+            cache: _,
+            limits,
+        } = self.context;
+        let dialect = catalog.dialect();
+        let mut verified = Vec::with_capacity(counts.len());
+        for UnprintedCount { candidates, origin } in counts {
+            for (query, binding) in candidates {
+                let (sql, again) = syntax::print_stable(&query, dialect, limits)?;
+                let bound = binding.bind_printed(&again, dialect)?;
+                let reads = precheck::resolve_reads(&sql, again, catalog, visible, limits)?;
+                if reads.changes().next().is_some() {
+                    return Err(not_as_decided("what is counted is changed"));
+                }
+                if cascade_count::is_steady(&reads, catalog) {
+                    verified.push((Arc::from(sql), bound, origin));
+                    break;
+                }
+            }
+        }
+        Ok(verified)
+    }
+
+    /// The statement, of a text that was verified.
+    fn prepare(
+        self,
+        sql: String,
+        bound: Vec<Bound>,
+        verified: Verified,
+    ) -> Result<Prepared, Rejection> {
+        let max_rows = self.max_rows();
+        let Self {
+            context:
+                Context {
+                    catalog,
+                    visible,
+                    cache: _,
+                    limits,
+                },
+            facts,
+            sources,
+            guards: _,
+            expected,
+        } = self;
+        let Verified {
+            prechecks,
+            cascade_counts,
+            body_after_changes,
+            is_guarded,
+        } = verified;
+        let (references, explain) = (&facts.references, facts.explain);
+        let columns = match explain {
+            None => columns::columns(&facts.outputs, references, catalog, visible)?,
+            Some(_) => Explain::columns(catalog.dialect())
+                .iter()
+                .map(|name| OutputColumn {
+                    name: (*name).into(),
+                    type_name: Arc::default(),
+                    masked: false,
+                })
+                .collect(),
+        };
+        let mut tokens = Vec::new();
+        for (index, output) in facts.outputs.iter().enumerate() {
+            if explain.is_none() {
+                tokens.extend(columns::token(output).map(|keys| (index, Arc::clone(keys))));
+            }
+        }
+        let sql = match explain {
+            None => sql,
+            Some(explain) => explain.prefix(catalog.dialect()) + &sql,
+        };
+        // A plan that is shown runs nothing.
+        let is_estimable =
+            facts.is_plannable && explain.is_none() && !is_guarded && prechecks.is_empty();
+        let reserved = match facts.permit.reserved().cloned() {
+            Some(reserved) if !is_estimable => {
+                // No estimate will be known.
+                reserved.confirm(None, None)?;
+                None
+            }
+            reserved => reserved,
+        };
+        let access = &facts.access;
+        let if_empty = source::if_empty(references);
+        let is_read = facts.targets.is_empty();
+        let permitted_changes = facts.permit.max_affected().unwrap_or(u64::MAX);
+        // A permit is used once.
+        let (principal, policies) = facts.permit.spent();
+        Ok(Prepared {
+            body_after_changes,
+            prechecks,
+            cascade_counts,
+            principal,
+            used: facts.placeholders.into_keys().collect(),
+            bound,
+            looked_at: facts.parameter_values.looked_at(),
+            scan_plan: ScanPlan {
+                columns,
+                max_rows,
+                max_result_bytes: limits.max_result_bytes,
+                max_cell_bytes: limits.max_cell_bytes,
+                if_empty,
+                tokens,
+            },
+            engine_reads: expected.reads,
+            engine_writes: expected_access::writes(access, catalog),
+            engine_triggers: expected_access::triggers(access, catalog),
+            engine_functions: expected.functions,
+            effect: match (is_read, explain) {
+                (true, None) => Effect::Read,
+                (true, Some(_)) => Effect::Explain,
+                (false, _) => Effect::Write,
+            },
+            max_affected: match is_read {
+                true => 0,
+                false => permitted_changes.min(limits.max_affected_rows),
+            },
+            gathers: access.functions().any(|uid| {
+                let kinds = catalog.function(uid).map(|function| function.kinds);
+                kinds.is_none_or(|kinds| kinds.aggregate || kinds.window)
+            }),
+            may_fail_over_filters: facts.needs_fence
+                && (if_empty != EmptyReason::NoMatch || is_guarded),
+            estimate_caps: limits.estimate_caps().filter(|_| is_estimable),
+            reserved,
+            limits: limits.clone(),
+            policies,
+            relations: relations(access, catalog),
+            sources: source::cache::texts(&sources)
+                .filter_map(|(id, text)| Some((catalog.relation(id)?.uid.clone(), text)))
+                .collect(),
+            sql,
+        })
+    }
+}
+
+/// Uids of what a statement reads and of what it changes, each once: a key may delete rows of a table in which another changes some.
+fn relations(access: &AccessSet, catalog: &Catalog) -> Vec<String> {
+    let changed = access.changes().map(|change| change.relation);
+    let changed: BTreeSet<RelationId> = changed.collect();
+    let read: BTreeSet<RelationId> = access.relations().collect();
+    let system = access.system_relations();
+    (read.union(&changed))
+        .filter_map(|id| Some(catalog.relation(*id)?.uid.clone()))
+        .chain(system.map(|(schema, name)| ident::qualified([schema, name])))
+        .collect()
+}
