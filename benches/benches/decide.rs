@@ -28,7 +28,7 @@ fn main() {
     let planning = firewall(100, 16 << 20);
     let one = session(0);
     let access = hundred
-        .access(STATEMENT, &one)
+        .resolve_access(STATEMENT, &one)
         .expect("the statement resolves");
     assert_eq!(
         access.columns().count(),

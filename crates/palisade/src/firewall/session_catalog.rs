@@ -47,7 +47,7 @@ fn forget(bodies: &mut HashMap<Session, Bodies>) {
 }
 
 /// A session's view of the catalog.
-pub(in crate::firewall) struct Sight<'f> {
+pub(in crate::firewall) struct SessionCatalog<'f> {
     view: Arc<SessionView>,
     /// By what the session's views are remembered.
     session: Cow<'f, Session>,
@@ -58,7 +58,7 @@ pub(in crate::firewall) struct Sight<'f> {
     asked: RefCell<Vec<(RelationId, Arc<RelationDecision>)>>,
 }
 
-impl<'f> Sight<'f> {
+impl<'f> SessionCatalog<'f> {
     pub(in crate::firewall) fn new(
         view: Arc<SessionView>,
         session: Cow<'f, Session>,
@@ -79,7 +79,7 @@ impl<'f> Sight<'f> {
     }
 }
 
-impl Visible for Sight<'_> {
+impl Visible for SessionCatalog<'_> {
     fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection> {
         let mut asked = self.asked.borrow_mut();
         if let Some((_, known)) = asked.iter().find(|(relation, _)| *relation == id) {

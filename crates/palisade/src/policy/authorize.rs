@@ -9,7 +9,7 @@ use super::obligation::{ColumnLevel, Mask, RelationDecision, RowFilter, Visibili
 use crate::policy::{
     decide::writes::{ActionDecision, WriteDecision},
     session_view::SessionView,
-    statement_conditions::Reserved,
+    statement_conditions::{PendingEstimatePolicies, check_conditions},
 };
 use crate::{
     access::{AccessSet, ChangeAccess, DefinedObject, DefinitionAccess},
@@ -41,7 +41,7 @@ pub struct Permit {
     max_rows: Option<u64>,
     max_affected: Option<u64>,
     kept_apart: BTreeSet<(RelationId, Change)>,
-    reserved: Option<Reserved>,
+    reserved: Option<PendingEstimatePolicies>,
 }
 
 impl Permit {
@@ -65,14 +65,14 @@ impl Permit {
         self.max_affected
     }
 
-    /// What the engine changes by itself, of relations of which policy keeps rows apart. Nothing can stand between it and the
-    /// rows that it reaches: those have to be looked for before.
+    /// Changes that the engine makes by itself to relations whose rows policy filters. They cannot be filtered, so a precheck
+    /// looks for the rows that they would reach.
     pub(crate) fn kept_apart(&self) -> &BTreeSet<(RelationId, Change)> {
         &self.kept_apart
     }
 
     /// What policies have still to say when the engine's estimates are known.
-    pub(crate) fn reserved(&self) -> Option<&Reserved> {
+    pub(crate) fn reserved(&self) -> Option<&PendingEstimatePolicies> {
         self.reserved.as_ref()
     }
 
@@ -90,27 +90,27 @@ impl Permit {
 /// Permits everything in `access`, or nothing.
 ///
 /// # Errors
-/// With the first refusal: of a relation, of a change or a definition as such, of a column, of a function, of the rows
-/// and columns that are changed, in this order: who may not change a table at all is told nothing else of it. What does
-/// not exist for the session is refused as unknown, in the words used for what does not exist at all.
+/// The first refusal, in this order: of a relation, of a change or a definition as such, of a column, of a function, of
+/// the rows and columns that are changed. So a session that may not change a table learns nothing else of it. A name
+/// that does not exist for the session is refused in the words for a name that does not exist at all.
 pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<Permit, Rejection> {
     let mut relations = BTreeMap::new();
     let mut policies = Determining::default();
     let touched: BTreeSet<RelationId> = access.relations().chain(access.relations_read()).collect();
     for id in touched {
         let decision = view.relation(id)?;
-        selectable(&decision)?;
+        require_selectable(&decision)?;
         relations.insert(id, decision);
     }
     for decision in relations.values() {
         policies.add(&decision.policies);
     }
     let mut changing = BTreeSet::new();
-    let changes = permitted(view, access)?;
+    let changes = permit_changes(view, access)?;
     for definition in access.definitions() {
         let decided = view.define(definition)?;
         if !decided.permitted {
-            return Err(undefined(view, definition, &decided));
+            return Err(refuse_definition(view, definition, &decided));
         }
         changing.extend(decided.policies);
     }
@@ -127,7 +127,7 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
         match column.map(|column| (&column.level, &column.policies)) {
             // What is masked for the reader would be the value itself, or would be lost.
             Some((ColumnLevel::Masked(_), determining)) if changes_anything => {
-                return Err(masked(view, id, determining));
+                return Err(refuse_masked_read(view, id, determining));
             }
             Some((ColumnLevel::Plain | ColumnLevel::Masked(_), determining)) => {
                 policies.add(determining);
@@ -145,15 +145,15 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
                 .with_policies(determining.clone()));
             }
             Some((ColumnLevel::Hidden, determining)) => {
-                return Err(refusal(Code::NameUnknownColumn, determining));
+                return Err(refuse(Code::NameUnknownColumn, determining));
             }
-            None => return Err(refusal(Code::NameUnknownColumn, &[])),
+            None => return Err(refuse(Code::NameUnknownColumn, &[])),
         }
     }
     for (schema, name) in access.system_relations() {
         let known = system_relation(view.catalog().dialect(), schema, name);
         if !known.map_or(Ok(false), |known| view.reads_system(known))? {
-            return Err(refusal(Code::NameSystemRelation, &[]));
+            return Err(refuse(Code::NameSystemRelation, &[]));
         }
     }
     let mut calls = Vec::new();
@@ -178,10 +178,10 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
         writes,
         max_affected,
         kept_apart,
-    } = changed(view, access, changes, &mut changing)?;
-    let reserved = view.confirm(access)?;
+    } = check_changed_rows(view, access, changes, &mut changing)?;
+    let reserved = check_conditions(view, access)?;
     let policies = policies.ids(&changing);
-    view.approved(&policies)?;
+    view.require_no_approval(&policies)?;
     let max_rows = relations
         .values()
         .filter_map(|decision| decision.max_rows)
@@ -209,7 +209,7 @@ struct Permitted {
 
 /// Every change, each permitted as such; those that the statement makes are asked for before those that the engine makes
 /// for them.
-fn permitted(view: &SessionView, access: &AccessSet) -> Result<Vec<Permitted>, Rejection> {
+fn permit_changes(view: &SessionView, access: &AccessSet) -> Result<Vec<Permitted>, Rejection> {
     let mut changes: Vec<ChangeAccess> = access.changes().collect();
     changes.sort_by_key(|change| change.cascaded);
     changes
@@ -224,7 +224,7 @@ fn permitted(view: &SessionView, access: &AccessSet) -> Result<Vec<Permitted>, R
                     action,
                 })
             } else {
-                Err(unpermitted(view, access.relation, access.change, &action))
+                Err(refuse_change(view, access.relation, access.change, &action))
             }
         })
         .collect()
@@ -239,7 +239,7 @@ struct Changed {
 }
 
 /// Checks the rows and columns of every change.
-fn changed(
+fn check_changed_rows(
     view: &SessionView,
     access: &AccessSet,
     changes: Vec<Permitted>,
@@ -275,7 +275,7 @@ fn changed(
             Change::Delete | Change::Truncate => [&write.change, &RowFilter::Everything],
         };
         if rows.contains(&&RowFilter::Nothing) {
-            return Err(refusal(Code::PolicyNoPermit, &action.policies));
+            return Err(refuse(Code::PolicyNoPermit, &action.policies));
         }
         // Nothing can stand between the engine and the rows it reaches by itself.
         if cascaded || change == Change::Truncate {
@@ -309,7 +309,7 @@ fn changed(
                 let message = format!("no policy permits writing column `{name}`");
                 Rejection::new(Code::PolicyNoPermit, message).with_policies(determining.to_vec())
             } else {
-                refusal(Code::NameUnknownColumn, determining)
+                refuse(Code::NameUnknownColumn, determining)
             });
         }
         let seen = view.relation(id.relation)?;
@@ -353,7 +353,7 @@ fn changed(
 }
 
 /// The refusal of a change; what does not exist for the session is refused as unknown.
-fn unpermitted(
+fn refuse_change(
     view: &SessionView,
     relation: RelationId,
     change: Change,
@@ -363,7 +363,7 @@ fn unpermitted(
         .relation(relation)
         .is_ok_and(|decision| decision.visibility != Visibility::Absent);
     if !exists {
-        return refusal(Code::NameUnknownRelation, &action.policies);
+        return refuse(Code::NameUnknownRelation, &action.policies);
     }
     let name = view
         .catalog()
@@ -380,7 +380,11 @@ fn unpermitted(
 }
 
 /// The refusal of a definition.
-fn undefined(view: &SessionView, access: &DefinitionAccess, decided: &ActionDecision) -> Rejection {
+fn refuse_definition(
+    view: &SessionView,
+    access: &DefinitionAccess,
+    decided: &ActionDecision,
+) -> Rejection {
     let name = match &access.object {
         DefinedObject::Relation(id) => view
             .catalog()
@@ -399,7 +403,7 @@ fn undefined(view: &SessionView, access: &DefinitionAccess, decided: &ActionDeci
     Rejection::new(decided.code(), message).with_policies(decided.policies.clone())
 }
 
-fn masked(view: &SessionView, id: ColumnId, policies: &[String]) -> Rejection {
+fn refuse_masked_read(view: &SessionView, id: ColumnId, policies: &[String]) -> Rejection {
     let name = view.catalog().column(id).map_or("", |c| &*c.name);
     Rejection::new(
         Code::WriteMaskedRead,
@@ -431,18 +435,18 @@ impl<'p> Determining<'p> {
     }
 }
 
-fn selectable(decision: &RelationDecision) -> Result<(), Rejection> {
+fn require_selectable(decision: &RelationDecision) -> Result<(), Rejection> {
     match decision.visibility {
         Visibility::Selectable => Ok(()),
         Visibility::Discoverable(code) => {
             let message = decision.message.as_deref().unwrap_or(code.summary());
             Err(Rejection::new(code, message).with_policies(decision.policies.clone()))
         }
-        Visibility::Absent => Err(refusal(Code::NameUnknownRelation, &decision.policies)),
+        Visibility::Absent => Err(refuse(Code::NameUnknownRelation, &decision.policies)),
     }
 }
 
-fn refusal(code: Code, policies: &[String]) -> Rejection {
+fn refuse(code: Code, policies: &[String]) -> Rejection {
     Rejection::new(code, code.summary()).with_policies(policies.to_vec())
 }
 

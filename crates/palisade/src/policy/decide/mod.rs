@@ -8,5 +8,4 @@ pub(in crate::policy) mod mask_fit;
 pub(in crate::policy) mod relation;
 pub(in crate::policy) mod rows;
 pub(in crate::policy) mod system_relations;
-pub(in crate::policy) mod tokens;
 pub(in crate::policy) mod writes;

@@ -15,12 +15,7 @@ use std::{
 use quick_cache::Weighter;
 use sqlparser::ast::{Expr, Ident, Query, VisitMut, VisitorMut};
 
-use crate::rewrite::{
-    ast,
-    change::ColumnSet,
-    output::parameters,
-    refusal::not_as_decided,
-};
+use crate::rewrite::{ast, change::ColumnSet, output::parameters, refusal::not_as_decided};
 use crate::{
     catalog::RelationId,
     dialect::Dialect,

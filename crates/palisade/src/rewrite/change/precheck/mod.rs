@@ -11,9 +11,7 @@ pub(in crate::rewrite) mod query;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use sqlparser::ast::{
-    Expr, Ident, Query,
-};
+use sqlparser::ast::{Expr, Ident, Query};
 
 use crate::rewrite::change::upsert::on_conflict::Proposed;
 use crate::{

@@ -3,10 +3,9 @@
 use std::{collections::BTreeSet, ops::ControlFlow};
 
 use sqlparser::ast::{
-    BinaryOperator, Cte, Delete, Expr, FromTable, GroupByExpr, Ident, Insert,
-    ObjectName, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr,
-    Statement, TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Visit,
-    Visitor, With,
+    BinaryOperator, Cte, Delete, Expr, FromTable, GroupByExpr, Ident, Insert, ObjectName,
+    ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr, Statement, TableFactor,
+    TableObject, TableWithJoins, Update, UpdateTableFromKind, Visit, Visitor, With,
 };
 
 use crate::rewrite::{

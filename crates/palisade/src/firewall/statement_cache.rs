@@ -5,7 +5,7 @@
 //! change: catalog, policies and the principals' attributes belong to one firewall, and so does its cache.
 //! Whatever is added to what policies see belongs into [`Session`], or its decisions must not come here.
 //!
-//! Refusals are not kept: nobody waits for them, and an attacker could fill the cache with them.
+//! Refusals are not kept: their speed does not matter, and an attacker could fill the cache with them.
 
 use std::{
     fmt,
@@ -21,17 +21,17 @@ use crate::{limits::Limits, rewrite::Prepared, session::Session};
 const TYPICAL_BYTES: u64 = 4096;
 
 /// Plans by what they were made from, bounded in bytes.
-pub(in crate::firewall) struct PlanCache(Option<Cache<Key, Arc<Prepared>, Weight>>);
+pub(in crate::firewall) struct StatementCache(Option<Cache<StatementKey, Arc<Prepared>, Weight>>);
 
-impl fmt::Debug for PlanCache {
+impl fmt::Debug for StatementCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PlanCache")
+        f.debug_tuple("StatementCache")
             .field(&self.0.as_ref().map(Cache::len))
             .finish()
     }
 }
 
-impl PlanCache {
+impl StatementCache {
     /// A cache of about `bytes` bytes; none for 0.
     pub(in crate::firewall) fn new(bytes: u64) -> Self {
         let items = usize::try_from(bytes / TYPICAL_BYTES).unwrap_or(usize::MAX);
@@ -62,14 +62,14 @@ impl PlanCache {
         plan: &Arc<Prepared>,
     ) {
         if let Some(plans) = &self.0 {
-            plans.insert(Key::new(session, limits, sql), Arc::clone(plan));
+            plans.insert(StatementKey::new(session, limits, sql), Arc::clone(plan));
         }
     }
 }
 
 /// What a plan was made from.
 #[derive(Clone, PartialEq, Eq)]
-pub(in crate::firewall) struct Key {
+pub(in crate::firewall) struct StatementKey {
     session: Session,
     limits: Limits,
     sql: Box<str>,
@@ -83,7 +83,7 @@ pub(in crate::firewall) struct Asked<'a> {
     pub(in crate::firewall) sql: &'a str,
 }
 
-impl Key {
+impl StatementKey {
     /// That of `sql` for `session` within `limits`.
     pub(in crate::firewall) fn new(session: &Session, limits: &Limits, sql: &str) -> Self {
         Self {
@@ -109,14 +109,14 @@ impl Key {
 }
 
 /// As [`Asked`], by which it is looked for.
-impl Hash for Key {
+impl Hash for StatementKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.asked().hash(state);
     }
 }
 
-impl Equivalent<Key> for Asked<'_> {
-    fn equivalent(&self, key: &Key) -> bool {
+impl Equivalent<StatementKey> for Asked<'_> {
+    fn equivalent(&self, key: &StatementKey) -> bool {
         *self.sql == *key.sql && *self.session == key.session && *self.limits == key.limits
     }
 }
@@ -125,8 +125,8 @@ impl Equivalent<Key> for Asked<'_> {
 #[derive(Clone)]
 struct Weight;
 
-impl Weighter<Key, Arc<Prepared>> for Weight {
-    fn weight(&self, key: &Key, plan: &Arc<Prepared>) -> u64 {
+impl Weighter<StatementKey, Arc<Prepared>> for Weight {
+    fn weight(&self, key: &StatementKey, plan: &Arc<Prepared>) -> u64 {
         u64::try_from(key.bytes() + plan.bytes()).unwrap_or(u64::MAX)
     }
 }
