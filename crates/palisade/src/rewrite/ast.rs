@@ -172,9 +172,9 @@ pub(in crate::rewrite) fn collate(expr: Expr, name: &str, dialect: Dialect) -> E
 
 /// What a mask made, as text that goes with any other.
 ///
-/// MySQL's text has the collation of the session, which goes with no column of another one, and MariaDB's of a
-/// constant or a hash cannot become what a column of another character set holds: where a query combined the two, both
-/// would raise. To this one everything else gives way.
+/// MySQL's text has the collation of the session, and clashes with a column of another one. MariaDB cannot convert a constant or
+/// a hash to another character set. Both would raise where a query combines the mask with a column. Every collation gives way
+/// to `utf8mb4_bin`.
 pub(in crate::rewrite) fn mysql_text(expr: Expr, dialect: Dialect) -> Expr {
     match dialect {
         Dialect::Sqlite | Dialect::Postgres => expr,

@@ -364,7 +364,7 @@ impl<'a> Sourced<'a> {
         if let Some((_, change)) = facts.permit.kept_apart().difference(&probed).next() {
             return Err(foreign_keys::unreachable_change(
                 *change,
-                "it cannot be looked for",
+                "no precheck can look for them",
             ));
         }
         if catalog.dialect() == Dialect::Postgres {

@@ -105,7 +105,7 @@ impl Visitor for Determinism {
     }
 }
 
-/// Whether SQLite certainly stores `value` in `column` as it is, by what it can be: a number, a text or NULL.
+/// Whether SQLite certainly stores `value` in `column` as it is, as a number, a text or NULL.
 /// `constant` is what a literal or parameter is stored as.
 pub(in crate::rewrite) fn is_stored_unchanged(
     value: &Expr,

@@ -32,8 +32,7 @@ pub(in crate::rewrite) fn is_entailed<'p>(
     conjuncts(rest).iter().all(|term| said.contains(term))
 }
 
-/// The conditions, of those that all hold where `seen` does, that look at an `assigned` column and at one that is neither
-/// that nor `shown`.
+/// The conjuncts of `seen` that look at an `assigned` column and also at a column that is neither assigned nor `shown`.
 pub(in crate::rewrite) fn hidden_beside(
     seen: &Predicate,
     assigned: impl Fn(u16) -> bool,

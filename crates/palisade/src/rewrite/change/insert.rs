@@ -161,10 +161,10 @@ impl ChangeRewriter<'_> {
         }
     }
 
-    /// What the rows of an upsert are met by. Which rows are in the way is known before where the keys are.
+    /// What the rows of an upsert are met by. The conflicting rows are known before where their keys are.
     fn proposed_rows(&self, insert: &Insert, relation: &Relation) -> Result<Proposed, Rejection> {
         if self.condition_reads_changed_rows(insert, relation) {
-            return Err(cannot_find_conflicts(&UnknownRows::ColumnSet));
+            return Err(cannot_find_conflicts(&UnknownRows::ReadsChangedTable));
         }
         let given = |value: &Expr| {
             determinism::is_settled(value, self.uses, self.catalog, self.visible, self.limits)
@@ -210,7 +210,7 @@ impl ChangeRewriter<'_> {
         }
         let keys = proposed
             .key_values(relation)
-            .ok_or_else(|| cannot_find_conflicts(&UnknownRows::Twice))?;
+            .ok_or_else(|| cannot_find_conflicts(&UnknownRows::RepeatedKeys))?;
         Ok(Some(ViolationQuery::RepeatedKeys {
             keys,
             proposed: Box::new(proposed.clone()),
@@ -239,7 +239,7 @@ impl ChangeRewriter<'_> {
         {
             let _ = Visit::visit(condition, &mut read);
         }
-        // The row in the way of the only one is met before anything is changed.
+        // The conflicting row of the only one is met before anything is changed.
         let is_one = match insert.source.as_deref().map(|source| &*source.body) {
             Some(SetExpr::Values(Values {
                 explicit_row: _,

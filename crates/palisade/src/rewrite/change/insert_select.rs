@@ -94,7 +94,7 @@ impl ChangeRewriter<'_> {
             }
             if dialect == Dialect::Mysql && column.class == TypeClass::Text && is_looked_at {
                 let is_whole = stored_text::is_whole(&plain, column, functions);
-                let is_whole = frame.beside(self, is_whole);
+                let is_whole = frame.add_column(self, is_whole);
                 frame.conditions.push(is_whole);
             }
             frame.inner.push(match typed {
@@ -132,8 +132,8 @@ impl ChangeRewriter<'_> {
 }
 
 impl Frame {
-    /// A column beside those of the INSERT.
-    fn beside(&mut self, job: &ChangeRewriter<'_>, value: Expr) -> Expr {
+    /// Adds a column beside those of the INSERT.
+    fn add_column(&mut self, job: &ChangeRewriter<'_>, value: Expr) -> Expr {
         let dialect = job.catalog.dialect();
         self.more += 1;
         // No column of a table is called so by chance.

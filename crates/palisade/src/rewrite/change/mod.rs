@@ -1,10 +1,15 @@
 //! Obligations of statements that change rows: which rows they reach, and which rows they leave behind.
 //!
-//! A target cannot be replaced by a derived table. Its filter becomes a guard around the statement's own
-//! condition: beside it where that is leak-proof, else a `CASE` that tries it only on rows that the guard
-//! lets through. What rows must be like afterwards (`add`, SQL's WITH CHECK) is decided before anything
-//! runs where the values are literals or parameters; what depends on the row as it was becomes part of
-//! the guard, and the rows of a query are filtered. Where such a row could be left out, `proviso` looks for one first.
+//! A derived table cannot replace a target. Its filter becomes a guard around the statement's own condition. The guard stands
+//! beside a leak-proof condition; any other is tried in a `CASE`, only on rows that the guard lets through.
+//!
+//! New rows must satisfy `add` (SQL's WITH CHECK), in one of three ways:
+//!
+//! * Literals and parameters are folded before anything runs.
+//! * A condition on the row as it was becomes part of the guard.
+//! * The rows of a query are filtered.
+//!
+//! Where the last two could leave a row out, a precheck looks for one first.
 
 pub(in crate::rewrite) mod determinism;
 pub(in crate::rewrite) mod disclosure;
@@ -101,7 +106,7 @@ pub(in crate::rewrite) struct RewrittenChange {
     pub(in crate::rewrite) looked: ProbedRows,
     /// Rows that may have to refuse it.
     pub(in crate::rewrite) violations: Vec<ViolationQuery>,
-    /// PrintedGuards of the rows in the way of an INSERT, where they are known.
+    /// PrintedGuards of the rows with which an INSERT conflicts, where they are known.
     pub(in crate::rewrite) met: Option<Vec<Expr>>,
 }
 
@@ -109,7 +114,7 @@ impl ChangeRewriter<'_> {
     /// What must stand around `change`, and what must be looked for before it.
     ///
     /// # Errors
-    /// `write.row-not-admitted` where a row would be outside of what policy admits, or nobody can tell;
+    /// `write.row-not-admitted` where a row would be outside of what policy admits, or nothing is known of it;
     /// `obligation.inapplicable` where a filter cannot be put around this form of statement.
     pub(in crate::rewrite) fn rewrite_change(
         &self,

@@ -13,8 +13,8 @@ pub(in crate::rewrite) fn not_admitted(message: &str) -> Rejection {
 
 pub(in crate::rewrite) fn cannot_find_conflicts(unknown: &UnknownRows) -> Rejection {
     not_admitted(&format!(
-        "policy looks at columns that the update of the row in the way leaves as they are, and that row cannot be \
-         looked for{unknown}; or assign those columns too"
+        "policy looks at columns that the update leaves as they are, and no precheck can find the conflicting row{unknown}; or \
+         assign those columns too"
     ))
 }
 
@@ -22,9 +22,7 @@ pub(in crate::rewrite) fn unassigned(relation: &Relation, index: u16) -> Rejecti
     let column = relation.column(index);
     let name = column.map_or("", |c| &*c.name);
     let instead = match column.and_then(|c| c.generated.as_ref()) {
-        Some(_) => {
-            "which the table computes by itself: before they are added, nobody can tell what it holds"
-        }
+        Some(_) => "which the table computes: its value is not known before the rows are added",
         None => "and the statement gives it no value",
     };
     not_admitted(&format!(
@@ -35,8 +33,8 @@ pub(in crate::rewrite) fn unassigned(relation: &Relation, index: u16) -> Rejecti
 pub(in crate::rewrite) fn undecided(relation: &Relation, column: Option<&Column>) -> Rejection {
     match column {
         Some(column) if column.generated.is_some() => not_admitted(&format!(
-            "policy looks at column `{}` of new rows, which the table computes from what is assigned: before that, nobody can \
-             tell what it holds",
+            "policy looks at column `{}` of new rows, which the table computes from the assigned values: its value is not known \
+             before the change",
             column.name
         )),
         Some(column) => not_admitted(&format!(
@@ -44,7 +42,7 @@ pub(in crate::rewrite) fn undecided(relation: &Relation, column: Option<&Column>
             column.name
         )),
         None => not_admitted(&format!(
-            "nobody can tell whether the new rows of `{}` are ones that policy admits",
+            "it is not known before the change whether policy admits the new rows of `{}`: give literals or parameters",
             relation.name
         )),
     }

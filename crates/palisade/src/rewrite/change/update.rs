@@ -101,8 +101,8 @@ impl ChangeRewriter<'_> {
         row
     }
 
-    /// What rows must be like, as they were, of which the columns of `row` are assigned, so that policy admits them as they are then.
-    /// Those that are given back must be ones that may still be seen, as PostgreSQL has it.
+    /// The filter of old rows that policy admits once the columns of `row` are assigned. Rows that RETURNING gives back must still
+    /// be visible, as in PostgreSQL.
     pub(in crate::rewrite) fn residual_check(
         &self,
         add: &RowFilter,

@@ -1,11 +1,14 @@
-//! Source forms that are made once: text that was printed, read back and found to be the same tree.
+//! Source subqueries that are printed once for a session.
 //!
-//! A form is the same for every statement of a session, and often longer than the statement. In the tree a
-//! name stands for it that no text can spell; when the tree has been printed and read back, the form's text is put where
-//! the name stands. What the whole text means follows from its two parts: both were read back on their own,
-//! the name stands as a table and nothing else (the tree that was read back says so), and what is in parentheses in
-//! the place of a table is read without regard to what stands around it. Builds with debug assertions read the
-//! whole back as well.
+//! A source subquery is the same for every statement of a session, and often longer than the statement. The tree contains a
+//! placeholder name with a NUL byte, which no SQL text can contain. After the printed text has been parsed again and compared,
+//! the subquery's text replaces the placeholder. The meaning of the whole text follows from its two parts:
+//!
+//! * Both were read back on their own.
+//! * The placeholder stands as a table, as the tree that was read back shows.
+//! * A parser reads a subquery in parentheses in the place of a table without regard to the text around it.
+//!
+//! Builds with debug assertions read the whole text back as well.
 
 use std::{
     collections::BTreeSet,

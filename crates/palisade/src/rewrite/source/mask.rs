@@ -16,7 +16,7 @@ use crate::{
     syntax::mask_expr::ValueKind,
 };
 
-/// `mask` of `column`. One that the column's type does not take is NULL.
+/// `mask` of `column`; NULL where the column's type does not take the mask.
 pub(in crate::rewrite) fn expression(
     mask: &Mask,
     column: &Column,
@@ -99,7 +99,7 @@ pub(crate) fn type_name(mask: &Mask, column: &Column, dialect: Dialect) -> Optio
     };
     let name = match mask {
         Mask::Null | Mask::Date(_) => None,
-        Mask::Bucket(width) => match (dialect, whole(column)) {
+        Mask::Bucket(width) => match (dialect, integer_bytes(column)) {
             (Dialect::Sqlite | Dialect::Mysql, _) => None,
             (Dialect::Postgres, Some(4)) if i32::try_from(*width).is_ok() => Some("integer"),
             (Dialect::Postgres, Some(_)) => Some("bigint"),
@@ -131,7 +131,7 @@ pub(crate) fn type_name(mask: &Mask, column: &Column, dialect: Dialect) -> Optio
 
 /// How many bytes PostgreSQL computes with where the column's values are whole numbers. Those of a domain are read as
 /// the widest.
-fn whole(column: &Column) -> Option<u8> {
+fn integer_bytes(column: &Column) -> Option<u8> {
     let is_narrow = ["smallint", "int2", "integer", "int4", "int"].contains(&own_name(column));
     (column.class == TypeClass::Integer).then_some(if is_narrow { 4 } else { 8 })
 }
@@ -379,7 +379,7 @@ impl MaskWriter<'_> {
 
     /// Whole numbers. The lowest bucket of a type may begin below what the type holds: there it is NULL.
     fn integer_bucket(&self, width: i64) -> Expr {
-        let value = match (self.dialect, whole(self.column)) {
+        let value = match (self.dialect, integer_bytes(self.column)) {
             (Dialect::Postgres, Some(8))
                 if !["bigint", "int8"].contains(&own_name(self.column)) =>
             {
@@ -388,7 +388,7 @@ impl MaskWriter<'_> {
             (Dialect::Postgres | Dialect::Sqlite | Dialect::Mysql, _) => self.value(),
         };
         // What PostgreSQL computes of numbers and constants of one size is of this size.
-        let lowest = match (self.dialect, whole(self.column)) {
+        let lowest = match (self.dialect, integer_bytes(self.column)) {
             (Dialect::Postgres, Some(4)) if i32::try_from(width).is_ok() => i64::from(i32::MIN),
             (Dialect::Postgres | Dialect::Sqlite | Dialect::Mysql, _) => i64::MIN,
         };

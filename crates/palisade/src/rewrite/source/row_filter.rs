@@ -1,9 +1,9 @@
 //! Row filters as SQL: plain three-valued logic, `(permits) AND NOT (forbids)`.
 //!
 //! No COALESCE and no IS NOT DISTINCT FROM: a NULL permit admits nothing and a NULL forbid drops the
-//! row, and indexes stay usable. On SQLite a column of a table that is not STRICT can hold values of
-//! another type than declared, and PostgreSQL's decimals can be NaN; such a value is to a policy what
-//! an evaluation error is: its permit does not admit the row, its forbid drops it.
+//! row, and indexes stay usable. Some values have no place in a policy: values of another type than declared, which SQLite stores
+//! in tables that are not STRICT, and PostgreSQL's NaN. Such a value is an evaluation error: a permit does not admit the row, and
+//! a forbid drops it.
 
 use std::collections::BTreeSet;
 

@@ -70,7 +70,7 @@ impl RewrittenStatement {
         self.prepared.effect
     }
 
-    /// The most rows it may change; more must be undone. 0 for one that reads.
+    /// The most rows it may change; more must be undone. 0 for a query.
     #[must_use]
     pub fn max_affected(&self) -> u64 {
         self.prepared.max_affected
@@ -96,7 +96,7 @@ impl RewrittenStatement {
         self.prepared.reserved.is_some()
     }
 
-    /// Asks policies once more, of a statement of which the engine expects this; whether they let it run.
+    /// Asks policies once more with the engine's estimates; true if they let the statement run.
     pub(crate) fn admits(&self, cost: Option<f64>, rows: Option<f64>) -> bool {
         let Some(reserved) = &self.prepared.reserved else {
             return true;
@@ -210,7 +210,7 @@ impl RewrittenStatement {
         &self.prepared.engine_functions
     }
 
-    /// What it may cost.
+    /// The limits of time, rows and bytes under which it runs.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits

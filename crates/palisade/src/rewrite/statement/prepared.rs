@@ -58,7 +58,7 @@ pub struct Prepared {
     /// Queries for rows that foreign keys follow, with what is bound there.
     pub(in crate::rewrite::statement) cascade_counts:
         Vec<(Arc<str>, Vec<Bound>, Arc<CascadeOrigin>)>,
-    /// The parameters of which the value was looked at: with other values of these it might be another.
+    /// Parameters whose values were looked at: with other values the statement might be another.
     pub(in crate::rewrite::statement) looked_at: BTreeSet<Placeholder>,
     pub(in crate::rewrite::statement) scan_plan: ScanPlan,
     pub(in crate::rewrite::statement) engine_reads: ExpectedReads,
@@ -100,7 +100,7 @@ impl Bound {
     }
 
     /// The value, of the statement's `params`.
-    fn value(&self, params: &Params) -> Result<Value, Rejection> {
+    pub(in crate::rewrite) fn value(&self, params: &Params) -> Result<Value, Rejection> {
         let given = |placeholder| {
             params.lookup(placeholder).cloned().ok_or_else(|| {
                 let message = "a parameter the statement uses is not given";

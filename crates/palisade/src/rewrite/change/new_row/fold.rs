@@ -1,5 +1,4 @@
-//! Row policies over values that are known before anything runs: whether a row that is about to be
-//! written is one that policy admits.
+//! Row policies over values that are known before anything runs: whether policy admits a row that is about to be written.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! INSERT IGNORE: MySQL stores the nearest value in the place of one that a column cannot hold, so that what policy looks at has
-//! to be a value that the column certainly holds.
+//! INSERT IGNORE: where a column cannot hold a value, MySQL stores the nearest value that it can hold. So each column that policy
+//! looks at needs a value that it certainly holds.
 
 use std::collections::BTreeSet;
 
@@ -153,8 +153,8 @@ fn range(type_name: &str) -> Option<(i64, i64)> {
 fn may_change_values() -> Rejection {
     Rejection::new(
         Code::ObligationInapplicable,
-        "IGNORE changes values, so that nobody can tell which rows are added: leave it out, or write what policy looks at as \
-         literals or parameters that its columns hold",
+        "IGNORE may change values before they are stored: leave it out, or give the columns that policy looks at literals or \
+         parameters that they can hold",
     )
 }
 

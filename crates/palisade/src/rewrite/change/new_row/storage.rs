@@ -13,8 +13,8 @@ use crate::{
 /// Bytes from which on PostgreSQL cuts off what is stored as a `name`.
 const NAME: usize = 64;
 
-/// `column` with the type that it stores, which is what a domain narrows. It has the class of what is not known where nobody can
-/// tell.
+/// `column` with the type that it stores, which is what a domain narrows. Its class is `Other` where the type
+/// behind a domain is not known.
 pub(in crate::rewrite) fn storage_column<'c>(
     column: &'c Column,
     catalog: &Catalog,
@@ -40,7 +40,7 @@ pub(in crate::rewrite) fn storage_column<'c>(
     }
 }
 
-/// Whether `column` keeps the whole of `text`: what it has no room for is refused or, where only blanks are lost, cut off.
+/// Whether `column` keeps the whole of `text`. Engines refuse a longer text, or cut off its trailing blanks.
 pub(in crate::rewrite) fn stores_whole_text(text: &str, column: &Column, dialect: Dialect) -> bool {
     let fits =
         || declared_length(&column.type_name).is_none_or(|most| text.chars().count() <= most);

@@ -21,9 +21,8 @@ fn text(value: Expr, column: &Column) -> Option<Expr> {
     Some(ast::collate(converted, collation, Dialect::Mysql))
 }
 
-/// What MySQL's `column`, of texts, is to be given in the place of `value`, so that policy looks at what it stores: a text of its own
-/// character set, as which MySQL takes bytes there. Where nobody knows which that is, one that says its own, which is stored
-/// as it is read.
+/// `value` as a text of the character set of MySQL's `column`, so that policy looks at the stored text. Where the catalog does not
+/// know the character set it is `utf8mb4`, from which MySQL converts as it stores.
 pub(in crate::rewrite) fn stored_text(value: Expr, column: &Column) -> Expr {
     text(value.clone(), column).unwrap_or_else(|| ast::mysql_convert(value, "utf8mb4"))
 }

@@ -1,6 +1,7 @@
-//! Which rows a change reaches whose keys others refer to, on MySQL and MariaDB: the engine changes rows that refer to them
-//! below where it counts, so that nothing tells afterwards how many it were. They are looked for before, in the transaction of
-//! the change, and count against what it may change at most.
+//! Counts of rows that foreign keys change, on MySQL and MariaDB.
+//!
+//! InnoDB changes referencing rows below the level that counts affected rows, so no figure is known afterwards. A query finds the
+//! referenced rows before the change, in its transaction. The rows that foreign keys follow from them count against the cap.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -110,8 +111,8 @@ pub(in crate::rewrite) struct CascadeProbe {
     pub(in crate::rewrite) origin: Arc<CascadeOrigin>,
 }
 
-/// How to look at the rows of `change` that foreign keys may follow, if any does. `met` are conditions of rows that are in the way of an
-/// INSERT, if that is known; `with` stands before the statement.
+/// How to look at the rows of `change` that foreign keys may follow, if any does. `met` are conditions of the rows with which an
+/// INSERT conflicts, if that is known; `with` stands before the statement.
 pub(in crate::rewrite) fn probe(
     change: &SetExpr,
     target: &Target,

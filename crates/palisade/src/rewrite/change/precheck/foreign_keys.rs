@@ -1,9 +1,14 @@
-//! Rows that the engine changes by itself, where policy keeps rows of their relation apart: the actions of foreign keys.
+//! Foreign keys' actions on relations with row policies.
 //!
-//! Nothing can stand between the engine and the rows that a foreign key's action reaches. So a row may be changed only
-//! if nothing hangs on it that may not be: of the rows that reference it, and of those that reference these, each must be one that
-//! the session sees and may change, and be admitted as the action leaves it. That is a condition of the change's own rows, and a
-//! row of which it does not hold is looked for first, since it refuses the change as it would where the key had no action.
+//! No guard can stand between the engine and the rows that a foreign key's action reaches. So a row may be changed only if each
+//! dependent row, direct or indirect, passes three tests:
+//!
+//! * The session sees it.
+//! * The session may change it.
+//! * Policy admits it as the action leaves it.
+//!
+//! This is a condition of the change's own rows. A precheck looks for a row that fails it, and refuses the change as a key
+//! without an action would.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -158,13 +163,13 @@ struct Child<'b, 'j> {
     job: &'b ChangeRewriter<'j>,
     looked: &'b mut ProbedRows,
     functions: &'b mut BTreeSet<String>,
-    /// Relations from the target to the one that is looked at.
+    /// Relations from the target to the current one.
     path: Vec<RelationId>,
     count: usize,
 }
 
 impl Child<'_, '_> {
-    /// That none of the rows that reference one of `parent`, called `name`, is kept apart from a `change` of it.
+    /// Conditions: policy lets the session make this `change` to every row that references a row of `parent`, which is called `name`.
     fn conditions(
         &mut self,
         parent: &Relation,
@@ -182,13 +187,13 @@ impl Child<'_, '_> {
             if self.path.contains(&link.child.id) {
                 return Err(unreachable_change(
                     link.change,
-                    "foreign keys lead in a circle, along which rows cannot be looked for",
+                    "the foreign keys form a circle, which no precheck can follow",
                 ));
             }
             if self.count > MOST {
                 return Err(unreachable_change(
                     link.change,
-                    "too many foreign keys lead to rows for all of them to be looked for",
+                    "there are too many foreign keys for a precheck to follow",
                 ));
             }
             self.looked.changes.insert((link.child.id, link.change));
@@ -197,7 +202,7 @@ impl Child<'_, '_> {
         Ok(conditions)
     }
 
-    /// That no row of `link` that references one of `parent` is kept apart.
+    /// The condition that policy hides no row of `link` that references a row of `parent`, and lets each be changed.
     fn no_filtered_child(
         &mut self,
         parent: &Relation,
@@ -394,7 +399,7 @@ impl Child<'_, '_> {
         )
     }
 
-    /// A name that neither the target nor any relation on the way to the one that is looked at has.
+    /// A name that the target does not have, nor any relation of the path.
     fn alias(&self) -> Ident {
         let dialect = self.job.catalog.dialect();
         let mut name = format!("reached_{}", self.path.len());
@@ -490,7 +495,7 @@ pub(in crate::rewrite) fn unreachable_change(change: Change, why: &str) -> Rejec
     Rejection::new(
         Code::ObligationInapplicable,
         format!(
-            "by a foreign key, the statement's {} would reach rows that policy keeps apart: {why}",
+            "by a foreign key, the {} would reach rows that row policies protect: {why}",
             change.name()
         ),
     )

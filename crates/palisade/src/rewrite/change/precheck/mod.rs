@@ -37,10 +37,10 @@ pub struct Precheck {
 /// What it says of a change that a row is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
-    /// A row would be one that policy does not admit.
+    /// Policy does not admit a row as it would be.
     NotAdmitted,
-    /// A row that may not be changed is in the way, as a constraint would say of an INSERT, or hangs on one that would be changed, as a
-    /// foreign key without an action would.
+    /// A row that may not be changed conflicts, as a constraint of an INSERT would say, or references a changed row, as a
+    /// foreign key without an action would say.
     OutOfReach,
 }
 
@@ -78,7 +78,7 @@ pub(in crate::rewrite) enum ViolationQuery {
         admitted: Box<Expr>,
         violation: Violation,
     },
-    /// Rows in the way of what an upsert proposes.
+    /// Rows that conflict with what an upsert proposes.
     Conflicts {
         within: Option<Box<Guard>>,
         admitted: Box<Expr>,
@@ -167,7 +167,7 @@ pub(in crate::rewrite) fn require_repeatable(
 }
 
 /// Adds to the `decided` functions what else is called by what is looked for: it compares keys as an index would, by a type's
-/// own operator. Refuses one of which nobody knows what it does.
+/// own operator. Refuses a function of unknown effect.
 pub(in crate::rewrite) fn collect_functions(
     reads: &AccessSet,
     decided: &mut BTreeSet<String>,

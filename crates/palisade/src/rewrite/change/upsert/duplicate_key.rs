@@ -1,8 +1,10 @@
-//! REPLACE and ON DUPLICATE KEY UPDATE where policy keeps rows apart.
+//! REPLACE and ON DUPLICATE KEY UPDATE over relations with row policies.
 //!
-//! Neither has a condition that could leave a row alone, and a row may be in the way by any unique key. So the rows in the way of
-//! those that are proposed are looked for first, by each key: one that is not within reach refuses the change as the key would
-//! refuse an INSERT, and one that would not be admitted afterwards refuses it as well. What the keys are has to be known before.
+//! Neither statement has a condition that could leave a row alone, and a row may conflict by any unique key. So prechecks look for
+//! the conflicting rows by each key, whose values must be known before. They refuse the change in two cases:
+//!
+//! * The session may not change a conflicting row: the refusal is that of a unique key.
+//! * Policy would not admit the row afterwards.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -32,7 +34,7 @@ use crate::{
 };
 
 impl ChangeRewriter<'_> {
-    /// What must not be in the way of rows that remove what is.
+    /// Prechecks of the rows that REPLACE would remove.
     pub(in crate::rewrite) fn replaced_rows(
         &self,
         insert: &Insert,
@@ -51,7 +53,7 @@ impl ChangeRewriter<'_> {
         Ok(self.violations_of(&met, &within.condition, Violation::OutOfReach))
     }
 
-    /// What must not be in the way of rows that update what is.
+    /// Prechecks of the rows that ON DUPLICATE KEY UPDATE would change.
     #[expect(clippy::too_many_arguments, reason = "the parts of one statement")]
     pub(in crate::rewrite) fn prechecks_of_update(
         &self,
@@ -165,7 +167,7 @@ impl ChangeRewriter<'_> {
         }))
     }
 
-    /// PrintedGuards of rows that are in the way of those that are proposed, if those can be told; none where nothing becomes of
+    /// Conditions of the rows that conflict with the proposed ones, where they are known; none where nothing becomes of
     /// what is in the way.
     pub(in crate::rewrite) fn conflicting_rows(
         &self,
@@ -232,8 +234,8 @@ impl ChangeRewriter<'_> {
             .collect()
     }
 
-    /// That a row of the target is in the way of one that is proposed: by each key, for some rows at a time. Where `free`, one of several
-    /// rows may meet what another has done.
+    /// Conditions of the target's rows that conflict with proposed rows, by each key, for some rows at a time. Where `free`, a
+    /// proposed row may conflict with an earlier one of the statement.
     pub(in crate::rewrite) fn conflict_conditions(
         &self,
         what: &str,
@@ -282,7 +284,7 @@ impl ChangeRewriter<'_> {
         }
     }
 
-    /// What each column of `key` is given by `row`; nothing where no row is in the way by it.
+    /// What each column of `key` is given by `row`; nothing where no row conflicts by it.
     fn values_of_key(
         &self,
         what: &str,
@@ -489,7 +491,7 @@ fn cannot_precheck(what: &str, relation: &Relation, why: &str) -> Rejection {
     Rejection::new(
         Code::ObligationInapplicable,
         format!(
-            "{what} could reach rows of `{}` that policy keeps apart, which cannot be looked for: {why}",
+            "{what} could change rows of `{}` that row policies protect, and no precheck can find them: {why}",
             relation.name
         ),
     )

@@ -48,7 +48,7 @@ impl ChangeRewriter<'_> {
             .collect()
     }
 
-    /// Whether `add` looks at nothing but what the row in the way is given of the proposed row, which it has admitted.
+    /// Whether `add` looks only at columns that the update takes from the proposed row, which it has admitted.
     pub(in crate::rewrite) fn is_as_proposed(
         &self,
         add: &RowFilter,
@@ -92,10 +92,10 @@ impl ChangeRewriter<'_> {
     }
 }
 
-/// A refusal of what the row in the way would become.
+/// A refusal of what the conflicting row would become.
 pub(in crate::rewrite) fn refusal_of_update(why: &Rejection) -> Rejection {
     Rejection::new(
         why.code(),
-        format!("in what the row in the way is given, {}", why.message()),
+        format!("in what the conflicting row is given, {}", why.message()),
     )
 }

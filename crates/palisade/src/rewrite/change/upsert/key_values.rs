@@ -21,7 +21,7 @@ const ROWS: usize = 50;
 
 /// What is known of a value of a key before it is stored.
 pub(in crate::rewrite) enum KeyValue {
-    /// No row is in the way by it: it is NULL, or counted up.
+    /// No row conflicts by it: it is NULL, or counted up.
     NoConflict,
     /// The column is equal to this, just where it would be equal once it is stored.
     Equal(Box<Expr>),

@@ -1,4 +1,4 @@
-//! Rows in the way of those that an INSERT adds.
+//! Rows that conflict with those that an INSERT adds.
 
 pub(in crate::rewrite) mod duplicate_key;
 pub(in crate::rewrite) mod excluded;

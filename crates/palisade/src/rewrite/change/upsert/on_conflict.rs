@@ -32,27 +32,28 @@ pub(in crate::rewrite) struct Proposed {
     looked_at: Vec<(usize, Option<DataType>)>,
     /// Those of ON CONFLICT.
     keys: Vec<Ident>,
-    /// What the row in the way is called.
+    /// What the conflicting row is called.
     pub(in crate::rewrite) alias: Ident,
     dialect: Dialect,
 }
 
-/// Why the row in the way cannot be looked for.
+/// Why no precheck can find the conflicting row.
 #[derive(Debug)]
 pub(in crate::rewrite) enum UnknownRows {
     /// The keys are not named, or not given.
     Keys,
-    /// A column is given what is not known before, or what is only known as the engine stores it.
+    /// A column is given a value that is not known before.
     Given(Arc<str>),
+    /// A column is given a value that the engine may store as another.
     Stored(Arc<str>),
-    /// The condition looks at what is not known before.
+    /// The condition looks at a value that is not known before.
     Condition,
-    /// A subquery of the condition has a table that is called as one of the rows.
-    Untold,
-    /// The condition reads what the statement changes meanwhile.
-    ColumnSet,
-    /// One of several rows may meet another.
-    Twice,
+    /// A subquery of the condition has a table with the name of one of the rows.
+    AmbiguousName,
+    /// The condition reads a table that the statement changes.
+    ReadsChangedTable,
+    /// Two proposed rows may have one key.
+    RepeatedKeys,
 }
 
 impl fmt::Display for UnknownRows {
@@ -66,30 +67,28 @@ impl fmt::Display for UnknownRows {
             }
             Self::Given(column) => write!(
                 f,
-                " by `{column}`: give it by a literal, a parameter, what is computed from these alone and the same each \
-                 time, or a query"
+                " by `{column}`: give it a literal, a parameter, a deterministic expression of these, or a query"
             ),
             Self::Stored(column) => write!(
                 f,
-                ", since `{column}` may be stored otherwise than it is given: give it by a literal or parameter of the \
-                 column's type, or CAST it to that"
+                ", since `{column}` may be stored as another value: give a literal or parameter of the column's type, or CAST to \
+                 that type"
             ),
             Self::Condition => write!(
                 f,
-                " by the condition of DO UPDATE: have it compare columns of the row, and columns of `excluded` that the \
-                 statement gives values"
+                " by the condition of DO UPDATE: compare columns of the row with columns of `excluded` that the statement gives \
+                 values"
             ),
-            Self::Untold => write!(
+            Self::AmbiguousName => write!(
                 f,
-                " by the condition of DO UPDATE: give the tables in its subqueries names of their own, and have each column say \
-                 of which table it is"
+                " by the condition of DO UPDATE: give each table in its subqueries a name of its own, and qualify each column"
             ),
-            Self::ColumnSet => write!(
+            Self::ReadsChangedTable => write!(
                 f,
-                " by the condition of DO UPDATE, whose subquery reads a table that the statement changes meanwhile: read that \
-                 first, and give what it says as literals or parameters"
+                " by the condition of DO UPDATE, whose subquery reads a table that the statement changes: query that table first, \
+                 and give the result as literals or parameters"
             ),
-            Self::Twice => write!(
+            Self::RepeatedKeys => write!(
                 f,
                 " where two rows may have one key: insert one row at a time"
             ),
@@ -98,7 +97,7 @@ impl fmt::Display for UnknownRows {
 }
 
 impl Proposed {
-    /// What `insert`, which updates the row in the way, gives its rows. `is_settled` says whether a value is the same each
+    /// What `insert`, which updates the conflicting row, gives its rows. `is_settled` says whether a value is the same each
     /// time that it is worked out, `constant` as what a column certainly stores it.
     ///
     /// # Errors
@@ -198,7 +197,7 @@ impl Proposed {
         })
     }
 
-    /// That the row in the way has the keys of one that is proposed.
+    /// The condition that the conflicting row has the keys of a proposed row.
     pub(in crate::rewrite) fn conflict_condition(&self) -> Expr {
         let of = |table: &Ident, column: &Ident| {
             Expr::CompoundIdentifier(vec![table.clone(), column.clone()])
@@ -233,7 +232,7 @@ impl Proposed {
             .collect()
     }
 
-    /// The condition under which `insert` updates the row in the way, as that of a query over both.
+    /// The condition under which `insert` updates the conflicting row, as that of a query over both.
     pub(in crate::rewrite) fn condition(&self, insert: &Insert, dialect: Dialect) -> Option<Expr> {
         let Some(OnInsert::OnConflict(OnConflict {
             conflict_target: _,
@@ -394,7 +393,7 @@ fn is_excluded(ident: &Ident, dialect: Dialect) -> bool {
     key(ident, dialect) == EXCLUDED
 }
 
-/// The columns that a condition looks at: of the row that is there, and of the one that is proposed.
+/// The columns that a condition looks at, of the existing row and of the proposed row.
 #[derive(Debug, Default)]
 struct UsedColumns {
     present: BTreeSet<u16>,
@@ -414,7 +413,7 @@ impl UsedColumns {
             return Err(UnknownRows::Condition);
         }
         if target.untold {
-            return Err(UnknownRows::Untold);
+            return Err(UnknownRows::AmbiguousName);
         }
         let mut looking = ColumnSearch {
             relation,
