@@ -280,7 +280,7 @@ impl Serialize for Code {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::Code;
+    use super::{Code, Fault, Incident};
 
     #[test]
     fn slugs_are_unique_and_well_formed() {
@@ -303,6 +303,19 @@ mod tests {
                 "{code}"
             );
             assert_eq!(Code::from_slug(code.slug()), Some(*code));
+        }
+    }
+
+    /// A reason that is not the statement's is explained by the operator's log.
+    #[test]
+    fn faults_of_ours_are_incidents() {
+        for code in Code::ALL {
+            match code.fault() {
+                Fault::Internal | Fault::Configuration => {
+                    assert_eq!(code.incident(), Incident::Always, "{code}");
+                }
+                Fault::Statement | Fault::Database => {}
+            }
         }
     }
 }

@@ -73,7 +73,7 @@ impl Firewall {
     pub fn relations(&self, session: &Session) -> Result<Vec<VisibleRelation>, Rejection> {
         let session_catalog = self.session_catalog(session);
         let mut relations = Vec::new();
-        for (id, decision) in session_catalog.view().discoverable()? {
+        for (id, decision) in session_catalog.session_view().discoverable()? {
             let Some(relation) = self.catalog.relation(id) else {
                 continue;
             };

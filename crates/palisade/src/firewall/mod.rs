@@ -182,9 +182,9 @@ impl Firewall {
         arguments: &BTreeMap<String, Value>,
         session: &Session,
     ) -> Result<TemplateCall, Rejection> {
-        let view = self.policies.session(session);
-        let Some(template) = view.template(name)? else {
-            let permitted = view.templates()?;
+        let session_view = self.policies.session(session);
+        let Some(template) = session_view.template(name)? else {
+            let permitted = session_view.templates()?;
             let names = permitted.iter().map(|template| template.name.as_str());
             return Err(Rejection::new(
                 Code::TemplateUnknown,
@@ -228,8 +228,8 @@ impl Firewall {
     /// # Errors
     /// `policy.evaluation-failed`.
     pub fn templates(&self, session: &Session) -> Result<Vec<Template>, Rejection> {
-        let view = self.policies.session(session);
-        Ok(view.templates()?.into_iter().cloned().collect())
+        let session_view = self.policies.session(session);
+        Ok(session_view.templates()?.into_iter().cloned().collect())
     }
 
     /// Decides like [`check`](Self::check) and tells how: the record of that decision, not a second
@@ -274,15 +274,15 @@ impl Firewall {
     /// # Errors
     /// With the first refusal.
     pub fn authorize(&self, access: &AccessSet, session: &Session) -> Result<(), Rejection> {
-        authorize(self.session_catalog(session).view(), access).map(drop)
+        authorize(self.session_catalog(session).session_view(), access).map(drop)
     }
 
     /// Whether `session` could change anything: changes are allowed, and some policy permits somebody one. What
     /// is decided about a statement may still be a refusal.
     #[must_use]
     pub fn may_change(&self, session: &Session) -> bool {
-        let view = self.policies.session(session);
-        self.changes && (view.may_write() || view.may_define())
+        let session_view = self.policies.session(session);
+        self.changes && (session_view.may_write() || session_view.may_define())
     }
 
     /// Which statement `sql` is, literals aside.
@@ -327,7 +327,7 @@ impl Firewall {
         let session_catalog = self.session_catalog(session);
         let statement = self.decide_anew(lexed, params, &session_catalog, &limits, trace)?;
         if let Some(plan) = statement.prepared()
-            && !session_catalog.view().depends_on_time()
+            && !session_catalog.session_view().depends_on_time()
         {
             self.plans.keep(key, &limits, sql, plan);
         }
@@ -348,7 +348,7 @@ impl Firewall {
             }
             Parsed::Definition(definition) => {
                 // Where no session may define anything, no definition is looked at further.
-                if !self.changes || !session_catalog.view().may_define() {
+                if !self.changes || !session_catalog.session_view().may_define() {
                     return Err(definition.not_allowed());
                 }
                 let resolved = resolve::resolve_definition(
@@ -360,7 +360,8 @@ impl Firewall {
                 params
                     .check(&BTreeSet::new())
                     .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
-                let authorized = rewrite::authorize_definition(session_catalog.view(), resolved)?;
+                let authorized =
+                    rewrite::authorize_definition(session_catalog.session_view(), resolved)?;
                 rewrite::rewrite_definition(authorized, self.context(session_catalog, limits))
             }
         })
@@ -385,7 +386,7 @@ impl Firewall {
         params
             .check(&used)
             .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
-        let authorized = rewrite::authorize(session_catalog.view(), resolved)?;
+        let authorized = rewrite::authorize(session_catalog.session_view(), resolved)?;
         if let Some(trace) = trace {
             trace.record(authorized.resolved(), authorized.permit(), &self.catalog);
         }

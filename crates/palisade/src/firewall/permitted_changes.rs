@@ -38,10 +38,13 @@ impl Firewall {
         if !self.may_change(session) {
             return Ok(found);
         }
-        let view = self.policies.session(session);
+        let session_view = self.policies.session(session);
         let mut kept_apart = BTreeSet::new();
         for relation in self.catalog.relations() {
-            let (seen, write) = (view.relation(relation.id)?, view.write(relation.id)?);
+            let (seen, write) = (
+                session_view.relation(relation.id)?,
+                session_view.write(relation.id)?,
+            );
             let mut rows = [&seen.rows, &write.change, &write.add].into_iter();
             if !rows.all(|rows| *rows == RowFilter::Everything) {
                 kept_apart.extend([Change::Update, Change::Delete].map(|c| (relation.id, c)));
@@ -49,7 +52,11 @@ impl Firewall {
         }
         for relation in self.catalog.relations() {
             let keys = keys_read(relation, &kept_apart, &self.catalog);
-            found.extend(describe_change(relation, &*view.write(relation.id)?, keys));
+            found.extend(describe_change(
+                relation,
+                &*session_view.write(relation.id)?,
+                keys,
+            ));
         }
         Ok(found)
     }

@@ -93,12 +93,15 @@ impl Permit {
 /// The first refusal, in this order: of a relation, of a change or a definition as such, of a column, of a function, of
 /// the rows and columns that are changed. So a session that may not change a table learns nothing else of it. A name
 /// that does not exist for the session is refused in the words for a name that does not exist at all.
-pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<Permit, Rejection> {
+pub(crate) fn authorize(
+    session_view: &Arc<SessionView>,
+    access: &AccessSet,
+) -> Result<Permit, Rejection> {
     let mut relations = BTreeMap::new();
     let mut policies = Determining::default();
     let touched: BTreeSet<RelationId> = access.relations().chain(access.relations_read()).collect();
     for id in touched {
-        let decision = view.relation(id)?;
+        let decision = session_view.relation(id)?;
         require_selectable(&decision)?;
         relations.insert(id, decision);
     }
@@ -106,11 +109,11 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
         policies.add(&decision.policies);
     }
     let mut changing = BTreeSet::new();
-    let changes = permit_changes(view, access)?;
+    let changes = permit_changes(session_view, access)?;
     for definition in access.definitions() {
-        let decided = view.define(definition)?;
+        let decided = session_view.decide_definition(definition)?;
         if !decided.permitted {
-            return Err(refuse_definition(view, definition, &decided));
+            return Err(refuse_definition(session_view, definition, &decided));
         }
         changing.extend(decided.policies);
     }
@@ -127,7 +130,7 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
         match column.map(|column| (&column.level, &column.policies)) {
             // What is masked for the reader would be the value itself, or would be lost.
             Some((ColumnLevel::Masked(_), determining)) if changes_anything => {
-                return Err(refuse_masked_read(view, id, determining));
+                return Err(refuse_masked_read(session_view, id, determining));
             }
             Some((ColumnLevel::Plain | ColumnLevel::Masked(_), determining)) => {
                 policies.add(determining);
@@ -151,8 +154,8 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
         }
     }
     for (schema, name) in access.system_relations() {
-        let known = system_relation(view.catalog().dialect(), schema, name);
-        if !known.map_or(Ok(false), |known| view.reads_system(known))? {
+        let known = system_relation(session_view.catalog().dialect(), schema, name);
+        if !known.map_or(Ok(false), |known| session_view.reads_system(known))? {
             return Err(refuse(Code::NameSystemRelation, &[]));
         }
     }
@@ -162,10 +165,10 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
             let code = Code::FunctionNotAllowed;
             Rejection::new(code, format!("`{name}`: {}", code.summary())).with_policies(policies)
         };
-        let Some(def) = view.catalog().function(name) else {
+        let Some(def) = session_view.catalog().function(name) else {
             return Err(refuse(Vec::new()));
         };
-        let decision = view.function(def)?;
+        let decision = session_view.function(def)?;
         if !decision.permitted {
             return Err(refuse(decision.policies.clone()));
         }
@@ -178,16 +181,16 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
         writes,
         max_affected,
         kept_apart,
-    } = check_changed_rows(view, access, changes, &mut changing)?;
-    let reserved = check_conditions(view, access)?;
+    } = check_changed_rows(session_view, access, changes, &mut changing)?;
+    let reserved = check_conditions(session_view, access)?;
     let policies = policies.ids(&changing);
-    view.require_no_approval(&policies)?;
+    session_view.require_no_approval(&policies)?;
     let max_rows = relations
         .values()
         .filter_map(|decision| decision.max_rows)
         .min();
     Ok(Permit {
-        principal: view.principal().clone(),
+        principal: session_view.principal().clone(),
         relations,
         writes,
         policies,
@@ -209,13 +212,16 @@ struct Permitted {
 
 /// Every change, each permitted as such; those that the statement makes are asked for before those that the engine makes
 /// for them.
-fn permit_changes(view: &SessionView, access: &AccessSet) -> Result<Vec<Permitted>, Rejection> {
+fn permit_changes(
+    session_view: &SessionView,
+    access: &AccessSet,
+) -> Result<Vec<Permitted>, Rejection> {
     let mut changes: Vec<ChangeAccess> = access.changes().collect();
     changes.sort_by_key(|change| change.cascaded);
     changes
         .into_iter()
         .map(|access| {
-            let write = view.write(access.relation)?;
+            let write = session_view.write(access.relation)?;
             let action = write.action(access.change);
             if action.permitted {
                 Ok(Permitted {
@@ -224,7 +230,12 @@ fn permit_changes(view: &SessionView, access: &AccessSet) -> Result<Vec<Permitte
                     action,
                 })
             } else {
-                Err(refuse_change(view, access.relation, access.change, &action))
+                Err(refuse_change(
+                    session_view,
+                    access.relation,
+                    access.change,
+                    &action,
+                ))
             }
         })
         .collect()
@@ -240,7 +251,7 @@ struct Changed {
 
 /// Checks the rows and columns of every change.
 fn check_changed_rows(
-    view: &SessionView,
+    session_view: &SessionView,
     access: &AccessSet,
     changes: Vec<Permitted>,
     policies: &mut BTreeSet<String>,
@@ -279,7 +290,7 @@ fn check_changed_rows(
         }
         // Nothing can stand between the engine and the rows it reaches by itself.
         if cascaded || change == Change::Truncate {
-            let seen = view.relation(relation)?;
+            let seen = session_view.relation(relation)?;
             let whole = |rows: &RowFilter| *rows == RowFilter::Everything;
             if !(rows.into_iter().all(whole) && whole(&seen.rows)) {
                 if change == Change::Truncate {
@@ -295,12 +306,12 @@ fn check_changed_rows(
         writes.insert(relation, write);
     }
     for id in access.columns_written() {
-        let write = view.write(id.relation)?;
+        let write = session_view.write(id.relation)?;
         let column = write.columns.get(usize::from(id.index));
         let determining = column.map_or(&[][..], |column| column.policies.as_slice());
         if !write.assigns(id.index) {
-            let name = view.catalog().column(id).map_or("", |c| &*c.name);
-            let exists = view
+            let name = session_view.catalog().column(id).map_or("", |c| &*c.name);
+            let exists = session_view
                 .relation(id.relation)?
                 .columns
                 .get(usize::from(id.index))
@@ -312,7 +323,7 @@ fn check_changed_rows(
                 refuse(Code::NameUnknownColumn, determining)
             });
         }
-        let seen = view.relation(id.relation)?;
+        let seen = session_view.relation(id.relation)?;
         let level = seen.columns.get(usize::from(id.index)).map(|c| &c.level);
         let read_as = match level {
             Some(ColumnLevel::Masked(Mask::Token(_))) => Some("tokens"),
@@ -334,7 +345,7 @@ fn check_changed_rows(
             | None => None,
         };
         if let Some(read_as) = read_as {
-            let name = view.catalog().column(id).map_or("", |c| &*c.name);
+            let name = session_view.catalog().column(id).map_or("", |c| &*c.name);
             // Whoever writes a guess and reads what becomes of it knows whether the guess is right.
             let message = format!(
                 "column `{name}` is read as {read_as}, which could be guessed by writing values to it"
@@ -354,18 +365,18 @@ fn check_changed_rows(
 
 /// The refusal of a change; what does not exist for the session is refused as unknown.
 fn refuse_change(
-    view: &SessionView,
+    session_view: &SessionView,
     relation: RelationId,
     change: Change,
     action: &ActionDecision,
 ) -> Rejection {
-    let exists = view
+    let exists = session_view
         .relation(relation)
         .is_ok_and(|decision| decision.visibility != Visibility::Absent);
     if !exists {
         return refuse(Code::NameUnknownRelation, &action.policies);
     }
-    let name = view
+    let name = session_view
         .catalog()
         .relation(relation)
         .map_or("", |relation| relation.name.as_str());
@@ -381,12 +392,12 @@ fn refuse_change(
 
 /// The refusal of a definition.
 fn refuse_definition(
-    view: &SessionView,
+    session_view: &SessionView,
     access: &DefinitionAccess,
     decided: &ActionDecision,
 ) -> Rejection {
     let name = match &access.object {
-        DefinedObject::Relation(id) => view
+        DefinedObject::Relation(id) => session_view
             .catalog()
             .relation(*id)
             .map_or_else(String::new, |relation| relation.name.clone()),
@@ -403,8 +414,8 @@ fn refuse_definition(
     Rejection::new(decided.code(), message).with_policies(decided.policies.clone())
 }
 
-fn refuse_masked_read(view: &SessionView, id: ColumnId, policies: &[String]) -> Rejection {
-    let name = view.catalog().column(id).map_or("", |c| &*c.name);
+fn refuse_masked_read(session_view: &SessionView, id: ColumnId, policies: &[String]) -> Rejection {
+    let name = session_view.catalog().column(id).map_or("", |c| &*c.name);
     Rejection::new(
         Code::WriteMaskedRead,
         format!("column `{name}` is masked, and a statement that changes data cannot read it"),

@@ -198,7 +198,10 @@ impl SessionView {
     ///
     /// # Errors
     /// As [`relation`](Self::relation).
-    pub fn define(&self, access: &DefinitionAccess) -> Result<ActionDecision, Rejection> {
+    pub fn decide_definition(
+        &self,
+        access: &DefinitionAccess,
+    ) -> Result<ActionDecision, Rejection> {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         // Notes whether it depends on the time; it is not remembered either way.
         let _ = self.steady(&[ddl::action(access.definition)]);

@@ -33,7 +33,7 @@ use crate::{
 /// the engine expects, and are asked once more with that.
 #[derive(Debug, Clone)]
 pub(crate) struct PendingEstimatePolicies {
-    view: Arc<SessionView>,
+    session_view: Arc<SessionView>,
     access: Arc<AccessSet>,
 }
 
@@ -54,7 +54,7 @@ impl PendingEstimatePolicies {
                 RestrictedExpression::new_long(round_up(figure?)),
             ))
         });
-        check_with_estimates(&self.view, &self.access, Some(known.collect()))
+        check_with_estimates(&self.session_view, &self.access, Some(known.collect()))
     }
 
     /// About how many bytes it takes.
@@ -81,33 +81,33 @@ fn round_up(figure: f64) -> i64 {
 /// # Errors
 /// `policy.forbidden`, and `policy.evaluation-failed`.
 pub(in crate::policy) fn check_conditions(
-    view: &Arc<SessionView>,
+    session_view: &Arc<SessionView>,
     access: &AccessSet,
 ) -> Result<Option<PendingEstimatePolicies>, Rejection> {
-    check_with_estimates(view, access, None)?;
-    let awaits = !view.loaded.of_estimates.is_empty();
+    check_with_estimates(session_view, access, None)?;
+    let awaits = !session_view.loaded.of_estimates.is_empty();
     Ok(awaits.then(|| PendingEstimatePolicies {
-        view: Arc::clone(view),
+        session_view: Arc::clone(session_view),
         access: Arc::new(access.clone()),
     }))
 }
 
 /// As [`check_conditions`], with what the engine expects of the statement once it was asked.
 fn check_with_estimates(
-    view: &SessionView,
+    session_view: &SessionView,
     access: &AccessSet,
     estimates: Option<Vec<(String, RestrictedExpression)>>,
 ) -> Result<(), Rejection> {
-    if view.loaded.of_statements.is_empty() {
+    if session_view.loaded.of_statements.is_empty() {
         return Ok(());
     }
-    let subject = view.subject.as_ref().map_err(Clone::clone)?;
+    let subject = session_view.subject.as_ref().map_err(Clone::clone)?;
     let asking = Asking {
-        view,
-        loaded: &view.loaded,
+        session_view,
+        loaded: &session_view.loaded,
         subject,
         awaits_estimates: estimates.is_none(),
-        statement: statement_facts(&view.loaded.catalog, access)
+        statement: statement_facts(&session_view.loaded.catalog, access)
             .into_iter()
             .chain(estimates.unwrap_or_default())
             .collect(),
@@ -119,7 +119,7 @@ fn check_with_estimates(
         asking.system(schema, name)?;
     }
     for (id, usages) in access.columns() {
-        let decision = view.relation(id.relation)?;
+        let decision = session_view.relation(id.relation)?;
         let level = decision
             .columns
             .get(usize::from(id.index))
@@ -189,7 +189,7 @@ fn statement_facts(catalog: &Catalog, access: &AccessSet) -> Vec<(String, Restri
 
 /// One statement, about which policies are asked.
 struct Asking<'a> {
-    view: &'a SessionView,
+    session_view: &'a SessionView,
     loaded: &'a Loaded,
     subject: &'a Subject,
     statement: Vec<(String, RestrictedExpression)>,
@@ -254,7 +254,7 @@ impl<'a> Asking<'a> {
         let Some(known) = system_relation(self.loaded.catalog.dialect(), schema, name) else {
             return Ok(());
         };
-        let _ = self.view.steady(&[PolicyAction::Select]);
+        let _ = self.session_view.steady(&[PolicyAction::Select]);
         let context = self.context(None)?;
         let verdict = system_relations::verdict(
             self.loaded,
@@ -273,7 +273,7 @@ impl<'a> Asking<'a> {
             return Ok(());
         };
         let verdict = {
-            let _ = self.view.steady(&[PolicyAction::Call]);
+            let _ = self.session_view.steady(&[PolicyAction::Call]);
             let context = self.context(None)?;
             functions::verdict(self.loaded, self.subject, def, context)?
         };
@@ -283,7 +283,7 @@ impl<'a> Asking<'a> {
     }
 
     fn definition(&self, access: &DefinitionAccess) -> Result<(), Rejection> {
-        let _ = self.view.steady(&[ddl::action(access.definition)]);
+        let _ = self.session_view.steady(&[ddl::action(access.definition)]);
         let context = self.context(None)?;
         let verdict = ddl::verdict(self.loaded, self.subject, access, context)?;
         self.refuse_if_forbidden(verdict, &|| "a policy forbids this definition".to_owned())
@@ -306,7 +306,7 @@ impl<'a> Asking<'a> {
         message: &dyn Fn() -> String,
     ) -> Result<(), Rejection> {
         // Its decisions may be others at another time.
-        let _ = self.view.steady(&[action]);
+        let _ = self.session_view.steady(&[action]);
         let verdict = decide_among(
             self.loaded,
             self.subject,

@@ -4,11 +4,18 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
+    sync::LazyLock,
 };
 
 use regex::Regex;
 
 use crate::{code, core, is_test_only, sources};
+
+static PATH: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\bcrate(?:::\w+)+|\b[a-z_]\w*(?:::\w+)+").unwrap());
+static USE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^\s*(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);").unwrap());
+static VISIBILITY: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"pub\(in [^)]*\)").unwrap());
 
 /// The files of one room by module path (`["policy", "load", "source"]`), each with those that it imports from.
 pub(crate) struct Graph {
@@ -21,7 +28,7 @@ impl Graph {
     pub(crate) fn read(room: &str) -> Self {
         let mut texts = BTreeMap::new();
         for path in sources(&core().join(room)) {
-            if !is_test_only(&path) && !is_under_tests(&path) {
+            if !is_test_only(&path) {
                 texts.insert(module_path(&path), code(&path));
             }
         }
@@ -41,7 +48,6 @@ impl Graph {
                 }
             }
         }
-        let named = Regex::new(r"\bcrate(?:::\w+)+|\b[a-z_]\w*(?:::\w+)+").unwrap();
         let mut edges = BTreeMap::new();
         for (module, text) in &texts {
             let mut paths = Vec::new();
@@ -51,11 +57,7 @@ impl Graph {
                 }
             }
             let rest = without_uses(text);
-            paths.extend(
-                named
-                    .find_iter(&rest)
-                    .map(|found| found.as_str().to_owned()),
-            );
+            paths.extend(PATH.find_iter(&rest).map(|found| found.as_str().to_owned()));
             let targets = paths
                 .iter()
                 .filter_map(|path| absolute(path, module, &modules))
@@ -135,10 +137,6 @@ impl<'g> Search<'g> {
     }
 }
 
-fn is_under_tests(path: &Path) -> bool {
-    path.components().any(|part| part.as_os_str() == "tests")
-}
-
 /// `src/policy/load/mod.rs` is `["policy", "load"]`.
 fn module_path(path: &Path) -> Vec<String> {
     let relative = path.strip_prefix(core()).unwrap().with_extension("");
@@ -154,19 +152,14 @@ fn module_path(path: &Path) -> Vec<String> {
 
 /// The bodies of the `use` statements of a file, and whether each is a re-export.
 fn use_statements(text: &str) -> Vec<(String, bool)> {
-    let statement = Regex::new(r"(?m)^\s*(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);").unwrap();
-    statement
-        .captures_iter(text)
+    USE.captures_iter(text)
         .map(|found| (found[2].to_owned(), found.get(1).is_some()))
         .collect()
 }
 
 fn without_uses(text: &str) -> String {
-    let statement = Regex::new(r"(?m)^\s*(?:pub(?:\([^)]*\))?\s+)?use\s+[^;]+;").unwrap();
-    let visibility = Regex::new(r"pub\(in [^)]*\)").unwrap();
-    visibility
-        .replace_all(&statement.replace_all(text, ""), "pub")
-        .into_owned()
+    let text = USE.replace_all(text, "");
+    VISIBILITY.replace_all(&text, "pub").into_owned()
 }
 
 /// `a::{b, c::d}` is `a::b` and `a::c::d`.

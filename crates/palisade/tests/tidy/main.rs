@@ -98,9 +98,10 @@ fn layer(module: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| layer.contains(&module))
 }
 
+/// Whether a file of the core is compiled for tests alone: `tests.rs`, and what stands in a folder `tests`.
 fn is_test_only(path: &Path) -> bool {
-    let name = path.file_name().unwrap().to_str().unwrap();
-    matches!(name, "tests.rs" | "fixture.rs" | "filter_model.rs")
+    let within = path.strip_prefix(core()).unwrap();
+    within.ends_with("tests.rs") || within.components().any(|part| part.as_os_str() == "tests")
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The order inside of each room of the core: no import climbs, and no files stand in a circle.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs};
 
-use crate::imports::Graph;
+use crate::{core, imports::Graph};
 
 /// For each room, its files and folders in layers, each layer above those that may import from it. The longest path that
 /// a file stands under says its layer.
@@ -45,6 +45,63 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
         ],
     ),
     (
+        "catalog",
+        &[
+            &["types", "triggers", "unique_key", "functions"],
+            &["default"],
+            &[
+                "",
+                "builder",
+                "system_relations",
+                "foreign_key_action",
+                "generated",
+                "key_equality",
+            ],
+            &["snapshot", "ddl"],
+        ],
+    ),
+    (
+        "resolve",
+        &[
+            &["token/wrapper", "expr/regex_cost", "change/self_assignment"],
+            &[""],
+            &["ddl"],
+        ],
+    ),
+    (
+        "rewrite",
+        &[
+            &["ast", "authorized", "refusal", "change/walk", "output"],
+            &[
+                "source/comparison",
+                "source/mask_expr",
+                "source/typed_null",
+                "source/keyed_hash",
+                "source/row_filter",
+                "source/mask",
+            ],
+            &[
+                "change/guard_cache",
+                "change/precheck",
+                "change/determinism",
+                "change/upsert/on_conflict",
+                "change/new_row",
+            ],
+            &["source", "output/columns", "limit"],
+            &[
+                "change",
+                "change/precheck/foreign_keys",
+                "change/precheck/query",
+                "change/new_row/defaults",
+                "change/new_row/insert_ignore",
+                "change/new_row/select_constants",
+            ],
+            &["explain", "output/expected_access"],
+            &["ddl", "pipeline", "statement"],
+            &[""],
+        ],
+    ),
+    (
         "firewall",
         &[
             &["session_catalog", "statement_cache", "column_lineage"],
@@ -63,14 +120,36 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
     ),
 ];
 
-/// Circles that are allowed for now: every file of one stands under one of the paths. Expressions hold queries and queries
+/// Circles that are allowed for now: the files of each, or with `/*` every file of a room. Expressions hold queries and queries
 /// expressions, so `resolve` is one circle by nature.
-const CIRCLES: &[&[&str]] = &[&["resolve"], &["rewrite"]];
-
-/// The rooms in which circles are looked for.
-const ALL: &[&str] = &[
-    "catalog", "firewall", "guard", "policy", "resolve", "rewrite", "scan", "syntax",
+const CIRCLES: &[&[&str]] = &[
+    &["resolve/*"],
+    &[
+        "rewrite/change/determinism",
+        "rewrite/change/precheck",
+        "rewrite/change/upsert/on_conflict",
+    ],
+    &["rewrite/change", "rewrite/change/update"],
+    &[
+        "rewrite/ddl",
+        "rewrite/pipeline",
+        "rewrite/statement",
+        "rewrite/statement/prepared",
+    ],
+    &["catalog", "catalog/builder", "catalog/system_relations"],
+    &["catalog/functions", "catalog/functions/registry"],
 ];
+
+/// The rooms: every folder of the core.
+fn rooms() -> Vec<String> {
+    let entries = fs::read_dir(core()).unwrap().map(|entry| entry.unwrap());
+    let folders = entries.filter(|entry| entry.path().is_dir());
+    let mut rooms: Vec<_> = folders
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    rooms.sort();
+    rooms
+}
 
 fn layer(layers: &[&[&str]], path: &str) -> Option<usize> {
     let stands_under = |prefix: &str| {
@@ -107,16 +186,20 @@ fn no_import_climbs_inside_of_a_room() {
 
 #[test]
 fn no_files_stand_in_a_circle() {
+    let is_listed = |listed: &str, file: &str| match listed.strip_suffix("/*") {
+        Some(room) => file.starts_with(room),
+        None => file == listed,
+    };
     let is_allowed = |circle: &BTreeSet<String>| {
-        CIRCLES.iter().any(|prefixes| {
+        CIRCLES.iter().any(|allowed| {
             circle
                 .iter()
-                .all(|file| prefixes.iter().any(|prefix| file.starts_with(prefix)))
+                .all(|file| allowed.iter().any(|listed| is_listed(listed, file)))
         })
     };
     let mut wrong = Vec::new();
-    for room in ALL {
-        let circles = Graph::read(room).circles();
+    for room in rooms() {
+        let circles = Graph::read(&room).circles();
         wrong.extend(circles.into_iter().filter(|circle| !is_allowed(circle)));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
