@@ -64,10 +64,10 @@ impl Firewall {
             sources: self.sources.clone(),
             changes: self.changes,
             // Each statement is asked about once.
-            plan_bytes: 0,
+            cache_bytes: 0,
             limits: self.limits.clone(),
             views: ViewCache::default(),
-            plans: StatementCache::new(0),
+            statements: StatementCache::new(0),
             forms: SourceCache::default(),
         }
     }

@@ -21,11 +21,11 @@ pub struct FirewallBuilder {
     policies: PolicySources,
     limits: Limits,
     changes: bool,
-    plan_bytes: u64,
+    cache_bytes: u64,
 }
 
 /// Bytes that rewritten statements may take until the oldest are forgotten.
-const PLAN_BYTES: u64 = 16 * 1024 * 1024;
+const CACHE_BYTES: u64 = 16 * 1024 * 1024;
 
 impl FirewallBuilder {
     /// Other limits than the default ones.
@@ -55,8 +55,11 @@ impl FirewallBuilder {
     /// About how many bytes of rewritten statements are remembered by their exact texts; 16 MiB if not called, none for 0.
     /// The decisions are the same.
     #[must_use]
-    pub fn plan_bytes(self, plan_bytes: u64) -> Self {
-        Self { plan_bytes, ..self }
+    pub fn cache_bytes(self, cache_bytes: u64) -> Self {
+        Self {
+            cache_bytes,
+            ..self
+        }
     }
 
     /// Loads and checks everything.
@@ -84,10 +87,10 @@ impl FirewallBuilder {
             policies,
             sources: self.policies,
             changes: self.changes,
-            plan_bytes: self.plan_bytes,
+            cache_bytes: self.cache_bytes,
             limits: self.limits,
             views: ViewCache::default(),
-            plans: StatementCache::new(self.plan_bytes),
+            statements: StatementCache::new(self.cache_bytes),
             forms: SourceCache::default(),
         })
     }
@@ -102,7 +105,7 @@ impl Firewall {
             policies,
             limits: Limits::default(),
             changes: false,
-            plan_bytes: PLAN_BYTES,
+            cache_bytes: CACHE_BYTES,
         }
     }
 }

@@ -67,10 +67,10 @@ pub struct Firewall {
     sources: PolicySources,
     /// Whether a statement may change anything at all.
     changes: bool,
-    plan_bytes: u64,
+    cache_bytes: u64,
     limits: Limits,
     views: ViewCache,
-    plans: StatementCache,
+    statements: StatementCache,
     forms: SourceCache,
 }
 
@@ -117,7 +117,7 @@ impl Firewall {
         let policies = PolicySources { secret, ..policies };
         let builder = Self::builder(catalog, policies)
             .limits(self.limits.clone())
-            .plan_bytes(self.plan_bytes);
+            .cache_bytes(self.cache_bytes);
         if self.changes {
             builder.allow_changes().build()
         } else {
@@ -318,18 +318,18 @@ impl Firewall {
         // A trace is the record of a decision, not of a memory.
         let known = trace
             .is_none()
-            .then(|| self.plans.find(key, &limits, sql))
+            .then(|| self.statements.find(key, &limits, sql))
             .flatten();
-        if let Some(plan) = known {
-            return Prepared::bind(&plan, params);
+        if let Some(prepared) = known {
+            return Prepared::bind(&prepared, params);
         }
         let lexed = Lexed::read(sql, self.catalog.dialect(), &limits)?;
         let session_catalog = self.session_catalog(session);
         let statement = self.decide_anew(lexed, params, &session_catalog, &limits, trace)?;
-        if let Some(plan) = statement.prepared()
+        if let Some(prepared) = statement.prepared()
             && !session_catalog.session_view().depends_on_time()
         {
-            self.plans.keep(key, &limits, sql, plan);
+            self.statements.keep(key, &limits, sql, prepared);
         }
         Ok(statement)
     }

@@ -1,6 +1,6 @@
 //! Statements that were permitted before, so that the same text need not be read twice.
 //!
-//! A plan is found again only by everything that it was made from: the text to the byte, the session (the
+//! A prepared statement is found again only by everything that it was made from: the text to the byte, the session (the
 //! principal and all that policies can see of the request), and the limits. What is not in the key cannot
 //! change: catalog, policies and the principals' attributes belong to one firewall, and so does its cache.
 //! Whatever is added to what policies see belongs into [`Session`], or its decisions must not come here.
@@ -17,10 +17,10 @@ use quick_cache::{Equivalent, Weighter, sync::Cache};
 
 use crate::{limits::Limits, rewrite::Prepared, session::Session};
 
-/// Bytes of a plan and its key, about, for a first guess of how many fit.
+/// Bytes of a prepared statement and its key, about, for a first guess of how many fit.
 const TYPICAL_BYTES: u64 = 4096;
 
-/// Plans by what they were made from, bounded in bytes.
+/// Prepared statements by what they were made from, bounded in bytes.
 pub(in crate::firewall) struct StatementCache(Option<Cache<StatementKey, Arc<Prepared>, Weight>>);
 
 impl fmt::Debug for StatementCache {
@@ -38,7 +38,7 @@ impl StatementCache {
         Self((bytes > 0).then(|| Cache::with_weighter(items, bytes, Weight)))
     }
 
-    /// The plan of `sql` for `session` within `limits`, if it is remembered.
+    /// The prepared statement of `sql` for `session` within `limits`, if it is remembered.
     pub(in crate::firewall) fn find(
         &self,
         session: &Session,
@@ -53,21 +53,24 @@ impl StatementCache {
         self.0.as_ref()?.get(&asked)
     }
 
-    /// Remembers `plan`.
+    /// Remembers `prepared`.
     pub(in crate::firewall) fn keep(
         &self,
         session: &Session,
         limits: &Limits,
         sql: &str,
-        plan: &Arc<Prepared>,
+        prepared: &Arc<Prepared>,
     ) {
         if let Some(plans) = &self.0 {
-            plans.insert(StatementKey::new(session, limits, sql), Arc::clone(plan));
+            plans.insert(
+                StatementKey::new(session, limits, sql),
+                Arc::clone(prepared),
+            );
         }
     }
 }
 
-/// What a plan was made from.
+/// What a prepared statement was made from.
 #[derive(Clone, PartialEq, Eq)]
 pub(in crate::firewall) struct StatementKey {
     session: Session,
@@ -121,12 +124,12 @@ impl Equivalent<StatementKey> for Asked<'_> {
     }
 }
 
-/// Bytes of a plan with its key.
+/// Bytes of a prepared statement with its key.
 #[derive(Clone)]
 struct Weight;
 
 impl Weighter<StatementKey, Arc<Prepared>> for Weight {
-    fn weight(&self, key: &StatementKey, plan: &Arc<Prepared>) -> u64 {
-        u64::try_from(key.bytes() + plan.bytes()).unwrap_or(u64::MAX)
+    fn weight(&self, key: &StatementKey, prepared: &Arc<Prepared>) -> u64 {
+        u64::try_from(key.bytes() + prepared.bytes()).unwrap_or(u64::MAX)
     }
 }

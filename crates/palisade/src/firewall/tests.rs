@@ -364,7 +364,7 @@ pub(super) fn ledger(policies: &str) -> Firewall {
     builder.build().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A plan that is remembered was made for values that were looked at.
+/// A prepared statement that is remembered was made for values that were looked at.
 #[test]
 fn values_that_are_written_are_looked_at_each_time() {
     let firewall = ledger(

@@ -8,6 +8,7 @@
 mod authorize;
 mod cedar;
 mod decide;
+mod inheritance;
 mod lint;
 mod load;
 pub mod obligation;

@@ -9,7 +9,7 @@ use cedar_policy::{EntityUid, Schema};
 
 use crate::policy::{
     cedar::{by_action::Slices, entities::Store, schema::PolicyAction},
-    decide::inheritance::Inheritance,
+    inheritance::Inheritance,
     load::{
         annotation::Annotations,
         classification::{ColumnFlow, Tags},

@@ -10,12 +10,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
     (
         "policy",
         &[
-            &[
-                "obligation",
-                "sources",
-                "load/diagnostic",
-                "decide/inheritance",
-            ],
+            &["obligation", "sources", "load/diagnostic", "inheritance"],
             &["load/source", "load/classification", "load/template"],
             &["cedar"],
             &["load/annotation"],

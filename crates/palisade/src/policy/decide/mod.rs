@@ -3,7 +3,6 @@
 pub(in crate::policy) mod columns;
 pub(in crate::policy) mod ddl;
 pub(in crate::policy) mod functions;
-pub(in crate::policy) mod inheritance;
 pub(in crate::policy) mod mask_fit;
 pub(in crate::policy) mod relation;
 pub(in crate::policy) mod rows;

@@ -14,10 +14,11 @@ use crate::policy::{
     decide::{
         columns,
         columns::{ColumnClass, columns},
-        inheritance, mask_fit,
+        mask_fit,
         rows::rows,
         system_relations,
     },
+    inheritance,
     obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
     set::Loaded,
 };

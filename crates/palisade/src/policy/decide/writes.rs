@@ -1,6 +1,6 @@
 //! What a session may change: actions on a relation, its columns, and its rows.
 //!
-//! A relation's relatives count as in [`inherit`](crate::policy::decide::inheritance): a change must be permitted of it and
+//! A relation's relatives count as in [`inherit`](crate::policy::inheritance): a change must be permitted of it and
 //! of each ancestor, and forbidden of no descendant, because rows of one are rows of the others.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,8 @@ use crate::policy::{
         schema,
         schema::PolicyAction,
     },
-    decide::{inheritance, rows::rows},
+    decide::rows::rows,
+    inheritance,
     obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
     set::Loaded,
 };

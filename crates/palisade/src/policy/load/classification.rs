@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::policy::{
-    decide::inheritance::Same,
+    inheritance::Same,
     load::diagnostic::{PolicyProblem, Source, probably},
 };
 use crate::{

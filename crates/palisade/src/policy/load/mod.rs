@@ -26,7 +26,7 @@ use crate::policy::{
         schema,
         schema::{DEFAULT_PRINCIPALS, PolicyAction},
     },
-    decide::inheritance::Inheritance,
+    inheritance::Inheritance,
     lint::{
         attributes, closed_words, entity_ids, partitions, probe, row_literals,
         statement_attributes, system_permits, view_changes,
