@@ -26,7 +26,7 @@ fn main() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus");
     let corpus = Corpus::load(folder).unwrap_or_else(|error| panic!("{error}"));
     // A plan that is known costs nothing like a check; `decide` measures it.
-    let runner = Runner::configured(&corpus, |builder| builder.plan_bytes(0))
+    let runner = Runner::configured(&corpus, |builder| builder.cache_bytes(0))
         .unwrap_or_else(|error| panic!("{error}"));
     let cases: Vec<_> = corpus.cases.iter().filter(|case| case.bench).collect();
     assert!(
@@ -92,7 +92,7 @@ fn short() {
     let agent = Session::new(Principal::new("Agent", "a"));
     let catalog = short::catalog().unwrap_or_else(|error| panic!("{error}"));
     let builder = Firewall::builder(catalog, short::policies()).allow_changes();
-    let firewall = builder.plan_bytes(0).build();
+    let firewall = builder.cache_bytes(0).build();
     let firewall = firewall.unwrap_or_else(|error| panic!("{error}"));
     println!(
         "\n{:>9} {:>9} {:>6}  short statement",

@@ -28,7 +28,7 @@ fn main() {
     let planning = firewall(100, 16 << 20);
     let one = session(0);
     let access = hundred
-        .access(STATEMENT, &one)
+        .resolve_access(STATEMENT, &one)
         .expect("the statement resolves");
     assert_eq!(
         access.columns().count(),
@@ -108,10 +108,10 @@ fn main() {
     line("check without plans beside that", warm_100 / hit, "×", None);
 }
 
-fn firewall(policies: usize, plan_bytes: u64) -> Firewall {
+fn firewall(policies: usize, cache_bytes: u64) -> Firewall {
     let catalog = catalog().unwrap_or_else(|error| panic!("{error}"));
     Firewall::builder(catalog, desk::policies(policies))
-        .plan_bytes(plan_bytes)
+        .cache_bytes(cache_bytes)
         .build()
         .unwrap_or_else(|error| panic!("{error}"))
 }

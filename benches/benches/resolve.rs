@@ -136,7 +136,7 @@ fn paired(question: &Question, rounds: usize) -> (f64, f64) {
         ))
     };
     let read = || {
-        let read = firewall.accesses(black_box(sql), session);
+        let read = firewall.resolve_access(black_box(sql), session);
         assert!(read.is_ok(), "{name}: {read:?}");
         drop(black_box(read));
     };

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use palisade::code::Code;
+use palisade::code::{Code, Fault};
 
 /// The exit codes of every command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,52 +25,11 @@ pub(crate) enum Exit {
 impl Exit {
     /// The exit code of an answer with this refusal.
     pub(crate) fn of_refusal(code: Code) -> Self {
-        match code {
-            Code::LimitBusy
-            | Code::DatabaseUnavailable
-            | Code::DatabaseConflict
-            | Code::DatabaseSchemaChanged => Self::Unavailable,
-            Code::Internal | Code::DatabaseOutcomeUnknown => Self::Internal,
-            Code::PolicyEvaluationFailed => Self::Configuration,
-            Code::RequestInvalid
-            | Code::SyntaxEmpty
-            | Code::SyntaxCharacter
-            | Code::SyntaxExecutableComment
-            | Code::SyntaxInvalid
-            | Code::SyntaxMultiple
-            | Code::SyntaxUnsupported
-            | Code::SyntaxNotStable
-            | Code::LimitQuerySize
-            | Code::LimitDepth
-            | Code::LimitRelations
-            | Code::LimitWork
-            | Code::LimitCost
-            | Code::NameUnknownRelation
-            | Code::NameUnknownColumn
-            | Code::NameUnknownType
-            | Code::NameAmbiguous
-            | Code::NameSystemRelation
-            | Code::NameVariable
-            | Code::TokenForeign
-            | Code::ApprovalRequired
-            | Code::TemplateUnknown
-            | Code::FunctionUnknown
-            | Code::FunctionNotAllowed
-            | Code::StatementNotAllowed
-            | Code::ParameterMismatch
-            | Code::PolicyNoPermit
-            | Code::PolicyForbidden
-            | Code::WriteMaskedRead
-            | Code::WriteUnconditional
-            | Code::WriteRowNotAdmitted
-            | Code::LimitAffectedRows
-            | Code::DatabaseConstraint
-            | Code::ObligationInapplicable
-            | Code::LimitTime
-            | Code::LimitFailures
-            | Code::LimitResource
-            | Code::OutputBlocked
-            | Code::DatabaseRejected => Self::Refused,
+        match code.fault() {
+            Fault::Statement => Self::Refused,
+            Fault::Database => Self::Unavailable,
+            Fault::Configuration => Self::Configuration,
+            Fault::Internal => Self::Internal,
         }
     }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use palisade::{
     catalog::{Cascade, Catalog, Change, Relation, RelationKind},
     dialect::Dialect,
-    firewall::{Firewall, Foreseen, PermittedChange, VisibleRelation},
+    firewall::{Firewall, NeededReads, PermittedChange, VisibleRelation},
     policy::PolicySources,
     session::Principal,
 };
@@ -144,7 +144,7 @@ pub(crate) fn needs(
     for (principal, session) in sessions {
         // What is refused in some circumstances is not in all.
         let note = |notes: &mut Vec<String>, text: String| {
-            if session.is_widest() {
+            if session.is_most_permissive() {
                 notes.push(text);
             }
         };
@@ -178,10 +178,10 @@ pub(crate) fn needs(
                 .check(&probe(relation, firewall.catalog().dialect()))
                 .map_err(|error| Failure::Internal(error.to_string()))?;
             match decision {
-                Ok(foreseen) => {
-                    needs.add(firewall.catalog(), relation, &foreseen, invoker);
+                Ok(needed) => {
+                    needs.add(firewall.catalog(), relation, &needed, invoker);
                 }
-                Err(why) if session.is_widest() => needs.notes.push(format!(
+                Err(why) if session.is_most_permissive() => needs.notes.push(format!(
                     "{}.{} cannot be read by {principal}: {}",
                     relation.schema,
                     relation.name,
@@ -244,13 +244,13 @@ impl Needs {
         &mut self,
         catalog: &Catalog,
         probed: &VisibleRelation,
-        foreseen: &Foreseen,
+        needed: &NeededReads,
         invoker: &BTreeSet<String>,
     ) {
         let Some(relation) = catalog.find(&probed.schema, &probed.name) else {
             return;
         };
-        let replaced = foreseen.replaced.contains(&relation.uid);
+        let replaced = needed.replaced.contains(&relation.uid);
         let is_view = match relation.kind {
             RelationKind::View | RelationKind::Materialized => true,
             RelationKind::Table | RelationKind::Virtual | RelationKind::System => false,
@@ -265,7 +265,7 @@ impl Needs {
                 return;
             }
         }
-        for uid in &foreseen.relations {
+        for uid in &needed.relations {
             // What stands in a view's place reads what is below it.
             let Some(read) = catalog
                 .relations()
@@ -275,7 +275,7 @@ impl Needs {
                 continue;
             };
             let name = &*read.key;
-            let columns = foreseen
+            let columns = needed
                 .reads
                 .iter()
                 .filter(|(table, _)| table == name)

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use palisade::{
-    guard::{Guard, Introspect as _, Outcome, Refusal, Report},
+    guard::{self, Guard, Introspect as _, Outcome, Refusal, Report},
     limits::Limits,
     policy::template::Template,
     session::Session,
@@ -91,7 +91,7 @@ pub(crate) fn guard(
     );
     Ok(guard
         .on_finding(setup.on_finding)
-        .called(setup.name_of(database)))
+        .with_name(setup.name_of(database)))
 }
 
 impl Gate {
@@ -107,19 +107,16 @@ impl Gate {
         arguments: &BTreeMap<String, Value>,
         session: &Session,
     ) -> Answer {
-        let limits = &self.limits;
-        answer(match self.access {
-            Access::Read => {
-                let run = self.guard.run_within(name, arguments, session, limits);
-                self.runtime.block_on(run)
-            }
-            Access::Write => {
-                let run = self
-                    .guard
-                    .run_changing_within(name, arguments, session, limits);
-                self.runtime.block_on(run)
-            }
-        })
+        self.ask(guard::Request::template(name, arguments, session))
+    }
+
+    fn ask(&self, request: guard::Request<'_>) -> Answer {
+        let request = request.with_limits(&self.limits);
+        let request = match self.access {
+            Access::Read => request,
+            Access::Write => request.allow_changes(),
+        };
+        answer(self.runtime.block_on(self.guard.answer(request)))
     }
 }
 
@@ -140,17 +137,6 @@ fn answer((outcome, report): (Outcome, Report)) -> Answer {
 impl Answerer for Gate {
     fn answer(&self, request: &Request) -> Answer {
         let (sql, params, session) = (&request.sql, &request.params, &request.session);
-        answer(match self.access {
-            Access::Read => {
-                self.runtime
-                    .block_on(self.guard.query_within(sql, params, session, &self.limits))
-            }
-            Access::Write => {
-                self.runtime.block_on(
-                    self.guard
-                        .execute_within(sql, params, session, &self.limits),
-                )
-            }
-        })
+        self.ask(guard::Request::statement(sql, params, session))
     }
 }

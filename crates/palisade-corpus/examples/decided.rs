@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             continue;
         }
         // What a view reads, and what a foreign key's action looks at and sets, may stand in no text of the agent's.
-        let access = firewall.accesses(&case.sql, &session).ok();
+        let access = firewall.resolve_access(&case.sql, &session).ok();
         let followed: BTreeSet<&String> = access
             .iter()
             .flat_map(|access| access.changes())

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use palisade::{
-    code::Code,
+    code::{Code, Stage},
     dialect::Dialect,
     limits::Limits,
     scan::Action,
@@ -158,52 +158,8 @@ impl fmt::Display for Verdict {
 /// Whether a refusal with this code can only come from running a statement that was allowed.
 #[must_use]
 pub fn arises_on_execution(code: Code) -> bool {
-    match code {
-        Code::LimitTime
-        | Code::LimitFailures
-        | Code::LimitResource
-        | Code::LimitBusy
-        | Code::OutputBlocked
-        | Code::LimitAffectedRows
-        | Code::DatabaseRejected
-        | Code::DatabaseConstraint
-        | Code::DatabaseOutcomeUnknown
-        | Code::DatabaseConflict
-        | Code::DatabaseUnavailable
-        | Code::DatabaseSchemaChanged => true,
-        Code::RequestInvalid
-        | Code::SyntaxEmpty
-        | Code::SyntaxCharacter
-        | Code::SyntaxExecutableComment
-        | Code::SyntaxInvalid
-        | Code::SyntaxMultiple
-        | Code::SyntaxUnsupported
-        | Code::SyntaxNotStable
-        | Code::LimitQuerySize
-        | Code::LimitDepth
-        | Code::LimitRelations
-        | Code::LimitWork
-        | Code::LimitCost
-        | Code::NameUnknownRelation
-        | Code::NameUnknownColumn
-        | Code::NameUnknownType
-        | Code::NameAmbiguous
-        | Code::NameSystemRelation
-        | Code::NameVariable
-        | Code::TokenForeign
-        | Code::ApprovalRequired
-        | Code::TemplateUnknown
-        | Code::FunctionUnknown
-        | Code::FunctionNotAllowed
-        | Code::StatementNotAllowed
-        | Code::ParameterMismatch
-        | Code::PolicyNoPermit
-        | Code::PolicyForbidden
-        | Code::PolicyEvaluationFailed
-        | Code::WriteMaskedRead
-        | Code::WriteUnconditional
-        | Code::WriteRowNotAdmitted
-        | Code::ObligationInapplicable
-        | Code::Internal => false,
+    match code.stage() {
+        Stage::Execution => true,
+        Stage::Decision => false,
     }
 }

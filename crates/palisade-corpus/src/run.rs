@@ -16,7 +16,7 @@ use palisade::{
     dialect::Dialect,
     error::Error,
     firewall::{Decision, Firewall, FirewallBuilder},
-    guard::{Guard, Outcome, RowSink},
+    guard::{Guard, Outcome, Request, RowSink},
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
     scan::{Action, Marker, ScanSession},
@@ -262,9 +262,10 @@ impl Runner {
         .on_finding(case.on_finding);
         // Without a time of its own: the gate asks the clock.
         let session = Session::new(case.principal.clone());
+        let request =
+            Request::statement(&case.sql, &case.params, &session).with_limits(&case.limits);
         let (outcome, report) =
-            block_on(guard.query_within(&case.sql, &case.params, &session, &case.limits))
-                .ok_or("the backend did not answer at once")?;
+            block_on(guard.answer(request)).ok_or("the backend did not answer at once")?;
         Ok(match outcome {
             Outcome::Rows(envelope) => Answer {
                 code: None,

@@ -12,7 +12,7 @@ use std::{
 use palisade::{
     code::Code,
     firewall::VisibleRelation,
-    guard::{Backend, Guard, Outcome, Refusal},
+    guard::{Backend, Guard, Outcome, Refusal, Request},
     limits::Limits,
     rejection::Rejection,
     session::{Claims, Principal, Session},
@@ -267,20 +267,15 @@ impl<B: Backend + 'static> Connection<B> {
             }
             Call::RunTemplate(call) => {
                 let limits = self.limits(call.limit, time);
-                let run = self
-                    .guard
-                    .run_within(&call.template, &call.arguments, session, &limits);
-                rows(handle.block_on(run).0)
+                let request = Request::template(&call.template, &call.arguments, session);
+                let request = request.with_limits(&limits);
+                rows(handle.block_on(self.guard.answer(request)).0)
             }
             Call::Query(call) => {
                 let limits = self.limits(call.limit, time);
-                let (outcome, _) = handle.block_on(self.guard.query_within(
-                    &call.sql,
-                    &call.params,
-                    session,
-                    &limits,
-                ));
-                rows(outcome)
+                let request = Request::statement(&call.sql, &call.params, session);
+                let request = request.with_limits(&limits);
+                rows(handle.block_on(self.guard.answer(request)).0)
             }
             Call::Execute(call) => {
                 if !self.is_changeable() {
@@ -291,13 +286,9 @@ impl<B: Backend + 'static> Connection<B> {
                     max_affected_rows: call.max_affected_rows.unwrap_or(u64::MAX),
                     ..self.limits(MAX_ROWS, time)
                 };
-                let (outcome, _) = handle.block_on(self.guard.execute_within(
-                    &call.sql,
-                    &call.params,
-                    session,
-                    &limits,
-                ));
-                rows(outcome)
+                let request = Request::statement(&call.sql, &call.params, session);
+                let request = request.with_limits(&limits).allow_changes();
+                rows(handle.block_on(self.guard.answer(request)).0)
             }
         }
     }

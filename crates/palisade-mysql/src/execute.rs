@@ -69,7 +69,7 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
             reads: statement.engine_reads(),
             relations: statement.relations(),
             limits: statement.limits(),
-            estimates: Estimates::of(statement),
+            estimates: Estimates::from_statement(statement),
             gathers: statement.gathers(),
             work: Work::of(statement),
         }

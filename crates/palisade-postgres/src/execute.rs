@@ -75,7 +75,7 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
             relations: statement.relations(),
             functions: statement.engine_functions(),
             limits: statement.limits(),
-            estimates: Estimates::of(statement),
+            estimates: Estimates::from_statement(statement),
             principal: statement.principal(),
             work: Work::of(statement),
         }

@@ -16,7 +16,7 @@ use palisade::{
     catalog::Catalog,
     code::Code,
     firewall::Firewall,
-    guard::{Backend, Guard, Outcome},
+    guard::{Backend, Guard, Outcome, Request},
     host::Host,
     limits::Limits,
     policy::{PolicyFile, PolicySources},
@@ -83,7 +83,11 @@ async fn run<B: Backend>(
     let before = kept();
     let session = case.session();
     let (outcome, report) = guard
-        .execute_within(&case.sql, &case.params, &session, &case.limits)
+        .answer(
+            Request::statement(&case.sql, &case.params, &session)
+                .with_limits(&case.limits)
+                .allow_changes(),
+        )
         .await;
     let after = kept();
     let ran = report.rewritten.unwrap_or_default();
@@ -229,14 +233,22 @@ async fn rows_that_a_with_changes_count_as_all_others_do() {
         ),
     ] {
         let (outcome, _) = guard
-            .execute_within(sql, &Params::None, &session, &most(rows - 1))
+            .answer(
+                Request::statement(sql, &Params::None, &session)
+                    .with_limits(&most(rows - 1))
+                    .allow_changes(),
+            )
             .await;
         match outcome {
             Outcome::Rejected(refusal) if refusal.rejection.code() == Code::LimitAffectedRows => {}
             other => panic!("{sql}: {other:?}"),
         }
         let (outcome, _) = guard
-            .execute_within(sql, &Params::None, &session, &most(rows))
+            .answer(
+                Request::statement(sql, &Params::None, &session)
+                    .with_limits(&most(rows))
+                    .allow_changes(),
+            )
             .await;
         match outcome {
             Outcome::Rows(envelope) => assert_eq!(envelope.affected_rows(), Some(rows), "{sql}"),

@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 use palisade::{
     audit::NoAudit,
     firewall::Firewall,
-    guard::{Backend, Guard, Outcome},
+    guard::{Backend, Guard, Outcome, Request},
     host::Host,
     limits::Limits,
     policy::{PolicyFile, PolicySources},
@@ -327,7 +327,7 @@ async fn forbids_rows<B: Backend>(guard: &Guard<B>, placeholder: &str) {
     let session = Session::new(Principal::new("Agent", "a"));
     let sql = "SELECT count(*) FROM big";
     match guard
-        .query_within(sql, &Params::None, &session, &Limits::default())
+        .answer(Request::statement(sql, &Params::None, &session).with_limits(&Limits::default()))
         .await
     {
         (Outcome::Rejected(refusal), report) => {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use palisade::{
     code::Code,
     dialect::Dialect,
-    guard::{Backend, Guard, Outcome, Refusal},
+    guard::{Backend, Guard, Outcome, Refusal, Request},
     scan::Action,
     session::{Principal, Session},
     value::Params,
@@ -61,7 +61,11 @@ async fn caps<B: Backend>(guard: &Guard<B>) {
     limits.max_rows = 1;
     let sql = "DELETE FROM people WHERE id > 0 RETURNING id";
     let (outcome, _) = guard
-        .execute_within(sql, &Params::None, &session, &limits)
+        .answer(
+            Request::statement(sql, &Params::None, &session)
+                .with_limits(&limits)
+                .allow_changes(),
+        )
         .await;
     let Outcome::Rejected(refusal) = outcome else {
         panic!("it was run");

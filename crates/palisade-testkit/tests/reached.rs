@@ -15,7 +15,7 @@ use palisade::{
     audit::NoAudit,
     code::Code,
     firewall::Firewall,
-    guard::{Guard, Outcome},
+    guard::{Guard, Outcome, Request},
     host::Host,
     limits::Limits,
     policy::{PolicyFile, PolicySources},
@@ -176,7 +176,11 @@ async fn counts(server: &Server) {
         };
         let before = server.query(&database, ALL).unwrap();
         let few = guard
-            .execute_within(sql, &Params::None, &session, &most(rows - 1))
+            .answer(
+                Request::statement(sql, &Params::None, &session)
+                    .with_limits(&most(rows - 1))
+                    .allow_changes(),
+            )
             .await;
         match few.0 {
             Outcome::Rejected(refusal) if refusal.rejection.code() == Code::LimitAffectedRows => {}
@@ -187,7 +191,11 @@ async fn counts(server: &Server) {
         }
         assert_eq!(server.query(&database, ALL).unwrap(), before, "{sql}");
         let enough = guard
-            .execute_within(sql, &Params::None, &session, &most(*rows))
+            .answer(
+                Request::statement(sql, &Params::None, &session)
+                    .with_limits(&most(*rows))
+                    .allow_changes(),
+            )
             .await;
         if let Outcome::Rejected(refusal) = enough.0 {
             panic!(

@@ -16,7 +16,7 @@ pub struct AuditRecord {
     pub transport: &'static str,
     /// The verified identity of the client, where there is one.
     pub client: Option<String>,
-    /// What the client says that it is called: a claim, which nobody has verified and nothing was decided by.
+    /// The name that the client gives itself: a claim that is not verified, and by which nothing was decided.
     pub claimed_client: Option<String>,
     /// What the client says that it asks for: a claim likewise.
     pub claimed_purpose: Option<String>,

@@ -3,8 +3,51 @@
 
 use serde::{Serialize, Serializer};
 
+/// Where the cause of a refusal is to be looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// In the statement, or in what it asks for.
+    Statement,
+    /// In the database, or in how busy it is.
+    Database,
+    /// In the policies.
+    Configuration,
+    /// In the firewall, the machine, or the network.
+    Internal,
+}
+
+/// When a statement is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Before it runs.
+    Decision,
+    /// While it runs, or over its answer.
+    Execution,
+}
+
+/// Whether a refusal gets an opaque id that the operator's log explains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Incident {
+    /// The agent knows the reason.
+    Never,
+    /// The reason is the operator's to know.
+    Always,
+    /// The reason is the operator's to know where there is a detail.
+    WithDetail,
+}
+
+/// Whether the operator's detail of a refusal goes into the record of the statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// It does.
+    Recorded,
+    /// It is an engine's message, which can hold values: it goes to the log alone.
+    Withheld,
+}
+
 macro_rules! codes {
-    ($($variant:ident $slug:literal retry $retry:literal, $summary:literal, $remediation:literal;)*) => {
+    ($($variant:ident $slug:literal retry $retry:literal, next [$($next:ident)*], fault $fault:ident, stage $stage:ident,
+        incident $incident:ident, detail $detail:ident, $summary:literal, $remediation:literal;)*) => {
         /// Why a statement or its answer was refused. The slug is stable; texts may be reworded.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code {
@@ -38,147 +81,177 @@ macro_rules! codes {
             pub fn retryable(self) -> bool {
                 match self { $(Self::$variant => $retry,)* }
             }
+
+            /// Tools that make sense next.
+            #[must_use]
+            pub fn next_valid_actions(self) -> &'static [&'static str] {
+                match self { $(Self::$variant => &[$(stringify!($next)),*],)* }
+            }
+
+            /// Where the cause is to be looked for.
+            #[must_use]
+            pub fn fault(self) -> Fault {
+                match self { $(Self::$variant => Fault::$fault,)* }
+            }
+
+            /// When a statement is refused so.
+            #[must_use]
+            pub fn stage(self) -> Stage {
+                match self { $(Self::$variant => Stage::$stage,)* }
+            }
+
+            /// Whether a refusal gets an incident id.
+            #[must_use]
+            pub fn incident(self) -> Incident {
+                match self { $(Self::$variant => Incident::$incident,)* }
+            }
+
+            /// Whether the operator's detail of a refusal is recorded.
+            #[must_use]
+            pub fn detail(self) -> Detail {
+                match self { $(Self::$variant => Detail::$detail,)* }
+            }
         }
     };
 }
 
 codes! {
-    RequestInvalid "request.invalid" retry false,
+    RequestInvalid "request.invalid" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "The request is not of the form the tool takes.",
         "Send the arguments as the tool's input schema describes them.";
-    SyntaxEmpty "syntax.empty" retry false,
+    SyntaxEmpty "syntax.empty" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "There is no statement in the text.",
         "Send exactly one SQL statement.";
-    SyntaxCharacter "syntax.character" retry false,
+    SyntaxCharacter "syntax.character" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "The text holds a character that SQL does not need and that can hide meaning.",
         "Remove control, zero-width and direction-changing characters outside of string literals.";
-    SyntaxExecutableComment "syntax.executable-comment" retry false,
+    SyntaxExecutableComment "syntax.executable-comment" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "The text holds a comment that some engines execute.",
         "Remove comments that begin with /*! or /*M!.";
-    SyntaxInvalid "syntax.invalid" retry false,
+    SyntaxInvalid "syntax.invalid" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "The text is not valid SQL in this dialect.",
         "Correct the statement at the position named in the message.";
-    SyntaxMultiple "syntax.multiple-statements" retry false,
+    SyntaxMultiple "syntax.multiple-statements" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "The text holds more than one statement.",
         "Send one statement at a time.";
-    SyntaxUnsupported "syntax.unsupported" retry false,
+    SyntaxUnsupported "syntax.unsupported" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "The statement uses a construct the firewall does not model, so it cannot vouch for it.",
         "Rewrite the statement without the construct named in the message.";
-    SyntaxNotStable "syntax.not-stable" retry false,
+    SyntaxNotStable "syntax.not-stable" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "The statement does not read back the same after printing, so it cannot be executed safely.",
         "Write the expression in a plainer way, for example with parentheses around nested signs.";
-    LimitQuerySize "limit.query-size" retry false,
+    LimitQuerySize "limit.query-size" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "The statement is longer than the limit.",
         "Send a shorter statement; pass long lists as several statements.";
-    LimitDepth "limit.depth" retry false,
+    LimitDepth "limit.depth" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "The statement is nested or chained deeper than the limit.",
         "Flatten the statement: fewer nested parentheses, UNION arms or chained operators; use IN for long OR chains.";
-    LimitRelations "limit.relations" retry false,
+    LimitRelations "limit.relations" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "The statement references more relations than the limit.",
         "Join fewer tables in one statement.";
-    LimitWork "limit.work" retry false,
+    LimitWork "limit.work" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "The statement takes more work to read than the limit.",
         "Shorten lists, name each column once in GROUP BY, ORDER BY and windows, use what a subquery computes less often, or split the statement.";
-    LimitCost "limit.cost" retry false,
+    LimitCost "limit.cost" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "The statement would cost more than the limit.",
         "Add conditions that narrow the rows and join the tables to each other, and name the columns you need.";
-    NameUnknownRelation "name.unknown-relation" retry false,
+    NameUnknownRelation "name.unknown-relation" retry false, next [list_tables query], fault Statement, stage Decision, incident Never, detail Recorded,
         "There is no such table or view for you.",
         "List the tables you can use with list_tables.";
-    NameUnknownColumn "name.unknown-column" retry false,
+    NameUnknownColumn "name.unknown-column" retry false, next [describe_table query], fault Statement, stage Decision, incident Never, detail Recorded,
         "There is no such column for you.",
         "List the columns of a table with describe_table.";
-    NameUnknownType "name.unknown-type" retry false,
+    NameUnknownType "name.unknown-type" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "There is no such type for you.",
         "Cast to a type of the engine's own.";
-    NameAmbiguous "name.ambiguous" retry false,
+    NameAmbiguous "name.ambiguous" retry false, next [describe_table query], fault Statement, stage Decision, incident Never, detail Recorded,
         "A name could mean more than one column or table.",
         "Write a column with its table's name or alias before it, a table with its schema.";
-    NameSystemRelation "name.system-relation" retry false,
+    NameSystemRelation "name.system-relation" retry false, next [list_tables query], fault Statement, stage Decision, incident Never, detail Recorded,
         "System relations of the engine cannot be read.",
         "Use list_tables and describe_table instead.";
-    NameVariable "name.variable" retry false,
+    NameVariable "name.variable" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "Variables of the session or the server cannot be read.",
         "Write a literal or a parameter in the variable's place.";
-    TokenForeign "token.foreign" retry false,
+    TokenForeign "token.foreign" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "A value that is compared with a column of tokens is no token that you were given for it, or one that has expired.",
         "Select the column again and compare it with a token of that answer, whole and unchanged; LIKE and ranges do not work on tokens.";
-    FunctionUnknown "function.unknown" retry false,
+    FunctionUnknown "function.unknown" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "There is no such function for you.",
         "Use the engine's standard functions.";
-    FunctionNotAllowed "function.not-allowed" retry false,
+    FunctionNotAllowed "function.not-allowed" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "The function reaches beyond the data and no policy permits it by name.",
         "Do without the function, or ask the operator for a policy that names it.";
-    TemplateUnknown "template.unknown" retry false,
+    TemplateUnknown "template.unknown" retry false, next [list_templates], fault Statement, stage Decision, incident Never, detail Recorded,
         "There is no such template for you.",
         "Run one of the templates that list_templates shows, by its name.";
-    StatementNotAllowed "statement.not-allowed" retry false,
+    StatementNotAllowed "statement.not-allowed" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "This kind of statement is not permitted.",
         "Send a reading statement (SELECT, VALUES) to query; a change that policy permits goes to execute, where there is one.";
-    ParameterMismatch "parameter.mismatch" retry false,
+    ParameterMismatch "parameter.mismatch" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "The parameters given are not those the statement uses.",
         "Give exactly one value for each placeholder, all by number or all by name, and each of the type that is asked for.";
-    PolicyNoPermit "policy.no-permit" retry false,
+    PolicyNoPermit "policy.no-permit" retry false, next [list_tables query], fault Statement, stage Decision, incident Never, detail Recorded,
         "No policy permits this.",
         "Ask the operator for access, or use what list_tables and describe_table show.";
-    PolicyForbidden "policy.forbidden" retry false,
+    PolicyForbidden "policy.forbidden" retry false, next [describe_table query], fault Statement, stage Decision, incident Never, detail Recorded,
         "A policy forbids this.",
         "Do without it; the operator has forbidden it on purpose.";
-    PolicyEvaluationFailed "policy.evaluation-failed" retry false,
+    PolicyEvaluationFailed "policy.evaluation-failed" retry false, next [], fault Configuration, stage Decision, incident Always, detail Recorded,
         "A policy could not be evaluated, so nothing is permitted.",
         "Tell the operator the incident id; the statement may be correct.";
-    ApprovalRequired "approval.required" retry false,
+    ApprovalRequired "approval.required" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "A policy permits this only with a person's approval, and there is no way to ask for one here.",
         "Ask the operator to run it, or leave out what needs approval; no argument of a call gives it.";
-    WriteMaskedRead "write.masked-column" retry false,
+    WriteMaskedRead "write.masked-column" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "A statement that changes data may read only columns that are not masked for the session.",
         "Leave masked columns out of the statement: out of WHERE, SET, the values and RETURNING.";
-    WriteUnconditional "write.no-condition" retry false,
+    WriteUnconditional "write.no-condition" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "An UPDATE, DELETE or MERGE without a condition on the table's columns may change any row: constants, a column beside itself and a LIMIT are none.",
         "Name the rows to change, in WHERE or in a MERGE's ON: compare a column of the table with a value or with another table's column.";
-    WriteRowNotAdmitted "write.row-not-admitted" retry false,
+    WriteRowNotAdmitted "write.row-not-admitted" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "A row would be outside of what policy admits.",
         "Write only rows that you would be permitted to add, as literals or parameters in the columns that policy looks at; narrow the condition to such rows.";
-    LimitAffectedRows "limit.affected-rows" retry false,
+    LimitAffectedRows "limit.affected-rows" retry false, next [query], fault Statement, stage Execution, incident Never, detail Recorded,
         "The statement would change more rows than the limit, so nothing was changed.",
         "Narrow the condition and change the rows in several statements.";
-    ObligationInapplicable "obligation.inapplicable" retry false,
+    ObligationInapplicable "obligation.inapplicable" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "A mask or filter that policy demands cannot be applied to this statement.",
         "Write it without the construct named in the message: read the table itself; say with ON what a join compares, and send INSERT, UPDATE and DELETE instead of REPLACE or an upsert.";
-    LimitTime "limit.time" retry true,
+    LimitTime "limit.time" retry true, next [query], fault Statement, stage Execution, incident Never, detail Recorded,
         "The statement ran longer than the limit.",
         "Narrow the statement: fewer rows, an indexed condition, no cartesian join.";
-    LimitFailures "limit.failures" retry true,
+    LimitFailures "limit.failures" retry true, next [query], fault Statement, stage Execution, incident Always, detail Recorded,
         "Too many statements over filtered tables failed in the database.",
         "Leave out what may fail (division, casts, JSON paths) over filtered tables, or wait as long as the message says.";
-    LimitResource "limit.resource" retry false,
+    LimitResource "limit.resource" retry false, next [query], fault Statement, stage Execution, incident Never, detail Withheld,
         "The engine's own limit on size or memory stopped the statement.",
         "Ask for less data in one value.";
-    LimitBusy "limit.busy" retry true,
+    LimitBusy "limit.busy" retry true, next [query], fault Database, stage Execution, incident Never, detail Recorded,
         "Too many statements run or wait already.",
         "Send the statement again after retry_after_ms milliseconds; send fewer at a time.";
-    OutputBlocked "output.blocked" retry false,
+    OutputBlocked "output.blocked" retry false, next [query], fault Statement, stage Execution, incident Never, detail Recorded,
         "The answer holds text that reads as instructions to a model, and policy blocks such answers.",
         "Select other columns or rows, or ask the operator to look at the data.";
-    DatabaseRejected "database.rejected" retry false,
+    DatabaseRejected "database.rejected" retry false, next [query], fault Statement, stage Execution, incident WithDetail, detail Withheld,
         "The database refused the statement.",
         "Check types and values; the engine's own message is withheld because it can hold data.";
-    DatabaseConstraint "database.constraint" retry false,
+    DatabaseConstraint "database.constraint" retry false, next [query], fault Statement, stage Execution, incident Never, detail Withheld,
         "A constraint of the table refused the change, so nothing was changed.",
         "Check keys, required columns and allowed values; the engine's own message is withheld because it can hold data.";
-    DatabaseConflict "database.conflict" retry true,
+    DatabaseConflict "database.conflict" retry true, next [query], fault Database, stage Execution, incident Never, detail Withheld,
         "Another transaction stood in the statement's way, and nothing was changed.",
         "Send the statement again: it will be decided over the rows as they are then.";
-    DatabaseUnavailable "database.unavailable" retry true,
+    DatabaseUnavailable "database.unavailable" retry true, next [query], fault Database, stage Execution, incident Always, detail Withheld,
         "The database cannot be reached.",
         "Try again later; tell the operator the incident id if it stays so.";
-    DatabaseOutcomeUnknown "database.outcome-unknown" retry false,
-        "The connection was lost while the change was being kept, so nobody knows whether it was.",
+    DatabaseOutcomeUnknown "database.outcome-unknown" retry false, next [query], fault Internal, stage Execution, incident Always, detail Recorded,
+        "The connection was lost while the change was being kept, so its outcome is unknown.",
         "Look with a query whether the change is there before you send it again; tell the operator the incident id.";
-    DatabaseSchemaChanged "database.schema-changed" retry true,
+    DatabaseSchemaChanged "database.schema-changed" retry true, next [list_tables query], fault Database, stage Execution, incident Never, detail Recorded,
         "The database's schema changed after the statement was decided; nothing was read or changed.",
         "Send the statement again: it will be decided over what there is now. Names may have changed.";
-    Internal "internal" retry false,
+    Internal "internal" retry false, next [], fault Internal, stage Decision, incident Always, detail Recorded,
         "Something went wrong on our side.",
         "Tell the operator the incident id.";
 }
@@ -207,7 +280,7 @@ impl Serialize for Code {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::Code;
+    use super::{Code, Fault, Incident};
 
     #[test]
     fn slugs_are_unique_and_well_formed() {
@@ -230,6 +303,19 @@ mod tests {
                 "{code}"
             );
             assert_eq!(Code::from_slug(code.slug()), Some(*code));
+        }
+    }
+
+    /// A reason that is not the statement's is explained by the operator's log.
+    #[test]
+    fn faults_of_ours_are_incidents() {
+        for code in Code::ALL {
+            match code.fault() {
+                Fault::Internal | Fault::Configuration => {
+                    assert_eq!(code.incident(), Incident::Always, "{code}");
+                }
+                Fault::Statement | Fault::Database => {}
+            }
         }
     }
 }

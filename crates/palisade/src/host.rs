@@ -11,7 +11,7 @@ pub trait Host: Send + Sync {
     /// Time since some fixed point, never going back, for durations.
     fn monotonic(&self) -> Duration;
 
-    /// Sixteen bytes nobody can guess: markers and incident ids.
+    /// Sixteen bytes that cannot be guessed: for markers and incident ids.
     ///
     /// # Errors
     /// A text for the operator's log if there is no source of randomness.

@@ -22,8 +22,8 @@ pub struct Limits {
     /// Groups of tables that one SELECT may combine without a condition between them: each multiplies
     /// the rows to look at.
     pub max_unjoined: usize,
-    /// Terms of one GROUP BY, ORDER BY or DISTINCT ON, and of all windows of one SELECT, each of which is counted as one
-    /// more; engines compare each term with all before it, and SQLite does without a look at the clock.
+    /// Terms of one GROUP BY, ORDER BY or DISTINCT ON, and of all windows of one SELECT; each window counts as one more.
+    /// Engines compare each term with all before it, and SQLite does so without a look at the clock.
     pub max_terms: usize,
     /// Steps that reading a statement may take: each expression in it is one, what it names of a query or a view as many as
     /// stand there, and a query over a set operation as many for each arm. More is `limit.work`.
@@ -56,6 +56,15 @@ pub struct EstimateCaps {
     pub cost: Option<u64>,
     /// The rows that one step works on.
     pub rows: Option<u64>,
+}
+
+/// What an engine expects of a statement, as far as it tells.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Estimate {
+    /// The cost of all of it, in the engine's own unit.
+    pub cost: Option<f64>,
+    /// The rows of the step that works on the most.
+    pub rows: Option<f64>,
 }
 
 impl Default for Limits {

@@ -94,7 +94,7 @@ impl Rejection {
             retryable: self.code.retryable(),
             retry_after_ms: self.retry_after_ms,
             remediation_hint: self.code.remediation(),
-            next_valid_actions: next_valid_actions(self.code),
+            next_valid_actions: self.code.next_valid_actions(),
         }
     }
 }
@@ -115,56 +115,6 @@ pub struct AgentRejection<'a> {
     pub remediation_hint: &'static str,
     /// Tools that make sense next.
     pub next_valid_actions: &'static [&'static str],
-}
-
-fn next_valid_actions(code: Code) -> &'static [&'static str] {
-    match code {
-        Code::NameUnknownRelation
-        | Code::NameSystemRelation
-        | Code::PolicyNoPermit
-        | Code::DatabaseSchemaChanged => &["list_tables", "query"],
-        Code::NameUnknownColumn | Code::NameAmbiguous | Code::PolicyForbidden => {
-            &["describe_table", "query"]
-        }
-        Code::RequestInvalid
-        | Code::SyntaxEmpty
-        | Code::SyntaxCharacter
-        | Code::SyntaxExecutableComment
-        | Code::SyntaxInvalid
-        | Code::SyntaxMultiple
-        | Code::SyntaxUnsupported
-        | Code::SyntaxNotStable
-        | Code::LimitQuerySize
-        | Code::LimitDepth
-        | Code::LimitRelations
-        | Code::LimitWork
-        | Code::LimitCost
-        | Code::NameUnknownType
-        | Code::NameVariable
-        | Code::TokenForeign
-        | Code::ApprovalRequired
-        | Code::FunctionUnknown
-        | Code::FunctionNotAllowed
-        | Code::StatementNotAllowed
-        | Code::ParameterMismatch
-        | Code::ObligationInapplicable
-        | Code::WriteMaskedRead
-        | Code::WriteUnconditional
-        | Code::WriteRowNotAdmitted
-        | Code::LimitAffectedRows
-        | Code::DatabaseConstraint
-        | Code::LimitTime
-        | Code::LimitFailures
-        | Code::LimitResource
-        | Code::LimitBusy
-        | Code::OutputBlocked
-        | Code::DatabaseRejected
-        | Code::DatabaseOutcomeUnknown
-        | Code::DatabaseConflict
-        | Code::DatabaseUnavailable => &["query"],
-        Code::TemplateUnknown => &["list_templates"],
-        Code::PolicyEvaluationFailed | Code::Internal => &[],
-    }
 }
 
 impl std::fmt::Display for Rejection {

@@ -24,7 +24,7 @@ pub fn keyed_hash(key: &[u8], text: &[u8]) -> String {
 /// Hexadecimal digits of a value's hash that the engine keeps: 128 bits.
 pub(crate) const HASH_DIGITS: usize = 32;
 
-/// Hexadecimal digits of a tag: 64 bits, which nobody can try out one statement at a time.
+/// Hexadecimal digits of a tag: 64 bits, too many to try out one statement at a time.
 const TAG_DIGITS: usize = 16;
 
 /// Characters of a token.
@@ -45,7 +45,7 @@ pub struct TokenSecret {
 pub(crate) const SECRET_BYTES: usize = 32;
 
 impl TokenSecret {
-    /// A secret of at least 32 bytes that nobody can guess; policies that give tokens or hash masks do not
+    /// A secret of at least 32 bytes that cannot be guessed; policies that give tokens or hash masks do not
     /// load with a shorter one.
     #[must_use]
     pub fn new(secret: impl Into<String>) -> Self {
@@ -55,9 +55,9 @@ impl TokenSecret {
         }
     }
 
-    /// The same secret behind tokens that expire. Time is cut into spans of `lifetime`, counted from 1970, to the millisecond;
-    /// a token is one until its span ends, however late in it it was given, and then is refused like a foreign one:
-    /// what the engine would compare it with is computed under other keys. A session needs a time then
+    /// The same secret behind tokens that expire. Time is cut into spans of `lifetime`, counted from 1970, to the millisecond.
+    /// A token is valid until its span ends, however late in the span it was given. Then it is refused like a foreign token:
+    /// the engine compares it with values computed under other keys. A session needs a time then
     /// ([`Session::at`](crate::session::Session::at)), which a gate sees to; without one it gets NULL in place of tokens. Hash
     /// masks last as long as the secret.
     #[must_use]
@@ -106,7 +106,7 @@ impl TokenSecret {
     }
 
     /// The keys of the tokens of `domain` for whoever `session` names, while `epoch` lasts. None where tokens expire and
-    /// nobody says what time it is.
+    /// the session has no time.
     pub(crate) fn tokens(
         &self,
         session: &str,

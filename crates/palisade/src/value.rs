@@ -72,7 +72,7 @@ impl Value {
     /// A value of a kind that JSON has no form for, from the text that stands for it in answers.
     fn spelt(kind: &str, text: &str) -> Option<Self> {
         match kind {
-            "bytes" => unhex(text.strip_prefix("\\x")?).map(Self::Blob),
+            "bytes" => decode_hex(text.strip_prefix("\\x")?).map(Self::Blob),
             "integer" => text.parse().ok().map(Self::Integer),
             "real" => match text {
                 "NaN" => Some(f64::NAN),
@@ -92,7 +92,7 @@ const UNFIT: &str = "a parameter must be null, a boolean, a number, a string, {\
                      {\"integer\": \"9223372036854775807\"} or {\"real\": \"Infinity\"}";
 
 /// The bytes that pairs of hexadecimal digits spell.
-fn unhex(digits: &str) -> Option<Vec<u8>> {
+fn decode_hex(digits: &str) -> Option<Vec<u8>> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16);
     digits
         .as_bytes()

@@ -82,7 +82,7 @@ fn odd_policies_are_warned_of() {
         .expect_exit(0);
     assert!(
         told.out
-            .contains("warning: `main.tickets` can be selected, but nobody sees a row"),
+            .contains("warning: `main.tickets` can be selected, but no principal sees a row"),
         "{}",
         told.out
     );

@@ -49,7 +49,7 @@ fn served(name: &str, script: &str, max_rows: u64, records: &Records) -> Served 
         connection: name.to_owned(),
         writable: false,
     };
-    (Arc::new(guard.called(name)), options)
+    (Arc::new(guard.with_name(name)), options)
 }
 
 const SHARED: &str =

@@ -89,7 +89,7 @@ fn firewall(catalog: Catalog) -> Firewall {
     };
     let built = Firewall::builder(catalog, sources)
         .allow_changes()
-        .plan_bytes(0)
+        .cache_bytes(0)
         .token_secret(TokenSecret::new("0".repeat(32)))
         .build();
     built.unwrap_or_else(|error| panic!("{error}"))

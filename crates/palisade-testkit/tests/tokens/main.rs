@@ -24,7 +24,7 @@ use palisade::{
     code::Code,
     dialect::Dialect,
     firewall::{Decision, Firewall},
-    guard::{Backend, Guard, Outcome},
+    guard::{Backend, Guard, Outcome, Request},
     host::Host,
     policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
@@ -162,7 +162,11 @@ impl<B: Backend> Asking<B> {
         let session = Session::new(Principal::new("Agent", who));
         let (outcome, report) = self
             .guard
-            .execute_within(&sql, &params, &session, self.guard.firewall().limits())
+            .answer(
+                Request::statement(&sql, &params, &session)
+                    .with_limits(self.guard.firewall().limits())
+                    .allow_changes(),
+            )
             .await;
         match outcome {
             Outcome::Rows(envelope) => {

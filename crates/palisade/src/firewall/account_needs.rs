@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::firewall::{Decision, Firewall, PermittedChange, PolicySet, VisibleRelation};
-use crate::firewall::{plan_cache::PlanCache, session_catalog::ViewCache};
+use crate::firewall::{session_catalog::ViewCache, statement_cache::StatementCache};
 use crate::{
     catalog::{Catalog, RelationId},
     error::Error,
@@ -15,8 +15,8 @@ use crate::{
     value::Params,
 };
 
-/// What a firewall would decide in other circumstances. All of what a session may read and change there is, together, at least
-/// what it may in any; what is allowed here can be looked at, and not be run.
+/// The decisions of a firewall in all circumstances together. Their reads and changes include those of a session in any
+/// circumstances. A statement that is allowed here can be looked at, and cannot be run.
 #[derive(Debug)]
 pub struct Prospect {
     firewalls: Vec<Firewall>,
@@ -24,7 +24,7 @@ pub struct Prospect {
 
 /// What a statement would read in some circumstances.
 #[derive(Debug, Clone)]
-pub struct Foreseen {
+pub struct NeededReads {
     /// Uids of every relation that it reads.
     pub relations: Vec<String>,
     /// Uids of those in whose places something else stands.
@@ -40,23 +40,23 @@ pub struct ProspectSession<'p> {
     session: Session,
     /// Set while a template is run: nothing but what it names is read or changed then.
     named: Option<BTreeSet<RelationId>>,
-    is_widest: bool,
+    is_most_permissive: bool,
 }
 
 impl Firewall {
-    /// What it would decide at any time, for any client and by any transport.
+    /// The firewall's decisions at any time, for any client and by any transport.
     ///
     /// # Errors
     /// [`Error::Internal`] if a policy cannot be written down.
     pub fn prospect(&self) -> Result<Prospect, Error> {
         let policies = self.policies.suppositions().map_err(Error::Internal)?;
-        let of = |policies| self.supposing(policies);
+        let of = |policies| self.with_policies(policies);
         Ok(Prospect {
             firewalls: policies.into_iter().map(of).collect(),
         })
     }
 
-    fn supposing(&self, policies: PolicySet) -> Self {
+    fn with_policies(&self, policies: PolicySet) -> Self {
         Self {
             catalog: self.catalog.clone(),
             names: self.names.clone(),
@@ -64,26 +64,27 @@ impl Firewall {
             sources: self.sources.clone(),
             changes: self.changes,
             // Each statement is asked about once.
-            plan_bytes: 0,
+            cache_bytes: 0,
             limits: self.limits.clone(),
             views: ViewCache::default(),
-            plans: PlanCache::new(0),
+            statements: StatementCache::new(0),
             forms: SourceCache::default(),
         }
     }
 
     /// The relations that a statement names; none where it is a definition, which may be about any.
-    fn named(
+    fn named_relations(
         &self,
         sql: &str,
         session: &Session,
     ) -> Result<Option<BTreeSet<RelationId>>, Rejection> {
-        let sight = self.sight(session);
+        let session_catalog = self.session_catalog(session);
         let dialect = self.catalog.dialect();
         syntax::parse_any(sql, dialect, &self.limits, |parsed| match parsed {
             Parsed::Query(query) => {
                 let mode = Mode::Statement;
-                let resolved = resolve::resolve(query, &self.catalog, &sight, mode, &self.limits)?;
+                let resolved =
+                    resolve::resolve(query, &self.catalog, &session_catalog, mode, &self.limits)?;
                 let changed = resolved.access.changes().map(|change| change.relation);
                 Ok(Some(resolved.access.relations().chain(changed).collect()))
             }
@@ -105,19 +106,19 @@ impl Prospect {
             for template in firewall.templates(&session).unwrap_or_default() {
                 let session = session.clone().running(&template.name);
                 // Of a statement that is not understood, or names what is not there, nothing is run.
-                let named = firewall.named(&template.sql, &session);
+                let named = firewall.named_relations(&template.sql, &session);
                 found.push(ProspectSession {
                     firewall,
                     named: named.unwrap_or_else(|_| Some(BTreeSet::new())),
                     session,
-                    is_widest: index == 0,
+                    is_most_permissive: index == 0,
                 });
             }
             found.push(ProspectSession {
                 firewall,
                 named: None,
                 session,
-                is_widest: index == 0,
+                is_most_permissive: index == 0,
             });
         }
         found
@@ -127,8 +128,8 @@ impl Prospect {
 impl ProspectSession<'_> {
     /// Whether most is permitted in its circumstances, so that what is refused there is in any.
     #[must_use]
-    pub fn is_widest(&self) -> bool {
-        self.is_widest && self.session.template().is_none()
+    pub fn is_most_permissive(&self) -> bool {
+        self.is_most_permissive && self.session.template().is_none()
     }
 
     /// As [`Firewall::relations`].
@@ -156,10 +157,10 @@ impl ProspectSession<'_> {
     ///
     /// # Errors
     /// As [`Firewall::check`].
-    pub fn check(&self, sql: &str) -> Result<Result<Foreseen, Rejection>, Error> {
+    pub fn check(&self, sql: &str) -> Result<Result<NeededReads, Rejection>, Error> {
         let decision = self.firewall.check(sql, &Params::None, &self.session)?;
         Ok(match decision {
-            Decision::Allow(statement) => Ok(Foreseen {
+            Decision::Allow(statement) => Ok(NeededReads {
                 relations: statement.relations().to_vec(),
                 replaced: (statement.sources().iter())
                     .map(|(uid, _)| uid.clone())

@@ -71,18 +71,25 @@ impl Firewall {
     /// # Errors
     /// `policy.evaluation-failed`.
     pub fn relations(&self, session: &Session) -> Result<Vec<VisibleRelation>, Rejection> {
-        let sight = self.sight(session);
+        let session_catalog = self.session_catalog(session);
         let mut relations = Vec::new();
-        for (id, decision) in sight.view().discoverable()? {
+        for (id, decision) in session_catalog.session_view().discoverable()? {
             let Some(relation) = self.catalog.relation(id) else {
                 continue;
             };
             let below = match relation.kind {
                 RelationKind::View | RelationKind::Materialized => {
                     let above = [relation.id];
-                    let read =
-                        resolve::read_view(&self.catalog, &sight, relation, &above, &self.limits);
-                    match read.and_then(|view| columns_below(&view, &self.catalog, &sight)) {
+                    let read = resolve::read_view(
+                        &self.catalog,
+                        &session_catalog,
+                        relation,
+                        &above,
+                        &self.limits,
+                    );
+                    match read
+                        .and_then(|view| columns_below(&view, &self.catalog, &session_catalog))
+                    {
                         Ok(below) => below,
                         Err(why) if why.code() == Code::PolicyEvaluationFailed => return Err(why),
                         Err(_) => continue,

@@ -1,12 +1,12 @@
 //! The pure entry: a statement, its parameters and a session in; a decision out.
 
 mod account_needs;
+mod builder;
 mod column_lineage;
 mod metadata;
 mod permitted_changes;
-mod plan_cache;
 mod session_catalog;
-mod stages;
+mod statement_cache;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -17,13 +17,14 @@ use std::{
 };
 
 pub use crate::syntax::Fingerprint;
-pub use account_needs::{Foreseen, Prospect, ProspectSession};
+pub use account_needs::{NeededReads, Prospect, ProspectSession};
+pub use builder::FirewallBuilder;
 pub use metadata::{VisibleColumn, VisibleForeignKey, VisibleRelation};
 pub use permitted_changes::PermittedChange;
 pub use trace::{ColumnTrace, RelationTrace, Trace};
 
-use plan_cache::PlanCache;
-use session_catalog::{Sight, ViewCache};
+use session_catalog::{SessionCatalog, ViewCache};
+use statement_cache::StatementCache;
 
 use crate::{
     access::AccessSet,
@@ -32,7 +33,7 @@ use crate::{
     error::Error,
     ident,
     limits::Limits,
-    policy::{PolicySet, PolicySources, system_relations_named, template::Template},
+    policy::{PolicySet, PolicySources, authorize, template::Template},
     rejection::Rejection,
     resolve,
     resolve::Mode,
@@ -40,8 +41,7 @@ use crate::{
     rewrite::{Prepared, RewrittenStatement, SourceCache},
     session::Session,
     syntax,
-    syntax::{Parsed, ParsedQuery, Tokens},
-    token::TokenSecret,
+    syntax::{Lexed, Parsed, ParsedQuery},
     value::{Params, Value},
 };
 
@@ -67,21 +67,11 @@ pub struct Firewall {
     sources: PolicySources,
     /// Whether a statement may change anything at all.
     changes: bool,
-    plan_bytes: u64,
+    cache_bytes: u64,
     limits: Limits,
     views: ViewCache,
-    plans: PlanCache,
+    statements: StatementCache,
     forms: SourceCache,
-}
-
-/// Collects what a [`Firewall`] needs.
-#[derive(Debug)]
-pub struct FirewallBuilder {
-    catalog: Catalog,
-    policies: PolicySources,
-    limits: Limits,
-    changes: bool,
-    plan_bytes: u64,
 }
 
 /// A template with its arguments: a statement to be decided about, in a session of which policies know the
@@ -113,88 +103,7 @@ impl TemplateCall {
     }
 }
 
-/// Bytes that rewritten statements may take until the oldest are forgotten.
-const PLAN_BYTES: u64 = 16 * 1024 * 1024;
-
-impl FirewallBuilder {
-    /// Other limits than the default ones.
-    #[must_use]
-    pub fn limits(self, limits: Limits) -> Self {
-        Self { limits, ..self }
-    }
-
-    /// Lets policies permit changes of data and of the schema. If not called, every statement that changes
-    /// anything is refused by its name, so that a blanket permit of every action stays one of reading.
-    #[must_use]
-    pub fn allow_changes(self) -> Self {
-        Self {
-            changes: true,
-            ..self
-        }
-    }
-
-    /// The secret behind tokens and hash masks, instead of the one in the sources. Policies that give either
-    /// do not load without one.
-    #[must_use]
-    pub fn token_secret(mut self, secret: TokenSecret) -> Self {
-        self.policies.secret = Some(secret);
-        self
-    }
-
-    /// About how many bytes of rewritten statements are remembered by their exact texts; 16 MiB if not called, none for 0.
-    /// The decisions are the same.
-    #[must_use]
-    pub fn plan_bytes(self, plan_bytes: u64) -> Self {
-        Self { plan_bytes, ..self }
-    }
-
-    /// Loads and checks everything.
-    ///
-    /// # Errors
-    /// [`Error::Policies`] with every problem and its line.
-    pub fn build(self) -> Result<Firewall, Error> {
-        let named = system_relations_named(&self.policies, self.catalog.dialect());
-        let catalog = Arc::new(self.catalog.with_system(named));
-        let flow = column_lineage::columns(&catalog, &self.limits);
-        let policies = PolicySet::load(&self.policies, &catalog, &flow)?;
-        let names = catalog
-            .relations()
-            .iter()
-            .flat_map(|relation| {
-                let name = catalog.dialect().fold(&relation.name);
-                let columns = relation.columns.iter();
-                let columns = columns.map(|column| column.key.to_string());
-                columns.chain([name])
-            })
-            .collect();
-        Ok(Firewall {
-            catalog,
-            names,
-            policies,
-            sources: self.policies,
-            changes: self.changes,
-            plan_bytes: self.plan_bytes,
-            limits: self.limits,
-            views: ViewCache::default(),
-            plans: PlanCache::new(self.plan_bytes),
-            forms: SourceCache::default(),
-        })
-    }
-}
-
 impl Firewall {
-    /// A firewall over `catalog` with `policies`; without any permit nothing is allowed.
-    #[must_use]
-    pub fn builder(catalog: Catalog, policies: PolicySources) -> FirewallBuilder {
-        FirewallBuilder {
-            catalog,
-            policies,
-            limits: Limits::default(),
-            changes: false,
-            plan_bytes: PLAN_BYTES,
-        }
-    }
-
     /// The same over another catalog and by other policies, with nothing remembered.
     ///
     /// # Errors
@@ -208,7 +117,7 @@ impl Firewall {
         let policies = PolicySources { secret, ..policies };
         let builder = Self::builder(catalog, policies)
             .limits(self.limits.clone())
-            .plan_bytes(self.plan_bytes);
+            .cache_bytes(self.cache_bytes);
         if self.changes {
             builder.allow_changes().build()
         } else {
@@ -266,16 +175,16 @@ impl Firewall {
     /// The statement of the template called `name` with these arguments, and the session in which it is decided.
     ///
     /// # Errors
-    /// `template.unknown` of one that `session` may not run, as of one that is not there; `parameter.mismatch`.
+    /// `template.unknown` where there is no such template, or `session` may not run it; `parameter.mismatch`.
     pub(crate) fn instantiate(
         &self,
         name: &str,
         arguments: &BTreeMap<String, Value>,
         session: &Session,
     ) -> Result<TemplateCall, Rejection> {
-        let view = self.policies.session(session);
-        let Some(template) = view.template(name)? else {
-            let permitted = view.templates()?;
+        let session_view = self.policies.session(session);
+        let Some(template) = session_view.template(name)? else {
+            let permitted = session_view.templates()?;
             let names = permitted.iter().map(|template| template.name.as_str());
             return Err(Rejection::new(
                 Code::TemplateUnknown,
@@ -319,8 +228,8 @@ impl Firewall {
     /// # Errors
     /// `policy.evaluation-failed`.
     pub fn templates(&self, session: &Session) -> Result<Vec<Template>, Rejection> {
-        let view = self.policies.session(session);
-        Ok(view.templates()?.into_iter().cloned().collect())
+        let session_view = self.policies.session(session);
+        Ok(session_view.templates()?.into_iter().cloned().collect())
     }
 
     /// Decides like [`check`](Self::check) and tells how: the record of that decision, not a second
@@ -334,30 +243,46 @@ impl Firewall {
         params: &Params,
         session: &Session,
     ) -> Result<(Decision, Trace), Error> {
-        let mut trace = Trace::of(sql, session);
+        let mut trace = Trace::new(sql, session);
         let result = self.decide(sql, params, session, &self.limits, Some(&mut trace));
         trace.conclude(&result);
         Ok((decision(result)?, trace))
     }
 
-    /// What `sql` would touch if `session` asked: read and resolved, and nothing asked about whether it may.
+    /// Everything that `sql` would touch, by the names that exist for `session`. Nothing is permitted by
+    /// this.
     ///
     /// # Errors
-    /// The refusal of a statement that is not understood, or that names what does not exist for the session.
-    pub fn accesses(&self, sql: &str, session: &Session) -> Result<AccessSet, Rejection> {
-        let sight = self.sight(session);
+    /// Every refusal that comes before policies are asked about the whole.
+    pub fn resolve_access(&self, sql: &str, session: &Session) -> Result<AccessSet, Rejection> {
+        let session_catalog = self.session_catalog(session);
         syntax::parse(sql, self.catalog.dialect(), &self.limits, |parsed| {
-            resolve::resolve(parsed, &self.catalog, &sight, Mode::Statement, &self.limits)
-                .map(|resolved| resolved.access)
+            resolve::resolve(
+                parsed,
+                &self.catalog,
+                &session_catalog,
+                Mode::Statement,
+                &self.limits,
+            )
+            .map(|resolved| resolved.access)
         })
+    }
+
+    /// Whether policies permit `session` everything in `access`, an access set of this firewall: the stage
+    /// of authorisation alone. It says nothing of obligations.
+    ///
+    /// # Errors
+    /// With the first refusal.
+    pub fn authorize(&self, access: &AccessSet, session: &Session) -> Result<(), Rejection> {
+        authorize(self.session_catalog(session).session_view(), access).map(drop)
     }
 
     /// Whether `session` could change anything: changes are allowed, and some policy permits somebody one. What
     /// is decided about a statement may still be a refusal.
     #[must_use]
     pub fn may_change(&self, session: &Session) -> bool {
-        let view = self.policies.session(session);
-        self.changes && (view.may_write() || view.may_define())
+        let session_view = self.policies.session(session);
+        self.changes && (session_view.may_write() || session_view.may_define())
     }
 
     /// Which statement `sql` is, literals aside.
@@ -370,8 +295,8 @@ impl Firewall {
     }
 
     /// What exists for `session`.
-    fn sight<'f>(&'f self, session: &'f Session) -> Sight<'f> {
-        Sight::new(
+    fn session_catalog<'f>(&'f self, session: &'f Session) -> SessionCatalog<'f> {
+        SessionCatalog::new(
             self.policies.session(session),
             self.policies.remembered(session),
             &self.views,
@@ -393,44 +318,51 @@ impl Firewall {
         // A trace is the record of a decision, not of a memory.
         let known = trace
             .is_none()
-            .then(|| self.plans.find(key, &limits, sql))
+            .then(|| self.statements.find(key, &limits, sql))
             .flatten();
-        if let Some(plan) = known {
-            return Prepared::bind(&plan, params);
+        if let Some(prepared) = known {
+            return Prepared::bind(&prepared, params);
         }
-        let tokens = Tokens::read(sql, self.catalog.dialect(), &limits)?;
-        let sight = self.sight(session);
-        let statement = self.decide_anew(tokens, params, &sight, &limits, trace)?;
-        if let Some(plan) = statement.prepared()
-            && !sight.view().depends_on_time()
+        let lexed = Lexed::read(sql, self.catalog.dialect(), &limits)?;
+        let session_catalog = self.session_catalog(session);
+        let statement = self.decide_anew(lexed, params, &session_catalog, &limits, trace)?;
+        if let Some(prepared) = statement.prepared()
+            && !session_catalog.session_view().depends_on_time()
         {
-            self.plans.keep(key, &limits, sql, plan);
+            self.statements.keep(key, &limits, sql, prepared);
         }
         Ok(statement)
     }
 
     fn decide_anew(
         &self,
-        tokens: Tokens<'_>,
+        lexed: Lexed<'_>,
         params: &Params,
-        sight: &Sight<'_>,
+        session_catalog: &SessionCatalog<'_>,
         limits: &Limits,
         trace: Option<&mut Trace>,
     ) -> Result<RewrittenStatement, Rejection> {
-        tokens.parse(self.catalog.dialect(), limits, |parsed| match parsed {
-            Parsed::Query(query) => self.decide_query(query, params, sight, limits, trace),
+        lexed.parse(self.catalog.dialect(), limits, |parsed| match parsed {
+            Parsed::Query(query) => {
+                self.decide_query(query, params, session_catalog, limits, trace)
+            }
             Parsed::Definition(definition) => {
-                // Where nobody may define anything, no definition is looked at further.
-                if !self.changes || !sight.view().may_define() {
+                // Where no session may define anything, no definition is looked at further.
+                if !self.changes || !session_catalog.session_view().may_define() {
                     return Err(definition.not_allowed());
                 }
-                let resolved =
-                    resolve::resolve_definition(definition, &self.catalog, sight, limits)?;
+                let resolved = resolve::resolve_definition(
+                    definition,
+                    &self.catalog,
+                    session_catalog,
+                    limits,
+                )?;
                 params
                     .check(&BTreeSet::new())
                     .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
-                let authorized = rewrite::authorize_definition(sight.view(), resolved)?;
-                rewrite::rewrite_definition(authorized, self.context(sight, limits))
+                let authorized =
+                    rewrite::authorize_definition(session_catalog.session_view(), resolved)?;
+                rewrite::rewrite_definition(authorized, self.context(session_catalog, limits))
             }
         })
     }
@@ -439,27 +371,37 @@ impl Firewall {
         &self,
         query: ParsedQuery<'_>,
         params: &Params,
-        sight: &Sight<'_>,
+        session_catalog: &SessionCatalog<'_>,
         limits: &Limits,
         trace: Option<&mut Trace>,
     ) -> Result<RewrittenStatement, Rejection> {
-        let resolved = resolve::resolve(query, &self.catalog, sight, Mode::Statement, limits)?;
+        let resolved = resolve::resolve(
+            query,
+            &self.catalog,
+            session_catalog,
+            Mode::Statement,
+            limits,
+        )?;
         let used = resolved.placeholders.keys().cloned().collect();
         params
             .check(&used)
             .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
-        let authorized = rewrite::authorize(sight.view(), resolved)?;
+        let authorized = rewrite::authorize(session_catalog.session_view(), resolved)?;
         if let Some(trace) = trace {
             trace.record(authorized.resolved(), authorized.permit(), &self.catalog);
         }
-        rewrite::rewrite(authorized, params, self.context(sight, limits))
+        rewrite::rewrite(authorized, params, self.context(session_catalog, limits))
     }
 
     /// What the stages of the rewriter may look at.
-    fn context<'c>(&'c self, sight: &'c Sight<'_>, limits: &'c Limits) -> rewrite::Context<'c> {
+    fn context<'c>(
+        &'c self,
+        session_catalog: &'c SessionCatalog<'_>,
+        limits: &'c Limits,
+    ) -> rewrite::Context<'c> {
         rewrite::Context {
             catalog: &self.catalog,
-            visible: sight,
+            visible: session_catalog,
             cache: &self.forms,
             limits,
         }

@@ -22,9 +22,8 @@ pub struct PermittedChange {
     pub changes: BTreeSet<Change>,
     /// The columns that an INSERT or UPDATE may assign, in the catalog's order.
     pub assigned: Vec<String>,
-    /// The columns that policies look at in rows that are changed, and the keys by which what hangs on these is looked for, in the
-    /// catalog's order: read beside what the
-    /// statement itself reads, whether the principal may read them or not.
+    /// The columns that the firewall's own checks read, in the catalog's order: those of policies on changed rows, and the keys
+    /// of dependent rows. The principal may be unable to read them.
     pub looked_at: Vec<String>,
 }
 
@@ -39,10 +38,13 @@ impl Firewall {
         if !self.may_change(session) {
             return Ok(found);
         }
-        let view = self.policies.session(session);
+        let session_view = self.policies.session(session);
         let mut kept_apart = BTreeSet::new();
         for relation in self.catalog.relations() {
-            let (seen, write) = (view.relation(relation.id)?, view.write(relation.id)?);
+            let (seen, write) = (
+                session_view.relation(relation.id)?,
+                session_view.write(relation.id)?,
+            );
             let mut rows = [&seen.rows, &write.change, &write.add].into_iter();
             if !rows.all(|rows| *rows == RowFilter::Everything) {
                 kept_apart.extend([Change::Update, Change::Delete].map(|c| (relation.id, c)));
@@ -50,14 +52,18 @@ impl Firewall {
         }
         for relation in self.catalog.relations() {
             let keys = keys_read(relation, &kept_apart, &self.catalog);
-            found.extend(permitted(relation, &*view.write(relation.id)?, keys));
+            found.extend(describe_change(
+                relation,
+                &*session_view.write(relation.id)?,
+                keys,
+            ));
         }
         Ok(found)
     }
 }
 
 /// What is permitted of `relation`, whose `keys` are read to look for what hangs on its rows.
-fn permitted(
+fn describe_change(
     relation: &Relation,
     write: &WriteDecision,
     keys: BTreeSet<u16>,

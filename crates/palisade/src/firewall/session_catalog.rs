@@ -47,8 +47,8 @@ fn forget(bodies: &mut HashMap<Session, Bodies>) {
 }
 
 /// A session's view of the catalog.
-pub(in crate::firewall) struct Sight<'f> {
-    view: Arc<SessionView>,
+pub(in crate::firewall) struct SessionCatalog<'f> {
+    session_view: Arc<SessionView>,
     /// By what the session's views are remembered.
     session: Cow<'f, Session>,
     cache: &'f ViewCache,
@@ -58,15 +58,15 @@ pub(in crate::firewall) struct Sight<'f> {
     asked: RefCell<Vec<(RelationId, Arc<RelationDecision>)>>,
 }
 
-impl<'f> Sight<'f> {
+impl<'f> SessionCatalog<'f> {
     pub(in crate::firewall) fn new(
-        view: Arc<SessionView>,
+        session_view: Arc<SessionView>,
         session: Cow<'f, Session>,
         cache: &'f ViewCache,
         changes: bool,
     ) -> Self {
         Self {
-            view,
+            session_view,
             session,
             cache,
             changes,
@@ -74,45 +74,50 @@ impl<'f> Sight<'f> {
         }
     }
 
-    pub(in crate::firewall) fn view(&self) -> &Arc<SessionView> {
-        &self.view
+    pub(in crate::firewall) fn session_view(&self) -> &Arc<SessionView> {
+        &self.session_view
     }
 }
 
-impl Visible for Sight<'_> {
+impl Visible for SessionCatalog<'_> {
     fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection> {
         let mut asked = self.asked.borrow_mut();
         if let Some((_, known)) = asked.iter().find(|(relation, _)| *relation == id) {
             return Ok(Arc::clone(known));
         }
-        let decision = self.view.relation(id)?;
+        let decision = self.session_view.relation(id)?;
         asked.push((id, Arc::clone(&decision)));
         Ok(decision)
     }
 
     fn write(&self, id: RelationId) -> Result<Arc<WriteDecision>, Rejection> {
-        self.view.write(id)
+        self.session_view.write(id)
     }
 
     fn may_write(&self) -> bool {
-        self.changes && self.view.may_write()
+        self.changes && self.session_view.may_write()
     }
 
     fn reads_system(&self, known: &SystemRelation) -> Result<bool, Rejection> {
-        self.view.reads_system(known)
+        self.session_view.reads_system(known)
     }
 
     fn names(&self) -> Vec<String> {
-        let visible = self.view.discoverable().unwrap_or_default();
+        let visible = self.session_view.discoverable().unwrap_or_default();
         visible
             .into_iter()
-            .filter_map(|(id, _)| self.view.catalog().relation(id).map(|r| r.name.clone()))
+            .filter_map(|(id, _)| {
+                self.session_view
+                    .catalog()
+                    .relation(id)
+                    .map(|r| r.name.clone())
+            })
             .collect()
     }
 
     fn kept_view(&self, id: RelationId) -> Option<Arc<ViewBody>> {
         // What is below may be decided otherwise at another time.
-        if self.view.has_time() {
+        if self.session_view.has_time() {
             return None;
         }
         // A poisoned lock guards finished values; the panic was elsewhere.
@@ -125,7 +130,7 @@ impl Visible for Sight<'_> {
     }
 
     fn keep_view(&self, id: RelationId, body: &Arc<ViewBody>) {
-        if self.view.has_time() {
+        if self.session_view.has_time() {
             return;
         }
         let mut bodies = self

@@ -364,7 +364,7 @@ pub(super) fn ledger(policies: &str) -> Firewall {
     builder.build().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A plan that is remembered was made for values that were looked at.
+/// A prepared statement that is remembered was made for values that were looked at.
 #[test]
 fn values_that_are_written_are_looked_at_each_time() {
     let firewall = ledger(
@@ -388,7 +388,7 @@ fn values_that_are_written_are_looked_at_each_time() {
     }
 }
 
-/// The condition of an upsert may fail: it is tried on rows that may be seen and are in the way, whatever the engine tries
+/// The condition of an upsert may fail. It is tried on conflicting rows that the session sees, whatever the engine tries
 /// first.
 #[test]
 fn what_an_upsert_meets_is_looked_for_behind_a_fence() {
@@ -565,7 +565,7 @@ fn what_a_foreign_key_s_action_compares_is_read() {
         };
         let catalog = crate::catalog::ddl::postgres(schema, "main").unwrap();
         let builder = Firewall::builder(catalog, sources).allow_changes();
-        let secret = TokenSecret::new("a secret that is long enough for a test");
+        let secret = crate::token::TokenSecret::new("a secret that is long enough for a test");
         let firewall = builder.token_secret(secret).build().unwrap();
         let session = Session::new(Principal::new("Agent", "a"));
         for (sql, compares) in statements {

@@ -76,7 +76,7 @@ pub struct ColumnTrace {
 }
 
 impl Trace {
-    pub(super) fn of(sql: &str, session: &Session) -> Self {
+    pub(super) fn new(sql: &str, session: &Session) -> Self {
         Self {
             original: sql.to_owned(),
             principal: session.principal().to_string(),

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use super::BackendError;
+use crate::guard::failure::BackendError;
 use crate::{catalog::Catalog, dialect::Dialect, rewrite::RewrittenStatement, value::RowSink};
 
 /// A database behind the gate: a driver and nothing else. It holds no policy; what it adds is the
@@ -31,15 +31,6 @@ pub trait Backend: Introspect + Send + Sync {
 pub struct Completion {
     /// How many rows it changed; none for a statement that reads.
     pub affected: Option<u64>,
-}
-
-/// What an engine expects of a statement, as far as it tells.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Estimate {
-    /// The cost of all of it, in the engine's own unit.
-    pub cost: Option<f64>,
-    /// The rows of the step that works on the most.
-    pub rows: Option<f64>,
 }
 
 /// A database that tells its schema.

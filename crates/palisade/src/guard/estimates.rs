@@ -1,7 +1,10 @@
 //! What a backend holds against the engine's estimates of a statement, before it runs.
 
-use super::{BackendError, Estimate};
-use crate::{limits::EstimateCaps, rewrite::RewrittenStatement};
+use crate::{
+    guard::failure::BackendError,
+    limits::{Estimate, EstimateCaps},
+    rewrite::RewrittenStatement,
+};
 
 /// What a statement demands of the engine's estimates.
 #[derive(Debug, Clone, Copy, Default)]
@@ -15,7 +18,7 @@ pub struct Estimates<'a> {
 impl<'a> Estimates<'a> {
     /// What `statement` demands.
     #[must_use]
-    pub fn of(statement: &'a RewrittenStatement) -> Self {
+    pub fn from_statement(statement: &'a RewrittenStatement) -> Self {
         Self {
             caps: statement.estimate_caps(),
             awaiting: statement.awaits_estimate().then_some(statement),

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use super::Estimate;
 use crate::{
     code::Code,
-    limits::EstimateCaps,
+    limits::{Estimate, EstimateCaps},
     rejection::Rejection,
     rewrite::{Effect, Precheck, RewrittenStatement, Violation},
 };
@@ -65,8 +64,8 @@ impl BackendError {
         Ok(())
     }
 
-    /// Refuses a statement of which the engine expects this, if that is more than its caps allow or policies forbid it
-    /// then. To be asked in the transaction in which it would run, where its caps or it itself want the estimate.
+    /// Refuses a statement with this estimate, if the estimate is above the statement's caps or policies forbid it.
+    /// A backend asks in the transaction in which the statement runs, where the statement or its caps want an estimate.
     ///
     /// # Errors
     /// `Cost`, or `Forbidden`.
@@ -113,7 +112,7 @@ impl BackendError {
             Violation::NotAdmitted => Self::not_admitted(),
             Violation::OutOfReach => Self::new(
                 BackendErrorKind::Constraint,
-                "a row that may not be changed is in the way, or hangs on what would be changed",
+                "a row that may not be changed conflicts with a new row, or depends on a row that would be changed",
             ),
         }
     }
@@ -146,7 +145,7 @@ impl BackendError {
         Self::new(BackendErrorKind::Unavailable, detail)
     }
 
-    /// The database is not the one that was decided about.
+    /// The database's schema is another than the decision's.
     pub fn schema_changed(detail: impl Into<String>) -> Self {
         Self::new(BackendErrorKind::SchemaChanged, detail)
     }
@@ -187,7 +186,7 @@ pub enum BackendErrorKind {
     AffectedRows,
     /// Policies forbid the statement, knowing what the engine expects of it; it was not run.
     Forbidden,
-    /// A row would be one that policy does not admit, and nothing was changed.
+    /// Policy does not admit a row as the statement would leave it, and nothing was changed.
     NotAdmitted,
     /// The backend was opened for reading only.
     ReadOnly,
@@ -196,7 +195,7 @@ pub enum BackendErrorKind {
     SchemaChanged,
     /// Rows that a change gives were not taken, so the change was taken back.
     NotTaken,
-    /// The server was lost while it kept a change: whether it is kept, nobody knows.
+    /// The server was lost while it kept a change: the outcome is unknown.
     OutcomeUnknown,
     /// As many statements run or wait already as may; it was not run.
     Busy,
@@ -208,7 +207,7 @@ pub enum BackendErrorKind {
 const BUSY: Duration = Duration::from_secs(1);
 
 /// What an agent may know of a database's failure: its kind, in our words.
-pub(super) fn refused(error: &BackendError) -> Rejection {
+pub(in crate::guard) fn describe_failure(error: &BackendError) -> Rejection {
     let code = match error.kind {
         BackendErrorKind::Timeout => Code::LimitTime,
         BackendErrorKind::Resource => Code::LimitResource,

@@ -33,13 +33,13 @@ impl Count {
 
 /// The failures of each principal within [`WINDOW`].
 #[derive(Debug, Default)]
-pub(super) struct Failures {
+pub(in crate::guard) struct Failures {
     counts: Mutex<HashMap<Principal, Count>>,
 }
 
 impl Failures {
     /// Counts a failure of `principal`.
-    pub(super) fn count(&self, principal: &Principal, now: Duration) {
+    pub(in crate::guard) fn count(&self, principal: &Principal, now: Duration) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if counts.len() >= PRINCIPALS && !counts.contains_key(principal) {
             counts.retain(|_, count| !count.is_over(now));
@@ -65,7 +65,7 @@ impl Failures {
     ///
     /// # Errors
     /// `limit.failures`, which says after how long the next may run.
-    pub(super) fn admit(
+    pub(in crate::guard) fn admit(
         &self,
         principal: &Principal,
         most: u32,

@@ -5,21 +5,26 @@ mod estimates;
 mod failure;
 mod failures;
 mod live;
+mod refresh;
+mod request;
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
-pub use backend::{Backend, Completion, Estimate, Introspect};
+pub use crate::limits::Estimate;
+pub use backend::{Backend, Completion, Introspect};
 pub use estimates::Estimates;
 pub use failure::{BackendError, BackendErrorKind};
-pub use live::RefreshError;
+pub use refresh::RefreshError;
+pub use request::Request;
 
-use failure::refused;
+use failure::describe_failure;
 use failures::Failures;
 use live::{Current, Live};
+use request::Asked;
 
 use crate::{
     audit::{AuditRecord, AuditSink},
-    code::Code,
+    code::{Code, Detail, Incident},
     firewall::{Decision, Firewall, VisibleRelation},
     host::Host,
     limits::Limits,
@@ -28,7 +33,7 @@ use crate::{
     rewrite::Effect,
     scan::{Action, Envelope, Marker, ScanSession},
     session::Session,
-    value::{Params, Value},
+    value::Params,
 };
 
 pub use crate::value::RowSink;
@@ -104,7 +109,7 @@ impl<B: Backend> Guard<B> {
 
     /// The operator's name of the database, for records.
     #[must_use]
-    pub fn called(self, name: impl Into<String>) -> Self {
+    pub fn with_name(self, name: impl Into<String>) -> Self {
         Self {
             name: Some(name.into()),
             ..self
@@ -155,106 +160,38 @@ impl<B: Backend> Guard<B> {
     }
 
     /// Decides about `sql`, runs it if it reads and is permitted, scans what comes back and records it.
-    /// What would change anything is refused, whatever policy permits.
+    /// A statement that changes anything is refused, whatever policy permits.
     pub async fn query(&self, sql: &str, params: &Params, session: &Session) -> Outcome {
-        let firewall = self.firewall();
-        self.query_within(sql, params, session, firewall.limits())
-            .await
-            .0
+        let request = Request::statement(sql, params, session);
+        self.answer(request).await.0
     }
 
-    /// Like [`query`](Self::query) with limits that may be lower than the firewall's own, and with
-    /// the operator's part of the answer.
-    pub async fn query_within(
-        &self,
-        sql: &str,
-        params: &Params,
-        session: &Session,
-        limits: &Limits,
-    ) -> (Outcome, Report) {
-        let asked = Asked::Statement(sql, params);
-        self.answer(asked, session, limits, Effect::Read).await
-    }
-
-    /// Runs the template called `name` with these arguments, if `run` is permitted on it and its statement by
-    /// policies that may look at `context.template`. One that would change anything is refused.
-    pub async fn run(
-        &self,
-        name: &str,
-        arguments: &BTreeMap<String, Value>,
-        session: &Session,
-    ) -> Outcome {
-        let firewall = self.firewall();
-        self.run_within(name, arguments, session, firewall.limits())
-            .await
-            .0
-    }
-
-    /// Like [`run`](Self::run) with limits that may be lower than the firewall's own, and with the
-    /// operator's part of the answer.
-    pub async fn run_within(
-        &self,
-        name: &str,
-        arguments: &BTreeMap<String, Value>,
-        session: &Session,
-        limits: &Limits,
-    ) -> (Outcome, Report) {
-        let asked = Asked::Template(name, arguments);
-        self.answer(asked, session, limits, Effect::Read).await
-    }
-
-    /// Like [`run_within`](Self::run_within), for a template that reads or changes data: it is decided like any
-    /// other change.
-    pub async fn run_changing_within(
-        &self,
-        name: &str,
-        arguments: &BTreeMap<String, Value>,
-        session: &Session,
-        limits: &Limits,
-    ) -> (Outcome, Report) {
-        let asked = Asked::Template(name, arguments);
-        self.answer(asked, session, limits, Effect::Write).await
-    }
-
-    /// Decides about `sql` and runs it if permitted, whether it reads or changes data.
+    /// As [`query`](Self::query), for a statement that reads or changes data.
     pub async fn execute(&self, sql: &str, params: &Params, session: &Session) -> Outcome {
-        let firewall = self.firewall();
-        self.execute_within(sql, params, session, firewall.limits())
-            .await
-            .0
+        let request = Request::statement(sql, params, session).allow_changes();
+        self.answer(request).await.0
     }
 
-    /// Like [`execute`](Self::execute) with limits that may be lower than the firewall's own, and
-    /// with the operator's part of the answer.
-    pub async fn execute_within(
-        &self,
-        sql: &str,
-        params: &Params,
-        session: &Session,
-        limits: &Limits,
-    ) -> (Outcome, Report) {
-        let asked = Asked::Statement(sql, params);
-        self.answer(asked, session, limits, Effect::Write).await
-    }
-
-    async fn answer(
-        &self,
-        asked: Asked<'_>,
-        session: &Session,
-        limits: &Limits,
-        most: Effect,
-    ) -> (Outcome, Report) {
+    /// Decides about a request, runs it if it is permitted, scans what comes back and records it. Beside the answer stands
+    /// the operator's part of it.
+    pub async fn answer(&self, request: Request<'_>) -> (Outcome, Report) {
         let start = self.host.monotonic();
-        let mut run = Run::new(self.current.get(), most, start);
-        let session = self.now(&run.live.firewall, session);
+        let Request {
+            asked,
+            session,
+            limits,
+            allows_changes,
+        } = request;
+        let mut run = Run::new(self.current.get(), allows_changes, start);
+        let firewall = Arc::clone(&run.live.firewall);
+        let limits = limits.unwrap_or(firewall.limits());
+        let session = self.now(&firewall, session);
         // A template's text is of the policies by which it is decided.
         let call = match asked {
             Asked::Statement(_, _) => Ok(None),
-            Asked::Template(name, arguments) => run
-                .live
-                .firewall
-                .instantiate(name, arguments, &session)
-                .map(Some),
+            Asked::Template(name, arguments) => {
+                firewall.instantiate(name, arguments, &session).map(Some)
+            }
         };
         let (sql, params, session) = match (&call, asked) {
             (Ok(Some(call)), _) => (call.sql(), call.params(), call.session()),
@@ -319,7 +256,7 @@ impl<B: Backend> Guard<B> {
             Effect::Read | Effect::Explain => false,
             Effect::Write | Effect::Define | Effect::Nothing => true,
         };
-        if changes && run.most == Effect::Read {
+        if changes && !run.allows_changes {
             return Err(Rejection::new(
                 Code::StatementNotAllowed,
                 "the statement changes data, and only reading ones are run here",
@@ -363,8 +300,8 @@ impl<B: Backend> Guard<B> {
             // Why the scan took no more rows is its own to say.
             Err(error) if error.kind == BackendErrorKind::NotTaken => {
                 return Err(match scan.finish() {
-                    Ok(_) => refused(&error),
-                    Err(why) => unchanged(&why),
+                    Ok(_) => describe_failure(&error),
+                    Err(why) => refuse_answer(&why),
                 });
             }
             Err(error) => {
@@ -375,7 +312,7 @@ impl<B: Backend> Guard<B> {
                     run.report.policies = rejection.policies().to_vec();
                     return Err(rejection.clone());
                 }
-                return Err(refused(&error));
+                return Err(describe_failure(&error));
             }
         };
         Ok(Envelope::new(scan.finish()?).with_affected_rows(affected))
@@ -383,15 +320,12 @@ impl<B: Backend> Guard<B> {
 
     /// Gives an incident id to refusals whose reason is not the agent's to know.
     fn refusal(&self, rejection: Rejection) -> Refusal {
-        let ours = match rejection.code() {
-            Code::Internal
-            | Code::LimitFailures
-            | Code::PolicyEvaluationFailed
-            | Code::DatabaseOutcomeUnknown
-            | Code::DatabaseUnavailable => true,
-            code => rejection.operator_detail().is_some() && code == Code::DatabaseRejected,
+        let is_incident = match rejection.code().incident() {
+            Incident::Never => false,
+            Incident::Always => true,
+            Incident::WithDetail => rejection.operator_detail().is_some(),
         };
-        let incident = ours.then(|| match self.host.random() {
+        let incident = is_incident.then(|| match self.host.random() {
             Ok(bytes) => bytes.iter().take(8).map(|b| format!("{b:02x}")).collect(),
             Err(_) => "unnumbered".to_owned(),
         });
@@ -441,27 +375,14 @@ impl<B: Backend> Guard<B> {
                 record.code = Some(refusal.rejection.code());
                 record.incident = refusal.incident.clone();
                 // An engine's message can hold values: it goes to the log, not into the record.
-                record.detail = match refusal.rejection.code() {
-                    Code::DatabaseRejected
-                    | Code::DatabaseConstraint
-                    | Code::DatabaseConflict
-                    | Code::DatabaseUnavailable
-                    | Code::LimitResource => None,
-                    _ => refusal.rejection.operator_detail().map(str::to_owned),
+                record.detail = match refusal.rejection.code().detail() {
+                    Detail::Withheld => None,
+                    Detail::Recorded => refusal.rejection.operator_detail().map(str::to_owned),
                 };
             }
         }
         record
     }
-}
-
-/// What is asked for.
-#[derive(Clone, Copy)]
-enum Asked<'a> {
-    /// A statement with its parameters.
-    Statement(&'a str, &'a Params),
-    /// A template, by name, with its arguments.
-    Template(&'a str, &'a BTreeMap<String, Value>),
 }
 
 /// One statement on its way.
@@ -470,18 +391,18 @@ struct Run<B> {
     live: Arc<Live<B>>,
     /// When it was asked for.
     start: Duration,
-    /// The most that it may do.
-    most: Effect,
+    /// Whether it may change anything.
+    allows_changes: bool,
     report: Report,
     relations: Vec<String>,
 }
 
 impl<B> Run<B> {
-    fn new(live: Arc<Live<B>>, most: Effect, start: Duration) -> Self {
+    fn new(live: Arc<Live<B>>, allows_changes: bool, start: Duration) -> Self {
         Self {
             live,
             start,
-            most,
+            allows_changes,
             report: Report::default(),
             relations: Vec::new(),
         }
@@ -525,7 +446,7 @@ fn internal(detail: &str) -> Rejection {
 }
 
 /// A refusal of the answer that a change gives, which took the change back.
-fn unchanged(why: &Rejection) -> Rejection {
+fn refuse_answer(why: &Rejection) -> Rejection {
     let told = Rejection::new(
         why.code(),
         format!("{} Nothing was changed.", why.message()),

@@ -9,7 +9,7 @@ use super::obligation::{ColumnLevel, Mask, RelationDecision, RowFilter, Visibili
 use crate::policy::{
     decide::writes::{ActionDecision, WriteDecision},
     session_view::SessionView,
-    statement_conditions::Reserved,
+    statement_conditions::{PendingEstimatePolicies, check_conditions},
 };
 use crate::{
     access::{AccessSet, ChangeAccess, DefinedObject, DefinitionAccess},
@@ -41,7 +41,7 @@ pub struct Permit {
     max_rows: Option<u64>,
     max_affected: Option<u64>,
     kept_apart: BTreeSet<(RelationId, Change)>,
-    reserved: Option<Reserved>,
+    reserved: Option<PendingEstimatePolicies>,
 }
 
 impl Permit {
@@ -65,14 +65,14 @@ impl Permit {
         self.max_affected
     }
 
-    /// What the engine changes by itself, of relations of which policy keeps rows apart. Nothing can stand between it and the
-    /// rows that it reaches: those have to be looked for before.
+    /// Changes that the engine makes by itself to relations whose rows policy filters. They cannot be filtered, so a precheck
+    /// looks for the rows that they would reach.
     pub(crate) fn kept_apart(&self) -> &BTreeSet<(RelationId, Change)> {
         &self.kept_apart
     }
 
     /// What policies have still to say when the engine's estimates are known.
-    pub(crate) fn reserved(&self) -> Option<&Reserved> {
+    pub(crate) fn reserved(&self) -> Option<&PendingEstimatePolicies> {
         self.reserved.as_ref()
     }
 
@@ -90,27 +90,30 @@ impl Permit {
 /// Permits everything in `access`, or nothing.
 ///
 /// # Errors
-/// With the first refusal: of a relation, of a change or a definition as such, of a column, of a function, of the rows
-/// and columns that are changed, in this order: who may not change a table at all is told nothing else of it. What does
-/// not exist for the session is refused as unknown, in the words used for what does not exist at all.
-pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<Permit, Rejection> {
+/// The first refusal, in this order: of a relation, of a change or a definition as such, of a column, of a function, of
+/// the rows and columns that are changed. So a session that may not change a table learns nothing else of it. A name
+/// that does not exist for the session is refused in the words for a name that does not exist at all.
+pub(crate) fn authorize(
+    session_view: &Arc<SessionView>,
+    access: &AccessSet,
+) -> Result<Permit, Rejection> {
     let mut relations = BTreeMap::new();
     let mut policies = Determining::default();
     let touched: BTreeSet<RelationId> = access.relations().chain(access.relations_read()).collect();
     for id in touched {
-        let decision = view.relation(id)?;
-        selectable(&decision)?;
+        let decision = session_view.relation(id)?;
+        require_selectable(&decision)?;
         relations.insert(id, decision);
     }
     for decision in relations.values() {
         policies.add(&decision.policies);
     }
     let mut changing = BTreeSet::new();
-    let changes = permitted(view, access)?;
+    let changes = permit_changes(session_view, access)?;
     for definition in access.definitions() {
-        let decided = view.define(definition)?;
+        let decided = session_view.decide_definition(definition)?;
         if !decided.permitted {
-            return Err(undefined(view, definition, &decided));
+            return Err(refuse_definition(session_view, definition, &decided));
         }
         changing.extend(decided.policies);
     }
@@ -127,7 +130,7 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
         match column.map(|column| (&column.level, &column.policies)) {
             // What is masked for the reader would be the value itself, or would be lost.
             Some((ColumnLevel::Masked(_), determining)) if changes_anything => {
-                return Err(masked(view, id, determining));
+                return Err(refuse_masked_read(session_view, id, determining));
             }
             Some((ColumnLevel::Plain | ColumnLevel::Masked(_), determining)) => {
                 policies.add(determining);
@@ -145,15 +148,15 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
                 .with_policies(determining.clone()));
             }
             Some((ColumnLevel::Hidden, determining)) => {
-                return Err(refusal(Code::NameUnknownColumn, determining));
+                return Err(refuse(Code::NameUnknownColumn, determining));
             }
-            None => return Err(refusal(Code::NameUnknownColumn, &[])),
+            None => return Err(refuse(Code::NameUnknownColumn, &[])),
         }
     }
     for (schema, name) in access.system_relations() {
-        let known = system_relation(view.catalog().dialect(), schema, name);
-        if !known.map_or(Ok(false), |known| view.reads_system(known))? {
-            return Err(refusal(Code::NameSystemRelation, &[]));
+        let known = system_relation(session_view.catalog().dialect(), schema, name);
+        if !known.map_or(Ok(false), |known| session_view.reads_system(known))? {
+            return Err(refuse(Code::NameSystemRelation, &[]));
         }
     }
     let mut calls = Vec::new();
@@ -162,10 +165,10 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
             let code = Code::FunctionNotAllowed;
             Rejection::new(code, format!("`{name}`: {}", code.summary())).with_policies(policies)
         };
-        let Some(def) = view.catalog().function(name) else {
+        let Some(def) = session_view.catalog().function(name) else {
             return Err(refuse(Vec::new()));
         };
-        let decision = view.function(def)?;
+        let decision = session_view.function(def)?;
         if !decision.permitted {
             return Err(refuse(decision.policies.clone()));
         }
@@ -178,16 +181,16 @@ pub(crate) fn authorize(view: &Arc<SessionView>, access: &AccessSet) -> Result<P
         writes,
         max_affected,
         kept_apart,
-    } = changed(view, access, changes, &mut changing)?;
-    let reserved = view.confirm(access)?;
+    } = check_changed_rows(session_view, access, changes, &mut changing)?;
+    let reserved = check_conditions(session_view, access)?;
     let policies = policies.ids(&changing);
-    view.approved(&policies)?;
+    session_view.require_no_approval(&policies)?;
     let max_rows = relations
         .values()
         .filter_map(|decision| decision.max_rows)
         .min();
     Ok(Permit {
-        principal: view.principal().clone(),
+        principal: session_view.principal().clone(),
         relations,
         writes,
         policies,
@@ -209,13 +212,16 @@ struct Permitted {
 
 /// Every change, each permitted as such; those that the statement makes are asked for before those that the engine makes
 /// for them.
-fn permitted(view: &SessionView, access: &AccessSet) -> Result<Vec<Permitted>, Rejection> {
+fn permit_changes(
+    session_view: &SessionView,
+    access: &AccessSet,
+) -> Result<Vec<Permitted>, Rejection> {
     let mut changes: Vec<ChangeAccess> = access.changes().collect();
     changes.sort_by_key(|change| change.cascaded);
     changes
         .into_iter()
         .map(|access| {
-            let write = view.write(access.relation)?;
+            let write = session_view.write(access.relation)?;
             let action = write.action(access.change);
             if action.permitted {
                 Ok(Permitted {
@@ -224,7 +230,12 @@ fn permitted(view: &SessionView, access: &AccessSet) -> Result<Vec<Permitted>, R
                     action,
                 })
             } else {
-                Err(unpermitted(view, access.relation, access.change, &action))
+                Err(refuse_change(
+                    session_view,
+                    access.relation,
+                    access.change,
+                    &action,
+                ))
             }
         })
         .collect()
@@ -239,8 +250,8 @@ struct Changed {
 }
 
 /// Checks the rows and columns of every change.
-fn changed(
-    view: &SessionView,
+fn check_changed_rows(
+    session_view: &SessionView,
     access: &AccessSet,
     changes: Vec<Permitted>,
     policies: &mut BTreeSet<String>,
@@ -275,11 +286,11 @@ fn changed(
             Change::Delete | Change::Truncate => [&write.change, &RowFilter::Everything],
         };
         if rows.contains(&&RowFilter::Nothing) {
-            return Err(refusal(Code::PolicyNoPermit, &action.policies));
+            return Err(refuse(Code::PolicyNoPermit, &action.policies));
         }
         // Nothing can stand between the engine and the rows it reaches by itself.
         if cascaded || change == Change::Truncate {
-            let seen = view.relation(relation)?;
+            let seen = session_view.relation(relation)?;
             let whole = |rows: &RowFilter| *rows == RowFilter::Everything;
             if !(rows.into_iter().all(whole) && whole(&seen.rows)) {
                 if change == Change::Truncate {
@@ -295,12 +306,12 @@ fn changed(
         writes.insert(relation, write);
     }
     for id in access.columns_written() {
-        let write = view.write(id.relation)?;
+        let write = session_view.write(id.relation)?;
         let column = write.columns.get(usize::from(id.index));
         let determining = column.map_or(&[][..], |column| column.policies.as_slice());
         if !write.assigns(id.index) {
-            let name = view.catalog().column(id).map_or("", |c| &*c.name);
-            let exists = view
+            let name = session_view.catalog().column(id).map_or("", |c| &*c.name);
+            let exists = session_view
                 .relation(id.relation)?
                 .columns
                 .get(usize::from(id.index))
@@ -309,10 +320,10 @@ fn changed(
                 let message = format!("no policy permits writing column `{name}`");
                 Rejection::new(Code::PolicyNoPermit, message).with_policies(determining.to_vec())
             } else {
-                refusal(Code::NameUnknownColumn, determining)
+                refuse(Code::NameUnknownColumn, determining)
             });
         }
-        let seen = view.relation(id.relation)?;
+        let seen = session_view.relation(id.relation)?;
         let level = seen.columns.get(usize::from(id.index)).map(|c| &c.level);
         let read_as = match level {
             Some(ColumnLevel::Masked(Mask::Token(_))) => Some("tokens"),
@@ -334,7 +345,7 @@ fn changed(
             | None => None,
         };
         if let Some(read_as) = read_as {
-            let name = view.catalog().column(id).map_or("", |c| &*c.name);
+            let name = session_view.catalog().column(id).map_or("", |c| &*c.name);
             // Whoever writes a guess and reads what becomes of it knows whether the guess is right.
             let message = format!(
                 "column `{name}` is read as {read_as}, which could be guessed by writing values to it"
@@ -353,19 +364,19 @@ fn changed(
 }
 
 /// The refusal of a change; what does not exist for the session is refused as unknown.
-fn unpermitted(
-    view: &SessionView,
+fn refuse_change(
+    session_view: &SessionView,
     relation: RelationId,
     change: Change,
     action: &ActionDecision,
 ) -> Rejection {
-    let exists = view
+    let exists = session_view
         .relation(relation)
         .is_ok_and(|decision| decision.visibility != Visibility::Absent);
     if !exists {
-        return refusal(Code::NameUnknownRelation, &action.policies);
+        return refuse(Code::NameUnknownRelation, &action.policies);
     }
-    let name = view
+    let name = session_view
         .catalog()
         .relation(relation)
         .map_or("", |relation| relation.name.as_str());
@@ -380,9 +391,13 @@ fn unpermitted(
 }
 
 /// The refusal of a definition.
-fn undefined(view: &SessionView, access: &DefinitionAccess, decided: &ActionDecision) -> Rejection {
+fn refuse_definition(
+    session_view: &SessionView,
+    access: &DefinitionAccess,
+    decided: &ActionDecision,
+) -> Rejection {
     let name = match &access.object {
-        DefinedObject::Relation(id) => view
+        DefinedObject::Relation(id) => session_view
             .catalog()
             .relation(*id)
             .map_or_else(String::new, |relation| relation.name.clone()),
@@ -399,8 +414,8 @@ fn undefined(view: &SessionView, access: &DefinitionAccess, decided: &ActionDeci
     Rejection::new(decided.code(), message).with_policies(decided.policies.clone())
 }
 
-fn masked(view: &SessionView, id: ColumnId, policies: &[String]) -> Rejection {
-    let name = view.catalog().column(id).map_or("", |c| &*c.name);
+fn refuse_masked_read(session_view: &SessionView, id: ColumnId, policies: &[String]) -> Rejection {
+    let name = session_view.catalog().column(id).map_or("", |c| &*c.name);
     Rejection::new(
         Code::WriteMaskedRead,
         format!("column `{name}` is masked, and a statement that changes data cannot read it"),
@@ -431,18 +446,18 @@ impl<'p> Determining<'p> {
     }
 }
 
-fn selectable(decision: &RelationDecision) -> Result<(), Rejection> {
+fn require_selectable(decision: &RelationDecision) -> Result<(), Rejection> {
     match decision.visibility {
         Visibility::Selectable => Ok(()),
         Visibility::Discoverable(code) => {
             let message = decision.message.as_deref().unwrap_or(code.summary());
             Err(Rejection::new(code, message).with_policies(decision.policies.clone()))
         }
-        Visibility::Absent => Err(refusal(Code::NameUnknownRelation, &decision.policies)),
+        Visibility::Absent => Err(refuse(Code::NameUnknownRelation, &decision.policies)),
     }
 }
 
-fn refusal(code: Code, policies: &[String]) -> Rejection {
+fn refuse(code: Code, policies: &[String]) -> Rejection {
     Rejection::new(code, code.summary()).with_policies(policies.to_vec())
 }
 
@@ -459,7 +474,7 @@ mod tests {
     use super::*;
     use crate::{
         access::{ColumnUses, StatementFacts, Usage},
-        policy::fixture::{agent, catalog, column_id, relation_id, set},
+        policy::tests::fixture::{agent, catalog, column_id, relation_id, set},
     };
 
     const POLICIES: &str = "

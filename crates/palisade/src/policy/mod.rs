@@ -8,15 +8,16 @@
 mod authorize;
 mod cedar;
 mod decide;
-#[cfg(test)]
-mod fixture;
+mod inheritance;
 mod lint;
 mod load;
-#[cfg(test)]
-mod model;
 pub mod obligation;
 mod session_view;
+mod set;
+mod sources;
 mod statement_conditions;
+#[cfg(test)]
+mod tests;
 mod time_dependent;
 mod what_if;
 
@@ -35,41 +36,15 @@ pub use load::classification::ColumnFlow;
 pub use load::diagnostic::{PolicyErrors, PolicyProblem, SourceSpan};
 pub use load::template;
 pub use session_view::SessionView;
-pub(crate) use statement_conditions::Reserved;
+pub use sources::{PolicyFile, PolicySources};
+pub(crate) use statement_conditions::PendingEstimatePolicies;
 
 pub(crate) use authorize::authorize;
 
-use cedar::schema::Action;
-use load::Loaded;
+use cedar::schema::PolicyAction;
+use set::Loaded;
 
 use crate::{catalog::Catalog, session::Session, token::TokenSecret};
-
-/// The texts of a policy folder. The core reads no files; whoever does fills this.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PolicySources {
-    /// The `*.cedar` files.
-    pub policies: Vec<PolicyFile>,
-    /// `principals.cedarschema`: the entity types `Agent`, `User` and `Role` with their attributes.
-    /// Without it they have none and can be members of roles.
-    pub principals_schema: Option<String>,
-    /// `entities.json`: principals and roles in Cedar's JSON format.
-    pub entities: Option<String>,
-    /// `classification.toml`: tags of columns and tables.
-    pub classification: Option<String>,
-    /// `templates.toml`: statements that may be run by name.
-    pub templates: Option<String>,
-    /// The secret behind tokens and `@mask("hash")`; not a file of the folder.
-    pub secret: Option<TokenSecret>,
-}
-
-/// A file of Cedar policies.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PolicyFile {
-    /// Its name, for messages; without folders and extension it names policies that have no `@id`.
-    pub name: String,
-    /// Its text.
-    pub text: String,
-}
 
 /// Validated policies over one catalog. Immutable; make a new one when either changes.
 #[derive(Debug)]
@@ -100,11 +75,13 @@ impl PolicySet {
         })
     }
 
-    /// Policies that do not look at circumstances any more, of which the first permits what these permit in any, and the others
-    /// have the conditions and masks that hold in some of them; these alone where they look at none. A template is no
-    /// circumstance.
+    /// Policies that no longer look at circumstances; a template is none. The first set permits what these permit in any
+    /// circumstances. The others have the conditions and masks of some circumstances. Policies that look at none come alone.
+    ///
+    /// # Errors
+    /// A text if a policy cannot be written down.
     pub(crate) fn suppositions(&self) -> Result<Vec<Self>, String> {
-        let all = what_if::of(&self.loaded.policies)?;
+        let all = what_if::suppose_circumstances(&self.loaded.policies)?;
         let of = |policies| {
             let mut loaded = Loaded::clone(&self.loaded);
             loaded.timed = time_dependent::actions(&policies);
@@ -155,7 +132,8 @@ impl PolicySet {
 
     fn tokens_expire(&self) -> bool {
         let secret = self.loaded.secret.as_ref();
-        secret.is_some_and(TokenSecret::expires) && self.loaded.policies.permits(Action::ReadToken)
+        secret.is_some_and(TokenSecret::expires)
+            && self.loaded.policies.permits(PolicyAction::ReadToken)
     }
 
     /// By what of `session` to remember what does not depend on its time: the epoch of tokens is all that is left of that.

@@ -2,21 +2,30 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use crate::policy::cedar::request::Subject;
 use crate::policy::{
-    cedar::{schema, schema::Action},
+    cedar::{
+        entities::resource,
+        failure::Failure,
+        request::{Subject, decide},
+        schema,
+        schema::PolicyAction,
+    },
     decide::{
         ddl, functions,
         functions::FunctionDecision,
         relation, system_relations, writes,
         writes::{ActionDecision, WriteDecision},
     },
-    load::Loaded,
+    load::template::Template,
     obligation::{RelationDecision, Visibility},
-    time_dependent::Moment,
+    set::Loaded,
+    time_dependent,
 };
 use crate::{
     access::DefinitionAccess,
@@ -24,17 +33,18 @@ use crate::{
         Catalog, Change, Relation, RelationId, RelationKind, SystemClass, SystemRelation,
         functions::FunctionDef,
     },
+    code::Code,
     rejection::Rejection,
     session::{Principal, Session},
 };
 
 /// What decides about reading a relation.
-const OF_RELATIONS: &[Action] = &[
-    Action::Select,
-    Action::See,
-    Action::ReadPlain,
-    Action::ReadMasked,
-    Action::ReadToken,
+const OF_RELATIONS: &[PolicyAction] = &[
+    PolicyAction::Select,
+    PolicyAction::See,
+    PolicyAction::ReadPlain,
+    PolicyAction::ReadMasked,
+    PolicyAction::ReadToken,
 ];
 
 /// What one session may know of the catalog. An answer, once given, does not change.
@@ -47,12 +57,12 @@ pub struct SessionView {
     functions: Mutex<HashMap<String, Result<Arc<FunctionDecision>, Rejection>>>,
     writes: Mutex<HashMap<RelationId, Result<Arc<WriteDecision>, Rejection>>>,
     /// Set for a session that has a time which policies look at.
-    pub(in crate::policy) moment: Option<Moment>,
+    moment: Option<Moment>,
 }
 
 impl SessionView {
     pub(in crate::policy) fn new(loaded: Arc<Loaded>, session: &Session) -> Self {
-        let subject = Subject::of(&loaded, session);
+        let subject = Subject::new(&loaded, session);
         Self {
             principal: session.principal().clone(),
             loaded,
@@ -76,14 +86,14 @@ impl SessionView {
         &self.loaded.catalog
     }
 
-    /// What was decided about a relation. One that is unreadable by its kind, or of another catalog,
+    /// The decision about a relation. A relation that is unreadable by its kind, or of another catalog,
     /// is absent.
     ///
     /// # Errors
     /// `policy.evaluation-failed` if a policy that could matter fails to evaluate;
     /// `policy.no-permit` if the session's principal is of no type that policies can permit anything.
     pub fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection> {
-        let decision = self.decided(id)?;
+        let decision = self.decide_relation(id)?;
         let relation = self.loaded.catalog.relation(id);
         let class = relation.and_then(|r| Some(r.system?.class));
         match (relation, class, decision.visibility) {
@@ -91,21 +101,27 @@ impl SessionView {
                 Some(relation),
                 Some(SystemClass::Catalog),
                 Visibility::Absent | Visibility::Discoverable(_),
-            ) => Ok(self.of_names(relation)?.map_or(decision, Arc::new)),
+            ) => Ok(self
+                .decide_name_relation(relation)?
+                .map_or(decision, Arc::new)),
             _ => Ok(decision),
         }
     }
 
     /// What is read of a relation that tells of names alone without a permit that names it; not remembered, since what it depends
     /// on is.
-    fn of_names(&self, relation: &Relation) -> Result<Option<RelationDecision>, Rejection> {
+    fn decide_name_relation(
+        &self,
+        relation: &Relation,
+    ) -> Result<Option<RelationDecision>, Rejection> {
         if !self.sees_everything()? {
             return Ok(None);
         }
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         // Notes whether it depends on the time.
         let _ = self.steady(OF_RELATIONS);
-        system_relations::of_names(&self.loaded, subject, relation).map_err(Rejection::from)
+        system_relations::decide_name_relation(&self.loaded, subject, relation)
+            .map_err(Rejection::from)
     }
 
     /// Whether a relation of the engine's own that no policy names may be read: it tells of names alone, nothing of the catalog is
@@ -131,7 +147,7 @@ impl SessionView {
         system_relations::is_unforbidden(&self.loaded, subject, known).map_err(Rejection::from)
     }
 
-    fn decided(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection> {
+    fn decide_relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection> {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         if let Some(known) = lock(&self.relations).get(&id) {
             return known.clone();
@@ -139,7 +155,7 @@ impl SessionView {
         if let (Some(moment), Some(relation)) = (&self.moment, self.loaded.catalog.relation(id))
             && let Some(steady) = moment.steady_relation(&self.loaded, subject, relation)?
         {
-            return steady.decided(id);
+            return steady.decide_relation(id);
         }
         // Decided without the lock: two threads may do the work twice, with the same result.
         let decision = self
@@ -148,7 +164,7 @@ impl SessionView {
             .relation(id)
             .filter(|relation| schema::has_entity(relation))
             .map_or_else(
-                || Ok(relation::absent(self.loaded.catalog.relation(id))),
+                || Ok(relation::deny_relation(self.loaded.catalog.relation(id))),
                 |relation| relation::decision(&self.loaded, subject, relation),
             )
             .map(Arc::new)
@@ -169,10 +185,10 @@ impl SessionView {
     #[must_use]
     pub fn may_define(&self) -> bool {
         [
-            Action::Create,
-            Action::Alter,
-            Action::Drop,
-            Action::Truncate,
+            PolicyAction::Create,
+            PolicyAction::Alter,
+            PolicyAction::Drop,
+            PolicyAction::Truncate,
         ]
         .into_iter()
         .any(|action| self.loaded.policies.permits(action))
@@ -182,14 +198,17 @@ impl SessionView {
     ///
     /// # Errors
     /// As [`relation`](Self::relation).
-    pub fn define(&self, access: &DefinitionAccess) -> Result<ActionDecision, Rejection> {
+    pub fn decide_definition(
+        &self,
+        access: &DefinitionAccess,
+    ) -> Result<ActionDecision, Rejection> {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         // Notes whether it depends on the time; it is not remembered either way.
         let _ = self.steady(&[ddl::action(access.definition)]);
         ddl::decision(&self.loaded, subject, access).map_err(Rejection::from)
     }
 
-    /// What may be changed of a relation. Nothing of one that is no table.
+    /// The changes that are permitted of a relation; none unless it is a table.
     ///
     /// # Errors
     /// As [`relation`](Self::relation).
@@ -212,7 +231,7 @@ impl SessionView {
         decision
     }
 
-    /// Whether a function may be called. One that reaches beyond its arguments needs a permit whose
+    /// Whether a function may be called. A function that reaches beyond its arguments needs a permit whose
     /// scope names it; a blanket permit does not count.
     ///
     /// # Errors
@@ -222,7 +241,7 @@ impl SessionView {
         if let Some(known) = lock(&self.functions).get(&def.uid) {
             return known.clone();
         }
-        if let Some(steady) = self.steady(&[Action::Call]) {
+        if let Some(steady) = self.steady(&[PolicyAction::Call]) {
             return steady.function(def);
         }
         let decision = functions::decision(&self.loaded, subject, def)
@@ -258,7 +277,7 @@ impl SessionView {
     pub fn discoverable(&self) -> Result<Vec<(RelationId, Arc<RelationDecision>)>, Rejection> {
         let mut out = Vec::new();
         for relation in self.loaded.catalog.relations() {
-            let decision = self.decided(relation.id)?;
+            let decision = self.decide_relation(relation.id)?;
             match decision.visibility {
                 Visibility::Selectable | Visibility::Discoverable(_) => {
                     out.push((relation.id, decision));
@@ -267,6 +286,142 @@ impl SessionView {
             }
         }
         Ok(out)
+    }
+}
+
+impl SessionView {
+    /// The template called `name`, if the session may run it.
+    ///
+    /// # Errors
+    /// As [`relation`](Self::relation), and `approval.required`.
+    pub fn template(&self, name: &str) -> Result<Option<&Template>, Rejection> {
+        let Some((template, determining)) = self.permitted_template(name)? else {
+            return Ok(None);
+        };
+        self.require_no_approval(&determining)?;
+        Ok(Some(template))
+    }
+
+    /// The template, if `run` is permitted on it, and by which policies.
+    fn permitted_template(
+        &self,
+        name: &str,
+    ) -> Result<Option<(&Template, Vec<String>)>, Rejection> {
+        let subject = self.subject.as_ref().map_err(Clone::clone)?;
+        let Some(template) = self.loaded.templates.get(name) else {
+            return Ok(None);
+        };
+        let resource = resource("Template", name)?;
+        let verdict = decide(&self.loaded, subject, PolicyAction::Run, resource)?;
+        Ok(verdict.permitted.then_some((template, verdict.policies)))
+    }
+
+    /// The templates that the session may run, by name.
+    ///
+    /// # Errors
+    /// As [`relation`](Self::relation), for the first that fails.
+    pub fn templates(&self) -> Result<Vec<&Template>, Rejection> {
+        let mut out = Vec::new();
+        for name in self.loaded.templates.names() {
+            out.extend(self.permitted_template(name)?.map(|(template, _)| template));
+        }
+        Ok(out)
+    }
+
+    /// Refuses what only a permit that demands an approval made possible: an approval cannot be given here. Several
+    /// permits of one thing combine to the strictest.
+    ///
+    /// # Errors
+    /// `approval.required`.
+    pub(in crate::policy) fn require_no_approval(
+        &self,
+        determining: &[String],
+    ) -> Result<(), Rejection> {
+        if !self.loaded.demands_approval {
+            return Ok(());
+        }
+        let demands = |id: &&String| {
+            let annotations = self.loaded.annotations.get(*id);
+            annotations.is_some_and(|annotations| annotations.approval)
+        };
+        let demanding: Vec<String> = determining.iter().filter(demands).cloned().collect();
+        if demanding.is_empty() {
+            return Ok(());
+        }
+        let code = Code::ApprovalRequired;
+        Err(Rejection::new(code, code.summary()).with_policies(demanding))
+    }
+}
+
+impl SessionView {
+    /// The view of `session` at its time, beside what holds at any.
+    pub(in crate::policy) fn at(loaded: Arc<Loaded>, session: &Session, steady: Arc<Self>) -> Self {
+        let mut view = Self::new(loaded, session);
+        view.moment = Some(Moment::new(steady));
+        view
+    }
+
+    /// Whether what was asked so far is decided by the time, so that it must not be remembered.
+    #[must_use]
+    pub fn depends_on_time(&self) -> bool {
+        self.moment.as_ref().is_some_and(Moment::was_used)
+    }
+
+    /// Whether the session has a time that policies look at.
+    #[must_use]
+    pub fn has_time(&self) -> bool {
+        self.moment.is_some()
+    }
+
+    /// The decisions that hold at any time, for what policies of `actions` decide, if those do not look at it.
+    pub(in crate::policy) fn steady(&self, actions: &[PolicyAction]) -> Option<&Self> {
+        self.moment.as_ref()?.steady(&self.loaded, actions)
+    }
+}
+
+/// A session's decisions at one point in time, beside those that hold at any.
+#[derive(Debug)]
+struct Moment {
+    /// What holds whatever the time.
+    steady: Arc<SessionView>,
+    /// Whether anything was asked that depends on the time.
+    used: AtomicBool,
+}
+
+impl Moment {
+    fn new(steady: Arc<SessionView>) -> Self {
+        Self {
+            steady,
+            used: AtomicBool::new(false),
+        }
+    }
+
+    /// The decisions to ask for something that policies of `actions` decide: none if those look at the time.
+    fn steady(&self, loaded: &Loaded, actions: &[PolicyAction]) -> Option<&SessionView> {
+        let timeless = actions.iter().all(|action| !loaded.timed.contains(action));
+        self.note_unless(timeless)
+    }
+
+    /// As [`steady`](Self::steady), for a relation as it is read.
+    fn steady_relation(
+        &self,
+        loaded: &Loaded,
+        subject: &Subject,
+        relation: &Relation,
+    ) -> Result<Option<&SessionView>, Failure> {
+        Ok(self.note_unless(time_dependent::is_timeless(loaded, subject, relation)?))
+    }
+
+    fn note_unless(&self, timeless: bool) -> Option<&SessionView> {
+        if !timeless {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        timeless.then_some(&self.steady)
+    }
+
+    /// Whether anything that was decided so far may be decided otherwise at another time.
+    fn was_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed)
     }
 }
 
@@ -290,7 +445,7 @@ mod tests {
         catalog::functions,
         code::Code,
         dialect::Dialect,
-        policy::fixture::{READ_ALL, agent, decision, relation_id, set},
+        policy::tests::fixture::{READ_ALL, agent, decision, relation_id, set},
     };
 
     #[test]

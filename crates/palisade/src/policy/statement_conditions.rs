@@ -3,32 +3,27 @@
 //! Names are resolved in what a session sees, before anything is known of the statement. So such policies take
 //! away from what was decided then, and refuse the statement.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
-use cedar_policy::{Context, Effect, RestrictedExpression};
+use cedar_policy::{Context, RestrictedExpression};
 
-use crate::policy::cedar::request::{Failure, HAS_WHERE, Subject, Verdict, decide_among, resource};
 use crate::policy::{
     cedar::{
-        by_action::covers,
-        context_use::{
-            ESTIMATED_COST, ESTIMATED_ROWS, Mention, STATEMENT, USAGE, looks_at, mentioned,
-        },
+        context_use::{ESTIMATED_COST, ESTIMATED_ROWS, HAS_WHERE, STATEMENT, USAGE},
+        entities::resource,
+        failure::Failure,
+        request::{Subject, Verdict, decide_among},
         schema,
-        schema::Action,
+        schema::PolicyAction,
     },
     decide::{ddl, functions, system_relations, writes},
-    load::{
-        Loaded,
-        diagnostic::{PolicyProblem, probably},
-        source::Located,
-    },
     obligation::{ColumnLevel, Mask},
     session_view::SessionView,
+    set::Loaded,
 };
 use crate::{
     access::{AccessSet, ChangeAccess, DefinedObject, DefinitionAccess, Usages},
-    catalog::{Change, ColumnId, Relation, RelationId, system_relation},
+    catalog::{Catalog, Change, ColumnId, Relation, RelationId, system_relation},
     code::Code,
     ident,
     rejection::Rejection,
@@ -37,26 +32,29 @@ use crate::{
 /// What was permitted as far as it is known before the engine has planned the statement: policies of the set look at what
 /// the engine expects, and are asked once more with that.
 #[derive(Debug, Clone)]
-pub(crate) struct Reserved {
-    view: Arc<SessionView>,
+pub(crate) struct PendingEstimatePolicies {
+    session_view: Arc<SessionView>,
     access: Arc<AccessSet>,
 }
 
-impl Reserved {
+impl PendingEstimatePolicies {
     /// Refuses the statement if policies do so knowing what the engine expects of it; what it does not tell is missing.
     ///
     /// # Errors
     /// `policy.forbidden`, and `policy.evaluation-failed`.
-    pub(crate) fn confirm(&self, cost: Option<f64>, rows: Option<f64>) -> Result<(), Rejection> {
+    pub(crate) fn recheck_with_estimates(
+        &self,
+        cost: Option<f64>,
+        rows: Option<f64>,
+    ) -> Result<(), Rejection> {
         let known = [(ESTIMATED_COST, cost), (ESTIMATED_ROWS, rows)];
         let known = known.into_iter().filter_map(|(name, figure)| {
             Some((
                 name.to_owned(),
-                RestrictedExpression::new_long(whole(figure?)),
+                RestrictedExpression::new_long(round_up(figure?)),
             ))
         });
-        self.view
-            .confirm_knowing(&self.access, Some(known.collect()))
+        check_with_estimates(&self.session_view, &self.access, Some(known.collect()))
     }
 
     /// About how many bytes it takes.
@@ -68,7 +66,7 @@ impl Reserved {
 }
 
 /// The least whole number that is not less, as policies compare none but whole ones.
-fn whole(figure: f64) -> i64 {
+fn round_up(figure: f64) -> i64 {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "a cast of what is too large gives the largest, and an estimate is none to the unit"
@@ -77,252 +75,121 @@ fn whole(figure: f64) -> i64 {
     whole
 }
 
-/// The policies that look at the statement or at how a column is used. What looks at something that is never there
-/// for one of its actions becomes a problem, as do permits that look at what is not known when names are resolved.
-pub(in crate::policy) fn policies(
-    located: &[Located<'_>],
-    problems: &mut Vec<PolicyProblem>,
-) -> BTreeSet<String> {
-    let mut out = BTreeSet::new();
-    for located in located {
-        let Located { policy, origin } = located;
-        let found = problems.len();
-        for mention in mentioned(policy) {
-            problems.extend(missing(located, &mention));
-        }
-        if problems.len() > found {
-            continue;
-        }
-        let Some(attribute) = [USAGE, STATEMENT]
+/// Asks again about everything that `access` touches, with the statement known; what must be asked once more when
+/// the engine's estimates are: until then policies that look at them refuse nothing.
+///
+/// # Errors
+/// `policy.forbidden`, and `policy.evaluation-failed`.
+pub(in crate::policy) fn check_conditions(
+    session_view: &Arc<SessionView>,
+    access: &AccessSet,
+) -> Result<Option<PendingEstimatePolicies>, Rejection> {
+    check_with_estimates(session_view, access, None)?;
+    let awaits = !session_view.loaded.of_estimates.is_empty();
+    Ok(awaits.then(|| PendingEstimatePolicies {
+        session_view: Arc::clone(session_view),
+        access: Arc::new(access.clone()),
+    }))
+}
+
+/// As [`check_conditions`], with what the engine expects of the statement once it was asked.
+fn check_with_estimates(
+    session_view: &SessionView,
+    access: &AccessSet,
+    estimates: Option<Vec<(String, RestrictedExpression)>>,
+) -> Result<(), Rejection> {
+    if session_view.loaded.of_statements.is_empty() {
+        return Ok(());
+    }
+    let subject = session_view.subject.as_ref().map_err(Clone::clone)?;
+    let asking = Asking {
+        session_view,
+        loaded: &session_view.loaded,
+        subject,
+        awaits_estimates: estimates.is_none(),
+        statement: statement_facts(&session_view.loaded.catalog, access)
             .into_iter()
-            .find(|attribute| looks_at(policy, attribute))
-        else {
-            continue;
-        };
-        match policy.effect() {
-            Effect::Forbid => {
-                // What looks at the context as a whole names no attribute.
-                let known = |action: &&Action| knows(**action, attribute);
-                match Action::ALL.iter().find(|a| covers(policy, **a) && !known(a)) {
-                    Some(action) => problems.push(unknown_there(located, attribute, *action)),
-                    None => {
-                        out.insert(policy.id().to_string());
-                    }
-                }
-            }
-            Effect::Permit => problems.push(
-                origin
-                    .problem(format!("a permit cannot look at `context.{attribute}`"))
-                    .with_help(Some(
-                        "it is not known yet when names are resolved: permit without it, and forbid the statements that should not be",
-                    )),
-            ),
-        }
-    }
-    out
-}
-
-fn knows(action: Action, attribute: &str) -> bool {
-    let mut known = schema::context(action).into_iter();
-    known.any(|known| known.name == attribute)
-}
-
-/// What is wrong with looking at an attribute: that there is none of this name, or never for one of the policy's actions.
-fn missing(located: &Located<'_>, mention: &Mention) -> Option<PolicyProblem> {
-    let Located { policy, origin } = located;
-    let attribute = mention.attribute.as_str();
-    let none = |wanted: &str, path: &str, names: &[&str]| {
-        let help = match probably(wanted, names.iter().copied()) {
-            Some(name) => format!("did you mean `{name}`?"),
-            None => format!("there are `{}`", names.join("`, `")),
-        };
-        let message = format!("there is no `{path}{wanted}`");
-        Some(origin.at_attribute(wanted, message).with_help(Some(help)))
+            .chain(estimates.unwrap_or_default())
+            .collect(),
     };
-    let of_actions = Action::ALL
-        .iter()
-        .flat_map(|action| schema::context(*action));
-    let names: BTreeSet<&str> = of_actions.map(|attribute| attribute.name).collect();
-    if !names.contains(attribute) {
-        let names: Vec<&str> = names.into_iter().collect();
-        return none(attribute, "context.", &names);
+    for id in access.relations() {
+        asking.relation(id, PolicyAction::Select, None)?;
     }
-    if let (STATEMENT, Some(part)) = (attribute, &mention.part) {
-        let names: Vec<&str> = schema::FACTS.iter().map(|fact| fact.name).collect();
-        if !names.contains(&part.as_str()) {
-            return none(part, "context.statement.", &names);
-        }
+    for (schema, name) in access.system_relations() {
+        asking.system(schema, name)?;
     }
-    let covered = Action::ALL.iter().filter(|action| covers(policy, **action));
-    let mut without = covered.filter(|action| !knows(**action, attribute));
-    without
-        .next()
-        .map(|action| unknown_there(located, attribute, *action))
+    for (id, usages) in access.columns() {
+        let decision = session_view.relation(id.relation)?;
+        let level = decision
+            .columns
+            .get(usize::from(id.index))
+            .map(|c| &c.level);
+        let action = match level {
+            Some(ColumnLevel::Plain) => PolicyAction::ReadPlain,
+            Some(ColumnLevel::Masked(Mask::Token(_))) => PolicyAction::ReadToken,
+            Some(ColumnLevel::Masked(_)) => PolicyAction::ReadMasked,
+            Some(ColumnLevel::Hidden) | None => continue,
+        };
+        asking.column(id, action, Some(usages))?;
+    }
+    for uid in access.functions() {
+        asking.function(uid)?;
+    }
+    for ChangeAccess {
+        relation,
+        change,
+        cascaded: _,
+        conditioned,
+    } in access.changes()
+    {
+        let has_where = match change {
+            Change::Update | Change::Delete => Some(conditioned),
+            Change::Insert | Change::Truncate => None,
+        };
+        asking.relation(relation, writes::action(change), has_where)?;
+    }
+    for id in access.columns_written() {
+        asking.column(id, PolicyAction::Write, None)?;
+    }
+    for definition in access.definitions() {
+        asking.definition(definition)?;
+    }
+    Ok(())
 }
 
-/// Where the attribute is missing whatever the statement, the policy would be without effect.
-fn unknown_there(located: &Located<'_>, attribute: &str, action: Action) -> PolicyProblem {
-    let Located { policy, origin } = located;
-    let known = Action::ALL
-        .iter()
-        .filter(|action| knows(**action, attribute));
-    let names: Vec<_> = known.map(|action| action.name()).collect();
-    let effect = match policy.effect() {
-        Effect::Forbid => "forbid",
-        Effect::Permit => "permit",
-    };
-    let message = format!(
-        "`context.{attribute}` is not known for `{}`, so this would {effect} nothing there",
-        action.name()
-    );
-    let help = format!(
-        "it is known for `{}`: name those in the policy's scope",
-        names.join("`, `")
-    );
-    origin
-        .at_attribute(attribute, message)
-        .with_help(Some(help))
-}
-
-impl SessionView {
-    /// Asks again about everything that `access` touches, with the statement known; what must be asked once more when
-    /// the engine's estimates are: until then policies that look at them refuse nothing.
-    ///
-    /// # Errors
-    /// `policy.forbidden`, and `policy.evaluation-failed`.
-    pub(in crate::policy) fn confirm(
-        self: &Arc<Self>,
-        access: &AccessSet,
-    ) -> Result<Option<Reserved>, Rejection> {
-        self.confirm_knowing(access, None)?;
-        let awaits = !self.loaded.of_estimates.is_empty();
-        Ok(awaits.then(|| Reserved {
-            view: Arc::clone(self),
-            access: Arc::new(access.clone()),
-        }))
-    }
-
-    /// As [`confirm`](Self::confirm), with what the engine `expects` of the statement once it was asked.
-    fn confirm_knowing(
-        &self,
-        access: &AccessSet,
-        expects: Option<Vec<(String, RestrictedExpression)>>,
-    ) -> Result<(), Rejection> {
-        if self.loaded.of_statements.is_empty() {
-            return Ok(());
-        }
-        let subject = self.subject.as_ref().map_err(Clone::clone)?;
-        let asking = Asking {
-            view: self,
-            loaded: &self.loaded,
-            subject,
-            awaits_estimates: expects.is_none(),
-            statement: self
-                .statement(access)
-                .into_iter()
-                .chain(expects.unwrap_or_default())
-                .collect(),
-        };
-        for id in access.relations() {
-            asking.relation(id, Action::Select, None)?;
-        }
-        for (schema, name) in access.system_relations() {
-            asking.system(schema, name)?;
-        }
-        for (id, usages) in access.columns() {
-            let decision = self.relation(id.relation)?;
-            let level = decision
-                .columns
-                .get(usize::from(id.index))
-                .map(|c| &c.level);
-            let action = match level {
-                Some(ColumnLevel::Plain) => Action::ReadPlain,
-                Some(ColumnLevel::Masked(Mask::Token(_))) => Action::ReadToken,
-                Some(ColumnLevel::Masked(_)) => Action::ReadMasked,
-                Some(ColumnLevel::Hidden) | None => continue,
-            };
-            asking.column(id, action, Some(usages))?;
-        }
-        for uid in access.functions() {
-            asking.function(uid)?;
-        }
-        for ChangeAccess {
-            relation,
-            change,
-            cascaded: _,
-            conditioned,
-        } in access.changes()
-        {
-            let has_where = match change {
-                Change::Update | Change::Delete => Some(conditioned),
-                Change::Insert | Change::Truncate => None,
-            };
-            asking.relation(relation, writes::action(change), has_where)?;
-        }
-        for id in access.columns_written() {
-            asking.column(id, Action::Write, None)?;
-        }
-        for definition in access.definitions() {
-            asking.definition(definition)?;
-        }
-        Ok(())
-    }
-
-    /// Refuses what only a permit that demands an approval made possible: nobody can give one here. Several
-    /// permits of one thing combine to the strictest.
-    ///
-    /// # Errors
-    /// `approval.required`.
-    pub(in crate::policy) fn approved(&self, determining: &[String]) -> Result<(), Rejection> {
-        if !self.loaded.demands_approval {
-            return Ok(());
-        }
-        let demands = |id: &&String| {
-            let annotations = self.loaded.annotations.get(*id);
-            annotations.is_some_and(|annotations| annotations.approval)
-        };
-        let demanding: Vec<String> = determining.iter().filter(demands).cloned().collect();
-        if demanding.is_empty() {
-            return Ok(());
-        }
-        let code = Code::ApprovalRequired;
-        Err(Rejection::new(code, code.summary()).with_policies(demanding))
-    }
-
-    /// `context.statement`.
-    fn statement(&self, access: &AccessSet) -> Vec<(String, RestrictedExpression)> {
-        let facts = access.facts();
-        let joins = i64::try_from(facts.joins).unwrap_or(i64::MAX);
-        let text = |text: &str| RestrictedExpression::new_string(text.to_owned());
-        let uid = |id| Some(text(&self.loaded.catalog.relation(id)?.uid));
-        let defined = access.definitions().filter_map(|d| match &d.object {
-            DefinedObject::Relation(id) => uid(*id),
-            DefinedObject::New {
-                schema,
-                name,
-                view: _,
-            } => Some(text(&ident::qualified([schema.as_str(), name.as_str()]))),
-        });
-        let tables = access
-            .relations()
-            .chain(access.changes().map(|change| change.relation))
-            .filter_map(uid)
-            .chain(defined);
-        vec![
-            ("kind".to_owned(), text(facts.kind)),
-            ("joins".to_owned(), RestrictedExpression::new_long(joins)),
-            ("tables".to_owned(), RestrictedExpression::new_set(tables)),
-            (
-                "has_where".to_owned(),
-                RestrictedExpression::new_bool(facts.has_where),
-            ),
-        ]
-    }
+/// `context.statement`.
+fn statement_facts(catalog: &Catalog, access: &AccessSet) -> Vec<(String, RestrictedExpression)> {
+    let facts = access.facts();
+    let joins = i64::try_from(facts.joins).unwrap_or(i64::MAX);
+    let text = |text: &str| RestrictedExpression::new_string(text.to_owned());
+    let uid = |id| Some(text(&catalog.relation(id)?.uid));
+    let defined = access.definitions().filter_map(|d| match &d.object {
+        DefinedObject::Relation(id) => uid(*id),
+        DefinedObject::New {
+            schema,
+            name,
+            view: _,
+        } => Some(text(&ident::qualified([schema.as_str(), name.as_str()]))),
+    });
+    let tables = access
+        .relations()
+        .chain(access.changes().map(|change| change.relation))
+        .filter_map(uid)
+        .chain(defined);
+    vec![
+        ("kind".to_owned(), text(facts.kind)),
+        ("joins".to_owned(), RestrictedExpression::new_long(joins)),
+        ("tables".to_owned(), RestrictedExpression::new_set(tables)),
+        (
+            "has_where".to_owned(),
+            RestrictedExpression::new_bool(facts.has_where),
+        ),
+    ]
 }
 
 /// One statement, about which policies are asked.
 struct Asking<'a> {
-    view: &'a SessionView,
+    session_view: &'a SessionView,
     loaded: &'a Loaded,
     subject: &'a Subject,
     statement: Vec<(String, RestrictedExpression)>,
@@ -335,7 +202,7 @@ impl<'a> Asking<'a> {
     fn relation(
         &self,
         id: RelationId,
-        action: Action,
+        action: PolicyAction,
         has_where: Option<bool>,
     ) -> Result<(), Rejection> {
         let Some(relation) = self.loaded.catalog.relation(id) else {
@@ -358,7 +225,7 @@ impl<'a> Asking<'a> {
     fn column(
         &self,
         id: ColumnId,
-        action: Action,
+        action: PolicyAction,
         usages: Option<Usages>,
     ) -> Result<(), Rejection> {
         let (Some(relation), Some(column)) = (
@@ -387,11 +254,16 @@ impl<'a> Asking<'a> {
         let Some(known) = system_relation(self.loaded.catalog.dialect(), schema, name) else {
             return Ok(());
         };
-        let _ = self.view.steady(&[Action::Select]);
+        let _ = self.session_view.steady(&[PolicyAction::Select]);
         let context = self.context(None)?;
-        let verdict =
-            system_relations::verdict(self.loaded, self.subject, known, Action::Select, context)?;
-        self.unless_forbidden(verdict, &|| {
+        let verdict = system_relations::verdict(
+            self.loaded,
+            self.subject,
+            known,
+            PolicyAction::Select,
+            context,
+        )?;
+        self.refuse_if_forbidden(verdict, &|| {
             format!("a policy forbids this statement on `{name}`")
         })
     }
@@ -401,20 +273,20 @@ impl<'a> Asking<'a> {
             return Ok(());
         };
         let verdict = {
-            let _ = self.view.steady(&[Action::Call]);
+            let _ = self.session_view.steady(&[PolicyAction::Call]);
             let context = self.context(None)?;
             functions::verdict(self.loaded, self.subject, def, context)?
         };
-        self.unless_forbidden(verdict, &|| {
+        self.refuse_if_forbidden(verdict, &|| {
             format!("a policy forbids calling `{uid}` in this statement")
         })
     }
 
     fn definition(&self, access: &DefinitionAccess) -> Result<(), Rejection> {
-        let _ = self.view.steady(&[ddl::action(access.definition)]);
+        let _ = self.session_view.steady(&[ddl::action(access.definition)]);
         let context = self.context(None)?;
         let verdict = ddl::verdict(self.loaded, self.subject, access, context)?;
-        self.unless_forbidden(verdict, &|| "a policy forbids this definition".to_owned())
+        self.refuse_if_forbidden(verdict, &|| "a policy forbids this definition".to_owned())
     }
 
     fn relatives(&self, relation: &'a Relation) -> impl Iterator<Item = &'a Relation> {
@@ -428,13 +300,13 @@ impl<'a> Asking<'a> {
 
     fn ask(
         &self,
-        action: Action,
+        action: PolicyAction,
         (kind, id): (&str, &str),
         more: Option<(String, RestrictedExpression)>,
         message: &dyn Fn() -> String,
     ) -> Result<(), Rejection> {
         // Its decisions may be others at another time.
-        let _ = self.view.steady(&[action]);
+        let _ = self.session_view.steady(&[action]);
         let verdict = decide_among(
             self.loaded,
             self.subject,
@@ -443,11 +315,11 @@ impl<'a> Asking<'a> {
             &self.subject.store.entities,
             self.context(more)?,
         )?;
-        self.unless_forbidden(verdict, message)
+        self.refuse_if_forbidden(verdict, message)
     }
 
     /// What was permitted before the statement was known is refused now by policies that look at it, or not at all.
-    fn unless_forbidden(
+    fn refuse_if_forbidden(
         &self,
         verdict: Verdict,
         message: &dyn Fn() -> String,
@@ -470,6 +342,6 @@ impl<'a> Asking<'a> {
             .map_err(Failure::new)?;
         let statement = (STATEMENT.to_owned(), statement);
         let known = std::iter::once(statement).chain(more).collect();
-        self.subject.circumstances.with(known)
+        self.subject.circumstances.context_with(known)
     }
 }

@@ -1,121 +1,50 @@
 //! What depends on the time of a request: decided each time, and never remembered. Everything else of such a
 //! session is what it is without a time.
 
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::collections::BTreeSet;
 
 use cedar_policy::{PartialEntityUid, PartialRequest, PolicyId};
 
-use crate::policy::cedar::request::{Failure, Subject, TIME, action_uid, resource};
+use crate::catalog::Relation;
 use crate::policy::{
-    cedar::{by_action::Slices, context_use::looks_at, schema, schema::Action},
-    load::{Loaded, annotation::Annotations},
-    session_view::SessionView,
+    cedar::{
+        by_action::Slices,
+        context_use::{TIME, looks_at},
+        entities::{action_uid, resource},
+        failure::Failure,
+        request::Subject,
+        schema,
+        schema::PolicyAction,
+    },
+    load::annotation::Annotations,
+    set::Loaded,
 };
-use crate::{catalog::Relation, session::Session};
 
 /// The actions some of whose policies look at the time.
-pub(in crate::policy) fn actions(policies: &Slices) -> BTreeSet<Action> {
-    Action::ALL
+pub(in crate::policy) fn actions(policies: &Slices) -> BTreeSet<PolicyAction> {
+    PolicyAction::ALL
         .iter()
         .copied()
         .filter(|action| {
-            let policies = policies.of(*action);
+            let policies = policies.for_action(*action);
             policies
                 .is_some_and(|policies| policies.policies().any(|policy| looks_at(policy, TIME)))
         })
         .collect()
 }
 
-impl SessionView {
-    /// The view of `session` at its time, beside what holds at any.
-    pub(in crate::policy) fn at(loaded: Arc<Loaded>, session: &Session, steady: Arc<Self>) -> Self {
-        let mut view = Self::new(loaded, session);
-        view.moment = Some(Moment::beside(steady));
-        view
-    }
-
-    /// Whether what was asked so far is decided by the time, so that it must not be remembered.
-    #[must_use]
-    pub fn depends_on_time(&self) -> bool {
-        self.moment.as_ref().is_some_and(Moment::was_used)
-    }
-
-    /// Whether the session has a time that policies look at.
-    #[must_use]
-    pub fn has_time(&self) -> bool {
-        self.moment.is_some()
-    }
-
-    /// The decisions that hold at any time, for what policies of `actions` decide, if those do not look at it.
-    pub(in crate::policy) fn steady(&self, actions: &[Action]) -> Option<&Self> {
-        self.moment.as_ref()?.steady(&self.loaded, actions)
-    }
-}
-
-/// A session's decisions at one point in time, beside those that hold at any.
-#[derive(Debug)]
-pub(in crate::policy) struct Moment {
-    /// What holds whatever the time.
-    steady: Arc<SessionView>,
-    /// Whether anything was asked that depends on the time.
-    used: AtomicBool,
-}
-
-impl Moment {
-    pub(in crate::policy) fn beside(steady: Arc<SessionView>) -> Self {
-        Self {
-            steady,
-            used: AtomicBool::new(false),
-        }
-    }
-
-    /// The decisions to ask for something that policies of `actions` decide: none if those look at the time.
-    pub(in crate::policy) fn steady(
-        &self,
-        loaded: &Loaded,
-        actions: &[Action],
-    ) -> Option<&SessionView> {
-        let timeless = actions.iter().all(|action| !loaded.timed.contains(action));
-        self.unless(timeless)
-    }
-
-    /// As [`steady`](Self::steady), for a relation as it is read.
-    pub(in crate::policy) fn steady_relation(
-        &self,
-        loaded: &Loaded,
-        subject: &Subject,
-        relation: &Relation,
-    ) -> Result<Option<&SessionView>, Failure> {
-        Ok(self.unless(is_timeless(loaded, subject, relation)?))
-    }
-
-    fn unless(&self, timeless: bool) -> Option<&SessionView> {
-        if !timeless {
-            self.used.store(true, Ordering::Relaxed);
-        }
-        timeless.then_some(&self.steady)
-    }
-
-    /// Whether anything that was decided so far may be decided otherwise at another time.
-    pub(in crate::policy) fn was_used(&self) -> bool {
-        self.used.load(Ordering::Relaxed)
-    }
-}
-
 /// Whether what is decided about reading `relation` is the same at any time: by partial evaluation without a
 /// context of the policies over it and its relatives.
-fn is_timeless(loaded: &Loaded, subject: &Subject, relation: &Relation) -> Result<bool, Failure> {
+pub(in crate::policy) fn is_timeless(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+) -> Result<bool, Failure> {
     let inside = [
-        Action::See,
-        Action::ReadPlain,
-        Action::ReadMasked,
-        Action::ReadToken,
+        PolicyAction::See,
+        PolicyAction::ReadPlain,
+        PolicyAction::ReadMasked,
+        PolicyAction::ReadToken,
     ];
     if inside.iter().any(|action| loaded.timed.contains(action)) {
         return Ok(false);
@@ -123,7 +52,7 @@ fn is_timeless(loaded: &Loaded, subject: &Subject, relation: &Relation) -> Resul
     let above = loaded.inheritance.ancestors(&loaded.catalog, relation);
     let below = loaded.inheritance.descendants(&loaded.catalog, relation);
     for table in std::iter::once(relation).chain(above).chain(below) {
-        for action in [Action::Select, Action::Discover] {
+        for action in [PolicyAction::Select, PolicyAction::Discover] {
             let asked = loaded.timed.contains(&action) && schema::has_entity(table);
             if asked && !is_decided(loaded, subject, action, table)? {
                 return Ok(false);
@@ -137,10 +66,10 @@ fn is_timeless(loaded: &Loaded, subject: &Subject, relation: &Relation) -> Resul
 fn is_decided(
     loaded: &Loaded,
     subject: &Subject,
-    action: Action,
+    action: PolicyAction,
     table: &Relation,
 ) -> Result<bool, Failure> {
-    let Some(policies) = loaded.policies.of(action) else {
+    let Some(policies) = loaded.policies.for_action(action) else {
         return Ok(false);
     };
     let request = PartialRequest::new(
@@ -180,7 +109,7 @@ mod tests {
 
     use std::time::Duration;
 
-    use crate::policy::fixture::{READ_ALL, agent, relation_id, set};
+    use crate::policy::tests::fixture::{READ_ALL, agent, relation_id, set};
 
     #[test]
     fn what_a_permit_demands_at_a_time_is_demanded_then() {

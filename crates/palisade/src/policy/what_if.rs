@@ -9,10 +9,15 @@
 use cedar_policy::{Effect, Policy, PolicyId};
 use serde_json::{Value, json};
 
-use crate::policy::cedar::{by_action::Slices, context_use::is_context, schema::Action};
+use crate::policy::cedar::{by_action::Slices, context_use::is_context, schema::PolicyAction};
 
 /// Actions whose policies say of columns that they are read to decide about others, or in part.
-const READING: [Action; 4] = [Action::See, Action::Change, Action::Add, Action::ReadPlain];
+const READING: [PolicyAction; 4] = [
+    PolicyAction::See,
+    PolicyAction::Change,
+    PolicyAction::Add,
+    PolicyAction::ReadPlain,
+];
 
 /// So many conditions of one policy are supposed each on its own.
 const EACH: usize = 5;
@@ -41,43 +46,50 @@ enum Said {
 ///
 /// # Errors
 /// If a policy cannot be written down.
-pub(in crate::policy) fn of(policies: &Slices) -> Result<Vec<Slices>, String> {
-    let mut found = vec![policies.map(|_, policy| suppose(policy, widest(policy.effect())))?];
+pub(in crate::policy) fn suppose_circumstances(policies: &Slices) -> Result<Vec<Slices>, String> {
+    let mut found = vec![policies.map(|_, policy| suppose(policy, permit_most(policy.effect())))?];
     for action in READING {
-        let looking = policies.of(action).into_iter().flat_map(|p| p.policies());
+        let looking = policies
+            .for_action(action)
+            .into_iter()
+            .flat_map(|p| p.policies());
         let mut permits = false;
         for policy in looking {
             let conditions = conditions_of(policy)?;
-            let masks = action == Action::ReadPlain;
+            let masks = action == PolicyAction::ReadPlain;
             if conditions.is_empty() || masks && policy.effect() == Effect::Permit {
                 continue;
             }
             permits |= policy.effect() == Effect::Permit;
             for bits in 0..1_u32 << conditions.len().min(EACH) {
                 let one = Supposed::One(policy.id(), policy.effect(), Said::Each(bits));
-                found.push(supposing(policies, action, &one)?);
+                found.push(suppose_action(policies, action, &one)?);
             }
         }
         if permits {
-            found.push(supposing(policies, action, &Supposed::Least)?);
+            found.push(suppose_action(policies, action, &Supposed::Least)?);
         }
     }
     Ok(found)
 }
 
-fn widest(effect: Effect) -> Said {
+fn permit_most(effect: Effect) -> Said {
     Said::Whole(effect == Effect::Permit)
 }
 
 /// The policies of `action` as supposed, and of all others those that permit most.
-fn supposing(policies: &Slices, action: Action, supposed: &Supposed<'_>) -> Result<Slices, String> {
+fn suppose_action(
+    policies: &Slices,
+    action: PolicyAction,
+    supposed: &Supposed<'_>,
+) -> Result<Slices, String> {
     policies.map(|other, policy| {
         let said = match supposed {
-            _ if other != action => widest(policy.effect()),
+            _ if other != action => permit_most(policy.effect()),
             Supposed::One(id, _, said) if *id == policy.id() => *said,
             // A permit of every row would leave nothing of another's condition.
             Supposed::Least | Supposed::One(_, Effect::Permit, _) => Said::Whole(false),
-            Supposed::One(_, Effect::Forbid, _) => widest(policy.effect()),
+            Supposed::One(_, Effect::Forbid, _) => permit_most(policy.effect()),
         };
         suppose(policy, said)
     })

@@ -37,7 +37,7 @@ pub(crate) fn rewrite_definition(
     let (resolved, permit) = authorized.into_parts();
     if let Some(reserved) = permit.reserved() {
         // No engine estimates a definition.
-        reserved.confirm(None, None)?;
+        reserved.recheck_with_estimates(None, None)?;
     }
     if let Some((_, change)) = permit.kept_apart().iter().next() {
         return Err(foreign_keys::unreachable_change(

@@ -1,4 +1,4 @@
-//! EXPLAIN: which forms there are, and how the one that runs is spelled.
+//! EXPLAIN: its forms, and the spelling that runs.
 
 use sqlparser::ast::{
     AnalyzeFormat, AnalyzeFormatKind, DescribeAlias, Expr, Statement, UtilityOption, Value,
@@ -35,23 +35,23 @@ impl Explain {
         match describe_alias {
             DescribeAlias::Explain => {}
             DescribeAlias::Describe | DescribeAlias::Desc if dialect == Dialect::Mysql => {}
-            DescribeAlias::Describe | DescribeAlias::Desc => return Err(refused("DESCRIBE")),
+            DescribeAlias::Describe | DescribeAlias::Desc => return Err(refuse("DESCRIBE")),
         }
         if analyze {
             return Err(runs("EXPLAIN ANALYZE"));
         }
         if estimate {
-            return Err(refused("EXPLAIN ESTIMATE"));
+            return Err(refuse("EXPLAIN ESTIMATE"));
         }
         if query_plan != (dialect == Dialect::Sqlite) {
-            return Err(refused(if query_plan {
+            return Err(refuse(if query_plan {
                 "EXPLAIN QUERY PLAN"
             } else {
                 "EXPLAIN without QUERY PLAN"
             }));
         }
         if verbose && dialect != Dialect::Postgres {
-            return Err(refused("EXPLAIN VERBOSE"));
+            return Err(refuse("EXPLAIN VERBOSE"));
         }
         match format {
             None => {}
@@ -70,7 +70,7 @@ impl Explain {
                 ("analyze", _) => {
                     return Err(runs("EXPLAIN ANALYZE"));
                 }
-                _ => return Err(refused(&format!("the option {option} of EXPLAIN"))),
+                _ => return Err(refuse(&format!("the option {option} of EXPLAIN"))),
             }
         }
         Ok(out)
@@ -81,7 +81,7 @@ impl Explain {
             AnalyzeFormat::JSON => true,
             AnalyzeFormat::TEXT | AnalyzeFormat::TRADITIONAL => false,
             AnalyzeFormat::GRAPHVIZ | AnalyzeFormat::TREE => {
-                return Err(refused("this format of EXPLAIN"));
+                return Err(refuse("this format of EXPLAIN"));
             }
         };
         Ok(())
@@ -133,7 +133,7 @@ fn runs(what: &str) -> Rejection {
     )
 }
 
-fn refused(what: &str) -> Rejection {
+fn refuse(what: &str) -> Rejection {
     Rejection::new(Code::SyntaxUnsupported, format!("{what} is not supported"))
 }
 

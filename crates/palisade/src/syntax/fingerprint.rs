@@ -7,8 +7,7 @@ use sqlparser::{
     tokenizer::{Span, Token, TokenWithSpan},
 };
 
-use super::parse;
-use crate::{dialect::Dialect, digest::sha256_hex};
+use crate::{dialect::Dialect, digest::sha256_hex, syntax::lexer};
 
 /// A statement without its literals.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +20,7 @@ pub struct Fingerprint {
 
 /// The fingerprint of `text`. A double-quoted word may be a string on SQLite, so it counts as a
 /// literal unless `is_name` knows it. Text that cannot be split into tokens has an empty
-/// normalisation, because nobody can say which part of it is a literal.
+/// normalisation, because its literals are not known.
 #[must_use]
 pub(crate) fn fingerprint(
     text: &str,
@@ -29,7 +28,7 @@ pub(crate) fn fingerprint(
     is_name: impl Fn(&str) -> bool,
 ) -> Fingerprint {
     let mut normalized = String::with_capacity(text.len());
-    for TokenWithSpan { token, span: _ } in parse::tokenize(text, dialect).unwrap_or_default() {
+    for TokenWithSpan { token, span: _ } in lexer::tokenize(text, dialect).unwrap_or_default() {
         let piece = match &token {
             Token::Whitespace(_) | Token::EOF => continue,
             Token::Word(word) => match word.quote_style {
@@ -72,7 +71,7 @@ pub(crate) fn fingerprint(
 
 /// The folded words of `text`, quotes undone.
 pub(crate) fn words(text: &str, dialect: Dialect) -> BTreeSet<String> {
-    parse::tokenize(text, dialect)
+    lexer::tokenize(text, dialect)
         .unwrap_or_default()
         .into_iter()
         .filter_map(|token| match token.token {

@@ -5,9 +5,11 @@ mod dialect;
 mod explain;
 mod fingerprint;
 mod identifier;
+mod lexer;
 pub(crate) mod mask_expr;
 pub(crate) mod output_name;
 mod parse;
+mod parser_drift;
 mod placeholders;
 mod prescan;
 mod print;
@@ -22,11 +24,9 @@ pub use fingerprint::Fingerprint;
 pub(crate) use fingerprint::fingerprint;
 pub(crate) use fingerprint::words;
 pub(crate) use identifier::{decode, encode, key};
-pub(crate) use parse::{
-    Parsed, ParsedDefinition, ParsedQuery, Tokens, data_type, parse, parse_any,
-};
+pub(crate) use parse::{Lexed, Parsed, ParsedDefinition, ParsedQuery, data_type, parse, parse_any};
 pub(crate) use placeholders::placeholders;
-pub(crate) use prescan::{Outline, named};
+pub(crate) use prescan::{Outline, placeholder_name};
 pub(crate) use print::{print_definition, print_stable, read_query};
 pub(crate) use reparse_cache::Readings;
 pub(crate) use stack::with_stack;

@@ -1,16 +1,20 @@
 //! From text to exactly one query.
 
-use std::cell::Cell;
-
 use sqlparser::{
     ast::{Query, SetExpr, Statement},
     keywords::Keyword,
     parser::{Parser, ParserError},
-    tokenizer::{Token, TokenWithSpan, Tokenizer, TokenizerError, Whitespace},
+    tokenizer::{Token, TokenWithSpan, Whitespace},
 };
 
-use super::{Outline, dialect, explain, explain::Explain};
-use crate::syntax::{statement_kind, unsupported};
+use crate::syntax::{
+    dialect, explain,
+    explain::Explain,
+    lexer::{keep_buffer, tokenize},
+    prescan::Outline,
+    stack::with_stack,
+    statement_kind, unsupported,
+};
 use crate::{code::Code, dialect::Dialect, limits::Limits, rejection::Rejection};
 
 /// A query as the parser read it, with what the tree forgets.
@@ -49,7 +53,7 @@ pub(crate) enum Parsed<'a> {
 
 /// A statement as it is resolved.
 #[derive(Debug)]
-pub(super) enum Tree {
+pub(in crate::syntax) enum Tree {
     Query(Box<Query>),
     Explain(Box<Query>, Explain),
     Definition(Box<Statement>),
@@ -85,17 +89,17 @@ pub(crate) fn parse_any<T>(
     limits: &Limits,
     with: impl FnOnce(Parsed<'_>) -> Result<T, Rejection>,
 ) -> Result<T, Rejection> {
-    Tokens::read(text, dialect, limits)?.parse(dialect, limits, with)
+    Lexed::read(text, dialect, limits)?.parse(dialect, limits, with)
 }
 
 /// A text in tokens, of which nothing has been checked.
 #[derive(Debug)]
-pub(crate) struct Tokens<'t> {
+pub(crate) struct Lexed<'t> {
     text: &'t str,
     tokens: Vec<TokenWithSpan>,
 }
 
-impl<'t> Tokens<'t> {
+impl<'t> Lexed<'t> {
     /// Those of `text`.
     ///
     /// # Errors
@@ -105,7 +109,7 @@ impl<'t> Tokens<'t> {
         dialect: Dialect,
         limits: &Limits,
     ) -> Result<Self, Rejection> {
-        bounded(text, limits)?;
+        check_size(text, limits)?;
         let tokens = tokenize(text, dialect)?;
         Ok(Self { text, tokens })
     }
@@ -122,9 +126,9 @@ impl<'t> Tokens<'t> {
     ) -> Result<T, Rejection> {
         let Self { text, tokens } = self;
         let outline = Outline::read(text, &tokens, dialect, limits)?;
-        super::with_stack(outline.levels, move || {
+        with_stack(outline.levels, move || {
             let tree = parse_tokens(tokens, dialect, limits)
-                .map_err(|refusal| unsupported::named(refusal, text, dialect))?;
+                .map_err(|refusal| unsupported::name_construct(refusal, text, dialect))?;
             let (query, explain) = match tree {
                 Tree::Query(query) => (query, None),
                 Tree::Explain(query, explain) => (query, Some(explain)),
@@ -147,7 +151,7 @@ impl<'t> Tokens<'t> {
 }
 
 /// Refuses a text that is too long or holds a character that is ours.
-fn bounded(text: &str, limits: &Limits) -> Result<(), Rejection> {
+fn check_size(text: &str, limits: &Limits) -> Result<(), Rejection> {
     if text.len() > limits.max_query_bytes {
         return Err(Rejection::new(
             Code::LimitQuerySize,
@@ -167,60 +171,6 @@ fn bounded(text: &str, limits: &Limits) -> Result<(), Rejection> {
     Ok(())
 }
 
-thread_local! {
-    /// The room of tokens that were read: to ask for as much again costs as much as to read some.
-    static TOKENS: Cell<Vec<TokenWithSpan>> = const { Cell::new(Vec::new()) };
-}
-
-/// Keeps the room of `tokens` for the next text, if that is not exceptional.
-fn reuse(mut tokens: Vec<TokenWithSpan>) {
-    const MOST: usize = 4096;
-    if tokens.capacity() <= MOST {
-        tokens.clear();
-        TOKENS.set(tokens);
-    }
-}
-
-pub(super) fn tokenize(text: &str, dialect: Dialect) -> Result<Vec<TokenWithSpan>, Rejection> {
-    // A token and the blank after it take some six characters, and fewer than two hardly ever; to grow costs as much
-    // as to read them.
-    let mut tokens = TOKENS.take();
-    tokens.reserve(text.len() / 3 * 2 + 8);
-    Tokenizer::new(dialect::parser_dialect(dialect), text)
-        .with_unescape(false)
-        .tokenize_with_location_into_buf(&mut tokens)
-        .map_err(|error| match has_byte_escape(text, &error) {
-            false => Rejection::new(Code::SyntaxInvalid, error.to_string()),
-            true => Rejection::new(
-                Code::SyntaxUnsupported,
-                "an escape in E'…' for a single byte that is no character, as in \\xc3, is not supported: write the character itself, or \\u and its four digits",
-            ),
-        })?;
-    Ok(tokens)
-}
-
-/// Whether `error` is that of a string `E'…'` that ends, so that one of its escapes was not read.
-fn has_byte_escape(text: &str, error: &TokenizerError) -> bool {
-    let TokenizerError { message, location } = error;
-    if !message.starts_with("Unterminated encoded string") {
-        return false;
-    }
-    let line = usize::try_from(location.line.saturating_sub(1)).unwrap_or(usize::MAX);
-    let column = usize::try_from(location.column.saturating_sub(1)).unwrap_or(usize::MAX);
-    // Of the E; then comes the quotation mark.
-    let mut lines = text.split_inclusive('\n').skip(line);
-    let Some(first) = lines.next() else {
-        return false;
-    };
-    let rest = first.chars().skip(column).chain(lines.flat_map(str::chars));
-    let mut is_escaped = false;
-    rest.skip_while(|c| *c != '\'').skip(1).any(|c| {
-        let ends = c == '\'' && !is_escaped;
-        is_escaped = c == '\\' && !is_escaped;
-        ends
-    })
-}
-
 /// The type that `name` spells.
 pub(crate) fn data_type(name: &str, dialect: Dialect) -> Option<sqlparser::ast::DataType> {
     let mut parser = Parser::new(dialect::parser_dialect(dialect))
@@ -231,7 +181,7 @@ pub(crate) fn data_type(name: &str, dialect: Dialect) -> Option<sqlparser::ast::
 }
 
 /// Parses tokens that [`Outline::read`] has passed.
-pub(super) fn parse_tokens(
+pub(in crate::syntax) fn parse_tokens(
     tokens: Vec<TokenWithSpan>,
     dialect: Dialect,
     limits: &Limits,
@@ -241,14 +191,14 @@ pub(super) fn parse_tokens(
     let mut parser = Parser::new(dialect::parser_dialect(dialect))
         .with_recursion_limit(recursion)
         .with_options(dialect::options())
-        .with_tokens_with_locations(without_blanks(dialect::prepared(tokens, dialect)));
-    let read = statement(&mut parser);
+        .with_tokens_with_locations(drop_blanks(dialect::prepare(tokens, dialect)));
+    let read = parse_one(&mut parser);
     let tokens = parser.into_tokens();
-    let read = read.map_err(|error| unparsed(&error, &tokens));
-    reuse(tokens);
+    let read = read.map_err(|error| refuse_unparsed(&error, &tokens));
+    keep_buffer(tokens);
     match read? {
         Some(Read::Query(query)) => Ok(Tree::Query(query)),
-        Some(Read::Other(statement)) => tree(*statement, dialect),
+        Some(Read::Other(statement)) => classify(*statement, dialect),
         None => Err(Rejection::new(
             Code::SyntaxEmpty,
             "the text holds no statement",
@@ -274,7 +224,7 @@ enum Read {
 }
 
 /// The one statement of the tokens, if there is any: [`Outline::read`] has seen that there are not several.
-fn statement(parser: &mut Parser<'_>) -> Result<Option<Read>, ParserError> {
+fn parse_one(parser: &mut Parser<'_>) -> Result<Option<Read>, ParserError> {
     while parser.consume_token(&Token::SemiColon) {}
     let read = match &parser.peek_token_ref().token {
         Token::EOF => return Ok(None),
@@ -301,7 +251,7 @@ fn statement(parser: &mut Parser<'_>) -> Result<Option<Read>, ParserError> {
 
 /// The tokens without the blanks that the parser steps over time and again. It looks at one only between a sigil
 /// and the name of a placeholder, where there must be none; of line ends it looks at those between strings.
-fn without_blanks(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+fn drop_blanks(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut after_sigil = false;
     tokens.retain(|TokenWithSpan { token, span: _ }| match token {
         Token::Whitespace(Whitespace::Space | Whitespace::Tab) => after_sigil,
@@ -314,14 +264,14 @@ fn without_blanks(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 }
 
 /// What is resolved of a statement; others are refused by name.
-fn tree(statement: Statement, dialect: Dialect) -> Result<Tree, Rejection> {
+fn classify(statement: Statement, dialect: Dialect) -> Result<Tree, Rejection> {
     Ok(match statement {
         Statement::Query(query) => Tree::Query(query),
         // As the body of a query, where WITH may stand before it.
-        Statement::Insert(_) => Tree::Query(alone(SetExpr::Insert(statement))),
-        Statement::Update(_) => Tree::Query(alone(SetExpr::Update(statement))),
-        Statement::Delete(_) => Tree::Query(alone(SetExpr::Delete(statement))),
-        Statement::Merge(_) => Tree::Query(alone(SetExpr::Merge(statement))),
+        Statement::Insert(_) => Tree::Query(query_of_body(SetExpr::Insert(statement))),
+        Statement::Update(_) => Tree::Query(query_of_body(SetExpr::Update(statement))),
+        Statement::Delete(_) => Tree::Query(query_of_body(SetExpr::Delete(statement))),
+        Statement::Merge(_) => Tree::Query(query_of_body(SetExpr::Merge(statement))),
         Statement::CreateTable(_)
         | Statement::CreateView(_)
         | Statement::CreateIndex(_)
@@ -364,7 +314,7 @@ fn tree(statement: Statement, dialect: Dialect) -> Result<Tree, Rejection> {
 }
 
 /// A query that is its body and nothing else.
-fn alone(body: SetExpr) -> Box<Query> {
+fn query_of_body(body: SetExpr) -> Box<Query> {
     Box::new(Query {
         with: None,
         body: Box::new(body),
@@ -380,9 +330,9 @@ fn alone(body: SetExpr) -> Box<Query> {
 }
 
 /// What the parser does not read may still say what it is by its first word.
-fn unparsed(error: &ParserError, tokens: &[TokenWithSpan]) -> Rejection {
+fn refuse_unparsed(error: &ParserError, tokens: &[TokenWithSpan]) -> Rejection {
     let first = first_word(tokens);
-    let invalid = |message: &str| Rejection::new(Code::SyntaxInvalid, worded(message, tokens));
+    let invalid = |message: &str| Rejection::new(Code::SyntaxInvalid, word_error(message, tokens));
     match error {
         ParserError::RecursionLimitExceeded => {
             Rejection::new(Code::LimitDepth, "the statement is nested too deeply")
@@ -409,8 +359,8 @@ fn unparsed(error: &ParserError, tokens: &[TokenWithSpan]) -> Rejection {
     }
 }
 
-/// What the parser says, where it does not speak of its own insides: then what it has stopped at.
-fn worded(message: &str, tokens: &[TokenWithSpan]) -> String {
+/// The parser's message, or where it speaks of its own insides, the token at which it stopped.
+fn word_error(message: &str, tokens: &[TokenWithSpan]) -> String {
     const INSIDES: [&str; 3] = [
         "No infix parser for token",
         "Unexpected token in unary operator parsing",
@@ -579,7 +529,7 @@ mod tests {
         let tokens = tokenize("SELECT a ~ b", Dialect::Postgres).unwrap_or_default();
         let says = |message: &str| {
             let error = ParserError::ParserError(message.to_owned());
-            unparsed(&error, &tokens).message().to_owned()
+            refuse_unparsed(&error, &tokens).message().to_owned()
         };
         let word = "No infix parser for token Word(Word { value: \"a\" }) at Line: 1, Column: 8";
         assert_eq!(says(word), "`a` cannot stand at Line: 1, Column: 8");
@@ -607,7 +557,7 @@ mod tests {
         assert_eq!(code(&long), Some(Code::LimitQuerySize));
     }
 
-    /// A word that nests without parentheses and that nobody counts would abort the process (F3).
+    /// A word that nests without parentheses and is not counted would abort the process.
     #[test]
     fn no_keyword_nests_uncounted() {
         use sqlparser::keywords::ALL_KEYWORDS;

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 
 use sqlparser::ast::{Value, ValueWithSpan, Visit, Visitor};
 
-use super::{ParsedQuery, named};
+use crate::syntax::{parse::ParsedQuery, prescan::placeholder_name};
 use crate::value::Placeholder;
 
 /// The parameters of `parsed`.
@@ -29,7 +29,7 @@ impl Visitor for All<'_> {
         if let Value::Placeholder(text) = &value.value {
             let number = self.parsed.outline.positional.get(&value.span.start);
             let number = number.copied().map(Placeholder::Number);
-            self.found.extend(number.or_else(|| named(text)));
+            self.found.extend(number.or_else(|| placeholder_name(text)));
         }
         ControlFlow::Continue(())
     }

@@ -8,7 +8,10 @@ use sqlparser::{
     tokenizer::{Location, Span, Token, TokenWithSpan, Whitespace},
 };
 
-use crate::syntax::dialect::is_word;
+use crate::syntax::{
+    dialect::{is_word, token_edit::is_hex_number},
+    parser_drift::check_drift,
+};
 use crate::{
     code::Code, dialect::Dialect, limits::Limits, rejection::Rejection, value::Placeholder,
 };
@@ -88,7 +91,10 @@ impl Outline {
             if ended {
                 return Err(Rejection::new(
                     Code::SyntaxMultiple,
-                    format!("a second statement begins at {}", place(span.start)),
+                    format!(
+                        "a second statement begins at {}",
+                        describe_place(span.start)
+                    ),
                 ));
             }
             any = true;
@@ -189,7 +195,7 @@ impl Outline {
                     format!(
                         "the statement is nested deeper than {} at {}",
                         limits.max_nesting,
-                        place(span.start)
+                        describe_place(span.start)
                     ),
                 ));
             }
@@ -201,7 +207,7 @@ impl Outline {
                     format!(
                         "more than {} operators are chained at {}",
                         limits.max_chain,
-                        place(span.start)
+                        describe_place(span.start)
                     ),
                 ));
             }
@@ -274,12 +280,6 @@ impl Outline {
     }
 }
 
-/// Whether a literal with these digits is written `0x1F`, which is two characters longer than them; `x'1F'` is three.
-pub(in crate::syntax) fn is_hex_number(digits: &str, span: Span) -> bool {
-    let width = span.end.column.checked_sub(span.start.column);
-    width == u64::try_from(digits.len() + 2).ok()
-}
-
 /// What a placeholder means; `last` is the highest number so far.
 fn placeholder(text: &str, last: u32, dialect: Dialect) -> Option<Placeholder> {
     let next = || last.checked_add(1).map(Placeholder::Number);
@@ -292,65 +292,14 @@ fn placeholder(text: &str, last: u32, dialect: Dialect) -> Option<Placeholder> {
     match dialect {
         Dialect::Sqlite if text == "?" => next(),
         Dialect::Sqlite if text.starts_with('?') => number('?', 32_766),
-        Dialect::Sqlite => named(text),
+        Dialect::Sqlite => placeholder_name(text),
         Dialect::Postgres => number('$', 65_535),
         Dialect::Mysql => (text == "?").then(next).flatten(),
     }
 }
 
-/// Refuses what the parser reads as something else than the engine does, and prints so.
-fn check_drift(tokens: &[TokenWithSpan], dialect: Dialect) -> Result<(), Rejection> {
-    if dialect != Dialect::Postgres {
-        return Ok(());
-    }
-    let refuse = |what: &str| {
-        Err(Rejection::new(
-            Code::SyntaxUnsupported,
-            format!("{what} is not supported"),
-        ))
-    };
-    // With blanks between them they are a column, an operator and another column.
-    for three in tokens.windows(3) {
-        if let [unicode, sign, name] = three
-            && is_word(&unicode.token, &["u"])
-            && sign.token == Token::Ampersand
-            && matches!(&name.token, Token::Word(word) if word.quote_style.is_some())
-        {
-            return refuse("a name with Unicode escapes (U&\"…\")");
-        }
-    }
-    let mut solid = tokens
-        .iter()
-        .map(|t| &t.token)
-        .filter(|token| !matches!(token, Token::Whitespace(_)));
-    let mut before = solid.next();
-    for token in solid {
-        let Some(first) = before.replace(token) else {
-            continue;
-        };
-        match [first, token] {
-            [Token::UnicodeStringLiteral(_), _] | [_, Token::UnicodeStringLiteral(_)] => {
-                return refuse("a string with Unicode escapes (U&'…')");
-            }
-            // One string over two lines, or a string and its alias: the parser takes the second.
-            [
-                Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_),
-                Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_),
-            ] => return refuse("a string in several pieces"),
-            // Its precision is lost.
-            [Token::Word(word), Token::LParen]
-                if word.quote_style.is_none() && word.keyword == Keyword::INTERVAL =>
-            {
-                return refuse("INTERVAL with a precision");
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
 /// The name in `:a`, `@a` or `$a`.
-pub(crate) fn named(text: &str) -> Option<Placeholder> {
+pub(crate) fn placeholder_name(text: &str) -> Option<Placeholder> {
     let name = text.strip_prefix([':', '@', '$'])?;
     let plain = name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
     (plain && !name.is_empty()).then(|| Placeholder::Name(name.to_owned()))
@@ -495,7 +444,7 @@ fn check_characters(text: &str, tokens: &[TokenWithSpan]) -> Result<(), Rejectio
             span = harmless.next();
         }
         if hides_meaning(c) && span.is_none_or(|s| s.start > at) {
-            return Err(hidden(c));
+            return Err(refuse_character(c));
         }
         if c == '\n' {
             at = Location {
@@ -517,7 +466,7 @@ fn check_token(token: &Token) -> Result<(), Rejection> {
         && !word.value.bytes().all(|b| matches!(b, b' '..=b'~'))
         && let Some(c) = word.value.chars().find(|c| c.is_control())
     {
-        return Err(hidden(c));
+        return Err(refuse_character(c));
     }
     if let Token::Whitespace(Whitespace::MultiLineComment(comment)) = token
         && (comment.starts_with('!') || comment.starts_with("M!"))
@@ -530,7 +479,7 @@ fn check_token(token: &Token) -> Result<(), Rejection> {
     Ok(())
 }
 
-fn hidden(c: char) -> Rejection {
+fn refuse_character(c: char) -> Rejection {
     Rejection::new(
         Code::SyntaxCharacter,
         format!(
@@ -541,7 +490,7 @@ fn hidden(c: char) -> Rejection {
 }
 
 /// Control, zero-width, direction and tag characters, and spaces that are not ASCII: none is needed
-/// in a name, and each makes a name read as another (G26, M38).
+/// in a name, and each makes a name read as another.
 fn hides_meaning(c: char) -> bool {
     (c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
         || (c.is_whitespace() && !c.is_ascii())
@@ -553,7 +502,7 @@ fn hides_meaning(c: char) -> bool {
 }
 
 /// A position as people count it.
-fn place(location: Location) -> String {
+fn describe_place(location: Location) -> String {
     format!("line {}, column {}", location.line, location.column)
 }
 

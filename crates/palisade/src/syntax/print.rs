@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use sqlparser::ast::{Query, Statement};
 
-use super::{
-    dialect,
+use crate::syntax::{
+    dialect, lexer,
     parse::{self, Tree},
 };
 use crate::{code::Code, dialect::Dialect, limits::Limits, rejection::Rejection};
@@ -15,7 +15,7 @@ pub(super) const TYPICAL_BYTES: usize = 512;
 
 /// The text of `query` and the tree that text parses to, which is the same tree.
 ///
-/// The parser prints some trees as text that means another (`- - 1` as a comment, F1). What does not
+/// The parser prints some trees as text that means another (`- - 1` as a comment). What does not
 /// come back equal is never executed.
 ///
 /// # Errors
@@ -26,11 +26,11 @@ pub(crate) fn print_stable(
     limits: &Limits,
 ) -> Result<(String, Box<Query>), Rejection> {
     let mut text = String::with_capacity(TYPICAL_BYTES);
-    write!(text, "{query}").map_err(|_| unstable())?;
+    write!(text, "{query}").map_err(|_| refuse_unstable())?;
     let (text, again) = read_back(text, dialect, limits)?;
     match again {
         Tree::Query(again) if *again == *query => Ok((text, again)),
-        Tree::Query(_) | Tree::Explain(_, _) | Tree::Definition(_) => Err(unstable()),
+        Tree::Query(_) | Tree::Explain(_, _) | Tree::Definition(_) => Err(refuse_unstable()),
     }
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn read_query(
 ) -> Result<Box<Query>, Rejection> {
     match read_back(text.to_owned(), dialect, limits)?.1 {
         Tree::Query(query) => Ok(query),
-        Tree::Explain(_, _) | Tree::Definition(_) => Err(unstable()),
+        Tree::Explain(_, _) | Tree::Definition(_) => Err(refuse_unstable()),
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn print_definition(
     let (text, again) = read_back(statement.to_string(), dialect, limits)?;
     match again {
         Tree::Definition(again) if *again == *statement => Ok((text, again)),
-        Tree::Query(_) | Tree::Explain(_, _) | Tree::Definition(_) => Err(unstable()),
+        Tree::Query(_) | Tree::Explain(_, _) | Tree::Definition(_) => Err(refuse_unstable()),
     }
 }
 
@@ -70,16 +70,16 @@ fn read_back(
     dialect: Dialect,
     limits: &Limits,
 ) -> Result<(String, Tree), Rejection> {
-    let mut tokens = parse::tokenize(&text, dialect).map_err(|_| unstable())?;
-    if let Some(restored) = dialect::restored(&tokens, dialect) {
+    let mut tokens = lexer::tokenize(&text, dialect).map_err(|_| refuse_unstable())?;
+    if let Some(restored) = dialect::restore(&tokens, dialect) {
         text = restored;
-        tokens = parse::tokenize(&text, dialect).map_err(|_| unstable())?;
+        tokens = lexer::tokenize(&text, dialect).map_err(|_| refuse_unstable())?;
     }
-    let again = parse::parse_tokens(tokens, dialect, limits).map_err(|_| unstable())?;
+    let again = parse::parse_tokens(tokens, dialect, limits).map_err(|_| refuse_unstable())?;
     Ok((text, again))
 }
 
-pub(super) fn unstable() -> Rejection {
+pub(super) fn refuse_unstable() -> Rejection {
     Rejection::new(
         Code::SyntaxNotStable,
         "the statement does not read back the same after printing",

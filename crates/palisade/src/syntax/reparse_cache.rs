@@ -19,7 +19,7 @@ use std::{fmt, fmt::Write as _, ops::ControlFlow, sync::Arc};
 use quick_cache::{Weighter, sync::Cache};
 use sqlparser::ast::{Query, Value, ValueWithSpan, VisitMut, VisitorMut};
 
-use crate::syntax::print::{TYPICAL_BYTES, print_stable, unstable};
+use crate::syntax::print::{TYPICAL_BYTES, print_stable, refuse_unstable};
 use crate::{dialect::Dialect, limits::Limits, rejection::Rejection};
 
 /// Texts that were read back, without literals, each with the tree it gave; bounded in bytes.
@@ -73,7 +73,7 @@ impl Readings {
             return print_stable(&query, dialect, limits);
         }
         let mut skeleton = String::with_capacity(TYPICAL_BYTES);
-        write!(skeleton, "{query}").map_err(|_| unstable())?;
+        write!(skeleton, "{query}").map_err(|_| refuse_unstable())?;
         let is_known = self
             .0
             .get(skeleton.as_str())

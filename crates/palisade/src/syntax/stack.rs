@@ -1,5 +1,5 @@
 //! Room on the stack. The parser's own recursion limit does not count chains (`a OR b OR …`), and
-//! cloning, comparing and dropping the tree recurse as well: a small stack aborts the process (F3).
+//! cloning, comparing and dropping the tree recurse as well: a small stack aborts the process.
 
 /// Runs `work` where the stack has room for trees of `levels` nested or chained nodes.
 ///

@@ -4,7 +4,7 @@
 
 use sqlparser::tokenizer::Token;
 
-use crate::syntax::{dialect::Solid, parse};
+use crate::syntax::{dialect::Solid, lexer};
 use crate::{
     code::Code::{self, NameSystemRelation, NameVariable, StatementNotAllowed, SyntaxUnsupported},
     dialect::Dialect::{self, Mysql, Postgres, Sqlite},
@@ -27,7 +27,7 @@ pub(crate) struct Gap {
 }
 
 impl Gap {
-    const fn instead(self, instead: &'static str) -> Self {
+    const fn with_replacement(self, instead: &'static str) -> Self {
         Self {
             instead: Some(instead),
             ..self
@@ -215,29 +215,29 @@ pub(crate) const GAPS: &[Gap] = &[
         SyntaxUnsupported,
         "`.*` after an expression",
     ),
-    gap(&[Postgres], "set ~ [ … ] =", SyntaxUnsupported, ELEMENT).instead(WHOLE),
-    gap(&[Postgres], "set ( ~ [", SyntaxUnsupported, ELEMENT).instead(WHOLE),
+    gap(&[Postgres], "set ~ [ … ] =", SyntaxUnsupported, ELEMENT).with_replacement(WHOLE),
+    gap(&[Postgres], "set ( ~ [", SyntaxUnsupported, ELEMENT).with_replacement(WHOLE),
     gap(
         &[Postgres],
         "insert into _ ( ~ [",
         SyntaxUnsupported,
         ELEMENT,
     )
-    .instead(WHOLE),
+    .with_replacement(WHOLE),
     gap(
         &[Postgres],
         "insert into _ . _ ( ~ [",
         SyntaxUnsupported,
         ELEMENT,
     )
-    .instead(WHOLE),
+    .with_replacement(WHOLE),
     gap(
         &[Postgres],
         "then insert default values",
         SyntaxUnsupported,
         "INSERT DEFAULT VALUES in MERGE",
     )
-    .instead("write INSERT (a) VALUES (DEFAULT) with one of the table's columns"),
+    .with_replacement("write INSERT (a) VALUES (DEFAULT) with one of the table's columns"),
     gap(
         &[Mysql],
         "update low_priority ignore",
@@ -294,7 +294,7 @@ pub(crate) const GAPS: &[Gap] = &[
         SyntaxUnsupported,
         "ASC or DESC in GROUP BY",
     )
-    .instead("write ORDER BY with the same terms"),
+    .with_replacement("write ORDER BY with the same terms"),
     // To MariaDB it is `! !`, to MySQL's lexer `!`: `!!0` is 0 of the one and 1 of the other.
     gap(
         &[Mysql],
@@ -302,16 +302,20 @@ pub(crate) const GAPS: &[Gap] = &[
         SyntaxUnsupported,
         "`!!`, which MySQL and MariaDB read differently,",
     )
-    .instead("write `! !` or NOT (NOT …)"),
+    .with_replacement("write `! !` or NOT (NOT …)"),
     gap(&[Mysql], "@", NameVariable, "a variable of the session"),
 ];
 
-/// `refusal`, or one that names what the parser does not read in `text`.
-pub(in crate::syntax) fn named(refusal: Rejection, text: &str, dialect: Dialect) -> Rejection {
-    let Ok(tokens) = parse::tokenize(text, dialect) else {
+/// `refusal`, or a refusal by name of what the parser does not read in `text`.
+pub(in crate::syntax) fn name_construct(
+    refusal: Rejection,
+    text: &str,
+    dialect: Dialect,
+) -> Rejection {
+    let Ok(tokens) = lexer::tokenize(text, dialect) else {
         return refusal;
     };
-    let solid = Solid::of(&tokens);
+    let solid = Solid::new(&tokens);
     if refusal.code() == StatementNotAllowed && asks_for_the_schema(&solid) {
         let message = "what tables and columns there are is not for statements to ask";
         return Rejection::new(NameSystemRelation, message);
@@ -369,14 +373,14 @@ fn begins(solid: &Solid<'_>, n: usize, signs: &[&str]) -> bool {
     };
     match *sign {
         "()" => solid
-            .closing(n)
+            .find_closing(n)
             .is_some_and(|close| begins(solid, close + 1, rest)),
         "_" => {
             let is_word = matches!(solid.token(n).map(|t| &t.token), Some(Token::Word(_)));
             is_word && begins(solid, n + 1, rest)
         }
         "…" => (n..solid.len()).any(|n| begins(solid, n, rest)),
-        "~" => of_clause(solid, n).any(|n| begins(solid, n, rest)),
+        "~" => clause_positions(solid, n).any(|n| begins(solid, n, rest)),
         "!!" => solid.is(n, &Token::DoubleExclamationMark) && begins(solid, n + 1, rest),
         "(" => solid.is(n, &Token::LParen) && begins(solid, n + 1, rest),
         ")" => solid.is(n, &Token::RParen) && begins(solid, n + 1, rest),
@@ -400,7 +404,7 @@ fn begins(solid: &Solid<'_>, n: usize, signs: &[&str]) -> bool {
 }
 
 /// From `n` on what stands in the clause that has begun, what parentheses hold left out.
-fn of_clause<'s>(solid: &'s Solid<'_>, n: usize) -> impl Iterator<Item = usize> + 's {
+fn clause_positions<'s>(solid: &'s Solid<'_>, n: usize) -> impl Iterator<Item = usize> + 's {
     const CLAUSES: [&str; 15] = [
         "from",
         "where",
@@ -419,7 +423,7 @@ fn of_clause<'s>(solid: &'s Solid<'_>, n: usize) -> impl Iterator<Item = usize> 
         "select",
     ];
     let next = |n: usize| match solid.is(n, &Token::LParen) {
-        true => solid.closing(n).map(|close| close + 1),
+        true => solid.find_closing(n).map(|close| close + 1),
         false => Some(n + 1),
     };
     std::iter::successors(Some(n), move |n| next(*n)).take_while(|n| {

@@ -7,14 +7,14 @@ use cedar_policy::{
     ActionConstraint, Effect, EntityUid, Policy, PolicyId, PolicySet, PolicySetError,
 };
 
-use crate::policy::cedar::{context_use, schema::Action};
+use crate::policy::cedar::{context_use, schema::PolicyAction};
 
 /// The policies by the actions their scopes admit.
 #[derive(Debug, Clone)]
 pub(in crate::policy) struct Slices {
-    whole: BTreeMap<Action, PolicySet>,
+    whole: BTreeMap<PolicyAction, PolicySet>,
     /// Those that hold whatever the statement is, for as long as it is not known.
-    before: BTreeMap<Action, PolicySet>,
+    before: BTreeMap<PolicyAction, PolicySet>,
 }
 
 impl Slices {
@@ -26,15 +26,15 @@ impl Slices {
         policies: impl Iterator<Item = &'a Policy> + Clone,
     ) -> Result<Self, Box<PolicySetError>> {
         let mut whole = BTreeMap::new();
-        for action in Action::ALL {
+        for action in PolicyAction::ALL {
             let chosen = policies.clone().filter(|policy| covers(policy, *action));
             let set = PolicySet::from_policies(chosen.cloned()).map_err(Box::new)?;
             whole.insert(*action, set);
         }
-        Self::of_sets(whole)
+        Self::from_sets(whole)
     }
 
-    fn of_sets(whole: BTreeMap<Action, PolicySet>) -> Result<Self, Box<PolicySetError>> {
+    fn from_sets(whole: BTreeMap<PolicyAction, PolicySet>) -> Result<Self, Box<PolicySetError>> {
         let known = whole.iter().map(|(action, policies)| {
             let known = policies.policies().map(context_use::whatever_the_statement);
             let known = PolicySet::from_policies(known).map_err(Box::new)?;
@@ -50,7 +50,7 @@ impl Slices {
     /// As `change`, and if two policies have one id.
     pub(in crate::policy) fn map(
         &self,
-        change: impl Fn(Action, &Policy) -> Result<Policy, String>,
+        change: impl Fn(PolicyAction, &Policy) -> Result<Policy, String>,
     ) -> Result<Self, String> {
         let changed = self.whole.iter().map(|(action, policies)| {
             let policies: Vec<_> = policies
@@ -61,28 +61,31 @@ impl Slices {
             Ok((*action, policies))
         });
         let whole = changed.collect::<Result<_, String>>()?;
-        Self::of_sets(whole).map_err(|e| e.to_string())
+        Self::from_sets(whole).map_err(|e| e.to_string())
     }
 
     /// The policies whose scope admits `action`.
-    pub(in crate::policy) fn of(&self, action: Action) -> Option<&PolicySet> {
+    pub(in crate::policy) fn for_action(&self, action: PolicyAction) -> Option<&PolicySet> {
         self.whole.get(&action)
     }
 
     /// Those policies as far as they hold whatever the statement is: for asking before it is known.
-    pub(in crate::policy) fn before(&self, action: Action) -> Option<&PolicySet> {
+    pub(in crate::policy) fn for_action_before_statement(
+        &self,
+        action: PolicyAction,
+    ) -> Option<&PolicySet> {
         self.before.get(&action)
     }
 
     /// Whether the policy of this id is among those of `action`.
-    pub(in crate::policy) fn has(&self, action: Action, id: &str) -> bool {
-        let policies = self.of(action);
+    pub(in crate::policy) fn has(&self, action: PolicyAction, id: &str) -> bool {
+        let policies = self.for_action(action);
         policies.is_some_and(|policies| policies.policy(&PolicyId::new(id)).is_some())
     }
 
     /// Whether a policy could permit `action`.
-    pub(in crate::policy) fn permits(&self, action: Action) -> bool {
-        self.of(action).is_some_and(|policies| {
+    pub(in crate::policy) fn permits(&self, action: PolicyAction) -> bool {
+        self.for_action(action).is_some_and(|policies| {
             policies
                 .policies()
                 .any(|policy| policy.effect() == Effect::Permit)
@@ -90,8 +93,8 @@ impl Slices {
     }
 
     /// Whether a policy could forbid `action`.
-    pub(in crate::policy) fn forbids(&self, action: Action) -> bool {
-        self.of(action).is_none_or(|policies| {
+    pub(in crate::policy) fn forbids(&self, action: PolicyAction) -> bool {
+        self.for_action(action).is_none_or(|policies| {
             policies
                 .policies()
                 .any(|policy| policy.effect() == Effect::Forbid)
@@ -100,13 +103,15 @@ impl Slices {
 }
 
 /// Whether the policy's scope admits `action`, by itself or as a member of a group.
-pub(in crate::policy) fn covers(policy: &Policy, action: Action) -> bool {
+pub(in crate::policy) fn covers(policy: &Policy, action: PolicyAction) -> bool {
     let is = |uid: &EntityUid, name: &str| {
         uid.type_name().to_string() == "Action" && uid.id().unescaped() == name
     };
     match policy.action_constraint() {
         // Nobody gets tokens by a permit of everything.
-        ActionConstraint::Any => action != Action::ReadToken || policy.effect() == Effect::Forbid,
+        ActionConstraint::Any => {
+            action != PolicyAction::ReadToken || policy.effect() == Effect::Forbid
+        }
         ActionConstraint::Eq(uid) => is(&uid, action.name()),
         ActionConstraint::In(uids) => uids.iter().any(|uid| {
             is(uid, action.name()) || action.group().is_some_and(|group| is(uid, group))

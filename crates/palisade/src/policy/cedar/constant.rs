@@ -4,7 +4,7 @@
 use cedar_policy::pst::{self, BinaryOp, Expr, UnaryOp};
 
 use crate::moment::days;
-use crate::policy::{cedar::schema::AttributeType, obligation::Literal};
+use crate::policy::{cedar::attribute_type::AttributeType, obligation::Literal};
 
 /// The constant that `expr` is.
 pub(in crate::policy) fn literal(expr: &Expr) -> Option<(Literal, AttributeType)> {

@@ -14,9 +14,15 @@ pub(in crate::policy) const USAGE: &str = "usage";
 pub(in crate::policy) const ESTIMATED_COST: &str = "estimated_cost";
 pub(in crate::policy) const ESTIMATED_ROWS: &str = "estimated_rows";
 
+/// The attribute of the context that changes while a session lasts.
+pub(in crate::policy) const TIME: &str = "time";
+
+/// The attribute of the context that says whether an `UPDATE` or `DELETE` has a condition.
+pub(in crate::policy) const HAS_WHERE: &str = "has_where";
+
 /// Whether the conditions of `policy` look at what the engine expects of a statement.
 pub(in crate::policy) fn looks_at_estimates(policy: &Policy) -> bool {
-    mentioned(policy).iter().any(|mention| {
+    collect_mentions(policy).iter().any(|mention| {
         mention.attribute == STATEMENT
             && mention
                 .part
@@ -41,21 +47,21 @@ pub(in crate::policy) fn whatever_the_statement(policy: &Policy) -> Policy {
         return policy.clone();
     }
     // One that cannot be written down, or read again, forbids as it stands.
-    certain(policy).unwrap_or_else(|| policy.clone())
+    keep_certain(policy).unwrap_or_else(|| policy.clone())
 }
 
-fn certain(policy: &Policy) -> Option<Policy> {
+fn keep_certain(policy: &Policy) -> Option<Policy> {
     let mut json = policy.to_json().ok()?;
     for condition in json.get_mut("conditions")?.as_array_mut()? {
         let wanted = condition.get("kind")?.as_str()? == "when";
         let body = condition.get_mut("body")?;
-        *body = unless_unknown(body, !wanted);
+        *body = replace_unknown(body, !wanted);
     }
     Policy::from_json(Some(policy.id().clone()), json).ok()
 }
 
 /// `json` with what looks at the statement replaced so that the whole is sooner `toward` than it would be.
-fn unless_unknown(json: &Value, toward: bool) -> Value {
+fn replace_unknown(json: &Value, toward: bool) -> Value {
     if !(mentions(json, STATEMENT) || mentions(json, USAGE)) {
         return json.clone();
     }
@@ -64,7 +70,7 @@ fn unless_unknown(json: &Value, toward: bool) -> Value {
         return json!({ "Value": toward });
     };
     let operand = |name: &str, toward: bool| {
-        unless_unknown(operands.get(name).unwrap_or(&Value::Null), toward)
+        replace_unknown(operands.get(name).unwrap_or(&Value::Null), toward)
     };
     match operator.as_str() {
         "&&" | "||" => json!({ operator: {
@@ -80,14 +86,14 @@ fn unless_unknown(json: &Value, toward: bool) -> Value {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::policy) struct Mention {
     pub(in crate::policy) attribute: String,
-    /// Of that attribute, which is a record, the one that is named.
+    /// The attribute of that attribute, where it is a record.
     pub(in crate::policy) part: Option<String>,
 }
 
 /// The attributes of the context that the conditions of `policy` name.
-pub(in crate::policy) fn mentioned(policy: &Policy) -> BTreeSet<Mention> {
+pub(in crate::policy) fn collect_mentions(policy: &Policy) -> BTreeSet<Mention> {
     let mut out = BTreeSet::new();
-    // One that cannot be written down is looked at by nobody here.
+    // A policy that cannot be written down is not looked at here.
     if let Ok(json) = policy.to_json() {
         collect(&json, &mut out);
     }
@@ -106,7 +112,7 @@ fn collect(json: &Value, out: &mut BTreeSet<Mention>) {
                         attribute: attr.clone(),
                         part: path.get(1).cloned(),
                     });
-                } else if let Some(attribute) = of_context(left) {
+                } else if let Some(attribute) = context_attribute(left) {
                     out.insert(Mention {
                         attribute: attribute.to_owned(),
                         part: Some(attr.clone()),
@@ -133,7 +139,7 @@ fn path(attr: Option<&Value>) -> Option<Vec<String>> {
 }
 
 /// The attribute that `context.attribute` is of.
-fn of_context(json: &Value) -> Option<&str> {
+fn context_attribute(json: &Value) -> Option<&str> {
     let access = json.get(".")?;
     if !is_context(access.get("left")?) {
         return None;
@@ -172,7 +178,7 @@ mod tests {
             (context.statement has rows || !(context.usage.contains(\"filter\") && resource.joins == 1)) } \
             unless { [context.statement.kind].contains(principal.kind) };";
         let policy = Policy::parse(None, text).unwrap();
-        let found: Vec<String> = mentioned(&policy)
+        let found: Vec<String> = collect_mentions(&policy)
             .into_iter()
             .map(|m| {
                 [Some(m.attribute), m.part]

@@ -17,8 +17,9 @@ use crate::catalog::{
 };
 use crate::policy::{
     cedar::{
+        failure::Failure,
         schema,
-        schema::{CATALOG_TYPES, ROW_NAMESPACE},
+        schema::{CATALOG_TYPES, PolicyAction, ROW_NAMESPACE},
     },
     load::{
         classification::Tags,
@@ -38,8 +39,8 @@ pub(in crate::policy) struct Store {
     pub(in crate::policy) entities: Arc<Entities>,
     /// The same without columns, for requests about functions.
     pub(in crate::policy) few: Arc<Entities>,
-    /// The same without columns, for partial evaluation of row policies. One that
-    /// asks for their attributes has no SQL form then.
+    /// The same without columns, for partial evaluation of row policies. A row policy that
+    /// asks for columns' attributes has no SQL form then.
     pub(in crate::policy) partial: Arc<PartialEntities>,
 }
 
@@ -53,9 +54,9 @@ impl Store {
             .iter()
             .filter(|entity| entity.uid().type_name().to_string() != "Column")
             .cloned();
-        let few = Entities::from_entities(few, None).map_err(|error| boxed(&error))?;
-        let partial =
-            PartialEntities::from_concrete(few.clone(), schema).map_err(|error| boxed(&error))?;
+        let few = Entities::from_entities(few, None).map_err(|error| box_error(&error))?;
+        let partial = PartialEntities::from_concrete(few.clone(), schema)
+            .map_err(|error| box_error(&error))?;
         Ok(Self {
             entities: Arc::new(entities),
             few: Arc::new(few),
@@ -85,6 +86,16 @@ pub(in crate::policy) fn uid(kind: &str, id: &str) -> Option<EntityUid> {
     Some(EntityUid::from_type_name_and_id(kind, EntityId::new(id)))
 }
 
+/// The entity of `kind` called `id`.
+pub(in crate::policy) fn resource(kind: &str, id: &str) -> Result<EntityUid, Failure> {
+    uid(kind, id).ok_or_else(|| Failure::new(format!("`{kind}` is not a type name")))
+}
+
+/// `Action::"…"`.
+pub(in crate::policy) fn action_uid(action: PolicyAction) -> Result<EntityUid, Failure> {
+    uid("Action", action.name()).ok_or_else(|| Failure::new("no action type"))
+}
+
 /// The ids that entity literals of catalog types may have, by type.
 pub(in crate::policy) fn catalog_ids(
     catalog: &Catalog,
@@ -97,7 +108,7 @@ pub(in crate::policy) fn catalog_ids(
     let default = schema::schema_id(catalog, catalog.default_schema());
     let schemas = ids.entry("Schema").or_default();
     schemas.insert(default);
-    schemas.extend(of_engine(catalog));
+    schemas.extend(system_schema_ids(catalog));
     for relation in catalog
         .relations()
         .iter()
@@ -127,13 +138,13 @@ pub(in crate::policy) fn catalog_entities(
     templates: &Templates,
 ) -> Result<Vec<Entity>, Box<DetailedError>> {
     let mut out = Vec::new();
-    let database = known("Database", catalog.database())?;
+    let database = parse_uid("Database", catalog.database())?;
     out.push(entity(database.clone(), [], None)?);
     for name in templates.names() {
-        out.push(entity(known("Template", name)?, [], None)?);
+        out.push(entity(parse_uid("Template", name)?, [], None)?);
     }
     let mut schemas = BTreeSet::from([catalog.fold_relation(catalog.default_schema())]);
-    schemas.extend(of_engine(catalog));
+    schemas.extend(system_schema_ids(catalog));
     schemas.extend(
         catalog
             .relations()
@@ -146,7 +157,7 @@ pub(in crate::policy) fn catalog_entities(
             ),
     );
     for name in &schemas {
-        let schema = known("Schema", &schema::schema_id(catalog, name))?;
+        let schema = parse_uid("Schema", &schema::schema_id(catalog, name))?;
         out.push(entity(schema, [], Some(database.clone()))?);
     }
     for relation in catalog.relations() {
@@ -157,8 +168,8 @@ pub(in crate::policy) fn catalog_entities(
             RelationKind::System if relation.system.is_some() => SYSTEM,
             RelationKind::Virtual | RelationKind::System => continue,
         };
-        let schema = known("Schema", &schema::schema_id(catalog, &relation.schema))?;
-        let table = known("Table", &relation.uid)?;
+        let schema = parse_uid("Schema", &schema::schema_id(catalog, &relation.schema))?;
+        let table = parse_uid("Table", &relation.uid)?;
         let attributes = [
             ("tags", set(tags.of_relation(relation.id))),
             ("kind", RestrictedExpression::new_string(kind.to_owned())),
@@ -170,7 +181,7 @@ pub(in crate::policy) fn catalog_entities(
                 ("nullable", RestrictedExpression::new_bool(column.nullable)),
             ];
             out.push(entity(
-                known("Column", &column.uid)?,
+                parse_uid("Column", &column.uid)?,
                 attributes,
                 Some(table.clone()),
             )?);
@@ -180,7 +191,7 @@ pub(in crate::policy) fn catalog_entities(
 }
 
 /// The schemas of the engine's own.
-fn of_engine(catalog: &Catalog) -> impl Iterator<Item = String> {
+fn system_schema_ids(catalog: &Catalog) -> impl Iterator<Item = String> {
     let schemas = system_schemas(catalog.dialect()).iter();
     schemas.map(|schema| (*schema).to_owned())
 }
@@ -200,12 +211,12 @@ pub(in crate::policy) fn system_entities(
     let tags = || ("tags", set(std::iter::empty()));
     let kind = RestrictedExpression::new_string(SYSTEM.to_owned());
     let nullable = RestrictedExpression::new_bool(true);
-    let schema = known("Schema", &schema::schema_id(catalog, &system.schema))?;
-    let table = known("Table", &system.uid())?;
+    let schema = parse_uid("Schema", &schema::schema_id(catalog, &system.schema))?;
+    let table = parse_uid("Table", &system.uid())?;
     Ok([
         entity(table.clone(), [tags(), ("kind", kind)], Some(schema))?,
         entity(
-            known("Column", column)?,
+            parse_uid("Column", column)?,
             [tags(), ("nullable", nullable)],
             Some(table),
         )?,
@@ -221,10 +232,10 @@ pub(in crate::policy) fn function_entity(
     def: &FunctionDef,
 ) -> Result<Entity, Box<DetailedError>> {
     let schema = def.schema.as_deref().unwrap_or(catalog.default_schema());
-    let schema = known("Schema", &schema::schema_id(catalog, schema))?;
+    let schema = parse_uid("Schema", &schema::schema_id(catalog, schema))?;
     let safety = RestrictedExpression::new_string(def.safety.name().to_owned());
     entity(
-        known("Function", &def.uid)?,
+        parse_uid("Function", &def.uid)?,
         [("safety", safety)],
         Some(schema),
     )
@@ -245,8 +256,8 @@ pub(in crate::policy) fn new_table_entity(
         ("tags", set(std::iter::empty())),
         ("kind", RestrictedExpression::new_string(kind.to_owned())),
     ];
-    let schema = known("Schema", &schema::schema_id(catalog, schema))?;
-    entity(known("Table", uid)?, attributes, Some(schema))
+    let schema = parse_uid("Schema", &schema::schema_id(catalog, schema))?;
+    entity(parse_uid("Table", uid)?, attributes, Some(schema))
 }
 
 /// The operator's entities, each checked against `schema`.
@@ -364,7 +375,7 @@ fn numbers(text: &str) -> impl Iterator<Item = &str> {
 
 const ENTITY_FIELDS: &[&str] = &["uid", "attrs", "parents", "tags"];
 
-fn known(kind: &str, id: &str) -> Result<EntityUid, Box<DetailedError>> {
+fn parse_uid(kind: &str, id: &str) -> Result<EntityUid, Box<DetailedError>> {
     uid(kind, id).ok_or_else(|| plain_error(format!("`{kind}` is not a type name")))
 }
 
@@ -377,7 +388,7 @@ fn entity<'a>(
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
-    Entity::new(uid, attributes, parent.into_iter().collect()).map_err(|error| boxed(&error))
+    Entity::new(uid, attributes, parent.into_iter().collect()).map_err(|error| box_error(&error))
 }
 
 fn set<'a>(tags: impl Iterator<Item = &'a str>) -> RestrictedExpression {
@@ -385,7 +396,7 @@ fn set<'a>(tags: impl Iterator<Item = &'a str>) -> RestrictedExpression {
 }
 
 /// What Cedar reported, in a box because it is large.
-pub(in crate::policy) fn boxed<'a, E>(error: &'a E) -> Box<DetailedError>
+pub(in crate::policy) fn box_error<'a, E>(error: &'a E) -> Box<DetailedError>
 where
     DetailedError: From<&'a E>,
 {
@@ -436,7 +447,7 @@ mod tests {
         dialect::Dialect,
         policy::{
             ColumnFlow, PolicySet,
-            fixture::{self, load, sources},
+            tests::fixture::{self, load, sources},
         },
     };
 

@@ -1,9 +1,11 @@
 //! Everything that touches Cedar's own interface.
 
+pub(in crate::policy) mod attribute_type;
 pub(in crate::policy) mod by_action;
 pub(in crate::policy) mod constant;
 pub(in crate::policy) mod context_use;
 pub(in crate::policy) mod entities;
+pub(in crate::policy) mod failure;
 pub(in crate::policy) mod request;
 pub(in crate::policy) mod residual;
 pub(in crate::policy) mod schema;

@@ -5,8 +5,14 @@ use cedar_policy::{
 };
 
 use crate::policy::{
-    cedar::{context_use::STATEMENT, entities, entities::Store, schema::Action},
-    load::Loaded,
+    cedar::{
+        context_use::{HAS_WHERE, STATEMENT, TIME},
+        entities,
+        entities::{Store, action_uid},
+        failure::Failure,
+        schema::PolicyAction,
+    },
+    set::Loaded,
 };
 use crate::{code::Code, moment::utc, rejection::Rejection, session::Session, token::Epoch};
 
@@ -26,7 +32,7 @@ impl Subject {
     ///
     /// # Errors
     /// `policy.no-permit` if the principal is of no type that policies know.
-    pub(in crate::policy) fn of(loaded: &Loaded, session: &Session) -> Result<Self, Rejection> {
+    pub(in crate::policy) fn new(loaded: &Loaded, session: &Session) -> Result<Self, Rejection> {
         let principal = session.principal();
         let uid = entities::uid(principal.kind(), principal.id()).filter(|uid| {
             loaded
@@ -44,7 +50,7 @@ impl Subject {
             );
         };
         let store = loaded.store.with_principal(&uid, &loaded.schema);
-        let circumstances = Circumstances::of(session);
+        let circumstances = Circumstances::new(session);
         Ok(Self {
             epoch: session.epoch(),
             uid,
@@ -63,40 +69,13 @@ pub(in crate::policy) struct Verdict {
     pub(in crate::policy) policies: Vec<String>,
 }
 
-/// A question without an answer: nothing is permitted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::policy) struct Failure {
-    /// What Cedar says, for the operator.
-    pub(in crate::policy) detail: String,
-    /// The policies that failed, sorted.
-    pub(in crate::policy) policies: Vec<String>,
-}
-
-impl From<Failure> for Rejection {
-    fn from(failure: Failure) -> Self {
-        let code = Code::PolicyEvaluationFailed;
-        Self::new(code, code.summary())
-            .with_operator_detail(failure.detail)
-            .with_policies(failure.policies)
-    }
-}
-
-impl Failure {
-    pub(in crate::policy) fn new(detail: impl ToString) -> Self {
-        Self {
-            detail: detail.to_string(),
-            policies: Vec::new(),
-        }
-    }
-}
-
 /// What policies see of a session beside its principal, as attributes of the context.
 #[derive(Debug, Clone)]
 pub(in crate::policy) struct Circumstances(Vec<(String, RestrictedExpression)>);
 
 impl Circumstances {
     /// Those of `session`.
-    pub(in crate::policy) fn of(session: &Session) -> Self {
+    pub(in crate::policy) fn new(session: &Session) -> Self {
         let text = |value: &str| RestrictedExpression::new_string(value.to_owned());
         let transport = ("transport".to_owned(), text(session.transport().name()));
         let mut out = vec![transport];
@@ -120,11 +99,11 @@ impl Circumstances {
 
     /// The context of a request about which nothing else is known.
     pub(in crate::policy) fn context(&self) -> Result<Context, Failure> {
-        self.with(Vec::new())
+        self.context_with(Vec::new())
     }
 
     /// The context of a request about which this is known too.
-    pub(in crate::policy) fn with(
+    pub(in crate::policy) fn context_with(
         &self,
         more: Vec<(String, RestrictedExpression)>,
     ) -> Result<Context, Failure> {
@@ -134,22 +113,8 @@ impl Circumstances {
     /// The context of `update` and `delete`: whether the statement has a condition on the table's rows.
     pub(in crate::policy) fn with_condition(&self, has_where: bool) -> Result<Context, Failure> {
         let has_where = RestrictedExpression::new_bool(has_where);
-        self.with(vec![(HAS_WHERE.to_owned(), has_where)])
+        self.context_with(vec![(HAS_WHERE.to_owned(), has_where)])
     }
-}
-
-/// The attribute of the context that changes while a session lasts.
-pub(in crate::policy) const TIME: &str = "time";
-
-/// The attribute of the context that says whether an `UPDATE` or `DELETE` has a condition.
-pub(in crate::policy) const HAS_WHERE: &str = "has_where";
-
-/// The entity of `kind` called `id`.
-pub(in crate::policy) fn resource(
-    kind: &str,
-    id: &str,
-) -> Result<cedar_policy::EntityUid, Failure> {
-    entities::uid(kind, id).ok_or_else(|| Failure::new(format!("`{kind}` is not a type name")))
 }
 
 /// Whether the subject may do `action` to `resource`.
@@ -159,7 +124,7 @@ pub(in crate::policy) fn resource(
 pub(in crate::policy) fn decide(
     loaded: &Loaded,
     subject: &Subject,
-    action: Action,
+    action: PolicyAction,
     resource: EntityUid,
 ) -> Result<Verdict, Failure> {
     let context = subject.context.clone();
@@ -180,15 +145,15 @@ pub(in crate::policy) fn decide(
 pub(in crate::policy) fn decide_among(
     loaded: &Loaded,
     subject: &Subject,
-    action: Action,
+    action: PolicyAction,
     resource: EntityUid,
     entities: &Entities,
     context: Context,
 ) -> Result<Verdict, Failure> {
     let policies = if context.get(STATEMENT).is_some() {
-        loaded.policies.of(action)
+        loaded.policies.for_action(action)
     } else {
-        loaded.policies.before(action)
+        loaded.policies.for_action_before_statement(action)
     };
     let policies = policies.ok_or_else(|| Failure::new("no policies for the action"))?;
     let request = Request::new(
@@ -231,10 +196,4 @@ pub(in crate::policy) fn decide_among(
         permitted,
         policies: determining,
     })
-}
-
-/// `Action::"…"`.
-pub(in crate::policy) fn action_uid(action: Action) -> Result<EntityUid, Failure> {
-    crate::policy::cedar::entities::uid("Action", action.name())
-        .ok_or_else(|| Failure::new("no action type"))
 }

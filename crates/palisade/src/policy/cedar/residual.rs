@@ -11,7 +11,11 @@ use cedar_policy::{
 };
 
 use crate::policy::{
-    cedar::{constant::literal, schema, schema::AttributeType},
+    cedar::{
+        attribute_type::{AttributeType, attribute_type, shows_presence},
+        constant::literal,
+        schema,
+    },
     obligation::{Comparison, Literal, Operand, PatternPiece, Predicate},
 };
 use crate::{
@@ -47,10 +51,12 @@ pub(in crate::policy) fn translate(
         .iter()
         .map(|clause| match clause {
             Clause::When(condition) => row.predicate(condition),
-            Clause::Unless(condition) => row.predicate(condition).map(not),
+            Clause::Unless(condition) => row.predicate(condition).map(negate),
         })
         .collect();
-    Ok(clauses?.into_iter().fold(Predicate::Constant(true), and))
+    Ok(clauses?
+        .into_iter()
+        .fold(Predicate::Constant(true), conjoin))
 }
 
 /// What `resource` is: some row of a known relation.
@@ -82,10 +88,10 @@ impl<'a> Row<'a> {
             Expr::UnaryOp {
                 op: UnaryOp::Not,
                 expr: inner,
-            } => Ok(not(self.predicate(inner)?)),
+            } => Ok(negate(self.predicate(inner)?)),
             Expr::BinaryOp { op, left, right } => match op {
-                BinaryOp::And => Ok(and(self.predicate(left)?, self.predicate(right)?)),
-                BinaryOp::Or => Ok(or(self.predicate(left)?, self.predicate(right)?)),
+                BinaryOp::And => Ok(conjoin(self.predicate(left)?, self.predicate(right)?)),
+                BinaryOp::Or => Ok(disjoin(self.predicate(left)?, self.predicate(right)?)),
                 BinaryOp::Eq => self
                     .compare(left, Comparison::Equal, right)
                     .ok_or_else(refuse),
@@ -117,7 +123,7 @@ impl<'a> Row<'a> {
                     .compare(left, Comparison::GreaterOrEqual, right)
                     .ok_or_else(refuse),
                 BinaryOp::Contains => self.contains(left, right).ok_or_else(refuse),
-                BinaryOp::In => self.within(left, right).ok_or_else(refuse),
+                BinaryOp::In => self.translate_in(left, right).ok_or_else(refuse),
                 // The enum is foreign and open; every other operator lacks a SQL form.
                 _ => Err(refuse()),
             },
@@ -135,7 +141,7 @@ impl<'a> Row<'a> {
                 };
                 let index = self.relation.position(&attrs.head).filter(|index| {
                     let column = self.relation.column(*index);
-                    column.is_some_and(|column| schema::shows_presence(column, self.dialect))
+                    column.is_some_and(|column| shows_presence(column, self.dialect))
                         && !may_fail(*index, self.relation, self.dialect)
                 });
                 Ok(Predicate::Has(index.ok_or_else(refuse)?))
@@ -200,7 +206,7 @@ impl<'a> Row<'a> {
     }
 
     /// `resource in …`: every row is in its relation, that in its schema, that in its database.
-    fn within(&self, subject: &Expr, ancestors: &Expr) -> Option<Predicate> {
+    fn translate_in(&self, subject: &Expr, ancestors: &Expr) -> Option<Predicate> {
         let Expr::Var(Var::Resource) = subject else {
             return None;
         };
@@ -252,7 +258,7 @@ impl<'a> Row<'a> {
 
     fn attribute(&self, name: &str) -> Option<(u16, AttributeType)> {
         let index = self.relation.position(name)?;
-        let kind = schema::attribute_type(self.relation.column(index)?, self.dialect)?;
+        let kind = attribute_type(self.relation.column(index)?, self.dialect)?;
         // It would be computed of rows that are not shown, and its error would tell of them.
         (!may_fail(index, self.relation, self.dialect)).then_some((index, kind))
     }
@@ -275,7 +281,7 @@ fn pieces(pattern: &[pst::PatternElem]) -> Vec<PatternPiece> {
     out
 }
 
-fn not(inner: Predicate) -> Predicate {
+fn negate(inner: Predicate) -> Predicate {
     match inner {
         Predicate::Constant(value) => Predicate::Constant(!value),
         other => Predicate::Not(Box::new(other)),
@@ -283,7 +289,7 @@ fn not(inner: Predicate) -> Predicate {
 }
 
 /// Both; a constant folds as it does in three-valued logic.
-fn and(left: Predicate, right: Predicate) -> Predicate {
+fn conjoin(left: Predicate, right: Predicate) -> Predicate {
     match (left, right) {
         (Predicate::Constant(false), _) | (_, Predicate::Constant(false)) => {
             Predicate::Constant(false)
@@ -294,7 +300,7 @@ fn and(left: Predicate, right: Predicate) -> Predicate {
 }
 
 /// Either; a constant folds as it does in three-valued logic.
-fn or(left: Predicate, right: Predicate) -> Predicate {
+fn disjoin(left: Predicate, right: Predicate) -> Predicate {
     match (left, right) {
         (Predicate::Constant(true), _) | (_, Predicate::Constant(true)) => {
             Predicate::Constant(true)
@@ -316,8 +322,8 @@ mod tests {
 
     use super::*;
     use crate::policy::{
-        fixture::{agent, load, relation_id, set, sources},
         obligation::RowFilter,
+        tests::fixture::{agent, load, relation_id, set, sources},
     };
 
     const BASE: &str = "permit(principal, action == Action::\"select\", resource);\n";

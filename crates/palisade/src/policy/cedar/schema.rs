@@ -2,10 +2,12 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use crate::policy::cedar::context_use::{ESTIMATED_COST, ESTIMATED_ROWS, STATEMENT, USAGE};
-use crate::policy::cedar::request::{HAS_WHERE, TIME};
+use crate::policy::cedar::{
+    attribute_type::{attribute_type, shows_presence},
+    context_use::{ESTIMATED_COST, ESTIMATED_ROWS, HAS_WHERE, STATEMENT, TIME, USAGE},
+};
 use crate::{
-    catalog::{Catalog, Column, Relation, RelationKind, TypeClass},
+    catalog::{Catalog, Relation, RelationKind},
     dialect::Dialect,
     ident,
 };
@@ -24,7 +26,7 @@ pub(in crate::policy) const ROW_NAMESPACE: &str = "row";
 
 /// What a principal may be permitted to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::policy) enum Action {
+pub(in crate::policy) enum PolicyAction {
     Select,
     Insert,
     Update,
@@ -45,7 +47,7 @@ pub(in crate::policy) enum Action {
     Write,
 }
 
-impl Action {
+impl PolicyAction {
     pub(in crate::policy) const ALL: &'static [Self] = &[
         Self::Select,
         Self::Insert,
@@ -125,7 +127,7 @@ pub fn schema_text(catalog: &Catalog) -> String {
         .iter()
         .filter(|relation| has_entity(relation))
     {
-        let schema = mangled(&relation.schema_key);
+        let schema = mangle(&relation.schema_key);
         rows.entry(schema).or_default().push(relation);
     }
     let row_types: Vec<String> = rows
@@ -140,17 +142,17 @@ pub fn schema_text(catalog: &Catalog) -> String {
             "// The server's own relations are named like others, `Table::\"{example}\"`; permits of all tables do not reach them."
         );
     }
-    action(&mut out, &[Action::Select], "", "Table");
-    action(&mut out, &[Action::Discover], "", "Table");
+    action(&mut out, &[PolicyAction::Select], "", "Table");
+    action(&mut out, &[PolicyAction::Discover], "", "Table");
     action(&mut out, &TABLE_ACTIONS, "", "Table");
     action(&mut out, &CONDITIONED_ACTIONS, "", "Table");
-    action(&mut out, &[Action::Call], "", "Function");
-    action(&mut out, &[Action::Run], "", "Template");
+    action(&mut out, &[PolicyAction::Call], "", "Function");
+    action(&mut out, &[PolicyAction::Run], "", "Template");
     out.push_str("action \"read\";\n");
-    let read = [Action::ReadPlain, Action::ReadMasked];
+    let read = [PolicyAction::ReadPlain, PolicyAction::ReadMasked];
     action(&mut out, &read, " in [\"read\"]", "Column");
-    action(&mut out, &[Action::ReadToken], "", "Column");
-    action(&mut out, &[Action::Write], "", "Column");
+    action(&mut out, &[PolicyAction::ReadToken], "", "Column");
+    action(&mut out, &[PolicyAction::Write], "", "Column");
     // Without a relation there is nothing to see, and Cedar admits no empty list.
     if row_types.is_empty() {
         out.push_str("action \"see\", \"change\", \"add\";\n");
@@ -158,7 +160,7 @@ pub fn schema_text(catalog: &Catalog) -> String {
         let list = format!("[{}]", row_types.join(", "));
         action(
             &mut out,
-            &[Action::See, Action::Change, Action::Add],
+            &[PolicyAction::See, PolicyAction::Change, PolicyAction::Add],
             "",
             &list,
         );
@@ -187,13 +189,13 @@ fn example(dialect: Dialect) -> Option<&'static str> {
 pub(in crate::policy) fn row_type(relation: &Relation) -> String {
     format!(
         "{ROW_NAMESPACE}::{}::{}",
-        mangled(&relation.schema_key),
-        mangled(&relation.key)
+        mangle(&relation.schema_key),
+        mangle(&relation.key)
     )
 }
 
-/// Whether policies can name the relation: virtual ones are unreadable anyway, and of the engine's own those of which nobody
-/// knows what they tell.
+/// Whether policies can name the relation. Virtual relations are unreadable anyway, as are the engine's own relations that
+/// have not been reviewed.
 pub(in crate::policy) fn has_entity(relation: &Relation) -> bool {
     match relation.kind {
         RelationKind::Table | RelationKind::View | RelationKind::Materialized => true,
@@ -207,153 +209,6 @@ pub(in crate::policy) fn schema_id(catalog: &Catalog, schema: &str) -> String {
     ident::qualified([catalog.fold_relation(schema).as_str()])
 }
 
-/// The Cedar type of a column's values in row policies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::policy) enum AttributeType {
-    /// `Long`.
-    Long,
-    /// `Bool`.
-    Bool,
-    /// `String`: text, and what has one text for each value.
-    Text,
-    /// `decimal`.
-    Decimal,
-    /// `datetime`.
-    Datetime,
-}
-
-impl AttributeType {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Long => "Long",
-            Self::Bool => "Bool",
-            Self::Text => "String",
-            Self::Decimal => "decimal",
-            Self::Datetime => "datetime",
-        }
-    }
-}
-
-/// The Cedar type of a column's values in row policies; without one, the column is no attribute.
-///
-/// Left out is what SQL compares by other rules than Cedar: floating-point numbers, `character(n)`
-/// with its trailing blanks, points in time that depend on the session's zone (all of MySQL's), and
-/// MySQL's `year`, which reads `24` as 2024. SQLite has values of three of these types only.
-pub(in crate::policy) fn attribute_type(
-    column: &Column,
-    dialect: Dialect,
-) -> Option<AttributeType> {
-    match (column.class, dialect) {
-        (TypeClass::Integer, Dialect::Mysql)
-            if column.type_name.to_ascii_lowercase().starts_with("year") =>
-        {
-            None
-        }
-        (TypeClass::Integer, Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql) => {
-            Some(AttributeType::Long)
-        }
-        (TypeClass::Boolean, Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql) => {
-            Some(AttributeType::Bool)
-        }
-        (TypeClass::Text, Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql)
-        | (TypeClass::Uuid | TypeClass::Enum, Dialect::Postgres | Dialect::Mysql) => {
-            Some(AttributeType::Text)
-        }
-        (TypeClass::Decimal, Dialect::Postgres | Dialect::Mysql) => {
-            fits_decimal(&column.type_name).then_some(AttributeType::Decimal)
-        }
-        (TypeClass::TimestampTz, Dialect::Postgres) => Some(AttributeType::Datetime),
-        (TypeClass::TimestampTz, Dialect::Mysql)
-        | (
-            TypeClass::Uuid | TypeClass::Enum | TypeClass::Decimal | TypeClass::TimestampTz,
-            Dialect::Sqlite,
-        )
-        | (
-            TypeClass::Number
-            | TypeClass::Padded
-            | TypeClass::Blob
-            | TypeClass::Date
-            | TypeClass::Time
-            | TypeClass::Timestamp
-            | TypeClass::Interval
-            | TypeClass::Json
-            | TypeClass::Network
-            | TypeClass::Other,
-            Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql,
-        ) => None,
-    }
-}
-
-/// Whether policies can ask if a row has a value in the column: of any type, so that `resource has deleted_at` says what it seems to.
-///
-/// Left out are PostgreSQL's types that may be composite, where `IS NOT NULL` says that no field is NULL.
-pub(in crate::policy) fn shows_presence(column: &Column, dialect: Dialect) -> bool {
-    match (column.class, dialect) {
-        (TypeClass::Other, Dialect::Postgres) => {
-            let name = column.type_name.split('(').next().unwrap_or_default();
-            name.ends_with(']') || SIMPLE.contains(&name.trim())
-        }
-        (TypeClass::Other, Dialect::Sqlite | Dialect::Mysql)
-        | (
-            TypeClass::Integer
-            | TypeClass::Number
-            | TypeClass::Decimal
-            | TypeClass::Boolean
-            | TypeClass::Text
-            | TypeClass::Padded
-            | TypeClass::Enum
-            | TypeClass::Uuid
-            | TypeClass::Blob
-            | TypeClass::Date
-            | TypeClass::Time
-            | TypeClass::Timestamp
-            | TypeClass::TimestampTz
-            | TypeClass::Interval
-            | TypeClass::Json
-            | TypeClass::Network,
-            Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql,
-        ) => true,
-    }
-}
-
-/// Types of PostgreSQL without fields that have no class of their own.
-const SIMPLE: &[&str] = &[
-    "bit",
-    "bit varying",
-    "box",
-    "circle",
-    "daterange",
-    "int4range",
-    "int8range",
-    "jsonpath",
-    "line",
-    "lseg",
-    "money",
-    "numrange",
-    "oid",
-    "path",
-    "point",
-    "polygon",
-    "tsquery",
-    "tsrange",
-    "tstzrange",
-    "tsvector",
-    "xml",
-];
-
-/// Whether every value of the type is near enough to Cedar's `decimal` (64 bits, four digits after the
-/// point): declared with at most 19 digits, at most four of them after the point.
-fn fits_decimal(type_name: &str) -> bool {
-    let declared = type_name.split_once('(').and_then(|(_, rest)| {
-        let (digits, _) = rest.split_once(')')?;
-        let (precision, scale) = digits.split_once(',').unwrap_or((digits, "0"));
-        let precision: u8 = precision.trim().parse().ok()?;
-        let scale: u8 = scale.trim().parse().ok()?;
-        Some((precision, scale))
-    });
-    declared.is_some_and(|(precision, scale)| precision <= 19 && scale <= 4)
-}
-
 /// The types that every catalog has.
 pub(in crate::policy) const FIXED: &str = "\
 entity Database;
@@ -364,16 +219,16 @@ entity Function in [Schema] { safety: String };
 entity Template;
 ";
 
-const TABLE_ACTIONS: [Action; 5] = [
-    Action::Insert,
-    Action::Truncate,
-    Action::Create,
-    Action::Alter,
-    Action::Drop,
+const TABLE_ACTIONS: [PolicyAction; 5] = [
+    PolicyAction::Insert,
+    PolicyAction::Truncate,
+    PolicyAction::Create,
+    PolicyAction::Alter,
+    PolicyAction::Drop,
 ];
 
 /// The actions that know whether the statement has a condition.
-const CONDITIONED_ACTIONS: [Action; 2] = [Action::Update, Action::Delete];
+const CONDITIONED_ACTIONS: [PolicyAction; 2] = [PolicyAction::Update, PolicyAction::Delete];
 
 /// An attribute of the context of a request, or of a record in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -383,7 +238,7 @@ pub(in crate::policy) struct Attribute {
     is_optional: bool,
 }
 
-const fn always(name: &'static str, kind: &'static str) -> Attribute {
+const fn required_attribute(name: &'static str, kind: &'static str) -> Attribute {
     Attribute {
         name,
         kind,
@@ -391,7 +246,7 @@ const fn always(name: &'static str, kind: &'static str) -> Attribute {
     }
 }
 
-const fn sometimes(name: &'static str, kind: &'static str) -> Attribute {
+const fn optional_attribute(name: &'static str, kind: &'static str) -> Attribute {
     Attribute {
         name,
         kind,
@@ -401,46 +256,56 @@ const fn sometimes(name: &'static str, kind: &'static str) -> Attribute {
 
 /// What is known of a statement once its names are resolved: the attributes of `context.statement`.
 pub(in crate::policy) const FACTS: &[Attribute] = &[
-    always("kind", "String"),
-    always("joins", "Long"),
-    always("tables", "Set<String>"),
-    always("has_where", "Bool"),
-    sometimes(ESTIMATED_COST, "Long"),
-    sometimes(ESTIMATED_ROWS, "Long"),
+    required_attribute("kind", "String"),
+    required_attribute("joins", "Long"),
+    required_attribute("tables", "Set<String>"),
+    required_attribute("has_where", "Bool"),
+    optional_attribute(ESTIMATED_COST, "Long"),
+    optional_attribute(ESTIMATED_ROWS, "Long"),
 ];
 
 /// The attributes that the context of `action` can have. A client that is not verified, a time that is not known and
 /// a template where none is run are missing.
-pub(in crate::policy) fn context(action: Action) -> Vec<Attribute> {
+pub(in crate::policy) fn context(action: PolicyAction) -> Vec<Attribute> {
     let mut out = vec![
-        always("transport", "String"),
-        sometimes("client", "String"),
-        sometimes(TIME, "datetime"),
-        sometimes("template", "String"),
+        required_attribute("transport", "String"),
+        optional_attribute("client", "String"),
+        optional_attribute(TIME, "datetime"),
+        optional_attribute("template", "String"),
     ];
     match action {
         // Decided before there is a statement, or for all statements alike.
-        Action::Discover | Action::Run | Action::See | Action::Change | Action::Add => {}
-        Action::Select
-        | Action::Insert
-        | Action::Truncate
-        | Action::Create
-        | Action::Alter
-        | Action::Drop
-        | Action::Call
-        | Action::Write => out.push(sometimes(STATEMENT, "")),
-        Action::Update | Action::Delete => {
-            out.extend([sometimes(STATEMENT, ""), always(HAS_WHERE, "Bool")]);
+        PolicyAction::Discover
+        | PolicyAction::Run
+        | PolicyAction::See
+        | PolicyAction::Change
+        | PolicyAction::Add => {}
+        PolicyAction::Select
+        | PolicyAction::Insert
+        | PolicyAction::Truncate
+        | PolicyAction::Create
+        | PolicyAction::Alter
+        | PolicyAction::Drop
+        | PolicyAction::Call
+        | PolicyAction::Write => out.push(optional_attribute(STATEMENT, "")),
+        PolicyAction::Update | PolicyAction::Delete => {
+            out.extend([
+                optional_attribute(STATEMENT, ""),
+                required_attribute(HAS_WHERE, "Bool"),
+            ]);
         }
-        Action::ReadPlain | Action::ReadMasked | Action::ReadToken => {
-            out.extend([sometimes(STATEMENT, ""), sometimes(USAGE, "Set<String>")]);
+        PolicyAction::ReadPlain | PolicyAction::ReadMasked | PolicyAction::ReadToken => {
+            out.extend([
+                optional_attribute(STATEMENT, ""),
+                optional_attribute(USAGE, "Set<String>"),
+            ]);
         }
     }
     out
 }
 
 /// The actions, all of one context, on `resource`.
-fn action(out: &mut String, actions: &[Action], group: &str, resource: &str) {
+fn action(out: &mut String, actions: &[PolicyAction], group: &str, resource: &str) {
     let names: Vec<String> = actions
         .iter()
         .map(|a| format!("\"{}\"", a.name()))
@@ -468,7 +333,7 @@ fn record(attributes: &[Attribute]) -> String {
 }
 
 fn row_entity(out: &mut String, catalog: &Catalog, relation: &Relation) {
-    let name = mangled(&relation.key);
+    let name = mangle(&relation.key);
     // The uid quotes what is not plain but keeps line ends, which would end the comment.
     let _ = writeln!(out, "  // {}", relation.uid.escape_debug());
     let _ = writeln!(out, "  entity {name} in [Table] {{");
@@ -508,7 +373,7 @@ fn string_literal(text: &str) -> String {
 /// `name` as a Cedar identifier. Identifiers stay as they are; others, and those that mean something
 /// to Cedar or to this schema, become `_q_…`, one to one: letters and digits as they are, `_` doubled,
 /// anything else by its code point.
-fn mangled(name: &str) -> String {
+fn mangle(name: &str) -> String {
     let mut chars = name.chars();
     let is_identifier = chars
         .next()
@@ -599,7 +464,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::policy::fixture;
+    use crate::{catalog::TypeClass, policy::tests::fixture};
 
     #[test]
     fn mangling_never_collides() {
@@ -626,7 +491,7 @@ mod tests {
             "principal",
             "__cedar",
         ];
-        let mangled: HashSet<String> = names.iter().map(|name| mangled(name)).collect();
+        let mangled: HashSet<String> = names.iter().map(|name| mangle(name)).collect();
         assert_eq!(mangled.len(), names.len(), "{mangled:?}");
         for name in &mangled {
             assert!(
@@ -685,47 +550,5 @@ mod tests {
         assert!(text.contains("\"tenant_id\"?: Long"), "{text}");
         assert!(text.contains("\"price\"?: {}, // `has` alone"), "{text}");
         assert!(!text.contains("sqlite_schema"), "{text}");
-    }
-
-    #[test]
-    fn attributes_are_what_sql_compares_as_cedar_does() {
-        use AttributeType::{Datetime, Decimal, Long, Text};
-        for (dialect, type_name, kind) in [
-            (Dialect::Postgres, "uuid", Some(Text)),
-            (Dialect::Postgres, "character(3)", None),
-            (Dialect::Postgres, "numeric(19,4)", Some(Decimal)),
-            (Dialect::Postgres, "numeric(20,4)", None),
-            (Dialect::Postgres, "numeric(10,5)", None),
-            (Dialect::Postgres, "numeric(3,-2)", None),
-            (Dialect::Postgres, "numeric", None),
-            (
-                Dialect::Postgres,
-                "timestamp(3) with time zone",
-                Some(Datetime),
-            ),
-            (Dialect::Postgres, "timestamp without time zone", None),
-            (Dialect::Postgres, "double precision", None),
-            (Dialect::Mysql, "timestamp", None),
-            (Dialect::Mysql, "year(4)", None),
-            (Dialect::Mysql, "int(10) unsigned", Some(Long)),
-            (Dialect::Mysql, "decimal(10,0)", Some(Decimal)),
-            (Dialect::Mysql, "enum('a','b')", Some(Text)),
-            (Dialect::Sqlite, "DECIMAL(10,2)", None),
-        ] {
-            let mut catalog = Catalog::builder(dialect);
-            let mut relation = fixture::table("t", &["x"]);
-            for column in &mut relation.columns {
-                column.type_name = type_name.to_owned();
-                column.class = TypeClass::of(dialect, type_name);
-            }
-            catalog = catalog.relation(relation);
-            let catalog = catalog.build().unwrap();
-            let column = &catalog.relations()[0].columns[0];
-            assert_eq!(
-                attribute_type(column, dialect),
-                kind,
-                "{dialect} {type_name}"
-            );
-        }
     }
 }

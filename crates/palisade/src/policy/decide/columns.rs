@@ -2,13 +2,18 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use cedar_policy::EntityUid;
+
 use crate::catalog::{ColumnId, Relation};
-use crate::policy::cedar::request::{Failure, Subject, decide, resource};
 use crate::policy::{
-    cedar::schema::Action,
-    decide::tokens,
-    load::Loaded,
-    obligation::{ColumnDecision, ColumnLevel, Mask},
+    cedar::{
+        entities::resource,
+        failure::Failure,
+        request::{Subject, Verdict, decide},
+        schema::PolicyAction,
+    },
+    obligation::{ColumnDecision, ColumnLevel, HashDomain, Mask, TokenMask},
+    set::Loaded,
 };
 
 /// One decision for each column; columns that no policy can tell apart share theirs.
@@ -20,7 +25,7 @@ pub(in crate::policy) fn columns(
     let mut classes: HashMap<ColumnClass<'_>, ColumnDecision> = HashMap::new();
     let mut out = Vec::with_capacity(relation.columns.len());
     for (id, column) in relation.column_ids() {
-        let class = ColumnClass::of(loaded, id, &column.uid, column.nullable);
+        let class = ColumnClass::new(loaded, id, &column.uid, column.nullable);
         let decision = match classes.get(&class) {
             Some(decision) => decision.clone(),
             None => {
@@ -41,20 +46,20 @@ fn column_decision(
     uid: &str,
 ) -> Result<ColumnDecision, Failure> {
     let column = resource("Column", uid)?;
-    let plain = decide(loaded, subject, Action::ReadPlain, column.clone())?;
+    let plain = decide(loaded, subject, PolicyAction::ReadPlain, column.clone())?;
     if plain.permitted {
         return Ok(ColumnDecision {
             level: ColumnLevel::Plain,
             policies: plain.policies,
         });
     }
-    if let Some(token) = tokens::instead(loaded, subject, &column, &plain)? {
+    if let Some(token) = token_decision(loaded, subject, &column, &plain)? {
         return Ok(token);
     }
-    let masked = decide(loaded, subject, Action::ReadMasked, column)?;
+    let masked = decide(loaded, subject, PolicyAction::ReadMasked, column)?;
     let policies: BTreeSet<String> = plain.policies.into_iter().chain(masked.policies).collect();
     let level = if masked.permitted {
-        ColumnLevel::Masked(demanded(loaded, policies.iter()))
+        ColumnLevel::Masked(demanded_mask(loaded, policies.iter()))
     } else {
         ColumnLevel::Hidden
     };
@@ -71,37 +76,88 @@ pub(in crate::policy) fn forbids(
     uid: &str,
 ) -> Result<ColumnDecision, Failure> {
     let column = resource("Column", uid)?;
-    let plain = decide(loaded, subject, Action::ReadPlain, column.clone())?;
+    let plain = decide(loaded, subject, PolicyAction::ReadPlain, column.clone())?;
     if plain.permitted || plain.policies.is_empty() {
         return Ok(ColumnDecision {
             level: ColumnLevel::Plain,
             policies: Vec::new(),
         });
     }
-    if let Some(token) = tokens::instead(loaded, subject, &column, &plain)? {
+    if let Some(token) = token_decision(loaded, subject, &column, &plain)? {
         return Ok(token);
     }
-    let masked = decide(loaded, subject, Action::ReadMasked, column)?;
+    let masked = decide(loaded, subject, PolicyAction::ReadMasked, column)?;
     if !masked.permitted && !masked.policies.is_empty() {
         return Ok(ColumnDecision {
             level: ColumnLevel::Hidden,
             policies: plain.policies.into_iter().chain(masked.policies).collect(),
         });
     }
-    let mask = demanded(loaded, plain.policies.iter());
+    let mask = demanded_mask(loaded, plain.policies.iter());
     Ok(ColumnDecision {
         level: ColumnLevel::Masked(mask),
         policies: plain.policies,
     })
 }
 
+/// Tokens in place of a column that is not plain: where `read_token` is permitted, and no forbid has taken
+/// the plaintext for a mask of its own.
+fn token_decision(
+    loaded: &Loaded,
+    subject: &Subject,
+    column: &EntityUid,
+    plain: &Verdict,
+) -> Result<Option<ColumnDecision>, Failure> {
+    let asks_for_a_mask = loaded.demands(&plain.policies).mask.is_some();
+    if asks_for_a_mask || !loaded.policies.permits(PolicyAction::ReadToken) {
+        return Ok(None);
+    }
+    let token = decide(loaded, subject, PolicyAction::ReadToken, column.clone())?;
+    if !token.permitted {
+        return Ok(None);
+    }
+    // A permit without a domain wants the column's own, which is the smallest.
+    let domain = loaded
+        .demands(&token.policies)
+        .domain
+        .unwrap_or(HashDomain::Column);
+    let policies: BTreeSet<String> = plain
+        .policies
+        .iter()
+        .cloned()
+        .chain(token.policies)
+        .collect();
+    Ok(Some(ColumnDecision {
+        level: ColumnLevel::Masked(Mask::Token(TokenMask { domain, keys: None })),
+        policies: policies.into_iter().collect(),
+    }))
+}
+
+/// The columns of `relation` that `subject` reads as tokens or hashes, each with its uid.
+pub(in crate::policy) fn keyed_columns(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+) -> Result<Vec<(ColumnId, String)>, Failure> {
+    let decisions = columns(loaded, subject, relation)?;
+    let tokens = relation.column_ids().zip(decisions).filter(|(_, decided)| {
+        matches!(
+            decided.level,
+            ColumnLevel::Masked(Mask::Token(_) | Mask::Hash(_))
+        )
+    });
+    Ok(tokens
+        .map(|((id, column), _)| (id, column.uid.clone()))
+        .collect())
+}
+
 /// The strictest mask that the policies demand; NULL if none does.
-fn demanded<'p>(loaded: &Loaded, policies: impl Iterator<Item = &'p String>) -> Mask {
+fn demanded_mask<'p>(loaded: &Loaded, policies: impl Iterator<Item = &'p String>) -> Mask {
     loaded.demands(policies).mask.unwrap_or(Mask::Null)
 }
 
 /// So many columns that do not exist for the session.
-pub(in crate::policy) fn hidden(columns: usize) -> Vec<ColumnDecision> {
+pub(in crate::policy) fn hide_columns(columns: usize) -> Vec<ColumnDecision> {
     vec![
         ColumnDecision {
             level: ColumnLevel::Hidden,
@@ -176,7 +232,7 @@ pub(in crate::policy) struct ColumnClass<'a> {
 }
 
 impl<'a> ColumnClass<'a> {
-    pub(in crate::policy) fn of(
+    pub(in crate::policy) fn new(
         loaded: &'a Loaded,
         id: ColumnId,
         uid: &'a str,
@@ -207,7 +263,7 @@ mod tests {
     use crate::{
         policy::{
             ColumnFlow, PolicySet,
-            fixture::{self, READ_ALL, agent, decision, relation_id, sources},
+            tests::fixture::{self, READ_ALL, agent, decision, relation_id, sources},
         },
         token::TokenSecret,
     };

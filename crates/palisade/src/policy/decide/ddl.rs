@@ -2,11 +2,17 @@
 
 use cedar_policy::{Context, Entities};
 
-use crate::policy::cedar::request::{Failure, Subject, Verdict, decide_among, resource};
 use crate::policy::{
-    cedar::{entities, schema, schema::Action},
+    cedar::{
+        entities,
+        entities::resource,
+        failure::Failure,
+        request::{Subject, Verdict, decide_among},
+        schema,
+        schema::PolicyAction,
+    },
     decide::writes::ActionDecision,
-    load::Loaded,
+    set::Loaded,
 };
 use crate::{
     access::{DefinedObject, Definition, DefinitionAccess},
@@ -14,11 +20,11 @@ use crate::{
     ident,
 };
 
-pub(in crate::policy) fn action(definition: Definition) -> Action {
+pub(in crate::policy) fn action(definition: Definition) -> PolicyAction {
     match definition {
-        Definition::Create => Action::Create,
-        Definition::Alter => Action::Alter,
-        Definition::Drop => Action::Drop,
+        Definition::Create => PolicyAction::Create,
+        Definition::Alter => PolicyAction::Alter,
+        Definition::Drop => PolicyAction::Drop,
     }
 }
 

@@ -3,11 +3,16 @@
 use cedar_policy::{Context, Entities};
 
 use crate::catalog::functions::FunctionDef;
-use crate::policy::cedar::request::{Failure, Subject, Verdict, decide_among, resource};
 use crate::policy::{
-    cedar::{entities, schema::Action},
+    cedar::{
+        entities,
+        entities::resource,
+        failure::Failure,
+        request::{Subject, Verdict, decide_among},
+        schema::PolicyAction,
+    },
     decide::system_relations,
-    load::Loaded,
+    set::Loaded,
 };
 
 /// What was decided about a function.
@@ -19,7 +24,7 @@ pub struct FunctionDecision {
     pub policies: Vec<String>,
 }
 
-/// What is decided about calling `def`. One that reaches beyond its arguments needs a permit whose scope names it.
+/// What is decided about calling `def`. A function that reaches beyond its arguments needs a permit whose scope names it.
 pub(in crate::policy) fn decision(
     loaded: &Loaded,
     subject: &Subject,
@@ -60,7 +65,14 @@ pub(in crate::policy) fn verdict(
         .add_entities([entity], Some(&loaded.schema))
         .map_err(Failure::new)?;
     let function = resource("Function", &def.uid)?;
-    decide_among(loaded, subject, Action::Call, function, &entities, context)
+    decide_among(
+        loaded,
+        subject,
+        PolicyAction::Call,
+        function,
+        &entities,
+        context,
+    )
 }
 
 #[cfg(test)]
@@ -76,7 +88,7 @@ mod tests {
     use crate::{
         catalog::functions,
         dialect::Dialect,
-        policy::fixture::{agent, set},
+        policy::tests::fixture::{agent, set},
     };
 
     #[test]

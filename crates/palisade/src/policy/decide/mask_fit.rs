@@ -5,19 +5,18 @@ use std::sync::Arc;
 
 use cedar_policy::PolicyId;
 
-use crate::policy::cedar::request::{Failure, Subject};
 use crate::policy::{
-    cedar::schema::Action,
+    cedar::{failure::Failure, request::Subject, schema::PolicyAction},
     decide::columns::columns,
-    load::Loaded,
     obligation::{
         ColumnDecision, ColumnLevel, DatePart, ExprMask, HashDomain, HashMask, Mask, TokenMask,
     },
+    set::Loaded,
 };
 use crate::{
     catalog::{Column, ColumnId, Relation, TypeClass},
     dialect::Dialect,
-    syntax::mask_expr::Kind,
+    syntax::mask_expr::ValueKind,
 };
 
 /// Gives each masked column a mask its type takes, NULL if the one demanded is for other types, and
@@ -42,7 +41,7 @@ pub(in crate::policy) fn settle(
         }
         let keyed = match mask {
             Mask::Hash(HashMask { domain, key: _ }) => {
-                let named = named(domain, &column.uid);
+                let named = describe_domain(domain, &column.uid);
                 loaded.secret.as_ref().map(|secret| {
                     Mask::Hash(HashMask {
                         key: Some(secret.key(&["mask", &named])),
@@ -51,7 +50,7 @@ pub(in crate::policy) fn settle(
                 })
             }
             Mask::Token(TokenMask { domain, keys: _ }) => {
-                let named = named(domain, origin(loaded, id, &column.uid));
+                let named = describe_domain(domain, origin(loaded, id, &column.uid));
                 let session = subject.uid.to_string();
                 let secret = loaded.secret.as_ref();
                 let keys = secret.and_then(|secret| secret.tokens(&session, subject.epoch, &named));
@@ -76,7 +75,7 @@ pub(in crate::policy) fn settle(
 }
 
 /// A domain by name or by column, which are never one.
-fn named(domain: &HashDomain, column: &str) -> String {
+fn describe_domain(domain: &HashDomain, column: &str) -> String {
     match domain {
         HashDomain::Named(domain) => format!("domain {domain}"),
         HashDomain::Column => format!("column {column}"),
@@ -115,7 +114,7 @@ pub(in crate::policy) struct UnfitMask {
 impl UnfitMask {
     fn new(mask: Mask, column: &Column, dialect: Dialect) -> Self {
         let why = match &mask {
-            Mask::Expr(expr) => misfit(expr, column, dialect),
+            Mask::Expr(expr) => explain_misfit(expr, column, dialect),
             _ => None,
         };
         Self {
@@ -140,7 +139,7 @@ pub(in crate::policy) fn unfit_masks(
             continue;
         };
         if matches!(mask, Mask::Token(_)) && !fits(&mask, column, dialect) {
-            let permits = loaded.policies.of(Action::ReadToken);
+            let permits = loaded.policies.for_action(PolicyAction::ReadToken);
             let permit = decision.policies.iter().find(|id| {
                 permits.is_some_and(|permits| permits.policy(&PolicyId::new(id)).is_some())
             });
@@ -161,7 +160,7 @@ pub(in crate::policy) fn unfit_masks(
 pub(in crate::policy) fn fits(mask: &Mask, column: &Column, dialect: Dialect) -> bool {
     match mask {
         Mask::Null | Mask::Fixed(_) => true,
-        Mask::Expr(mask) => misfit(mask, column, dialect).is_none(),
+        Mask::Expr(mask) => explain_misfit(mask, column, dialect).is_none(),
         Mask::First(_) | Mask::Last(_) | Mask::Hash(_) | Mask::Token(_) => match dialect {
             Dialect::Sqlite => true,
             Dialect::Postgres | Dialect::Mysql => has_text(column.class),
@@ -191,7 +190,7 @@ pub(in crate::policy) fn fits(mask: &Mask, column: &Column, dialect: Dialect) ->
 }
 
 /// Why the expression makes no sense of the column's values.
-pub(in crate::policy) fn misfit(
+pub(in crate::policy) fn explain_misfit(
     mask: &ExprMask,
     column: &Column,
     dialect: Dialect,
@@ -201,7 +200,7 @@ pub(in crate::policy) fn misfit(
             "it speaks of another column, `{other}` (`value` is the column, whatever it is called)"
         ));
     }
-    let value = Kind::of(column.class, dialect);
+    let value = ValueKind::from_class(column.class, dialect);
     mask.formula.kind(value).err()
 }
 
@@ -243,7 +242,7 @@ mod tests {
     use super::*;
     use crate::{
         catalog::{Catalog, ColumnDef, RelationDef, RelationKind},
-        policy::{ColumnFlow, PolicyErrors, PolicySet, PolicySources, fixture},
+        policy::{ColumnFlow, PolicyErrors, PolicySet, PolicySources, tests::fixture},
     };
 
     const SECRET: &str = "0123456789abcdef0123456789abcdef";

@@ -1,20 +1,26 @@
-//! What is decided about one relation: whether it exists for the session and may be read, which of its rows and
-//! how many, and no looser than what holds for the relations it inherits from and those that inherit from it.
+//! The decision about one relation: whether it exists for the session, whether it may be read, which rows and how many.
+//! It is no looser than the decisions about the relation's ancestors and descendants.
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::policy::cedar::request::{Failure, Subject, Verdict, decide, resource};
 use crate::policy::{
-    cedar::{schema, schema::Action},
+    cedar::{
+        entities::resource,
+        failure::Failure,
+        request::{Subject, Verdict, decide},
+        schema,
+        schema::PolicyAction,
+    },
     decide::{
         columns,
         columns::{ColumnClass, columns},
-        inheritance, mask_fit,
+        mask_fit,
         rows::rows,
         system_relations,
     },
-    load::Loaded,
+    inheritance,
     obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
+    set::Loaded,
 };
 use crate::{
     catalog::{Relation, RelationId, SystemRelation},
@@ -36,7 +42,7 @@ pub(in crate::policy) fn decision(
         let theirs = if schema::has_entity(other) {
             own_decision(loaded, subject, other)?
         } else {
-            absent(Some(other))
+            deny_relation(Some(other))
         };
         inheritance::tighten(&mut decision, relation, other, &theirs);
     }
@@ -45,7 +51,7 @@ pub(in crate::policy) fn decision(
         if decision.visibility != Visibility::Selectable {
             break;
         }
-        let theirs = forbidden(loaded, subject, relation, other, &mut known)?;
+        let theirs = decide_forbidden_part(loaded, subject, relation, other, &mut known)?;
         inheritance::tighten(&mut decision, relation, other, &theirs);
     }
     if decision.visibility == Visibility::Selectable {
@@ -55,7 +61,7 @@ pub(in crate::policy) fn decision(
         mask_fit::settle(loaded, subject, relation, &mut decision.columns);
         decision.keeps_apart = keeps_apart(loaded, subject, &below)?;
     } else {
-        decision.columns = columns::hidden(relation.columns.len());
+        decision.columns = columns::hide_columns(relation.columns.len());
         decision.rows = RowFilter::Nothing;
         decision.max_rows = None;
     }
@@ -96,14 +102,14 @@ fn own_decision(
     relation: &Relation,
 ) -> Result<RelationDecision, Failure> {
     let table = resource("Table", &relation.uid)?;
-    let select = decide(loaded, subject, Action::Select, table.clone())?;
+    let select = decide(loaded, subject, PolicyAction::Select, table.clone())?;
     if let Some(known) = relation.system {
         return system_decision(loaded, subject, relation, known, &table, select);
     }
     if !select.permitted {
-        return unreadable(loaded, subject, relation, table, select);
+        return decide_unselectable(loaded, subject, relation, table, select);
     }
-    permitted(loaded, subject, relation, select)
+    decide_selectable(loaded, subject, relation, select)
 }
 
 /// What policies say of a relation of the engine's own, which is not there unless a permit names it.
@@ -123,22 +129,22 @@ fn system_decision(
         };
         return Ok(RelationDecision {
             policies,
-            ..absent(Some(relation))
+            ..deny_relation(Some(relation))
         });
     }
-    let mut decision = permitted(loaded, subject, relation, select)?;
-    system_relations::settle(loaded, relation, known, &mut decision.columns)?;
+    let mut decision = decide_selectable(loaded, subject, relation, select)?;
+    system_relations::hide_unreviewed(loaded, relation, known, &mut decision.columns)?;
     Ok(decision)
 }
 
 /// What policies say of the rows and columns of a relation that may be selected.
-fn permitted(
+fn decide_selectable(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
     select: Verdict,
 ) -> Result<RelationDecision, Failure> {
-    let rows = rows(loaded, subject, relation, Action::See)?;
+    let rows = rows(loaded, subject, relation, PolicyAction::See)?;
     let demanded = loaded.demands(&select.policies).max_rows;
     let max_rows = demanded.into_iter().chain(rows.max_rows).min();
     let mut policies: BTreeSet<String> = rows.policies;
@@ -155,14 +161,14 @@ fn permitted(
 }
 
 /// A relation that may not be selected: known of, or absent. Its columns are hidden either way.
-fn unreadable(
+fn decide_unselectable(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
     table: cedar_policy::EntityUid,
     select: Verdict,
 ) -> Result<RelationDecision, Failure> {
-    let discover = decide(loaded, subject, Action::Discover, table)?;
+    let discover = decide(loaded, subject, PolicyAction::Discover, table)?;
     // Cedar names policies in a denial only if they forbid.
     let code = if select.policies.is_empty() {
         Code::PolicyNoPermit
@@ -187,7 +193,7 @@ fn unreadable(
         });
     Ok(RelationDecision {
         visibility,
-        columns: columns::hidden(relation.columns.len()),
+        columns: columns::hide_columns(relation.columns.len()),
         rows: RowFilter::Nothing,
         max_rows: None,
         policies: select.policies,
@@ -197,11 +203,11 @@ fn unreadable(
 }
 
 /// A relation that does not exist for the session.
-pub(in crate::policy) fn absent(relation: Option<&Relation>) -> RelationDecision {
+pub(in crate::policy) fn deny_relation(relation: Option<&Relation>) -> RelationDecision {
     let columns = relation.map_or(0, |relation| relation.columns.len());
     RelationDecision {
         visibility: Visibility::Absent,
-        columns: columns::hidden(columns),
+        columns: columns::hide_columns(columns),
         rows: RowFilter::Nothing,
         max_rows: None,
         policies: Vec::new(),
@@ -216,7 +222,7 @@ type KnownColumns<'a> =
 
 /// What policies forbid of `below`, which inherits from `relation`, as a decision about `below` that is
 /// otherwise all permission.
-fn forbidden<'a>(
+fn decide_forbidden_part<'a>(
     loaded: &'a Loaded,
     subject: &Subject,
     relation: &Relation,
@@ -239,29 +245,29 @@ fn forbidden<'a>(
         keeps_apart: false,
     };
     if !schema::has_entity(below) {
-        return Ok(absent(Some(below)));
+        return Ok(deny_relation(Some(below)));
     }
-    if loaded.policies.forbids(Action::Select) {
+    if loaded.policies.forbids(PolicyAction::Select) {
         let table = resource("Table", &below.uid)?;
-        let select = decide(loaded, subject, Action::Select, table)?;
+        let select = decide(loaded, subject, PolicyAction::Select, table)?;
         // Cedar names policies in a denial only if they forbid.
         if !select.permitted && !select.policies.is_empty() {
             let table = resource("Table", &relation.uid)?;
-            let refused = unreadable(loaded, subject, relation, table, select)?;
+            let refused = decide_unselectable(loaded, subject, relation, table, select)?;
             return Ok(RelationDecision {
-                columns: columns::hidden(below.columns.len()),
+                columns: columns::hide_columns(below.columns.len()),
                 ..refused
             });
         }
     }
-    if loaded.policies.forbids(Action::ReadPlain) {
+    if loaded.policies.forbids(PolicyAction::ReadPlain) {
         let named = loaded.tables_in_attributes || loaded.named_tables.contains(&below.uid);
         let table = named.then_some(below.uid.as_str());
         for ((id, column), decided) in below.column_ids().zip(&mut out.columns) {
             if relation.position(&column.key).is_none() {
                 continue;
             }
-            let class = ColumnClass::of(loaded, id, &column.uid, column.nullable);
+            let class = ColumnClass::new(loaded, id, &column.uid, column.nullable);
             let key = (Some(below.schema.as_str()), table, class);
             *decided = match known.get(&key) {
                 Some(decision) => decision.clone(),
@@ -273,8 +279,8 @@ fn forbidden<'a>(
             };
         }
     }
-    if loaded.policies.forbids(Action::See) {
-        let rows = rows(loaded, subject, below, Action::See)?;
+    if loaded.policies.forbids(PolicyAction::See) {
+        let rows = rows(loaded, subject, below, PolicyAction::See)?;
         out.rows = rows.unforbidden;
         out.policies = rows.forbidding.into_iter().collect();
     }
@@ -292,7 +298,7 @@ mod tests {
     )]
 
     use super::*;
-    use crate::policy::fixture::{READ_ALL, agent, decision, relation_id, set};
+    use crate::policy::tests::fixture::{READ_ALL, agent, decision, relation_id, set};
 
     #[test]
     fn visibility_has_three_degrees() {

@@ -6,15 +6,17 @@ use std::collections::BTreeSet;
 use cedar_policy::{Effect, EntityTypeName, PartialEntityUid, PartialRequest, PolicyId};
 
 use crate::catalog::Relation;
-use crate::policy::cedar::request::{Failure, Subject, action_uid};
 use crate::policy::{
     cedar::{
+        entities::action_uid,
+        failure::Failure,
+        request::Subject,
         residual::{Untranslatable, translate},
         schema,
-        schema::Action,
+        schema::PolicyAction,
     },
-    load::Loaded,
     obligation::{Predicate, RowFilter},
+    set::Loaded,
 };
 
 /// The rows, and what decided them.
@@ -45,11 +47,11 @@ pub(in crate::policy) fn rows(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
-    action: Action,
+    action: PolicyAction,
 ) -> Result<Rows, Failure> {
     let policies = loaded
         .policies
-        .of(action)
+        .for_action(action)
         .ok_or_else(|| Failure::new("no policies for the action"))?;
     let row_type: EntityTypeName = schema::row_type(relation).parse().map_err(Failure::new)?;
     let request = PartialRequest::new(
@@ -64,7 +66,7 @@ pub(in crate::policy) fn rows(
         .tpe(&request, &subject.store.partial, &loaded.schema)
         .map_err(Failure::new)?;
 
-    let failed = sorted(response.error_permits().chain(response.error_forbids()));
+    let failed = sort_ids(response.error_permits().chain(response.error_forbids()));
     if !failed.is_empty() {
         let detail = format!("row policies fail for every row: {}", failed.join(", "));
         return Err(Failure {
@@ -74,8 +76,8 @@ pub(in crate::policy) fn rows(
     }
     let mut conditions: Vec<(String, Effect, Result<Predicate, Untranslatable>)> = Vec::new();
     for (ids, effect) in [
-        (sorted(response.true_permits()), Effect::Permit),
-        (sorted(response.true_forbids()), Effect::Forbid),
+        (sort_ids(response.true_permits()), Effect::Permit),
+        (sort_ids(response.true_forbids()), Effect::Forbid),
     ] {
         conditions.extend(
             ids.into_iter()
@@ -87,10 +89,10 @@ pub(in crate::policy) fn rows(
         conditions.push((residual.id().to_string(), residual.effect(), condition));
     }
     conditions.sort_by(|left, right| left.0.cmp(&right.0));
-    Ok(combined(loaded, conditions))
+    Ok(combine(loaded, conditions))
 }
 
-fn combined(
+fn combine(
     loaded: &Loaded,
     conditions: Vec<(String, Effect, Result<Predicate, Untranslatable>)>,
 ) -> Rows {
@@ -161,7 +163,7 @@ fn combined(
     }
 }
 
-fn sorted<'a>(ids: impl Iterator<Item = &'a PolicyId>) -> Vec<String> {
+fn sort_ids<'a>(ids: impl Iterator<Item = &'a PolicyId>) -> Vec<String> {
     let mut ids: Vec<String> = ids.map(ToString::to_string).collect();
     ids.sort();
     ids
@@ -180,8 +182,8 @@ mod tests {
     use crate::{
         code::Code,
         policy::{
-            fixture::{agent, relation_id, set},
             obligation::{Comparison, Literal, Operand, Predicate, RowFilter},
+            tests::fixture::{agent, relation_id, set},
         },
         session::{Principal, Session},
     };

@@ -1,22 +1,28 @@
 //! Whether relations of the engine's own may be read: their rows tell of what filters and masks do not reach, so that a
 //! permit of everything does not reach them.
 //!
-//! One is read by a permit of `select` whose scope names it, and what holds of columns and rows then is as for tables, but that
-//! nothing is masked in it: what is not shown as it is, is not there. What tells of names alone may also be read by whoever sees
-//! everything of the catalog, unless a forbid says otherwise.
+//! Such a relation is read by a permit of `select` whose scope names it. Its columns and rows are decided as those of tables,
+//! but nothing is masked in it: a column is plain or hidden. A relation that tells of names alone may also be read by a
+//! session that sees everything of the catalog, unless a forbid says otherwise.
 
-use cedar_policy::{Context, Effect, Entities, EntityUid, ResourceConstraint};
+use cedar_policy::{Context, Effect, Entities, EntityUid};
 
-use crate::policy::cedar::request::{Failure, Subject, Verdict, decide, decide_among, resource};
 use crate::policy::{
-    PolicyProblem, PolicySources,
-    cedar::{by_action::covers, entities, schema, schema::Action},
+    cedar::{
+        entities,
+        entities::resource,
+        failure::Failure,
+        request::{Subject, Verdict, decide, decide_among},
+        schema,
+        schema::PolicyAction,
+    },
     decide::{columns::forbids, rows::rows},
-    load::{Loaded, source::Located},
     obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
+    set::Loaded,
+    sources::PolicySources,
 };
 use crate::{
-    catalog::{Catalog, Relation, SystemRelation, system_relations, system_schemas},
+    catalog::{Relation, SystemRelation, system_relations, system_schemas},
     dialect::Dialect,
     ident,
 };
@@ -60,41 +66,6 @@ pub(crate) fn named_in(
     named.into_iter()
 }
 
-/// Warns of permits that seem to reach relations of the engine's own and reach none: by their schema, or not by `==`.
-pub(in crate::policy) fn check(
-    located: &[Located<'_>],
-    catalog: &Catalog,
-    warnings: &mut Vec<PolicyProblem>,
-) {
-    for Located { policy, origin } in located {
-        // One of calls, too, may mean functions.
-        let reads = covers(policy, Action::Select) && !covers(policy, Action::Call);
-        if policy.effect() != Effect::Permit || !reads {
-            continue;
-        }
-        let (ResourceConstraint::In(inside) | ResourceConstraint::IsIn(_, inside)) =
-            policy.resource_constraint()
-        else {
-            continue;
-        };
-        let id = inside.id().unescaped();
-        let is_schema = |schema: &&str| schema::schema_id(catalog, schema) == id;
-        let of_engine = match inside.type_name().to_string().as_str() {
-            "Schema" => system_schemas(catalog.dialect()).iter().any(is_schema),
-            "Table" => catalog
-                .relations()
-                .iter()
-                .any(|relation| relation.system.is_some() && relation.uid == id),
-            _ => false,
-        };
-        if of_engine {
-            let message = format!("`resource in {inside}` permits no relation of the engine's own");
-            let help = "each is permitted by itself: `resource == Table::\"…\"` in the scope";
-            warnings.push(origin.problem(message).with_help(Some(help)));
-        }
-    }
-}
-
 /// Whether one of `policies` names `resource` in its scope.
 pub(in crate::policy) fn is_named(
     loaded: &Loaded,
@@ -105,9 +76,9 @@ pub(in crate::policy) fn is_named(
     named.any(|named| named == resource)
 }
 
-/// Hides what of a relation of the engine's own is not shown as it is: what would be masked, what nobody has reviewed, and secrets
-/// in a relation that holds others things, unless a permit names the column.
-pub(in crate::policy) fn settle(
+/// Hides columns of one of the engine's own relations: those that would be masked or have not been reviewed, and secrets
+/// among other things unless a permit names the column.
+pub(in crate::policy) fn hide_unreviewed(
     loaded: &Loaded,
     relation: &Relation,
     known: &SystemRelation,
@@ -132,18 +103,18 @@ pub(in crate::policy) fn settle(
 
 /// What forbids leave of a relation that tells of names alone, to a session from which the catalog keeps nothing. None if one is
 /// of the relation.
-pub(in crate::policy) fn of_names(
+pub(in crate::policy) fn decide_name_relation(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
 ) -> Result<Option<RelationDecision>, Failure> {
     let table = resource("Table", &relation.uid)?;
-    if is_forbidden(&decide(loaded, subject, Action::Select, table)?) {
+    if is_forbidden(&decide(loaded, subject, PolicyAction::Select, table)?) {
         return Ok(None);
     }
     let mut columns = Vec::with_capacity(relation.columns.len());
     for (index, column) in relation.columns.iter().enumerate() {
-        let mut decided = if loaded.policies.forbids(Action::ReadPlain) {
+        let mut decided = if loaded.policies.forbids(PolicyAction::ReadPlain) {
             forbids(loaded, subject, &column.uid)?
         } else {
             ColumnDecision {
@@ -156,8 +127,8 @@ pub(in crate::policy) fn of_names(
         }
         columns.push(decided);
     }
-    let rows = if loaded.policies.forbids(Action::See) {
-        rows(loaded, subject, relation, Action::See)?.unforbidden
+    let rows = if loaded.policies.forbids(PolicyAction::See) {
+        rows(loaded, subject, relation, PolicyAction::See)?.unforbidden
     } else {
         RowFilter::Everything
     };
@@ -178,7 +149,7 @@ pub(in crate::policy) fn is_unforbidden(
     subject: &Subject,
     known: &SystemRelation,
 ) -> Result<bool, Failure> {
-    for action in [Action::Select, Action::ReadPlain] {
+    for action in [PolicyAction::Select, PolicyAction::ReadPlain] {
         if loaded.policies.forbids(action)
             && is_forbidden(&verdict(
                 loaded,
@@ -191,13 +162,16 @@ pub(in crate::policy) fn is_unforbidden(
             return Ok(false);
         }
     }
-    // Its rows have no type, so nobody can be asked about them.
+    // Its rows have no type, so there is no request about them.
     let schema = resource("Schema", &schema::schema_id(&loaded.catalog, &known.schema))?;
     let reaches = |literals: Vec<EntityUid>| literals.contains(&schema);
-    Ok(loaded.policies.of(Action::See).is_some_and(|policies| {
-        let mut forbids = policies.policies().filter(|p| p.effect() == Effect::Forbid);
-        !forbids.any(|forbid| reaches(forbid.entity_literals()))
-    }))
+    Ok(loaded
+        .policies
+        .for_action(PolicyAction::See)
+        .is_some_and(|policies| {
+            let mut forbids = policies.policies().filter(|p| p.effect() == Effect::Forbid);
+            !forbids.any(|forbid| reaches(forbid.entity_literals()))
+        }))
 }
 
 fn is_forbidden(verdict: &Verdict) -> bool {
@@ -210,7 +184,7 @@ pub(in crate::policy) fn verdict(
     loaded: &Loaded,
     subject: &Subject,
     known: &SystemRelation,
-    action: Action,
+    action: PolicyAction,
     context: Context,
 ) -> Result<Verdict, Failure> {
     // What no policy names is told apart by nothing.
@@ -222,7 +196,7 @@ pub(in crate::policy) fn verdict(
         .add_entities(added, Some(&loaded.schema))
         .map_err(Failure::new)?;
     let asked = match action {
-        Action::ReadPlain => resource("Column", &column)?,
+        PolicyAction::ReadPlain => resource("Column", &column)?,
         _ => resource("Table", &known.uid())?,
     };
     decide_among(loaded, subject, action, asked, &entities, context)
@@ -242,10 +216,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        catalog::system_relation,
+        catalog::{Catalog, system_relation},
         policy::{
             ColumnFlow, PolicyErrors, PolicySet,
-            fixture::{READ_ALL, agent, sources, table},
+            tests::fixture::{READ_ALL, agent, sources, table},
         },
     };
 
@@ -385,8 +359,9 @@ mod tests {
         let mine = "permit(principal, action == Action::\"see\", resource) when { resource has title && resource.title == \"x\" };";
         assert_eq!(seen(mine), RowFilter::Nothing);
         let warned = set(&format!("{read}{ACTIVITY}"));
-        let nobody = |w: &crate::policy::PolicyProblem| w.message.contains("nobody sees a row");
-        assert!(warned.warnings().iter().any(nobody));
+        let unseen =
+            |w: &crate::policy::PolicyProblem| w.message.contains("no principal sees a row");
+        assert!(warned.warnings().iter().any(unseen));
     }
 
     #[test]
@@ -623,8 +598,9 @@ mod tests {
 
     #[test]
     fn a_column_that_nobody_has_reviewed_is_not_there() {
-        let column =
-            |name: &str| crate::policy::fixture::column(name, crate::catalog::TypeClass::Text);
+        let column = |name: &str| {
+            crate::policy::tests::fixture::column(name, crate::catalog::TypeClass::Text)
+        };
         let catalog = Catalog::builder(Dialect::Postgres).system_relation(
             "pg_catalog",
             "pg_stat_activity",

@@ -1,16 +1,22 @@
 //! What a session may change: actions on a relation, its columns, and its rows.
 //!
-//! A relation's relatives count as in [`inherit`](crate::policy::decide::inheritance): a change must be permitted of it and
+//! A relation's relatives count as in [`inherit`](crate::policy::inheritance): a change must be permitted of it and
 //! of each ancestor, and forbidden of no descendant, because rows of one are rows of the others.
 
 use std::collections::BTreeMap;
 
-use crate::policy::cedar::request::{Failure, Subject, Verdict, decide, decide_among, resource};
 use crate::policy::{
-    cedar::{schema, schema::Action},
-    decide::{inheritance, rows::rows},
-    load::Loaded,
+    cedar::{
+        entities::resource,
+        failure::Failure,
+        request::{Subject, Verdict, decide, decide_among},
+        schema,
+        schema::PolicyAction,
+    },
+    decide::rows::rows,
+    inheritance,
     obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
+    set::Loaded,
 };
 use crate::{
     catalog::{Change, Relation},
@@ -99,23 +105,23 @@ impl WriteDecision {
 }
 
 /// The actions that decide about changes of rows.
-pub(in crate::policy) const ACTIONS: &[Action] = &[
-    Action::Insert,
-    Action::Update,
-    Action::Delete,
-    Action::Truncate,
-    Action::Write,
-    Action::Change,
-    Action::Add,
+pub(in crate::policy) const ACTIONS: &[PolicyAction] = &[
+    PolicyAction::Insert,
+    PolicyAction::Update,
+    PolicyAction::Delete,
+    PolicyAction::Truncate,
+    PolicyAction::Write,
+    PolicyAction::Change,
+    PolicyAction::Add,
 ];
 
 /// The policy action of a change.
-pub(in crate::policy) fn action(change: Change) -> Action {
+pub(in crate::policy) fn action(change: Change) -> PolicyAction {
     match change {
-        Change::Insert => Action::Insert,
-        Change::Update => Action::Update,
-        Change::Delete => Action::Delete,
-        Change::Truncate => Action::Truncate,
+        Change::Insert => PolicyAction::Insert,
+        Change::Update => PolicyAction::Update,
+        Change::Delete => PolicyAction::Delete,
+        Change::Truncate => PolicyAction::Truncate,
     }
 }
 
@@ -144,8 +150,8 @@ pub(in crate::policy) fn decision(
         out.columns
             .push(column_write(loaded, subject, relation, &column.key)?);
     }
-    out.change = rows_of(loaded, subject, relation, Action::Change)?;
-    out.add = rows_of(loaded, subject, relation, Action::Add)?;
+    out.change = rows_of(loaded, subject, relation, PolicyAction::Change)?;
+    out.add = rows_of(loaded, subject, relation, PolicyAction::Add)?;
     Ok(out)
 }
 
@@ -262,7 +268,7 @@ fn column_write(
         let verdict = decide(
             loaded,
             subject,
-            Action::Write,
+            PolicyAction::Write,
             resource("Column", &column.uid)?,
         )?;
         let forbidden = !verdict.permitted && !verdict.policies.is_empty();
@@ -282,7 +288,7 @@ fn rows_of(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
-    action: Action,
+    action: PolicyAction,
 ) -> Result<RowFilter, Failure> {
     let of = |relation: &Relation, rows| RelationDecision {
         visibility: Visibility::Selectable,

@@ -9,9 +9,14 @@ use cedar_policy::{
 use serde_json::Value;
 
 use crate::catalog::{Catalog, Column, Relation};
-use crate::policy::cedar::request::action_uid;
 use crate::policy::{
-    cedar::{by_action::covers, schema, schema::Action},
+    cedar::{
+        attribute_type::{attribute_type, shows_presence},
+        by_action::covers,
+        entities::action_uid,
+        schema,
+        schema::PolicyAction,
+    },
     load::{
         diagnostic::{PolicyProblem, Source, probably},
         source::{Located, Origin},
@@ -36,7 +41,7 @@ pub(in crate::policy) fn check(
             .filter(|relation| schema::has_entity(relation))
             .map(|relation| (schema::row_type(relation), relation))
             .collect(),
-        declared: declared(principals),
+        declared: read_declarations(principals),
     };
     let mut out = BTreeSet::new();
     for Located { policy, origin } in located {
@@ -70,7 +75,7 @@ struct Shape(BTreeMap<String, Option<Shape>>);
 struct Possible(BTreeMap<&'static str, BTreeSet<String>>);
 
 impl Possible {
-    fn of(&self, json: &Value) -> Option<(&'static str, &BTreeSet<String>)> {
+    fn types_of(&self, json: &Value) -> Option<(&'static str, &BTreeSet<String>)> {
         let name = json.get("Var")?.as_str()?;
         let (name, types) = self.0.get_key_value(name)?;
         Some((name, types))
@@ -86,7 +91,7 @@ impl Possible {
 
 /// What a type has under a name.
 enum Found<'a> {
-    /// An attribute with a value, or one that may have any.
+    /// An attribute with a value, which may be any.
     Value,
     /// A column of which policies can only ask whether it is there.
     Presence(&'a Column),
@@ -107,7 +112,7 @@ impl Types<'_> {
             };
             self.walk(body, &possible, origin, out);
             if condition.get("kind").and_then(Value::as_str) == Some("when") {
-                possible = self.narrowed(body, possible);
+                possible = self.narrow(body, possible);
             }
         }
     }
@@ -116,7 +121,10 @@ impl Types<'_> {
     fn scope(&self, policy: &Policy) -> Possible {
         let mut principals = BTreeSet::new();
         let mut resources = BTreeSet::new();
-        for action in Action::ALL.iter().filter(|action| covers(policy, **action)) {
+        for action in PolicyAction::ALL
+            .iter()
+            .filter(|action| covers(policy, **action))
+        {
             let Ok(action) = action_uid(*action) else {
                 continue;
             };
@@ -148,7 +156,7 @@ impl Types<'_> {
         }
         if let Some(uid) = within {
             let (kind, id) = (uid.type_name().to_string(), uid.id().unescaped());
-            resources.retain(|known| self.within(known, &kind, id));
+            resources.retain(|known| self.may_be_in(known, &kind, id));
         }
         Possible(BTreeMap::from([
             ("principal", principals),
@@ -157,7 +165,7 @@ impl Types<'_> {
     }
 
     /// Whether an entity of the type `kind` may be in this one.
-    fn within(&self, kind: &str, ancestor: &str, id: &str) -> bool {
+    fn may_be_in(&self, kind: &str, ancestor: &str, id: &str) -> bool {
         match (self.rows.get(kind), ancestor) {
             (Some(relation), "Table") => relation.uid == id,
             (Some(relation), "Schema") => schema::schema_id(self.catalog, &relation.schema) == id,
@@ -187,17 +195,17 @@ impl Types<'_> {
             match operator.as_str() {
                 "&&" => {
                     self.walk(operand("left"), possible, origin, out);
-                    let narrowed = self.narrowed(operand("left"), possible.clone());
+                    let narrowed = self.narrow(operand("left"), possible.clone());
                     self.walk(operand("right"), &narrowed, origin, out);
                 }
                 "if-then-else" => {
                     self.walk(operand("if"), possible, origin, out);
-                    let narrowed = self.narrowed(operand("if"), possible.clone());
+                    let narrowed = self.narrow(operand("if"), possible.clone());
                     self.walk(operand("then"), &narrowed, origin, out);
                     self.walk(operand("else"), possible, origin, out);
                 }
                 "has" | "." => {
-                    out.extend(self.asked(operator, operands, possible, origin));
+                    out.extend(self.check_access(operator, operands, possible, origin));
                     self.walk(operand("left"), possible, origin, out);
                 }
                 _ => self.walk(operands, possible, origin, out),
@@ -206,7 +214,7 @@ impl Types<'_> {
     }
 
     /// What may still be where `json` holds.
-    fn narrowed(&self, json: &Value, mut possible: Possible) -> Possible {
+    fn narrow(&self, json: &Value, mut possible: Possible) -> Possible {
         let Some((operator, operands)) = json.as_object().and_then(|fields| fields.iter().next())
         else {
             return possible;
@@ -219,14 +227,14 @@ impl Types<'_> {
             };
             let all: Option<Vec<_>> = uids.drain(..).collect();
             if let Some(all) = all {
-                let any = |kind: &str| all.iter().any(|(of, id)| self.within(kind, of, id));
+                let any = |kind: &str| all.iter().any(|(of, id)| self.may_be_in(kind, of, id));
                 possible.retain(left, any);
             }
         };
         match operator.as_str() {
             "&&" => {
-                let possible = self.narrowed(operand("left"), possible);
-                return self.narrowed(operand("right"), possible);
+                let possible = self.narrow(operand("left"), possible);
+                return self.narrow(operand("right"), possible);
             }
             "is" => {
                 if let Some(ancestor) = operands.get("in") {
@@ -247,7 +255,7 @@ impl Types<'_> {
     }
 
     /// What is wrong with `variable has name` or `variable.name`.
-    fn asked(
+    fn check_access(
         &self,
         operator: &str,
         operands: &Value,
@@ -255,8 +263,8 @@ impl Types<'_> {
         origin: &Origin<'_>,
     ) -> Option<PolicyProblem> {
         let left = operands.get("left")?;
-        let Some((variable, types)) = possible.of(left) else {
-            return self.asked_of_record(operator, operands, left, possible, origin);
+        let Some((variable, types)) = possible.types_of(left) else {
+            return self.check_record_access(operator, operands, left, possible, origin);
         };
         // `has a.b` asks for the value of `a`.
         let (name, goes_on) = match operands.get("attr")? {
@@ -272,7 +280,7 @@ impl Types<'_> {
                     let message = format!(
                         "`{}` is {}, which policies cannot compare",
                         column.uid,
-                        of_type(column)
+                        describe_type(column)
                     );
                     let help = format!("they can ask whether it is NULL: `{variable} has {name}`");
                     return Some(origin.at_attribute(name, message).with_help(Some(help)));
@@ -282,7 +290,7 @@ impl Types<'_> {
                     let message = format!(
                         "`{}` is {}, of which policies know nothing",
                         column.uid,
-                        of_type(column)
+                        describe_type(column)
                     );
                     let help = "a condition on it can stand in a view, to which policies give access instead";
                     return Some(origin.at_attribute(name, message).with_help(Some(help)));
@@ -291,7 +299,7 @@ impl Types<'_> {
             }
         }
         if is_there && goes_on {
-            return self.asked_of_record(operator, operands, left, possible, origin);
+            return self.check_record_access(operator, operands, left, possible, origin);
         }
         // Of a value that is not there Cedar's validation tells.
         if is_there || operator == "." || types.is_empty() {
@@ -315,7 +323,7 @@ impl Types<'_> {
     }
 
     /// What is wrong with `variable.record has name`, and with `variable has record.name`.
-    fn asked_of_record(
+    fn check_record_access(
         &self,
         operator: &str,
         operands: &Value,
@@ -327,7 +335,7 @@ impl Types<'_> {
             return None;
         }
         let (variable, mut path) = attributes_of(left)?;
-        let (variable, types) = possible.of(variable)?;
+        let (variable, types) = possible.types_of(variable)?;
         match operands.get("attr")? {
             Value::Array(names) => {
                 for name in names {
@@ -382,8 +390,8 @@ impl Types<'_> {
         let dialect = self.catalog.dialect();
         match column {
             None => Found::Nothing,
-            Some(column) if schema::attribute_type(column, dialect).is_some() => Found::Value,
-            Some(column) if schema::shows_presence(column, dialect) => Found::Presence(column),
+            Some(column) if attribute_type(column, dialect).is_some() => Found::Value,
+            Some(column) if shows_presence(column, dialect) => Found::Presence(column),
             Some(column) => Found::Untyped(column),
         }
     }
@@ -393,7 +401,7 @@ impl Types<'_> {
             Some(relation) => {
                 let dialect = self.catalog.dialect();
                 let columns = relation.columns.iter();
-                let shown = columns.filter(|column| schema::shows_presence(column, dialect));
+                let shown = columns.filter(|column| shows_presence(column, dialect));
                 shown.map(|column| &*column.key).collect()
             }
             None => {
@@ -408,7 +416,7 @@ impl Types<'_> {
 /// How many names a hint lists.
 const NAMES: usize = 12;
 
-fn of_type(column: &Column) -> String {
+fn describe_type(column: &Column) -> String {
     if column.type_name.is_empty() {
         "of no declared type".to_owned()
     } else {
@@ -432,13 +440,17 @@ fn attributes_of(json: &Value) -> Option<(&Value, Vec<&str>)> {
     Some((variable, path))
 }
 
-/// The types of principals that have an attribute called `name`, where `kind` is one that has not.
-pub(in crate::policy) fn declaring(principals: &Source<'_>, name: &str, kind: &str) -> Vec<String> {
+/// The types of principals that have an attribute called `name`, where `kind` has none.
+pub(in crate::policy) fn find_declaring_types(
+    principals: &Source<'_>,
+    name: &str,
+    kind: &str,
+) -> Vec<String> {
     let is_fixed = |kind: &str| schema::CATALOG_TYPES.contains(&kind);
     if is_fixed(kind) {
         return Vec::new();
     }
-    let declared = declared(principals).into_iter();
+    let declared = read_declarations(principals).into_iter();
     let having = declared.filter(|(other, Shape(attributes))| {
         other != kind && !is_fixed(other) && attributes.contains_key(name)
     });
@@ -446,7 +458,7 @@ pub(in crate::policy) fn declaring(principals: &Source<'_>, name: &str, kind: &s
 }
 
 /// The attributes of the principals' types and of the fixed ones.
-fn declared(principals: &Source<'_>) -> BTreeMap<String, Shape> {
+fn read_declarations(principals: &Source<'_>) -> BTreeMap<String, Shape> {
     let text = format!("{}\n{}", principals.text, schema::FIXED);
     // It has been read before, as a part of the whole schema.
     let json = SchemaFragment::from_cedarschema_str(&text)
@@ -514,7 +526,7 @@ mod tests {
         dialect::Dialect,
         policy::{
             ColumnFlow, PolicyErrors, PolicySet,
-            fixture::{catalog, column, load, set, sources, table},
+            tests::fixture::{catalog, column, load, set, sources, table},
         },
     };
 

@@ -11,9 +11,9 @@ use crate::policy::{
         by_action::covers,
         context_use::{STATEMENT, USAGE},
         entities,
-        schema::Action,
+        schema::PolicyAction,
     },
-    lint::compared_literals::compared,
+    lint::compared_literals::collect_compared,
     load::{
         classification::Tags,
         diagnostic::{PolicyProblem, probably},
@@ -44,10 +44,12 @@ pub(in crate::policy) fn check(
         templates: templates.names().map(str::to_owned).collect(),
     };
     for Located { policy, origin } in located {
-        let compared: BTreeSet<_> = compared(policy, Path::of).into_iter().collect();
+        let compared: BTreeSet<_> = collect_compared(policy, Path::from_json)
+            .into_iter()
+            .collect();
         for (path, word) in compared {
             let (words, fixed) = known.words(path);
-            if row_attribute(path).is_some_and(|name| of_rows(policy, catalog, name)) {
+            if row_attribute(path).is_some_and(|name| is_row_column(policy, catalog, name)) {
                 continue;
             }
             if words.contains(word.as_str()) {
@@ -82,8 +84,8 @@ fn row_attribute(path: Path) -> Option<&'static str> {
 }
 
 /// Whether `resource.name` may be a column in this policy.
-fn of_rows(policy: &Policy, catalog: &Catalog, name: &str) -> bool {
-    let of_rows = [Action::See, Action::Change, Action::Add];
+fn is_row_column(policy: &Policy, catalog: &Catalog, name: &str) -> bool {
+    let of_rows = [PolicyAction::See, PolicyAction::Change, PolicyAction::Add];
     of_rows.into_iter().any(|action| covers(policy, action))
         && catalog
             .relations()
@@ -117,7 +119,7 @@ impl Path {
     }
 
     /// What `json` is, if it is one of them.
-    fn of(json: &Value) -> Option<Self> {
+    fn from_json(json: &Value) -> Option<Self> {
         let access = json.get(".")?;
         let (left, attribute) = (access.get("left")?, access.get("attr")?.as_str()?);
         match (left.get("Var").and_then(Value::as_str), attribute) {
@@ -180,7 +182,7 @@ mod tests {
         reason = "tests"
     )]
 
-    use crate::policy::fixture::{load, set, sources};
+    use crate::policy::tests::fixture::{load, set, sources};
 
     #[test]
     fn fixed_words_must_be_right() {

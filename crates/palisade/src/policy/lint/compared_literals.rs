@@ -8,12 +8,12 @@ const OPERATORS: [&str; 5] = ["==", "!=", "contains", "containsAll", "containsAn
 
 /// Gives each expression that a condition of `policy` compares with literals to `name`; what it calls those that are of interest, with
 /// each literal.
-pub(in crate::policy) fn compared<N>(
+pub(in crate::policy) fn collect_compared<N>(
     policy: &Policy,
     name: impl Fn(&Value) -> Option<N>,
 ) -> Vec<(N, String)> {
     let mut found = Vec::new();
-    // One that cannot be written down is looked at by nobody here.
+    // A policy that cannot be written down is not looked at here.
     if let Some(conditions) = policy
         .to_json()
         .ok()

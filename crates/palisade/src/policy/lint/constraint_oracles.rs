@@ -1,8 +1,9 @@
 //! Constraints that tell of rows which are not shown: a change that breaks one fails exactly if such a row is there.
 //!
-//! A unique key is one over hidden rows, or over a column that is not read plain; a foreign key is one to rows or values that are
-//! hidden, and a key that hidden rows reference. No oracle is a key whose columns `see` and `add` both compare with the session's own
-//! value, if `see` demands nothing else: then no hidden row can be in the way.
+//! * A unique key is an oracle over hidden rows, or over a column that is not read plain.
+//! * A foreign key is an oracle to hidden rows or values, as is a key that hidden rows reference.
+//! * A key is no oracle if `see` and `add` both compare its columns with the session's own value, and `see` demands nothing else:
+//!   then no hidden row can conflict.
 //!
 //! Keys of one integer (ids) tell that a row is there and nothing of what it holds, and nearly every table has one. They are told
 //! of together, once for each policy.
@@ -10,17 +11,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalog::{Change, ForeignKey, Relation, TypeClass};
-use crate::policy::cedar::request::Subject;
 use crate::policy::{
+    cedar::request::Subject,
     decide::{relation, writes::WriteDecision},
     load::{
-        Loaded, Origins,
         diagnostic::{PolicyProblem, Source},
+        source::Origins,
     },
     obligation::{
         ColumnLevel, Comparison, Literal, Operand, Predicate, RelationDecision, RowFilter,
         Visibility,
     },
+    set::Loaded,
 };
 
 /// How many tables a warning about ids names.
@@ -59,7 +61,7 @@ impl Oracles {
     ) {
         let is_permitted = |change| write.action(change).permitted;
         let [inserts, updates] = [Change::Insert, Change::Update].map(is_permitted);
-        // A row that nobody may have is not admitted, and no constraint is asked.
+        // A row that no session may have is not admitted, and no constraint is asked.
         if !(inserts || updates) || write.add == RowFilter::Nothing {
             return;
         }
@@ -71,9 +73,9 @@ impl Oracles {
             shown: Shown { relation, read },
             write,
         };
-        self.unique_keys(&own);
+        self.note_unique_keys(&own);
         for key in &relation.foreign_keys {
-            if let Some(other) = shown(loaded, subject, &key.schema, &key.table) {
+            if let Some(other) = read_decision(loaded, subject, &key.schema, &key.table) {
                 self.reference(&own, key, &other);
             }
         }
@@ -84,15 +86,16 @@ impl Oracles {
                     table.is_some_and(|table| table.id == relation.id)
                 });
                 for key in references {
-                    if let Some(child) = shown(loaded, subject, &child.schema, &child.name) {
-                        self.referenced(&own, key, &child);
+                    if let Some(child) = read_decision(loaded, subject, &child.schema, &child.name)
+                    {
+                        self.note_referenced(&own, key, &child);
                     }
                 }
             }
         }
     }
 
-    fn unique_keys(&mut self, own: &Written<'_>) {
+    fn note_unique_keys(&mut self, own: &Written<'_>) {
         let mut keys: BTreeMap<&[u16], bool> = BTreeMap::new();
         keys.insert(&own.relation.primary_key, true);
         for key in own.relation.unique_keys.iter().flatten() {
@@ -129,7 +132,7 @@ impl Oracles {
         self.note(own, &columns, what);
     }
 
-    fn referenced(&mut self, own: &Written<'_>, key: &ForeignKey, child: &Shown<'_>) {
+    fn note_referenced(&mut self, own: &Written<'_>, key: &ForeignKey, child: &Shown<'_>) {
         let Some(pairs) = positions(key, child.relation, own.relation) else {
             return;
         };
@@ -177,7 +180,7 @@ impl Oracles {
     ) {
         let place = |id: &str, message: String| match origins.get(id) {
             Some(origin) => origin.problem(message),
-            None => Source { name: id, text: "" }.whole(message),
+            None => Source { name: id, text: "" }.problem_of_file(message),
         };
         for ((policy, key), what) in self.keys {
             let message = format!(
@@ -216,7 +219,12 @@ impl Shown<'_> {
     }
 }
 
-fn shown<'l>(loaded: &'l Loaded, subject: &Subject, schema: &str, name: &str) -> Option<Shown<'l>> {
+fn read_decision<'l>(
+    loaded: &'l Loaded,
+    subject: &Subject,
+    schema: &str,
+    name: &str,
+) -> Option<Shown<'l>> {
     let relation = loaded.catalog.find(schema, name)?;
     Some(Shown {
         relation,
@@ -250,7 +258,7 @@ fn is_apart(seen: &RowFilter, added: &RowFilter, pairs: &[(u16, u16)]) -> bool {
     conjuncts(seen, true, &mut demanded);
     let is_key = |index: u16| pairs.iter().any(|(_, theirs)| *theirs == index);
     demanded.into_iter().all(|demand| match demand {
-        // A NULL is in nobody's way.
+        // A NULL conflicts with nothing.
         (Predicate::Has(index), true) => is_key(*index),
         demand => equality(demand).is_some_and(|(theirs, value)| {
             pairs

@@ -62,8 +62,8 @@ pub(in crate::policy) fn check(
                         _ => Vec::new(),
                     };
                     let candidates = || ids.iter().chain(&system).map(String::as_str);
-                    let close =
-                        without_schema(id, candidates()).or_else(|| probably(id, candidates()));
+                    let close = match_without_schema(id, candidates())
+                        .or_else(|| probably(id, candidates()));
                     problems.push(problem.with_help(hint(&kind, close)));
                 }
                 (None, Some(known)) if !known.contains(&uid) => {
@@ -111,7 +111,7 @@ pub(in crate::policy) fn parents(
         let written = serde_json::to_string(id).unwrap_or_default();
         let problem = match source.text.find(&written) {
             Some(start) => source.at(start..start + written.len(), message),
-            None => source.whole(message),
+            None => source.problem_of_file(message),
         };
         let same = known
             .iter()
@@ -123,7 +123,10 @@ pub(in crate::policy) fn parents(
 }
 
 /// The one candidate that is `id` with its schema before it.
-fn without_schema<'c>(id: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
+fn match_without_schema<'c>(
+    id: &str,
+    candidates: impl Iterator<Item = &'c str>,
+) -> Option<&'c str> {
     let mut found = candidates.filter(|candidate| {
         let schema = candidate.strip_suffix(id).and_then(|s| s.strip_suffix('.'));
         schema.is_some_and(|schema| !schema.is_empty() && !schema.contains('.'))
@@ -145,7 +148,7 @@ mod tests {
         reason = "tests"
     )]
 
-    use crate::policy::fixture::{load, set, sources};
+    use crate::policy::tests::fixture::{load, set, sources};
 
     #[test]
     fn literals_must_be_in_the_catalog() {

@@ -8,4 +8,6 @@ pub(in crate::policy) mod entity_ids;
 pub(in crate::policy) mod partitions;
 pub(in crate::policy) mod probe;
 pub(in crate::policy) mod row_literals;
+pub(in crate::policy) mod statement_attributes;
+pub(in crate::policy) mod system_permits;
 pub(in crate::policy) mod view_changes;

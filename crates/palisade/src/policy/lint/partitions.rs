@@ -5,16 +5,16 @@ use cedar_policy::{Effect, EntityUid, ResourceConstraint};
 
 use crate::catalog::{Catalog, Relation};
 use crate::policy::{
-    cedar::{by_action::covers, schema, schema::Action},
+    cedar::{by_action::covers, schema, schema::PolicyAction},
     load::{diagnostic::PolicyProblem, source::Located},
 };
 
 /// What `inherit` carries from a relation to its parents.
-const OF_READING: [Action; 4] = [
-    Action::Select,
-    Action::See,
-    Action::ReadPlain,
-    Action::ReadMasked,
+const OF_READING: [PolicyAction; 4] = [
+    PolicyAction::Select,
+    PolicyAction::See,
+    PolicyAction::ReadPlain,
+    PolicyAction::ReadMasked,
 ];
 
 /// Warns of each forbid whose scope names a relation with a parent.

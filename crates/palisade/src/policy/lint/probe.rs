@@ -8,23 +8,30 @@ use std::{
 
 use cedar_policy::{Effect, EntityUid};
 
-use crate::policy::cedar::request::{Circumstances, Failure, Subject, decide};
 use crate::policy::{
-    cedar::{entities, residual::Untranslatable, schema, schema::Action},
+    cedar::{
+        entities,
+        failure::Failure,
+        request::{Circumstances, Subject, decide},
+        residual::Untranslatable,
+        schema,
+        schema::PolicyAction,
+    },
     decide::{
-        columns::columns,
+        columns::{columns, keyed_columns},
         mask_fit::{UnfitMask, unfit_masks},
         relation,
         rows::rows,
-        tokens, writes,
+        writes,
         writes::WriteDecision,
     },
     lint::constraint_oracles::Oracles,
     load::{
-        Loaded, Origins,
         diagnostic::{PolicyProblem, Source},
+        source::Origins,
     },
     obligation::{ColumnLevel, HashDomain, Mask, RowFilter, Visibility},
+    set::Loaded,
 };
 use crate::{
     catalog::{Change, Relation},
@@ -46,7 +53,7 @@ pub(in crate::policy) fn check(
     let typed_masks =
         loaded.annotations.values().any(|annotations| {
             !matches!(annotations.mask, None | Some(Mask::Null | Mask::Fixed(_)))
-        }) || loaded.policies.permits(Action::ReadToken);
+        }) || loaded.policies.permits(PolicyAction::ReadToken);
     for subject in subjects(loaded, context_matters) {
         for relation in loaded
             .catalog
@@ -58,7 +65,7 @@ pub(in crate::policy) fn check(
                 continue;
             };
             if relation.system.is_some() {
-                findings.of_engine(loaded, &subject, relation);
+                findings.note_system_masks(loaded, &subject, relation);
                 continue;
             }
             if typed_masks {
@@ -67,44 +74,44 @@ pub(in crate::policy) fn check(
                     findings.unfit.entry(id).or_insert(unfit);
                 }
             }
-            findings.masked_apart(loaded, &subject, relation);
+            findings.note_different_masks(loaded, &subject, relation);
             // Where a policy fails, the change fails alike.
             if let Ok(write) = writes::decision(loaded, &subject, relation) {
                 for change in Change::ALL {
                     let policies = write.action(change).policies;
-                    findings.capped_apart(loaded, &policies, &relation.uid);
+                    findings.note_different_caps(loaded, &policies, &relation.uid);
                 }
-                findings.guessable(loaded, &subject, relation, &write);
-                findings.unseen(loaded, &subject, relation, &write);
-                findings.unshown(loaded, &subject, relation, &write);
+                findings.note_guessable_tokens(loaded, &subject, relation, &write);
+                findings.note_unseen_rows(loaded, &subject, relation, &write);
+                findings.note_unread_columns(loaded, &subject, relation, &write);
                 findings.oracles.look(loaded, &subject, relation, &write);
             }
-            for action in [Action::Change, Action::Add] {
+            for action in [PolicyAction::Change, PolicyAction::Add] {
                 let wanted = loaded.policies.permits(action) || loaded.policies.forbids(action);
                 if let Some(rows) = wanted
                     .then(|| rows(loaded, &subject, relation, action).ok())
                     .flatten()
                 {
-                    findings.untranslatable(rows.untranslatable, &relation.uid);
+                    findings.note_untranslatable(rows.untranslatable, &relation.uid);
                 }
             }
-            match rows(loaded, &subject, relation, Action::See) {
+            match rows(loaded, &subject, relation, PolicyAction::See) {
                 Ok(rows) => {
-                    findings.untranslatable(rows.untranslatable, &relation.uid);
-                    let select = decide(loaded, &subject, Action::Select, table);
+                    findings.note_untranslatable(rows.untranslatable, &relation.uid);
+                    let select = decide(loaded, &subject, PolicyAction::Select, table);
                     if let Some(select) = select.ok().filter(|select| select.permitted) {
                         // At which times rows are seen is not tried out.
                         let seen = rows.filter != RowFilter::Nothing
-                            || loaded.timed.contains(&Action::See);
+                            || loaded.timed.contains(&PolicyAction::See);
                         let together = select.policies.iter().chain(&rows.policies);
                         let together: Vec<String> = together.cloned().collect();
-                        findings.capped_apart(loaded, &together, &relation.uid);
+                        findings.note_different_caps(loaded, &together, &relation.uid);
                         let entry = findings.selectable.entry(relation.uid.clone());
                         let (some, _) = entry.or_insert_with(|| (false, select.policies));
                         *some |= seen;
                     }
                 }
-                Err(failure) => findings.fails(failure, &subject),
+                Err(failure) => findings.note_failure(failure, &subject),
             }
         }
     }
@@ -128,7 +135,7 @@ struct Findings {
     guessable: BTreeMap<String, String>,
     /// By policy that permits inserting rows which cannot be seen then: the relation.
     unseen: BTreeMap<String, String>,
-    /// By policy that permits writing whatever column there is: one that is hidden from who writes it.
+    /// By policy that permits writing any column: a column that is hidden from its writer.
     unshown: BTreeMap<String, String>,
     /// By policy and whether it forbids: the condition and a relation.
     untranslatable: BTreeMap<(String, bool), (String, String)>,
@@ -147,14 +154,18 @@ struct Findings {
 }
 
 impl Findings {
-    fn fails(&mut self, failure: Failure, subject: &Subject) {
+    fn note_failure(&mut self, failure: Failure, subject: &Subject) {
         for id in failure.policies {
             let principal = || subject.uid.to_string();
             self.failing.entry(id).or_insert_with(principal);
         }
     }
 
-    fn untranslatable(&mut self, found: Vec<(String, Effect, Untranslatable)>, relation: &str) {
+    fn note_untranslatable(
+        &mut self,
+        found: Vec<(String, Effect, Untranslatable)>,
+        relation: &str,
+    ) {
         for (id, effect, why) in found {
             self.untranslatable
                 .entry((id, effect == Effect::Forbid))
@@ -162,8 +173,8 @@ impl Findings {
         }
     }
 
-    /// What is odd about a relation of the engine's own: nobody changes it, and nothing in it is masked.
-    fn of_engine(&mut self, loaded: &Loaded, subject: &Subject, relation: &Relation) {
+    /// Notes masks on one of the engine's own relations, in which nothing is masked.
+    fn note_system_masks(&mut self, loaded: &Loaded, subject: &Subject, relation: &Relation) {
         let columns = columns(loaded, subject, relation).unwrap_or_default();
         for (column, decided) in relation.columns.iter().zip(columns) {
             let masks = |id: &&String| {
@@ -179,18 +190,18 @@ impl Findings {
         }
         match relation::decision(loaded, subject, relation) {
             Ok(decision) if decision.visibility == Visibility::Selectable => {
-                self.capped_apart(loaded, &decision.policies, &relation.uid);
+                self.note_different_caps(loaded, &decision.policies, &relation.uid);
                 let entry = self.selectable.entry(relation.uid.clone());
                 let (some, _) = entry.or_insert_with(|| (false, decision.policies));
                 *some |= decision.rows != RowFilter::Nothing;
             }
             Ok(_) => {}
-            Err(failure) => self.fails(failure, subject),
+            Err(failure) => self.note_failure(failure, subject),
         }
     }
 
     /// Columns for which several policies demand different masks, or domains of tokens.
-    fn masked_apart(&mut self, loaded: &Loaded, subject: &Subject, relation: &Relation) {
+    fn note_different_masks(&mut self, loaded: &Loaded, subject: &Subject, relation: &Relation) {
         // Where a policy fails, it is reported as failing.
         let decisions = columns(loaded, subject, relation).unwrap_or_default();
         for (column, decision) in relation.columns.iter().zip(decisions) {
@@ -200,7 +211,7 @@ impl Findings {
             let annotated = |id: &String| Some((id.clone(), loaded.annotations.get(id)?));
             let annotated = decision.policies.iter().filter_map(annotated);
             let demands: Vec<(String, String)> = if let Mask::Token(_) = mask {
-                let permits = |id: &String| loaded.policies.has(Action::ReadToken, id);
+                let permits = |id: &String| loaded.policies.has(PolicyAction::ReadToken, id);
                 annotated
                     .filter(|(id, _)| permits(id))
                     .map(|(id, of)| match &of.domain {
@@ -226,12 +237,12 @@ impl Findings {
                     )
                 }
             };
-            self.conflict(annotation, &demands, &holds, &column.uid);
+            self.note_conflict(annotation, &demands, &holds, &column.uid);
         }
     }
 
     /// Different `@max_rows` of policies that determine the same.
-    fn capped_apart(&mut self, loaded: &Loaded, policies: &[String], relation: &str) {
+    fn note_different_caps(&mut self, loaded: &Loaded, policies: &[String], relation: &str) {
         let cap = |id: &String| loaded.annotations.get(id)?.max_rows;
         let demands: Vec<(String, String)> = policies
             .iter()
@@ -239,11 +250,11 @@ impl Findings {
             .collect();
         let holds = loaded.demands(policies).max_rows;
         if let Some(holds) = holds {
-            self.conflict("max_rows", &demands, &holds.to_string(), relation);
+            self.note_conflict("max_rows", &demands, &holds.to_string(), relation);
         }
     }
 
-    fn conflict(
+    fn note_conflict(
         &mut self,
         annotation: &'static str,
         demands: &[(String, String)],
@@ -261,7 +272,7 @@ impl Findings {
     }
 
     /// Columns that `subject` reads as tokens or hashes, and may write.
-    fn guessable(
+    fn note_guessable_tokens(
         &mut self,
         loaded: &Loaded,
         subject: &Subject,
@@ -270,10 +281,10 @@ impl Findings {
     ) {
         let masks = || loaded.annotations.values().map(|a| &a.mask);
         let hashes = || masks().any(|mask| matches!(mask, Some(Mask::Hash(_))));
-        if !(write.is_target() && (loaded.policies.permits(Action::ReadToken) || hashes())) {
+        if !(write.is_target() && (loaded.policies.permits(PolicyAction::ReadToken) || hashes())) {
             return;
         }
-        for (id, column) in tokens::columns_of(loaded, subject, relation).unwrap_or_default() {
+        for (id, column) in keyed_columns(loaded, subject, relation).unwrap_or_default() {
             let written = write.columns.get(usize::from(id.index));
             if let Some(written) = written.filter(|written| written.permitted) {
                 let policy = written.policies.first().cloned().unwrap_or_default();
@@ -283,7 +294,7 @@ impl Findings {
     }
 
     /// Rows that `subject` may insert and not see.
-    fn unseen(
+    fn note_unseen_rows(
         &mut self,
         loaded: &Loaded,
         subject: &Subject,
@@ -294,7 +305,7 @@ impl Findings {
         if !insert.permitted || write.add != RowFilter::Everything {
             return;
         }
-        let seen = rows(loaded, subject, relation, Action::See);
+        let seen = rows(loaded, subject, relation, PolicyAction::See);
         if seen.is_ok_and(|seen| seen.filter != RowFilter::Everything) {
             let policy = insert.policies.first().cloned().unwrap_or_default();
             self.unseen.entry(policy).or_insert(relation.uid.clone());
@@ -302,7 +313,7 @@ impl Findings {
     }
 
     /// Columns that `subject` may write, by a policy that does not name them, and not read.
-    fn unshown(
+    fn note_unread_columns(
         &mut self,
         loaded: &Loaded,
         subject: &Subject,
@@ -347,7 +358,7 @@ impl Findings {
     ) {
         let place = |id: &str, message: String| match origins.get(id) {
             Some(origin) => origin.problem(message),
-            None => Source { name: id, text: "" }.whole(message),
+            None => Source { name: id, text: "" }.problem_of_file(message),
         };
         for ((id, forbids), (condition, relation)) in self.untranslatable {
             let message = format!("`{condition}` has no SQL form (rows of `{relation}`)");
@@ -431,7 +442,7 @@ impl Findings {
             warnings.push(
                 place(
                     id,
-                    format!("`{relation}` can be selected, but nobody sees a row of it"),
+                    format!("`{relation}` can be selected, but no principal sees a row of it"),
                 )
                 .with_help(Some("permit `Action::\"see\"` on its rows")),
             );
@@ -447,10 +458,9 @@ const KINDS: usize = 64;
 const EARLY: Duration = Duration::ZERO;
 const LATE: Duration = Duration::from_secs(16_725_268_800);
 
-/// One subject for each kind of principal: those of the entities that differ in type, roles or the
-/// attributes they have, and one of each type of whom nothing is known; at most [`KINDS`] of the
-/// former, so that loading stays quick. Where policies look at the context, over every transport and in
-/// every template; where they look at the time, without one and at several.
+/// One subject for each kind of principal: entities that differ in type, roles or the attributes they have, and one unknown
+/// principal of each type. There are at most [`KINDS`] of the former, so that loading stays quick. Where policies look at the
+/// context, each comes over every transport and in every template; where they look at the time, without one and at several.
 fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
     let kinds: BTreeSet<String> = loaded
         .schema
@@ -523,7 +533,7 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
                     if let Some(moment) = moment {
                         session = session.at(*moment);
                     }
-                    let circumstances = Circumstances::of(&session);
+                    let circumstances = Circumstances::new(&session);
                     if let Ok(context) = circumstances.context() {
                         out.push(Subject {
                             epoch: None,
@@ -551,7 +561,7 @@ mod tests {
     )]
 
     use crate::{
-        policy::fixture::{load, set, sources},
+        policy::tests::fixture::{load, set, sources},
         token::TokenSecret,
     };
 

@@ -6,8 +6,8 @@ use cedar_policy::{Policy, ResourceConstraint};
 use serde_json::Value;
 
 use crate::policy::{
-    cedar::{by_action::covers, schema, schema::Action},
-    lint::compared_literals::compared,
+    cedar::{by_action::covers, schema, schema::PolicyAction},
+    lint::compared_literals::collect_compared,
     load::{diagnostic::PolicyProblem, source::Located},
 };
 use crate::{
@@ -22,11 +22,11 @@ pub(in crate::policy) fn check(
     problems: &mut Vec<PolicyProblem>,
 ) {
     for Located { policy, origin } in located {
-        let of_rows = [Action::See, Action::Change, Action::Add];
+        let of_rows = [PolicyAction::See, PolicyAction::Change, PolicyAction::Add];
         if !of_rows.into_iter().any(|action| covers(policy, action)) {
             continue;
         }
-        let compared: BTreeSet<_> = compared(policy, attribute).into_iter().collect();
+        let compared: BTreeSet<_> = collect_compared(policy, attribute).into_iter().collect();
         for (name, text) in compared {
             let mut classes = catalog
                 .relations()

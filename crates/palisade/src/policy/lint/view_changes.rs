@@ -4,20 +4,20 @@ use cedar_policy::Effect;
 
 use crate::catalog::{Catalog, RelationKind};
 use crate::policy::{
-    cedar::{by_action::covers, schema::Action},
+    cedar::{by_action::covers, schema::PolicyAction},
     lint::partitions::is_named,
     load::{diagnostic::PolicyProblem, source::Located},
 };
 
 /// What is done to tables alone.
-const OF_CHANGING: [Action; 7] = [
-    Action::Insert,
-    Action::Update,
-    Action::Delete,
-    Action::Truncate,
-    Action::Write,
-    Action::Change,
-    Action::Add,
+const OF_CHANGING: [PolicyAction; 7] = [
+    PolicyAction::Insert,
+    PolicyAction::Update,
+    PolicyAction::Delete,
+    PolicyAction::Truncate,
+    PolicyAction::Write,
+    PolicyAction::Change,
+    PolicyAction::Add,
 ];
 
 /// Warns of each permit of changes, and of nothing else, whose scope names a view.
@@ -27,7 +27,9 @@ pub(in crate::policy) fn check(
     warnings: &mut Vec<PolicyProblem>,
 ) {
     for Located { policy, origin } in located {
-        let mut covered = Action::ALL.iter().filter(|action| covers(policy, **action));
+        let mut covered = PolicyAction::ALL
+            .iter()
+            .filter(|action| covers(policy, **action));
         if policy.effect() != Effect::Permit || !covered.all(|action| OF_CHANGING.contains(action))
         {
             continue;
@@ -53,7 +55,7 @@ pub(in crate::policy) fn check(
 
 #[cfg(test)]
 mod tests {
-    use crate::policy::fixture::set;
+    use crate::policy::tests::fixture::set;
 
     #[test]
     fn permits_of_changing_views_are_warned_of() {

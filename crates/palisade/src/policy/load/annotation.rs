@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use cedar_policy::{Effect, Policy};
 
 use crate::policy::{
-    cedar::{by_action::covers, schema::Action},
+    cedar::{by_action::covers, schema::PolicyAction},
     load::{
         diagnostic::{PolicyProblem, probably},
         source::Origin,
@@ -144,10 +144,10 @@ fn id(value: &str) -> Result<(), Refused> {
 
 fn mask(policy: &Policy, value: &str, dialect: Dialect) -> Result<Mask, Refused> {
     let (wanted, what) = match policy.effect() {
-        Effect::Permit => (Action::ReadMasked, "a permit of `read_masked`"),
-        Effect::Forbid => (Action::ReadPlain, "a forbid of `read_plain`"),
+        Effect::Permit => (PolicyAction::ReadMasked, "a permit of `read_masked`"),
+        Effect::Forbid => (PolicyAction::ReadPlain, "a forbid of `read_plain`"),
     };
-    let only = Action::ALL
+    let only = PolicyAction::ALL
         .iter()
         .all(|action| covers(policy, *action) == (*action == wanted));
     if !only {
@@ -201,9 +201,9 @@ fn approval(policy: &Policy, value: &str) -> Result<(), Refused> {
 
 fn domain(policy: &Policy, value: &str) -> Result<HashDomain, Refused> {
     let only = policy.effect() == Effect::Permit
-        && Action::ALL
+        && PolicyAction::ALL
             .iter()
-            .all(|action| covers(policy, *action) == (*action == Action::ReadToken));
+            .all(|action| covers(policy, *action) == (*action == PolicyAction::ReadToken));
     if !only {
         return Err(Refused::new(
             "`@domain` has no effect here: it belongs to a permit of `read_token` alone",
@@ -265,16 +265,16 @@ fn parse_mask(value: &str) -> Option<Mask> {
 fn max_rows(policy: &Policy, value: &str) -> Result<u64, Refused> {
     let effective = match policy.effect() {
         Effect::Permit => [
-            Action::Select,
-            Action::See,
-            Action::Insert,
-            Action::Update,
-            Action::Delete,
+            PolicyAction::Select,
+            PolicyAction::See,
+            PolicyAction::Insert,
+            PolicyAction::Update,
+            PolicyAction::Delete,
         ]
         .into_iter()
         .any(|action| covers(policy, action)),
         // A forbid of `select` lets nothing through that could be counted.
-        Effect::Forbid => covers(policy, Action::See),
+        Effect::Forbid => covers(policy, PolicyAction::See),
     };
     if !effective {
         return Err(Refused::new("`@max_rows` has no effect here")

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::policy::{
-    decide::inheritance::Same,
+    inheritance::Same,
     load::diagnostic::{PolicyProblem, Source, probably},
 };
 use crate::{
@@ -105,7 +105,7 @@ pub(in crate::policy) fn classify(
             }
         }
     }
-    tags.columns = flowed(catalog, &tags.columns, flow, &same);
+    tags.columns = follow_flow(catalog, &tags.columns, flow, &same);
     tags
 }
 
@@ -171,7 +171,7 @@ impl<'a> Names<'a> {
                         .relations
                         .iter()
                         .map(|(relation, _)| relation.uid.as_str());
-                    problems.push(unknown(source, "table", name, known));
+                    problems.push(report_unknown(source, "table", name, known));
                 }
                 found
             }
@@ -204,7 +204,7 @@ impl<'a> Names<'a> {
                     .collect();
                 if found.is_empty() {
                     let known = columns().map(|(_, column)| column.uid.as_str());
-                    problems.push(unknown(source, "column", name, known));
+                    problems.push(report_unknown(source, "column", name, known));
                 }
                 found
             }
@@ -275,7 +275,7 @@ fn selector<'a>(
     }
 }
 
-fn unknown<'a>(
+fn report_unknown<'a>(
     source: &Source<'_>,
     what: &str,
     name: &Spanned<String>,
@@ -314,7 +314,7 @@ fn glob(pattern: &str, text: &str) -> bool {
 
 /// Each column's tags with those of everything it is computed from, and of the columns that hold the
 /// same data in parents and children.
-fn flowed(
+fn follow_flow(
     catalog: &Catalog,
     own: &BTreeMap<ColumnId, BTreeSet<String>>,
     flow: &ColumnFlow,
@@ -363,7 +363,7 @@ mod tests {
     )]
 
     use super::*;
-    use crate::policy::fixture;
+    use crate::policy::tests::fixture;
 
     fn run(text: &str, flow: &ColumnFlow) -> (Tags, Vec<PolicyProblem>) {
         let mut problems = Vec::new();

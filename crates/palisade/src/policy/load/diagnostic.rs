@@ -118,12 +118,12 @@ impl Source<'_> {
     pub(in crate::policy) fn toml<T: DeserializeOwned>(&self) -> Result<T, PolicyProblem> {
         toml::from_str(self.text).map_err(|error| match error.span() {
             Some(span) => self.at(span, error.message()),
-            None => self.whole(error.message()),
+            None => self.problem_of_file(error.message()),
         })
     }
 
     /// A problem with the file as a whole.
-    pub(in crate::policy) fn whole(&self, message: impl Into<String>) -> PolicyProblem {
+    pub(in crate::policy) fn problem_of_file(&self, message: impl Into<String>) -> PolicyProblem {
         PolicyProblem {
             file: self.name.to_owned(),
             line: None,
@@ -160,7 +160,7 @@ impl Source<'_> {
                 offset: start,
                 length: end - start,
             }),
-            ..self.whole(message)
+            ..self.problem_of_file(message)
         }
     }
 
@@ -200,7 +200,7 @@ impl Source<'_> {
         };
         let problem = match range {
             Some(range) => self.at(range, message),
-            None => self.whole(message),
+            None => self.problem_of_file(message),
         };
         out.push(problem.with_help(error.help));
         for related in error.related {

@@ -7,7 +7,7 @@ pub(in crate::policy) mod source;
 pub mod template;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -17,98 +17,38 @@ use cedar_policy::{
     ffi::DetailedError,
 };
 
-use crate::policy::cedar::request::HAS_WHERE;
 use crate::policy::{
-    ColumnFlow, PolicyErrors, PolicyProblem, PolicySources,
     cedar::{
         by_action::{Slices, covers},
-        context_use::looks_at_estimates,
+        context_use::{HAS_WHERE, looks_at_estimates},
         entities,
         entities::Store,
         schema,
-        schema::{Action, DEFAULT_PRINCIPALS},
+        schema::{DEFAULT_PRINCIPALS, PolicyAction},
     },
-    decide::{inheritance::Inheritance, system_relations},
-    lint::{attributes, closed_words, entity_ids, partitions, probe, row_literals, view_changes},
+    inheritance::Inheritance,
+    lint::{
+        attributes, closed_words, entity_ids, partitions, probe, row_literals,
+        statement_attributes, system_permits, view_changes,
+    },
     load::{
         annotation::Annotations,
-        classification::Tags,
-        diagnostic::Source,
-        source::{Located, Origin},
+        classification::{ColumnFlow, Tags},
+        diagnostic::{PolicyErrors, PolicyProblem, Source},
+        source::{Located, Origins},
         template::Templates,
     },
     obligation::Mask,
-    statement_conditions, time_dependent,
+    set::Loaded,
+    sources::PolicySources,
+    time_dependent,
 };
-use crate::{
-    catalog::Catalog,
-    dialect::Dialect,
-    digest::sha256_hex,
-    token::{SECRET_BYTES, TokenSecret},
-};
+use crate::{catalog::Catalog, dialect::Dialect, digest::sha256_hex, token::SECRET_BYTES};
 
 pub(in crate::policy) const PRINCIPALS_FILE: &str = "principals.cedarschema";
 pub(in crate::policy) const ENTITIES_FILE: &str = "entities.json";
 const CLASSIFICATION_FILE: &str = "classification.toml";
 const TEMPLATES_FILE: &str = "templates.toml";
-
-/// Everything decisions are made from.
-#[derive(Debug, Clone)]
-pub(in crate::policy) struct Loaded {
-    pub(in crate::policy) catalog: Arc<Catalog>,
-    pub(in crate::policy) schema: Schema,
-    pub(in crate::policy) policies: Slices,
-    /// The actions some of whose policies look at the time.
-    pub(in crate::policy) timed: BTreeSet<Action>,
-    pub(in crate::policy) annotations: HashMap<String, Annotations>,
-    /// Whether any of those demands approval.
-    pub(in crate::policy) demands_approval: bool,
-    /// Permits that speak of statements without a condition, by policy id.
-    pub(in crate::policy) unconditional: BTreeSet<String>,
-    /// Forbids that look at the statement, by policy id.
-    pub(in crate::policy) of_statements: BTreeSet<String>,
-    /// Those of them that look at what the engine expects of a statement.
-    pub(in crate::policy) of_estimates: BTreeSet<String>,
-    /// The resources that permits name by `resource == …`, by policy id.
-    pub(in crate::policy) named: HashMap<String, EntityUid>,
-    pub(in crate::policy) tags: Tags,
-    pub(in crate::policy) templates: Templates,
-    /// Who inherits from whom.
-    pub(in crate::policy) inheritance: Inheritance,
-    /// From which the keys of tokens and hash masks are derived.
-    pub(in crate::policy) secret: Option<TokenSecret>,
-    /// Which columns others are computed from.
-    pub(in crate::policy) flow: ColumnFlow,
-    pub(in crate::policy) store: Store,
-    /// Columns that a policy names, which therefore are decided one by one.
-    pub(in crate::policy) named_columns: BTreeSet<String>,
-    /// Tables that a policy names.
-    pub(in crate::policy) named_tables: BTreeSet<String>,
-    /// Whether entities' attributes may name tables.
-    pub(in crate::policy) tables_in_attributes: bool,
-    /// Whether entities' attributes may name columns: then every column is decided by itself.
-    pub(in crate::policy) columns_in_attributes: bool,
-    pub(in crate::policy) version: String,
-    pub(in crate::policy) warnings: Vec<PolicyProblem>,
-}
-
-impl Loaded {
-    /// What these policies demand together.
-    pub(in crate::policy) fn demands<'p>(
-        &self,
-        policies: impl IntoIterator<Item = &'p String>,
-    ) -> Annotations {
-        policies
-            .into_iter()
-            .filter_map(|id| self.annotations.get(id))
-            .cloned()
-            .reduce(|all, annotations| all.strictest(&annotations))
-            .unwrap_or_default()
-    }
-}
-
-/// Policies by id.
-pub(in crate::policy) type Origins<'a> = BTreeMap<String, Origin<'a>>;
 
 /// Loads `sources` over `catalog`.
 ///
@@ -121,7 +61,7 @@ pub(in crate::policy) fn load(
 ) -> Result<Loaded, PolicyErrors> {
     let mut problems = Vec::new();
     let (located, annotations) = policies(sources, catalog.dialect(), &mut problems);
-    keyed(sources, &located, &annotations, &mut problems);
+    require_secret(sources, &located, &annotations, &mut problems);
     let principals = Source {
         name: PRINCIPALS_FILE,
         text: sources
@@ -141,7 +81,7 @@ pub(in crate::policy) fn load(
         text,
     });
     let templates = Templates::read(templates.as_ref(), catalog.dialect(), &mut problems);
-    let schema = finished(schema, &mut problems)?;
+    let schema = require_no_problems(schema, &mut problems)?;
 
     let entities = sources.entities.as_deref().map(|text| Source {
         name: ENTITIES_FILE,
@@ -182,11 +122,11 @@ pub(in crate::policy) fn load(
     if let Some(source) = entities {
         entity_ids::parents(&source, &given, &located, &mut warnings);
     }
-    system_relations::check(&located, catalog, &mut warnings);
+    system_permits::check(&located, catalog, &mut warnings);
     row_literals::check(&located, catalog, &mut problems);
     partitions::check(&located, catalog, &mut warnings);
     view_changes::check(&located, catalog, &mut warnings);
-    let of_statements = statement_conditions::policies(&located, &mut problems);
+    let of_statements = statement_attributes::check(&located, &mut problems);
     let of_estimates: Vec<_> = located
         .iter()
         .filter(|located| looks_at_estimates(&located.policy))
@@ -198,7 +138,7 @@ pub(in crate::policy) fn load(
             warnings.push(located.origin.problem(message));
         }
     }
-    let store = merged(
+    let store = merge_entities(
         catalog,
         (&tags, &templates),
         given,
@@ -207,9 +147,9 @@ pub(in crate::policy) fn load(
         &mut problems,
     );
     let policies = Slices::new(located.iter().map(|l| &l.policy))
-        .map_err(|error| problems.push(principals.whole(error.to_string())))
+        .map_err(|error| problems.push(principals.problem_of_file(error.to_string())))
         .ok();
-    let (store, policies) = finished(store.zip(policies), &mut problems)?;
+    let (store, policies) = require_no_problems(store.zip(policies), &mut problems)?;
 
     let loaded = Loaded {
         catalog: Arc::clone(catalog),
@@ -218,7 +158,7 @@ pub(in crate::policy) fn load(
         policies,
         demands_approval: annotations.values().any(|found| found.approval),
         annotations,
-        unconditional: unconditional(&located),
+        unconditional: find_condition_permits(&located),
         of_estimates: of_estimates
             .iter()
             .map(|located| located.policy.id().to_string())
@@ -228,8 +168,8 @@ pub(in crate::policy) fn load(
         tags,
         templates,
         store,
-        named_columns: named(&located, "Column"),
-        named_tables: named(&located, "Table"),
+        named_columns: named_ids(&located, "Column"),
+        named_tables: named_ids(&located, "Table"),
         tables_in_attributes: principals.text.contains("Table"),
         columns_in_attributes: principals.text.contains("Column"),
         inheritance: Inheritance::new(catalog),
@@ -240,14 +180,17 @@ pub(in crate::policy) fn load(
     };
     let mut warnings = Vec::new();
     probe::check(&loaded, &origins, &mut problems, &mut warnings);
-    finished(Some(()), &mut problems)?;
+    require_no_problems(Some(()), &mut problems)?;
     let mut loaded = loaded;
     loaded.warnings.extend(warnings);
     Ok(loaded)
 }
 
 /// The value of a stage that found nothing wrong.
-fn finished<T>(value: Option<T>, problems: &mut Vec<PolicyProblem>) -> Result<T, PolicyErrors> {
+fn require_no_problems<T>(
+    value: Option<T>,
+    problems: &mut Vec<PolicyProblem>,
+) -> Result<T, PolicyErrors> {
     match value {
         Some(value) if problems.is_empty() => Ok(value),
         Some(_) | None => Err(PolicyErrors::new(std::mem::take(problems))),
@@ -294,7 +237,7 @@ fn policies<'a>(
 }
 
 /// Whether tokens and hash masks can be made.
-fn keyed(
+fn require_secret(
     sources: &PolicySources,
     located: &[Located<'_>],
     annotations: &HashMap<String, Annotations>,
@@ -317,7 +260,7 @@ fn keyed(
             .and_then(|annotations| annotations.mask.as_ref());
         let problem = if matches!(mask, Some(Mask::Hash(_))) {
             origin.at_annotation("mask", format!("a `hash` mask {why}"))
-        } else if policy.effect() == Effect::Permit && covers(policy, Action::ReadToken) {
+        } else if policy.effect() == Effect::Permit && covers(policy, PolicyAction::ReadToken) {
             origin.problem(format!("`read_token` {why}"))
         } else {
             continue;
@@ -351,7 +294,8 @@ fn cedar_schema(
         }
     };
     if !schema.is_complete() {
-        problems.push(principals.whole("every type must be declared here, none `external`"));
+        problems
+            .push(principals.problem_of_file("every type must be declared here, none `external`"));
         return None;
     }
     Some(schema)
@@ -389,8 +333,8 @@ fn validate(
     };
     for error in result.validation_errors() {
         let found = place(error.policy_id(), DetailedError::from(error));
-        let explained = |problem| explained(problem, principals, dialect);
-        problems.extend(found.into_iter().map(explained));
+        let explain = |problem| explain(problem, principals, dialect);
+        problems.extend(found.into_iter().map(explain));
     }
     for warning in result.validation_warnings() {
         let policy = policies.policy(warning.policy_id());
@@ -402,7 +346,7 @@ fn validate(
                 .map(|problem| problem.with_help(help.clone()))
                 .collect();
         }
-        // A forbid whose scope fits no action forbids nothing, which nobody writes on purpose.
+        // A forbid whose scope fits no action forbids nothing, which is never meant.
         let scope = matches!(warning, ValidationWarning::InvalidActionApplication(_));
         let forbids = policy.map(Policy::effect) == Some(Effect::Forbid);
         if scope && forbids && has_rows {
@@ -422,12 +366,12 @@ fn group_of_actions(policy: &Policy) -> Option<String> {
         return None;
     };
     let id = uid.id().unescaped();
-    let is_group = Action::ALL.iter().all(|action| action.name() != id);
+    let is_group = PolicyAction::ALL.iter().all(|action| action.name() != id);
     is_group.then(|| format!("`{id}` is a group of actions: write `action in {uid}`"))
 }
 
 /// A mistake that Cedar found, with what to do about it where Cedar does not know.
-fn explained(problem: PolicyProblem, principals: &Source<'_>, dialect: Dialect) -> PolicyProblem {
+fn explain(problem: PolicyProblem, principals: &Source<'_>, dialect: Dialect) -> PolicyProblem {
     let PolicyProblem { message, .. } = &problem;
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let numbers = |side: &str| side == "Long";
@@ -440,7 +384,7 @@ fn explained(problem: PolicyProblem, principals: &Source<'_>, dialect: Dialect) 
         ([.., attribute, kind], _)
             if message.contains("on entity type") && message.ends_with("not found") =>
         {
-            let others = attributes::declaring(principals, attribute, kind);
+            let others = attributes::find_declaring_types(principals, attribute, kind);
             others.first().map(|other| {
                 format!(
                     "`{other}` has it: ask `principal is {other} &&` before, or declare it of `{kind}` too"
@@ -461,7 +405,7 @@ fn explained(problem: PolicyProblem, principals: &Source<'_>, dialect: Dialect) 
     PolicyProblem { message, ..problem }.with_help(help)
 }
 
-fn merged(
+fn merge_entities(
     catalog: &Catalog,
     (tags, templates): (&Tags, &Templates),
     given: Vec<cedar_policy::Entity>,
@@ -476,7 +420,7 @@ fn merged(
     let store = entities::catalog_entities(catalog, tags, templates).and_then(|mut entities| {
         entities.extend(given);
         let entities = Entities::from_entities(entities, Some(schema))
-            .map_err(|error| entities::boxed(&error))?;
+            .map_err(|error| entities::box_error(&error))?;
         Store::new(entities, schema)
     });
     store
@@ -498,7 +442,7 @@ fn named_resources(located: &[Located<'_>]) -> HashMap<String, EntityUid> {
 }
 
 /// The policies whose conditions look at `context.has_where`: in what they say, not in a comment.
-fn unconditional(located: &[Located<'_>]) -> BTreeSet<String> {
+fn find_condition_permits(located: &[Located<'_>]) -> BTreeSet<String> {
     let attribute = format!("\"attr\":\"{HAS_WHERE}\"");
     let looks = |policy: &Policy| {
         // One that cannot be written down has not spoken of it.
@@ -513,7 +457,7 @@ fn unconditional(located: &[Located<'_>]) -> BTreeSet<String> {
 }
 
 /// The ids of this type that policies name.
-fn named(located: &[Located<'_>], kind: &str) -> BTreeSet<String> {
+fn named_ids(located: &[Located<'_>], kind: &str) -> BTreeSet<String> {
     located
         .iter()
         .flat_map(|l| l.policy.entity_literals())
@@ -548,10 +492,12 @@ mod tests {
         reason = "tests"
     )]
 
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::policy::{
         PolicyFile, PolicySet,
-        fixture::{self, load, set, sources},
+        tests::fixture::{self, load, set, sources},
     };
 
     const SELECT: &str = "permit(principal, action == Action::\"select\", resource);\n";
@@ -658,7 +604,7 @@ mod tests {
         assert_eq!(version(&base), version(&base.clone()));
         assert_ne!(version(&base), version(&other));
         let flow = ColumnFlow(BTreeMap::from([(
-            fixture::column_id(&fixture::catalog(), "main.contacts.address"),
+            tests::fixture::column_id(&fixture::catalog(), "main.contacts.address"),
             BTreeSet::new(),
         )]));
         let flowed = PolicySet::load(&base, &Arc::new(fixture::catalog()), &flow).unwrap();

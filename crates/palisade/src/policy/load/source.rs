@@ -1,6 +1,6 @@
 //! Policy files as text: one piece a policy, so that every policy keeps its file and line.
 
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 use cedar_policy::{Policy, PolicyId, ffi::DetailedError};
 
@@ -21,6 +21,9 @@ pub(in crate::policy) struct Located<'a> {
     pub(in crate::policy) policy: Policy,
     pub(in crate::policy) origin: Origin<'a>,
 }
+
+/// Where policies stand, by their ids.
+pub(in crate::policy) type Origins<'a> = BTreeMap<String, Origin<'a>>;
 
 /// The policies of a file, named by `@id` or `<stem>#<n>`; what does not parse becomes a problem.
 pub(in crate::policy) fn parse<'a>(
@@ -86,7 +89,7 @@ impl Origin<'_> {
         let found = self.tokens().find_map(|token| {
             let before = self.source.text.get(base..token.range.start)?.trim_end();
             let before = before.strip_suffix("::")?.trim_end().strip_suffix(kind)?;
-            (token.kind == Kind::Text && unescaped(token.text) == id)
+            (token.kind == Kind::Text && unescape(token.text) == id)
                 .then_some(base + before.len()..token.range.end)
         });
         match found {
@@ -103,7 +106,7 @@ impl Origin<'_> {
     ) -> PolicyProblem {
         let found = self
             .tokens()
-            .find(|token| token.kind == Kind::Text && unescaped(token.text) == word);
+            .find(|token| token.kind == Kind::Text && unescape(token.text) == word);
         match found {
             Some(token) => self.source.at(token.range, message),
             None => self.problem(message),
@@ -232,7 +235,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
 }
 
 /// The value of a string literal, as far as entity ids need it.
-fn unescaped(literal: &str) -> String {
+fn unescape(literal: &str) -> String {
     let inner = literal
         .strip_prefix('"')
         .and_then(|rest| rest.strip_suffix('"'))

@@ -6,17 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use crate::policy::cedar::request::{decide, resource};
-use crate::policy::{
-    cedar::schema::Action,
-    load::diagnostic::{PolicyProblem, Source},
-    session_view::SessionView,
-};
+use crate::policy::load::diagnostic::{PolicyProblem, Source};
 use crate::{
     dialect::Dialect,
     ident,
     limits::Limits,
-    rejection::Rejection,
     syntax,
     value::{Params, Placeholder, Value},
 };
@@ -128,46 +122,6 @@ impl Template {
             (false, true) => Params::Named(values.into_iter().collect()),
             (false, false) => Params::Positional(values.into_iter().map(|(_, v)| v).collect()),
         })
-    }
-}
-
-impl SessionView {
-    /// The template called `name`, if the session may run it.
-    ///
-    /// # Errors
-    /// As [`relation`](Self::relation), and `approval.required`.
-    pub fn template(&self, name: &str) -> Result<Option<&Template>, Rejection> {
-        let Some((template, determining)) = self.permitted_template(name)? else {
-            return Ok(None);
-        };
-        self.approved(&determining)?;
-        Ok(Some(template))
-    }
-
-    /// The template, if `run` is permitted on it, and by which policies.
-    fn permitted_template(
-        &self,
-        name: &str,
-    ) -> Result<Option<(&Template, Vec<String>)>, Rejection> {
-        let subject = self.subject.as_ref().map_err(Clone::clone)?;
-        let Some(template) = self.loaded.templates.get(name) else {
-            return Ok(None);
-        };
-        let resource = resource("Template", name)?;
-        let verdict = decide(&self.loaded, subject, Action::Run, resource)?;
-        Ok(verdict.permitted.then_some((template, verdict.policies)))
-    }
-
-    /// The templates that the session may run, by name.
-    ///
-    /// # Errors
-    /// As [`relation`](Self::relation), for the first that fails.
-    pub fn templates(&self) -> Result<Vec<&Template>, Rejection> {
-        let mut out = Vec::new();
-        for name in self.loaded.templates.names() {
-            out.extend(self.permitted_template(name)?.map(|(template, _)| template));
-        }
-        Ok(out)
     }
 }
 

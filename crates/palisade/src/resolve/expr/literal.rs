@@ -7,7 +7,8 @@ use sqlparser::{
 
 use crate::resolve::{Resolver, unsupported};
 use crate::{
-    code::Code, dialect::Dialect, rejection::Rejection, syntax::named, value::Placeholder,
+    code::Code, dialect::Dialect, rejection::Rejection, syntax::placeholder_name,
+    value::Placeholder,
 };
 
 impl Resolver<'_> {
@@ -144,7 +145,7 @@ fn placeholder(dialect: Dialect, text: &str, numbered: Option<u32>) -> Option<Pl
     match dialect {
         Dialect::Sqlite => written('?')
             .or(numbered.map(Placeholder::Number))
-            .or_else(|| named(text)),
+            .or_else(|| placeholder_name(text)),
         Dialect::Postgres => written('$'),
         Dialect::Mysql => numbered.map(Placeholder::Number),
     }

@@ -670,7 +670,7 @@ impl VisitorMut for Numbering<'_> {
         value: &mut sqlparser::ast::ValueWithSpan,
     ) -> std::ops::ControlFlow<()> {
         if let Value::Placeholder(text) = &mut value.value
-            && let Some(name) = crate::syntax::named(text)
+            && let Some(name) = crate::syntax::placeholder_name(text)
             && let Some(number) = self.numbers.get(&name)
         {
             *text = self.dialect.placeholder(*number);

@@ -13,7 +13,7 @@ use crate::{
     catalog::{Catalog, Column, TypeClass},
     dialect::Dialect,
     policy::obligation::{DatePart, Mask},
-    syntax::mask_expr::Kind,
+    syntax::mask_expr::ValueKind,
 };
 
 /// `mask` of `column`; NULL where the column's type does not take the mask.
@@ -115,14 +115,14 @@ pub(crate) fn type_name(mask: &Mask, column: &Column, dialect: Dialect) -> Optio
         | Mask::Token(_)
         | Mask::Fixed(_) => text(),
         Mask::Expr(mask) => {
-            let value = Kind::of(column.class, dialect);
+            let value = ValueKind::from_class(column.class, dialect);
             match mask.formula.kind(value) {
-                Ok(Kind::Text) => text(),
-                Ok(Kind::Truth) if dialect == Dialect::Postgres => Some("boolean"),
-                Ok(Kind::Number) if value == Some(Kind::Number) => None,
-                Ok(Kind::Number) if dialect == Dialect::Sqlite => Some("INTEGER"),
-                Ok(Kind::Number) => Some("integer"),
-                Ok(Kind::Truth | Kind::Moment(_) | Kind::Null) | Err(_) => None,
+                Ok(ValueKind::Text) => text(),
+                Ok(ValueKind::Truth) if dialect == Dialect::Postgres => Some("boolean"),
+                Ok(ValueKind::Number) if value == Some(ValueKind::Number) => None,
+                Ok(ValueKind::Number) if dialect == Dialect::Sqlite => Some("INTEGER"),
+                Ok(ValueKind::Number) => Some("integer"),
+                Ok(ValueKind::Truth | ValueKind::Moment(_) | ValueKind::Null) | Err(_) => None,
             }
         }
     };

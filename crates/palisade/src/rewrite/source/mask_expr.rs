@@ -12,7 +12,9 @@ use crate::rewrite::ast;
 use crate::{
     catalog::{Column, TypeClass},
     dialect::Dialect,
-    syntax::mask_expr::{Arithmetic, Comparing, Condition, Formula, Kind, Side, compared},
+    syntax::mask_expr::{
+        Arithmetic, Comparing, Formula, FormulaCondition, TrimSide, ValueKind, compared_kind,
+    },
 };
 
 /// `formula` over `column`; none of what makes no sense of its type.
@@ -25,16 +27,16 @@ pub(in crate::rewrite) fn expression(
     let mut writer = Writer {
         column,
         dialect,
-        value: Kind::of(column.class, dialect),
+        value: ValueKind::from_class(column.class, dialect),
         functions,
     };
     let kind = formula.kind(writer.value).ok()?;
     let expr = writer.of_kind(formula, kind)?;
     Some(match (kind, dialect) {
         // Whoever sorts by it sorts by the database's own collation.
-        (Kind::Text, Dialect::Postgres) => ast::collate(ast::parens(expr), "default", dialect),
-        (Kind::Text, Dialect::Sqlite | Dialect::Mysql) => ast::mysql_text(expr, dialect),
-        (Kind::Null | Kind::Number | Kind::Truth | Kind::Moment(_), _) => expr,
+        (ValueKind::Text, Dialect::Postgres) => ast::collate(ast::parens(expr), "default", dialect),
+        (ValueKind::Text, Dialect::Sqlite | Dialect::Mysql) => ast::mysql_text(expr, dialect),
+        (ValueKind::Null | ValueKind::Number | ValueKind::Truth | ValueKind::Moment(_), _) => expr,
     })
 }
 
@@ -42,12 +44,12 @@ struct Writer<'w> {
     column: &'w Column,
     dialect: Dialect,
     /// What the column gives.
-    value: Option<Kind>,
+    value: Option<ValueKind>,
     functions: &'w mut BTreeSet<String>,
 }
 
 impl Writer<'_> {
-    fn kind(&self, formula: &Formula) -> Option<Kind> {
+    fn kind(&self, formula: &Formula) -> Option<ValueKind> {
         formula.kind(self.value).ok()
     }
 
@@ -56,14 +58,14 @@ impl Writer<'_> {
     /// On PostgreSQL every text is of the collation "C": searching in one of a collation that is not
     /// deterministic raises, but not for every value.
     fn text(&mut self, formula: &Formula) -> Option<Expr> {
-        self.of_kind(formula, Kind::Text)
+        self.of_kind(formula, ValueKind::Text)
     }
 
     /// As what it is compared with or stands beside.
-    fn of_kind(&mut self, formula: &Formula, wanted: Kind) -> Option<Expr> {
+    fn of_kind(&mut self, formula: &Formula, wanted: ValueKind) -> Option<Expr> {
         let own = self.kind(formula)?;
         match (own, wanted) {
-            (Kind::Text, Kind::Moment(class)) => {
+            (ValueKind::Text, ValueKind::Moment(class)) => {
                 let Formula::Text(moment) = formula else {
                     return None;
                 };
@@ -85,7 +87,7 @@ impl Writer<'_> {
                 };
                 Some(ast::cast(ast::text(self.dialect, moment), own))
             }
-            (Kind::Number | Kind::Truth | Kind::Moment(_), Kind::Text) => {
+            (ValueKind::Number | ValueKind::Truth | ValueKind::Moment(_), ValueKind::Text) => {
                 let value = self.plain(formula)?;
                 Some(self.cast_text(value))
             }
@@ -107,8 +109,11 @@ impl Writer<'_> {
             Formula::Value => {
                 let value = ast::column(self.dialect, &self.column.name);
                 match self.value? {
-                    Kind::Text => self.cast_text(value),
-                    Kind::Null | Kind::Number | Kind::Truth | Kind::Moment(_) => value,
+                    ValueKind::Text => self.cast_text(value),
+                    ValueKind::Null
+                    | ValueKind::Number
+                    | ValueKind::Truth
+                    | ValueKind::Moment(_) => value,
                 }
             }
             Formula::Null => ast::null(),
@@ -145,7 +150,7 @@ impl Writer<'_> {
                 ast::keyword_call("coalesce", parts)
             }
             Formula::Nullif(left, right) => {
-                let kind = compared(left, right, self.value).ok()?;
+                let kind = compared_kind(left, right, self.value).ok()?;
                 let args = vec![self.of_kind(left, kind)?, self.of_kind(right, kind)?];
                 self.functions.insert("nullif".to_owned());
                 ast::keyword_call("nullif", args)
@@ -155,21 +160,21 @@ impl Writer<'_> {
         })
     }
 
-    fn condition(&mut self, condition: &Condition) -> Option<Expr> {
+    fn condition(&mut self, condition: &FormulaCondition) -> Option<Expr> {
         Some(match condition {
-            Condition::Compare(left, comparing, right) => {
-                let kind = compared(left, right, self.value).ok()?;
+            FormulaCondition::Compare(left, comparing, right) => {
+                let kind = compared_kind(left, right, self.value).ok()?;
                 let left = ast::parens(self.of_kind(left, kind)?);
                 let right = ast::parens(self.of_kind(right, kind)?);
                 ast::binary(left, operator(*comparing), right)
             }
-            Condition::Between {
+            FormulaCondition::Between {
                 operand,
                 low,
                 high,
                 negated,
             } => {
-                let kind = compared(operand, low, self.value).ok()?;
+                let kind = compared_kind(operand, low, self.value).ok()?;
                 Expr::Between {
                     expr: Box::new(ast::parens(self.of_kind(operand, kind)?)),
                     negated: *negated,
@@ -177,16 +182,18 @@ impl Writer<'_> {
                     high: Box::new(ast::parens(self.of_kind(high, kind)?)),
                 }
             }
-            Condition::In {
+            FormulaCondition::In {
                 operand,
                 list,
                 negated,
             } => {
-                let kinds = list.iter().map(|item| compared(operand, item, self.value));
+                let kinds = list
+                    .iter()
+                    .map(|item| compared_kind(operand, item, self.value));
                 let kind = kinds
                     .filter_map(Result::ok)
-                    .find(|kind| *kind != Kind::Null)
-                    .unwrap_or(Kind::Null);
+                    .find(|kind| *kind != ValueKind::Null)
+                    .unwrap_or(ValueKind::Null);
                 Expr::InList {
                     expr: Box::new(ast::parens(self.of_kind(operand, kind)?)),
                     list: list
@@ -196,7 +203,7 @@ impl Writer<'_> {
                     negated: *negated,
                 }
             }
-            Condition::IsNull { operand, negated } => {
+            FormulaCondition::IsNull { operand, negated } => {
                 let operand = if matches!(**operand, Formula::Value) {
                     ast::column(self.dialect, &self.column.name)
                 } else {
@@ -209,7 +216,7 @@ impl Writer<'_> {
                     Expr::IsNull(operand)
                 }
             }
-            Condition::Like {
+            FormulaCondition::Like {
                 operand,
                 pattern,
                 negated,
@@ -225,9 +232,9 @@ impl Writer<'_> {
                     escape_char: None,
                 }
             }
-            Condition::And(left, right) => self.both(left, BinaryOperator::And, right)?,
-            Condition::Or(left, right) => self.both(left, BinaryOperator::Or, right)?,
-            Condition::Not(inner) => ast::not(self.plain(inner)?),
+            FormulaCondition::And(left, right) => self.both(left, BinaryOperator::And, right)?,
+            FormulaCondition::Or(left, right) => self.both(left, BinaryOperator::Or, right)?,
+            FormulaCondition::Not(inner) => ast::not(self.plain(inner)?),
         })
     }
 
@@ -247,11 +254,11 @@ impl Writer<'_> {
         let result = self.kind(whole)?;
         let kinds = arms
             .iter()
-            .filter_map(|(when, _)| compared(operand?, when, self.value).ok());
+            .filter_map(|(when, _)| compared_kind(operand?, when, self.value).ok());
         let asked = kinds
             .into_iter()
-            .find(|kind| *kind != Kind::Null)
-            .unwrap_or(Kind::Null);
+            .find(|kind| *kind != ValueKind::Null)
+            .unwrap_or(ValueKind::Null);
         let conditions = arms
             .iter()
             .map(|(when, then)| {
@@ -326,22 +333,22 @@ impl Writer<'_> {
         }
     }
 
-    fn trim(&mut self, side: Option<Side>, what: Option<&str>, text: &Formula) -> Option<Expr> {
+    fn trim(&mut self, side: Option<TrimSide>, what: Option<&str>, text: &Formula) -> Option<Expr> {
         let text = self.text(text)?;
         let what = what.map(|what| ast::text(self.dialect, what));
         match self.dialect {
             Dialect::Postgres => {
                 let name = match side {
-                    Some(Side::Both) | None => "btrim",
-                    Some(Side::Leading) => "ltrim",
-                    Some(Side::Trailing) => "rtrim",
+                    Some(TrimSide::Both) | None => "btrim",
+                    Some(TrimSide::Leading) => "ltrim",
+                    Some(TrimSide::Trailing) => "rtrim",
                 };
                 let args = std::iter::once(text).chain(what).collect();
                 Some(self.function(name, args))
             }
             Dialect::Sqlite => {
                 let name = match side {
-                    Some(Side::Both) | None => {
+                    Some(TrimSide::Both) | None => {
                         self.functions.insert("trim".to_owned());
                         return Some(Expr::Trim {
                             expr: Box::new(text),
@@ -350,8 +357,8 @@ impl Writer<'_> {
                             trim_characters: what.map(|what| vec![what]),
                         });
                     }
-                    Some(Side::Leading) => "ltrim",
-                    Some(Side::Trailing) => "rtrim",
+                    Some(TrimSide::Leading) => "ltrim",
+                    Some(TrimSide::Trailing) => "rtrim",
                 };
                 let args = std::iter::once(text).chain(what).collect();
                 Some(self.function(name, args))
@@ -360,9 +367,9 @@ impl Writer<'_> {
                 self.functions.insert("trim".to_owned());
                 let side = match (side, &what) {
                     (None, None) => None,
-                    (Some(Side::Both) | None, _) => Some(TrimWhereField::Both),
-                    (Some(Side::Leading), _) => Some(TrimWhereField::Leading),
-                    (Some(Side::Trailing), _) => Some(TrimWhereField::Trailing),
+                    (Some(TrimSide::Both) | None, _) => Some(TrimWhereField::Both),
+                    (Some(TrimSide::Leading), _) => Some(TrimWhereField::Leading),
+                    (Some(TrimSide::Trailing), _) => Some(TrimWhereField::Trailing),
                 };
                 // A side says what is trimmed.
                 let what = what.or_else(|| side.map(|_| ast::text(self.dialect, " ")));

@@ -100,7 +100,7 @@ impl RewrittenStatement {
         let Some(reserved) = &self.prepared.reserved else {
             return true;
         };
-        match reserved.confirm(cost, rows) {
+        match reserved.recheck_with_estimates(cost, rows) {
             Ok(()) => true,
             Err(rejection) => {
                 let _ = self.estimate_refusal.set(rejection);

@@ -28,7 +28,7 @@ use crate::{
     code::Code,
     ident,
     limits::{EstimateCaps, Limits},
-    policy::Reserved,
+    policy::PendingEstimatePolicies,
     rejection::Rejection,
     resolve::{self, Mode},
     scan::{EmptyReason, OutputColumn, ScanPlan},
@@ -71,7 +71,7 @@ pub struct Prepared {
     pub(in crate::rewrite::statement) engine_triggers: BTreeSet<String>,
     pub(in crate::rewrite::statement) estimate_caps: Option<EstimateCaps>,
     /// What policies have to say of the engine's estimates, where those may be looked at.
-    pub(in crate::rewrite::statement) reserved: Option<Reserved>,
+    pub(in crate::rewrite::statement) reserved: Option<PendingEstimatePolicies>,
     pub(in crate::rewrite::statement) gathers: bool,
     pub(in crate::rewrite::statement) may_fail_over_filters: bool,
     pub(in crate::rewrite::statement) limits: Limits,
@@ -295,7 +295,10 @@ impl Prepared {
             + 2 * STRING
             + self.principal.kind().len()
             + self.principal.id().len()
-            + self.reserved.as_ref().map_or(0, Reserved::bytes)
+            + self
+                .reserved
+                .as_ref()
+                .map_or(0, PendingEstimatePolicies::bytes)
             + (self.used.len() + self.looked_at.len() + self.bound.len()) * 4 * STRING
             + (self.prechecks.iter().map(|(sql, bound, _)| (sql, bound)))
                 .chain(
@@ -454,7 +457,7 @@ impl Draft<'_> {
         let reserved = match facts.permit.reserved().cloned() {
             Some(reserved) if !is_estimable => {
                 // No estimate will be known.
-                reserved.confirm(None, None)?;
+                reserved.recheck_with_estimates(None, None)?;
                 None
             }
             reserved => reserved,

@@ -1,6 +1,8 @@
 //! Our dialects to the parser's.
 
 pub(in crate::syntax) mod any_all;
+mod call;
+mod delegate;
 pub(in crate::syntax) mod desugar;
 pub(in crate::syntax) mod mysql;
 pub(in crate::syntax) mod postgres;
@@ -9,9 +11,6 @@ pub(in crate::syntax) mod sqlite;
 pub(in crate::syntax) mod token_edit;
 
 use sqlparser::{
-    ast::{
-        Expr, Function, FunctionArg, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
-    },
     dialect::Dialect as ParserDialect,
     keywords::Keyword,
     parser::ParserOptions,
@@ -25,16 +24,6 @@ pub(crate) use desugar::window_exclude::is_exclusion;
 pub(crate) use mysql::is_hexadecimal;
 pub(super) use token_edit::{Solid, is_word};
 
-/// Passes the parser's questions on to the dialect that a dialect of ours stands on.
-macro_rules! delegate {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        $(fn $name(&self, $($argument: $type),*) -> $result {
-            self.0.$name($($argument),*)
-        })*
-    };
-}
-use delegate;
-
 /// The parser's rules for `dialect`.
 pub(super) fn parser_dialect(dialect: Dialect) -> &'static dyn ParserDialect {
     match dialect {
@@ -44,36 +33,14 @@ pub(super) fn parser_dialect(dialect: Dialect) -> &'static dyn ParserDialect {
     }
 }
 
-/// Literals stay as written: decoding and encoding them again is how `'a\\\\'` becomes `'a\\'` (F2).
+/// Literals stay as written: decoding and encoding them again is how `'a\\\\'` becomes `'a\\'`.
 pub(super) fn options() -> ParserOptions {
     ParserOptions::new().with_unescape(false)
 }
 
-/// A call of the function with this name; without parentheses if there are no arguments.
-fn call(name: Vec<Ident>, args: Option<Vec<FunctionArg>>) -> Expr {
-    let args = match args {
-        None => FunctionArguments::None,
-        Some(args) => FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args,
-            clauses: Vec::new(),
-        }),
-    };
-    Expr::Function(Function {
-        name: ObjectName::from(name),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args,
-        within_group: Vec::new(),
-        filter: None,
-        null_treatment: None,
-        over: None,
-    })
-}
-
 /// Tokens as the parser can read them: what it does not know in this dialect is spelt in a way that it
 /// does, or taken away where it changes no result.
-pub(super) fn prepared(tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<TokenWithSpan> {
+pub(super) fn prepare(tokens: Vec<TokenWithSpan>, dialect: Dialect) -> Vec<TokenWithSpan> {
     let tokens = named_top(tokens);
     match dialect {
         Dialect::Sqlite => {
@@ -115,9 +82,9 @@ fn named_top(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     tokens
 }
 
-/// Printed text, read as `tokens`, as the engine can read it: what [`prepared`] moved where the parser has
+/// Printed text, read as `tokens`, as the engine can read it: what [`prepare`] moved where the parser has
 /// a place for it goes back. None if there is nothing of the kind.
-pub(super) fn restored(tokens: &[TokenWithSpan], dialect: Dialect) -> Option<String> {
+pub(super) fn restore(tokens: &[TokenWithSpan], dialect: Dialect) -> Option<String> {
     match dialect {
         Dialect::Sqlite => {
             sqlite::with_comma(tokens).or_else(|| desugar::window_exclude::moved_out(tokens))

@@ -13,12 +13,11 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::{call, delegate};
+use crate::syntax::dialect::{call::build_call, delegate::delegate};
 use crate::syntax::dialect::{
     prefix_fast_path::{bare, names_column, simple},
-    token_edit::is_word,
+    token_edit::{is_hex_number, is_word},
 };
-use crate::syntax::prescan;
 
 /// See the module.
 #[derive(Debug)]
@@ -175,7 +174,7 @@ impl ParserDialect for Mysql {
                 Token::LParen | Token::Period => None,
                 _ => {
                     let name = Ident::new(parser.next_token().token.to_string());
-                    Some(Ok(call(vec![name], None)))
+                    Some(Ok(build_call(vec![name], None)))
                 }
             },
             _ => bare(parser, &[Keyword::TRIM]).or_else(|| simple(parser)),
@@ -270,7 +269,7 @@ fn sounds_like(
     parser.next_token();
     let soundex = |value| {
         let args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(value))];
-        Box::new(call(vec![Ident::new("soundex")], Some(args)))
+        Box::new(build_call(vec![Ident::new("soundex")], Some(args)))
     };
     let right = parser.parse_subexpr(precedence)?;
     Ok(Some(Expr::Nested(Box::new(Expr::BinaryOp {
@@ -280,8 +279,8 @@ fn sounds_like(
     }))))
 }
 
-/// Spells `0b101` as `b'101'`, which the parser takes for a name, and keeps `0x1F` apart from `x'1F'`: MariaDB takes the
-/// first for a number where it stands among numbers, and the second for a text always
+/// Spells `0b101` as `b'101'`, which the parser takes for a name, and tells `0x1F` from `x'1F'`. MariaDB takes the
+/// first for a number among numbers, and the second always for a text
 /// (<https://mariadb.com/kb/en/hexadecimal-literals/>).
 pub(super) fn spelt_out(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     for TokenWithSpan { token, span } in &mut tokens {
@@ -293,7 +292,7 @@ pub(super) fn spelt_out(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                     !digits.is_empty() && digits.bytes().all(|b| matches!(b, b'0' | b'1'))
                 })
                 .map(|digits| Token::SingleQuotedByteStringLiteral(digits.to_owned())),
-            Token::HexStringLiteral(digits) if prescan::is_hex_number(digits, *span) => {
+            Token::HexStringLiteral(digits) if is_hex_number(digits, *span) => {
                 Some(Token::Number(format!("{HEXADECIMAL}{digits}"), false))
             }
             _ => None,

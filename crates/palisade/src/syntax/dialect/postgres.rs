@@ -10,12 +10,12 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::{call, delegate};
 use crate::syntax::dialect::{
     any_all,
     prefix_fast_path::{bare, names_column, simple},
     token_edit::{Edits, Solid, has_keyword, is_word},
 };
+use crate::syntax::dialect::{call::build_call, delegate::delegate};
 
 /// See the module.
 #[derive(Debug)]
@@ -302,7 +302,7 @@ fn own_call(name: &str, args: Vec<Expr>) -> Expr {
         .into_iter()
         .map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)))
         .collect();
-    call(vec![Ident::new("pg_catalog"), Ident::new(name)], Some(args))
+    build_call(vec![Ident::new("pg_catalog"), Ident::new(name)], Some(args))
 }
 
 /// Puts parentheses around `t.*` before a cast: there it is one value, the row, and the parser takes it for a list of
@@ -322,7 +322,7 @@ pub(super) fn whole_rows(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if !is_cast {
         return tokens;
     }
-    let solid = Solid::of(&tokens);
+    let solid = Solid::new(&tokens);
     let mut edits = Edits::default();
     for star in 2..solid.len() {
         let cast = solid.is(star, &Token::Mul)

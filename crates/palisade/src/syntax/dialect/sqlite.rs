@@ -10,7 +10,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::{delegate, is_word};
+use crate::syntax::dialect::{delegate::delegate, token_edit::is_word};
 use crate::syntax::dialect::{
     prefix_fast_path::{bare, names_column, simple},
     token_edit::{Edits, Solid, has_keyword, word},
@@ -228,7 +228,7 @@ pub(super) fn without_comma(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if !has_keyword(&tokens, &[Keyword::STRICT]) {
         return tokens;
     }
-    let solid = Solid::of(&tokens);
+    let solid = Solid::new(&tokens);
     let mut edits = Edits::default();
     for n in 1..solid.len() {
         if !solid.is(n - 1, &Token::RParen) {
@@ -256,7 +256,7 @@ pub(super) fn with_comma(tokens: &[TokenWithSpan]) -> Option<String> {
     if !has_keyword(tokens, &[Keyword::STRICT]) {
         return None;
     }
-    let solid = Solid::of(tokens);
+    let solid = Solid::new(tokens);
     let strict = solid.len().checked_sub(1)?;
     let before = strict.checked_sub(3)?;
     if !solid.is_word(0, &["create"])

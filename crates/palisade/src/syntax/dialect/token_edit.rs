@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlparser::{
     keywords::Keyword,
-    tokenizer::{Token, TokenWithSpan, Word},
+    tokenizer::{Span, Token, TokenWithSpan, Word},
 };
 
 /// The tokens of a statement, blanks left out: what stands next to what.
@@ -14,7 +14,7 @@ pub(in crate::syntax) struct Solid<'t> {
 }
 
 impl<'t> Solid<'t> {
-    pub(in crate::syntax) fn of(tokens: &'t [TokenWithSpan]) -> Self {
+    pub(in crate::syntax) fn new(tokens: &'t [TokenWithSpan]) -> Self {
         let places = tokens
             .iter()
             .enumerate()
@@ -73,7 +73,7 @@ impl<'t> Solid<'t> {
     }
 
     /// The parenthesis that closes the one at `open`.
-    pub(in crate::syntax) fn closing(&self, open: usize) -> Option<usize> {
+    pub(in crate::syntax) fn find_closing(&self, open: usize) -> Option<usize> {
         let mut depth = 0usize;
         for n in open..self.len() {
             if self.is(n, &Token::LParen) {
@@ -89,7 +89,7 @@ impl<'t> Solid<'t> {
     }
 
     /// The parenthesis that the one at `close` closes.
-    pub(in crate::syntax) fn opening(&self, close: usize) -> Option<usize> {
+    pub(in crate::syntax) fn find_opening(&self, close: usize) -> Option<usize> {
         let mut depth = 0usize;
         for n in (0..=close).rev() {
             if self.is(n, &Token::RParen) {
@@ -173,4 +173,10 @@ pub(in crate::syntax) fn word(value: &str, keyword: Keyword) -> Token {
         quote_style: None,
         keyword,
     })
+}
+
+/// Whether a literal with these digits is written `0x1F`, which is two characters longer than them; `x'1F'` is three.
+pub(in crate::syntax) fn is_hex_number(digits: &str, span: Span) -> bool {
+    let width = span.end.column.checked_sub(span.start.column);
+    width == u64::try_from(digits.len() + 2).ok()
 }

@@ -1,10 +1,10 @@
 //! Between which bounds what an expression gives is, known without the value: of arithmetic the numbers, of text how long
 //! it can grow.
 
-use crate::syntax::mask_expr::{Arithmetic, Formula, gives_number, parse::Unread};
+use crate::syntax::mask_expr::{Arithmetic, Formula, Unread, gives_number};
 
 /// Two numbers with known bounds whose result every engine's integers hold.
-pub(in crate::syntax) fn bounded(
+pub(in crate::syntax) fn bound_arithmetic(
     left: Box<Formula>,
     op: Arithmetic,
     right: Box<Formula>,
@@ -73,8 +73,8 @@ fn bounds(formula: &Formula) -> Option<(i64, i64)> {
 
 /// A text that holds the whole value at most once: longer than the value by a constant, it has room where the
 /// value has.
-pub(in crate::syntax) fn once(formula: Formula) -> Result<Formula, Unread> {
-    if wholes(&formula) > 1 {
+pub(in crate::syntax) fn require_single_use(formula: Formula) -> Result<Formula, Unread> {
+    if count_value_uses(&formula) > 1 {
         return Err(Unread::new(
             "the whole value stands more than once in one text, which may grow too long",
         )
@@ -84,7 +84,7 @@ pub(in crate::syntax) fn once(formula: Formula) -> Result<Formula, Unread> {
 }
 
 /// How many times the result can be as long as the value.
-fn wholes(formula: &Formula) -> usize {
+fn count_value_uses(formula: &Formula) -> usize {
     match formula {
         Formula::Value => 1,
         Formula::Null
@@ -99,23 +99,23 @@ fn wholes(formula: &Formula) -> usize {
             otherwise,
         } => {
             let results = arms.iter().map(|(_, then)| then);
-            let all = results.chain(otherwise.as_deref()).map(wholes);
+            let all = results.chain(otherwise.as_deref()).map(count_value_uses);
             all.max().unwrap_or(0)
         }
-        Formula::Concat(left, right) => wholes(left) + wholes(right),
+        Formula::Concat(left, right) => count_value_uses(left) + count_value_uses(right),
         Formula::AsText(inner)
         | Formula::Nullif(inner, _)
         | Formula::Trim {
             side: _,
             what: _,
             text: inner,
-        } => wholes(inner),
-        Formula::Coalesce(parts) => parts.iter().map(wholes).max().unwrap_or(0),
-        Formula::Call("concat", parts) => parts.iter().map(wholes).sum(),
+        } => count_value_uses(inner),
+        Formula::Coalesce(parts) => parts.iter().map(count_value_uses).max().unwrap_or(0),
+        Formula::Call("concat", parts) => parts.iter().map(count_value_uses).sum(),
         Formula::Call("left" | "right" | "lpad" | "rpad", _) => 0,
         Formula::Call("substr", args) if args.len() > 2 => 0,
         Formula::Call("replace", args) => {
-            let of = args.first().map_or(0, wholes);
+            let of = args.first().map_or(0, count_value_uses);
             match args.as_slice() {
                 [_, Formula::Text(from), Formula::Text(to)] if to.len() > from.len() => {
                     of * to.len().div_ceil(from.len().max(1))
@@ -123,7 +123,9 @@ fn wholes(formula: &Formula) -> usize {
                 _ => of,
             }
         }
-        Formula::Call(name, args) if !gives_number(name) => args.first().map_or(0, wholes),
+        Formula::Call(name, args) if !gives_number(name) => {
+            args.first().map_or(0, count_value_uses)
+        }
         Formula::Call(_, _) => 0,
     }
 }

@@ -1,7 +1,7 @@
 //! The functions that a mask may call: each gives a result for every value, with arguments as they are said here.
 
 use crate::dialect::Dialect;
-use crate::syntax::mask_expr::{Formula, parse::Unread};
+use crate::syntax::mask_expr::{Formula, Unread};
 
 /// The largest constant that says how many characters, or where.
 const MAX_COUNT: i64 = 10_000;
@@ -113,7 +113,9 @@ const CALLABLE: &[Callable] = &[
 ];
 
 /// Those of a dialect.
-pub(in crate::syntax) fn of(dialect: Dialect) -> impl Iterator<Item = &'static Callable> {
+pub(in crate::syntax) fn list_callables(
+    dialect: Dialect,
+) -> impl Iterator<Item = &'static Callable> {
     CALLABLE
         .iter()
         .filter(move |callable| callable.dialects.contains(&dialect))

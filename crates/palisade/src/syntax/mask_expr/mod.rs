@@ -8,8 +8,31 @@ pub(in crate::syntax) mod functions;
 pub(in crate::syntax) mod parse;
 pub(in crate::syntax) mod types;
 
-pub(crate) use crate::syntax::mask_expr::parse::{Read, Unread, read};
-pub(crate) use crate::syntax::mask_expr::types::{Kind, compared};
+pub(crate) use crate::syntax::mask_expr::parse::{Read, read};
+pub(crate) use crate::syntax::mask_expr::types::{ValueKind, compared_kind};
+
+/// Why an expression is none for a mask, and what to do.
+#[derive(Debug)]
+pub(crate) struct Unread {
+    pub(crate) message: String,
+    pub(crate) help: Option<String>,
+}
+
+impl Unread {
+    pub(in crate::syntax) fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            help: None,
+        }
+    }
+
+    pub(in crate::syntax) fn help(self, help: impl Into<String>) -> Self {
+        Self {
+            help: Some(help.into()),
+            ..self
+        }
+    }
+}
 
 /// An expression over a value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,7 +49,7 @@ pub(crate) enum Formula {
         arms: Vec<(Formula, Formula)>,
         otherwise: Option<Box<Formula>>,
     },
-    Condition(Condition),
+    Condition(FormulaCondition),
     /// `||`, which is OR on MySQL and never there.
     Concat(Box<Formula>, Box<Formula>),
     /// Of numbers whose bounds are known, and the result's with them.
@@ -38,7 +61,7 @@ pub(crate) enum Formula {
     Call(&'static str, Vec<Formula>),
     /// `TRIM([side] [what FROM] text)`.
     Trim {
-        side: Option<Side>,
+        side: Option<TrimSide>,
         what: Option<String>,
         text: Box<Formula>,
     },
@@ -46,7 +69,7 @@ pub(crate) enum Formula {
 
 /// What is true, false, or neither where something in it is NULL.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Condition {
+pub(crate) enum FormulaCondition {
     Compare(Box<Formula>, Comparing, Box<Formula>),
     Between {
         operand: Box<Formula>,
@@ -95,7 +118,7 @@ pub(crate) enum Arithmetic {
 
 /// Which end is trimmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Side {
+pub(crate) enum TrimSide {
     Both,
     Leading,
     Trailing,
@@ -171,7 +194,7 @@ impl Formula {
     }
 }
 
-impl Condition {
+impl FormulaCondition {
     /// What it is made of, one level down.
     fn parts(&self) -> Vec<&Formula> {
         match self {

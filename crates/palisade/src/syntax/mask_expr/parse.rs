@@ -13,8 +13,8 @@ use sqlparser::{
 };
 
 use crate::syntax::mask_expr::{
-    Arithmetic, Comparing, Condition, Formula, Side,
-    bounds::{arithmetic, bounded, once},
+    Arithmetic, Comparing, Formula, FormulaCondition, TrimSide, Unread,
+    bounds::{arithmetic, bound_arithmetic, require_single_use},
     functions,
 };
 use crate::{
@@ -33,29 +33,6 @@ pub(crate) struct Read {
     pub(crate) text: String,
     /// By which names the column was called beside `value`, folded.
     pub(crate) names: BTreeSet<String>,
-}
-
-/// Why an expression is none for a mask, and what to do.
-#[derive(Debug)]
-pub(crate) struct Unread {
-    pub(crate) message: String,
-    pub(crate) help: Option<String>,
-}
-
-impl Unread {
-    pub(in crate::syntax) fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            help: None,
-        }
-    }
-
-    pub(in crate::syntax) fn help(self, help: impl Into<String>) -> Self {
-        Self {
-            help: Some(help.into()),
-            ..self
-        }
-    }
 }
 
 /// What the value is called in every expression.
@@ -139,7 +116,7 @@ impl Reader {
             Expr::UnaryOp {
                 op: UnaryOperator::Not,
                 expr,
-            } => condition(Condition::Not(Box::new(inner(expr)?))),
+            } => condition(FormulaCondition::Not(Box::new(inner(expr)?))),
             Expr::Case {
                 case_token: _,
                 end_token: _,
@@ -167,7 +144,7 @@ impl Reader {
                 negated,
                 low,
                 high,
-            } => condition(Condition::Between {
+            } => condition(FormulaCondition::Between {
                 operand: boxed(inner(expr)?)?,
                 low: boxed(inner(low)?)?,
                 high: boxed(inner(high)?)?,
@@ -183,17 +160,17 @@ impl Reader {
                 if !list.iter().all(is_constant) {
                     return Err(Unread::new("what stands in `IN (…)` is a constant"));
                 }
-                condition(Condition::In {
+                condition(FormulaCondition::In {
                     operand,
                     list,
                     negated: *negated,
                 })
             }
-            Expr::IsNull(expr) => condition(Condition::IsNull {
+            Expr::IsNull(expr) => condition(FormulaCondition::IsNull {
                 operand: boxed(inner(expr)?)?,
                 negated: false,
             }),
-            Expr::IsNotNull(expr) => condition(Condition::IsNull {
+            Expr::IsNotNull(expr) => condition(FormulaCondition::IsNull {
                 operand: boxed(inner(expr)?)?,
                 negated: true,
             }),
@@ -207,7 +184,7 @@ impl Reader {
                 let operand = Box::new(inner(expr)?);
                 match inner(pattern)? {
                     Formula::Text(pattern) if !pattern.contains('\\') => {
-                        condition(Condition::Like {
+                        condition(FormulaCondition::Like {
                             operand,
                             pattern,
                             negated: *negated,
@@ -266,14 +243,14 @@ impl Reader {
                 };
                 let side = match trim_where {
                     None => None,
-                    Some(TrimWhereField::Both) => Some(Side::Both),
-                    Some(TrimWhereField::Leading) => Some(Side::Leading),
-                    Some(TrimWhereField::Trailing) => Some(Side::Trailing),
+                    Some(TrimWhereField::Both) => Some(TrimSide::Both),
+                    Some(TrimWhereField::Leading) => Some(TrimSide::Leading),
+                    Some(TrimWhereField::Trailing) => Some(TrimSide::Trailing),
                 };
                 trim(side, text, what)
             }
             Expr::Function(function) => {
-                let (name, args) = self.called(function, depth)?;
+                let (name, args) = self.read_call(function, depth)?;
                 self.call(&name, args)
             }
             Expr::Subquery(_)
@@ -347,19 +324,21 @@ impl Reader {
             BinaryOperator::LtEq => Comparing::LessOrEqual,
             BinaryOperator::Gt => Comparing::Greater,
             BinaryOperator::GtEq => Comparing::GreaterOrEqual,
-            BinaryOperator::And => return condition(Condition::And(left, right)),
-            BinaryOperator::Or => return condition(Condition::Or(left, right)),
+            BinaryOperator::And => return condition(FormulaCondition::And(left, right)),
+            BinaryOperator::Or => return condition(FormulaCondition::Or(left, right)),
             BinaryOperator::StringConcat => {
                 return match self.dialect {
-                    Dialect::Sqlite | Dialect::Postgres => once(Formula::Concat(left, right)),
+                    Dialect::Sqlite | Dialect::Postgres => {
+                        require_single_use(Formula::Concat(left, right))
+                    }
                     Dialect::Mysql => {
                         Err(Unread::new("`||` is OR on MySQL").help("write `concat(…)`"))
                     }
                 };
             }
-            BinaryOperator::Plus => return bounded(left, Arithmetic::Plus, right),
-            BinaryOperator::Minus => return bounded(left, Arithmetic::Minus, right),
-            BinaryOperator::Multiply => return bounded(left, Arithmetic::Times, right),
+            BinaryOperator::Plus => return bound_arithmetic(left, Arithmetic::Plus, right),
+            BinaryOperator::Minus => return bound_arithmetic(left, Arithmetic::Minus, right),
+            BinaryOperator::Multiply => return bound_arithmetic(left, Arithmetic::Times, right),
             BinaryOperator::Divide | BinaryOperator::Modulo => return Err(arithmetic()),
             // The enum is foreign; every other operator is refused.
             _ => {
@@ -369,11 +348,11 @@ impl Reader {
                 .help(CONSTRUCTS));
             }
         };
-        condition(Condition::Compare(left, comparing, right))
+        condition(FormulaCondition::Compare(left, comparing, right))
     }
 
     /// The name of a plain call, folded, and its arguments.
-    fn called(
+    fn read_call(
         &mut self,
         function: &Function,
         depth: usize,
@@ -458,11 +437,11 @@ impl Reader {
             }
             ("trim" | "btrim", _) => {}
             (_, _) => {
-                let callable = functions::of(self.dialect)
+                let callable = functions::list_callables(self.dialect)
                     .find(|callable| callable.name == name)
                     .ok_or_else(|| self.no_function(name))?;
                 callable.takes(&args)?;
-                return once(Formula::Call(callable.name, args));
+                return require_single_use(Formula::Call(callable.name, args));
             }
         }
         let what = (args.len() == 2).then(|| args.pop()).flatten();
@@ -473,7 +452,7 @@ impl Reader {
     }
 
     fn no_function(&self, name: &str) -> Unread {
-        let mut names: Vec<_> = functions::of(self.dialect)
+        let mut names: Vec<_> = functions::list_callables(self.dialect)
             .map(|callable| callable.name)
             .chain(["coalesce", "nullif", "trim"])
             .collect();
@@ -488,7 +467,7 @@ impl Reader {
 const CONSTRUCTS: &str = "an expression has `value`, constants, CASE, comparisons, AND, OR, NOT, IS NULL, IN, BETWEEN, LIKE, \
      CAST to text, and functions of text";
 
-fn condition(condition: Condition) -> Result<Formula, Unread> {
+fn condition(condition: FormulaCondition) -> Result<Formula, Unread> {
     Ok(Formula::Condition(condition))
 }
 
@@ -510,7 +489,7 @@ fn is_text(data_type: &DataType, dialect: Dialect) -> bool {
     }
 }
 
-fn trim(side: Option<Side>, text: Formula, what: Option<Formula>) -> Result<Formula, Unread> {
+fn trim(side: Option<TrimSide>, text: Formula, what: Option<Formula>) -> Result<Formula, Unread> {
     let what = match what {
         None => None,
         Some(Formula::Text(what)) => Some(what),

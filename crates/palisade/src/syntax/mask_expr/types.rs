@@ -1,11 +1,11 @@
 //! What an expression gives, by what the value is.
 
-use crate::syntax::mask_expr::{Condition, Formula, gives_number};
+use crate::syntax::mask_expr::{Formula, FormulaCondition, gives_number};
 use crate::{catalog::TypeClass, dialect::Dialect};
 
 /// What an expression gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     /// NULL alone, which goes with everything.
     Null,
     Text,
@@ -15,9 +15,9 @@ pub(crate) enum Kind {
     Moment(TypeClass),
 }
 
-impl Kind {
+impl ValueKind {
     /// What a column of `class` gives, as masks read it; none of one whose values have no text.
-    pub(crate) fn of(class: TypeClass, dialect: Dialect) -> Option<Self> {
+    pub(crate) fn from_class(class: TypeClass, dialect: Dialect) -> Option<Self> {
         match (class, dialect) {
             (TypeClass::Integer | TypeClass::Number | TypeClass::Decimal, _) => Some(Self::Number),
             (TypeClass::Boolean, _) => Some(Self::Truth),
@@ -60,13 +60,13 @@ impl Formula {
     ///
     /// # Errors
     /// In words, why it makes no sense of such a value.
-    pub(crate) fn kind(&self, value: Option<Kind>) -> Result<Kind, String> {
+    pub(crate) fn kind(&self, value: Option<ValueKind>) -> Result<ValueKind, String> {
         match self {
             Self::Value => value.ok_or_else(|| "the column's type has no text".to_owned()),
-            Self::Null => Ok(Kind::Null),
-            Self::Text(_) => Ok(Kind::Text),
-            Self::Number(_) => Ok(Kind::Number),
-            Self::Truth(_) => Ok(Kind::Truth),
+            Self::Null => Ok(ValueKind::Null),
+            Self::Text(_) => Ok(ValueKind::Text),
+            Self::Number(_) => Ok(ValueKind::Number),
+            Self::Truth(_) => Ok(ValueKind::Truth),
             Self::Case {
                 operand,
                 arms,
@@ -74,33 +74,33 @@ impl Formula {
             } => {
                 for (when, _) in arms {
                     match operand {
-                        Some(operand) => drop(compared(operand, when, value)?),
+                        Some(operand) => drop(compared_kind(operand, when, value)?),
                         None => when.truth(value)?,
                     }
                 }
                 let results = arms.iter().map(|(_, then)| then);
-                unified(results.chain(otherwise.as_deref()), value)
+                unify(results.chain(otherwise.as_deref()), value)
             }
-            Self::Condition(condition) => condition.check(value).map(|()| Kind::Truth),
+            Self::Condition(condition) => condition.check(value).map(|()| ValueKind::Truth),
             Self::Concat(left, right) => {
                 left.kind(value)?;
                 right.kind(value)?;
-                Ok(Kind::Text)
+                Ok(ValueKind::Text)
             }
             Self::Arithmetic(left, _, right) => {
                 left.kind(value)?;
                 right.kind(value)?;
-                Ok(Kind::Number)
+                Ok(ValueKind::Number)
             }
             Self::AsText(inner)
             | Self::Trim {
                 side: _,
                 what: _,
                 text: inner,
-            } => inner.kind(value).map(|_| Kind::Text),
-            Self::Coalesce(parts) => unified(parts.iter(), value),
+            } => inner.kind(value).map(|_| ValueKind::Text),
+            Self::Coalesce(parts) => unify(parts.iter(), value),
             Self::Nullif(left, right) => {
-                compared(left, right, value)?;
+                compared_kind(left, right, value)?;
                 left.kind(value)
             }
             Self::Call(name, args) => {
@@ -108,37 +108,37 @@ impl Formula {
                     arg.kind(value)?;
                 }
                 Ok(if gives_number(name) {
-                    Kind::Number
+                    ValueKind::Number
                 } else {
-                    Kind::Text
+                    ValueKind::Text
                 })
             }
         }
     }
 
-    fn truth(&self, value: Option<Kind>) -> Result<(), String> {
+    fn truth(&self, value: Option<ValueKind>) -> Result<(), String> {
         match self.kind(value)? {
-            Kind::Truth | Kind::Null => Ok(()),
-            kind @ (Kind::Text | Kind::Number | Kind::Moment(_)) => {
+            ValueKind::Truth | ValueKind::Null => Ok(()),
+            kind @ (ValueKind::Text | ValueKind::Number | ValueKind::Moment(_)) => {
                 Err(format!("{} stands where a condition belongs", kind.name()))
             }
         }
     }
 }
 
-impl Condition {
+impl FormulaCondition {
     /// That its parts go together.
-    fn check(&self, value: Option<Kind>) -> Result<(), String> {
+    fn check(&self, value: Option<ValueKind>) -> Result<(), String> {
         match self {
-            Self::Compare(left, _, right) => compared(left, right, value).map(drop),
+            Self::Compare(left, _, right) => compared_kind(left, right, value).map(drop),
             Self::Between {
                 operand,
                 low,
                 high,
                 negated: _,
             } => {
-                compared(operand, low, value)?;
-                compared(operand, high, value).map(drop)
+                compared_kind(operand, low, value)?;
+                compared_kind(operand, high, value).map(drop)
             }
             Self::In {
                 operand,
@@ -146,7 +146,7 @@ impl Condition {
                 negated: _,
             } => list
                 .iter()
-                .try_for_each(|item| compared(operand, item, value).map(drop)),
+                .try_for_each(|item| compared_kind(operand, item, value).map(drop)),
             // Whether there is a value is known of every type.
             Self::IsNull {
                 operand,
@@ -170,17 +170,17 @@ impl Condition {
 }
 
 /// As what two sides are compared.
-pub(crate) fn compared(
+pub(crate) fn compared_kind(
     left: &Formula,
     right: &Formula,
-    value: Option<Kind>,
-) -> Result<Kind, String> {
+    value: Option<ValueKind>,
+) -> Result<ValueKind, String> {
     match (left.kind(value)?, right.kind(value)?) {
         (one, other) if one == other => Ok(one),
-        (Kind::Null, kind) | (kind, Kind::Null) => Ok(kind),
-        (Kind::Moment(class), Kind::Text) if is_moment(right) => Ok(Kind::Moment(class)),
-        (Kind::Text, Kind::Moment(class)) if is_moment(left) => Ok(Kind::Moment(class)),
-        (Kind::Moment(_), Kind::Text) | (Kind::Text, Kind::Moment(_)) => Err(
+        (ValueKind::Null, kind) | (kind, ValueKind::Null) => Ok(kind),
+        (ValueKind::Moment(class), ValueKind::Text) if is_moment(right) => Ok(ValueKind::Moment(class)),
+        (ValueKind::Text, ValueKind::Moment(class)) if is_moment(left) => Ok(ValueKind::Moment(class)),
+        (ValueKind::Moment(_), ValueKind::Text) | (ValueKind::Text, ValueKind::Moment(_)) => Err(
             "it compares a date with text that is none: write '2026-01-31' or '2026-01-31 12:00:00', of the years 1 to 9999"
                 .to_owned(),
         ),
@@ -189,13 +189,13 @@ pub(crate) fn compared(
 }
 
 /// What all of them give.
-fn unified<'f>(
+fn unify<'f>(
     parts: impl Iterator<Item = &'f Formula>,
-    value: Option<Kind>,
-) -> Result<Kind, String> {
-    parts.into_iter().try_fold(Kind::Null, |so_far, part| {
+    value: Option<ValueKind>,
+) -> Result<ValueKind, String> {
+    parts.into_iter().try_fold(ValueKind::Null, |so_far, part| {
         match (so_far, part.kind(value)?) {
-            (Kind::Null, kind) | (kind, Kind::Null) => Ok(kind),
+            (ValueKind::Null, kind) | (kind, ValueKind::Null) => Ok(kind),
             (one, other) if one == other => Ok(one),
             (one, other) => Err(format!(
                 "it gives {} in one case and {} in another (CAST(value AS …) makes text of both)",
@@ -257,54 +257,54 @@ mod tests {
     use super::*;
     use crate::syntax::mask_expr::read;
 
-    fn kind(text: &str, value: Option<Kind>) -> Result<Kind, String> {
+    fn kind(text: &str, value: Option<ValueKind>) -> Result<ValueKind, String> {
         let formula = read(text, Dialect::Postgres).expect(text).formula;
         formula.kind(value)
     }
 
     #[test]
     fn expressions_fit_types() {
-        let date = Some(Kind::Moment(TypeClass::Date));
+        let date = Some(ValueKind::Moment(TypeClass::Date));
         for (text, value, gives) in [
-            ("'x'", None, Kind::Text),
+            ("'x'", None, ValueKind::Text),
             (
                 "CASE WHEN value IS NULL THEN 'none' ELSE 'some' END",
                 None,
-                Kind::Text,
+                ValueKind::Text,
             ),
-            ("left(value, 2)", Some(Kind::Number), Kind::Text),
+            ("left(value, 2)", Some(ValueKind::Number), ValueKind::Text),
             (
                 "CASE WHEN value > 1000 THEN 1000 ELSE value END",
-                Some(Kind::Number),
-                Kind::Number,
+                Some(ValueKind::Number),
+                ValueKind::Number,
             ),
-            ("length(value)", Some(Kind::Text), Kind::Number),
-            ("value >= '2000-02-29'", date, Kind::Truth),
+            ("length(value)", Some(ValueKind::Text), ValueKind::Number),
+            ("value >= '2000-02-29'", date, ValueKind::Truth),
             (
                 "value BETWEEN '2000-01-01' AND '2000-12-31 23:59:59'",
                 date,
-                Kind::Truth,
+                ValueKind::Truth,
             ),
-            ("nullif(value, 'x')", Some(Kind::Text), Kind::Text),
+            ("nullif(value, 'x')", Some(ValueKind::Text), ValueKind::Text),
             (
                 "CASE WHEN value THEN 'yes' END",
-                Some(Kind::Truth),
-                Kind::Text,
+                Some(ValueKind::Truth),
+                ValueKind::Text,
             ),
         ] {
             assert_eq!(kind(text, value), Ok(gives), "{text}");
         }
         for (text, value, message) in [
             ("left(value, 2)", None, "has no text"),
-            ("value > 1000", Some(Kind::Text), "text with a number"),
+            ("value > 1000", Some(ValueKind::Text), "text with a number"),
             (
                 "CASE WHEN value > 'a' THEN 'x' ELSE 1 END",
-                Some(Kind::Text),
+                Some(ValueKind::Text),
                 "in another",
             ),
             (
                 "CASE WHEN value THEN 'x' END",
-                Some(Kind::Text),
+                Some(ValueKind::Text),
                 "a condition",
             ),
             ("value >= '2001-02-29'", date, "a date with text"),

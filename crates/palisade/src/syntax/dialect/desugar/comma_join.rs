@@ -21,7 +21,7 @@ pub(in crate::syntax) fn spelt_out(
     if !updates && !may_hold_tables(&tokens) {
         return tokens;
     }
-    let solid = Solid::of(&tokens);
+    let solid = Solid::new(&tokens);
     let mut edits = Edits::default();
     // For each parenthesis that is open: whether tables stand in it.
     let mut open: Vec<bool> = Vec::new();
@@ -31,7 +31,7 @@ pub(in crate::syntax) fn spelt_out(
         } else if solid.is(n, &Token::LParen) {
             let tables = holds_tables(&solid, n, open.last() == Some(&true));
             open.push(tables);
-            if tables && let Some(close) = solid.closing(n) {
+            if tables && let Some(close) = solid.find_closing(n) {
                 join(&solid, n + 1, close, dialect, &mut edits);
             }
         } else if updates

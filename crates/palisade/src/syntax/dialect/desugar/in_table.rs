@@ -13,7 +13,7 @@ pub(in crate::syntax) fn spelt_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithS
     if !has_keyword(&tokens, &[Keyword::IN]) {
         return tokens;
     }
-    let solid = Solid::of(&tokens);
+    let solid = Solid::new(&tokens);
     let mut edits = Edits::default();
     for n in 0..solid.len() {
         if !solid.is_word(n, &["in"]) {
@@ -23,7 +23,7 @@ pub(in crate::syntax) fn spelt_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithS
             continue;
         };
         if solid.is(after, &Token::LParen) {
-            let Some(close) = solid.closing(after) else {
+            let Some(close) = solid.find_closing(after) else {
                 continue;
             };
             after = close + 1;

@@ -15,14 +15,14 @@ pub(crate) const ROWS_FROM: &str = "ROWS FROM";
 /// * `ROWS FROM (f(…), g(…))` as a call of one word, which prints the same;
 /// * `ONLY t` as `ONLY (t)`, which means the same and reads as a call;
 /// * `t *` as `t`, which means the same;
-/// * `f(…) AS (a int)` as `f(…) AS f (a int)`: the function's name is what it would be called;
+/// * `f(…) AS (a int)` as `f(…) AS f (a int)`: the function's name is its name anyway;
 /// * `LATERAL XMLTABLE` as `XMLTABLE`, which sees what stands before it in any case;
 /// * `(t).*` as `t.*`, which means the same.
 pub(in crate::syntax) fn spelt_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if !may_hold(&tokens) {
         return tokens;
     }
-    let solid = Solid::of(&tokens);
+    let solid = Solid::new(&tokens);
     let mut edits = Edits::default();
     for n in 0..solid.len() {
         if solid.is_word(n, &["rows"]) {
@@ -174,7 +174,7 @@ fn definitions(solid: &Solid<'_>, n: usize, edits: &mut Edits) {
     let called = n
         .checked_sub(1)
         .filter(|close| defines && solid.is(*close, &Token::RParen))
-        .and_then(|close| solid.opening(close)?.checked_sub(1));
+        .and_then(|close| solid.find_opening(close)?.checked_sub(1));
     if let Some(name) = called.and_then(|name| solid.token(name))
         && matches!(name.token, Token::Word(_))
     {

@@ -34,7 +34,7 @@ pub(in crate::syntax) fn moved_in(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
     if !has_keyword(&tokens, &[Keyword::EXCLUDE]) {
         return tokens;
     }
-    let solid = Solid::of(&tokens);
+    let solid = Solid::new(&tokens);
     let mut edits = Edits::default();
     for n in 0..solid.len() {
         if !solid.is_word(n, &["exclude"]) {
@@ -44,7 +44,7 @@ pub(in crate::syntax) fn moved_in(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
             solid.are_words(n + 1, kind) && solid.is(n + 1 + kind.len(), &Token::RParen)
         });
         if let Some(kind) = kind
-            && let Some(open) = solid.opening(n + 1 + kind.len())
+            && let Some(open) = solid.find_opening(n + 1 + kind.len())
             && open
                 .checked_sub(1)
                 .is_some_and(|n| solid.is_word(n, &["over", "as"]))
@@ -63,7 +63,7 @@ pub(in crate::syntax) fn moved_out(tokens: &[TokenWithSpan]) -> Option<String> {
     if !has_keyword(tokens, &[Keyword::EXCLUDE]) {
         return None;
     }
-    let solid = Solid::of(tokens);
+    let solid = Solid::new(tokens);
     let mut edits = Edits::default();
     for n in 0..solid.len() {
         if !solid.is_word(n, &["exclude"]) {
@@ -77,7 +77,7 @@ pub(in crate::syntax) fn moved_out(tokens: &[TokenWithSpan]) -> Option<String> {
             && open
                 .checked_sub(1)
                 .is_some_and(|n| solid.is_word(n, &["over", "as"]))
-            && let Some(close) = solid.closing(open)
+            && let Some(close) = solid.find_closing(open)
             && close > n + 1 + kind.len()
         {
             edits.take_until(&solid, n, n + kind.len() + 1);

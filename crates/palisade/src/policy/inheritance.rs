@@ -4,8 +4,8 @@
 //! * what they say of each ancestor: a partition named directly is under its parent's policies, column
 //!   by column of the same name, row filter by row filter, and it cannot be selected unless they can;
 //! * what they *forbid* of each descendant, because reading a relation reads its descendants' rows. A
-//!   descendant whose `select` is forbidden makes the whole unreadable; a column forbidden there is
-//!   masked or hidden in every row; a row forbid drops every row it matches, and every row where it
+//!   descendant whose `select` is forbidden makes the whole unreadable. A column forbidden there is
+//!   masked or hidden in every row. A row forbid drops every row it matches, and every row where it
 //!   looks at a column the ancestor lacks.
 //!
 //! That a descendant is merely not permitted does not count: a permit of the parent is enough for
@@ -42,7 +42,7 @@ impl Inheritance {
         catalog: &'c Catalog,
         relation: &Relation,
     ) -> Vec<&'c Relation> {
-        reached(catalog, relation, &|id| {
+        collect_reached(catalog, relation, &|id| {
             catalog.relation(id).map_or(&[], |r| r.parents.as_slice())
         })
     }
@@ -53,13 +53,13 @@ impl Inheritance {
         catalog: &'c Catalog,
         relation: &Relation,
     ) -> Vec<&'c Relation> {
-        reached(catalog, relation, &|id| {
+        collect_reached(catalog, relation, &|id| {
             self.children.get(&id).map_or(&[], Vec::as_slice)
         })
     }
 }
 
-fn reached<'c, 'n>(
+fn collect_reached<'c, 'n>(
     catalog: &'c Catalog,
     start: &Relation,
     next: &dyn Fn(RelationId) -> &'n [RelationId],
@@ -164,23 +164,27 @@ pub(in crate::policy) fn tighten(
     decision.rows = match (rows, &theirs.rows) {
         (RowFilter::Nothing, _) | (_, RowFilter::Nothing) => RowFilter::Nothing,
         (rows, RowFilter::Everything) => rows,
-        (RowFilter::Everything, RowFilter::Where(predicate)) => match mapped(predicate, &shared) {
-            Some(predicate) => RowFilter::Where(predicate),
-            None => RowFilter::Nothing,
-        },
-        (RowFilter::Where(own), RowFilter::Where(predicate)) => match mapped(predicate, &shared) {
-            // The parts stay parts: what a dialect adds to a policy's condition goes with it.
-            Some(predicate) => {
-                let mut all = parts(own);
-                for part in parts(predicate) {
-                    if !all.contains(&part) {
-                        all.push(part);
-                    }
-                }
-                RowFilter::Where(Predicate::And(all))
+        (RowFilter::Everything, RowFilter::Where(predicate)) => {
+            match map_columns(predicate, &shared) {
+                Some(predicate) => RowFilter::Where(predicate),
+                None => RowFilter::Nothing,
             }
-            None => RowFilter::Nothing,
-        },
+        }
+        (RowFilter::Where(own), RowFilter::Where(predicate)) => {
+            match map_columns(predicate, &shared) {
+                // The parts stay parts: what a dialect adds to a policy's condition goes with it.
+                Some(predicate) => {
+                    let mut all = parts(own);
+                    for part in parts(predicate) {
+                        if !all.contains(&part) {
+                            all.push(part);
+                        }
+                    }
+                    RowFilter::Where(Predicate::And(all))
+                }
+                None => RowFilter::Nothing,
+            }
+        }
     };
     decision.max_rows = decision.max_rows.into_iter().chain(theirs.max_rows).min();
     decision.policies.extend(theirs.policies.iter().cloned());
@@ -212,14 +216,14 @@ fn parts(predicate: Predicate) -> Vec<Predicate> {
 }
 
 /// The predicate with other positions of columns; none if a column has no other.
-fn mapped(predicate: &Predicate, to: &dyn Fn(u16) -> Option<u16>) -> Option<Predicate> {
+fn map_columns(predicate: &Predicate, to: &dyn Fn(u16) -> Option<u16>) -> Option<Predicate> {
     let all = |parts: &[Predicate]| {
         parts
             .iter()
-            .map(|part| mapped(part, to))
+            .map(|part| map_columns(part, to))
             .collect::<Option<Vec<_>>>()
     };
-    let boxed = |part: &Predicate| mapped(part, to).map(Box::new);
+    let boxed = |part: &Predicate| map_columns(part, to).map(Box::new);
     let operand = |operand: &Operand| match operand {
         Operand::Column(index) => to(*index).map(Operand::Column),
         Operand::Literal(literal) => Some(Operand::Literal(literal.clone())),
@@ -261,8 +265,8 @@ mod tests {
         dialect::Dialect,
         policy::{
             ColumnFlow, PolicySet,
-            fixture::{agent, column, sources},
             obligation::{Comparison, Literal, Mask},
+            tests::fixture::{agent, column, sources},
         },
     };
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::{
+use crate::policy::{
     ColumnFlow, PolicyErrors, PolicyFile, PolicySet, PolicySources, obligation::RelationDecision,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A nullable column, `id` aside.
-pub(super) fn column(name: &str, class: TypeClass) -> ColumnDef {
+pub(in crate::policy) fn column(name: &str, class: TypeClass) -> ColumnDef {
     ColumnDef {
         name: name.to_owned(),
         type_name: String::new(),
@@ -30,7 +30,7 @@ pub(super) fn column(name: &str, class: TypeClass) -> ColumnDef {
 }
 
 /// A table; the class of a column goes by its name.
-pub(super) fn table(name: &str, columns: &[&str]) -> RelationDef {
+pub(in crate::policy) fn table(name: &str, columns: &[&str]) -> RelationDef {
     RelationDef {
         schema: "main".to_owned(),
         name: name.to_owned(),
@@ -61,7 +61,7 @@ fn class_of(name: &str) -> TypeClass {
     }
 }
 
-pub(super) fn catalog() -> Catalog {
+pub(in crate::policy) fn catalog() -> Catalog {
     let view = RelationDef {
         kind: RelationKind::View,
         ..table("contacts", &["address"])
@@ -95,7 +95,7 @@ pub(super) fn catalog() -> Catalog {
         .unwrap()
 }
 
-pub(super) fn column_id(catalog: &Catalog, uid: &str) -> ColumnId {
+pub(in crate::policy) fn column_id(catalog: &Catalog, uid: &str) -> ColumnId {
     catalog
         .relations()
         .iter()
@@ -105,12 +105,12 @@ pub(super) fn column_id(catalog: &Catalog, uid: &str) -> ColumnId {
         .0
 }
 
-pub(super) fn relation_id(name: &str) -> RelationId {
+pub(in crate::policy) fn relation_id(name: &str) -> RelationId {
     catalog().find("main", name).unwrap().id
 }
 
 /// Sources of one policy file, with principals that have attributes.
-pub(super) fn sources(policies: &str) -> PolicySources {
+pub(in crate::policy) fn sources(policies: &str) -> PolicySources {
     PolicySources {
         policies: vec![PolicyFile {
             name: "base.cedar".to_owned(),
@@ -124,25 +124,25 @@ pub(super) fn sources(policies: &str) -> PolicySources {
     }
 }
 
-pub(super) fn load(sources: &PolicySources) -> Result<PolicySet, PolicyErrors> {
+pub(in crate::policy) fn load(sources: &PolicySources) -> Result<PolicySet, PolicyErrors> {
     PolicySet::load(sources, &Arc::new(catalog()), &ColumnFlow::default())
 }
 
 /// A loaded set; panics with the problems.
-pub(super) fn set(policies: &str) -> PolicySet {
+pub(in crate::policy) fn set(policies: &str) -> PolicySet {
     load(&sources(policies)).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-pub(super) fn agent(name: &str) -> Session {
+pub(in crate::policy) fn agent(name: &str) -> Session {
     Session::new(Principal::new("Agent", name))
 }
 
-pub(super) const PRINCIPALS: &str = "entity Role in [Role];
+pub(in crate::policy) const PRINCIPALS: &str = "entity Role in [Role];
 entity Agent in [Role] { tenant?: Long, regions?: Set<String> };
 entity User in [Role] { level: Long };
 ";
 
-pub(super) const ENTITIES: &str = r#"[
+pub(in crate::policy) const ENTITIES: &str = r#"[
   { "uid": { "type": "Role", "id": "analyst" }, "attrs": {}, "parents": [] },
   { "uid": { "type": "Role", "id": "dpo" }, "attrs": {}, "parents": [{ "type": "Role", "id": "analyst" }] },
   { "uid": { "type": "Agent", "id": "bot" }, "attrs": { "tenant": 42, "regions": ["eu", "us"] },
@@ -150,7 +150,7 @@ pub(super) const ENTITIES: &str = r#"[
   { "uid": { "type": "Agent", "id": "officer" }, "attrs": {}, "parents": [{ "type": "Role", "id": "dpo" }] }
 ]"#;
 
-pub(super) const CLASSIFICATION: &str = r#"
+pub(in crate::policy) const CLASSIFICATION: &str = r#"
 [[column]]
 name = "main.customers.email"
 tags = ["pii"]
@@ -160,13 +160,14 @@ tags = ["pii", "secret"]
 "#;
 
 /// Policies that permit reading everything.
-pub(super) const READ_ALL: &str = "permit(principal, action == Action::\"select\", resource);
+pub(in crate::policy) const READ_ALL: &str =
+    "permit(principal, action == Action::\"select\", resource);
 permit(principal, action == Action::\"see\", resource);
 permit(principal, action in Action::\"read\", resource);
 ";
 
 /// What `policies` decide about a table for an agent.
-pub(super) fn decision(policies: &str, who: &str, table: &str) -> Arc<RelationDecision> {
+pub(in crate::policy) fn decision(policies: &str, who: &str, table: &str) -> Arc<RelationDecision> {
     set(policies)
         .session(&agent(who))
         .relation(relation_id(table))

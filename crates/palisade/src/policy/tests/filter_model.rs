@@ -10,13 +10,15 @@ use std::{
 
 use cedar_policy::{Entity, EntityUid, RestrictedExpression};
 
-use super::{
+use crate::policy::{
     ColumnFlow, PolicySet,
-    fixture::{agent, column, set, sources},
+    cedar::{
+        request::{Subject, decide},
+        schema::PolicyAction,
+    },
     obligation::{Comparison, Literal, Operand, PatternPiece, Predicate, RowFilter},
+    tests::fixture::{agent, column, set, sources},
 };
-use crate::policy::cedar::request::{Subject, decide};
-use crate::policy::cedar::schema::Action;
 use crate::{
     catalog::{Catalog, ColumnDef, Relation, RelationDef, RelationKind, TypeClass},
     dialect::Dialect,
@@ -159,7 +161,7 @@ fn compare(set: &PolicySet, session: &Session, condition: &str) -> u32 {
             RowFilter::Where(predicate) => truth(predicate, row) == Some(true),
         };
         let row_uid = row_uid(relation, n);
-        let verdict = decide(&set.loaded, &subject, Action::See, row_uid).unwrap();
+        let verdict = decide(&set.loaded, &subject, PolicyAction::See, row_uid).unwrap();
         assert_eq!(
             admitted, verdict.permitted,
             "{condition} as {session:?} on {row:?}: {:?}",
@@ -262,7 +264,7 @@ fn subject(set: &PolicySet, session: &Session, relation: &Relation, rows: &[Vec<
         .add_entities(entities, Some(&loaded.schema))
         .unwrap()
         .into();
-    let circumstances = crate::policy::cedar::request::Circumstances::of(session);
+    let circumstances = crate::policy::cedar::request::Circumstances::new(session);
     let context = circumstances.context().unwrap();
     Subject {
         epoch: None,

@@ -1,11 +1,11 @@
 //! Statements that were permitted before, so that the same text need not be read twice.
 //!
-//! A plan is found again only by everything that it was made from: the text to the byte, the session (the
+//! A prepared statement is found again only by everything that it was made from: the text to the byte, the session (the
 //! principal and all that policies can see of the request), and the limits. What is not in the key cannot
 //! change: catalog, policies and the principals' attributes belong to one firewall, and so does its cache.
 //! Whatever is added to what policies see belongs into [`Session`], or its decisions must not come here.
 //!
-//! Refusals are not kept: nobody waits for them, and an attacker could fill the cache with them.
+//! Refusals are not kept: their speed does not matter, and an attacker could fill the cache with them.
 
 use std::{
     fmt,
@@ -17,28 +17,28 @@ use quick_cache::{Equivalent, Weighter, sync::Cache};
 
 use crate::{limits::Limits, rewrite::Prepared, session::Session};
 
-/// Bytes of a plan and its key, about, for a first guess of how many fit.
+/// Bytes of a prepared statement and its key, about, for a first guess of how many fit.
 const TYPICAL_BYTES: u64 = 4096;
 
-/// Plans by what they were made from, bounded in bytes.
-pub(in crate::firewall) struct PlanCache(Option<Cache<Key, Arc<Prepared>, Weight>>);
+/// Prepared statements by what they were made from, bounded in bytes.
+pub(in crate::firewall) struct StatementCache(Option<Cache<StatementKey, Arc<Prepared>, Weight>>);
 
-impl fmt::Debug for PlanCache {
+impl fmt::Debug for StatementCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PlanCache")
+        f.debug_tuple("StatementCache")
             .field(&self.0.as_ref().map(Cache::len))
             .finish()
     }
 }
 
-impl PlanCache {
+impl StatementCache {
     /// A cache of about `bytes` bytes; none for 0.
     pub(in crate::firewall) fn new(bytes: u64) -> Self {
         let items = usize::try_from(bytes / TYPICAL_BYTES).unwrap_or(usize::MAX);
         Self((bytes > 0).then(|| Cache::with_weighter(items, bytes, Weight)))
     }
 
-    /// The plan of `sql` for `session` within `limits`, if it is remembered.
+    /// The prepared statement of `sql` for `session` within `limits`, if it is remembered.
     pub(in crate::firewall) fn find(
         &self,
         session: &Session,
@@ -53,23 +53,26 @@ impl PlanCache {
         self.0.as_ref()?.get(&asked)
     }
 
-    /// Remembers `plan`.
+    /// Remembers `prepared`.
     pub(in crate::firewall) fn keep(
         &self,
         session: &Session,
         limits: &Limits,
         sql: &str,
-        plan: &Arc<Prepared>,
+        prepared: &Arc<Prepared>,
     ) {
         if let Some(plans) = &self.0 {
-            plans.insert(Key::new(session, limits, sql), Arc::clone(plan));
+            plans.insert(
+                StatementKey::new(session, limits, sql),
+                Arc::clone(prepared),
+            );
         }
     }
 }
 
-/// What a plan was made from.
+/// What a prepared statement was made from.
 #[derive(Clone, PartialEq, Eq)]
-pub(in crate::firewall) struct Key {
+pub(in crate::firewall) struct StatementKey {
     session: Session,
     limits: Limits,
     sql: Box<str>,
@@ -83,7 +86,7 @@ pub(in crate::firewall) struct Asked<'a> {
     pub(in crate::firewall) sql: &'a str,
 }
 
-impl Key {
+impl StatementKey {
     /// That of `sql` for `session` within `limits`.
     pub(in crate::firewall) fn new(session: &Session, limits: &Limits, sql: &str) -> Self {
         Self {
@@ -109,24 +112,24 @@ impl Key {
 }
 
 /// As [`Asked`], by which it is looked for.
-impl Hash for Key {
+impl Hash for StatementKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.asked().hash(state);
     }
 }
 
-impl Equivalent<Key> for Asked<'_> {
-    fn equivalent(&self, key: &Key) -> bool {
+impl Equivalent<StatementKey> for Asked<'_> {
+    fn equivalent(&self, key: &StatementKey) -> bool {
         *self.sql == *key.sql && *self.session == key.session && *self.limits == key.limits
     }
 }
 
-/// Bytes of a plan with its key.
+/// Bytes of a prepared statement with its key.
 #[derive(Clone)]
 struct Weight;
 
-impl Weighter<Key, Arc<Prepared>> for Weight {
-    fn weight(&self, key: &Key, plan: &Arc<Prepared>) -> u64 {
-        u64::try_from(key.bytes() + plan.bytes()).unwrap_or(u64::MAX)
+impl Weighter<StatementKey, Arc<Prepared>> for Weight {
+    fn weight(&self, key: &StatementKey, prepared: &Arc<Prepared>) -> u64 {
+        u64::try_from(key.bytes() + prepared.bytes()).unwrap_or(u64::MAX)
     }
 }

@@ -1,0 +1,120 @@
+//! Other policies, or another schema, while requests run.
+
+use std::sync::Arc;
+
+use crate::{
+    error::Error,
+    firewall::Firewall,
+    guard::{Guard, backend::Backend, failure::BackendError, live::Live},
+    policy::PolicySources,
+};
+
+/// Why a gate goes on with what it had.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum RefreshError {
+    /// The database does not tell its schema.
+    #[error("cannot read the schema: {0}")]
+    Database(#[from] BackendError),
+    /// The policies do not fit the schema as it is now.
+    #[error(transparent)]
+    Firewall(#[from] Error),
+}
+
+impl<B: Backend> Guard<B> {
+    /// Decides by `policies` from the next request on; those that run end under the policies they began
+    /// with. If something is wrong with them, those in force stay.
+    ///
+    /// They are read over the schema as it is now, or, where the database does not tell it, as it was.
+    ///
+    /// # Errors
+    /// [`Error::Policies`] with every problem and its line.
+    pub async fn reload(&self, policies: &PolicySources) -> Result<Arc<Firewall>, Error> {
+        loop {
+            let seen = self.current.get();
+            let backend = match look_for_change(&seen).await {
+                Ok(Some(backend)) => backend,
+                Ok(None) | Err(_) => Arc::clone(&seen.backend),
+            };
+            let firewall = seen
+                .firewall
+                .renewed(backend.catalog().clone(), policies.clone())?;
+            if firewall.policies().version() == seen.firewall.policies().version() {
+                return Ok(Arc::clone(&seen.firewall));
+            }
+            let firewall = Arc::new(firewall);
+            let next = Live {
+                firewall: Arc::clone(&firewall),
+                backend,
+            };
+            if self.current.replace(&seen, next) {
+                return Ok(firewall);
+            }
+        }
+    }
+
+    /// Looks whether the database's schema is another than statements are decided over, and if so decides
+    /// over the new one, by the same policies, from the next request on. Says whether it was.
+    ///
+    /// # Errors
+    /// If the schema cannot be read or the policies do not fit it; statements that read what changed stay
+    /// refused then.
+    pub async fn refresh(&self) -> Result<bool, RefreshError> {
+        self.renew(true).await
+    }
+
+    /// As [`refresh_if_due`](Self::refresh_if_due), after the database has said that its schema is another than
+    /// was decided over. What it holds is read then without the question whether it is current: a catalog that was read
+    /// while a view became another and the first again would be taken for current for ever.
+    pub(in crate::guard) async fn reread_if_due(&self) -> Result<bool, RefreshError> {
+        if self.current.is_due(self.host.monotonic()) {
+            self.renew(false).await
+        } else {
+            Ok(false)
+        }
+    }
+
+    async fn renew(&self, asks: bool) -> Result<bool, RefreshError> {
+        loop {
+            let seen = self.current.get();
+            let backend = if asks {
+                look_for_change(&seen).await?
+            } else {
+                seen.backend.refreshed().await?.map(Arc::new)
+            };
+            let Some(backend) = backend else {
+                return Ok(false);
+            };
+            let policies = seen.firewall.sources().clone();
+            let firewall = seen.firewall.renewed(backend.catalog().clone(), policies)?;
+            let next = Live {
+                firewall: Arc::new(firewall),
+                backend,
+            };
+            if self.current.replace(&seen, next) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// As [`refresh`](Self::refresh), unless that was a moment ago: for requests, which may come as
+    /// often as they like.
+    ///
+    /// # Errors
+    /// As [`refresh`](Self::refresh).
+    pub async fn refresh_if_due(&self) -> Result<bool, RefreshError> {
+        if self.current.is_due(self.host.monotonic()) {
+            self.refresh().await
+        } else {
+            Ok(false)
+        }
+    }
+}
+
+/// The database as it is now, if that is something else.
+async fn look_for_change<B: Backend>(seen: &Live<B>) -> Result<Option<Arc<B>>, BackendError> {
+    if seen.backend.is_current().await? {
+        return Ok(None);
+    }
+    Ok(seen.backend.refreshed().await?.map(Arc::new))
+}

@@ -1,0 +1,75 @@
+//! What is asked of the gate.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    limits::Limits,
+    session::Session,
+    value::{Params, Value},
+};
+
+/// A statement or a template, for a session. It may read and change nothing unless [`allow_changes`](Self::allow_changes)
+/// is called, whatever policy permits.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    pub(in crate::guard) asked: Asked<'a>,
+    pub(in crate::guard) session: &'a Session,
+    /// The firewall's own where there are none.
+    pub(in crate::guard) limits: Option<&'a Limits>,
+    pub(in crate::guard) allows_changes: bool,
+}
+
+/// What is to be run.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::guard) enum Asked<'a> {
+    /// A statement with its parameters.
+    Statement(&'a str, &'a Params),
+    /// A template, by name, with its arguments.
+    Template(&'a str, &'a BTreeMap<String, Value>),
+}
+
+impl<'a> Request<'a> {
+    /// A statement with its parameters.
+    #[must_use]
+    pub fn statement(sql: &'a str, params: &'a Params, session: &'a Session) -> Self {
+        Self::new(Asked::Statement(sql, params), session)
+    }
+
+    /// The template called `name` with these arguments. `run` must be permitted on it, and its statement by policies that
+    /// may look at `context.template`.
+    #[must_use]
+    pub fn template(
+        name: &'a str,
+        arguments: &'a BTreeMap<String, Value>,
+        session: &'a Session,
+    ) -> Self {
+        Self::new(Asked::Template(name, arguments), session)
+    }
+
+    fn new(asked: Asked<'a>, session: &'a Session) -> Self {
+        Self {
+            asked,
+            session,
+            limits: None,
+            allows_changes: false,
+        }
+    }
+
+    /// Lowers limits of the firewall for this request; higher ones have no effect.
+    #[must_use]
+    pub fn with_limits(self, limits: &'a Limits) -> Self {
+        Self {
+            limits: Some(limits),
+            ..self
+        }
+    }
+
+    /// Lets the statement change data or the schema, if policy permits it.
+    #[must_use]
+    pub fn allow_changes(self) -> Self {
+        Self {
+            allows_changes: true,
+            ..self
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What a decision demands of the statement it permits. Combining obligations only tightens.
+
+mod mask;
+mod predicate;
+
+use std::sync::Arc;
+
+pub use mask::{DatePart, ExprMask, HashDomain, HashMask, Mask, TokenMask};
+pub use predicate::{Comparison, Literal, Operand, PatternPiece, Predicate, RowFilter};
+
+use crate::{code::Code, token::TokenKeys};
+
+/// What a principal sees of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ColumnLevel {
+    /// Its values.
+    Plain,
+    /// Its values through a mask.
+    Masked(Mask),
+    /// Nothing: for the principal there is no such column.
+    Hidden,
+}
+
+/// What exists of a relation for a principal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Visibility {
+    /// It does not exist.
+    Absent,
+    /// It may be known of, not read; why not.
+    Discoverable(Code),
+    /// It may be read.
+    Selectable,
+}
+
+/// Everything decided about one relation for one session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelationDecision {
+    /// Whether it exists.
+    pub visibility: Visibility,
+    /// For each column of the catalog's relation, in its order.
+    pub columns: Vec<ColumnDecision>,
+    /// Which rows.
+    pub rows: RowFilter,
+    /// The smallest `@max_rows` of the determining policies.
+    pub max_rows: Option<u64>,
+    /// Ids of the policies that determined `select` and `see`, sorted.
+    pub policies: Vec<String>,
+    /// `@message` of the forbid that made it unreadable.
+    pub message: Option<String>,
+    /// Whether rows of it are stored in partitions or children that the session does not see whole. Which rows those are,
+    /// and that there is such a relation, only the relation itself would show: by system columns, ONLY and plans.
+    pub keeps_apart: bool,
+}
+
+/// What was decided about one column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnDecision {
+    /// What the principal sees.
+    pub level: ColumnLevel,
+    /// Ids of the policies that determined it, sorted.
+    pub policies: Vec<String>,
+}
+
+impl RelationDecision {
+    /// The keys of the tokens that stand for the column at `index`, where tokens do.
+    pub(crate) fn token(&self, index: u16) -> Option<&Arc<TokenKeys>> {
+        match &self.columns.get(usize::from(index))?.level {
+            ColumnLevel::Masked(mask) => mask.token(),
+            ColumnLevel::Plain | ColumnLevel::Hidden => None,
+        }
+    }
+
+    /// Whether the column at `index` is shown as it is.
+    pub(crate) fn is_plain(&self, index: u16) -> bool {
+        let column = self.columns.get(usize::from(index));
+        column.is_some_and(|column| column.level == ColumnLevel::Plain)
+    }
+
+    /// Whether any column is given as tokens.
+    pub(crate) fn gives_tokens(&self) -> bool {
+        self.columns.iter().any(|column| match &column.level {
+            ColumnLevel::Masked(mask) => mask.token().is_some(),
+            ColumnLevel::Plain | ColumnLevel::Hidden => false,
+        })
+    }
+
+    /// Whether the relation must be replaced by a derived table: something is masked, hidden or
+    /// filtered, or where rows are stored is not shown.
+    #[must_use]
+    pub fn has_obligation(&self) -> bool {
+        self.keeps_apart
+            || self.rows != RowFilter::Everything
+            || self.columns.iter().any(|c| c.level != ColumnLevel::Plain)
+    }
+}
