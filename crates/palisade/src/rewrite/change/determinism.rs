@@ -11,7 +11,7 @@ use sqlparser::ast::{
 
 use crate::rewrite::{
     ast,
-    change::{new_row::fold::Constant, precheck},
+    change::{new_row::fold::Constant, precheck::resolution},
     output::parameters,
 };
 use crate::{
