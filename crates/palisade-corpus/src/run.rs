@@ -11,7 +11,6 @@ use std::{
 
 use palisade::{
     audit::NoAudit,
-    catalog::ddl,
     code::Code,
     dialect::Dialect,
     error::Error,
@@ -77,7 +76,7 @@ pub enum RunError {
         /// Which.
         catalog: String,
         /// Why.
-        source: ddl::DdlError,
+        source: palisade_ddl::DdlError,
     },
     /// A catalog's database does not open.
     #[error("catalog `{catalog}`: {source}")]
@@ -342,11 +341,11 @@ fn ground(
     let (facts, backend) = match dialect {
         Dialect::Postgres => {
             let name = catalog.split('.').next().unwrap_or(catalog);
-            let facts = ddl::postgres(script, name).map_err(not_understood)?;
+            let facts = palisade_ddl::postgres(script, name).map_err(not_understood)?;
             (facts, None)
         }
         Dialect::Mysql => {
-            let facts = ddl::mysql(script, MYSQL_DATABASE).map_err(not_understood)?;
+            let facts = palisade_ddl::mysql(script, MYSQL_DATABASE).map_err(not_understood)?;
             (facts, None)
         }
         Dialect::Sqlite => {

@@ -416,13 +416,12 @@ fn identifier(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use palisade::catalog::ddl;
 
     use super::*;
 
     #[test]
     fn names_stay_names() {
-        let catalog = ddl::mysql(
+        let catalog = palisade_ddl::mysql(
             "CREATE TABLE `t``; DROP` (`x)` int, `y` int); CREATE TABLE u (a int);",
             "d",
         )

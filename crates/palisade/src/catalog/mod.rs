@@ -1,11 +1,12 @@
 //! The catalog: an immutable snapshot of what a database holds, as facts without policy.
 //!
-//! A backend fills a [`CatalogBuilder`], or a catalog is read from a snapshot
-//! ([`Catalog::from_snapshot`]) or from the text of a schema ([`ddl`]); the rest of the firewall looks things up by the keys of
-//! [`Dialect::fold`]. Nothing here decides.
+//! A backend fills a [`CatalogBuilder`], or a catalog is read from a snapshot ([`Catalog::from_snapshot`]).
+//! The crate `palisade-ddl` reads one from the text of a schema.
+//! The rest of the firewall looks things up by the keys of [`Dialect::fold`]. Nothing here decides.
 
 mod builder;
-pub mod ddl;
+#[cfg(test)]
+pub(crate) mod ddl;
 mod default;
 mod foreign_key_action;
 pub mod functions;
@@ -28,8 +29,8 @@ pub use system_relations::{
     SystemClass, SystemRelation, system_relation, system_relations, system_schemas,
 };
 pub use triggers::{Change, ReferenceAction, Trigger};
-pub(crate) use types::without_labels;
 pub use types::{CastDef, OperatorDef, TypeClass, TypeDef, TypeKind};
+pub(crate) use types::{postgres_type_name, without_labels};
 pub use unique_key::{UniqueKey, UniqueKeyDef, may_name, may_name_rows};
 
 use self::functions::{FunctionDef, registry};

@@ -1,10 +1,10 @@
 //! Reading the words of one statement from left to right.
 
-use super::{
+use crate::{
     DdlError,
     lex::{Lexeme, Token},
 };
-use crate::dialect::Dialect;
+use palisade::dialect::Dialect;
 
 /// A place in the words of a statement, or of a part of it.
 #[derive(Clone, Copy)]

@@ -1,18 +1,16 @@
 //! `CREATE TABLE`: columns, keys, parents.
 
-use crate::catalog::{
-    ColumnDef, Filled, ForeignKey, TypeKind,
-    ddl::{
-        DdlError,
-        cursor::{Cursor, Name},
-        draft::{Draft, Table, Typed, column},
-        key::Unique,
-        reference::{Actions, actions},
-    },
+use crate::{
+    DdlError,
+    cursor::{Cursor, Name},
+    foreign_key::{Actions, actions},
+    state::{Draft, Table, Typed, column},
+    unique_key::Unique,
 };
-use crate::{dialect::Dialect, ident};
+use palisade::catalog::{ColumnDef, Filled, ForeignKey, TypeKind};
+use palisade::{dialect::Dialect, ident};
 
-use super::{types, view};
+use crate::postgres::{types, view};
 
 /// Words with which a constraint of a column, or its end, begins.
 const CONSTRAINTS: &[&str] = &[
@@ -95,7 +93,7 @@ fn typed(spelt: &str, draft: &Draft) -> Typed {
         .iter()
         .find(|def| ident::qualified([def.schema.as_str(), def.name.as_str()]) == spelt)
         .map_or_else(
-            || crate::catalog::TypeClass::of(draft.dialect, spelt),
+            || palisade::catalog::TypeClass::of(draft.dialect, spelt),
             |def| draft.class(def),
         );
     Typed {

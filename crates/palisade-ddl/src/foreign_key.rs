@@ -1,7 +1,7 @@
 //! What a foreign key does when the row it references changes; PostgreSQL and MySQL spell it alike.
 
-use super::{DdlError, cursor::Cursor};
-use crate::catalog::ReferenceAction;
+use crate::{DdlError, cursor::Cursor};
+use palisade::catalog::ReferenceAction;
 
 /// What stands after the columns of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

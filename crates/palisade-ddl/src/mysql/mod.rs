@@ -1,17 +1,17 @@
 //! MySQL's and MariaDB's schemas, as `mysqldump` and `mariadb-dump` print them and people write them.
 
-pub(in crate::catalog) mod column;
-pub(in crate::catalog) mod table;
-pub(in crate::catalog) mod trigger;
+mod column;
+mod table;
+mod trigger;
 
-use super::{
+use crate::{
     DdlError,
     cursor::Cursor,
-    draft::{Draft, Overload},
     lex::{Lexeme, Lexer},
+    state::{Draft, Overload},
     view,
 };
-use crate::catalog::{RelationDef, RelationKind, functions::Kinds};
+use palisade::catalog::{RelationDef, RelationKind, functions::Kinds};
 
 /// Reads one statement. `lexer` follows the mode that decides what quotes mean.
 pub(super) fn statement(

@@ -1,15 +1,13 @@
 //! Views, materialised views, and tables made of queries.
 
-use crate::catalog::{
-    Filled, RelationDef, RelationKind,
-    ddl::{
-        DdlError,
-        cursor::Cursor,
-        draft::{Draft, Table},
-        select,
-        view::{finish, names, put, renamed, without_tail},
-    },
+use crate::{
+    DdlError,
+    cursor::Cursor,
+    state::{Draft, Table},
+    view::{finish, names, put, renamed, without_tail},
+    view_columns,
 };
+use palisade::catalog::{Filled, RelationDef, RelationKind};
 
 pub(super) fn view(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
     let mut cursor = cursor;
@@ -57,15 +55,15 @@ pub(super) fn recursive(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), Ddl
     let names = names(&mut cursor)?;
     cursor.until(&["as"]);
     cursor.expect("as")?;
-    let quoted: Vec<String> = names.iter().map(|n| crate::ident::quoted(n)).collect();
-    let own = crate::ident::quoted(&name);
+    let quoted: Vec<String> = names.iter().map(|n| palisade::ident::quoted(n)).collect();
+    let own = palisade::ident::quoted(&name);
     let list = quoted.join(", ");
     let mut def = RelationDef::new(schema, name, RelationKind::View, Vec::new());
     def.definition = Some(format!(
         "WITH RECURSIVE {own} ({list}) AS ({}) SELECT {list} FROM {own}",
         cursor.written()
     ));
-    let Some(columns) = renamed(select::columns(cursor, draft), &names) else {
+    let Some(columns) = renamed(view_columns::columns(cursor, draft), &names) else {
         return Err(cursor.error("it is not certain which columns the view has"));
     };
     def.columns = columns;
@@ -79,7 +77,7 @@ pub(super) fn table_as(cursor: Cursor<'_>, draft: &mut Draft, new: Table) -> Res
     cursor.until(&["as"]);
     cursor.expect("as")?;
     let query = without_tail(cursor, &["with no data", "with data"]);
-    let Some(columns) = renamed(select::columns(query, draft), &names) else {
+    let Some(columns) = renamed(view_columns::columns(query, draft), &names) else {
         return Err(cursor.error("it is not certain which columns the table has"));
     };
     let mut def = new.def;

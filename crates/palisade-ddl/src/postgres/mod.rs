@@ -1,18 +1,18 @@
 //! PostgreSQL's schemas, as `pg_dump` prints them and people write them.
 
-pub(in crate::catalog) mod alter;
-pub(in crate::catalog) mod object;
-pub(in crate::catalog) mod routine;
-pub(in crate::catalog) mod table;
-pub(in crate::catalog) mod trigger;
+mod alter;
+mod object;
+mod routine;
+mod table;
+mod trigger;
 pub(super) mod types;
-pub(in crate::catalog) mod view;
+mod view;
 
-use super::{
+use crate::{
     DdlError,
     cursor::{Cursor, Name},
-    draft::Draft,
     lex::Lexeme,
+    state::Draft,
 };
 
 /// Words before TABLE and VIEW that change nothing here.

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
+use crate::{
     DdlError,
     cursor::{Cursor, Name},
-    key::Unique,
     trigger::Armed,
+    unique_key::Unique,
 };
-use crate::{
+use palisade::{
     catalog::{
         CastDef, Catalog, CatalogError, ColumnDef, Filled, ForeignKey, OperatorDef, RelationDef,
         RelationKind, RoutineDef, TypeClass, TypeDef, TypeKind, UniqueKeyDef, functions,
@@ -263,7 +263,7 @@ impl Draft {
                 }
                 TypeKind::Domain { base, check: _ } => {
                     let found = self.types.iter().find(|other| {
-                        crate::ident::qualified([other.schema.as_str(), other.name.as_str()])
+                        palisade::ident::qualified([other.schema.as_str(), other.name.as_str()])
                             == *base
                     });
                     match found {
@@ -494,7 +494,7 @@ impl Draft {
             for column in &mut table.def.columns {
                 let is_domain = self.types.iter().any(|def| {
                     matches!(def.kind, TypeKind::Domain { .. })
-                        && crate::ident::qualified([def.schema.as_str(), def.name.as_str()])
+                        && palisade::ident::qualified([def.schema.as_str(), def.name.as_str()])
                             == column.type_name
                 });
                 if is_domain {

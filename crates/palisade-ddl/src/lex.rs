@@ -4,8 +4,8 @@
 //! and `/*!40101 … */` is a comment to every engine but one. Where a statement ends can hang on all of
 //! these, so words and statements are read together.
 
-use super::DdlError;
-use crate::dialect::Dialect;
+use crate::DdlError;
+use palisade::dialect::Dialect;
 
 /// What a token is.
 #[derive(Debug, Clone, PartialEq, Eq)]

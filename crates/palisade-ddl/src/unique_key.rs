@@ -1,7 +1,7 @@
 //! Unique keys as texts have them.
 
-use super::{DdlError, cursor::Cursor};
-use crate::{
+use crate::{DdlError, cursor::Cursor};
+use palisade::{
     catalog::{RelationDef, TypeClass, UniqueKeyDef, may_name, may_name_rows},
     dialect::Dialect,
 };

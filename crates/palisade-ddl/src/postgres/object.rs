@@ -1,17 +1,17 @@
 //! Types, domains, operators, extensions, collations, schemas.
 
-use crate::catalog::{
+use crate::{
+    DdlError,
+    cursor::{Cursor, Name},
+    state::{Draft, Overload},
+};
+use palisade::catalog::{
     CastDef, OperatorDef, TypeDef, TypeKind,
-    ddl::{
-        DdlError,
-        cursor::{Cursor, Name},
-        draft::{Draft, Overload},
-    },
     functions::{Kinds, registry},
 };
-use crate::ident;
+use palisade::ident;
 
-use super::types;
+use crate::postgres::types;
 
 /// Types that extensions bring; every other type of theirs does not exist for a catalog from text.
 const EXTENSION_TYPES: &[(&str, &[&str])] = &[

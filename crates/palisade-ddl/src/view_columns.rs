@@ -3,13 +3,13 @@
 //! A dump names every column that is no plain reference. What people leave unnamed gets the engine's name for it
 //! where that is certain; where it is not, the view's columns are not known and nobody can read it.
 
-use super::{
+use crate::{
     cursor::{Cursor, Name},
-    draft::{Draft, Typed, column},
     lex::{Lexeme, Token},
     postgres::types,
+    state::{Draft, Typed, column},
 };
-use crate::{
+use palisade::{
     catalog::{ColumnDef, Filled, TypeClass},
     dialect::Dialect,
 };

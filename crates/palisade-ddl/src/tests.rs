@@ -8,7 +8,7 @@
 )]
 
 use super::*;
-use crate::catalog::{ReferenceAction, Relation, RelationKind, TypeClass};
+use palisade::catalog::{ReferenceAction, Relation, RelationKind, TypeClass};
 
 fn columns(relation: &Relation) -> Vec<String> {
     relation

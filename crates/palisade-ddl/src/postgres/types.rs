@@ -1,37 +1,27 @@
 //! Types as a column declares them, spelt as `format_type` spells them.
 
 use crate::{
-    catalog::{
-        TypeClass,
-        ddl::{
-            DdlError,
-            cursor::{Cursor, Name},
-            draft::{Draft, Typed},
-            lex::Lexer,
-        },
-    },
-    dialect::Dialect,
-    ident,
+    DdlError,
+    cursor::{Cursor, Name},
+    state::{Draft, Typed},
 };
+use palisade::{catalog::TypeClass, dialect::Dialect, ident};
 
 /// A type, and what else its name says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::catalog::ddl) struct Declared {
-    pub(in crate::catalog::ddl) typed: Typed,
+pub(crate) struct Declared {
+    pub(crate) typed: Typed,
     /// Of a serial type: an integer that is never NULL.
-    pub(in crate::catalog::ddl) is_serial: bool,
+    pub(crate) is_serial: bool,
     /// As it is called without its modifier, for types of the database.
-    pub(in crate::catalog::ddl) named: Option<Name>,
+    pub(crate) named: Option<Name>,
 }
 
 /// Takes a type.
 ///
 /// # Errors
 /// If none comes next.
-pub(in crate::catalog::ddl) fn declared(
-    cursor: &mut Cursor<'_>,
-    draft: &Draft,
-) -> Result<Declared, DdlError> {
+pub(crate) fn declared(cursor: &mut Cursor<'_>, draft: &Draft) -> Result<Declared, DdlError> {
     let mut serial = false;
     let mut named = None;
     let mut typed = match keyword(cursor)? {
@@ -68,7 +58,7 @@ pub(in crate::catalog::ddl) fn declared(
 }
 
 /// A type's name without its modifier.
-pub(in crate::catalog::ddl) fn bare(name: &str) -> String {
+pub(crate) fn bare(name: &str) -> String {
     match name.split_once('(') {
         Some((head, tail)) => {
             let after = tail.split_once(')').map_or("", |(_, after)| after);
@@ -76,19 +66,6 @@ pub(in crate::catalog::ddl) fn bare(name: &str) -> String {
         }
         None => name.to_owned(),
     }
-}
-
-/// What PostgreSQL calls its own type that is written so, modifiers and dimensions aside.
-pub(crate) fn own_type(written: &str) -> Option<String> {
-    let statement = Lexer::new(written, Dialect::Postgres).statement().ok()??;
-    let mut cursor = Cursor::new(written, &statement.tokens, Dialect::Postgres);
-    let draft = Draft::new(Dialect::Postgres, "");
-    let declared = declared(&mut cursor, &draft).ok()?;
-    let name = bare(declared.typed.name.trim_end_matches("[]"));
-    Some(match name.strip_prefix("pg_catalog.") {
-        Some(name) => name.to_owned(),
-        None => name,
-    })
 }
 
 fn builtin(name: String) -> Typed {
@@ -342,6 +319,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::lex::Lexer;
 
     #[test]
     fn types_are_spelt_as_the_server_spells_them() {
@@ -379,14 +357,6 @@ mod tests {
             assert_eq!(found.typed.name, spelt, "{written}");
             assert!(cursor.is_empty(), "{written}");
             assert_eq!(found.is_serial, written.contains("serial"));
-        }
-        for (written, own) in [
-            ("TIMESTAMP(3) WITH TIME ZONE", "timestamp with time zone"),
-            ("VARCHAR(3)[]", "character varying"),
-            ("pg_catalog.text", "text"),
-            ("INT4", "integer"),
-        ] {
-            assert_eq!(own_type(written).as_deref(), Some(own), "{written}");
         }
     }
 }

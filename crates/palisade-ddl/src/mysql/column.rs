@@ -1,16 +1,14 @@
 //! A column's declaration.
 
 use crate::{
-    catalog::{
-        ColumnDef, Filled, TypeClass,
-        ddl::{
-            DdlError,
-            cursor::{Cursor, Name},
-            draft::{Typed, column},
-            lex::Lexeme,
-            reference::{Actions, actions},
-        },
-    },
+    DdlError,
+    cursor::{Cursor, Name},
+    foreign_key::{Actions, actions},
+    lex::Lexeme,
+    state::{Typed, column},
+};
+use palisade::{
+    catalog::{ColumnDef, Filled, TypeClass},
     dialect::Dialect,
 };
 

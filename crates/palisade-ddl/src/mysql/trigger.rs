@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::ddl::{
+use crate::{
     DdlError,
     cursor::Cursor,
-    draft::Draft,
+    state::Draft,
     trigger::{Armed, Runs, changes},
 };
 

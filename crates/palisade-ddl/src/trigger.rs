@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{
+use crate::{
     cursor::{Cursor, Name},
-    draft::Draft,
+    state::Draft,
 };
-use crate::catalog::{Change, Trigger};
+use palisade::catalog::{Change, Trigger};
 
 /// A trigger or rule of a relation.
 #[derive(Debug, Clone, PartialEq, Eq)]

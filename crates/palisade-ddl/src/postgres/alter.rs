@@ -1,16 +1,14 @@
 //! `ALTER`: what changes a catalog is followed, what cannot is passed over, the rest is an error.
 
-use crate::catalog::{
-    Filled, RelationKind, TypeKind,
-    ddl::{
-        DdlError,
-        cursor::{Cursor, Name},
-        draft::{Draft, Table},
-        key::Unique,
-    },
+use crate::{
+    DdlError,
+    cursor::{Cursor, Name},
+    state::{Draft, Table},
+    unique_key::Unique,
 };
+use palisade::catalog::{Filled, RelationKind, TypeKind};
 
-use super::{
+use crate::postgres::{
     table::{self, Kind},
     trigger, types,
 };

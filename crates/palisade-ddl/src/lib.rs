@@ -9,7 +9,7 @@
 //! A text says less than a server, and so does a catalog that is read from it:
 //!
 //! * Types of a view's columns are known where they are a table's columns or a cast; else they are empty
-//!   and of the class [`Other`](super::TypeClass::Other).
+//!   and of the class [`Other`](palisade::catalog::TypeClass::Other).
 //! * A view's definition and the expressions of columns are as written; a server prints them anew.
 //! * Of an extension only the functions and types are known that the registry knows.
 //! * PostgreSQL's search path is `public` unless the text sets the database's own.
@@ -18,28 +18,26 @@
 //!   A column of a domain counts as one that has a default.
 //! * Temporary tables belong to a session and are left out.
 
-pub(in crate::catalog) mod cursor;
-pub(in crate::catalog) mod draft;
-pub(in crate::catalog) mod key;
-pub(in crate::catalog) mod lex;
-pub(in crate::catalog) mod mysql;
-pub(in crate::catalog) mod postgres;
-pub(in crate::catalog) mod reference;
-pub(in crate::catalog) mod select;
+mod cursor;
+mod foreign_key;
+mod lex;
+mod mysql;
+mod postgres;
+mod state;
 #[cfg(test)]
-pub(in crate::catalog) mod tests;
-pub(in crate::catalog) mod trigger;
-pub(in crate::catalog) mod view;
+mod tests;
+mod trigger;
+mod unique_key;
+mod view;
+mod view_columns;
 
-pub(crate) use postgres::types::own_type;
-
-use self::{
+use crate::{
     cursor::Cursor,
-    draft::Draft,
     lex::{Lexer, Statement},
+    state::Draft,
 };
-use super::{Catalog, CatalogError};
-use crate::dialect::Dialect;
+use palisade::catalog::{Catalog, CatalogError};
+use palisade::dialect::Dialect;
 
 /// Why a text gives no catalog.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,7 +48,7 @@ pub struct DdlError {
 }
 
 impl DdlError {
-    pub(super) fn new(line: usize, message: impl Into<String>) -> Self {
+    pub(crate) fn new(line: usize, message: impl Into<String>) -> Self {
         Self {
             line,
             message: message.into(),

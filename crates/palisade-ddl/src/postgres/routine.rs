@@ -1,16 +1,14 @@
 //! Functions, procedures and aggregates: where they may stand, and what they take and give.
 
-use crate::catalog::{
-    ddl::{
-        DdlError,
-        cursor::{Cursor, Name},
-        draft::{Draft, Overload},
-        lex::Lexeme,
-    },
-    functions::Kinds,
+use crate::{
+    DdlError,
+    cursor::{Cursor, Name},
+    lex::Lexeme,
+    state::{Draft, Overload},
 };
+use palisade::catalog::functions::Kinds;
 
-use super::types;
+use crate::postgres::types;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Callable {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::ddl::{
+use crate::{
     DdlError,
     cursor::{Cursor, Name},
-    draft::Draft,
+    state::Draft,
     trigger::{Armed, Runs, What, changes, columns},
 };
 

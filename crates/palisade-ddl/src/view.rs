@@ -1,12 +1,12 @@
 //! Views: what they are called, what their columns are, where their queries end.
 
-use super::{
+use crate::{
     DdlError,
     cursor::Cursor,
-    draft::{Draft, Table, Typed, are_unique, column},
-    select,
+    state::{Draft, Table, Typed, are_unique, column},
+    view_columns,
 };
-use crate::catalog::{ColumnDef, RelationDef};
+use palisade::catalog::{ColumnDef, RelationDef};
 
 pub(super) fn names(cursor: &mut Cursor<'_>) -> Result<Vec<String>, DdlError> {
     if cursor.sees("(") {
@@ -32,7 +32,7 @@ pub(super) fn put(
     names: &[String],
     draft: &mut Draft,
 ) -> Result<(), DdlError> {
-    let Some(columns) = renamed(select::columns(query, draft), names) else {
+    let Some(columns) = renamed(view_columns::columns(query, draft), names) else {
         return Err(query.error(format!(
             "it is not certain which columns the view `{}` has; name them",
             def.name

@@ -1,18 +1,16 @@
 //! `CREATE TABLE` and `ALTER TABLE`.
 
-use crate::catalog::{
-    ColumnDef, Filled, ForeignKey, RelationKind, TypeClass,
-    ddl::{
-        DdlError,
-        cursor::{Cursor, Name},
-        draft::{Draft, Table},
-        key::Unique,
-        select, view,
-    },
+use crate::{
+    DdlError,
+    cursor::{Cursor, Name},
+    state::{Draft, Table},
+    unique_key::Unique,
+    view, view_columns,
 };
-use crate::dialect::Dialect;
+use palisade::catalog::{ColumnDef, Filled, ForeignKey, RelationKind, TypeClass};
+use palisade::dialect::Dialect;
 
-use super::column::{self, Declared, Reference};
+use crate::mysql::column::{self, Declared, Reference};
 
 pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
     let mut cursor = cursor;
@@ -60,7 +58,7 @@ pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlErr
     query.until(&["as select", "as with", "as (", "select", "( select"]);
     if !query.is_empty() && !cursor.has("partition by") {
         query.eat("as");
-        let Some(columns) = view::renamed(select::columns(query, draft), &[]) else {
+        let Some(columns) = view::renamed(view_columns::columns(query, draft), &[]) else {
             return Err(query.error("it is not certain which columns the table has"));
         };
         for column in columns {
