@@ -1,10 +1,22 @@
 //! Catalogs from the text of a schema: what `pg_dump` and `mysqldump` print, or people write.
 //!
-//! The text is read word by word, not by the parser of statements: a catalog needs types, keys and
-//! definitions as they are written, and a dump is full of what no parser of queries knows. What does not change what a
-//! catalog says (rows, rights, owners, comments, indexes that are not unique, sequences) is passed over. What does change it and
-//! is not understood is an error with its line, or where the reader is told to go on, a problem in a list; the
-//! relation it is about is then kept without a definition, which nobody can read. No relation is lost.
+//! ```
+//! let text = "CREATE TABLE users (id integer PRIMARY KEY, email text NOT NULL);";
+//! let catalog = palisade_ddl::postgres(text, "shop")?;
+//! assert_eq!(catalog.relations()[0].uid, "public.users");
+//! # Ok::<(), palisade_ddl::DdlError>(())
+//! ```
+//!
+//! The text is read word by word, not by the parser of statements. A catalog needs types, keys and definitions as they are
+//! written, and a dump is full of syntax that no parser of queries knows.
+//!
+//! | a statement | what becomes of it |
+//! |---|---|
+//! | changes nothing in a catalog: rows, rights, owners, comments, sequences, indexes that are not unique | skipped |
+//! | changes the catalog, and is understood | in the catalog |
+//! | changes the catalog, and is not understood | an error with its line; with [`lenient`] a problem in a list |
+//!
+//! In the last case the relation stays in the catalog without a definition, and no session can read it. No relation is lost.
 //!
 //! A text says less than a server, and so does a catalog that is read from it:
 //!
@@ -14,8 +26,8 @@
 //! * Of an extension only the functions and types are known that the registry knows.
 //! * PostgreSQL's search path is `public` unless the text sets the database's own.
 //! * Of a trigger whose function has no schema, that is the first of the search path in which the text makes it.
-//! * Of unique keys that have no name in the text, and that the engine would name by what else there is, the name is not known.
-//!   A column of a domain counts as one that has a default.
+//! * The name of a unique key is not known where the text has none and the engine's choice depends on other names.
+//! * A column of a domain counts as a column with a default.
 //! * Temporary tables belong to a session and are left out.
 
 mod cursor;
@@ -34,7 +46,7 @@ mod view_columns;
 use crate::{
     cursor::Cursor,
     lex::{Lexer, Statement},
-    state::Draft,
+    state::SchemaState,
 };
 use palisade::catalog::{Catalog, CatalogError};
 use palisade::dialect::Dialect;
@@ -116,36 +128,36 @@ fn read(dialect: Dialect, text: &str, database: &str, unread: Unread) -> Result<
         return Err(DdlError::new(1, "SQLite reads its schemas itself"));
     }
     let mut lexer = Lexer::new(text, dialect);
-    let mut draft = Draft::new(dialect, database);
+    let mut state = SchemaState::new(dialect, database);
     let mut problems = Vec::new();
     while let Some(Statement { tokens }) = lexer.statement()? {
         let cursor = Cursor::new(text, &tokens, dialect);
         let result = match dialect {
             Dialect::Postgres => {
                 let rows = cursor.sees("copy") && cursor.has("from stdin");
-                let result = postgres::statement(cursor, &mut draft);
+                let result = postgres::statement(cursor, &mut state);
                 if rows {
                     lexer.skip_rows()?;
                 }
                 result
             }
-            Dialect::Mysql => mysql::statement(cursor, &mut draft, &mut lexer),
+            Dialect::Mysql => mysql::statement(cursor, &mut state, &mut lexer),
             Dialect::Sqlite => Err(cursor.error("SQLite reads its schemas itself")),
         };
         if let Err(error) = result {
-            if unread == Unread::Fails || !draft.spoil(cursor) {
+            if unread == Unread::Fails || !state.spoil(cursor) {
                 return Err(error);
             }
             problems.push(error);
         }
     }
-    for error in draft.unbind() {
+    for error in state.check_bindings() {
         if unread == Unread::Fails {
             return Err(error);
         }
         problems.push(error);
     }
-    let catalog = draft
+    let catalog = state
         .finish()
         .map_err(|error: CatalogError| DdlError::new(1, error.to_string()))?;
     Ok(Partial { catalog, problems })

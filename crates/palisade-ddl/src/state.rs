@@ -6,7 +6,7 @@ use crate::{
     DdlError,
     cursor::{Cursor, Name},
     trigger::Armed,
-    unique_key::Unique,
+    unique_key::DeclaredKey,
 };
 use palisade::{
     catalog::{
@@ -18,7 +18,7 @@ use palisade::{
 };
 
 /// What is known so far.
-pub(super) struct Draft {
+pub(super) struct SchemaState {
     pub(super) dialect: Dialect,
     pub(super) database: String,
     /// Where the text's own names are looked up.
@@ -61,12 +61,12 @@ pub(super) struct Table {
     /// Partitions have the keys of what they are part of.
     pub(super) is_partition: bool,
     pub(super) triggers: Vec<Armed>,
-    /// Unique keys but for the primary one.
-    pub(super) unique: Vec<Unique>,
+    /// DeclaredKey keys but for the primary one.
+    pub(super) unique: Vec<DeclaredKey>,
     /// Names of its other indexes, where a unique key could not be called so too.
     pub(super) indexes: Vec<String>,
     /// The primary key, where more is known of it than its columns.
-    pub(super) primary: Option<Unique>,
+    pub(super) primary: Option<DeclaredKey>,
     /// Columns in which new rows have values by themselves.
     pub(super) filled: Vec<String>,
     /// Whether something was done to its keys that was not followed.
@@ -124,11 +124,11 @@ impl Table {
         }
         let primary = (!self.def.primary_key.is_empty()).then(|| match &self.primary {
             Some(key) if key.columns == self.def.primary_key => key.clone(),
-            Some(_) | None => Unique::of(self.def.primary_key.clone()),
+            Some(_) | None => DeclaredKey::new(self.def.primary_key.clone()),
         });
         let keys = primary.iter().chain(&self.unique);
         Some(
-            keys.map(|key| key.settled(&self.def, &self.filled, dialect))
+            keys.map(|key| key.to_catalog(&self.def, &self.filled, dialect))
                 .collect(),
         )
     }
@@ -167,7 +167,7 @@ impl Typed {
 /// How deep domains are looked through.
 const MAX_DOMAINS: usize = 64;
 
-impl Draft {
+impl SchemaState {
     pub(super) fn new(dialect: Dialect, database: &str) -> Self {
         Self {
             dialect,
@@ -311,7 +311,7 @@ impl Draft {
     }
 
     /// Takes away the definitions of views whose names mean something else to a session, and says which.
-    pub(super) fn unbind(&mut self) -> Vec<DdlError> {
+    pub(super) fn check_bindings(&mut self) -> Vec<DdlError> {
         let path = self.session_path.clone().unwrap_or_else(|| {
             vec![match self.dialect {
                 Dialect::Mysql => self.database.clone(),
@@ -344,7 +344,7 @@ impl Draft {
         problems
     }
 
-    /// Puts a relation in, in place of one that `OR REPLACE` replaces and whose triggers it keeps.
+    /// Puts a relation in. If `OR REPLACE` replaces another, it keeps the triggers of that.
     pub(super) fn put(&mut self, mut table: Table) {
         let name = Name {
             schema: Some(table.def.schema.clone()),
@@ -373,8 +373,8 @@ impl Draft {
         }
     }
 
-    /// After a statement that was not understood: the relation it is about becomes one that nobody can
-    /// read. Whether there is none, or it is found.
+    /// After a statement that was not understood: no session can read the relation that it is about. Whether there is none, or it
+    /// is found.
     pub(super) fn spoil(&mut self, statement: Cursor<'_>) -> bool {
         let mut cursor = statement;
         let mut object = statement;
@@ -419,8 +419,7 @@ impl Draft {
             && !statement.sees("create schema")
     }
 
-    /// What an ALTER or a trigger that was not understood leaves of a relation, nobody can use; its keys are still
-    /// there.
+    /// Makes a relation unreadable, after an ALTER or a trigger that was not understood. Its keys are still there.
     fn hide(&mut self, name: &Name) {
         if let Some(table) = self.relation_mut(name) {
             table.def.kind = RelationKind::View;
@@ -560,8 +559,8 @@ impl Draft {
                 }
                 for key in parent.unique {
                     // The server names what it makes anew.
-                    let own = key.called(None);
-                    if !table.unique.iter().any(|known| own.is_as(known)) {
+                    let own = key.with_name(None);
+                    if !table.unique.iter().any(|known| own.is_same_key(known)) {
                         table.unique.push(own);
                     }
                 }

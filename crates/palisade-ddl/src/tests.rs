@@ -298,7 +298,7 @@ fn what_is_not_understood_is_an_error_with_its_line() {
     }
 }
 
-/// A view's names mean what they meant when it was made, or nobody can read it.
+/// A view's names mean what they meant when it was made, or no session can read it.
 #[test]
 fn names_in_views_mean_what_they_meant() {
     let made = "CREATE SCHEMA app; CREATE TABLE app.t (a int); CREATE TABLE public.u (a int); SET search_path = app, public;\n";
@@ -429,7 +429,7 @@ fn triggers_of_a_dump_of_mysql() {
     );
 }
 
-/// Nobody uses a table on which something is set off that was not understood.
+/// A table whose trigger was not understood cannot be read.
 #[test]
 fn a_trigger_that_is_not_understood_hides_its_table() {
     let text = "CREATE TABLE t (a int, b int); CREATE TABLE u (a int);\n\

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     cursor::{Cursor, Name},
-    state::Draft,
+    state::SchemaState,
 };
 use palisade::catalog::{Change, Trigger};
 
@@ -106,7 +106,7 @@ pub(super) fn columns(events: Cursor<'_>) -> BTreeSet<String> {
     }
 }
 
-impl Draft {
+impl SchemaState {
     /// Puts a trigger or rule on the relation that `table` means, in place of one of the same name. Where there is
     /// no such relation there is nothing that a catalog could say of it.
     pub(super) fn arm(&mut self, table: &Name, armed: &Armed) {

@@ -1,4 +1,4 @@
-//! Unique keys as texts have them.
+//! DeclaredKey keys as texts have them.
 
 use crate::{DdlError, cursor::Cursor};
 use palisade::{
@@ -11,7 +11,7 @@ const MAX_NAME: usize = 63;
 
 /// A unique key of a table whose columns may not all be known yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unique {
+pub(super) struct DeclaredKey {
     /// None where the text does not say it and the engine's own choice is not certain.
     pub(super) name: Option<String>,
     pub(super) columns: Vec<String>,
@@ -22,9 +22,9 @@ pub(super) struct Unique {
     pub(super) plain: bool,
 }
 
-impl Unique {
+impl DeclaredKey {
     /// The key over these columns as they are.
-    pub(super) fn of(columns: Vec<String>) -> Self {
+    pub(super) fn new(columns: Vec<String>) -> Self {
         Self {
             name: None,
             columns,
@@ -35,8 +35,8 @@ impl Unique {
     }
 
     /// The key over the columns and expressions of `group`.
-    pub(super) fn over(group: &Cursor<'_>, dialect: Dialect) -> Result<Self, DdlError> {
-        let mut key = Self::of(Vec::new());
+    pub(super) fn parse(group: &Cursor<'_>, dialect: Dialect) -> Result<Self, DdlError> {
+        let mut key = Self::new(Vec::new());
         for part in group.parts() {
             key.part(part, dialect)?;
         }
@@ -51,7 +51,7 @@ impl Unique {
         };
         let is_call = dialect != Dialect::Mysql && (rest.sees("(") || rest.sees("."));
         let Some(name) = name.filter(|_| !is_call) else {
-            self.expression(part.written());
+            self.add_expression(part.written());
             return Ok(());
         };
         if rest.sees("(") {
@@ -67,19 +67,19 @@ impl Unique {
     }
 
     /// What is no column, or says which rows.
-    pub(super) fn expression(&mut self, text: &str) {
+    pub(super) fn add_expression(&mut self, text: &str) {
         self.plain = false;
         self.texts.push(text.to_owned());
     }
 
-    /// The same key under another name, or under one that is not known.
-    pub(super) fn called(mut self, name: Option<String>) -> Self {
+    /// The same key under another name; none if its name is not known.
+    pub(super) fn with_name(mut self, name: Option<String>) -> Self {
         self.name = name;
         self
     }
 
     /// Whether it is the same key under any name.
-    pub(super) fn is_as(&self, other: &Self) -> bool {
+    pub(super) fn is_same_key(&self, other: &Self) -> bool {
         let Self {
             name: _,
             columns,
@@ -121,12 +121,7 @@ impl Unique {
     }
 
     /// The name that PostgreSQL gives it, if that is certain; `kind` is the last word of it.
-    pub(super) fn named_by_postgres(
-        &self,
-        table: &str,
-        kind: &str,
-        taken: &[Self],
-    ) -> Option<String> {
+    pub(super) fn postgres_name(&self, table: &str, kind: &str, taken: &[Self]) -> Option<String> {
         if self.has_texts() {
             return None;
         }
@@ -142,7 +137,7 @@ impl Unique {
     }
 
     /// What a catalog says of it, as a key of `relation`, in whose columns called `filled` new rows have values by themselves.
-    pub(super) fn settled(
+    pub(super) fn to_catalog(
         &self,
         relation: &RelationDef,
         filled: &[String],

@@ -3,7 +3,7 @@
 use crate::{
     DdlError,
     cursor::Cursor,
-    state::{Draft, Table, Typed, are_unique, column},
+    state::{SchemaState, Table, Typed, are_unique, column},
     view_columns,
 };
 use palisade::catalog::{ColumnDef, RelationDef};
@@ -30,9 +30,9 @@ pub(super) fn put(
     mut def: RelationDef,
     query: Cursor<'_>,
     names: &[String],
-    draft: &mut Draft,
+    state: &mut SchemaState,
 ) -> Result<(), DdlError> {
-    let Some(columns) = renamed(view_columns::columns(query, draft), names) else {
+    let Some(columns) = renamed(view_columns::columns(query, state), names) else {
         return Err(query.error(format!(
             "it is not certain which columns the view `{}` has; name them",
             def.name
@@ -40,21 +40,21 @@ pub(super) fn put(
     };
     def.columns = columns;
     def.definition = Some(query.written().to_owned());
-    finish(def, query, draft)
+    finish(def, query, state)
 }
 
 /// Puts the view in; `query` is what its definition says.
 pub(super) fn finish(
     def: RelationDef,
     query: Cursor<'_>,
-    draft: &mut Draft,
+    state: &mut SchemaState,
 ) -> Result<(), DdlError> {
-    if !are_unique(&def.columns, draft.dialect) {
+    if !are_unique(&def.columns, state.dialect) {
         return Err(query.error(format!("`{}` has two columns of one name", def.name)));
     }
     let bound = def.clone();
-    draft.put(Table::new(def));
-    draft.bind(&bound, query);
+    state.put(Table::new(def));
+    state.bind(&bound, query);
     Ok(())
 }
 

@@ -1,13 +1,13 @@
 //! What the columns of a view are called.
 //!
-//! A dump names every column that is no plain reference. What people leave unnamed gets the engine's name for it
-//! where that is certain; where it is not, the view's columns are not known and nobody can read it.
+//! A dump names every column that is no plain reference. A column without a name gets the engine's name for it,
+//! where that is certain. Otherwise the view's columns are not known, and no session can read it.
 
 use crate::{
     cursor::{Cursor, Name},
     lex::{Lexeme, Token},
     postgres::types,
-    state::{Draft, Typed, column},
+    state::{SchemaState, Typed, column},
 };
 use palisade::{
     catalog::{ColumnDef, Filled, TypeClass},
@@ -56,9 +56,9 @@ const JOINS: &[&str] = &[
 ];
 
 /// The columns that `query` gives; none if they are not certain.
-pub(super) fn columns(query: Cursor<'_>, draft: &Draft) -> Option<Vec<ColumnDef>> {
+pub(super) fn columns(query: Cursor<'_>, state: &SchemaState) -> Option<Vec<ColumnDef>> {
     let names = Query {
-        draft,
+        state,
         named: Vec::new(),
     };
     let mut columns = names.columns(query, 0)?;
@@ -71,7 +71,7 @@ pub(super) fn columns(query: Cursor<'_>, draft: &Draft) -> Option<Vec<ColumnDef>
 }
 
 struct Query<'d> {
-    draft: &'d Draft,
+    state: &'d SchemaState,
     named: Named,
 }
 
@@ -88,12 +88,12 @@ impl Query<'_> {
             return self.columns(query.group().ok()?, depth + 1);
         }
         if query.eat("table") {
-            return self.named(&query.name().ok()?);
+            return self.relation_columns(&query.name().ok()?);
         }
         if query.eat("values") {
             query.eat("row");
             let count = query.group().ok()?.parts().len();
-            let name = |i: usize| match self.draft.dialect {
+            let name = |i: usize| match self.state.dialect {
                 Dialect::Mysql => format!("column_{i}"),
                 Dialect::Postgres | Dialect::Sqlite => format!("column{}", i + 1),
             };
@@ -135,7 +135,7 @@ impl Query<'_> {
     fn with(&self, query: Cursor<'_>, depth: usize) -> Option<Vec<ColumnDef>> {
         let mut query = query;
         let mut inner = Query {
-            draft: self.draft,
+            state: self.state,
             named: self.named.clone(),
         };
         query.eat("recursive");
@@ -164,13 +164,13 @@ impl Query<'_> {
         }
     }
 
-    fn named(&self, name: &Name) -> Option<Vec<ColumnDef>> {
+    fn relation_columns(&self, name: &Name) -> Option<Vec<ColumnDef>> {
         if name.schema.is_none()
             && let Some((_, columns)) = self.named.iter().rev().find(|(n, _)| *n == name.name)
         {
             return Some(columns.clone());
         }
-        let columns = &self.draft.relation(name)?.def.columns;
+        let columns = &self.state.relation(name)?.def.columns;
         Some(columns.clone())
     }
 
@@ -200,21 +200,21 @@ impl Query<'_> {
         let mut made = self.typed(body, scope);
         made.name = match alias {
             Some(alias) => alias,
-            None => self.unnamed(body)?,
+            None => self.engine_name(body)?,
         };
         columns.push(made);
         Some(())
     }
 
     /// What the engine calls a column that the query does not name.
-    fn unnamed(&self, item: Cursor<'_>) -> Option<String> {
+    fn engine_name(&self, item: Cursor<'_>) -> Option<String> {
         let mut body = item;
         if let Some(mut path) = path(&mut body)
             && body.is_empty()
         {
             return path.pop();
         }
-        match self.draft.dialect {
+        match self.state.dialect {
             Dialect::Mysql => Some(item.written().to_owned()),
             Dialect::Sqlite => None,
             Dialect::Postgres => {
@@ -238,7 +238,7 @@ impl Query<'_> {
         {
             return self.referenced(&path, scope).unwrap_or(unknown);
         }
-        if self.draft.dialect != Dialect::Postgres {
+        if self.state.dialect != Dialect::Postgres {
             return unknown;
         }
         if item.sees("count (") {
@@ -253,7 +253,7 @@ impl Query<'_> {
         let mut rest = item;
         rest.until(&["::"]);
         if rest.eat("::")
-            && let Ok(declared) = types::declared(&mut rest, self.draft)
+            && let Ok(declared) = types::declared(&mut rest, self.state)
             && rest.is_empty()
         {
             return column("", declared.typed);
@@ -268,11 +268,11 @@ impl Query<'_> {
             if qualifiers.last().is_some_and(|wanted| wanted != part) {
                 continue;
             }
-            let key = self.draft.dialect.fold(name);
+            let key = self.state.dialect.fold(name);
             let hit = columns
                 .as_ref()?
                 .iter()
-                .find(|c| self.draft.dialect.fold(&c.name) == key);
+                .find(|c| self.state.dialect.fold(&c.name) == key);
             if let Some(hit) = hit
                 && found.replace(hit.clone()).is_some()
             {
@@ -329,7 +329,7 @@ impl Query<'_> {
                 part.eat("with ordinality");
                 columns = None;
             } else {
-                columns = self.named(&name);
+                columns = self.relation_columns(&name);
             }
             own = Some(name.name);
             part.eat("*");

@@ -17,7 +17,7 @@ pub(super) struct Declared {
     pub(super) column: ColumnDef,
     pub(super) is_key: bool,
     pub(super) is_unique: bool,
-    /// Whether a new row has a value in it by itself, other than one that is counted up.
+    /// Whether a new row has a value in it by itself, other than a counted number.
     pub(super) is_filled: bool,
     /// Whether it is given the time when its row is updated.
     pub(super) is_retimed: bool,

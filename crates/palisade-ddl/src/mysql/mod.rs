@@ -8,7 +8,7 @@ use crate::{
     DdlError,
     cursor::Cursor,
     lex::{Lexeme, Lexer},
-    state::{Draft, Overload},
+    state::{Overload, SchemaState},
     view,
 };
 use palisade::catalog::{RelationDef, RelationKind, functions::Kinds};
@@ -16,7 +16,7 @@ use palisade::catalog::{RelationDef, RelationKind, functions::Kinds};
 /// Reads one statement. `lexer` follows the mode that decides what quotes mean.
 pub(super) fn statement(
     statement: Cursor<'_>,
-    draft: &mut Draft,
+    state: &mut SchemaState,
     lexer: &mut Lexer<'_>,
 ) -> Result<(), DdlError> {
     let mut cursor = statement;
@@ -25,15 +25,15 @@ pub(super) fn statement(
     };
     cursor.bump();
     match word.as_str() {
-        "create" => create(cursor, draft),
-        "alter" => alter(cursor, draft),
-        "drop" => drop(cursor, draft),
+        "create" => create(cursor, state),
+        "alter" => alter(cursor, state),
+        "drop" => drop(cursor, state),
         "set" => {
             set(cursor, lexer);
             Ok(())
         }
         "use" => {
-            draft.path = vec![cursor.ident()?];
+            state.path = vec![cursor.ident()?];
             Ok(())
         }
         // Rows, rights, transactions, upkeep: none of it is in a catalog.
@@ -100,7 +100,7 @@ const OBJECTS: &[&str] = &[
     "vector index",
 ];
 
-fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+fn create(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     // ALGORITHM, DEFINER, SQL SECURITY: whose rights a view has is the server's business.
     cursor.until(OBJECTS);
@@ -108,37 +108,37 @@ fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
         return Err(cursor.expected("what to create"));
     };
     match what {
-        "table" => table::create(cursor, draft),
-        "view" => create_view(cursor, draft),
-        "function" => routine(cursor, draft, Kinds::SCALAR),
+        "table" => table::create(cursor, state),
+        "view" => create_view(cursor, state),
+        "function" => routine(cursor, state, Kinds::SCALAR),
         "aggregate function" => {
             let kinds = Kinds {
                 aggregate: true,
                 ..Kinds::default()
             };
-            routine(cursor, draft, kinds)
+            routine(cursor, state, kinds)
         }
         "procedure" => {
             let kinds = Kinds {
                 procedure: true,
                 ..Kinds::default()
             };
-            routine(cursor, draft, kinds)
+            routine(cursor, state, kinds)
         }
-        "trigger" => trigger::create(cursor, draft),
-        "unique index" => table::index(cursor, true, draft),
-        "index" => table::index(cursor, false, draft),
+        "trigger" => trigger::create(cursor, state),
+        "unique index" => table::index(cursor, true, state),
+        "index" => table::index(cursor, false, state),
         "package" => Err(cursor.error("packages are not understood")),
         // Temporary tables are a session's, the rest is in no catalog.
         _ => Ok(()),
     }
 }
 
-fn create_view(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+fn create_view(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     cursor.eat("if not exists");
     let name = cursor.name()?;
-    let (schema, name) = draft.place(&name, &cursor)?;
+    let (schema, name) = state.place(&name, &cursor)?;
     let names = view::names(&mut cursor)?;
     cursor.expect("as")?;
     let tails = [
@@ -148,14 +148,14 @@ fn create_view(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
     ];
     let query = view::without_tail(cursor, &tails);
     let def = RelationDef::new(schema, name, RelationKind::View, Vec::new());
-    view::put(def, query, &names, draft)
+    view::put(def, query, &names, state)
 }
 
-fn routine(cursor: Cursor<'_>, draft: &mut Draft, kinds: Kinds) -> Result<(), DdlError> {
+fn routine(cursor: Cursor<'_>, state: &mut SchemaState, kinds: Kinds) -> Result<(), DdlError> {
     let mut cursor = cursor;
     cursor.eat("if not exists");
     let name = cursor.name()?;
-    let (schema, name) = draft.place(&name, &cursor)?;
+    let (schema, name) = state.place(&name, &cursor)?;
     // A function out of a library does not say what it takes.
     let args = if cursor.sees("(") {
         Some(cursor.group()?.parts().len())
@@ -163,7 +163,7 @@ fn routine(cursor: Cursor<'_>, draft: &mut Draft, kinds: Kinds) -> Result<(), Dd
         None
     };
     let args = args.map(|count| u8::try_from(count).unwrap_or(u8::MAX));
-    draft.overloads.push(Overload {
+    state.overloads.push(Overload {
         schema,
         name,
         kinds,
@@ -176,11 +176,11 @@ fn routine(cursor: Cursor<'_>, draft: &mut Draft, kinds: Kinds) -> Result<(), Dd
     Ok(())
 }
 
-fn alter(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+fn alter(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     cursor.eat_any(&["online", "ignore"]);
     if cursor.eat("table") {
-        return table::alter(cursor, draft);
+        return table::alter(cursor, state);
     }
     let harmless = [
         "database",
@@ -200,10 +200,10 @@ fn alter(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
     // With ALGORITHM and the like before it.
     cursor.until(&["view"]);
     cursor.expect("view")?;
-    create_view(cursor, draft)
+    create_view(cursor, state)
 }
 
-fn drop(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+fn drop(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     cursor.eat("temporary");
     let Some(what) = cursor.eat_any(&[
@@ -229,28 +229,28 @@ fn drop(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
         "table" | "view" => {
             for mut part in cursor.until(&["cascade", "restrict"]).parts() {
                 let name = part.name()?;
-                if !draft.remove(&name) && !optional {
+                if !state.remove(&name) && !optional {
                     return Err(part.error(format!("there is no `{}` to drop", name.name)));
                 }
             }
             Ok(())
         }
-        "index" => table::drop_index(cursor, draft),
+        "index" => table::drop_index(cursor, state),
         "database" | "schema" => {
             let name = cursor.ident()?;
-            let used = draft.relations.iter().any(|t| t.def.schema == name);
+            let used = state.relations.iter().any(|t| t.def.schema == name);
             if used {
                 return Err(cursor.error("dropping what was read is not understood"));
             }
             Ok(())
         }
         "trigger" => {
-            draft.disarm_anywhere(&cursor.name()?);
+            state.disarm_anywhere(&cursor.name()?);
             Ok(())
         }
         "function" | "procedure" => {
             let name = cursor.name()?;
-            if draft.overloads.iter().any(|o| o.name == name.name) {
+            if state.overloads.iter().any(|o| o.name == name.name) {
                 return Err(cursor.error("dropping what was read is not understood"));
             }
             Ok(())

@@ -3,8 +3,8 @@
 use crate::{
     DdlError,
     cursor::{Cursor, Name},
-    state::{Draft, Table},
-    unique_key::Unique,
+    state::{SchemaState, Table},
+    unique_key::DeclaredKey,
     view, view_columns,
 };
 use palisade::catalog::{ColumnDef, Filled, ForeignKey, RelationKind, TypeClass};
@@ -12,13 +12,13 @@ use palisade::dialect::Dialect;
 
 use crate::mysql::column::{self, Declared, Reference};
 
-pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn create(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
-    let Some(mut new) = draft.create(&mut cursor)? else {
+    let Some(mut new) = state.create(&mut cursor)? else {
         return Ok(());
     };
     if let Some(from) = like(cursor)? {
-        let Some(from) = draft.relation(&from) else {
+        let Some(from) = state.relation(&from) else {
             return Err(cursor.error(format!("there is no table `{}`", from.name)));
         };
         new.def.columns.clone_from(&from.def.columns);
@@ -29,7 +29,7 @@ pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlErr
         new.primary.clone_from(&from.primary);
         new.filled.clone_from(&from.filled);
         new.has_unknown_keys = from.has_unknown_keys;
-        draft.put(new);
+        state.put(new);
         return Ok(());
     }
     let mut hidden = Vec::new();
@@ -58,7 +58,7 @@ pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlErr
     query.until(&["as select", "as with", "as (", "select", "( select"]);
     if !query.is_empty() && !cursor.has("partition by") {
         query.eat("as");
-        let Some(columns) = view::renamed(view_columns::columns(query, draft), &[]) else {
+        let Some(columns) = view::renamed(view_columns::columns(query, state), &[]) else {
             return Err(query.error("it is not certain which columns the table has"));
         };
         for column in columns {
@@ -73,7 +73,7 @@ pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlErr
         }
     }
     new.def.columns.retain(|c| !hidden.contains(&c.name));
-    draft.put(new);
+    state.put(new);
     Ok(())
 }
 
@@ -98,10 +98,10 @@ fn add(declared: Declared, table: &mut Table) {
     let name = declared.column.name.clone();
     if declared.is_key {
         table.def.primary_key = vec![name.clone()];
-        table.primary = Some(primary(Unique::of(vec![name.clone()])));
+        table.primary = Some(primary(DeclaredKey::new(vec![name.clone()])));
     }
     if declared.is_unique {
-        put_unique(table, Unique::of(vec![name.clone()]));
+        put_unique(table, DeclaredKey::new(vec![name.clone()]));
     }
     table.fill(&name, declared.is_filled);
     table.def.retimed.retain(|other| *other != name);
@@ -135,12 +135,12 @@ fn foreign_key(
     table.foreign_keys.push((named, key));
 }
 
-fn primary(key: Unique) -> Unique {
-    key.called(Some("PRIMARY".to_owned()))
+fn primary(key: DeclaredKey) -> DeclaredKey {
+    key.with_name(Some("PRIMARY".to_owned()))
 }
 
-/// Puts a unique key in. The server calls one that has no name as its first column, if nothing else is called so.
-pub(super) fn put_unique(table: &mut Table, mut key: Unique) {
+/// Puts a unique key in. A key without a name gets that of its first column, if nothing else has that name.
+pub(super) fn put_unique(table: &mut Table, mut key: DeclaredKey) {
     let is_taken = |name: &str| {
         let keys =
             (table.unique.iter()).flat_map(|other| other.name.iter().chain(other.columns.first()));
@@ -170,7 +170,7 @@ fn key(part: Cursor<'_>, table: &mut Table) -> Result<bool, DdlError> {
     }
     if part.eat("primary key") {
         part.until(&["("]);
-        let own = Unique::over(&part.group()?, Dialect::Mysql)?;
+        let own = DeclaredKey::parse(&part.group()?, Dialect::Mysql)?;
         let columns = own.columns.clone();
         for name in &columns {
             let found = (table.def.columns.iter_mut()).find(|c| c.name.eq_ignore_ascii_case(name));
@@ -194,7 +194,7 @@ fn key(part: Cursor<'_>, table: &mut Table) -> Result<bool, DdlError> {
         part.eat_any(&["key", "index"]);
         part.eat("if not exists");
         let before = part.until(&["("]);
-        let mut key = Unique::over(&part.group()?, Dialect::Mysql)?;
+        let mut key = DeclaredKey::parse(&part.group()?, Dialect::Mysql)?;
         let mut written = before;
         key.name = match written.sees_name() && !written.sees("using") {
             true => Some(written.ident()?),
@@ -213,7 +213,7 @@ fn key(part: Cursor<'_>, table: &mut Table) -> Result<bool, DdlError> {
         let name = match written.sees_name() && !written.sees("using") {
             true => written.ident()?,
             // Called as its first column, perhaps with a number.
-            false => match Unique::over(&part.group()?, Dialect::Mysql)?
+            false => match DeclaredKey::parse(&part.group()?, Dialect::Mysql)?
                 .columns
                 .first()
             {
@@ -268,17 +268,17 @@ fn options(cursor: Cursor<'_>, table: &mut Table, charset: &[String]) {
     }
 }
 
-pub(super) fn alter(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn alter(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     cursor.eat("if exists");
     let name = cursor.name()?;
     for part in cursor.parts() {
-        let Some(table) = draft.relation(&name) else {
+        let Some(table) = state.relation(&name) else {
             return Err(part.error(format!("there is no table `{}`", name.name)));
         };
         let mut table = table.clone();
         change(part, &mut table)?;
-        draft.put(table);
+        state.put(table);
     }
     Ok(())
 }
@@ -486,7 +486,7 @@ fn place(
 pub(super) fn index(
     cursor: Cursor<'_>,
     is_unique: bool,
-    draft: &mut Draft,
+    state: &mut SchemaState,
 ) -> Result<(), DdlError> {
     let mut cursor = cursor;
     cursor.eat("if not exists");
@@ -496,11 +496,11 @@ pub(super) fn index(
     let of = cursor.name()?;
     let columns = cursor.group()?;
     // One that is temporary is left out.
-    let Some(table) = draft.relation_mut(&of) else {
+    let Some(table) = state.relation_mut(&of) else {
         return Ok(());
     };
     if is_unique {
-        let mut key = Unique::over(&columns, Dialect::Mysql)?;
+        let mut key = DeclaredKey::parse(&columns, Dialect::Mysql)?;
         // `OR REPLACE`
         table
             .unique
@@ -514,12 +514,12 @@ pub(super) fn index(
 }
 
 /// `DROP INDEX name ON table`.
-pub(super) fn drop_index(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn drop_index(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     let name = cursor.ident()?;
     cursor.expect("on")?;
     let of = cursor.name()?;
-    let Some(table) = draft.relation_mut(&of) else {
+    let Some(table) = state.relation_mut(&of) else {
         return Ok(());
     };
     if name.eq_ignore_ascii_case("PRIMARY") {

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use crate::{
     DdlError,
     cursor::Cursor,
-    state::Draft,
+    state::SchemaState,
     trigger::{Armed, Runs, changes},
 };
 
 /// What stands after `CREATE … TRIGGER`.
-pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn create(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     cursor.eat("if not exists");
     let name = cursor.name()?.name;
@@ -26,6 +26,6 @@ pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlErr
         each_row: true,
         enabled: true,
     };
-    draft.arm(&table, &armed);
+    state.arm(&table, &armed);
     Ok(())
 }

@@ -3,8 +3,8 @@
 use crate::{
     DdlError,
     cursor::{Cursor, Name},
-    state::{Draft, Table},
-    unique_key::Unique,
+    state::{SchemaState, Table},
+    unique_key::DeclaredKey,
 };
 use palisade::catalog::{Filled, RelationKind, TypeKind};
 
@@ -36,22 +36,22 @@ const HARMLESS: &[&str] = &[
     "no depends on",
 ];
 
-pub(super) fn statement(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn statement(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     if cursor
         .eat_any(&["table", "foreign table", "view", "materialized view"])
         .is_some()
     {
-        return relation(cursor, draft);
+        return relation(cursor, state);
     }
-    if trigger::alter(cursor, draft)? {
+    if trigger::alter(cursor, state)? {
         return Ok(());
     }
     if cursor.eat("database") {
         cursor.ident()?;
         if cursor.eat("set search_path") {
             cursor.eat_any(&["to", "="]);
-            draft.session_path = Some(super::path(cursor)?);
+            state.session_path = Some(super::path(cursor)?);
         }
         return Ok(());
     }
@@ -59,7 +59,7 @@ pub(super) fn statement(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), Ddl
         let name = cursor.name()?;
         if cursor.eat("add") {
             let text = super::object::check(&mut cursor)?;
-            return match domain_check(draft, &name) {
+            return match domain_check(state, &name) {
                 Some(check) => {
                     *check = [check.take(), text]
                         .into_iter()
@@ -115,7 +115,7 @@ pub(super) fn statement(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), Ddl
         cursor.eat("if exists");
         let name = cursor.name()?;
         if cursor.eat("rename to") {
-            rename_key(&name, &cursor.ident()?, draft);
+            rename_key(&name, &cursor.ident()?, state);
         }
         return Ok(());
     }
@@ -151,11 +151,11 @@ fn unless(cursor: &Cursor<'_>, harmless: &[&str]) -> Result<(), DdlError> {
     }
 }
 
-fn domain_check<'d>(draft: &'d mut Draft, name: &Name) -> Option<&'d mut Option<String>> {
-    let (schema, name) = draft
+fn domain_check<'d>(state: &'d mut SchemaState, name: &Name) -> Option<&'d mut Option<String>> {
+    let (schema, name) = state
         .type_named(name)
         .map(|def| (def.schema.clone(), def.name.clone()))?;
-    draft
+    state
         .types
         .iter_mut()
         .find(|def| def.schema == schema && def.name == name)
@@ -165,13 +165,13 @@ fn domain_check<'d>(draft: &'d mut Draft, name: &Name) -> Option<&'d mut Option<
         })
 }
 
-fn relation(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+fn relation(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     let optional = cursor.eat("if exists");
     let only = cursor.eat("only");
     let name = cursor.name()?;
     cursor.eat("*");
-    let Some(table) = draft.relation(&name) else {
+    let Some(table) = state.relation(&name) else {
         // Dumps change sequences and indexes by these words too.
         return if optional || cursor.parts().iter().all(|part| harmless(part)) {
             Ok(())
@@ -184,8 +184,8 @@ fn relation(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
         name: table.def.name.clone(),
     };
     for part in cursor.parts() {
-        if !trigger::switch(part, &name, only, draft)? && !harmless(&part) {
-            change(part, &name, only, draft)?;
+        if !trigger::switch(part, &name, only, state)? && !harmless(&part) {
+            change(part, &name, only, state)?;
         }
     }
     Ok(())
@@ -196,7 +196,12 @@ fn harmless(part: &Cursor<'_>) -> bool {
 }
 
 /// One change of a relation, and of those that inherit from it unless it is only for itself.
-fn change(part: Cursor<'_>, name: &Name, only: bool, draft: &mut Draft) -> Result<(), DdlError> {
+fn change(
+    part: Cursor<'_>,
+    name: &Name,
+    only: bool,
+    state: &mut SchemaState,
+) -> Result<(), DdlError> {
     let mut part = part;
     if part.eat("attach partition") {
         let child_name = part.name()?;
@@ -204,24 +209,24 @@ fn change(part: Cursor<'_>, name: &Name, only: bool, draft: &mut Draft) -> Resul
             .schema
             .clone()
             .map(|schema| (schema, name.name.clone()));
-        let Some(child) = draft.relation_mut(&child_name) else {
+        let Some(child) = state.relation_mut(&child_name) else {
             return Err(part.error(format!("there is no relation `{}`", child_name.name)));
         };
         child.def.parents.extend(place);
         child.is_partition = true;
-        draft.arm_partition(&child_name, name);
+        state.arm_partition(&child_name, name);
         return Ok(());
     }
     if part.eat("detach partition") {
         let child = part.name()?;
-        return orphan(draft, &child, name, &part);
+        return orphan(state, &child, name, &part);
     }
     if part.eat("inherit") {
         let parent = part.name()?;
-        let place = draft
+        let place = state
             .relation(&parent)
             .map(|t| (t.def.schema.clone(), t.def.name.clone()));
-        return match (place, draft.relation_mut(name)) {
+        return match (place, state.relation_mut(name)) {
             (Some(place), Some(table)) => {
                 table.def.parents.push(place);
                 Ok(())
@@ -233,24 +238,24 @@ fn change(part: Cursor<'_>, name: &Name, only: bool, draft: &mut Draft) -> Resul
     }
     if part.eat("no inherit") {
         let parent = part.name()?;
-        let parent = draft.relation(&parent).map(|t| Name {
+        let parent = state.relation(&parent).map(|t| Name {
             schema: Some(t.def.schema.clone()),
             name: t.def.name.clone(),
         });
         return match parent {
-            Some(parent) => orphan(draft, name, &parent, &part),
+            Some(parent) => orphan(state, name, &parent, &part),
             None => Err(part.expected("a parent")),
         };
     }
     if part.eat("rename to") || part.sees("set schema") {
-        return moved(part, name, draft);
+        return moved(part, name, state);
     }
-    let position = draft.position(name);
-    let Some(mut table) = draft.relation(name).cloned() else {
+    let position = state.position(name);
+    let Some(mut table) = state.relation(name).cloned() else {
         return Err(part.expected("a relation"));
     };
-    apply(part, &mut table, draft)?;
-    if let Some(old) = position.and_then(|position| draft.relations.get_mut(position)) {
+    apply(part, &mut table, state)?;
+    if let Some(old) = position.and_then(|position| state.relations.get_mut(position)) {
         *old = table;
     }
     let of_its_own = [
@@ -260,15 +265,15 @@ fn change(part: Cursor<'_>, name: &Name, only: bool, draft: &mut Draft) -> Resul
         "rename constraint",
     ];
     if !only && !of_its_own.iter().any(|words| part.sees(words)) {
-        for child in children(draft, name) {
-            change(part, &child, only, draft)?;
+        for child in children(state, name) {
+            change(part, &child, only, state)?;
         }
     }
     Ok(())
 }
 
-fn children(draft: &Draft, name: &Name) -> Vec<Name> {
-    draft
+fn children(state: &SchemaState, name: &Name) -> Vec<Name> {
+    state
         .relations
         .iter()
         .filter(|t| {
@@ -282,8 +287,13 @@ fn children(draft: &Draft, name: &Name) -> Vec<Name> {
         .collect()
 }
 
-fn orphan(draft: &mut Draft, child: &Name, parent: &Name, at: &Cursor<'_>) -> Result<(), DdlError> {
-    match draft.relation_mut(child) {
+fn orphan(
+    state: &mut SchemaState,
+    child: &Name,
+    parent: &Name,
+    at: &Cursor<'_>,
+) -> Result<(), DdlError> {
+    match state.relation_mut(child) {
         Some(table) => {
             table.is_partition = false;
             table.def.parents.retain(|(schema, name)| {
@@ -296,19 +306,19 @@ fn orphan(draft: &mut Draft, child: &Name, parent: &Name, at: &Cursor<'_>) -> Re
 }
 
 /// A relation under another name, where nothing hangs on the one it has.
-fn moved(part: Cursor<'_>, name: &Name, draft: &mut Draft) -> Result<(), DdlError> {
+fn moved(part: Cursor<'_>, name: &Name, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut part = part;
-    let referenced = draft
+    let referenced = state
         .relations
         .iter()
         .any(|t| t.foreign_keys.iter().any(|k| k.1.table == name.name));
-    let has_views = draft.relations.iter().any(|t| t.def.definition.is_some());
-    if referenced || has_views || !children(draft, name).is_empty() {
+    let has_views = state.relations.iter().any(|t| t.def.definition.is_some());
+    if referenced || has_views || !children(state, name).is_empty() {
         return Err(part.error("a new name for what others name is not understood"));
     }
     let schema = part.eat("set schema");
     let new = part.ident()?;
-    if let Some(table) = draft.relation_mut(name) {
+    if let Some(table) = state.relation_mut(name) {
         if schema {
             table.def.schema = new;
         } else {
@@ -319,10 +329,10 @@ fn moved(part: Cursor<'_>, name: &Name, draft: &mut Draft) -> Result<(), DdlErro
 }
 
 /// A change of columns or keys.
-fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlError> {
+fn apply(part: Cursor<'_>, table: &mut Table, state: &SchemaState) -> Result<(), DdlError> {
     let mut part = part;
     if part.eat("add") {
-        if table::constraint(part, table, draft)? {
+        if table::constraint(part, table, state)? {
             return Ok(());
         }
         part.eat("column");
@@ -333,7 +343,7 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
                 return Ok(());
             }
         }
-        return table::element(part, table, draft, Kind::Own);
+        return table::element(part, table, state, Kind::Own);
     }
     if part.eat("drop constraint") {
         part.eat("if exists");
@@ -363,7 +373,7 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
             table.def.primary_key.clear();
             table.primary = None;
         }
-        let dialect = draft.dialect;
+        let dialect = state.dialect;
         table.unique.retain(|key| !key.has(&column, dialect));
         return Ok(());
     }
@@ -371,7 +381,7 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
         let old = part.ident()?;
         part.expect("to")?;
         let new = part.ident()?;
-        let is_old = |key: &&mut Unique| key.name.as_ref() == Some(&old);
+        let is_old = |key: &&mut DeclaredKey| key.name.as_ref() == Some(&old);
         match table
             .unique
             .iter_mut()
@@ -412,7 +422,7 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
             name.clone_from(&new);
         }
         for key in table.unique.iter_mut().chain(&mut table.primary) {
-            key.renamed(&old, &new, draft.dialect);
+            key.renamed(&old, &new, state.dialect);
         }
         return Ok(());
     }
@@ -440,14 +450,14 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
     } else if part.eat("set expression as") {
         column.generated = Some(part.group()?.written().to_owned());
     } else if part.eat("set data type") || part.eat("type") {
-        let typed = types::declared(&mut part, draft)?.typed;
+        let typed = types::declared(&mut part, state)?.typed;
         (column.type_name, column.class) = (typed.name, typed.class);
         // A default is converted.
         if column.filled != Filled::Null {
             column.filled = Filled::Unknown;
         }
         column.collation = if part.eat("collate") {
-            table::collation(&part.name()?, draft)
+            table::collation(&part.name()?, state)
         } else {
             String::new()
         };
@@ -471,9 +481,9 @@ fn apply(part: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlEr
 }
 
 /// Takes out the unique index called so, in whatever table of the schema.
-pub(super) fn drop_index(name: &Name, draft: &mut Draft) {
-    let path = draft.path.clone();
-    for table in in_schema(name, &path, draft) {
+pub(super) fn drop_index(name: &Name, state: &mut SchemaState) {
+    let path = state.path.clone();
+    for table in in_schema(name, &path, state) {
         let unique = table.unique.iter();
         if unique
             .clone()
@@ -484,10 +494,10 @@ pub(super) fn drop_index(name: &Name, draft: &mut Draft) {
     }
 }
 
-fn rename_key(old: &Name, new: &str, draft: &mut Draft) {
-    let path = draft.path.clone();
+fn rename_key(old: &Name, new: &str, state: &mut SchemaState) {
+    let path = state.path.clone();
     let mut is_found = false;
-    for table in in_schema(old, &path, draft) {
+    for table in in_schema(old, &path, state) {
         let keys = table.unique.iter_mut().chain(&mut table.primary);
         let mut names = keys.filter_map(|key| key.name.as_mut());
         if let Some(name) = names.find(|name| **name == old.name) {
@@ -495,7 +505,7 @@ fn rename_key(old: &Name, new: &str, draft: &mut Draft) {
             is_found = true;
         }
     }
-    for table in in_schema(old, &path, draft) {
+    for table in in_schema(old, &path, state) {
         table.has_unknown_keys |= !is_found && table.unique.iter().any(|key| key.name.is_none());
     }
 }
@@ -504,11 +514,11 @@ fn rename_key(old: &Name, new: &str, draft: &mut Draft) {
 fn in_schema<'d>(
     name: &Name,
     path: &[String],
-    draft: &'d mut Draft,
+    state: &'d mut SchemaState,
 ) -> impl Iterator<Item = &'d mut Table> {
     let schemas: Vec<String> = match &name.schema {
         Some(schema) => vec![schema.clone()],
         None => path.to_vec(),
     };
-    (draft.relations.iter_mut()).filter(move |table| schemas.contains(&table.def.schema))
+    (state.relations.iter_mut()).filter(move |table| schemas.contains(&table.def.schema))
 }

@@ -12,7 +12,7 @@ use crate::{
     DdlError,
     cursor::{Cursor, Name},
     lex::Lexeme,
-    state::Draft,
+    state::SchemaState,
 };
 
 /// Words before TABLE and VIEW that change nothing here.
@@ -27,29 +27,29 @@ const PERSISTENCE: &[&str] = &[
 ];
 
 /// Reads one statement.
-pub(super) fn statement(statement: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn statement(statement: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = statement;
     let Some(word) = cursor.word() else {
         return Err(cursor.expected("a statement"));
     };
     cursor.bump();
     match word.as_str() {
-        "create" => create(cursor, draft),
-        "alter" => alter::statement(cursor, draft),
-        "drop" => drop(cursor, draft),
+        "create" => create(cursor, state),
+        "alter" => alter::statement(cursor, state),
+        "drop" => drop(cursor, state),
         "set" => {
             cursor.eat_any(&["session", "local"]);
             if cursor.eat("search_path") {
                 cursor.eat_any(&["=", "to"]);
-                draft.path = path(cursor)?;
+                state.path = path(cursor)?;
             }
             Ok(())
         }
         "reset" if cursor.sees("search_path") || cursor.sees("all") => {
-            draft.path = vec!["public".to_owned()];
+            state.path = vec!["public".to_owned()];
             Ok(())
         }
-        "select" => select(statement, draft),
+        "select" => select(statement, state),
         // Rows, rights, comments, transactions, upkeep: none of it is in a catalog.
         "insert" | "update" | "delete" | "merge" | "copy" | "truncate" | "grant" | "revoke"
         | "comment" | "security" | "begin" | "start" | "commit" | "end" | "analyze" | "vacuum"
@@ -80,7 +80,7 @@ fn path(cursor: Cursor<'_>) -> Result<Vec<String>, DdlError> {
     Ok(path)
 }
 
-fn select(statement: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+fn select(statement: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = statement;
     if cursor.eat("select pg_catalog . set_config (") || cursor.eat("select set_config (") {
         let Some(setting) = cursor.bump() else {
@@ -92,7 +92,7 @@ fn select(statement: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
                 .map(|token| cursor.spelt(token))
                 .unwrap_or_default();
             let names = value.trim_matches('\'').split(',');
-            draft.path = names
+            state.path = names
                 .map(|name| name.trim().trim_matches('"').to_owned())
                 .filter(|name| !matches!(name.as_str(), "" | "$user" | "pg_catalog" | "pg_temp"))
                 .collect();
@@ -105,7 +105,7 @@ fn select(statement: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
     Ok(())
 }
 
-fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+fn create(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     cursor.eat("or replace");
     let is_temporary = cursor
@@ -166,29 +166,29 @@ fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
         return Err(cursor.expected("what to create"));
     };
     match what {
-        "table" | "foreign table" => table::create(cursor, draft),
-        "view" => view::view(cursor, draft),
-        "recursive view" => view::recursive(cursor, draft),
-        "materialized view" => view::materialized(cursor, draft),
-        "type" => object::create_type(cursor, draft),
-        "domain" => object::domain(cursor, draft),
-        "function" => routine::function(cursor, draft, routine::Callable::Function),
-        "procedure" => routine::function(cursor, draft, routine::Callable::Procedure),
-        "aggregate" => routine::aggregate(cursor, draft),
-        "operator" => object::operator(cursor, draft),
-        "cast" => object::cast(cursor, draft),
-        "extension" => object::extension(cursor, draft),
-        "collation" => object::collation(cursor, draft),
+        "table" | "foreign table" => table::create(cursor, state),
+        "view" => view::view(cursor, state),
+        "recursive view" => view::recursive(cursor, state),
+        "materialized view" => view::materialized(cursor, state),
+        "type" => object::create_type(cursor, state),
+        "domain" => object::domain(cursor, state),
+        "function" => routine::function(cursor, state, routine::Callable::Function),
+        "procedure" => routine::function(cursor, state, routine::Callable::Procedure),
+        "aggregate" => routine::aggregate(cursor, state),
+        "operator" => object::operator(cursor, state),
+        "cast" => object::cast(cursor, state),
+        "extension" => object::extension(cursor, state),
+        "collation" => object::collation(cursor, state),
         "schema" => object::schema(cursor),
-        "unique index" => table::unique_index(cursor, draft),
-        "trigger" | "constraint trigger" => trigger::trigger(cursor, draft),
-        "rule" => trigger::rule(cursor, draft),
+        "unique index" => table::unique_index(cursor, state),
+        "trigger" | "constraint trigger" => trigger::trigger(cursor, state),
+        "rule" => trigger::rule(cursor, state),
         // None of these is in a catalog.
         _ => Ok(()),
     }
 }
 
-fn drop(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+fn drop(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     let relations = ["table", "foreign table", "view", "materialized view"];
     if cursor.eat_any(&relations).is_some() {
@@ -196,20 +196,20 @@ fn drop(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
         let names = cursor.until(&["cascade", "restrict"]);
         for mut part in names.parts() {
             let name = part.name()?;
-            if !draft.remove(&name) && !optional {
+            if !state.remove(&name) && !optional {
                 return Err(part.error(format!("there is no `{}` to drop", name.name)));
             }
         }
         return Ok(());
     }
-    if trigger::drop(cursor, draft)? {
+    if trigger::drop(cursor, state)? {
         return Ok(());
     }
     if cursor.eat("index") {
         cursor.eat("concurrently");
         cursor.eat("if exists");
         for mut part in cursor.until(&["cascade", "restrict"]).parts() {
-            alter::drop_index(&part.name()?, draft);
+            alter::drop_index(&part.name()?, state);
         }
         return Ok(());
     }
@@ -255,24 +255,24 @@ fn drop(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
     let is_known = match what {
         "schema" => {
             let name = cursor.ident()?;
-            draft.relations.iter().any(|t| t.def.schema == name)
-                || draft.overloads.iter().any(|o| o.schema == name)
-                || draft.types.iter().any(|t| t.schema == name)
+            state.relations.iter().any(|t| t.def.schema == name)
+                || state.overloads.iter().any(|o| o.schema == name)
+                || state.types.iter().any(|t| t.schema == name)
         }
-        "type" | "domain" => draft.type_named(&cursor.name()?).is_some(),
+        "type" | "domain" => state.type_named(&cursor.name()?).is_some(),
         "extension" => {
             let name = cursor.ident()?;
-            draft
+            state
                 .overloads
                 .iter()
                 .any(|o| o.extension.as_ref() == Some(&name))
         }
-        "operator" => !draft.operators.is_empty(),
-        "cast" => !draft.casts.is_empty(),
-        "collation" => !draft.collations.is_empty(),
+        "operator" => !state.operators.is_empty(),
+        "cast" => !state.casts.is_empty(),
+        "collation" => !state.collations.is_empty(),
         _ => {
             let Name { schema, name } = cursor.name()?;
-            (draft.overloads.iter())
+            (state.overloads.iter())
                 .any(|o| o.name == name && schema.as_ref().is_none_or(|s| *s == o.schema))
         }
     };

@@ -3,7 +3,7 @@
 use crate::{
     DdlError,
     cursor::{Cursor, Name},
-    state::{Draft, Overload},
+    state::{Overload, SchemaState},
 };
 use palisade::catalog::{
     CastDef, OperatorDef, TypeDef, TypeKind,
@@ -31,10 +31,10 @@ const EXTENSION_TYPES: &[(&str, &[&str])] = &[
     ("vector", &["halfvec", "sparsevec", "vector"]),
 ];
 
-pub(super) fn create_type(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn create_type(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     let name = cursor.name()?;
-    let (schema, name) = draft.place(&name, &cursor)?;
+    let (schema, name) = state.place(&name, &cursor)?;
     if cursor.is_empty() {
         // Declared, to be made later; until then nobody can use it.
         return Ok(());
@@ -46,8 +46,8 @@ pub(super) fn create_type(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), D
             .and_then(|mut value| value.name().ok())
             .map(|name| (name.schema.unwrap_or_else(|| schema.clone()), name.name))
             .unwrap_or_else(|| (schema.clone(), multirange_name(&name)));
-        constructors(draft, (&schema, &name), &multirange);
-        draft.types.push(TypeDef {
+        constructors(state, (&schema, &name), &multirange);
+        state.types.push(TypeDef {
             schema: multirange.0,
             name: multirange.1,
             kind: TypeKind::Range,
@@ -58,14 +58,14 @@ pub(super) fn create_type(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), D
         let mut columns = Vec::new();
         for mut part in cursor.group()?.parts() {
             let column = part.ident()?;
-            columns.push((column, types::declared(&mut part, draft)?.typed.name));
+            columns.push((column, types::declared(&mut part, state)?.typed.name));
         }
         TypeKind::Composite(columns)
     } else {
         cursor.group()?;
         TypeKind::Base
     };
-    draft.types.push(TypeDef {
+    state.types.push(TypeDef {
         schema,
         name,
         kind,
@@ -83,9 +83,9 @@ fn multirange_name(range: &str) -> String {
 }
 
 /// A range type comes with functions of its name that make its values.
-fn constructors(draft: &mut Draft, range: (&str, &str), multirange: &(String, String)) {
+fn constructors(state: &mut SchemaState, range: (&str, &str), multirange: &(String, String)) {
     let mut add = |(schema, name): (&str, &str), min_args, max_args| {
-        draft.overloads.push(Overload {
+        state.overloads.push(Overload {
             schema: schema.to_owned(),
             name: name.to_owned(),
             kinds: Kinds::SCALAR,
@@ -108,16 +108,16 @@ fn option<'t>(list: Cursor<'t>, wanted: &str) -> Option<Cursor<'t>> {
     })
 }
 
-pub(super) fn domain(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn domain(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     let name = cursor.name()?;
-    let (schema, name) = draft.place(&name, &cursor)?;
+    let (schema, name) = state.place(&name, &cursor)?;
     cursor.eat("as");
-    let base = types::declared(&mut cursor, draft)?.typed.name;
+    let base = types::declared(&mut cursor, state)?.typed.name;
     let mut checks: Vec<(String, String)> = Vec::new();
     while !cursor.is_empty() {
         if cursor.sees("constraint") || cursor.sees("check") {
-            let named = named(cursor);
+            let named = constraint_name(cursor);
             if let Some(text) = check(&mut cursor)? {
                 // As the server names what has no name.
                 let unnamed = || match checks.len() {
@@ -137,7 +137,7 @@ pub(super) fn domain(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlErr
     }
     checks.sort();
     let texts: Vec<String> = checks.into_iter().map(|(_, text)| text).collect();
-    draft.types.push(TypeDef {
+    state.types.push(TypeDef {
         schema,
         name,
         kind: TypeKind::Domain {
@@ -149,7 +149,7 @@ pub(super) fn domain(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlErr
     Ok(())
 }
 
-fn named(cursor: Cursor<'_>) -> Option<String> {
+fn constraint_name(cursor: Cursor<'_>) -> Option<String> {
     let mut cursor = cursor;
     cursor
         .eat("constraint")
@@ -171,7 +171,7 @@ pub(super) fn check(cursor: &mut Cursor<'_>) -> Result<Option<String>, DdlError>
     Ok(Some(text))
 }
 
-pub(super) fn operator(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn operator(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     let schema = if cursor.sees_name() {
         let schema = cursor.ident()?;
@@ -187,14 +187,14 @@ pub(super) fn operator(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlE
         schema,
         name: cursor.spelt(symbol).to_owned(),
     };
-    let (schema, name) = draft.place(&name, &cursor)?;
+    let (schema, name) = state.place(&name, &cursor)?;
     let options = cursor.group()?;
     let Some(mut function) = option(options, "function").or_else(|| option(options, "procedure"))
     else {
         return Err(cursor.error("an operator without a function"));
     };
-    let function = function_id(&function.name()?, draft);
-    draft.operators.push(OperatorDef {
+    let function = function_id(&function.name()?, state);
+    state.operators.push(OperatorDef {
         schema,
         name,
         function,
@@ -205,20 +205,20 @@ pub(super) fn operator(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlE
 }
 
 /// `CREATE CAST (source AS target) WITH FUNCTION f …`; one without a function calls none.
-pub(super) fn cast(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn cast(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     let mut types = cursor.group()?;
-    let source = cast_type(&mut types, draft)?;
+    let source = cast_type(&mut types, state)?;
     types.expect("as")?;
-    let target = cast_type(&mut types, draft)?;
+    let target = cast_type(&mut types, state)?;
     if !cursor.eat("with function") {
         return Ok(());
     }
-    let function = function_id(&cursor.name()?, draft);
+    let function = function_id(&cursor.name()?, state);
     if cursor.sees("(") {
         cursor.group()?;
     }
-    draft.casts.push(CastDef {
+    state.casts.push(CastDef {
         source,
         target,
         function,
@@ -228,17 +228,17 @@ pub(super) fn cast(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError
 }
 
 /// The schema and name of a type, as [`CastDef`] has them.
-fn cast_type(cursor: &mut Cursor<'_>, draft: &Draft) -> Result<(String, String), DdlError> {
-    let declared = types::declared(cursor, draft)?;
+fn cast_type(cursor: &mut Cursor<'_>, state: &SchemaState) -> Result<(String, String), DdlError> {
+    let declared = types::declared(cursor, state)?;
     let own = || ("pg_catalog".to_owned(), types::bare(&declared.typed.name));
     let Some(name) = &declared.named else {
         return Ok(own());
     };
-    if let Some(def) = draft.type_named(name) {
+    if let Some(def) = state.type_named(name) {
         return Ok((def.schema.clone(), def.name.clone()));
     }
     // A row type goes by its table's name.
-    let row = draft.relation(name).map(|table| &table.def.schema);
+    let row = state.relation(name).map(|table| &table.def.schema);
     Ok(match row.or(name.schema.as_ref()) {
         Some(schema) => (schema.clone(), name.name.clone()),
         None => own(),
@@ -246,14 +246,14 @@ fn cast_type(cursor: &mut Cursor<'_>, draft: &Draft) -> Result<(String, String),
 }
 
 /// The id of the function that an operator or a cast names.
-fn function_id(function: &Name, draft: &Draft) -> String {
+fn function_id(function: &Name, state: &SchemaState) -> String {
     let in_schema = match &function.schema {
         Some(schema) => schema.clone(),
         None => {
-            let own = (draft.path.iter()).find(|schema| {
-                (draft.overloads.iter()).any(|o| o.schema == **schema && o.name == function.name)
+            let own = (state.path.iter()).find(|schema| {
+                (state.overloads.iter()).any(|o| o.schema == **schema && o.name == function.name)
             });
-            let builtin = registry(draft.dialect)
+            let builtin = registry(state.dialect)
                 .named(&function.name)
                 .any(|def| def.schema.as_deref() == Some("pg_catalog"));
             match own {
@@ -265,7 +265,7 @@ fn function_id(function: &Name, draft: &Draft) -> String {
     ident::qualified([in_schema.as_str(), function.name.as_str()])
 }
 
-pub(super) fn extension(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn extension(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     cursor.eat("if not exists");
     let name = cursor.ident()?;
@@ -275,14 +275,14 @@ pub(super) fn extension(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), Ddl
     } else {
         None
     };
-    let known = draft
+    let known = state
         .overloads
         .iter()
         .any(|o| o.extension.as_ref() == Some(&name));
     if known {
         return Ok(());
     }
-    let schema = match schema.or_else(|| draft.path.first().cloned()) {
+    let schema = match schema.or_else(|| state.path.first().cloned()) {
         Some(schema) => schema,
         None => return Err(cursor.error(format!("`{name}` is in no schema"))),
     };
@@ -290,19 +290,19 @@ pub(super) fn extension(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), Ddl
         .iter()
         .find(|(extension, _)| *extension == name)
         .map_or(&[][..], |(_, types)| types);
-    draft.extension(&name, &schema, types);
+    state.extension(&name, &schema, types);
     Ok(())
 }
 
-pub(super) fn collation(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn collation(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     cursor.eat("if not exists");
     let name = cursor.name()?;
-    let place = draft.place(&name, &cursor)?;
+    let place = state.place(&name, &cursor)?;
     let same = if cursor.eat("from") {
         let of = cursor.name()?;
-        let from = draft.place(&of, &cursor)?;
-        draft.collations.get(&from).copied().unwrap_or(true)
+        let from = state.place(&of, &cursor)?;
+        state.collations.get(&from).copied().unwrap_or(true)
     } else {
         match option(cursor.group()?, "deterministic") {
             None => true,
@@ -311,7 +311,7 @@ pub(super) fn collation(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), Ddl
                 .any(|yes| value.written().eq_ignore_ascii_case(yes)),
         }
     };
-    draft.collations.insert(place, same);
+    state.collations.insert(place, same);
     Ok(())
 }
 

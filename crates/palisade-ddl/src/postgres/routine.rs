@@ -4,7 +4,7 @@ use crate::{
     DdlError,
     cursor::{Cursor, Name},
     lex::Lexeme,
-    state::{Draft, Overload},
+    state::{Overload, SchemaState},
 };
 use palisade::catalog::functions::Kinds;
 
@@ -38,12 +38,12 @@ enum Mode {
 
 pub(super) fn function(
     cursor: Cursor<'_>,
-    draft: &mut Draft,
+    state: &mut SchemaState,
     callable: Callable,
 ) -> Result<(), DdlError> {
     let mut cursor = cursor;
     let name = cursor.name()?;
-    let (schema, name) = draft.place(&name, &cursor)?;
+    let (schema, name) = state.place(&name, &cursor)?;
     let mut parameters = read(cursor.group()?)?;
     let mut kinds = Kinds::default();
     let mut returns = None;
@@ -55,7 +55,7 @@ pub(super) fn function(
             || cursor.sees("pg_catalog . trigger")
             || cursor.sees("pg_catalog . event_trigger")
         {
-            draft.trigger_functions.push((schema, name));
+            state.trigger_functions.push((schema, name));
             return Ok(());
         }
         if cursor.eat("table") {
@@ -65,7 +65,7 @@ pub(super) fn function(
             }
         } else {
             is_set = cursor.eat("setof");
-            if let Ok(declared) = types::declared(&mut cursor, draft) {
+            if let Ok(declared) = types::declared(&mut cursor, state) {
                 returns = declared.named;
             }
         }
@@ -89,7 +89,7 @@ pub(super) fn function(
         [only] => (vec![vec![only.clone()]], None),
         several => (vec![numbered(several)], None),
     };
-    draft.overloads.push(Overload {
+    state.overloads.push(Overload {
         schema,
         name,
         kinds,
@@ -98,9 +98,9 @@ pub(super) fn function(
         max_args: (!parameters.variadic).then_some(parameters.inputs),
         columns,
         returns: returns.and_then(|row: Name| {
-            let (schema, name) = draft.relation(&row).map_or_else(
+            let (schema, name) = state.relation(&row).map_or_else(
                 || {
-                    draft
+                    state
                         .type_named(&row)
                         .map(|def| (def.schema.clone(), def.name.clone()))
                 },
@@ -203,10 +203,10 @@ fn has_equals(part: Cursor<'_>) -> bool {
     false
 }
 
-pub(super) fn aggregate(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn aggregate(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     let name = cursor.name()?;
-    let (schema, name) = draft.place(&name, &cursor)?;
+    let (schema, name) = state.place(&name, &cursor)?;
     let mut list = cursor.group()?;
     // The old form says its type among the options.
     let old = cursor.is_empty();
@@ -229,7 +229,7 @@ pub(super) fn aggregate(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), Ddl
     } else {
         kinds.aggregate = true;
     }
-    draft.overloads.push(Overload {
+    state.overloads.push(Overload {
         schema,
         name,
         kinds,

@@ -4,8 +4,8 @@ use crate::{
     DdlError,
     cursor::{Cursor, Name},
     foreign_key::{Actions, actions},
-    state::{Draft, Table, Typed, column},
-    unique_key::Unique,
+    state::{SchemaState, Table, Typed, column},
+    unique_key::DeclaredKey,
 };
 use palisade::catalog::{ColumnDef, Filled, ForeignKey, TypeKind};
 use palisade::{dialect::Dialect, ident};
@@ -28,73 +28,73 @@ const CONSTRAINTS: &[&str] = &[
     "initially",
 ];
 
-pub(super) fn create(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn create(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
-    let Some(mut new) = draft.create(&mut cursor)? else {
+    let Some(mut new) = state.create(&mut cursor)? else {
         return Ok(());
     };
     if cursor.eat("partition of") {
         let parent = cursor.name()?;
-        inherit(&mut new, &parent, draft, &cursor)?;
+        inherit(&mut new, &parent, state, &cursor)?;
         new.is_partition = true;
         if cursor.sees("(") {
             for part in cursor.group()?.parts() {
-                element(part, &mut new, draft, Kind::OfParent)?;
+                element(part, &mut new, state, Kind::OfParent)?;
             }
         }
         let known = Name {
             schema: Some(new.def.schema.clone()),
             name: new.def.name.clone(),
         };
-        draft.put(new);
-        draft.arm_partition(&known, &parent);
+        state.put(new);
+        state.arm_partition(&known, &parent);
         return Ok(());
     }
     if cursor.eat("of") {
         let of = cursor.name()?;
-        let def = draft.type_named(&of).cloned();
+        let def = state.type_named(&of).cloned();
         let Some(TypeKind::Composite(columns)) = def.map(|def| def.kind) else {
             return Err(cursor.error(format!("there is no row type `{}`", of.name)));
         };
         for (name, type_name) in columns {
-            new.def.columns.push(column(name, typed(&type_name, draft)));
+            new.def.columns.push(column(name, typed(&type_name, state)));
         }
         if cursor.sees("(") {
             for part in cursor.group()?.parts() {
-                element(part, &mut new, draft, Kind::OfParent)?;
+                element(part, &mut new, state, Kind::OfParent)?;
             }
         }
-        draft.put(new);
+        state.put(new);
         return Ok(());
     }
     // `CREATE TABLE t [(a, b)] … AS SELECT …`
     let before = cursor;
     if cursor.has("as") {
-        return view::table_as(before, draft, new);
+        return view::table_as(before, state, new);
     }
     let own = cursor.group()?;
     if cursor.eat("inherits") {
         for mut part in cursor.group()?.parts() {
             let parent = part.name()?;
-            inherit(&mut new, &parent, draft, &part)?;
+            inherit(&mut new, &parent, state, &part)?;
         }
     }
     for part in own.parts() {
-        element(part, &mut new, draft, Kind::Own)?;
+        element(part, &mut new, state, Kind::Own)?;
     }
-    draft.put(new);
+    state.put(new);
     Ok(())
 }
 
 /// A type by the name a composite type has of it.
-fn typed(spelt: &str, draft: &Draft) -> Typed {
-    let class = draft
+fn typed(spelt: &str, state: &SchemaState) -> Typed {
+    let class = state
         .types
         .iter()
         .find(|def| ident::qualified([def.schema.as_str(), def.name.as_str()]) == spelt)
         .map_or_else(
-            || palisade::catalog::TypeClass::of(draft.dialect, spelt),
-            |def| draft.class(def),
+            || palisade::catalog::TypeClass::of(state.dialect, spelt),
+            |def| state.class(def),
         );
     Typed {
         name: spelt.to_owned(),
@@ -106,10 +106,10 @@ fn typed(spelt: &str, draft: &Draft) -> Typed {
 pub(super) fn inherit(
     new: &mut Table,
     parent: &Name,
-    draft: &Draft,
+    state: &SchemaState,
     at: &Cursor<'_>,
 ) -> Result<(), DdlError> {
-    let Some(parent) = draft.relation(parent) else {
+    let Some(parent) = state.relation(parent) else {
         return Err(at.error(format!("there is no parent `{}`", parent.name)));
     };
     for column in &parent.def.columns {
@@ -148,20 +148,20 @@ pub(super) enum Kind {
 pub(super) fn element(
     part: Cursor<'_>,
     table: &mut Table,
-    draft: &Draft,
+    state: &SchemaState,
     kind: Kind,
 ) -> Result<(), DdlError> {
     let mut part = part;
     if part.eat("like") {
-        return like(part, table, draft);
+        return like(part, table, state);
     }
-    if constraint(part, table, draft)? {
+    if constraint(part, table, state)? {
         return Ok(());
     }
     let name = part.ident()?;
     let mut new = match kind {
         Kind::Own => {
-            let declared = types::declared(&mut part, draft)?;
+            let declared = types::declared(&mut part, state)?;
             let mut new = column(name.clone(), declared.typed);
             if declared.is_serial {
                 (new.nullable, new.filled) = (false, Filled::Unknown);
@@ -180,7 +180,7 @@ pub(super) fn element(
     let inherited = table.def.columns.iter().find(|c| c.name == name);
     let inherited = inherited.map(|column| column.filled.clone());
     let says_default = part.has("default");
-    column_constraints(part, &mut new, table, &mut keys, draft)?;
+    column_constraints(part, &mut new, table, &mut keys, state)?;
     let filled = match inherited {
         Some(filled) if !says_default => filled,
         Some(_) | None => new.filled.clone(),
@@ -203,7 +203,7 @@ fn column_constraints(
     new: &mut ColumnDef,
     table: &mut Table,
     keys: &mut Vec<Key>,
-    draft: &Draft,
+    state: &SchemaState,
 ) -> Result<(), DdlError> {
     let mut cursor = cursor;
     let mut named = None;
@@ -215,7 +215,7 @@ fn column_constraints(
             cursor.eat("no inherit");
         } else if cursor.eat("null") || cursor.eat("no inherit") {
         } else if cursor.eat("collate") {
-            new.collation = collation(&cursor.name()?, draft);
+            new.collation = collation(&cursor.name()?, state);
         } else if cursor.eat("default") {
             table.fill(&new.name, is_filled(&cursor));
             let before = cursor;
@@ -239,11 +239,11 @@ fn column_constraints(
             cursor.group()?;
         } else if cursor.eat("primary key") {
             new.nullable = false;
-            let key = Unique::of(vec![new.name.clone()]);
+            let key = DeclaredKey::new(vec![new.name.clone()]);
             put_primary(table, key, named.take());
             index_parameters(&mut cursor)?;
         } else if cursor.eat("unique") {
-            let mut key = Unique::of(vec![new.name.clone()]);
+            let mut key = DeclaredKey::new(vec![new.name.clone()]);
             key.plain = !cursor.eat("nulls not distinct");
             cursor.eat("nulls distinct");
             let including = including(&cursor);
@@ -256,7 +256,7 @@ fn column_constraints(
                 own,
                 named.take(),
                 &table.def.name,
-                draft,
+                state,
             )?);
         } else if cursor
             .eat_any(&[
@@ -290,9 +290,9 @@ fn index_parameters(cursor: &mut Cursor<'_>) -> Result<(), DdlError> {
 }
 
 /// Empty unless equality under the collation may be something else than equality of bytes.
-pub(super) fn collation(name: &Name, draft: &Draft) -> String {
+pub(super) fn collation(name: &Name, state: &SchemaState) -> String {
     let known = |schema: &str| {
-        draft
+        state
             .collations
             .get(&(schema.to_owned(), name.name.clone()))
     };
@@ -301,7 +301,7 @@ pub(super) fn collation(name: &Name, draft: &Draft) -> String {
         Some(schema) if known(schema) == Some(&true) => String::new(),
         // One that the text does not make, too: nobody knows it.
         Some(schema) => ident::qualified([schema.as_str(), name.name.as_str()]),
-        None => (draft.path.iter())
+        None => (state.path.iter())
             .find_map(|schema| known(schema).map(|same| (schema, same)))
             .filter(|(_, same)| !**same)
             .map(|(schema, _)| ident::qualified([schema.as_str(), name.name.as_str()]))
@@ -315,7 +315,7 @@ fn reference(
     own: Vec<String>,
     named: Option<String>,
     table: &str,
-    draft: &Draft,
+    state: &SchemaState,
 ) -> Result<Key, DdlError> {
     let name = cursor.name()?;
     let references = if cursor.sees("(") {
@@ -329,11 +329,11 @@ fn reference(
     } = actions(cursor)?;
     // As the server names what has no name.
     let constraint = named.unwrap_or_else(|| format!("{table}_{}_fkey", own.join("_")));
-    let schema = match (&name.schema, draft.relation(&name)) {
+    let schema = match (&name.schema, state.relation(&name)) {
         (Some(schema), _) => schema.clone(),
         (None, Some(found)) => found.def.schema.clone(),
         // The table itself, perhaps, which stands in the first schema.
-        (None, None) => draft.path.first().cloned().unwrap_or_default(),
+        (None, None) => state.path.first().cloned().unwrap_or_default(),
     };
     let key = ForeignKey {
         columns: own,
@@ -350,7 +350,7 @@ fn reference(
 pub(super) fn constraint(
     part: Cursor<'_>,
     table: &mut Table,
-    draft: &Draft,
+    state: &SchemaState,
 ) -> Result<bool, DdlError> {
     let mut part = part;
     let named = if part.eat("constraint") {
@@ -369,11 +369,11 @@ pub(super) fn constraint(
             };
             column.nullable = false;
         }
-        put_primary(table, Unique::of(columns), named);
+        put_primary(table, DeclaredKey::new(columns), named);
     } else if part.eat("foreign key") {
         let own = part.group()?.idents()?;
         part.expect("references")?;
-        let key = reference(&mut part, own, named, &table.def.name, draft)?;
+        let key = reference(&mut part, own, named, &table.def.name, state)?;
         table.foreign_keys.push(key);
     } else if part.eat("not null") {
         let name = part.ident()?;
@@ -393,12 +393,12 @@ pub(super) fn constraint(
         }
         let distinct = !part.eat("nulls not distinct");
         part.eat("nulls distinct");
-        let mut key = Unique::over(&part.group()?, Dialect::Postgres)?;
+        let mut key = DeclaredKey::parse(&part.group()?, Dialect::Postgres)?;
         key.plain &= distinct;
         put_unique(table, key, named.ok_or(including(&part)), None);
     } else if part.eat("exclude") {
         part.until(&["("]);
-        let mut key = Unique::over(&part.group()?, Dialect::Postgres)?;
+        let mut key = DeclaredKey::parse(&part.group()?, Dialect::Postgres)?;
         key.plain = false;
         part.until(&["where"]);
         let condition = (!part.is_empty()).then(|| part.written());
@@ -421,8 +421,8 @@ pub(super) fn is_filled(default: &Cursor<'_>) -> bool {
     !default.sees("null") && !default.sees("nextval (")
 }
 
-fn put_primary(table: &mut Table, mut key: Unique, named: Option<String>) {
-    key.name = named.or_else(|| key.named_by_postgres(&table.def.name, "pkey", &table.unique));
+fn put_primary(table: &mut Table, mut key: DeclaredKey, named: Option<String>) {
+    key.name = named.or_else(|| key.postgres_name(&table.def.name, "pkey", &table.unique));
     table.def.primary_key.clone_from(&key.columns);
     table.primary = Some(key);
 }
@@ -432,28 +432,26 @@ fn including(rest: &Cursor<'_>) -> Option<&'static str> {
     (!rest.has("include")).then_some("key")
 }
 
-/// Puts a unique key of the rows for which `condition` holds in: under its name, or under the one that the server makes of its
+/// Puts in a unique key of the rows for which `condition` holds. Its name is the written one, else what the server makes of its
 /// columns and a last word, if that is known.
 fn put_unique(
     table: &mut Table,
-    mut key: Unique,
+    mut key: DeclaredKey,
     named: Result<String, Option<&'static str>>,
     condition: Option<&str>,
 ) {
     key.name = match named {
         Ok(name) => Some(name),
-        Err(kind) => {
-            kind.and_then(|kind| key.named_by_postgres(&table.def.name, kind, &table.unique))
-        }
+        Err(kind) => kind.and_then(|kind| key.postgres_name(&table.def.name, kind, &table.unique)),
     };
     if let Some(condition) = condition {
-        key.expression(condition);
+        key.add_expression(condition);
     }
     table.unique.push(key);
 }
 
 /// `CREATE UNIQUE INDEX [CONCURRENTLY] [[IF NOT EXISTS] name] ON [ONLY] table [USING method] (…) … [WHERE …]`
-pub(super) fn unique_index(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn unique_index(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     cursor.eat("concurrently");
     let optional = cursor.eat("if not exists");
@@ -465,7 +463,7 @@ pub(super) fn unique_index(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), 
     cursor.eat("only");
     let of = cursor.name()?;
     cursor.until(&["("]);
-    let mut key = Unique::over(&cursor.group()?, Dialect::Postgres)?;
+    let mut key = DeclaredKey::parse(&cursor.group()?, Dialect::Postgres)?;
     if cursor.has("nulls not distinct") {
         key.plain = false;
     }
@@ -473,7 +471,7 @@ pub(super) fn unique_index(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), 
     cursor.until(&["where"]);
     let condition = (!cursor.is_empty()).then(|| cursor.written());
     // One that is temporary is left out.
-    if let Some(table) = draft.relation_mut(&of) {
+    if let Some(table) = state.relation_mut(&of) {
         let is_there = (table.unique.iter()).any(|other| named.is_some() && other.name == named);
         if !(optional && is_there) {
             put_unique(table, key, named.ok_or(kind), condition);
@@ -482,10 +480,10 @@ pub(super) fn unique_index(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), 
     Ok(())
 }
 
-fn like(cursor: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlError> {
+fn like(cursor: Cursor<'_>, table: &mut Table, state: &SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     let name = cursor.name()?;
-    let Some(from) = draft.relation(&name) else {
+    let Some(from) = state.relation(&name) else {
         return Err(cursor.error(format!("there is no relation `{}`", name.name)));
     };
     let includes = |what: &str| {
@@ -506,7 +504,7 @@ fn like(cursor: Cursor<'_>, table: &mut Table, draft: &Draft) -> Result<(), DdlE
     if includes("indexes") {
         table.def.primary_key.clone_from(&from.def.primary_key);
         let keys = from.unique.iter().cloned();
-        table.unique.extend(keys.map(|key| key.called(None)));
+        table.unique.extend(keys.map(|key| key.with_name(None)));
         table.has_unknown_keys |= from.has_unknown_keys;
     }
     if includes("defaults") {

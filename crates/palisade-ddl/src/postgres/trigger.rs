@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use crate::{
     DdlError,
     cursor::{Cursor, Name},
-    state::Draft,
+    state::SchemaState,
     trigger::{Armed, Runs, What, changes, columns},
 };
 
 /// What stands after `CREATE [OR REPLACE] [CONSTRAINT] TRIGGER`.
-pub(super) fn trigger(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn trigger(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     let name = cursor.ident()?;
     let mut events = cursor.until(&["on"]);
@@ -23,7 +23,7 @@ pub(super) fn trigger(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlEr
     if cursor.eat_any(&["function", "procedure"]).is_none() {
         return Err(cursor.expected("`FUNCTION`"));
     }
-    let (schema, function) = draft.trigger_function(cursor.name()?);
+    let (schema, function) = state.trigger_function(cursor.name()?);
     let armed = Armed {
         name,
         runs: Runs::Function(schema, function),
@@ -32,12 +32,12 @@ pub(super) fn trigger(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlEr
         each_row,
         enabled: true,
     };
-    draft.arm(&table, &armed);
+    state.arm(&table, &armed);
     Ok(())
 }
 
 /// What stands after `CREATE [OR REPLACE] RULE`.
-pub(super) fn rule(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn rule(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     let name = cursor.ident()?;
     cursor.expect("as on")?;
@@ -55,7 +55,7 @@ pub(super) fn rule(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError
         each_row: false,
         enabled: true,
     };
-    draft.arm(&table, &armed);
+    state.arm(&table, &armed);
     Ok(())
 }
 
@@ -70,7 +70,7 @@ fn what<'n>(word: &str, name: &'n str) -> What<'n> {
 const KINDS: &[&str] = &["trigger", "rule"];
 
 /// `DROP TRIGGER` and `DROP RULE`; whether it is one of them.
-pub(super) fn drop(cursor: Cursor<'_>, draft: &mut Draft) -> Result<bool, DdlError> {
+pub(super) fn drop(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<bool, DdlError> {
     let mut cursor = cursor;
     let Some(word) = cursor.eat_any(KINDS) else {
         return Ok(false);
@@ -78,12 +78,12 @@ pub(super) fn drop(cursor: Cursor<'_>, draft: &mut Draft) -> Result<bool, DdlErr
     cursor.eat("if exists");
     let name = cursor.ident()?;
     cursor.expect("on")?;
-    draft.disarm(&cursor.name()?, what(word, &name));
+    state.disarm(&cursor.name()?, what(word, &name));
     Ok(true)
 }
 
 /// `ALTER TRIGGER` and `ALTER RULE`; whether it is one of them.
-pub(super) fn alter(cursor: Cursor<'_>, draft: &mut Draft) -> Result<bool, DdlError> {
+pub(super) fn alter(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<bool, DdlError> {
     let mut cursor = cursor;
     let Some(word) = cursor.eat_any(KINDS) else {
         return Ok(false);
@@ -92,7 +92,7 @@ pub(super) fn alter(cursor: Cursor<'_>, draft: &mut Draft) -> Result<bool, DdlEr
     cursor.expect("on")?;
     let table = cursor.name()?;
     if cursor.eat("rename to") {
-        draft.rename(&table, what(word, &name), &cursor.ident()?);
+        state.rename(&table, what(word, &name), &cursor.ident()?);
     }
     Ok(true)
 }
@@ -102,7 +102,7 @@ pub(super) fn switch(
     part: Cursor<'_>,
     table: &Name,
     only: bool,
-    draft: &mut Draft,
+    state: &mut SchemaState,
 ) -> Result<bool, DdlError> {
     let mut part = part;
     let enabled = match part.eat_any(&["enable", "disable"]) {
@@ -116,10 +116,10 @@ pub(super) fn switch(
         return Ok(false);
     };
     if word == "trigger" && part.eat_any(&["all", "user"]).is_some() {
-        draft.switch(table, What::Triggers, enabled, only);
+        state.switch(table, What::Triggers, enabled, only);
     } else {
         let name = part.ident()?;
-        draft.switch(table, what(word, &name), enabled, only);
+        state.switch(table, what(word, &name), enabled, only);
     }
     Ok(true)
 }

@@ -3,7 +3,7 @@
 use crate::{
     DdlError,
     cursor::{Cursor, Name},
-    state::{Draft, Typed},
+    state::{SchemaState, Typed},
 };
 use palisade::{catalog::TypeClass, dialect::Dialect, ident};
 
@@ -21,7 +21,7 @@ pub(crate) struct Declared {
 ///
 /// # Errors
 /// If none comes next.
-pub(crate) fn declared(cursor: &mut Cursor<'_>, draft: &Draft) -> Result<Declared, DdlError> {
+pub(crate) fn declared(cursor: &mut Cursor<'_>, state: &SchemaState) -> Result<Declared, DdlError> {
     let mut serial = false;
     let mut named = None;
     let mut typed = match keyword(cursor)? {
@@ -32,7 +32,7 @@ pub(crate) fn declared(cursor: &mut Cursor<'_>, draft: &Draft) -> Result<Declare
         None => {
             let name = cursor.name()?;
             let modifier = modifier(cursor)?;
-            let typed = other(&name, &modifier, draft);
+            let typed = other(&name, &modifier, state);
             named = Some(name);
             typed
         }
@@ -292,14 +292,14 @@ fn is_plain(word: &str) -> bool {
 }
 
 /// A type of the database or of an extension.
-fn other(name: &Name, modifier: &str, draft: &Draft) -> Typed {
-    if let Some(def) = draft.type_named(name) {
+fn other(name: &Name, modifier: &str, state: &SchemaState) -> Typed {
+    if let Some(def) = state.type_named(name) {
         return Typed {
             name: ident::qualified([def.schema.as_str(), def.name.as_str()]) + modifier,
-            class: draft.class(def),
+            class: state.class(def),
         };
     }
-    let spelt = match draft.relation(name) {
+    let spelt = match state.relation(name) {
         Some(row) => ident::qualified([row.def.schema.as_str(), row.def.name.as_str()]),
         None => ident::qualified(
             name.schema
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn types_are_spelt_as_the_server_spells_them() {
-        let draft = Draft::new(Dialect::Postgres, "d");
+        let state = SchemaState::new(Dialect::Postgres, "d");
         for (written, spelt) in [
             ("int", "integer"),
             ("pg_catalog.int4", "integer"),
@@ -353,7 +353,7 @@ mod tests {
                 .unwrap()
                 .unwrap();
             let mut cursor = Cursor::new(written, &statement.tokens, Dialect::Postgres);
-            let found = declared(&mut cursor, &draft).unwrap();
+            let found = declared(&mut cursor, &state).unwrap();
             assert_eq!(found.typed.name, spelt, "{written}");
             assert!(cursor.is_empty(), "{written}");
             assert_eq!(found.is_serial, written.contains("serial"));

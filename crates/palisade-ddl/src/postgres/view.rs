@@ -3,16 +3,16 @@
 use crate::{
     DdlError,
     cursor::Cursor,
-    state::{Draft, Table},
+    state::{SchemaState, Table},
     view::{finish, names, put, renamed, without_tail},
     view_columns,
 };
 use palisade::catalog::{Filled, RelationDef, RelationKind};
 
-pub(super) fn view(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn view(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     let name = cursor.name()?;
-    let (schema, name) = draft.place(&name, &cursor)?;
+    let (schema, name) = state.place(&name, &cursor)?;
     let names = names(&mut cursor)?;
     if cursor.eat("with") {
         cursor.group()?;
@@ -30,28 +30,28 @@ pub(super) fn view(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError
         RelationDef::new(schema, name, RelationKind::View, Vec::new()),
         query,
         &names,
-        draft,
+        state,
     )
 }
 
-pub(super) fn materialized(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn materialized(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     cursor.eat("if not exists");
     let name = cursor.name()?;
-    let (schema, name) = draft.place(&name, &cursor)?;
+    let (schema, name) = state.place(&name, &cursor)?;
     let names = names(&mut cursor)?;
     cursor.until(&["as"]);
     cursor.expect("as")?;
     let query = without_tail(cursor, &["with no data", "with data"]);
     let def = RelationDef::new(schema, name, RelationKind::Materialized, Vec::new());
-    put(def, query, &names, draft)
+    put(def, query, &names, state)
 }
 
 /// `CREATE RECURSIVE VIEW` is short for a view over a recursive query of that name.
-pub(super) fn recursive(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), DdlError> {
+pub(super) fn recursive(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
     let name = cursor.name()?;
-    let (schema, name) = draft.place(&name, &cursor)?;
+    let (schema, name) = state.place(&name, &cursor)?;
     let names = names(&mut cursor)?;
     cursor.until(&["as"]);
     cursor.expect("as")?;
@@ -63,21 +63,25 @@ pub(super) fn recursive(cursor: Cursor<'_>, draft: &mut Draft) -> Result<(), Ddl
         "WITH RECURSIVE {own} ({list}) AS ({}) SELECT {list} FROM {own}",
         cursor.written()
     ));
-    let Some(columns) = renamed(view_columns::columns(cursor, draft), &names) else {
+    let Some(columns) = renamed(view_columns::columns(cursor, state), &names) else {
         return Err(cursor.error("it is not certain which columns the view has"));
     };
     def.columns = columns;
-    finish(def, cursor, draft)
+    finish(def, cursor, state)
 }
 
 /// `CREATE TABLE … AS`: rows that the query gave, and nothing to read them from again.
-pub(super) fn table_as(cursor: Cursor<'_>, draft: &mut Draft, new: Table) -> Result<(), DdlError> {
+pub(super) fn table_as(
+    cursor: Cursor<'_>,
+    state: &mut SchemaState,
+    new: Table,
+) -> Result<(), DdlError> {
     let mut cursor = cursor;
     let names = names(&mut cursor)?;
     cursor.until(&["as"]);
     cursor.expect("as")?;
     let query = without_tail(cursor, &["with no data", "with data"]);
-    let Some(columns) = renamed(view_columns::columns(query, draft), &names) else {
+    let Some(columns) = renamed(view_columns::columns(query, state), &names) else {
         return Err(cursor.error("it is not certain which columns the table has"));
     };
     let mut def = new.def;
@@ -86,5 +90,5 @@ pub(super) fn table_as(cursor: Cursor<'_>, draft: &mut Draft, new: Table) -> Res
     for column in &mut def.columns {
         column.filled = Filled::Null;
     }
-    finish(def, query, draft)
+    finish(def, query, state)
 }
