@@ -7,9 +7,9 @@ use std::{
 };
 
 use palisade::{
+    answer::Action,
     ident,
     limits::Limits,
-    scan::Action,
     session::Principal,
     token::{Lifetime, LifetimeSyntaxError},
 };

@@ -3,8 +3,8 @@
 use std::{env, fmt::Write as _, io::IsTerminal as _};
 
 use palisade::{
+    answer::{EmptyReason, Envelope, ScannedRows, TruncationReason},
     firewall::Trace,
-    scan::{EmptyReason, Envelope, ScannedRows, TruncationReason},
 };
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 

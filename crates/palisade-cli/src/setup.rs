@@ -3,12 +3,12 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use palisade::{
+    answer::Action,
     audit::{AuditSink, NoAudit},
     catalog::Catalog,
     dialect::Dialect,
     firewall::Firewall,
     limits::Limits,
-    scan::Action,
     session::Principal,
     token::{Lifetime, TokenSecret},
 };

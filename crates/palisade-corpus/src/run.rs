@@ -10,6 +10,7 @@ use std::{
 };
 
 use palisade::{
+    answer::{Action, Marker, ScanSession},
     audit::NoAudit,
     code::Code,
     dialect::Dialect,
@@ -18,7 +19,6 @@ use palisade::{
     guard::{Guard, Outcome, RowSink},
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
-    scan::{Action, Marker, ScanSession},
     session::Session,
     token::{Lifetime, TokenSecret},
     value::{Params, Value},

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use palisade::scan::CONTENT_POLICY;
+use palisade::answer::CONTENT_POLICY;
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};

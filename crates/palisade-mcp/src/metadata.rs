@@ -8,8 +8,8 @@ use palisade::{
     ident,
     policy::template::{Template, TemplateParameter},
     rejection::Rejection,
-    scan::{Detector, Severity, scan_text},
 };
+use palisade_scan::{Detector, Scanner, Severity};
 use serde::Serialize;
 
 /// Bytes of the list of tables.
@@ -208,7 +208,10 @@ fn find<'a>(
     table: &'a str,
     column: Option<&'a str>,
 ) {
-    for detector in texts.iter().flat_map(|text| scan_text(text.as_bytes())) {
+    for detector in texts
+        .iter()
+        .flat_map(|text| Scanner::new().detect(text.as_bytes()))
+    {
         let known = findings.iter().any(|finding| {
             finding.detector == detector && finding.table == table && finding.column == column
         });

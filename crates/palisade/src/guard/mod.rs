@@ -18,6 +18,7 @@ use failures::Failures;
 use live::{Current, Live};
 
 use crate::{
+    answer::{Action, Envelope, Marker, ScanSession},
     audit::{AuditRecord, AuditSink},
     code::Code,
     firewall::{Decision, Firewall, VisibleRelation},
@@ -26,7 +27,6 @@ use crate::{
     policy::template::Template,
     rejection::Rejection,
     rewrite::Effect,
-    scan::{Action, Envelope, Marker, ScanSession},
     session::Session,
     value::{Params, Value},
 };

@@ -10,13 +10,13 @@ use crate::rewrite::{
     output::{expected_access, expected_access::Reads},
 };
 use crate::{
+    answer::{EmptyReason, ScanPlan},
     catalog::Catalog,
     code::Code,
     limits::Limits,
     policy::Permit,
     rejection::Rejection,
     resolve::{self, ResolvedDefinition, Visible},
-    scan::{EmptyReason, ScanPlan},
     syntax::{self, Outline, ParsedDefinition},
     value::Params,
 };

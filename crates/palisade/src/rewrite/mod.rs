@@ -45,6 +45,7 @@ use source::cache::{Form, Forms};
 
 use crate::{
     access::AccessSet,
+    answer::{EmptyReason, OutputColumn, ScanPlan},
     catalog::{Catalog, Change, RelationId},
     code::Code,
     dialect::Dialect,
@@ -53,7 +54,6 @@ use crate::{
     policy::Permit,
     rejection::Rejection,
     resolve::{self, Mode, Reference, ResolvedStatement, Target, Visible},
-    scan::{EmptyReason, OutputColumn, ScanPlan},
     session::Principal,
     syntax::{self, Explain, Outline, ParsedQuery},
     value::{Params, Placeholder, Value},

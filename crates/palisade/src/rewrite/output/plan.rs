@@ -14,13 +14,13 @@ use crate::rewrite::{
     output::expected_access::Reads,
 };
 use crate::{
+    answer::ScanPlan,
     catalog::Change,
     code::Code,
     limits::{EstimateCaps, Limits},
     policy::Reserved,
     rejection::Rejection,
     resolve::TokenParameter,
-    scan::ScanPlan,
     session::Principal,
     value::{Params, Placeholder, Value},
 };

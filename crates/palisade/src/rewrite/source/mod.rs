@@ -17,6 +17,7 @@ use sqlparser::ast::{
 
 use crate::rewrite::{InPlace, ast, needs_form, replace_references};
 use crate::{
+    answer::EmptyReason,
     catalog::{Catalog, Relation, RelationId, RelationKind},
     code::Code,
     dialect::Dialect,
@@ -24,7 +25,6 @@ use crate::{
     policy::obligation::{ColumnLevel, Mask, RowFilter},
     rejection::Rejection,
     resolve::Reference,
-    scan::EmptyReason,
     syntax::{encode, output_name::is_truth},
 };
 

@@ -148,7 +148,7 @@ pub(crate) fn by_shape(text: &[u8]) -> Vec<Decoded> {
     if text.len() < MIN_RUN {
         return Vec::new();
     }
-    let shape = Shape::of(text);
+    let shape = Shape::measure(text);
     let mut found = Vec::new();
     if shape.longest >= MIN_RUN {
         found.extend(runs(text));
@@ -209,7 +209,7 @@ fn class(byte: u8) -> u8 {
 }
 
 impl Shape {
-    fn of(text: &[u8]) -> Self {
+    fn measure(text: &[u8]) -> Self {
         let mut shape = Self {
             longest: 0,
             most_singles: 0,

@@ -7,7 +7,7 @@ use serde::{
     ser::{SerializeMap, SerializeSeq},
 };
 
-use crate::scan::session::ScannedRows;
+use crate::answer::session::ScannedRows;
 
 /// A random mark for one answer, which data cannot hold because it was written before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,7 +200,7 @@ impl Serialize for Rows<'_> {
 
 struct Row<'a> {
     answer: &'a ScannedRows,
-    cells: &'a [crate::scan::session::Cell],
+    cells: &'a [crate::answer::session::Cell],
 }
 
 impl Serialize for Row<'_> {
@@ -279,8 +279,8 @@ mod tests {
 
     use super::*;
     use crate::{
+        answer::{Action, EmptyReason, OutputColumn, ScanPlan, ScanSession},
         code::Code,
-        scan::{Action, EmptyReason, OutputColumn, ScanPlan, ScanSession},
         value::RowSink,
         value::Value,
     };

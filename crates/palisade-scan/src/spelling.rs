@@ -67,7 +67,7 @@ const HTML: &[&str] = &[
 
 /// `text` as a model may read it.
 #[must_use]
-pub fn spelled(text: &str) -> Cow<'_, str> {
+pub fn spell_out(text: &str) -> Cow<'_, str> {
     let suspect = |c: char| c == '<' || is_invisible(c) || is_selector(c);
     let Some(first) = text.find(suspect) else {
         return Cow::Borrowed(text);
@@ -206,7 +206,7 @@ mod tests {
             "\\u200b and C:\\users",
         ] {
             assert!(
-                matches!(spelled(text), Cow::Borrowed(same) if same == text),
+                matches!(spell_out(text), Cow::Borrowed(same) if same == text),
                 "{text:?}"
             );
         }
@@ -237,9 +237,9 @@ mod tests {
             ("</p", "\\u003c/p"),
             ("</p\u{200B}>", "\\u003c/p\\u200b>"),
         ] {
-            assert_eq!(spelled(text), expected, "{text:?}");
+            assert_eq!(spell_out(text), expected, "{text:?}");
             // Once is enough.
-            assert_eq!(spelled(expected), expected);
+            assert_eq!(spell_out(expected), expected);
         }
     }
 }

@@ -1,19 +1,28 @@
-//! After the database: what comes back is searched for text that would instruct a model.
+//! After the database: rows become an answer, within their budgets, searched for text that would instruct a model.
+//!
+//! `palisade-scan` searches, by the feature `scan`, which is on unless an embedder turns it off. Without the feature nothing
+//! searches or spells out: answers have no findings, and [`Action`] has no effect. Budgets, tokens and marks are the same.
 
-mod decode;
-mod detectors;
+#[cfg(feature = "scan")]
+mod scanned;
+#[cfg(not(feature = "scan"))]
+mod unscanned;
+
 pub mod envelope;
-pub mod matcher;
-mod normalize;
 pub mod session;
-mod spelling;
 
 pub use envelope::{CONTENT_POLICY, Envelope, Marker, ModelEnvelope};
-pub use matcher::{Detector, Severity, scan_text};
+#[cfg(feature = "scan")]
+pub use scanned::{Detector, Severity};
+#[cfg(feature = "scan")]
+pub(in crate::answer) use scanned::{detect, spell_out};
 pub use session::{
     Action, EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason,
 };
-pub use spelling::spelled;
+#[cfg(not(feature = "scan"))]
+pub use unscanned::{Detector, Severity};
+#[cfg(not(feature = "scan"))]
+pub(in crate::answer) use unscanned::{detect, spell_out};
 
 use std::sync::Arc;
 

@@ -8,74 +8,21 @@
 //! many, are too slow to run over everything. They match bytes: with Unicode word boundaries a
 //! single accented letter makes matching hundreds of times slower.
 
-use std::{borrow::Cow, sync::LazyLock};
+use std::{borrow::Cow, ops::Range, sync::LazyLock};
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
-use regex::bytes::{Regex, RegexBuilder};
-use serde::{Serialize, Serializer};
-
-use crate::scan::{
+use crate::{
     decode,
     decode::{Decoded, Encoding, Encodings, Sign},
+    detector::Detector,
     detectors::english::DETECTORS,
     normalize::normalize,
 };
-
-/// How sure a finding is, and how bad.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Unusual in data, at times innocent.
-    Low,
-    /// Addresses a model or hides text; innocent in texts about such things.
-    Medium,
-    /// Hardly ever innocent.
-    High,
-}
-
-/// A kind of text that data should not hold: one entry of the registry.
-#[derive(Debug)]
-pub struct Detector {
-    /// The stable name on the wire, `class.kind`.
-    pub id: &'static str,
-    /// What it finds, in one sentence.
-    pub finds: &'static str,
-    /// How sure and how bad.
-    pub severity: Severity,
-    /// Lower-case words; every match of a pattern holds at least one of them. None: the detector goes
-    /// by how text is hidden, not by what it says.
-    pub(crate) anchors: &'static [&'static str],
-    /// Regular expressions without Unicode classes, case-insensitive, any of which is a finding.
-    pub(crate) patterns: &'static [&'static str],
-    /// Texts it finds.
-    pub positives: &'static [&'static str],
-    /// Texts like those that it must pass.
-    pub negatives: &'static [&'static str],
-}
-
-impl Detector {
-    /// Every detector.
-    pub const ALL: &'static [Self] = DETECTORS;
-}
-
-impl PartialEq for Detector {
-    fn eq(&self, other: &Self) -> bool {
-        self.id == other.id
-    }
-}
-
-impl Eq for Detector {}
-
-impl Serialize for Detector {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.id)
-    }
-}
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use regex::bytes::{Regex, RegexBuilder};
 
 /// The detectors that find something in `text`, each once, in the order of the registry. Invalid
 /// UTF-8 is looked at as the replacement character that a reader would see.
-#[must_use]
-pub fn scan_text(text: &[u8]) -> Vec<&'static Detector> {
+pub(crate) fn detect(text: &[u8]) -> Vec<&'static Detector> {
     if text.len() < MIN_TEXT {
         return Vec::new();
     }
@@ -86,6 +33,20 @@ pub fn scan_text(text: &[u8]) -> Vec<&'static Detector> {
         .saturating_add(4096);
     scan_layer(text, DECODE_DEPTH, &mut budget, &mut hits);
     hits.detectors()
+}
+
+/// The bytes of `text` that a pattern of the detector matches, if one matches the text as written.
+pub(crate) fn locate(detector: &Detector, text: &[u8]) -> Option<Range<usize>> {
+    let index = DETECTORS.iter().position(|d| d == detector)?;
+    let Some(Pattern::Compiled(regex)) = MATCHER.patterns.get(index) else {
+        return None;
+    };
+    let mut places = Vec::with_capacity(text.len());
+    let collapsed = collapse(text, |place| places.push(place));
+    let found = regex.find(&collapsed)?;
+    let start = *places.get(found.start())?;
+    let last = *places.get(found.end().checked_sub(1)?)?;
+    Some(start..last + 1)
 }
 
 /// Nothing shorter can instruct anyone.
@@ -243,21 +204,7 @@ impl Matcher {
         if !has_run && !text.contains(&b'\t') && !text.contains(&b'\r') {
             return self.scan(&in_one_line(text), text, hits);
         }
-        let mut collapsed: Vec<u8> = Vec::with_capacity(text.len());
-        let mut after_space = false;
-        for byte in text {
-            let space = byte.is_ascii_whitespace();
-            if !space {
-                collapsed.push(*byte);
-            } else if !after_space {
-                collapsed.push(if *byte == b'\n' { b'\n' } else { b' ' });
-            } else if *byte == b'\n'
-                && let Some(last) = collapsed.last_mut()
-            {
-                *last = b'\n';
-            }
-            after_space = space;
-        }
+        let collapsed = collapse(text, |_| {});
         self.scan(&in_one_line(&collapsed), &collapsed, hits)
     }
 
@@ -333,6 +280,28 @@ impl Matcher {
     }
 }
 
+/// Runs of white space as one: a line break if one is in it, else a space. `keeps` gets the place of each byte of the result.
+fn collapse(text: &[u8], mut keeps: impl FnMut(usize)) -> Vec<u8> {
+    let mut collapsed: Vec<u8> = Vec::with_capacity(text.len());
+    let mut after_space = false;
+    for (place, byte) in text.iter().enumerate() {
+        let space = byte.is_ascii_whitespace();
+        if !space {
+            collapsed.push(*byte);
+            keeps(place);
+        } else if !after_space {
+            collapsed.push(if *byte == b'\n' { b'\n' } else { b' ' });
+            keeps(place);
+        } else if *byte == b'\n'
+            && let Some(last) = collapsed.last_mut()
+        {
+            *last = b'\n';
+        }
+        after_space = space;
+    }
+    collapsed
+}
+
 /// Spaces for line breaks and other control characters; nothing moves.
 fn in_one_line(text: &[u8]) -> Vec<u8> {
     text.iter()
@@ -398,10 +367,7 @@ mod tests {
     use super::*;
 
     fn ids(text: &str) -> Vec<&'static str> {
-        scan_text(text.as_bytes())
-            .into_iter()
-            .map(|d| d.id)
-            .collect()
+        detect(text.as_bytes()).into_iter().map(|d| d.id).collect()
     }
 
     #[test]
@@ -556,7 +522,7 @@ mod tests {
                     u8::try_from(state >> 56).unwrap()
                 })
                 .collect();
-            let _ = scan_text(&bytes);
+            let _ = detect(&bytes);
         }
     }
 }

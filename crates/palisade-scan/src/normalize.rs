@@ -5,7 +5,7 @@
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
-use crate::scan::decode::Sign;
+use crate::decode::Sign;
 
 /// Invisible characters between Latin letters that make a text suspect; fewer can be an accident of
 /// copying.

@@ -10,14 +10,9 @@ use std::{
 use serde::Serialize;
 
 use crate::{
+    answer::{Detector, OutputColumn, ScanPlan, Severity, detect, envelope::Marker, spell_out},
     code::Code,
     rejection::Rejection,
-    scan::{
-        OutputColumn, ScanPlan,
-        envelope::Marker,
-        matcher::{Detector, scan_text},
-        spelling::spelled,
-    },
     value::{RowSink, Value},
 };
 
@@ -45,7 +40,7 @@ pub struct Finding {
     /// The column's name in the answer.
     pub column: String,
     /// How sure and how bad.
-    pub severity: crate::scan::Severity,
+    pub severity: Severity,
 }
 
 /// Something the reader has to know about the rows, once for each kind and column.
@@ -88,24 +83,24 @@ pub enum EmptyReason {
 /// [`ScanSession::finish`].
 ///
 /// ```compile_fail
-/// let rows = palisade::scan::ScannedRows { rows: Vec::new() };
+/// let rows = palisade::answer::ScannedRows { rows: Vec::new() };
 /// ```
 #[derive(Debug)]
 pub struct ScannedRows {
     /// With names made unique; each is the key of its cell in a row.
-    pub(in crate::scan) columns: Vec<OutputColumn>,
-    pub(in crate::scan) rows: Vec<Vec<Cell>>,
-    pub(in crate::scan) truncation: Option<TruncationReason>,
-    pub(in crate::scan) total_seen: u64,
-    pub(in crate::scan) empty: Option<EmptyReason>,
-    pub(in crate::scan) notices: Vec<Notice>,
-    pub(in crate::scan) findings: Vec<Finding>,
-    pub(in crate::scan) marker: Marker,
+    pub(in crate::answer) columns: Vec<OutputColumn>,
+    pub(in crate::answer) rows: Vec<Vec<Cell>>,
+    pub(in crate::answer) truncation: Option<TruncationReason>,
+    pub(in crate::answer) total_seen: u64,
+    pub(in crate::answer) empty: Option<EmptyReason>,
+    pub(in crate::answer) notices: Vec<Notice>,
+    pub(in crate::answer) findings: Vec<Finding>,
+    pub(in crate::answer) marker: Marker,
 }
 
 impl ScannedRows {
     /// Adds that the statement did nothing, since what it names is not there for who asks.
-    pub(in crate::scan) fn with_nothing_done(mut self) -> Self {
+    pub(in crate::answer) fn with_nothing_done(mut self) -> Self {
         let kind = NoticeKind::NothingDone;
         self.notices.push(Notice {
             notice: kind.slug(),
@@ -118,13 +113,13 @@ impl ScannedRows {
 
     /// The same for a model: what hides or imitates in names and cells is spelled out, and notices say in which
     /// columns it was.
-    pub(in crate::scan) fn spelled_out(&self) -> Self {
+    pub(in crate::answer) fn spelled_out(&self) -> Self {
         let columns: Vec<_> = self
             .columns
             .iter()
             .map(|column| OutputColumn {
-                name: spelled(&column.name).into(),
-                type_name: spelled(&column.type_name).into(),
+                name: spell_out(&column.name).into(),
+                type_name: spell_out(&column.type_name).into(),
                 masked: column.masked,
             })
             .collect();
@@ -137,7 +132,7 @@ impl ScannedRows {
             .map(|row| {
                 let spell = |(cell, count): (&Cell, &mut u64)| match cell {
                     Cell::Text(text) => {
-                        let shown = spelled(text);
+                        let shown = spell_out(text);
                         *count += u64::from(matches!(shown, Cow::Owned(_)));
                         Cell::Text(shown.into_owned())
                     }
@@ -318,7 +313,7 @@ impl ScanSession {
             self.notice(kind, Some(column));
         }
         for (column, detector) in found {
-            self.find(detector, number, column);
+            self.record_finding(detector, number, column);
         }
         if self.is_blocked() {
             ControlFlow::Break(())
@@ -385,8 +380,8 @@ impl ScanSession {
             let Some(column) = self.columns.get_mut(index) else {
                 continue;
             };
-            let in_name = scan_text(column.name.as_bytes());
-            let in_type = scan_text(column.type_name.as_bytes());
+            let in_name = detect(column.name.as_bytes());
+            let in_type = detect(column.type_name.as_bytes());
             match self.action {
                 Action::Flag | Action::Block => {}
                 Action::Redact | Action::Withhold => {
@@ -405,7 +400,7 @@ impl ScanSession {
                 .map(|d| (d.id, d))
                 .collect();
             for detector in found.into_values() {
-                self.find(detector, None, index);
+                self.record_finding(detector, None, index);
             }
         }
     }
@@ -431,8 +426,14 @@ impl ScanSession {
                 }
                 // Bytes that hold text are scanned too: a model reads hexadecimal.
                 let kept = bytes.get(..most).unwrap_or(&bytes);
-                let detectors = scan_text(kept);
-                return self.treated(column, Cell::Text(hex(kept)), &detectors, notices, found);
+                let detectors = detect(kept);
+                return self.apply_action(
+                    column,
+                    Cell::Text(hex(kept)),
+                    &detectors,
+                    notices,
+                    found,
+                );
             }
             Value::Text(bytes) => match self.token(column, &bytes) {
                 // Digits, which no detector has to look at.
@@ -448,8 +449,8 @@ impl ScanSession {
             text.truncate(text.floor_char_boundary(self.plan.max_cell_bytes));
             notices.push((NoticeKind::CellCut, column));
         }
-        let detectors = scan_text(text.as_bytes());
-        self.treated(column, Cell::Text(text), &detectors, notices, found)
+        let detectors = detect(text.as_bytes());
+        self.apply_action(column, Cell::Text(text), &detectors, notices, found)
     }
 
     /// The token of a hash, in a column of tokens.
@@ -462,7 +463,7 @@ impl ScanSession {
         keys.stamp(hash)
     }
 
-    fn treated(
+    fn apply_action(
         &self,
         column: usize,
         cell: Cell,
@@ -484,7 +485,7 @@ impl ScanSession {
         }
     }
 
-    fn find(&mut self, detector: &'static Detector, row: Option<u64>, column: usize) {
+    fn record_finding(&mut self, detector: &'static Detector, row: Option<u64>, column: usize) {
         if self.action == Action::Block {
             self.blocked.insert(detector.id);
         }
@@ -548,7 +549,7 @@ impl RowSink for ScanSession {
 
 /// A value that has been scanned.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::scan) enum Cell {
+pub(in crate::answer) enum Cell {
     Null,
     Bool(bool),
     Integer(i64),

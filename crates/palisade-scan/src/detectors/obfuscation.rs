@@ -1,6 +1,6 @@
 //! Detectors that go by how a text is hidden. `decode` and `normalize` see the signs.
 
-use crate::scan::matcher::{
+use crate::detector::{
     Detector,
     Severity::{High, Low, Medium},
 };

@@ -1,12 +1,12 @@
 //! The detectors, as data. `~n` in a pattern stands for up to n words, `_` for what stands between
 //! two words; `detector` fills them in.
 
-use crate::scan::{
-    detectors::{obfuscation, other_languages, output_steering},
-    matcher::{
+use crate::{
+    detector::{
         Detector,
         Severity::{High, Medium},
     },
+    detectors::{obfuscation, other_languages, output_steering},
 };
 
 /// Every detector. A new one needs texts that it finds and texts of the same kind that it passes.

@@ -2,7 +2,7 @@
 //! for passwords. Patterns that hold letters beyond ASCII switch Unicode on for themselves; they hold
 //! no word boundaries, which would be slow.
 
-use crate::scan::matcher::{Detector, Severity::High};
+use crate::detector::{Detector, Severity::High};
 
 pub(crate) const ROMANCE: Detector = Detector {
     id: "instruction.override-romance",

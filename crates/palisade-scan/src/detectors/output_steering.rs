@@ -1,6 +1,6 @@
 //! Detectors of text that steers the answer, or imitates the marks around data.
 
-use crate::scan::matcher::{
+use crate::detector::{
     Detector,
     Severity::{High, Low, Medium},
 };
