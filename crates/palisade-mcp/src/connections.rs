@@ -13,7 +13,7 @@ use palisade::{
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
-use crate::{queue::Queue, server::ServeOptions};
+use crate::{options::ServeOptions, queue::Queue};
 
 /// Characters of a connection's name.
 const MAX_NAME: usize = 64;

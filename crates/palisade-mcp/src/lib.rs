@@ -39,10 +39,12 @@ mod connections;
 mod declare;
 mod lines;
 mod metadata;
+mod options;
 mod queue;
 mod serve;
 mod server;
 
 pub use connections::ConnectionsError;
+pub use options::ServeOptions;
 pub use serve::{ServeError, serve, serve_stdio};
-pub use server::{PalisadeServer, ServeOptions};
+pub use server::PalisadeServer;

@@ -6,7 +6,7 @@ use palisade::{
 };
 use rusqlite::Connection;
 
-use super::{ColumnInfo, pragma};
+use crate::introspect::{ColumnInfo, pragma};
 
 /// The unique keys of `table`, of which `rowid` may be the row id.
 pub(super) fn read(
