@@ -6,7 +6,7 @@ use mysql_async::Conn;
 use palisade::ident;
 
 use crate::{
-    examine::Account,
+    grants::Account,
     introspect::{IntrospectError, Product, product, query, text},
 };
 

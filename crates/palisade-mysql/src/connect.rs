@@ -6,14 +6,10 @@ use mysql_async::{
     Conn, DriverError, Error, IoError, Opts, OptsBuilder, Row, prelude::Queryable as _,
 };
 use palisade::guard::BackendError;
-use palisade_pool::{PATIENCE, PoolError};
+use palisade_pool::{ConfigError, PATIENCE, PoolError};
 use tokio::{runtime::Handle, time::timeout};
 
-use crate::{
-    config::{ConfigError, MysqlConfig},
-    introspect::IntrospectError,
-    settings::SETUP,
-};
+use crate::{config::MysqlConfig, introspect::IntrospectError, settings::SETUP};
 
 /// Why there is no connection, or no backend over it.
 #[derive(Debug, thiserror::Error)]

@@ -16,7 +16,7 @@
 //!   from another one;
 //! * a reset of the session after each statement: variables and advisory locks outlive transactions.
 
-use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin, time::Duration};
+use std::{future::poll_fn, ops::ControlFlow, pin::pin, time::Duration};
 
 use futures_core::Stream as _;
 use mysql_async::{
@@ -26,13 +26,13 @@ use mysql_common::named_params::ParsedNamedParams;
 use palisade::{
     catalog::{Catalog, Relation, RelationKind},
     dialect::Dialect,
-    guard::{BackendError, BackendErrorKind, Estimates, RowSink},
+    guard::{BackendError, BackendErrorKind, RowSink},
     ident,
     limits::Limits,
-    rewrite::{ANY_COLUMN, RewrittenStatement},
+    rewrite::ANY_COLUMN,
     value::Value,
 };
-use palisade_pool::{Ended, Failed};
+use palisade_pool::{Ended, Failed, Task, Work};
 
 use crate::{
     cells::Reading,
@@ -42,39 +42,11 @@ use crate::{
     origin, params,
     schema::{Known, Look, Verdict, is_system},
     settings::identifier,
-    write::Work,
+    write,
 };
 
 /// Bytes of one row, all cells together.
 const MAX_ROW_BYTES: usize = 64 * 1024 * 1024;
-
-/// What to run and what it may touch: the part of a [`RewrittenStatement`] that a database needs.
-pub(crate) struct Task<'a> {
-    pub(crate) sql: &'a str,
-    pub(crate) params: &'a [Value],
-    pub(crate) reads: &'a BTreeSet<(String, String)>,
-    pub(crate) relations: &'a [String],
-    pub(crate) limits: &'a Limits,
-    pub(crate) estimates: Estimates<'a>,
-    /// Whether all rows are worked on for one.
-    pub(crate) gathers: bool,
-    pub(crate) work: Work<'a>,
-}
-
-impl<'a> From<&'a RewrittenStatement> for Task<'a> {
-    fn from(statement: &'a RewrittenStatement) -> Self {
-        Self {
-            sql: statement.sql(),
-            params: statement.params(),
-            reads: statement.engine_reads(),
-            relations: statement.relations(),
-            limits: statement.limits(),
-            estimates: Estimates::of(statement),
-            gathers: statement.gathers(),
-            work: Work::of(statement),
-        }
-    }
-}
 
 /// A server and what it held when its catalog was read.
 #[derive(Clone, Copy)]
@@ -141,7 +113,7 @@ fn begin(product: Product, limits: &Limits, work: Work<'_>) -> String {
         }
         Product::MySql => format!("max_execution_time = {ms}"),
     };
-    format!("SET SESSION {timeout}; {}", work.begin())
+    format!("SET SESSION {timeout}; {}", write::begin(work))
 }
 
 /// Runs the statement and feeds its rows to `sink`. The transaction stays open.
@@ -295,7 +267,7 @@ fn undecided<'c>(
 ) -> impl Iterator<Item = &'c Column> {
     let told = match facts.product {
         // What a change gives is its table's, whatever stands in it besides.
-        Product::MariaDb => task.work.changes() || !has_derived_tables(task.sql),
+        Product::MariaDb => task.work.is_committed() || !has_derived_tables(task.sql),
         Product::MySql => true,
     };
     columns.iter().filter(move |column| {

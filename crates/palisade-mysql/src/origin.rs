@@ -8,9 +8,9 @@ use palisade::{
     catalog::{self, Catalog},
     dialect::Dialect,
 };
+use palisade_pool::Task;
 
 use crate::{
-    execute::Task,
     introspect::{query, text},
     settings::identifier,
 };

@@ -17,32 +17,28 @@
 //! A definition is committed by the server as it runs, and cannot be planned: there is the protocol's lock, and its
 //! first words.
 
-use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin, time::Duration};
+use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin};
 
 use futures_core::Stream as _;
 use mysql_async::{Column, Conn, Row, prelude::Queryable as _};
 use palisade::{
     catalog::{Catalog, Change, ReferenceAction, Relation},
-    guard::{BackendError, BackendErrorKind, Completion, RowSink},
-    rewrite::{Effect, Proviso, Reach, RewrittenStatement},
+    guard::{BackendError, Completion, RowSink},
+    rewrite::Proviso,
 };
-use palisade_pool::Ended;
-use tokio::time::timeout;
+use palisade_pool::{Changes, Ended, Task, Work, commit};
 
 use crate::{
     cells::Reading,
     connect::Session,
     estimate,
-    execute::{self, Facts, Task},
+    execute::{self, Facts},
     fault,
     introspect::{IntrospectError, Product, keys_are_known, optional, query, text, triggers_of},
     params,
     reach::{self, Reached},
     settings::{identifier, literal},
 };
-
-/// How long the server may take to say that a change is kept.
-const COMMIT_TIME: Duration = Duration::from_secs(10);
 
 /// With what the text of a change begins, and what it is at least.
 const CHANGES: &[(&str, Change)] = &[
@@ -70,70 +66,25 @@ const DEFINITIONS: &[&str] = &[
 /// With what the text of a question for a plan begins.
 const EXPLAIN: &str = "EXPLAIN FORMAT=JSON ";
 
-/// What a statement does, as far as running it differs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Work<'a> {
-    Read,
-    Explain,
-    Change(Changes<'a>),
-    Define,
-}
-
-/// What a statement may change.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Changes<'a> {
-    pub(crate) writes: &'a BTreeSet<(Change, String, String)>,
-    pub(crate) max_affected: u64,
-    /// Queries that must give no row before it.
-    pub(crate) provisos: &'a [Proviso],
-    /// Queries for rows that foreign keys follow.
-    pub(crate) reaches: &'a [Reach],
-}
-
-impl<'a> Work<'a> {
-    pub(crate) fn of(statement: &'a RewrittenStatement) -> Self {
-        match statement.effect() {
-            Effect::Read => Self::Read,
-            Effect::Explain => Self::Explain,
-            Effect::Write => Self::Change(Changes {
-                writes: statement.engine_writes(),
-                max_affected: statement.max_affected(),
-                provisos: statement.provisos(),
-                reaches: statement.reaches(),
-            }),
-            // Nothing is run of a statement that does nothing.
-            Effect::Define | Effect::Nothing => Self::Define,
+/// The statements that begin a transaction for `work`.
+pub(crate) fn begin(work: Work<'_>) -> &'static str {
+    match work {
+        Work::Read | Work::Explain => "START TRANSACTION READ ONLY",
+        // The session's own mode stays, so that nothing that commits by itself gets further.
+        Work::Change(changes) if changes.provisos.is_empty() && changes.reaches.is_empty() => {
+            "START TRANSACTION READ WRITE"
         }
-    }
-
-    /// The statements that begin it.
-    pub(crate) fn begin(self) -> &'static str {
-        match self {
-            Self::Read | Self::Explain => "START TRANSACTION READ ONLY",
-            // The session's own mode stays, so that nothing that commits by itself gets further.
-            Self::Change(changes) if changes.provisos.is_empty() && changes.reaches.is_empty() => {
-                "START TRANSACTION READ WRITE"
-            }
-            // What is looked at first is locked, so that the change finds it as it was.
-            Self::Change(changes) if changes.reaches.is_empty() => {
-                "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE; START TRANSACTION READ WRITE"
-            }
-            // And at the same time, by which it may choose its rows.
-            Self::Change(_) => {
-                "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE; SET SESSION timestamp = UNIX_TIMESTAMP(NOW(6)); \
-                 START TRANSACTION READ WRITE"
-            }
-            // The reset after it puts the session's mode back.
-            Self::Define => "SET SESSION TRANSACTION READ WRITE",
+        // What is looked at first is locked, so that the change finds it as it was.
+        Work::Change(changes) if changes.reaches.is_empty() => {
+            "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE; START TRANSACTION READ WRITE"
         }
-    }
-
-    /// Whether anything is to be kept.
-    pub(crate) fn changes(self) -> bool {
-        match self {
-            Self::Read | Self::Explain => false,
-            Self::Change(_) | Self::Define => true,
+        // And at the same time, by which it may choose its rows.
+        Work::Change(_) => {
+            "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE; SET SESSION timestamp = UNIX_TIMESTAMP(NOW(6)); \
+             START TRANSACTION READ WRITE"
         }
+        // The reset after it puts the session's mode back.
+        Work::Define => "SET SESSION TRANSACTION READ WRITE",
     }
 }
 
@@ -223,18 +174,7 @@ pub(crate) async fn change(
         rows
     };
     let all = reached.with(affected);
-    if all > changes.max_affected {
-        return Err(BackendError::new(
-            BackendErrorKind::AffectedRows,
-            format!("{all} rows, and at most {}", changes.max_affected),
-        ));
-    }
-    match took {
-        ControlFlow::Continue(()) => Ok(Completion {
-            affected: Some(affected),
-        }),
-        ControlFlow::Break(()) => Err(BackendError::not_taken()),
-    }
+    changes.complete(all, Some(affected), took)
 }
 
 /// Refuses the statement if what it may not do is found.
@@ -280,13 +220,11 @@ pub(crate) async fn define(conn: &mut Conn, task: &Task<'_>) -> Result<(), Backe
 
 /// Keeps what was changed.
 pub(crate) async fn keep(session: &mut Session) -> Result<(), BackendError> {
-    let commit = async { session.ready().await?.query_drop("COMMIT").await };
-    match timeout(COMMIT_TIME, commit).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) if fault::is_rolled_back(&error) => Err(fault::change(&error)),
-        // To try again could do it twice: somebody has to look.
-        Ok(Err(_)) | Err(_) => Err(BackendError::outcome_unknown()),
-    }
+    let ended = async { session.ready().await?.query_drop("COMMIT").await };
+    commit(ended, |error| {
+        fault::is_rolled_back(error).then(|| fault::change(error))
+    })
+    .await
 }
 
 /// Has the server plan the statement, which it does with queries and changes only.

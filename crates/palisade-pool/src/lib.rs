@@ -7,9 +7,17 @@
 //!
 //! [`Connector`] says how an engine's sessions are made, cleaned and ended; [`Pool::run`] runs a [`Statement`]
 //! in one of them within its time.
+//!
+//! Beside the sessions it has what both servers' backends share: a [`Task`] of a rewritten statement, [`commit()`], and parts of
+//! the configuration ([`ConfigError`], [`CertificateFiles`], [`tls`]).
 
+mod config;
 mod pool;
 mod run;
+mod task;
+pub mod tls;
 
+pub use config::{CONNECT_TIMEOUT, CertificateFiles, ConfigError};
 pub use pool::{Connector, Lease, PATIENCE, Pool, PoolError, PoolSize};
 pub use run::{Ended, Failed, Statement};
+pub use task::{Changes, Task, Work, commit};

@@ -3,13 +3,13 @@
 use std::{sync::OnceLock, time::Duration};
 
 use palisade::guard::BackendError;
-use palisade_pool::{PATIENCE, PoolError};
+use palisade_pool::{ConfigError, PATIENCE, PoolError};
 use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
 use tokio_postgres::{Client, NoTls, tls::MakeTlsConnect};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
-    config::{ConfigError, PostgresConfig},
+    config::PostgresConfig,
     execute::Kept,
     introspect::{IntrospectError, chain},
     tls::Tls,

@@ -25,8 +25,9 @@ mod wire;
 mod write;
 
 pub use backend::PostgresBackend;
-pub use config::{ConfigError, PostgresConfig, SettingName};
+pub use config::{PostgresConfig, SettingName};
 pub use connect::{ConnectError, connect};
 pub use examine::{Weakness, WeaknessKind, examine};
 pub use introspect::{IntrospectError, catalog};
+pub use palisade_pool::ConfigError;
 pub use tls::SslMode;

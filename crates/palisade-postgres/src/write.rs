@@ -17,16 +17,16 @@
 //!
 //! A definition is no planned statement: there is the protocol's lock, and its first words.
 
-use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin, time::Duration};
+use std::{future::poll_fn, ops::ControlFlow, pin::pin};
 
 use futures_core::Stream as _;
 use palisade::{
     catalog::{Catalog, Change, ForeignKey, ReferenceAction, Relation},
-    guard::{BackendError, BackendErrorKind, Completion, RowSink},
-    rewrite::{Effect, Proviso, RewrittenStatement},
+    guard::{BackendError, Completion, RowSink},
+    rewrite::Proviso,
 };
+use palisade_pool::{Changes, Task, Work, commit};
 use serde_json::Value as Json;
-use tokio::time::timeout;
 use tokio_postgres::{
     Client, RowStream, Statement,
     error::SqlState,
@@ -36,15 +36,12 @@ use tokio_postgres::{
 use crate::{
     cells::Reading,
     estimate,
-    execute::{self, Opened, Task},
+    execute::{self, Opened},
     fault,
     outside::Outside,
     params,
     schema::Schema,
 };
-
-/// How long the server may take to say that a change is kept.
-const COMMIT_TIME: Duration = Duration::from_secs(10);
 
 /// With what the printed text of a definition begins.
 const DEFINITIONS: &[&str] = &[
@@ -60,70 +57,23 @@ const DEFINITIONS: &[&str] = &[
     "TRUNCATE ",
 ];
 
-/// What a statement does, as far as running it differs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Work<'a> {
-    Read,
-    Explain,
-    Change(Changes<'a>),
-    Define,
+/// The isolation level of a transaction for `work`.
+pub(crate) fn isolation(work: Work<'_>) -> &'static str {
+    match work {
+        // Each statement sees what was committed before it, so that the schema is looked at as it is under the locks.
+        Work::Read | Work::Explain | Work::Define => "READ COMMITTED",
+        Work::Change(changes) if changes.provisos.is_empty() => "READ COMMITTED",
+        // The change sees the rows that were looked at first, or fails.
+        Work::Change(_) => "REPEATABLE READ",
+    }
 }
 
-/// What a statement may change.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Changes<'a> {
-    pub(crate) writes: &'a BTreeSet<(Change, String, String)>,
-    pub(crate) triggers: &'a BTreeSet<String>,
-    pub(crate) max_affected: u64,
-    /// Where the body begins, if rows are changed in the WITH before it.
-    pub(crate) body: Option<usize>,
-    /// Queries that must give no row before it.
-    pub(crate) provisos: &'a [Proviso],
-}
-
-impl<'a> Work<'a> {
-    pub(crate) fn of(statement: &'a RewrittenStatement) -> Self {
-        match statement.effect() {
-            Effect::Read => Self::Read,
-            Effect::Explain => Self::Explain,
-            Effect::Write => Self::Change(Changes {
-                writes: statement.engine_writes(),
-                triggers: statement.engine_triggers(),
-                max_affected: statement.max_affected(),
-                body: statement.body_after_changes(),
-                provisos: statement.provisos(),
-            }),
-            // Nothing is run of a statement that does nothing.
-            Effect::Define | Effect::Nothing => Self::Define,
-        }
-    }
-
-    /// Whether anything is to be kept.
-    pub(crate) fn changes(self) -> bool {
-        match self {
-            Self::Read | Self::Explain => false,
-            Self::Change(_) | Self::Define => true,
-        }
-    }
-
-    /// The isolation level of its transaction.
-    pub(crate) fn isolation(self) -> &'static str {
-        match self {
-            // Each statement sees what was committed before it, so that the schema is looked at as it is under the locks.
-            Self::Read | Self::Explain | Self::Define => "READ COMMITTED",
-            Self::Change(changes) if changes.provisos.is_empty() => "READ COMMITTED",
-            // The change sees the rows that were looked at first, or fails.
-            Self::Change(_) => "REPEATABLE READ",
-        }
-    }
-
-    /// The access mode of its transaction.
-    pub(crate) fn access_mode(self) -> &'static str {
-        if self.changes() {
-            "READ WRITE"
-        } else {
-            "READ ONLY"
-        }
+/// The access mode of a transaction for `work`.
+pub(crate) fn access_mode(work: Work<'_>) -> &'static str {
+    if work.is_committed() {
+        "READ WRITE"
+    } else {
+        "READ ONLY"
     }
 }
 
@@ -261,16 +211,7 @@ pub(crate) async fn change(
             affected = changes.triggers.is_empty().then_some(counted);
         }
     }
-    if all > changes.max_affected {
-        return Err(BackendError {
-            kind: BackendErrorKind::AffectedRows,
-            detail: format!("{all} rows, and at most {}", changes.max_affected),
-        });
-    }
-    match took {
-        ControlFlow::Continue(()) => Ok(Completion { affected }),
-        ControlFlow::Break(()) => Err(BackendError::not_taken()),
-    }
+    changes.complete(all, affected, took)
 }
 
 /// Refuses the statement if what it may not do is found. What looks cannot write.
@@ -343,12 +284,10 @@ pub(crate) async fn keep(client: &Client, is_pooled: bool) -> Result<(), Backend
     } else {
         "COMMIT"
     };
-    match timeout(COMMIT_TIME, client.batch_execute(sql)).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) if fault::is_rolled_back(&error) => Err(fault::change(&error)),
-        // To try again could do it twice: somebody has to look.
-        Ok(Err(_)) | Err(_) => Err(BackendError::outcome_unknown()),
-    }
+    commit(client.batch_execute(sql), |error| {
+        fault::is_rolled_back(error).then(|| fault::change(error))
+    })
+    .await
 }
 
 fn names(statement: &Statement) -> Vec<&str> {

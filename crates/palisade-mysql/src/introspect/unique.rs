@@ -12,7 +12,7 @@ use super::{
     IntrospectError, Name, Product,
     read::{of_users, optional, query, text},
 };
-use crate::{examine::Account, settings::literal};
+use crate::{grants::Account, settings::literal};
 
 /// The query for the parts of unique keys for which `condition` holds, `s` being a part.
 fn sql(condition: &str, product: Product) -> String {
@@ -168,7 +168,7 @@ pub(super) async fn read(
     }
     let account = Account::read(conn).await?;
     for def in relations {
-        if def.kind != RelationKind::Table || !account.sees_all_of(&def.schema, &def.name) {
+        if def.kind != RelationKind::Table || !account.sees_every_column(&def.schema, &def.name) {
             continue;
         }
         let name = (def.schema.clone(), def.name.clone());
