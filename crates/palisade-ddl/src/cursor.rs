@@ -150,15 +150,15 @@ impl<'t> Cursor<'t> {
             return Err(self.expected("a name"));
         };
         let name = match &token.lexeme {
-            Lexeme::Word => self.folded(self.spelt(token), false),
-            Lexeme::Quoted(name) => self.folded(name, true),
+            Lexeme::Word => self.fold(self.spelt(token), false),
+            Lexeme::Quoted(name) => self.fold(name, true),
             Lexeme::Text | Lexeme::Number | Lexeme::Symbol => return Err(self.expected("a name")),
         };
         self.bump();
         Ok(name)
     }
 
-    fn folded(&self, name: &str, quoted: bool) -> String {
+    fn fold(&self, name: &str, quoted: bool) -> String {
         match self.dialect {
             Dialect::Postgres => self.dialect.fold_written(name, quoted).into_owned(),
             // Their catalogs hold names as declared.

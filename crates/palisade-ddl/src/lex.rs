@@ -268,20 +268,20 @@ impl<'t> Lexer<'t> {
         let next = self.rest().chars().nth(1);
         match c {
             '\'' => self
-                .quoted('\'', !self.plain_backslash)
+                .read_quoted('\'', !self.plain_backslash)
                 .map(|_| Lexeme::Text),
-            '"' if self.ansi_quotes => self.quoted('"', false).map(Lexeme::Quoted),
+            '"' if self.ansi_quotes => self.read_quoted('"', false).map(Lexeme::Quoted),
             '"' => self
-                .quoted('"', !self.plain_backslash)
+                .read_quoted('"', !self.plain_backslash)
                 .map(|_| Lexeme::Text),
-            '`' if mysql => self.quoted('`', false).map(Lexeme::Quoted),
+            '`' if mysql => self.read_quoted('`', false).map(Lexeme::Quoted),
             'e' | 'E' if !mysql && next == Some('\'') => {
                 self.advance(1);
-                self.quoted('\'', true).map(|_| Lexeme::Text)
+                self.read_quoted('\'', true).map(|_| Lexeme::Text)
             }
             'b' | 'B' | 'x' | 'X' | 'n' | 'N' if next == Some('\'') => {
                 self.advance(1);
-                self.quoted('\'', mysql && !self.plain_backslash)
+                self.read_quoted('\'', mysql && !self.plain_backslash)
                     .map(|_| Lexeme::Text)
             }
             'u' | 'U'
@@ -348,7 +348,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// What stands in quotes, doubled ones undone.
-    fn quoted(&mut self, quote: char, backslash: bool) -> Result<String, DdlError> {
+    fn read_quoted(&mut self, quote: char, backslash: bool) -> Result<String, DdlError> {
         let line = self.line;
         let mut inner = String::new();
         let mut chars = self.rest().char_indices().skip(1).peekable();

@@ -10,9 +10,9 @@ use crate::{
 };
 use palisade::{
     catalog::{
-        CastDef, Catalog, CatalogError, ColumnDef, Filled, ForeignKey, OperatorDef, RelationDef,
-        RelationKind, RoutineDef, TypeClass, TypeDef, TypeKind, UniqueKeyDef, functions,
-        functions::Kinds,
+        CastDef, Catalog, CatalogError, ColumnDef, DefaultValue, ForeignKey, OperatorDef,
+        RelationDef, RelationKind, RoutineDef, TypeClass, TypeDef, TypeKind, UniqueKeyDef,
+        functions, functions::Kinds,
     },
     dialect::Dialect,
 };
@@ -268,7 +268,7 @@ impl SchemaState {
                     });
                     match found {
                         Some(next) => def = next,
-                        None => return TypeClass::of(self.dialect, base),
+                        None => return TypeClass::from_name(self.dialect, base),
                     }
                 }
             }
@@ -498,8 +498,8 @@ impl SchemaState {
                 });
                 if is_domain {
                     table.filled.push(column.name.clone());
-                    if column.filled == Filled::Null {
-                        column.filled = Filled::Unknown;
+                    if column.filled == DefaultValue::Null {
+                        column.filled = DefaultValue::Unknown;
                     }
                 }
             }
@@ -683,7 +683,7 @@ pub(super) fn column(name: impl Into<String>, typed: Typed) -> ColumnDef {
         collation: String::new(),
         generated: None,
         stored: false,
-        filled: Filled::Null,
+        filled: DefaultValue::Null,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     state::{SchemaState, Typed, column},
 };
 use palisade::{
-    catalog::{ColumnDef, Filled, TypeClass},
+    catalog::{ColumnDef, DefaultValue, TypeClass},
     dialect::Dialect,
 };
 
@@ -65,7 +65,7 @@ pub(super) fn columns(query: Cursor<'_>, state: &SchemaState) -> Option<Vec<Colu
     for column in &mut columns {
         // What a query gives is computed from nothing else, and can be NULL.
         (column.generated, column.stored, column.nullable) = (None, false, true);
-        column.filled = Filled::Unknown;
+        column.filled = DefaultValue::Unknown;
     }
     Some(columns)
 }
@@ -197,7 +197,7 @@ impl Query<'_> {
             return parts.next().is_none().then_some(());
         }
         let (body, alias) = alias(item)?;
-        let mut made = self.typed(body, scope);
+        let mut made = self.item_type(body, scope);
         made.name = match alias {
             Some(alias) => alias,
             None => self.engine_name(body)?,
@@ -230,13 +230,13 @@ impl Query<'_> {
     }
 
     /// The type of what an item gives, where it is a column or a cast.
-    fn typed(&self, item: Cursor<'_>, scope: Option<&Scope>) -> ColumnDef {
+    fn item_type(&self, item: Cursor<'_>, scope: Option<&Scope>) -> ColumnDef {
         let unknown = column("", Typed::unknown());
         let mut rest = item;
         if let Some(path) = path(&mut rest)
             && rest.is_empty()
         {
-            return self.referenced(&path, scope).unwrap_or(unknown);
+            return self.referenced_column(&path, scope).unwrap_or(unknown);
         }
         if self.state.dialect != Dialect::Postgres {
             return unknown;
@@ -253,7 +253,7 @@ impl Query<'_> {
         let mut rest = item;
         rest.until(&["::"]);
         if rest.eat("::")
-            && let Ok(declared) = types::declared(&mut rest, self.state)
+            && let Ok(declared) = types::parse_type(&mut rest, self.state)
             && rest.is_empty()
         {
             return column("", declared.typed);
@@ -261,7 +261,7 @@ impl Query<'_> {
         unknown
     }
 
-    fn referenced(&self, path: &[String], scope: Option<&Scope>) -> Option<ColumnDef> {
+    fn referenced_column(&self, path: &[String], scope: Option<&Scope>) -> Option<ColumnDef> {
         let (name, qualifiers) = path.split_last()?;
         let mut found = None;
         for (part, columns) in scope? {

@@ -203,7 +203,7 @@ pub(crate) struct Standing {
 /// What a caller may use.
 #[derive(Debug)]
 pub(crate) enum Offer<'a> {
-    /// A connection that nobody names, and whether something of it may be changed.
+    /// A connection that the call does not name, and whether something of it may be changed.
     One { changeable: bool },
     /// Those that a caller chooses from.
     Several(Vec<Choice<'a>>),
@@ -227,7 +227,7 @@ impl<'a> Offer<'a> {
         }
     }
 
-    /// The connections that a call names one of; none where nobody names any.
+    /// The connections of which a call names one; empty where calls name none.
     pub(crate) fn choices(&self) -> &[Choice<'a>] {
         match self {
             Self::One { changeable: _ } => &[],

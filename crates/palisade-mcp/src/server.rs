@@ -59,7 +59,7 @@ const LOOK: Duration = Duration::from_millis(250);
 /// An MCP server over one [`Guard`] or several. Clones share everything.
 pub struct PalisadeServer<B> {
     shared: Arc<Shared<B>>,
-    /// Which client it is for, where each has a pair of streams; 0 where nobody told them apart.
+    /// Which client it is for, where each has a pair of streams; else 0.
     door: u64,
 }
 
@@ -95,8 +95,8 @@ impl<B: Backend + 'static> PalisadeServer<B> {
         Self::serving(Connections::one(guard, options))
     }
 
-    /// A server over several databases: each call says by the connection's name which one it means. Of one
-    /// alone, nobody need say anything.
+    /// A server over several databases: each call says by the connection's name which database it means. With only
+    /// one, a call need not name it.
     ///
     /// # Errors
     /// If there is none, or a name is not one or belongs to two.

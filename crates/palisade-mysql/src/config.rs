@@ -31,9 +31,9 @@ impl MysqlConfig {
     /// The database at `url`, `mysql://user:password@host:port/database?option=value` or `mariadb://…`. It must
     /// name a database. `LOAD DATA LOCAL` has no handler, so the server gets no file of ours.
     ///
-    /// The options are `socket` (the file to connect to in place of the host), and for TLS `ssl-mode`
-    /// ([`SslMode`]), `ssl-ca` (a file, or `system` for the authorities that the machine trusts, which are taken
-    /// if none are named), `ssl-cert` and `ssl-key`. Files are read when a connection is made.
+    /// The options are `socket`, the file to connect to in place of the host, and for TLS `ssl-mode` ([`SslMode`]),
+    /// `ssl-ca`, `ssl-cert` and `ssl-key`. `ssl-ca` is a file, or `system` for the authorities that the machine
+    /// trusts, which are the default. Files are read when a connection is made.
     ///
     /// Without `ssl-mode` the server's name is verified, except where the connection does not leave the
     /// machine: there it is plain. The mode `PREFERRED`, which gives way, does not exist.

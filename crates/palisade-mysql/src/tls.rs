@@ -18,7 +18,7 @@ use palisade_pool::{
 pub enum SslMode {
     /// Plain text.
     Disabled,
-    /// Encrypted, to whomever: nobody can listen, but somebody may stand between.
+    /// Encrypted, without a check of the server's identity: no third party can listen, but it may stand between.
     Required,
     /// Encrypted, to the server whose name the URL gives.
     VerifyIdentity,

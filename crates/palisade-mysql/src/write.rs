@@ -6,8 +6,8 @@
 //! * COM_STMT_PREPARE takes one statement, and `EXPLAIN` before it takes none but queries and changes: no SET, no COMMIT,
 //!   no CALL, no DDL, no LOCK. It runs nothing;
 //! * the text begins with a change that was decided, of a table that was decided;
-//! * triggers and foreign keys are looked at again, while the table's definition is locked, and the unique keys where a row
-//!   that is in the way is changed;
+//! * triggers and foreign keys are looked at again, while the table's definition is locked. So are the unique keys
+//!   where a conflicting row is changed;
 //! * a table whose engine cannot take a change back is not changed;
 //! * what must not be there is looked for first, in a transaction whose reads lock what they find and where they looked:
 //!   the change finds it so, or another transaction waits, or one of the two fails;
@@ -149,7 +149,7 @@ pub(crate) async fn change(
     let columns = result.columns_ref().to_vec();
     execute::check_origins(&columns, facts, task)?;
     let affected = if columns.is_empty() {
-        let affected = counted(kind, task.sql, result.affected_rows(), &result.info());
+        let affected = count_affected(kind, task.sql, result.affected_rows(), &result.info());
         result.drop_result().await.map_err(|e| fault::change(&e))?;
         affected
     } else {
@@ -161,7 +161,7 @@ pub(crate) async fn change(
             .await
             .map_err(|e| fault::change(&e))?
             .ok_or_else(|| BackendError::second_lock("the statement gave no rows"))?;
-        let readings: Vec<Reading> = stream.columns_ref().iter().map(Reading::of).collect();
+        let readings: Vec<Reading> = stream.columns_ref().iter().map(Reading::new).collect();
         let mut stream = pin!(stream);
         let mut rows = 0_u64;
         while let Some(row) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
@@ -177,7 +177,7 @@ pub(crate) async fn change(
     changes.complete(all, Some(affected), took)
 }
 
-/// Refuses the statement if what it may not do is found.
+/// Runs a precheck: refuses the statement if it finds a row.
 async fn seek(conn: &mut Conn, proviso: &Proviso) -> Result<(), BackendError> {
     execute::check_text(proviso.sql())?;
     let query = conn
@@ -248,8 +248,8 @@ async fn plan(
 
 /// Checks that the text begins with a change that was decided, of a table that was decided; which they are.
 ///
-/// Where several tables are joined the text does not begin with the one that is changed: then the kind of
-/// change alone is compared, and the account's own rights stand behind it.
+/// Where several tables are joined the text does not begin with the table that is changed. Then the kind of change
+/// alone is compared, and the account's own rights stand behind it.
 fn check_target<'c>(
     catalog: &'c Catalog,
     task: &Task<'_>,
@@ -353,7 +353,7 @@ fn name(text: &str) -> Option<(String, &str)> {
 
 /// How many rows a change found or made. The server's own number counts rows that have other values than before, which
 /// would tell what they had, and a row that an upsert changes twice.
-fn counted(change: Change, sql: &str, affected: u64, info: &str) -> u64 {
+fn count_affected(change: Change, sql: &str, affected: u64, info: &str) -> u64 {
     let after = |words: &str| -> Option<u64> {
         let (_, rest) = info.split_once(words)?;
         rest.split_whitespace().next()?.parse().ok()
@@ -621,7 +621,7 @@ mod tests {
             (Change::Delete, "DELETE FROM t", 5, "", 5),
         ] {
             assert_eq!(
-                counted(change, sql, affected, info),
+                count_affected(change, sql, affected, info),
                 expected,
                 "{sql} {info}"
             );

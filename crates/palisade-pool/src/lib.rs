@@ -1,9 +1,9 @@
 //! Sessions with a server: so many and no more, each clean when it is given out.
 //!
-//! A pool of our own, since each of its rules is a lock. Besides the number of sessions it bounds the number of
-//! those who wait for one. A session goes back only after the server has confirmed that nothing is left in it;
-//! one that was abandoned in the middle is ended on the server and closed, never given out again, so that what
-//! ends it and comes late finds nothing else to hit.
+//! A pool of our own, since each of its rules is a lock. It bounds the number of sessions, and of statements that wait
+//! for one. A session goes back only after the server has confirmed that nothing is left in it. A session that was
+//! abandoned in the middle is ended on the server and closed. It is never given out again, so that a late order to end
+//! it hits nothing else.
 //!
 //! [`Connector`] says how an engine's sessions are made, cleaned and ended; [`Pool::run`] runs a [`Statement`]
 //! in one of them within its time.

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 /// How long the server may take to say that a change is kept.
 const COMMIT_TIME: Duration = Duration::from_secs(10);
 
-/// What to run and what it may touch: the part of a [`RewrittenStatement`] that a database needs.
+/// The part of a [`RewrittenStatement`] that a database needs: the text, its values, and everything that it may touch.
 #[derive(Debug)]
 pub struct Task<'a> {
     /// The text.

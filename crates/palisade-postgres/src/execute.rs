@@ -9,7 +9,7 @@
 //! * `READ ONLY` stops what functions write to tables, sequences and large objects, and locks on rows. It does
 //!   **not** stop signals to other sessions, NOTIFY, advisory locks, files of the server, or what a function does
 //!   through dblink: for these there is the function registry, and an account without privileges;
-//! * the origin of each result column must be one that was decided; expressions have none;
+//! * the origin of each result column must be a decided column; expressions have no origin;
 //! * time-outs of the server's, which the statement itself can lift with `set_config`: hence a clock of our own;
 //! * `ROLLBACK` always, and a cleaning after it, since session-level advisory locks outlive it.
 
@@ -83,7 +83,7 @@ pub(crate) async fn open(
 ) -> Result<Opened, BackendError> {
     let client = &session.client;
     let begin = begin(task.work);
-    let own = Own::of(ground.search_path, task.limits);
+    let own = Own::new(ground.search_path, task.limits);
     let own = own.values(ground.features);
     let kept = session.kept.get();
     let early = match task.work {
@@ -216,7 +216,7 @@ pub(crate) async fn answer(
         let bound = params::bind(statement.params(), task.params)?;
         let bound = params::typed(&bound);
         if task.estimates.are_wanted() {
-            let estimate = estimate::of(client, task.sql, &bound).await?;
+            let estimate = estimate::read_query(client, task.sql, &bound).await?;
             // Planning has locked the relations: an estimate of another one is none of this.
             schema
                 .verify(client, look, task.relations, task.functions)
@@ -236,7 +236,7 @@ pub(crate) async fn answer(
     let readings: Vec<Reading> = statement
         .columns()
         .iter()
-        .map(|c| Reading::of(c.type_()))
+        .map(|c| Reading::new(c.type_()))
         .collect();
     // The rewritten statement gives no more, and the sink takes no more.
     let most = task.limits.max_rows.saturating_add(1);

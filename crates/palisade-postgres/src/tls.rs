@@ -24,8 +24,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 pub enum SslMode {
     /// Plain text.
     Disable,
-    /// Encrypted, to whomever: nobody can listen, but somebody may stand between. With `sslrootcert`, as
-    /// [`VerifyCa`](Self::VerifyCa).
+    /// Encrypted, without a check of the server's identity: no third party can listen, but it may stand between. With
+    /// `sslrootcert`, as [`VerifyCa`](Self::VerifyCa).
     Require,
     /// Encrypted, to somebody whom the certificate authority knows.
     VerifyCa,

@@ -5,8 +5,8 @@
 //! * the extended protocol takes one statement, and `EXPLAIN` before it takes none that is not planned: no COMMIT, no
 //!   SET, no COPY, no DO, no CALL. It runs nothing;
 //! * the server's plan names each relation that rows go into or out of, rules expanded and WITH looked through. Each
-//!   has to be one that was decided, for that change, unless a rule that was decided rewrites it. What triggers and foreign keys do, a plan does not show: for
-//!   these the marks of the schema are compared, under the locks that planning took;
+//!   must be a decided relation, for that change, unless a decided rule rewrites it. A plan does not show what
+//!   triggers and foreign keys do: for these the marks of the schema are compared, under the locks that planning took;
 //! * what must not be there is looked for by queries of one cell, in a part of the transaction that only reads. Such a
 //!   transaction sees one state of the database, and fails where another has changed a row that it is to change. Definitions
 //!   that were committed before it had its locks it may not see: it asks another session for their marks, which sees all;
@@ -165,7 +165,7 @@ pub(crate) async fn change(
         let Printed(text) = row.try_get(0).map_err(|e| fault::engine(&e))?;
         let plan = serde_json::from_str(text)
             .map_err(|e| BackendError::second_lock(format!("the plan is no JSON: {e}")))?;
-        changed(&plan, &mut found)?;
+        collect_changes(&plan, &mut found)?;
         if task.estimates.are_wanted() {
             task.estimates.admit(estimate::read(&plan))?;
         }
@@ -179,7 +179,7 @@ pub(crate) async fn change(
     let readings: Vec<Reading> = statement
         .columns()
         .iter()
-        .map(|c| Reading::of(c.type_()))
+        .map(|c| Reading::new(c.type_()))
         .collect();
     for proviso in changes.provisos {
         seek(facts.client, proviso).await?;
@@ -214,7 +214,7 @@ pub(crate) async fn change(
     changes.complete(all, affected, took)
 }
 
-/// Refuses the statement if what it may not do is found. What looks cannot write.
+/// Runs a precheck: refuses the statement if it finds a row. A precheck cannot write.
 async fn seek(client: &Client, proviso: &Proviso) -> Result<(), BackendError> {
     let ours = async |sql| client.batch_execute(sql).await;
     ours("SAVEPOINT palisade_look; SET TRANSACTION READ ONLY")
@@ -313,9 +313,9 @@ fn may_set_off(catalog: &Catalog, changes: Changes<'_>) -> bool {
         || reaches && (catalog.relations().iter()).any(|r| r.foreign_keys.iter().any(acts))
 }
 
-/// The rows of any table that this session has changed since it last told the server's statistics, which it
-/// does between transactions only (<https://www.postgresql.org/docs/current/monitoring-stats.html>): the
-/// difference of two is what was changed in between. The server counts the rows of a statement's body alone.
+/// The rows of any table that this session has changed since it last told the server's statistics, which it does
+/// between transactions only (<https://www.postgresql.org/docs/current/monitoring-stats.html>). The difference of two
+/// readings is what was changed in between. The server counts the rows of a statement's body alone.
 async fn changed_so_far(client: &Client) -> Result<u64, BackendError> {
     let row = client
         .query_one(
@@ -365,7 +365,7 @@ fn printing(sql: &str, body: Option<usize>, statement: &Statement) -> Result<Str
     ))
 }
 
-/// Feeds rows of text to `sink` until it breaks, and the rest to nobody: a change is done when the last has come.
+/// Feeds rows of text to `sink` until it breaks, and drops the rest: a change is done when the last row has come.
 async fn feed(
     stream: RowStream,
     names: &[&str],
@@ -412,9 +412,11 @@ struct Found {
 }
 
 /// Collects from a plan what it changes.
-fn changed(plan: &Json, found: &mut Vec<Found>) -> Result<(), BackendError> {
+fn collect_changes(plan: &Json, found: &mut Vec<Found>) -> Result<(), BackendError> {
     match plan {
-        Json::Array(parts) => parts.iter().try_for_each(|part| changed(part, found)),
+        Json::Array(parts) => parts
+            .iter()
+            .try_for_each(|part| collect_changes(part, found)),
         Json::Object(node) => {
             let text = |key: &str| node.get(key).and_then(Json::as_str);
             let odd =
@@ -451,7 +453,7 @@ fn changed(plan: &Json, found: &mut Vec<Found>) -> Result<(), BackendError> {
             }
             node.values()
                 .filter(|value| value.is_array() || value.is_object())
-                .try_for_each(|value| changed(value, found))
+                .try_for_each(|value| collect_changes(value, found))
         }
         // A rule's NOTIFY stands as text among the plans; lists of expressions do in them.
         Json::String(_) | Json::Null | Json::Bool(_) | Json::Number(_) => Ok(()),

@@ -10,7 +10,7 @@
 
 use std::{collections::BTreeSet, path::PathBuf, process::Command};
 
-use palisade::catalog::{Catalog, Filled, Relation, RelationKind, TypeKind};
+use palisade::catalog::{Catalog, DefaultValue, Relation, RelationKind, TypeKind};
 use palisade_testkit::servers::PostgresServer;
 
 const SCRIPT: &str = r#"
@@ -197,7 +197,7 @@ fn differences(server: &Catalog, text: &Catalog) -> Vec<String> {
                     // A computed column's collation is its type's.
                     let collation = (!is_view).then_some(&c.collation);
                     // What the text does not tell is not known.
-                    let filled = (by_text.filled != Filled::Unknown).then_some(&c.filled);
+                    let filled = (by_text.filled != DefaultValue::Unknown).then_some(&c.filled);
                     format!(
                         "{} {typed:?} {} {collation:?} {generated} {filled:?}",
                         c.name, c.nullable
@@ -337,7 +337,7 @@ async fn a_text_says_what_a_server_says() {
         let known = relation
             .columns
             .iter()
-            .filter(|c| c.filled != Filled::Unknown);
+            .filter(|c| c.filled != DefaultValue::Unknown);
         known.map(|c| &*c.name).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(filled(&live, "filled"), "a b c d e f g i k o p q t u");

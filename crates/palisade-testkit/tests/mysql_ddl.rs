@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf};
 
-use palisade::catalog::{Catalog, Filled, ReferenceAction, RelationKind};
+use palisade::catalog::{Catalog, DefaultValue, ReferenceAction, RelationKind};
 use palisade_testkit::servers::{MariaDbServer, MySqlServer, Server};
 
 const SCRIPT: &str = r#"
@@ -315,7 +315,7 @@ async fn says_the_same_keys(server: &Server, script: &str) {
         let by_server = catalog.find(&database, &relation.name).unwrap();
         for (column, theirs) in relation.columns.iter().zip(&by_server.columns) {
             // What the text does not tell is not known.
-            let known = [&theirs.filled, &Filled::Unknown];
+            let known = [&theirs.filled, &DefaultValue::Unknown];
             assert!(
                 known.contains(&&column.filled),
                 "{}: {:?}, {:?}",
@@ -326,7 +326,10 @@ async fn says_the_same_keys(server: &Server, script: &str) {
         }
     }
     let o = text.find(&database, "o").unwrap();
-    let known = o.columns.iter().filter(|c| c.filled != Filled::Unknown);
+    let known = o
+        .columns
+        .iter()
+        .filter(|c| c.filled != DefaultValue::Unknown);
     let known: Vec<&str> = known.map(|c| &*c.name).collect();
     assert_eq!(known.join(" "), "id a b c d f h m n p s t");
     let found = differences(&live, &unique_keys(&text, &database));

@@ -8,7 +8,7 @@ use crate::{
     state::{Typed, column},
 };
 use palisade::{
-    catalog::{ColumnDef, Filled, TypeClass},
+    catalog::{ColumnDef, DefaultValue, TypeClass},
     dialect::Dialect,
 };
 
@@ -31,7 +31,7 @@ pub(super) struct Declared {
 }
 
 impl Declared {
-    fn fill(&mut self, filled: Filled) {
+    fn fill(&mut self, filled: DefaultValue) {
         self.column.filled = filled;
         self.says_default = true;
     }
@@ -60,9 +60,9 @@ impl Reference {
 }
 
 /// Takes name, type and attributes; leaves `FIRST` and `AFTER`.
-pub(super) fn declared(cursor: &mut Cursor<'_>) -> Result<Declared, DdlError> {
+pub(super) fn parse_column(cursor: &mut Cursor<'_>) -> Result<Declared, DdlError> {
     let name = cursor.ident()?;
-    let (typed, is_serial) = typed(cursor)?;
+    let (typed, is_serial) = parse_type(cursor)?;
     let is_timestamp = typed.name.starts_with("timestamp");
     let mut found = Declared {
         column: column(name, typed),
@@ -78,7 +78,7 @@ pub(super) fn declared(cursor: &mut Cursor<'_>) -> Result<Declared, DdlError> {
     };
     found.column.nullable = !is_serial;
     if is_serial || is_timestamp {
-        found.column.filled = Filled::Unknown;
+        found.column.filled = DefaultValue::Unknown;
     }
     while !cursor.is_empty() && !cursor.sees("first") && !cursor.sees("after") {
         attribute(cursor, &mut found)?;
@@ -105,13 +105,13 @@ fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlErr
     } else if cursor.eat("serial default value") {
         found.is_unique = true;
         found.column.nullable = false;
-        found.fill(Filled::Unknown);
+        found.fill(DefaultValue::Unknown);
     } else if cursor.eat("primary key") || cursor.eat("key") {
         found.is_key = true;
         found.column.nullable = false;
     } else if cursor.eat("generated always as") || cursor.eat("as") {
         found.column.generated = Some(cursor.group()?.written().to_owned());
-        found.fill(Filled::Unknown);
+        found.fill(DefaultValue::Unknown);
         found.column.stored = cursor.eat_any(&["stored", "persistent"]).is_some();
         cursor.eat("virtual");
     } else if cursor.eat("generated always") {
@@ -123,11 +123,11 @@ fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlErr
         found.is_filled = !cursor.sees("null");
         found.fill(default(cursor, &found.column)?);
     } else if cursor.eat("auto_increment") {
-        found.fill(Filled::Unknown);
+        found.fill(DefaultValue::Unknown);
     } else if cursor.eat("null") {
         // Whatever the server's settings say.
         if !found.says_default {
-            found.column.filled = Filled::Null;
+            found.column.filled = DefaultValue::Null;
         }
     } else if cursor.eat("on update") {
         found.is_retimed = true;
@@ -174,12 +174,15 @@ fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlErr
 }
 
 /// Takes a default: what a new row has in `column` by it.
-pub(super) fn default(cursor: &mut Cursor<'_>, column: &ColumnDef) -> Result<Filled, DdlError> {
+pub(super) fn default(
+    cursor: &mut Cursor<'_>,
+    column: &ColumnDef,
+) -> Result<DefaultValue, DdlError> {
     let before = *cursor;
     value(cursor)?;
     let text = before.before(cursor);
     let (class, type_name) = (column.class, &column.type_name);
-    Ok(Filled::by(text, class, type_name, Dialect::Mysql))
+    Ok(DefaultValue::by(text, class, type_name, Dialect::Mysql))
 }
 
 /// Takes a value: a literal, a call, or an expression in parentheses.
@@ -206,7 +209,7 @@ fn value(cursor: &mut Cursor<'_>) -> Result<(), DdlError> {
 }
 
 /// A type as `COLUMN_TYPE` spells it, and whether it is SERIAL, which says more.
-fn typed(cursor: &mut Cursor<'_>) -> Result<(Typed, bool), DdlError> {
+fn parse_type(cursor: &mut Cursor<'_>) -> Result<(Typed, bool), DdlError> {
     let Some(word) = cursor.word() else {
         return Err(cursor.expected("a type"));
     };
@@ -269,6 +272,6 @@ fn typed(cursor: &mut Cursor<'_>) -> Result<(Typed, bool), DdlError> {
             name = format!("{name} {word}");
         }
     }
-    let class = TypeClass::of(Dialect::Mysql, &name);
+    let class = TypeClass::from_name(Dialect::Mysql, &name);
     Ok((Typed { name, class }, serial))
 }

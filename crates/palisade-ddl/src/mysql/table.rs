@@ -7,7 +7,7 @@ use crate::{
     unique_key::DeclaredKey,
     view, view_columns,
 };
-use palisade::catalog::{ColumnDef, Filled, ForeignKey, RelationKind, TypeClass};
+use palisade::catalog::{ColumnDef, DefaultValue, ForeignKey, RelationKind, TypeClass};
 use palisade::dialect::Dialect;
 
 use crate::mysql::column::{self, Declared, Reference};
@@ -39,7 +39,7 @@ pub(super) fn create(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), 
             if key(part, &mut new)? {
                 continue;
             }
-            let declared = column::declared(&mut part)?;
+            let declared = column::parse_column(&mut part)?;
             if !part.is_empty() {
                 return Err(part.expected("the end of the column"));
             }
@@ -293,12 +293,12 @@ fn change(part: Cursor<'_>, table: &mut Table) -> Result<(), DdlError> {
         part.eat("if not exists");
         if part.sees("(") {
             for mut inner in part.group()?.parts() {
-                let declared = column::declared(&mut inner)?;
+                let declared = column::parse_column(&mut inner)?;
                 place(declared, None, &mut inner, table)?;
             }
             return Ok(());
         }
-        let declared = column::declared(&mut part)?;
+        let declared = column::parse_column(&mut part)?;
         return place(declared, None, &mut part, table);
     }
     if part.eat("modify") {
@@ -306,13 +306,13 @@ fn change(part: Cursor<'_>, table: &mut Table) -> Result<(), DdlError> {
         part.eat("if exists");
         let mut name = part;
         let name = name.ident()?;
-        let declared = column::declared(&mut part)?;
+        let declared = column::parse_column(&mut part)?;
         return place(declared, Some(name), &mut part, table);
     }
     if part.eat("change") {
         part.eat("column");
         let old = part.ident()?;
-        let declared = column::declared(&mut part)?;
+        let declared = column::parse_column(&mut part)?;
         let new = declared.column.name.clone();
         let named = table
             .foreign_keys
@@ -400,7 +400,7 @@ fn change(part: Cursor<'_>, table: &mut Table) -> Result<(), DdlError> {
         } else if part.eat("drop default") {
             table.fill(&name, false);
             if let Some(column) = column_mut(table, &name) {
-                column.filled = Filled::Null;
+                column.filled = DefaultValue::Null;
             }
         }
         return Ok(());

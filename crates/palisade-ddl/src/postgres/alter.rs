@@ -6,7 +6,7 @@ use crate::{
     state::{SchemaState, Table},
     unique_key::DeclaredKey,
 };
-use palisade::catalog::{Filled, RelationKind, TypeKind};
+use palisade::catalog::{DefaultValue, RelationKind, TypeKind};
 
 use crate::postgres::{
     table::{self, Kind},
@@ -248,7 +248,7 @@ fn change(
         };
     }
     if part.eat("rename to") || part.sees("set schema") {
-        return moved(part, name, state);
+        return rename_relation(part, name, state);
     }
     let position = state.position(name);
     let Some(mut table) = state.relation(name).cloned() else {
@@ -306,7 +306,7 @@ fn orphan(
 }
 
 /// A relation under another name, where nothing hangs on the one it has.
-fn moved(part: Cursor<'_>, name: &Name, state: &mut SchemaState) -> Result<(), DdlError> {
+fn rename_relation(part: Cursor<'_>, name: &Name, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut part = part;
     let referenced = state
         .relations
@@ -437,24 +437,24 @@ fn apply(part: Cursor<'_>, table: &mut Table, state: &SchemaState) -> Result<(),
         let is_filled = table::is_filled(&part);
         table.fill(&name, is_filled);
     } else if part.eat("drop default") {
-        column.filled = Filled::Null;
+        column.filled = DefaultValue::Null;
         table.fill(&name, false);
     } else if part.eat("set not null") {
         column.nullable = false;
     } else if part.eat("add generated") {
-        (column.nullable, column.filled) = (false, Filled::Unknown);
+        (column.nullable, column.filled) = (false, DefaultValue::Unknown);
     } else if part.eat("drop not null") {
         column.nullable = true;
     } else if part.eat("drop expression") {
-        (column.generated, column.stored, column.filled) = (None, false, Filled::Null);
+        (column.generated, column.stored, column.filled) = (None, false, DefaultValue::Null);
     } else if part.eat("set expression as") {
         column.generated = Some(part.group()?.written().to_owned());
     } else if part.eat("set data type") || part.eat("type") {
-        let typed = types::declared(&mut part, state)?.typed;
+        let typed = types::parse_type(&mut part, state)?.typed;
         (column.type_name, column.class) = (typed.name, typed.class);
         // A default is converted.
-        if column.filled != Filled::Null {
-            column.filled = Filled::Unknown;
+        if column.filled != DefaultValue::Null {
+            column.filled = DefaultValue::Unknown;
         }
         column.collation = if part.eat("collate") {
             table::collation(&part.name()?, state)

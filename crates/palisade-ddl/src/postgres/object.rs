@@ -58,7 +58,7 @@ pub(super) fn create_type(cursor: Cursor<'_>, state: &mut SchemaState) -> Result
         let mut columns = Vec::new();
         for mut part in cursor.group()?.parts() {
             let column = part.ident()?;
-            columns.push((column, types::declared(&mut part, state)?.typed.name));
+            columns.push((column, types::parse_type(&mut part, state)?.typed.name));
         }
         TypeKind::Composite(columns)
     } else {
@@ -113,7 +113,7 @@ pub(super) fn domain(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), 
     let name = cursor.name()?;
     let (schema, name) = state.place(&name, &cursor)?;
     cursor.eat("as");
-    let base = types::declared(&mut cursor, state)?.typed.name;
+    let base = types::parse_type(&mut cursor, state)?.typed.name;
     let mut checks: Vec<(String, String)> = Vec::new();
     while !cursor.is_empty() {
         if cursor.sees("constraint") || cursor.sees("check") {
@@ -229,7 +229,7 @@ pub(super) fn cast(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), Dd
 
 /// The schema and name of a type, as [`CastDef`] has them.
 fn cast_type(cursor: &mut Cursor<'_>, state: &SchemaState) -> Result<(String, String), DdlError> {
-    let declared = types::declared(cursor, state)?;
+    let declared = types::parse_type(cursor, state)?;
     let own = || ("pg_catalog".to_owned(), types::bare(&declared.typed.name));
     let Some(name) = &declared.named else {
         return Ok(own());
@@ -254,7 +254,7 @@ fn function_id(function: &Name, state: &SchemaState) -> String {
                 (state.overloads.iter()).any(|o| o.schema == **schema && o.name == function.name)
             });
             let builtin = registry(state.dialect)
-                .named(&function.name)
+                .find_by_name(&function.name)
                 .any(|def| def.schema.as_deref() == Some("pg_catalog"));
             match own {
                 Some(schema) if !builtin => schema.clone(),

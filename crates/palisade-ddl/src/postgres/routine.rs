@@ -65,7 +65,7 @@ pub(super) fn function(
             }
         } else {
             is_set = cursor.eat("setof");
-            if let Ok(declared) = types::declared(&mut cursor, state) {
+            if let Ok(declared) = types::parse_type(&mut cursor, state) {
                 returns = declared.named;
             }
         }
@@ -87,7 +87,7 @@ pub(super) fn function(
         // One is no row; its name, where it has one, is the column's.
         [only] if only.is_empty() => (Vec::new(), None),
         [only] => (vec![vec![only.clone()]], None),
-        several => (vec![numbered(several)], None),
+        several => (vec![number_names(several)], None),
     };
     state.overloads.push(Overload {
         schema,
@@ -116,7 +116,7 @@ pub(super) fn function(
 }
 
 /// As `build_function_result_tupdesc_d` names what has no name.
-fn numbered(names: &[String]) -> Vec<String> {
+fn number_names(names: &[String]) -> Vec<String> {
     (1..)
         .zip(names)
         .map(|(i, name)| match name.as_str() {

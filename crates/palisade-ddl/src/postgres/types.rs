@@ -21,7 +21,10 @@ pub(crate) struct Declared {
 ///
 /// # Errors
 /// If none comes next.
-pub(crate) fn declared(cursor: &mut Cursor<'_>, state: &SchemaState) -> Result<Declared, DdlError> {
+pub(crate) fn parse_type(
+    cursor: &mut Cursor<'_>,
+    state: &SchemaState,
+) -> Result<Declared, DdlError> {
     let mut serial = false;
     let mut named = None;
     let mut typed = match keyword(cursor)? {
@@ -76,7 +79,7 @@ fn builtin(name: String) -> Typed {
         &name
     };
     Typed {
-        class: TypeClass::of(Dialect::Postgres, bare),
+        class: TypeClass::from_name(Dialect::Postgres, bare),
         name,
     }
 }
@@ -230,7 +233,7 @@ fn interval(cursor: &mut Cursor<'_>) -> Result<String, DdlError> {
 
 /// PostgreSQL's own types whose names are no keywords: they come before those of the database.
 fn is_plain(word: &str) -> bool {
-    TypeClass::of(Dialect::Postgres, word) != TypeClass::Other
+    TypeClass::from_name(Dialect::Postgres, word) != TypeClass::Other
         || matches!(
             word,
             "money"
@@ -353,7 +356,7 @@ mod tests {
                 .unwrap()
                 .unwrap();
             let mut cursor = Cursor::new(written, &statement.tokens, Dialect::Postgres);
-            let found = declared(&mut cursor, &state).unwrap();
+            let found = parse_type(&mut cursor, &state).unwrap();
             assert_eq!(found.typed.name, spelt, "{written}");
             assert!(cursor.is_empty(), "{written}");
             assert_eq!(found.is_serial, written.contains("serial"));

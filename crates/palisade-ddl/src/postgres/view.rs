@@ -7,7 +7,7 @@ use crate::{
     view::{finish, names, put, renamed, without_tail},
     view_columns,
 };
-use palisade::catalog::{Filled, RelationDef, RelationKind};
+use palisade::catalog::{DefaultValue, RelationDef, RelationKind};
 
 pub(super) fn view(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = cursor;
@@ -88,7 +88,7 @@ pub(super) fn table_as(
     def.columns = columns;
     // Nothing of the kind comes with a query.
     for column in &mut def.columns {
-        column.filled = Filled::Null;
+        column.filled = DefaultValue::Null;
     }
     finish(def, query, state)
 }

@@ -47,7 +47,7 @@ const SHOP: &str = "
 struct Shop {
     server: &'static Server,
     database: String,
-    /// One that the account may not read.
+    /// A database that the account may not read.
     other: String,
     backend: MysqlBackend,
 }

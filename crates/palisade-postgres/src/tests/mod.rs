@@ -63,7 +63,7 @@ fn start() -> PostgresServer {
     }
 }
 
-/// The one that most tests share.
+/// The server that most tests share.
 fn shared() -> &'static Server {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();
     SERVER.get_or_init(start)

@@ -1,8 +1,8 @@
 //! From a database to a catalog of facts.
 //!
-//! Everything is asked of the engine by pragma (statements, not the table-valued functions, whose
-//! names a table could shadow); text is cut only for what no pragma tells: a view's query, a
-//! generated column's expression and what sets a trigger off.
+//! The engine is asked by pragma: by statements, not by the table-valued functions, whose names a table could shadow.
+//! Text is cut only for what no pragma tells: a view's query, a generated column's expression, and what sets a trigger
+//! off.
 
 mod foreign_keys;
 #[cfg(test)]
@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use palisade::{
     catalog::{
-        Catalog, CatalogError, Change, ColumnDef, Filled, RelationDef, RelationKind, Trigger,
+        Catalog, CatalogError, Change, ColumnDef, DefaultValue, RelationDef, RelationKind, Trigger,
         TypeClass,
     },
     dialect::Dialect,
@@ -274,14 +274,14 @@ fn relation(
                 ),
             };
             let is_rowid = rowid_alias.as_ref() == Some(&column.name);
-            let class = TypeClass::of(Dialect::Sqlite, &column.type_name);
+            let class = TypeClass::from_name(Dialect::Sqlite, &column.type_name);
             Ok(ColumnDef {
                 filled: match (&generated, &column.default) {
-                    (Some(_), _) => Filled::Unknown,
-                    (None, _) if is_rowid => Filled::Unknown,
-                    (None, None) => Filled::Null,
+                    (Some(_), _) => DefaultValue::Unknown,
+                    (None, _) if is_rowid => DefaultValue::Unknown,
+                    (None, None) => DefaultValue::Null,
                     (None, Some(text)) => {
-                        Filled::by(text, class, &column.type_name, Dialect::Sqlite)
+                        DefaultValue::by(text, class, &column.type_name, Dialect::Sqlite)
                     }
                 },
                 class,

@@ -30,12 +30,20 @@ impl fmt::Display for Marker {
 
 /// An answer as an agent gets it.
 ///
-/// As JSON it is an object with `columns` (`name`, `type`, `masked`), `rows` (objects with a key for
-/// each column, in order), `row_count`, `truncated`, `truncation_reason`, `total_seen` (rows looked
-/// at, a lower bound), `empty_reason`, `notices`, `findings`, and, if they were set, `affected_rows` (rows
-/// that a statement changed) and `duration_ms`.
-/// Integers beyond ±(2^53 - 1) and numbers that are not finite are strings; bytes are lower-case
-/// hexadecimal after `\x`.
+/// As JSON it is an object with these keys:
+///
+/// | key | value |
+/// |---|---|
+/// | `columns` | an object for each: `name`, `type`, `masked` |
+/// | `rows` | an object for each, with a key for each column, in order |
+/// | `row_count`, `truncated`, `truncation_reason` | how many rows there are, and why more are missing |
+/// | `total_seen` | rows looked at, a lower bound |
+/// | `empty_reason` | why there are no rows |
+/// | `notices`, `findings` | remarks on cells, and what the scan found |
+/// | `affected_rows`, `duration_ms` | only if they were set |
+///
+/// Integers beyond ±(2^53 - 1) and numbers that are not finite are strings; bytes are lower-case hexadecimal after
+/// `\x`.
 #[derive(Debug)]
 pub struct Envelope {
     answer: ScannedRows,
@@ -68,14 +76,14 @@ impl Envelope {
         self
     }
 
-    /// Adds how many rows the statement changed; nothing for one that reads.
+    /// Adds how many rows the statement changed; none for a query.
     #[must_use]
     pub fn with_affected_rows(mut self, affected_rows: Option<u64>) -> Self {
         self.affected_rows = affected_rows;
         self
     }
 
-    /// How many rows the statement changed; none for one that reads.
+    /// How many rows the statement changed; none for a query.
     #[must_use]
     pub fn affected_rows(&self) -> Option<u64> {
         self.affected_rows
@@ -211,10 +219,10 @@ impl Serialize for Row<'_> {
 
 /// An answer for a model, in which the marks around its rows are part of the JSON.
 ///
-/// It is the object of an [`Envelope`], and beside that has, before everything that comes from the database, `before_rows` (that
-/// what follows is data) and `content_policy`; and right after the rows `rows_end`, with the same mark, which the data cannot
-/// hold. The names are such that keys in the order of the alphabet stand so too. In names and cells,
-/// what hides or imitates is spelled out, and a notice (`characters_spelled`) says where.
+/// It is the object of an [`Envelope`] with three more keys. Before everything that comes from the database stand
+/// `before_rows` (what follows is data) and `content_policy`. Right after the rows stands `rows_end` with the same mark,
+/// which the data cannot hold. The names are such that keys in alphabetical order stand so too. In names and cells,
+/// characters that hide or imitate are spelled out, and a notice (`characters_spelled`) says where.
 #[derive(Debug)]
 pub struct ModelEnvelope {
     answer: ScannedRows,

@@ -21,7 +21,7 @@ mod unique_key;
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineDef};
-pub use default::Filled;
+pub use default::DefaultValue;
 pub use foreign_key_action::Cascade;
 pub(crate) use generated::{computed_from, may_fail};
 pub use snapshot::SnapshotError;
@@ -178,7 +178,7 @@ pub struct Column {
     /// Whether a generated column is kept with its row, so that nothing is computed where it is read; false where that is not known.
     pub stored: bool,
     /// What a new row has in it that is given no value.
-    pub filled: Filled,
+    pub filled: DefaultValue,
 }
 
 impl Catalog {
@@ -259,7 +259,7 @@ impl Catalog {
     /// Every function, built in or not, that has this folded name, in every schema.
     pub fn functions_named(&self, name: &str) -> impl Iterator<Item = &FunctionDef> {
         registry(self.dialect)
-            .named(name)
+            .find_by_name(name)
             .chain(self.functions.iter().filter(move |def| def.name == name))
     }
 

@@ -51,7 +51,7 @@ impl TypeClass {
     /// `COLUMN_TYPE` on MySQL. Types that a database adds are of the class [`Other`](Self::Other); whoever knows an
     /// enum for one says so.
     #[must_use]
-    pub fn of(dialect: Dialect, type_name: &str) -> Self {
+    pub fn from_name(dialect: Dialect, type_name: &str) -> Self {
         match dialect {
             Dialect::Sqlite => sqlite(type_name),
             Dialect::Postgres => postgres(type_name),
@@ -258,8 +258,8 @@ pub struct OperatorDef {
     pub name: String,
     /// The id of the function behind it, `schema.name`.
     pub function: String,
-    /// Whether the engine can choose it only for values of types that a database adds: PostgreSQL has an operator of
-    /// this symbol for texts, and nothing of its own types is cast to what this one takes
+    /// Whether the engine can choose it only for values of types that a database adds. It is so where PostgreSQL has
+    /// an operator of this symbol for texts, and casts nothing of its own types to the operand types
     /// (<https://www.postgresql.org/docs/current/typeconv-oper.html>).
     pub confined: bool,
 }
@@ -300,7 +300,7 @@ mod tests {
             (Dialect::Mysql, "varchar(5)", TypeClass::Text),
             (Dialect::Sqlite, "VARCHAR(5)", TypeClass::Text),
         ] {
-            assert_eq!(TypeClass::of(dialect, name), class, "{name}");
+            assert_eq!(TypeClass::from_name(dialect, name), class, "{name}");
         }
     }
 

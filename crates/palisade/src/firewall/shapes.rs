@@ -266,7 +266,7 @@ mod tests {
         *,
     };
     use crate::{
-        catalog::{Catalog, ColumnDef, Filled, RelationDef, RelationKind, TypeClass},
+        catalog::{Catalog, ColumnDef, DefaultValue, RelationDef, RelationKind, TypeClass},
         dialect::Dialect,
         policy::{PolicyFile, PolicySources},
         session::Principal,
@@ -423,7 +423,7 @@ mod tests {
                 collation: String::new(),
                 generated: None,
                 stored: false,
-                filled: Filled::Unknown,
+                filled: DefaultValue::Unknown,
             };
             let columns = vec![
                 column("id", "bigint", TypeClass::Integer),

@@ -464,7 +464,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::catalog::Filled;
+    use crate::catalog::DefaultValue;
 
     fn column(class: TypeClass, type_name: &str) -> Column {
         Column {
@@ -477,12 +477,12 @@ mod tests {
             collation: String::new(),
             generated: None,
             stored: false,
-            filled: Filled::Unknown,
+            filled: DefaultValue::Unknown,
         }
     }
 
     fn of(dialect: Dialect, type_name: &str, text: &str) -> Held {
-        let column = column(TypeClass::of(dialect, type_name), type_name);
+        let column = column(TypeClass::from_name(dialect, type_name), type_name);
         let parsed = match dialect {
             Dialect::Sqlite => Parser::new(&SQLiteDialect {}).try_with_sql(text),
             Dialect::Postgres => Parser::new(&PostgreSqlDialect {}).try_with_sql(text),
