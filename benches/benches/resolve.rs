@@ -14,7 +14,6 @@
 use std::{hint::black_box, path::Path, sync::Arc, time::Instant};
 
 use palisade::{
-    catalog::ddl,
     dialect::Dialect,
     firewall::Firewall,
     policy::{PolicyFile, PolicySources},
@@ -49,7 +48,7 @@ fn main() {
 }
 
 fn tpch() -> Vec<Question> {
-    let catalog = ddl::postgres(include_str!("../tpch/schema.sql"), "tpch");
+    let catalog = palisade_ddl::postgres(include_str!("../tpch/schema.sql"), "tpch");
     let policies = PolicySources {
         policies: vec![PolicyFile {
             name: "open.cedar".to_owned(),

@@ -1,7 +1,9 @@
 //! A catalog of five tables with forty columns, and any number of policies over it.
 
 use palisade::{
-    catalog::{Catalog, CatalogError, ColumnDef, Filled, RelationDef, RelationKind, TypeClass},
+    catalog::{
+        Catalog, CatalogError, ColumnDef, DefaultValue, RelationDef, RelationKind, TypeClass,
+    },
     dialect::Dialect,
     policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
@@ -37,7 +39,7 @@ pub fn catalog() -> Result<Catalog, CatalogError> {
         collation: String::new(),
         generated: None,
         stored: false,
-        filled: Filled::Unknown,
+        filled: DefaultValue::Unknown,
     };
     TABLES
         .iter()

@@ -1,7 +1,9 @@
 //! Short statements of everyday, over three tables of a tenant's with two masks.
 
 use palisade::{
-    catalog::{Catalog, CatalogError, ColumnDef, Filled, RelationDef, RelationKind, TypeClass},
+    catalog::{
+        Catalog, CatalogError, ColumnDef, DefaultValue, RelationDef, RelationKind, TypeClass,
+    },
     dialect::Dialect,
     policy::{PolicyFile, PolicySources},
 };
@@ -39,7 +41,7 @@ pub fn catalog() -> Result<Catalog, CatalogError> {
             collation: "BINARY".to_owned(),
             generated: None,
             stored: false,
-            filled: Filled::Unknown,
+            filled: DefaultValue::Unknown,
         });
         let mut table = RelationDef::new("main", name, RelationKind::Table, columns.collect());
         table.primary_key = vec!["id".to_owned()];

@@ -1,6 +1,6 @@
-//! What PostgreSQL's own parser makes of the statements that the firewall has allowed, and of what it would run in
-//! their place. Reads the lines of `cargo run -p palisade-corpus --example decided`; fails on the first difference
-//! of a kind, after all are printed.
+//! What PostgreSQL's own parser makes of the statements that the firewall has allowed, and of the statements to run in
+//! their place. Reads the lines of `cargo run -p palisade-corpus --example decided`; fails on the first difference of
+//! a kind, after all are printed.
 //!
 //! Compared are the kind of statement, the relations, the functions and the names of columns. The two parsers may group
 //! operators differently: nothing is decided by that, and text keeps its order.

@@ -14,7 +14,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    pub(crate) fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn with_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let key = |name| {
             let mut key = serde_json::to_vec(name).unwrap();
             key.push(b':');
@@ -94,7 +94,7 @@ impl JsonSink {
 
 impl RowSink for JsonSink {
     fn columns(&mut self, names: &[&str]) -> ControlFlow<()> {
-        self.0 = Rows::named(names.iter().copied());
+        self.0 = Rows::with_names(names.iter().copied());
         ControlFlow::Continue(())
     }
 

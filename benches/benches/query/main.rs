@@ -141,7 +141,7 @@ async fn bench<B: Backend + Clone>(
         );
         assert!(ours == driver.same_way(&text).await, "{engine}: {name}");
         assert!(ours == driver.fastest(&text).await, "{engine}: {name}");
-        let envelope = String::from_utf8(whole(&guard, sql, &session).await).unwrap();
+        let envelope = String::from_utf8(query_json(&guard, sql, &session).await).unwrap();
         assert!(envelope.contains(std::str::from_utf8(&ours).unwrap()));
         drop((ours, envelope));
 
@@ -156,7 +156,7 @@ async fn bench<B: Backend + Clone>(
             times[1].push(ms(start));
 
             let start = Instant::now();
-            let _ = whole(&guard, sql, &session).await;
+            let _ = query_json(&guard, sql, &session).await;
             times[2].push(ms(start));
 
             let start = Instant::now();
@@ -192,7 +192,7 @@ fn decide(firewall: &Firewall, sql: &str, session: &Session) -> RewrittenStateme
     }
 }
 
-async fn whole<B: Backend>(guard: &Guard<B>, sql: &str, session: &Session) -> Vec<u8> {
+async fn query_json<B: Backend>(guard: &Guard<B>, sql: &str, session: &Session) -> Vec<u8> {
     match guard.query(sql, &Params::None, session).await {
         Outcome::Rows(envelope) => serde_json::to_vec(&envelope).unwrap(),
         Outcome::Rejected(why) => panic!("{sql}: {why:?}"),

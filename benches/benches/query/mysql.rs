@@ -92,7 +92,7 @@ impl Driver for Bare {
 }
 
 async fn read<P: Protocol + Unpin>(mut result: QueryResult<'_, '_, P>) -> Vec<u8> {
-    let mut json = Rows::named(
+    let mut json = Rows::with_names(
         result
             .columns_ref()
             .iter()

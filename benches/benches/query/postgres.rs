@@ -100,7 +100,7 @@ impl Printed {
     fn new(statement: &Statement) -> Self {
         let is_number = |ty: &Type| matches!(*ty, Type::INT4 | Type::INT8);
         Self {
-            json: Rows::named(statement.columns().iter().map(|column| column.name())),
+            json: Rows::with_names(statement.columns().iter().map(|column| column.name())),
             numbers: statement
                 .columns()
                 .iter()

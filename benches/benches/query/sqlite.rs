@@ -71,7 +71,7 @@ impl Driver for File {
 }
 
 fn read(statement: &mut Statement<'_>) -> Vec<u8> {
-    let mut json = Rows::named(statement.column_names());
+    let mut json = Rows::with_names(statement.column_names());
     let width = statement.column_count();
     let mut rows = statement.query([]).unwrap();
     while let Some(row) = rows.next().unwrap() {

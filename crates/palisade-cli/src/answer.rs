@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use palisade::{
+    answer::Envelope,
     code::Code,
     error::Error,
     firewall::{Decision, Trace},
     guard::Refusal,
     rejection::Rejection,
-    scan::Envelope,
     session::Session,
     value::Params,
 };

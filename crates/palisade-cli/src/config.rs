@@ -7,9 +7,9 @@ use std::{
 };
 
 use palisade::{
+    answer::Action,
     ident,
     limits::Limits,
-    scan::Action,
     session::Principal,
     token::{Lifetime, LifetimeSyntaxError},
 };
@@ -55,7 +55,7 @@ pub(crate) struct ConfigFile {
     connections: BTreeMap<String, (Config, Database)>,
 }
 
-/// `palisade.toml`. Every key may be left out; one that is not here is an error.
+/// `palisade.toml`. Every key may be left out; an unknown key is an error.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -239,18 +239,21 @@ impl Grants {
     /// That a secret is not granted, and what grants it.
     fn unnamed(&self, secret: &Secret) -> Option<(String, String)> {
         match secret {
-            Secret::Env(name) => (!self.env.contains(name)).then(|| ungranted("env", name)),
+            Secret::Env(name) => {
+                (!self.env.contains(name)).then(|| explain_missing_grant("env", name))
+            }
             Secret::File(path) => self.unnamed_file(path),
         }
     }
 
     fn unnamed_file(&self, path: &PathBuf) -> Option<(String, String)> {
-        (!self.files.contains(path)).then(|| ungranted("files", &path.display().to_string()))
+        (!self.files.contains(path))
+            .then(|| explain_missing_grant("files", &path.display().to_string()))
     }
 }
 
 /// That a secret is not granted, and what grants it.
-fn ungranted(key: &str, name: &str) -> (String, String) {
+fn explain_missing_grant(key: &str, name: &str) -> (String, String) {
     (
         format!("the secret `{name}` is not granted"),
         format!("`{key} = [\"{name}\"]` under `[grants]` grants it"),

@@ -2,10 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use palisade::{
-    catalog::{Catalog, ddl},
-    dialect::Dialect,
-};
+use palisade::{catalog::Catalog, dialect::Dialect};
 use palisade_sqlite::{IntrospectError, OpenError, SqliteBackend, catalog_from_ddl};
 use tokio::runtime::Runtime;
 
@@ -116,9 +113,9 @@ pub(crate) fn catalog_of_schema(path: &Path, dialect: Dialect) -> Result<Catalog
     let (text, name) = (read(path)?, stem(path));
     match dialect {
         Dialect::Sqlite => catalog_from_ddl(&text, &name).map_err(|error| not_loaded(path, &error)),
-        Dialect::Postgres => ddl::postgres(&text, &name)
+        Dialect::Postgres => palisade_ddl::postgres(&text, &name)
             .map_err(|error| not_understood(path, &error, "pg_dump --schema-only")),
-        Dialect::Mysql => ddl::mysql(&text, &name)
+        Dialect::Mysql => palisade_ddl::mysql(&text, &name)
             .map_err(|error| not_understood(path, &error, "mysqldump --no-data")),
     }
 }

@@ -66,7 +66,7 @@ pub(crate) enum Failure {
     /// Ours, or the machine's.
     #[error("error: {0}")]
     Internal(String),
-    /// Whoever read the output has stopped; there is nobody to tell.
+    /// The reader of the output has stopped; a message would reach no reader.
     #[error("the output was closed")]
     OutputClosed,
 }

@@ -3,8 +3,8 @@
 use std::{env, fmt::Write as _, io::IsTerminal as _};
 
 use palisade::{
+    answer::{EmptyReason, Envelope, ScannedRows, TruncationReason},
     firewall::Trace,
-    scan::{EmptyReason, Envelope, ScannedRows, TruncationReason},
 };
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -20,7 +20,7 @@ pub(crate) struct Paint {
 }
 
 impl Paint {
-    /// On if standard output is a terminal that shows colours and nobody minds (`NO_COLOR`).
+    /// On if standard output is a terminal that shows colours and `NO_COLOR` is not set.
     pub(crate) fn for_stdout() -> Self {
         let set =
             |name| env::var_os(name).is_some_and(|value: std::ffi::OsString| !value.is_empty());
@@ -73,10 +73,10 @@ pub(crate) fn answer(answer: &Answer, paint: Paint) -> String {
         Verdict::Refused(_) => out.push_str(&refusal(answer, paint)),
     }
     match (&answer.trace, &answer.rewritten) {
-        (Some(trace), _) => out.push_str(&explained(trace, paint)),
+        (Some(trace), _) => out.push_str(&format_trace(trace, paint)),
         (None, rewritten) => {
             if !answer.policies.is_empty() {
-                out.push_str(&labelled("policies", &answer.policies.join(", "), paint));
+                out.push_str(&label("policies", &answer.policies.join(", "), paint));
             }
             if let Some(sql) = rewritten {
                 out.push_str(&labelled_sql("rewritten", sql, paint));
@@ -94,17 +94,17 @@ pub(crate) fn refusal(answer: &Answer, paint: Paint) -> String {
     };
     let agent = refusal.rejection.for_agent();
     let _ = writeln!(out, "{} {}", paint.bad("REFUSED"), agent.code);
-    out.push_str(&labelled("message", agent.message, paint));
-    out.push_str(&labelled("what to do", agent.remediation_hint, paint));
+    out.push_str(&label("message", agent.message, paint));
+    out.push_str(&label("what to do", agent.remediation_hint, paint));
     if let Some(detail) = refusal
         .rejection
         .operator_detail()
         .filter(|_| answer.trace.is_none())
     {
-        out.push_str(&labelled("detail", detail, paint));
+        out.push_str(&label("detail", detail, paint));
     }
     if let Some(incident) = &refusal.incident {
-        out.push_str(&labelled("incident", incident, paint));
+        out.push_str(&label("incident", incident, paint));
     }
     out
 }
@@ -144,7 +144,7 @@ pub(crate) fn rows(envelope: &Envelope, paint: Paint) -> String {
     if !masked.is_empty() {
         let _ = write!(summary, "; masked: {}", masked.join(", "));
     }
-    out.push_str(&wrapped(&format!("({summary})"), 0, 0));
+    out.push_str(&wrap(&format!("({summary})"), 0, 0));
     for finding in answer.findings() {
         let place = match finding.row {
             Some(row) => format!(
@@ -158,7 +158,7 @@ pub(crate) fn rows(envelope: &Envelope, paint: Paint) -> String {
             "{}: {} ({place})",
             finding.detector.id, finding.detector.finds
         );
-        let text = wrapped(&format!("FLAGGED {text}"), 0, 8);
+        let text = wrap(&format!("FLAGGED {text}"), 0, 8);
         out.push_str(&text.replacen("FLAGGED", &paint.bad("FLAGGED"), 1));
     }
     for notice in answer.notices() {
@@ -167,7 +167,7 @@ pub(crate) fn rows(envelope: &Envelope, paint: Paint) -> String {
             .as_ref()
             .map(|c| format!(" ({})", printable(c)))
             .unwrap_or_default();
-        out.push_str(&wrapped(
+        out.push_str(&wrap(
             &format!("note: {}{place}: {}", notice.message, notice.count),
             0,
             6,
@@ -177,15 +177,15 @@ pub(crate) fn rows(envelope: &Envelope, paint: Paint) -> String {
 }
 
 /// The trace of a decision.
-fn explained(trace: &Trace, paint: Paint) -> String {
+fn format_trace(trace: &Trace, paint: Paint) -> String {
     let mut out = String::new();
-    out.push_str(&labelled("principal", &trace.principal, paint));
-    out.push_str(&labelled("stage", trace.stage, paint));
+    out.push_str(&label("principal", &trace.principal, paint));
+    out.push_str(&label("stage", trace.stage, paint));
     if !trace.policies.is_empty() {
-        out.push_str(&labelled("policies", &trace.policies.join(", "), paint));
+        out.push_str(&label("policies", &trace.policies.join(", "), paint));
     }
     if let Some(detail) = &trace.detail {
-        out.push_str(&labelled("detail", detail, paint));
+        out.push_str(&label("detail", detail, paint));
     }
     out.push_str(&labelled_sql("statement", &trace.original, paint));
     for relation in &trace.relations {
@@ -193,32 +193,32 @@ fn explained(trace: &Trace, paint: Paint) -> String {
         let rows = format!(
             "rows: {} (by {})",
             relation.rows,
-            listed(&relation.policies)
+            list_policies(&relation.policies)
         );
-        out.push_str(&wrapped(&rows, 2, 4));
+        out.push_str(&wrap(&rows, 2, 4));
         for column in &relation.columns {
             let text = format!(
                 "{}: {} for {} (by {})",
                 printable(&column.column),
                 column.level,
                 listed_words(&column.usages),
-                listed(&column.policies)
+                list_policies(&column.policies)
             );
-            out.push_str(&wrapped(&text, 2, 4));
+            out.push_str(&wrap(&text, 2, 4));
         }
         if let Some(source) = &relation.source {
-            out.push_str(&wrapped("in its place:", 2, 2));
+            out.push_str(&wrap("in its place:", 2, 2));
             out.push_str(&sql(source, 4));
         }
     }
     if !trace.functions.is_empty() {
-        out.push_str(&labelled("functions", &trace.functions.join(", "), paint));
+        out.push_str(&label("functions", &trace.functions.join(", "), paint));
     }
     if let Some(max_rows) = trace.max_rows {
-        out.push_str(&labelled("row cap", &max_rows.to_string(), paint));
+        out.push_str(&label("row cap", &max_rows.to_string(), paint));
     }
     if trace.fenced {
-        out.push_str(&labelled(
+        out.push_str(&label(
             "fence",
             "filters run before the statement's own conditions",
             paint,
@@ -233,7 +233,7 @@ fn explained(trace: &Trace, paint: Paint) -> String {
     out
 }
 
-fn listed(policies: &[String]) -> String {
+fn list_policies(policies: &[String]) -> String {
     if policies.is_empty() {
         "no policy".to_owned()
     } else {
@@ -250,8 +250,8 @@ fn listed_words(words: &[&str]) -> String {
 }
 
 /// `label: text`, wrapped.
-pub(crate) fn labelled(label: &str, text: &str, paint: Paint) -> String {
-    let plain = wrapped(&format!("{label}: {}", printable(text)), 0, 2);
+pub(crate) fn label(label: &str, text: &str, paint: Paint) -> String {
+    let plain = wrap(&format!("{label}: {}", printable(text)), 0, 2);
     plain.replacen(&format!("{label}:"), &paint.faint(&format!("{label}:")), 1)
 }
 
@@ -276,7 +276,7 @@ pub(crate) fn printable(text: &str) -> String {
 
 /// Words filled into lines: the first indented by `first`, the others by `rest`. Words too long for a
 /// line are cut.
-pub(crate) fn wrapped(text: &str, first: usize, rest: usize) -> String {
+pub(crate) fn wrap(text: &str, first: usize, rest: usize) -> String {
     let mut out = String::new();
     let mut line = " ".repeat(first);
     let mut used = first;
@@ -330,7 +330,7 @@ pub(crate) fn sql(text: &str, indent: usize) -> String {
     if text.trim_end().contains('\n') {
         let lines = text.lines().map(|line| {
             let lead = line.len() - line.trim_start_matches(' ').len();
-            filled(&printable(line), (indent + lead).min(WIDTH / 2))
+            fill_lines(&printable(line), (indent + lead).min(WIDTH / 2))
         });
         return lines.collect();
     }
@@ -341,7 +341,7 @@ pub(crate) fn sql(text: &str, indent: usize) -> String {
     let mut flush = |clause: &mut String, level: usize| {
         if !clause.is_empty() {
             let indent = (indent + 2 * level).min(WIDTH / 2);
-            out.push_str(&filled(clause, indent));
+            out.push_str(&fill_lines(clause, indent));
             clause.clear();
         }
     };
@@ -396,7 +396,7 @@ const CLAUSES: &[&str] = &[
 ];
 
 /// A clause in lines; strings and names stay in one piece while they fit.
-fn filled(text: &str, indent: usize) -> String {
+fn fill_lines(text: &str, indent: usize) -> String {
     let mut out = String::new();
     let mut line = String::new();
     let room = WIDTH - indent - 2;
@@ -571,7 +571,7 @@ fn records(names: &[String], cells: &[Vec<(String, bool)>], paint: Paint) -> Str
     for (n, row) in cells.iter().enumerate() {
         let _ = writeln!(out, "{}", paint.faint(&format!("── row {}", n + 1)));
         for (name, (text, _)) in names.iter().zip(row) {
-            out.push_str(&wrapped(&format!("{name}: {text}"), 0, 4));
+            out.push_str(&wrap(&format!("{name}: {text}"), 0, 4));
         }
     }
     out
@@ -593,8 +593,8 @@ mod tests {
         );
         for text in [
             sql(&long, 2),
-            wrapped(&long, 4, 8),
-            labelled("message", &"x".repeat(300), Paint { on: false }),
+            wrap(&long, 4, 8),
+            label("message", &"x".repeat(300), Paint { on: false }),
         ] {
             for line in text.lines() {
                 assert!(line.width() <= WIDTH, "{} {line}", line.width());

@@ -1,6 +1,6 @@
 //! An answer as one JSON object: the agent's envelope and, beside it, the operator's part.
 
-use palisade::{code::Code, firewall::Trace, scan::ScannedRows};
+use palisade::{answer::ScannedRows, code::Code, firewall::Trace};
 use serde::Serialize;
 use serde_json::value::RawValue;
 

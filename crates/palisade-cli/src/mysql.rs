@@ -58,7 +58,7 @@ pub(crate) fn parse(url: &str) -> Result<Parts, Problem> {
 /// A backend, if the account can do no more than is acknowledged.
 pub(crate) async fn open(target: &Target, access: Access) -> Result<MysqlBackend, Failure> {
     let mut config = config(target)?;
-    let mut conn = connected(target, &config).await?;
+    let mut conn = open_connection(target, &config).await?;
     let found = examine(&mut conn)
         .await
         .map_err(|error| unavailable(target, &error.into()))?;
@@ -86,7 +86,7 @@ pub(crate) async fn catalog(target: &Target, conn: &mut Conn) -> Result<Catalog,
 
 /// A connection for what the operator asks about the database itself.
 pub(crate) async fn connection(target: &Target) -> Result<Conn, Failure> {
-    connected(target, &config(target)?).await
+    open_connection(target, &config(target)?).await
 }
 
 /// That the server did not tell what it was asked.
@@ -94,7 +94,7 @@ pub(crate) fn silent(target: &Target) -> impl Fn(IntrospectError) -> Failure {
     |error| unavailable(target, &error.into())
 }
 
-async fn connected(target: &Target, config: &MysqlConfig) -> Result<Conn, Failure> {
+async fn open_connection(target: &Target, config: &MysqlConfig) -> Result<Conn, Failure> {
     palisade_mysql::connect(config)
         .await
         .map_err(|error| unavailable(target, &error))

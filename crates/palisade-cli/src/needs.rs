@@ -86,7 +86,7 @@ pub(crate) fn principals(setup: &Setup) -> BTreeSet<Principal> {
     let sources = &setup.policies.sources;
     found.extend(entities(sources));
     for file in &sources.policies {
-        found.extend(named(&file.text));
+        found.extend(compared_principals(&file.text));
     }
     found
 }
@@ -108,9 +108,9 @@ fn entities(sources: &PolicySources) -> Vec<Principal> {
         .collect()
 }
 
-/// Principals that a policy's text compares with: `principal == Agent::"a"`. One in a comment does no harm:
-/// it is asked for, and gets what it may.
-fn named(text: &str) -> Vec<Principal> {
+/// Principals that a policy's text compares with: `principal == Agent::"a"`. A principal in a comment does no harm:
+/// its needs are counted as well.
+fn compared_principals(text: &str) -> Vec<Principal> {
     text.split("principal")
         .skip(1)
         .filter_map(|rest| {
@@ -197,7 +197,7 @@ pub(crate) fn needs(
     Ok(needs)
 }
 
-/// Whether a relation is one of the server's own, which nobody does away with.
+/// Whether a relation is one of the server's own, which cannot be dropped.
 fn is_system(relation: &VisibleRelation) -> bool {
     relation.kind == "system"
 }
@@ -394,7 +394,7 @@ mod tests {
         let text = "permit (principal == Agent::\"a\", action, resource);\n\
                     permit (principal, action, resource) when { principal==User::\"u\" || principal in Role::\"r\" };";
         assert_eq!(
-            named(text),
+            compared_principals(text),
             [Principal::new("Agent", "a"), Principal::new("User", "u")]
         );
     }

@@ -122,10 +122,10 @@ impl Policies {
         names.sort();
         let mut sources = PolicySources::default();
         for name in names {
-            if !known(&name) {
+            if !is_known_name(&name) {
                 let help = match ident::closest(&name, NAMES.iter().copied()) {
                     Some(close) => format!("did you mean `{close}`?"),
-                    None => format!("a policy folder holds `*.cedar` and {}", listed(NAMES)),
+                    None => format!("a policy folder holds `*.cedar` and {}", list_names(NAMES)),
                 };
                 return Err(fault(format!(
                     "`{name}` has no meaning there\n  help: {help}"
@@ -216,11 +216,11 @@ pub(crate) fn write(files: &[Embedded], folder: &Path) -> Result<(), Failure> {
 }
 
 /// Whether a folder may hold something by this name.
-fn known(name: &str) -> bool {
+fn is_known_name(name: &str) -> bool {
     NAMES.contains(&name) || (name.ends_with(".cedar") && !name.starts_with('.'))
 }
 
-fn listed(names: &[&str]) -> String {
+fn list_names(names: &[&str]) -> String {
     names
         .iter()
         .map(|name| format!("`{name}`"))

@@ -66,7 +66,7 @@ pub(crate) fn parse(url: &str) -> Result<Parts, Problem> {
 /// A backend, if the account can do no more than is acknowledged.
 pub(crate) async fn open(target: &Target, access: Access) -> Result<PostgresBackend, Failure> {
     let url = login(target)?;
-    let client = connected(target, &url).await?;
+    let client = open_connection(target, &url).await?;
     let fault = |error| unavailable(target, &ConnectError::Engine(error));
     let found = examine(&client).await.map_err(fault)?;
     let acts = client
@@ -113,10 +113,10 @@ pub(crate) async fn catalog(target: &Target, client: &Client) -> Result<Catalog,
 
 /// A connection for what the operator asks about the database itself.
 pub(crate) async fn client(target: &Target) -> Result<Client, Failure> {
-    connected(target, &login(target)?).await
+    open_connection(target, &login(target)?).await
 }
 
-async fn connected(target: &Target, url: &str) -> Result<Client, Failure> {
+async fn open_connection(target: &Target, url: &str) -> Result<Client, Failure> {
     palisade_postgres::connect(url)
         .await
         .map_err(|error| unavailable(target, &error))

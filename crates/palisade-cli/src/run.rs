@@ -77,8 +77,8 @@ fn is_refused_change(answer: &Answer) -> bool {
     }
 }
 
-/// What the command line gives, each value as the template's parameter of its name takes it. One that cannot be
-/// read so stays text, which the gate refuses.
+/// The values on the command line, each as the template's parameter of its name takes it. A value that cannot be read
+/// so stays text, which the gate refuses.
 fn values(
     given: &[String],
     template: Option<&Template>,

@@ -15,7 +15,7 @@ const MAX_BYTES: u64 = 64 * 1024;
 pub(crate) enum Secret {
     /// In the environment, under this name.
     Env(String),
-    /// In a file that nobody but its owner may read; one line end at its end does not count.
+    /// In a file that only its owner may read; one line end at its end does not count.
     File(PathBuf),
 }
 

@@ -3,12 +3,12 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use palisade::{
+    answer::Action,
     audit::{AuditSink, NoAudit},
     catalog::Catalog,
     dialect::Dialect,
     firewall::Firewall,
     limits::Limits,
-    scan::Action,
     session::Principal,
     token::{Lifetime, TokenSecret},
 };
@@ -260,7 +260,7 @@ fn reach(
             Ok((defaults(), Database::Sqlite(path)))
         }
         Source::Server(engine, url) => {
-            let target = Target::parse(engine, &url, secret.named())?;
+            let target = Target::parse(engine, &url, secret.named_secret())?;
             if let Some(file) = file {
                 file.admit(&target)?;
             }
@@ -276,7 +276,7 @@ fn reach(
 
 impl SecretArguments {
     /// Where the command line says that the password is.
-    fn named(&self) -> Option<Secret> {
+    fn named_secret(&self) -> Option<Secret> {
         match (&self.password_env, &self.password_file) {
             (Some(name), _) => Some(Secret::Env(name.clone())),
             (None, Some(path)) => Some(Secret::File(path.clone())),
@@ -286,7 +286,7 @@ impl SecretArguments {
 
     /// Refuses a password for what has none.
     fn unused(&self, what: &str) -> Result<(), Failure> {
-        match self.named() {
+        match self.named_secret() {
             None => Ok(()),
             Some(_) => Err(Failure::Usage(format!(
                 "`--password-env` and `--password-file` are for a database's URL; {what} takes none from the command line\n  help: leave it out"

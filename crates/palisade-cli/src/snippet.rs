@@ -89,7 +89,7 @@ fn place(text: &str, offset: usize, length: usize) -> Place {
         .collect();
     let marked = marked.lines().next().unwrap_or_default();
     let column = lead.chars().count();
-    let skipped = skipped(column, marked.chars().count());
+    let skipped = skip_width(column, marked.chars().count());
     let cut = |text: &str| text.chars().skip(skipped).map(plain).collect::<String>();
     let before_it = if skipped > 0 { "…" } else { "" };
     let mut shown = format!("{before_it}{}", cut(line));
@@ -108,7 +108,7 @@ fn place(text: &str, offset: usize, length: usize) -> Place {
 }
 
 /// How many characters of a line are left out before what is marked, so that it is seen with something before it.
-fn skipped(column: usize, marked: usize) -> usize {
+fn skip_width(column: usize, marked: usize) -> usize {
     const BEFORE: usize = 16;
     // Room for an ellipsis on either side.
     let fits = WIDTH - 2;

@@ -87,8 +87,8 @@ fn open(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
     Ok(Box::new(BufReader::new(file)))
 }
 
-/// The statement, from standard input where the command line says `-`; or the answer to one that
-/// is too long or no text.
+/// The statement, from standard input where the command line says `-`; or the answer to a statement that is too long
+/// or no text.
 fn text(sql: &str, max_bytes: usize) -> Result<Result<String, Box<Answer>>, Failure> {
     if sql != "-" {
         return Ok(Ok(sql.to_owned()));

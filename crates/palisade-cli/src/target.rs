@@ -76,7 +76,7 @@ pub(crate) struct Acknowledged {
 /// The files that a URL names for TLS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TlsFiles {
-    /// Certificates, which are nobody's secret.
+    /// Certificates, which are public.
     pub(crate) certificates: Vec<PathBuf>,
     /// The key of our own.
     pub(crate) keys: Vec<PathBuf>,
@@ -88,7 +88,7 @@ impl TlsFiles {
         self.certificates.is_empty() && self.keys.is_empty()
     }
 
-    /// One that means another file in another folder.
+    /// A path that means another file in another folder.
     pub(crate) fn relative(&self) -> Option<&Path> {
         self.certificates
             .iter()
@@ -262,7 +262,8 @@ impl Target {
         }
     }
 
-    /// Refuses an account that can do more than the operator has said to know. One that is to write may.
+    /// Refuses an account that can do more than the operator has accepted. Writing is accepted of a connection that
+    /// writes.
     pub(crate) fn admit(&self, found: &[Weak], access: Access) -> Result<(), Failure> {
         let of = |wanted: Excess| {
             found

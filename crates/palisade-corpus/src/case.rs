@@ -3,10 +3,10 @@
 use std::{fmt, time::Duration};
 
 use palisade::{
+    answer::Action,
     code::{Code, Stage},
     dialect::Dialect,
     limits::Limits,
-    scan::Action,
     session::{Principal, Session},
     token::Lifetime,
     value::Params,

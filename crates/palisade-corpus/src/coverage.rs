@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use palisade::{
-    code::Code, dialect::Dialect, limits::Limits, scan::Action, session::Principal,
+    answer::Action, code::Code, dialect::Dialect, limits::Limits, session::Principal,
     token::Lifetime, value::Params,
 };
 use serde::Deserialize;

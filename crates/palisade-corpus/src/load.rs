@@ -9,12 +9,12 @@ use std::{
 };
 
 use palisade::{
+    answer::Action,
     code::Code,
     dialect::Dialect,
     limits::Limits,
     moment,
     policy::{PolicyFile, PolicySources},
-    scan::Action,
     session::Principal,
     token::{Lifetime, LifetimeSyntaxError},
     value::Params,

@@ -10,8 +10,8 @@ use std::{
 };
 
 use palisade::{
+    answer::{Action, Marker, ScanSession},
     audit::NoAudit,
-    catalog::ddl,
     code::Code,
     dialect::Dialect,
     error::Error,
@@ -19,7 +19,6 @@ use palisade::{
     guard::{Guard, Outcome, Request, RowSink},
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
-    scan::{Action, Marker, ScanSession},
     session::Session,
     token::{Lifetime, TokenSecret},
     value::{Params, Value},
@@ -77,7 +76,7 @@ pub enum RunError {
         /// Which.
         catalog: String,
         /// Why.
-        source: ddl::DdlError,
+        source: palisade_ddl::DdlError,
     },
     /// A catalog's database does not open.
     #[error("catalog `{catalog}`: {source}")]
@@ -343,11 +342,11 @@ fn ground(
     let (facts, backend) = match dialect {
         Dialect::Postgres => {
             let name = catalog.split('.').next().unwrap_or(catalog);
-            let facts = ddl::postgres(script, name).map_err(not_understood)?;
+            let facts = palisade_ddl::postgres(script, name).map_err(not_understood)?;
             (facts, None)
         }
         Dialect::Mysql => {
-            let facts = ddl::mysql(script, MYSQL_DATABASE).map_err(not_understood)?;
+            let facts = palisade_ddl::mysql(script, MYSQL_DATABASE).map_err(not_understood)?;
             (facts, None)
         }
         Dialect::Sqlite => {

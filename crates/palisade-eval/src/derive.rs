@@ -2,7 +2,9 @@
 //! nothing.
 
 use palisade::{
-    catalog::{Catalog, CatalogError, ColumnDef, Filled, RelationDef, RelationKind, TypeClass},
+    catalog::{
+        Catalog, CatalogError, ColumnDef, DefaultValue, RelationDef, RelationKind, TypeClass,
+    },
     code::Code,
     dialect::Dialect,
     rejection::Rejection,
@@ -151,7 +153,7 @@ impl Derived {
             collation: collation.to_owned(),
             generated: None,
             stored: false,
-            filled: Filled::Unknown,
+            filled: DefaultValue::Unknown,
         }
     }
 

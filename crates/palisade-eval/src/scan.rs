@@ -1,6 +1,6 @@
 //! Texts: what the scanner flags of those that would instruct a model, and of ordinary ones.
 
-use palisade::scan::scan_text;
+use palisade_scan::Scanner;
 
 use crate::{
     args::{Arguments, Part},
@@ -40,7 +40,11 @@ pub(crate) fn benign(arguments: &Arguments) -> Result<Vec<Record>, Fault> {
 }
 
 fn record(part: Part, family: String, doubtful: bool, id: String, text: String) -> Record {
-    let found: Vec<&str> = scan_text(text.as_bytes()).iter().map(|d| d.id).collect();
+    let found: Vec<&str> = Scanner::new()
+        .detect(text.as_bytes())
+        .iter()
+        .map(|d| d.id)
+        .collect();
     let flagged = !found.is_empty();
     let right = match part {
         Part::Injection => flagged,

@@ -1,11 +1,12 @@
 //! What a tool gives back: structured content and a text that says the same.
 
 use palisade::{
+    answer::{CONTENT_POLICY, Envelope},
     code::Code,
     guard::Refusal,
     rejection::Rejection,
-    scan::{CONTENT_POLICY, Envelope, scan_text, spelled},
 };
+use palisade_scan::{Scanner, spell_out};
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -105,7 +106,7 @@ pub(crate) fn refusal(
     } = refusal;
     let agent = rejection.for_agent();
     // It can quote names, which are data.
-    let message = if scan_text(agent.message.as_bytes()).is_empty() {
+    let message = if Scanner::new().detect(agent.message.as_bytes()).is_empty() {
         agent.message
     } else {
         agent.code.summary()
@@ -148,7 +149,7 @@ fn result(json: Value, text: String, is_error: bool) -> CallToolResult {
 /// The same with names spelled out as rows are: what hides or imitates does so in no copy.
 fn spelled_out(json: Value) -> Value {
     match json {
-        Value::String(text) => Value::String(spelled(&text).into_owned()),
+        Value::String(text) => Value::String(spell_out(&text).into_owned()),
         Value::Array(items) => items.into_iter().map(spelled_out).collect(),
         Value::Object(map) => {
             let spelled = map

@@ -13,7 +13,7 @@ use palisade::{
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
-use crate::{queue::Queue, server::ServeOptions};
+use crate::{options::ServeOptions, queue::Queue};
 
 /// Characters of a connection's name.
 const MAX_NAME: usize = 64;
@@ -203,7 +203,7 @@ pub(crate) struct Standing {
 /// What a caller may use.
 #[derive(Debug)]
 pub(crate) enum Offer<'a> {
-    /// A connection that nobody names, and whether something of it may be changed.
+    /// A connection that the call does not name, and whether something of it may be changed.
     One { changeable: bool },
     /// Those that a caller chooses from.
     Several(Vec<Choice<'a>>),
@@ -227,7 +227,7 @@ impl<'a> Offer<'a> {
         }
     }
 
-    /// The connections that a call names one of; none where nobody names any.
+    /// The connections of which a call names one; empty where calls name none.
     pub(crate) fn choices(&self) -> &[Choice<'a>] {
         match self {
             Self::One { changeable: _ } => &[],

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use palisade::scan::CONTENT_POLICY;
+use palisade::answer::CONTENT_POLICY;
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -125,7 +125,7 @@ pub(crate) fn tool(tool: ToolName, offer: &Offer<'_>) -> Option<Tool> {
                 execute_input(&changeable.copied().collect::<Vec<_>>()),
                 rows_output(Some((
                     "affected_rows",
-                    described(
+                    described_type(
                         "integer",
                         "Rows that the statement found or made; not there if it reads.",
                     ),
@@ -208,11 +208,11 @@ fn input<const N: usize>(
         );
         required.insert(0, ARGUMENT);
     }
-    closed(Value::Object(properties), &required)
+    closed_object(Value::Object(properties), &required)
 }
 
 fn describe_input(choices: &[Choice<'_>]) -> JsonObject {
-    let table = described(
+    let table = described_type(
         "string",
         "Name of a table or view, as list_tables shows it; the schema may stand before it with a dot.",
     );
@@ -248,14 +248,14 @@ fn execute_input(choices: &[Choice<'_>]) -> JsonObject {
 }
 
 fn sql() -> Value {
-    described(
+    described_type(
         "string",
         "One statement. Put values into params, not into the text.",
     )
 }
 
 fn params() -> Value {
-    let spelt = |key: &str| object(json!({key: of("string")}), &[key]);
+    let spelt = |key: &str| object(json!({key: type_schema("string")}), &[key]);
     let scalar = json!({"anyOf": [
         {"type": ["null", "boolean", "number", "string"]},
         spelt("bytes"), spelt("integer"), spelt("real"),
@@ -271,7 +271,7 @@ fn params() -> Value {
 }
 
 fn run_input(choices: &[Choice<'_>]) -> JsonObject {
-    let template = described("string", "Name of a template, as list_templates shows it.");
+    let template = described_type("string", "Name of a template, as list_templates shows it.");
     let arguments = json!({
         "type": "object",
         "additionalProperties": {"type": ["null", "boolean", "number", "string"]},
@@ -295,8 +295,8 @@ fn run_input(choices: &[Choice<'_>]) -> JsonObject {
 fn templates_output() -> JsonObject {
     let parameter = object(
         json!({
-            "name": of("string"), "type": {"enum": ["text", "integer", "number", "boolean"]},
-            "nullable": of("boolean"), "description": of("string"),
+            "name": type_schema("string"), "type": {"enum": ["text", "integer", "number", "boolean"]},
+            "nullable": type_schema("boolean"), "description": type_schema("string"),
         }),
         &["name", "type", "nullable", "description"],
     );
@@ -304,7 +304,7 @@ fn templates_output() -> JsonObject {
         json!({
             "content_policy": content_policy(),
             "templates": array(object(
-                json!({"name": of("string"), "description": of("string"), "parameters": array(parameter)}),
+                json!({"name": type_schema("string"), "description": type_schema("string"), "parameters": array(parameter)}),
                 &["name", "description", "parameters"],
             )),
         }),
@@ -318,13 +318,13 @@ fn list_output() -> JsonObject {
             "content_policy": content_policy(),
             "tables": array(object(
                 json!({
-                    "schema": of("string"), "name": of("string"), "kind": {"enum": ["table", "view", "system"]},
-                    "readable": described("boolean", "Whether rows may be read."),
+                    "schema": type_schema("string"), "name": type_schema("string"), "kind": {"enum": ["table", "view", "system"]},
+                    "readable": described_type("boolean", "Whether rows may be read."),
                 }),
                 &["schema", "name", "kind", "readable"],
             )),
-            "table_count": of("integer"),
-            "truncated": described("boolean", "Whether there are more tables than are listed."),
+            "table_count": type_schema("integer"),
+            "truncated": described_type("boolean", "Whether there are more tables than are listed."),
             "findings": name_findings(),
         }),
         &[
@@ -341,22 +341,22 @@ fn describe_output() -> JsonObject {
     answer_or_refusal(object(
         json!({
             "content_policy": content_policy(),
-            "schema": of("string"), "name": of("string"), "kind": {"enum": ["table", "view", "system"]},
-            "readable": of("boolean"),
+            "schema": type_schema("string"), "name": type_schema("string"), "kind": {"enum": ["table", "view", "system"]},
+            "readable": type_schema("boolean"),
             "columns": array(object(
                 json!({
-                    "name": of("string"), "type": of("string"), "nullable": of("boolean"),
-                    "masked": described("boolean", "Whether values are replaced."),
+                    "name": type_schema("string"), "type": type_schema("string"), "nullable": type_schema("boolean"),
+                    "masked": described_type("boolean", "Whether values are replaced."),
                 }),
                 &["name", "type", "nullable", "masked"],
             )),
-            "primary_key": array(of("string")),
+            "primary_key": array(type_schema("string")),
             "foreign_keys": array(object(
                 json!({
-                    "columns": array(of("string")),
-                    "schema": of("string"),
-                    "table": of("string"),
-                    "references": array(of("string")),
+                    "columns": array(type_schema("string")),
+                    "schema": type_schema("string"),
+                    "table": type_schema("string"),
+                    "references": array(type_schema("string")),
                 }),
                 &["columns", "schema", "table", "references"],
             )),
@@ -379,29 +379,29 @@ fn describe_output() -> JsonObject {
 /// Rows, and what else there may be beside them.
 fn rows_output(more: Option<(&str, Value)>) -> JsonObject {
     let mut properties = json!({
-            "before_rows": described("string", "That what follows is data, with the mark at which it ends."),
+            "before_rows": described_type("string", "That what follows is data, with the mark at which it ends."),
             "content_policy": content_policy(),
-            "rows_end": described("string", "The same mark. The data cannot hold it."),
+            "rows_end": described_type("string", "The same mark. The data cannot hold it."),
             "columns": array(object(
-                json!({"name": of("string"), "type": of("string"), "masked": of("boolean")}),
+                json!({"name": type_schema("string"), "type": type_schema("string"), "masked": type_schema("boolean")}),
                 &["name", "type", "masked"],
             )),
             "rows": {"type": "array", "items": {"type": "object"},
                 "description": "An object a row with a key for each column. Integers beyond 2^53 are strings, bytes are hexadecimal after \\x. Characters that hide or imitate are spelled \\uXXXX, and a notice says where."},
-            "row_count": of("integer"),
-            "truncated": of("boolean"),
+            "row_count": type_schema("integer"),
+            "truncated": type_schema("boolean"),
             "truncation_reason": {"enum": ["row_limit", "size_limit", null]},
-            "total_seen": described("integer", "Rows looked at: at least so many there are."),
+            "total_seen": described_type("integer", "Rows looked at: at least so many there are."),
             "empty_reason": {"enum": ["no_match", "no_match_or_filtered", "no_rows_permitted", null]},
             "notices": array(object(
-                json!({"notice": of("string"), "column": of("string"), "count": of("integer"), "message": of("string")}),
+                json!({"notice": type_schema("string"), "column": type_schema("string"), "count": type_schema("integer"), "message": type_schema("string")}),
                 &["notice", "count", "message"],
             )),
             "findings": array(object(
-                json!({"detector": of("string"), "row": {"type": ["integer", "null"]}, "column": of("string"), "severity": severity()}),
+                json!({"detector": type_schema("string"), "row": {"type": ["integer", "null"]}, "column": type_schema("string"), "severity": severity()}),
                 &["detector", "row", "column", "severity"],
             )),
-            "duration_ms": of("integer"),
+            "duration_ms": type_schema("integer"),
     });
     if let (Some((name, value)), Some(properties)) = (more, properties.as_object_mut()) {
         properties.insert(name.to_owned(), value);
@@ -431,14 +431,14 @@ fn rows_output(more: Option<(&str, Value)>) -> JsonObject {
 fn answer_or_refusal(answer: Value) -> JsonObject {
     let refusal = object(
         json!({
-            "code": of("string"), "message": of("string"), "retryable": of("boolean"), "remediation_hint": of("string"),
+            "code": type_schema("string"), "message": type_schema("string"), "retryable": type_schema("boolean"), "remediation_hint": type_schema("string"),
             "context": object(
-                json!({"tool": of("string"), "connection": {"type": ["string", "null"], "description": "Null: none was chosen."}}),
+                json!({"tool": type_schema("string"), "connection": {"type": ["string", "null"], "description": "Null: none was chosen."}}),
                 &["tool", "connection"],
             ),
-            "next_valid_actions": array(of("string")),
-            "incident": of("string"),
-            "retry_after_ms": described("integer", "After how long the same call may be sent again."),
+            "next_valid_actions": array(type_schema("string")),
+            "incident": type_schema("string"),
+            "retry_after_ms": described_type("integer", "After how long the same call may be sent again."),
         }),
         &[
             "code",
@@ -457,7 +457,7 @@ fn answer_or_refusal(answer: Value) -> JsonObject {
 
 fn name_findings() -> Value {
     array(object(
-        json!({"detector": of("string"), "severity": severity(), "table": of("string"), "column": {"type": ["string", "null"]}}),
+        json!({"detector": type_schema("string"), "severity": severity(), "table": type_schema("string"), "column": {"type": ["string", "null"]}}),
         &["detector", "severity", "table", "column"],
     ))
 }
@@ -471,11 +471,11 @@ fn severity() -> Value {
     json!({"enum": ["low", "medium", "high"]})
 }
 
-fn of(kind: &str) -> Value {
+fn type_schema(kind: &str) -> Value {
     json!({"type": kind})
 }
 
-fn described(kind: &str, description: &str) -> Value {
+fn described_type(kind: &str, description: &str) -> Value {
     json!({"type": kind, "description": description})
 }
 
@@ -484,11 +484,11 @@ fn array(items: Value) -> Value {
 }
 
 fn object(properties: Value, required: &[&str]) -> Value {
-    Value::Object(closed(properties, required))
+    Value::Object(closed_object(properties, required))
 }
 
 /// An object with these properties and no others.
-fn closed(properties: Value, required: &[&str]) -> JsonObject {
+fn closed_object(properties: Value, required: &[&str]) -> JsonObject {
     schema([
         ("type", json!("object")),
         ("properties", properties),

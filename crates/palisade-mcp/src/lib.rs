@@ -18,18 +18,17 @@
 //! What a client says of itself (`clientInfo`, and `palisade/purpose` in the `_meta` of a call) is recorded as a claim. Where a
 //! reload of policies makes tools come or go, clients are told (`notifications/tools/list_changed`).
 //!
-//! What was understood and refused, bad arguments included, is a tool result with `isError: true`
-//! whose structured content has `code`, `message`, `retryable`, `remediation_hint`, `context`,
-//! `next_valid_actions` and, where the fault is not the agent's, `incident`; where there is no place for a call
-//! (`limit.busy`), `retry_after_ms`. Only a request that reaches no tool is a protocol error, and one on a line that is larger than the
-//! largest statement needs.
+//! A refusal, bad arguments included, is a tool result with `isError: true`. Its structured content has `code`,
+//! `message`, `retryable`, `remediation_hint`, `context` and `next_valid_actions`. An `incident` is there where the
+//! fault is not the agent's, and `retry_after_ms` where there is no place for a call (`limit.busy`). Two requests are
+//! protocol errors: a request that reaches no tool, and a request on a line that is larger than the largest statement needs.
 //!
 //! Answers are marked as data in both of their copies: structured content begins with `content_policy` or `before_rows`, and
 //! `rows_end` stands behind rows. What hides or imitates in names and cells is spelled out.
 //!
-//! Standard output belongs to the protocol: this crate never prints, and a process that serves over
-//! it must log to standard error. `rmcp` logs whole requests and answers at its levels `debug` and
-//! `trace`; a subscriber must not let them through where logs may not hold data.
+//! Standard output belongs to the protocol. This crate never prints, and a process that serves over it must log to
+//! standard error. `rmcp` logs whole requests and answers at its levels `debug` and `trace`. A subscriber must not let
+//! them through where logs may not hold data.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -39,10 +38,12 @@ mod connections;
 mod declare;
 mod lines;
 mod metadata;
+mod options;
 mod queue;
 mod serve;
 mod server;
 
 pub use connections::ConnectionsError;
+pub use options::ServeOptions;
 pub use serve::{ServeError, serve, serve_stdio};
-pub use server::{PalisadeServer, ServeOptions};
+pub use server::PalisadeServer;

@@ -1,8 +1,9 @@
 //! Lines as they come in, bounded before anything is made of them.
 //!
-//! What reads JSON-RPC makes a tree of a whole line, which takes far more memory than its text: a number of a list a
-//! hundred times its two bytes. So lines are looked at as bytes first. One that is longer than the largest statement needs, or has more
-//! values than a statement has parameters, is answered with an error and skipped, and hardly anything of it is held.
+//! A reader of JSON-RPC makes a tree of a whole line, which takes far more memory than its text: a number of a list a
+//! hundred times its two bytes. So lines are counted as bytes first. A line can be longer than the largest statement
+//! needs, or have more values than a statement has parameters. It is answered with an error and skipped, and hardly
+//! any of it is kept in memory.
 
 use std::{
     future::Future,

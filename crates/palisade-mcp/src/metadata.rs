@@ -8,8 +8,8 @@ use palisade::{
     ident,
     policy::template::{Template, TemplateParameter},
     rejection::Rejection,
-    scan::{Detector, Severity, scan_text},
 };
+use palisade_scan::{Detector, Scanner, Severity};
 use serde::Serialize;
 
 /// Bytes of the list of tables.
@@ -110,19 +110,19 @@ pub(crate) fn list(relations: &[VisibleRelation]) -> TableList<'_> {
     }
 }
 
-/// The relation called `table`, with or without its schema, among `relations`. As it is written comes before the same in
-/// other letters, and without a schema the one that the search path comes to first.
+/// The relation called `table`, with or without its schema, among `relations`. The name as written comes before the
+/// same in other letters. Without a schema, the first on the search path is taken.
 ///
 /// # Errors
-/// `name.unknown-relation`, the same as a statement that names it would get;
-/// `name.ambiguous` if several schemas have one that are not on the search path.
+/// `name.unknown-relation`, the same as a statement that names it would get; `name.ambiguous` if it is in several
+/// schemas that are not on the search path.
 pub(crate) fn describe<'a>(
     relations: &'a [VisibleRelation],
     table: &str,
     dialect: Dialect,
     search_path: &[String],
 ) -> Result<TableDescription<'a>, Rejection> {
-    let found = found(relations, table, dialect, search_path);
+    let found = find_relations(relations, table, dialect, search_path);
     let relation = match found.as_slice() {
         [relation] => *relation,
         [] => return Err(unknown(relations, table)),
@@ -154,7 +154,7 @@ pub(crate) fn describe<'a>(
 }
 
 /// All that `table` may mean.
-fn found<'a>(
+fn find_relations<'a>(
     relations: &'a [VisibleRelation],
     table: &str,
     dialect: Dialect,
@@ -208,7 +208,10 @@ fn find<'a>(
     table: &'a str,
     column: Option<&'a str>,
 ) {
-    for detector in texts.iter().flat_map(|text| scan_text(text.as_bytes())) {
+    for detector in texts
+        .iter()
+        .flat_map(|text| Scanner::new().detect(text.as_bytes()))
+    {
         let known = findings.iter().any(|finding| {
             finding.detector == detector && finding.table == table && finding.column == column
         });

@@ -15,7 +15,7 @@ use palisade::{
     guard::{Backend, Guard, Outcome, Refusal, Request},
     limits::Limits,
     rejection::Rejection,
-    session::{Claims, Principal, Session},
+    session::{Claims, Session},
 };
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -40,6 +40,7 @@ use crate::{
     declare::{self, ToolName},
     lines::Bounds,
     metadata,
+    options::ServeOptions,
     queue::{Ask, Busy, Caller, Kind, TRIAL},
 };
 
@@ -55,22 +56,10 @@ const STEP: Duration = Duration::from_millis(250);
 /// How often it is looked whether other policies offer other tools: whoever reloads them tells the gate alone.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What the operator decides about a connection, and no client can change.
-#[derive(Debug, Clone)]
-pub struct ServeOptions {
-    /// Who asks, whatever a client says of itself.
-    pub principal: Principal,
-    /// What the database is called. The agent reads it: no path, no address, no secret.
-    pub connection: String,
-    /// Whether the tool `execute` is offered, as far as policies permit changes. The guard's firewall has to allow
-    /// changes and its backend has to be writable as well, or every change is refused.
-    pub writable: bool,
-}
-
 /// An MCP server over one [`Guard`] or several. Clones share everything.
 pub struct PalisadeServer<B> {
     shared: Arc<Shared<B>>,
-    /// Which client it is for, where each has a pair of streams; 0 where nobody told them apart.
+    /// Which client it is for, where each has a pair of streams; else 0.
     door: u64,
 }
 
@@ -106,8 +95,8 @@ impl<B: Backend + 'static> PalisadeServer<B> {
         Self::serving(Connections::one(guard, options))
     }
 
-    /// A server over several databases: each call says by the connection's name which one it means. Of one
-    /// alone, nobody need say anything.
+    /// A server over several databases: each call says by the connection's name which database it means. With only
+    /// one, a call need not name it.
     ///
     /// # Errors
     /// If there is none, or a name is not one or belongs to two.

@@ -6,7 +6,7 @@ use mysql_async::Conn;
 use palisade::ident;
 
 use crate::{
-    examine::Account,
+    grants::Account,
     introspect::{IntrospectError, Product, product, query, text},
 };
 
@@ -23,7 +23,7 @@ pub async fn version(conn: &mut Conn) -> Result<(&'static str, String), Introspe
     Ok((name, version))
 }
 
-/// Where the server sees `conn` come from: an account for that host is one that may log in from here.
+/// Where the server sees `conn` come from: an account for that host may log in from here.
 ///
 /// # Errors
 /// If the server does not answer, or not as its documentation says.
@@ -78,7 +78,7 @@ pub async fn unreadable(
         .collect()
 }
 
-/// The server's own relations, by database and name in small letters, of which the account may read some column.
+/// The server's own relations that have a column which the account may read: database and name, in small letters.
 ///
 /// # Errors
 /// If the server does not answer.

@@ -7,19 +7,19 @@ use palisade::{
     catalog::Catalog,
     dialect::Dialect,
     guard::{Backend, BackendError, Completion, Introspect, RowSink},
-    rewrite::{Effect, RewrittenStatement},
+    rewrite::RewrittenStatement,
 };
-use palisade_pool::{Ended, Failed, Pool, Statement};
+use palisade_pool::{Ended, Failed, Pool, Statement, Task, Work};
 use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
     config::MysqlConfig,
     connect::{ConnectError, Connector, Session},
     examine,
-    execute::{self, Facts, Task},
+    execute::{self, Facts},
     introspect::{self, IntrospectError, Product, Snapshot},
     schema::Known,
-    write::{self, Work},
+    write,
 };
 
 /// How long reading the catalog may take.
@@ -166,7 +166,7 @@ impl Statement<Session> for Run<'_> {
     }
 
     async fn keep(&mut self, session: &mut Session) -> Result<(), BackendError> {
-        if self.task.work.changes() {
+        if self.task.work.is_committed() {
             write::keep(session).await
         } else {
             Ok(())
@@ -184,13 +184,10 @@ impl Backend for MysqlBackend {
         statement: &RewrittenStatement,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
-        if !self.config.is_writable {
-            BackendError::unless_reading(statement)?;
+        match Task::admit(statement, self.config.is_writable)? {
+            Some(task) => self.run(&task, sink).await,
+            None => Ok(Completion::default()),
         }
-        if statement.effect() == Effect::Nothing {
-            return Ok(Completion::default());
-        }
-        self.run(&Task::from(statement), sink).await
     }
 }
 

@@ -38,7 +38,7 @@ enum Shape {
 
 impl Reading {
     /// That of `column`'s cells.
-    pub(crate) fn of(column: &Column) -> Self {
+    pub(crate) fn new(column: &Column) -> Self {
         use ColumnType as Type;
         let shape = match column.column_type() {
             Type::MYSQL_TYPE_BIT => Shape::Bits,
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     fn check(column: Column, cell: Cell, expected: Value) {
-        let reading = Reading::of(&column);
+        let reading = Reading::new(&column);
         assert_eq!(reading.value(cell).ok(), Some(expected), "{column:?}");
     }
 

@@ -8,59 +8,13 @@ use std::{
 };
 
 use mysql_async::{Opts, OptsBuilder};
-use palisade_pool::PoolSize;
+use palisade_pool::{CONNECT_TIMEOUT, CertificateFiles, ConfigError, PoolSize};
 use percent_encoding::percent_decode_str;
 
 use crate::{
     settings,
     tls::{SslMode, TlsOptions},
 };
-
-/// How long a connection may take to come about.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// A configuration that cannot be used. No text of it repeats the URL, which can hold a password.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The text is no connection URL.
-    #[error("the connection URL cannot be read: {0}")]
-    Url(String),
-    /// An option does not exist, or has no such value.
-    #[error("the connection URL's option `{option}` cannot be used: {reason}")]
-    Option {
-        /// Its name.
-        option: String,
-        /// Why not.
-        reason: &'static str,
-    },
-    /// A file of certificates or keys cannot be used.
-    #[error("cannot use `{path}`: {reason}")]
-    File {
-        /// The path given.
-        path: String,
-        /// Why not.
-        reason: String,
-    },
-    /// There is no TLS to be had.
-    #[error("cannot set up TLS: {0}")]
-    Tls(String),
-}
-
-impl ConfigError {
-    pub(crate) fn option(option: &str, reason: &'static str) -> Self {
-        Self::Option {
-            option: option.to_owned(),
-            reason,
-        }
-    }
-
-    pub(crate) fn file(path: &Path, reason: &str) -> Self {
-        Self::File {
-            path: path.display().to_string(),
-            reason: reason.to_owned(),
-        }
-    }
-}
 
 /// How to reach a server, and how much of it to use.
 #[derive(Clone)]
@@ -77,9 +31,9 @@ impl MysqlConfig {
     /// The database at `url`, `mysql://user:password@host:port/database?option=value` or `mariadb://…`. It must
     /// name a database. `LOAD DATA LOCAL` has no handler, so the server gets no file of ours.
     ///
-    /// The options are `socket` (the file to connect to in place of the host), and for TLS `ssl-mode`
-    /// ([`SslMode`]), `ssl-ca` (a file, or `system` for the authorities that the machine trusts, which are taken
-    /// if none are named), `ssl-cert` and `ssl-key`. Files are read when a connection is made.
+    /// The options are `socket`, the file to connect to in place of the host, and for TLS `ssl-mode` ([`SslMode`]),
+    /// `ssl-ca`, `ssl-cert` and `ssl-key`. `ssl-ca` is a file, or `system` for the authorities that the machine
+    /// trusts, which are the default. Files are read when a connection is made.
     ///
     /// Without `ssl-mode` the server's name is verified, except where the connection does not leave the
     /// machine: there it is plain. The mode `PREFERRED`, which gives way, does not exist.
@@ -251,9 +205,7 @@ pub(crate) fn is_local(server: &Opts) -> bool {
 struct Given {
     socket: Option<String>,
     mode: Option<SslMode>,
-    ca: Option<PathBuf>,
-    certificate: Option<PathBuf>,
-    key: Option<PathBuf>,
+    files: CertificateFiles,
 }
 
 impl Given {
@@ -277,9 +229,9 @@ impl Given {
                     ));
                 }
                 "ssl-mode" => given.mode = Some(SslMode::from_name(&value)?),
-                "ssl-ca" => given.ca = Some(value.into()),
-                "ssl-cert" => given.certificate = Some(value.into()),
-                "ssl-key" => given.key = Some(value.into()),
+                "ssl-ca" => given.files.authorities = Some(value.into()),
+                "ssl-cert" => given.files.certificate = Some(value.into()),
+                "ssl-key" => given.files.key = Some(value.into()),
                 _ => {
                     return Err(ConfigError::option(
                         &name,
@@ -294,7 +246,7 @@ impl Given {
     /// With what holds where nothing is said. `local` connections do not leave the machine; over a socket there
     /// is no TLS.
     fn tls(&self, local: bool, socket: bool) -> Result<TlsOptions, ConfigError> {
-        let names_files = self.ca.is_some() || self.certificate.is_some() || self.key.is_some();
+        let names_files = self.files.are_named();
         let mode = match self.mode {
             Some(mode) => mode,
             None if (local || socket) && !names_files => SslMode::Disabled,
@@ -312,25 +264,18 @@ impl Given {
                 "a socket does not leave the machine and has no TLS",
             ));
         }
-        if mode == SslMode::Required && self.ca.is_some() {
+        if mode == SslMode::Required && self.files.authorities.is_some() {
             return Err(ConfigError::option(
                 "ssl-ca",
-                "`REQUIRED` looks at nobody's signature; write `VERIFY_IDENTITY`",
+                "`REQUIRED` checks no signature; write `VERIFY_IDENTITY`",
             ));
         }
-        let identity = match (&self.certificate, &self.key) {
-            (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
-            (None, None) => None,
-            (Some(_), None) | (None, Some(_)) => {
-                return Err(ConfigError::option(
-                    "ssl-cert",
-                    "`ssl-cert` and `ssl-key` go together",
-                ));
-            }
-        };
+        let identity = self
+            .files
+            .identity("ssl-cert", "`ssl-cert` and `ssl-key` go together")?;
         Ok(TlsOptions {
             mode,
-            ca: self.ca.clone().filter(|path| path != Path::new("system")),
+            ca: self.files.authorities(),
             identity,
         })
     }

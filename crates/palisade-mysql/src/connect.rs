@@ -6,14 +6,10 @@ use mysql_async::{
     Conn, DriverError, Error, IoError, Opts, OptsBuilder, Row, prelude::Queryable as _,
 };
 use palisade::guard::BackendError;
-use palisade_pool::{PATIENCE, PoolError};
+use palisade_pool::{ConfigError, PATIENCE, PoolError};
 use tokio::{runtime::Handle, time::timeout};
 
-use crate::{
-    config::{ConfigError, MysqlConfig},
-    introspect::IntrospectError,
-    settings::SETUP,
-};
+use crate::{config::MysqlConfig, introspect::IntrospectError, settings::SETUP};
 
 /// Why there is no connection, or no backend over it.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +37,7 @@ pub enum ConnectError {
     Refused(String),
 }
 
-/// What stands in the way of a connection, as far as it can be told.
+/// Why there is no connection, as far as it can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
     /// The password, or that there is none; or where the account may log in from.
@@ -56,12 +52,12 @@ pub enum Obstacle {
     Certificate,
     /// The server refuses for another reason.
     Server,
-    /// There is nobody, or nobody who answers.
+    /// No server answers.
     Silence,
 }
 
 impl ConnectError {
-    /// What stands in the way, if it is the connection itself.
+    /// The obstacle, if the failure is the connection itself.
     #[must_use]
     pub fn obstacle(&self) -> Option<Obstacle> {
         match self {
@@ -123,8 +119,8 @@ pub async fn connect(config: &MysqlConfig) -> Result<Conn, ConnectError> {
     connector.open(&connector.server).await
 }
 
-/// A connection that is set up when it is used, and not before: a new one and one that was reset have the server's own
-/// settings, and what sets ours goes with the first question.
+/// A connection that is set up when it is used, and not before. A new connection and a reset connection have the
+/// server's own settings, and the statements that set ours go with the first question.
 pub(crate) struct Session {
     conn: Conn,
     is_set_up: bool,
@@ -191,8 +187,8 @@ impl Connector {
             .map_err(|_| ConnectError::Late(self.time))??)
     }
 
-    /// Ends the session with this id on the server, whatever it is doing. Ids are not used again, so that this
-    /// hits nobody else if it comes late.
+    /// Ends the session with this id on the server, whatever it is doing. Ids are not used again, so that a late call
+    /// hits no other session.
     async fn kill(&self, id: u32) -> Result<(), mysql_async::Error> {
         let mut conn = Conn::new(self.bare.clone()).await?;
         conn.query_drop(format!("KILL CONNECTION {id}")).await?;

@@ -18,7 +18,7 @@ use crate::{
 
 /// What the server expects of the query `sql`; with a `limit`, as soon as it has given so many rows nothing more is worked
 /// on. It plans, and runs no more of it than it needs for that.
-pub(crate) async fn of(
+pub(crate) async fn read_query(
     conn: &mut Conn,
     sql: &str,
     params: &Params,

@@ -5,18 +5,18 @@
 //!
 //! * the text goes only through COM_STMT_PREPARE, which takes one statement; COM_QUERY, which takes many, gets
 //!   only texts of our own. A statement without result columns is not run;
-//! * `SET SESSION TRANSACTION READ ONLY` stops DML, DDL with its commits, locks on rows and tables, and functions
-//!   that write. It does **not** stop `SET`, user variables, advisory locks, sleeping, or files of the server
-//!   read with `LOAD_FILE` and written with `INTO OUTFILE`: for these there is the function registry, the grammar of
-//!   the firewall, and an account without the privilege `FILE`, which we check at start;
-//! * the origin of each result column must be one that was decided; expressions have none, MariaDB tells it
-//!   only where there is neither a derived table nor another name for a view, and MySQL reports a
-//!   column of a view as one of the table that the view reads, by the name that the view gives it;
+//! * `SET SESSION TRANSACTION READ ONLY` stops DML, DDL with its commits, locks on rows and tables, and functions that
+//!   write. It does **not** stop `SET`, user variables, advisory locks, sleeping, or files of the server: `LOAD_FILE`
+//!   and `INTO OUTFILE`. These are the business of the function registry, of the firewall's grammar, and of an account
+//!   without the privilege `FILE`, which is checked at start;
+//! * the origin of each result column must be a decided column. Expressions have no origin. MariaDB tells it only
+//!   where there is neither a derived table nor another name for a view. MySQL reports a column of a view as a column
+//!   of the table that the view reads, by the name that the view gives it;
 //! * time-outs of the server's, on MySQL of queries only, and a clock of our own, after which the session is ended
 //!   from another one;
 //! * a reset of the session after each statement: variables and advisory locks outlive transactions.
 
-use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin, time::Duration};
+use std::{future::poll_fn, ops::ControlFlow, pin::pin, time::Duration};
 
 use futures_core::Stream as _;
 use mysql_async::{
@@ -26,13 +26,13 @@ use mysql_common::named_params::ParsedNamedParams;
 use palisade::{
     catalog::{Catalog, Relation, RelationKind},
     dialect::Dialect,
-    guard::{BackendError, BackendErrorKind, Estimates, RowSink},
+    guard::{BackendError, BackendErrorKind, RowSink},
     ident,
     limits::Limits,
-    rewrite::{ANY_COLUMN, RewrittenStatement},
+    rewrite::ANY_COLUMN,
     value::Value,
 };
-use palisade_pool::{Ended, Failed};
+use palisade_pool::{Ended, Failed, Task, Work};
 
 use crate::{
     cells::Reading,
@@ -42,39 +42,11 @@ use crate::{
     origin, params,
     schema::{Known, Look, Verdict, is_system},
     settings::identifier,
-    write::Work,
+    write,
 };
 
 /// Bytes of one row, all cells together.
 const MAX_ROW_BYTES: usize = 64 * 1024 * 1024;
-
-/// What to run and what it may touch: the part of a [`RewrittenStatement`] that a database needs.
-pub(crate) struct Task<'a> {
-    pub(crate) sql: &'a str,
-    pub(crate) params: &'a [Value],
-    pub(crate) reads: &'a BTreeSet<(String, String)>,
-    pub(crate) relations: &'a [String],
-    pub(crate) limits: &'a Limits,
-    pub(crate) estimates: Estimates<'a>,
-    /// Whether all rows are worked on for one.
-    pub(crate) gathers: bool,
-    pub(crate) work: Work<'a>,
-}
-
-impl<'a> From<&'a RewrittenStatement> for Task<'a> {
-    fn from(statement: &'a RewrittenStatement) -> Self {
-        Self {
-            sql: statement.sql(),
-            params: statement.params(),
-            reads: statement.engine_reads(),
-            relations: statement.relations(),
-            limits: statement.limits(),
-            estimates: Estimates::from_statement(statement),
-            gathers: statement.gathers(),
-            work: Work::of(statement),
-        }
-    }
-}
 
 /// A server and what it held when its catalog was read.
 #[derive(Clone, Copy)]
@@ -98,7 +70,7 @@ pub(crate) async fn open<'s>(
         Ok(rows) => look.verify(facts.product, &rows).map_err(Failed::Running)?,
         // What was told of a table may be told no more.
         Err(Error::Server(_)) if look.is_brief() => Verdict::Unsure,
-        Err(error) => return Err(failed(&error)),
+        Err(error) => return Err(classify_failure(&error)),
     };
     match brief {
         Verdict::Same => {}
@@ -107,18 +79,21 @@ pub(crate) async fn open<'s>(
             look = Look::at(facts.catalog, None, task.relations).map_err(Failed::Running)?;
             // The transaction begins anew: nothing has been done in it.
             let rows = session.ask(&format!("{begin}{}", look.sql)).await;
-            let rows = rows.map_err(|error| failed(&error))?;
+            let rows = rows.map_err(|error| classify_failure(&error))?;
             look.verify(facts.product, &rows).map_err(Failed::Running)?;
         }
     }
-    let conn = session.ready().await.map_err(|error| failed(&error))?;
+    let conn = session
+        .ready()
+        .await
+        .map_err(|error| classify_failure(&error))?;
     look.learn(conn, facts.known)
         .await
-        .map_err(|error| failed(&error))?;
+        .map_err(|error| classify_failure(&error))?;
     Ok(conn)
 }
 
-fn failed(error: &Error) -> Failed {
+fn classify_failure(error: &Error) -> Failed {
     let fault = fault::opening(error);
     if fault::is_lost(error) {
         Failed::Lost(fault)
@@ -141,7 +116,7 @@ fn begin(product: Product, limits: &Limits, work: Work<'_>) -> String {
         }
         Product::MySql => format!("max_execution_time = {ms}"),
     };
-    format!("SET SESSION {timeout}; {}", work.begin())
+    format!("SET SESSION {timeout}; {}", write::begin(work))
 }
 
 /// Runs the statement and feeds its rows to `sink`. The transaction stays open.
@@ -159,7 +134,7 @@ pub(crate) async fn answer(
     }
     let params = params::bind(statement.num_params(), task.params)?;
     if let Err(error) = check_origins(&columns, facts, task) {
-        let undecided: Vec<Column> = undecided(&columns, facts, task).cloned().collect();
+        let undecided: Vec<Column> = undecided_columns(&columns, facts, task).cloned().collect();
         let is_renamed = match facts.product {
             Product::MariaDb => false,
             Product::MySql => {
@@ -176,7 +151,7 @@ pub(crate) async fn answer(
     if task.estimates.are_wanted() {
         // At most so many are asked for: one more than leave.
         let limit = (!task.gathers).then_some(task.limits.max_rows.saturating_add(1));
-        let estimate = estimate::of(conn, task.sql, &params, limit).await?;
+        let estimate = estimate::read_query(conn, task.sql, &params, limit).await?;
         task.estimates.admit(estimate)?;
     }
     let names: Vec<_> = columns.iter().map(Column::name_str).collect();
@@ -205,7 +180,7 @@ pub(crate) async fn fetch(
         return Err(BackendError::second_lock("the statement gave no rows"));
     };
     // The server may know more of a column now than when it was prepared, where that depends on parameters.
-    let readings: Vec<Reading> = stream.columns_ref().iter().map(Reading::of).collect();
+    let readings: Vec<Reading> = stream.columns_ref().iter().map(Reading::new).collect();
     if readings.len() != width {
         return Err(BackendError::second_lock(
             "the rows have other columns than were described",
@@ -275,7 +250,7 @@ pub(crate) fn check_origins(
     facts: Facts<'_>,
     task: &Task<'_>,
 ) -> Result<(), BackendError> {
-    match undecided(columns, facts, task).next() {
+    match undecided_columns(columns, facts, task).next() {
         None => Ok(()),
         Some(column) => Err(BackendError::second_lock(format!(
             "column `{}` comes from `{}.{}.{}`, which was not decided",
@@ -288,14 +263,14 @@ pub(crate) fn check_origins(
 }
 
 /// The columns that come, as the server says, from where it was not decided.
-fn undecided<'c>(
+fn undecided_columns<'c>(
     columns: &'c [Column],
     facts: Facts<'c>,
     task: &'c Task<'_>,
 ) -> impl Iterator<Item = &'c Column> {
     let told = match facts.product {
         // What a change gives is its table's, whatever stands in it besides.
-        Product::MariaDb => task.work.changes() || !has_derived_tables(task.sql),
+        Product::MariaDb => task.work.is_committed() || !has_derived_tables(task.sql),
         Product::MySql => true,
     };
     columns.iter().filter(move |column| {

@@ -1,9 +1,8 @@
 //! MySQL and MariaDB behind Palisade: a driver with the servers' own locks, and no policy.
 //!
-//! [`MysqlBackend`] runs what the firewall printed, and nothing else: one prepared statement, in a read-only
-//! session with fixed settings, within time-outs of the server's and of our own, over a bounded number of
-//! connections. [`introspect`] reads a catalog from a server, [`examine()`] looks at what its account may do
-//! beyond reading.
+//! [`MysqlBackend`] runs only what the firewall printed: one prepared statement, in a read-only session with fixed
+//! settings. Time-outs are the server's and our own, and the number of connections is bounded. [`introspect`] reads a
+//! catalog from a server. [`examine()`] lists the rights of its account beyond reading.
 
 pub mod account;
 mod backend;
@@ -14,6 +13,7 @@ mod estimate;
 mod examine;
 mod execute;
 mod fault;
+mod grants;
 pub mod introspect;
 mod origin;
 mod params;
@@ -26,10 +26,11 @@ mod tls;
 mod write;
 
 pub use backend::MysqlBackend;
-pub use config::{ConfigError, MysqlConfig};
+pub use config::MysqlConfig;
 pub use connect::{ConnectError, Obstacle, connect};
 pub use examine::{Weakness, WeaknessKind, examine, examine_beside};
 pub use introspect::{IntrospectError, catalog};
 pub use mysql_async::Conn;
+pub use palisade_pool::ConfigError;
 pub use reach::columns_read;
 pub use tls::SslMode;

@@ -8,14 +8,14 @@ use palisade::{
     catalog::{self, Catalog},
     dialect::Dialect,
 };
+use palisade_pool::Task;
 
 use crate::{
-    execute::Task,
     introspect::{query, text},
     settings::identifier,
 };
 
-/// Whether each of `columns` certainly is another column of its table than it is reported to be, one that was decided.
+/// Whether each of `columns` certainly is a decided column of its table, and not the column that it is reported to be.
 pub(crate) async fn are_renamed(
     conn: &mut Conn,
     columns: &[Column],
@@ -32,7 +32,7 @@ pub(crate) async fn are_renamed(
     if left.is_empty() {
         return Ok(true);
     }
-    let Some(resolved) = resolved(conn, task.sql, params).await? else {
+    let Some(resolved) = resolve_origin(conn, task.sql, params).await? else {
         return Ok(false);
     };
     for column in left {
@@ -97,7 +97,11 @@ fn family(reported: ColumnType) -> Option<Family> {
 
 /// The text that the server makes of a query when it plans it: with the columns of tables in the place of those that give
 /// them on.
-async fn resolved(conn: &mut Conn, sql: &str, params: &Params) -> Result<Option<String>, Error> {
+async fn resolve_origin(
+    conn: &mut Conn,
+    sql: &str,
+    params: &Params,
+) -> Result<Option<String>, Error> {
     let explain = conn
         .prep(format!("EXPLAIN FORMAT=TRADITIONAL {sql}"))
         .await?;

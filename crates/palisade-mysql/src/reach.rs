@@ -1,10 +1,10 @@
-//! How many rows foreign keys change with a statement, of which the server tells nothing: InnoDB changes them below where rows are
-//! counted.
+//! How many rows foreign keys change with a statement. The server does not count them: InnoDB changes them below where
+//! rows are counted.
 //!
-//! They are looked for before the statement runs, from the rows that it will change on, table by table as keys lead from one to the
-//! next, each by the index that a foreign key has: what is read is what will be changed. The transaction locks what it reads and
-//! where it looked, so that the statement finds the same. What triggers change is not among it. Where a key compares its columns in
-//! a way that no condition does, every row that has such a key could be one of those.
+//! They are looked for before the statement runs, from the rows that it will change, table by table as keys lead on.
+//! Each step uses the index that a foreign key has, so that the rows read are the rows that will be changed. The
+//! transaction locks what it reads and where it looked, so that the statement finds the same. Rows that triggers
+//! change are not counted. Where a key compares its columns as no condition can, every row that has such a key counts.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 

@@ -53,13 +53,13 @@ impl Known {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn of(&self, uid: &str) -> Option<Told> {
+    fn get(&self, uid: &str) -> Option<Told> {
         self.lock().get(uid).cloned()
     }
 
     /// The text that would make the table with this uid anew, as long as its definition is locked and was looked at.
     pub(crate) fn text(&self, uid: &str) -> Option<Arc<str>> {
-        match self.of(uid)? {
+        match self.get(uid)? {
             Told::Text(text) => Some(text),
             Told::Nothing => None,
         }
@@ -97,7 +97,7 @@ impl<'a> Look<'a> {
             let relation = find(catalog, uid)?;
             let name = qualified(relation);
             sql.push_str(&format!("; SELECT 1 FROM {name} LIMIT 0"));
-            match known.and_then(|known| known.of(uid)) {
+            match known.and_then(|known| known.get(uid)) {
                 Some(Told::Text(text)) => {
                     questions.push_str(&format!("; SHOW CREATE TABLE {name}"));
                     brief.push((uid.as_str(), text));
@@ -156,7 +156,7 @@ impl<'a> Look<'a> {
     /// locked.
     pub(crate) async fn learn(&self, conn: &mut Conn, known: &Known) -> Result<(), Error> {
         for relation in &self.whole {
-            if relation.kind != RelationKind::Table || known.of(&relation.uid).is_some() {
+            if relation.kind != RelationKind::Table || known.get(&relation.uid).is_some() {
                 continue;
             }
             let sql = format!("SHOW CREATE TABLE {}", qualified(relation));

@@ -6,12 +6,10 @@ use std::{
 };
 
 use mysql_async::{ClientIdentity, SslOpts};
-use rustls::{
-    RootCertStore,
-    pki_types::{CertificateDer, pem::PemObject as _},
+use palisade_pool::{
+    ConfigError,
+    tls::{machine_authorities, read_certificates},
 };
-
-use crate::config::ConfigError;
 
 /// What must be true of a connection: `ssl-mode` of MySQL's clients without the mode that gives way
 /// (<https://dev.mysql.com/doc/refman/9.0/en/connection-options.html#option_general_ssl-mode>), and without
@@ -20,7 +18,7 @@ use crate::config::ConfigError;
 pub enum SslMode {
     /// Plain text.
     Disabled,
-    /// Encrypted, to whomever: nobody can listen, but somebody may stand between.
+    /// Encrypted, without a check of the server's identity: no third party can listen, but it may stand between.
     Required,
     /// Encrypted, to the server whose name the URL gives.
     VerifyIdentity,
@@ -69,12 +67,12 @@ impl TlsOptions {
             SslMode::Required => SslOpts::default().with_danger_accept_invalid_certs(true),
             SslMode::VerifyIdentity => {
                 let roots = match &self.ca {
-                    Some(path) => authorities_of(path)?,
-                    None => authorities_of_the_machine()?,
+                    Some(path) => read_certificates(path)?,
+                    None => machine_authorities("ssl-ca")?,
                 };
                 SslOpts::default()
                     .with_disable_built_in_roots(true)
-                    .with_root_certs(roots.into_iter().map(Into::into).collect())
+                    .with_root_certs(roots.iter().map(|der| der.to_vec().into()).collect())
             }
         };
         let identity = match &self.identity {
@@ -90,33 +88,4 @@ impl TlsOptions {
 
 fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
     fs::read(path).map_err(|why| ConfigError::file(path, &why.to_string()))
-}
-
-fn authorities_of(path: &Path) -> Result<Vec<Vec<u8>>, ConfigError> {
-    let found: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|why| ConfigError::file(path, &why.to_string()))?;
-    if found.is_empty() {
-        return Err(ConfigError::file(path, "it holds no certificate"));
-    }
-    Ok(found.into_iter().map(|der| der.to_vec()).collect())
-}
-
-fn authorities_of_the_machine() -> Result<Vec<Vec<u8>>, ConfigError> {
-    let found = rustls_native_certs::load_native_certs();
-    // Some that cannot be read are no obstacle: they are trusted by nobody then.
-    let usable: Vec<Vec<u8>> = found
-        .certs
-        .into_iter()
-        .filter(|der| RootCertStore::empty().add(der.clone()).is_ok())
-        .map(|der| der.to_vec())
-        .collect();
-    if usable.is_empty() {
-        let why: Vec<_> = found.errors.iter().map(ToString::to_string).collect();
-        return Err(ConfigError::Tls(format!(
-            "the machine trusts no certificate authority; name one with `ssl-ca` ({})",
-            why.join("; ")
-        )));
-    }
-    Ok(usable)
 }

@@ -6,8 +6,8 @@
 //! * COM_STMT_PREPARE takes one statement, and `EXPLAIN` before it takes none but queries and changes: no SET, no COMMIT,
 //!   no CALL, no DDL, no LOCK. It runs nothing;
 //! * the text begins with a change that was decided, of a table that was decided;
-//! * triggers and foreign keys are looked at again, while the table's definition is locked, and the unique keys where a row
-//!   that is in the way is changed;
+//! * triggers and foreign keys are looked at again, while the table's definition is locked. So are the unique keys
+//!   where a conflicting row is changed;
 //! * a table whose engine cannot take a change back is not changed;
 //! * what must not be there is looked for first, in a transaction whose reads lock what they find and where they looked:
 //!   the change finds it so, or another transaction waits, or one of the two fails;
@@ -17,32 +17,28 @@
 //! A definition is committed by the server as it runs, and cannot be planned: there is the protocol's lock, and its
 //! first words.
 
-use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin, time::Duration};
+use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin};
 
 use futures_core::Stream as _;
 use mysql_async::{Column, Conn, Row, prelude::Queryable as _};
 use palisade::{
     catalog::{Catalog, Change, ReferenceAction, Relation},
-    guard::{BackendError, BackendErrorKind, Completion, RowSink},
-    rewrite::{CascadeCount, Effect, Precheck, RewrittenStatement},
+    guard::{BackendError, Completion, RowSink},
+    rewrite::Precheck,
 };
-use palisade_pool::Ended;
-use tokio::time::timeout;
+use palisade_pool::{Changes, Ended, Task, Work, commit};
 
 use crate::{
     cells::Reading,
     connect::Session,
     estimate,
-    execute::{self, Facts, Task},
+    execute::{self, Facts},
     fault,
     introspect::{IntrospectError, Product, keys_are_known, optional, query, text, triggers_of},
     params,
     reach::{self, Reached},
     settings::{identifier, literal},
 };
-
-/// How long the server may take to say that a change is kept.
-const COMMIT_TIME: Duration = Duration::from_secs(10);
 
 /// With what the text of a change begins, and what it is at least.
 const CHANGES: &[(&str, Change)] = &[
@@ -70,72 +66,27 @@ const DEFINITIONS: &[&str] = &[
 /// With what the text of a question for a plan begins.
 const EXPLAIN: &str = "EXPLAIN FORMAT=JSON ";
 
-/// What a statement does, as far as running it differs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Work<'a> {
-    Read,
-    Explain,
-    Change(Changes<'a>),
-    Define,
-}
-
-/// What a statement may change.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Changes<'a> {
-    pub(crate) writes: &'a BTreeSet<(Change, String, String)>,
-    pub(crate) max_affected: u64,
-    /// Queries that must give no row before it.
-    pub(crate) prechecks: &'a [Precheck],
-    /// Queries for rows that foreign keys follow.
-    pub(crate) cascade_counts: &'a [CascadeCount],
-}
-
-impl<'a> Work<'a> {
-    pub(crate) fn of(statement: &'a RewrittenStatement) -> Self {
-        match statement.effect() {
-            Effect::Read => Self::Read,
-            Effect::Explain => Self::Explain,
-            Effect::Write => Self::Change(Changes {
-                writes: statement.engine_writes(),
-                max_affected: statement.max_affected(),
-                prechecks: statement.prechecks(),
-                cascade_counts: statement.cascade_counts(),
-            }),
-            // Nothing is run of a statement that does nothing.
-            Effect::Define | Effect::Nothing => Self::Define,
+/// The statements that begin a transaction for `work`.
+pub(crate) fn begin(work: Work<'_>) -> &'static str {
+    match work {
+        Work::Read | Work::Explain => "START TRANSACTION READ ONLY",
+        // The session's own mode stays, so that nothing that commits by itself gets further.
+        Work::Change(changes)
+            if changes.prechecks.is_empty() && changes.cascade_counts.is_empty() =>
+        {
+            "START TRANSACTION READ WRITE"
         }
-    }
-
-    /// The statements that begin it.
-    pub(crate) fn begin(self) -> &'static str {
-        match self {
-            Self::Read | Self::Explain => "START TRANSACTION READ ONLY",
-            // The session's own mode stays, so that nothing that commits by itself gets further.
-            Self::Change(changes)
-                if changes.prechecks.is_empty() && changes.cascade_counts.is_empty() =>
-            {
-                "START TRANSACTION READ WRITE"
-            }
-            // What is looked at first is locked, so that the change finds it as it was.
-            Self::Change(changes) if changes.cascade_counts.is_empty() => {
-                "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE; START TRANSACTION READ WRITE"
-            }
-            // And at the same time, by which it may choose its rows.
-            Self::Change(_) => {
-                "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE; SET SESSION timestamp = UNIX_TIMESTAMP(NOW(6)); \
-                 START TRANSACTION READ WRITE"
-            }
-            // The reset after it puts the session's mode back.
-            Self::Define => "SET SESSION TRANSACTION READ WRITE",
+        // What is looked at first is locked, so that the change finds it as it was.
+        Work::Change(changes) if changes.cascade_counts.is_empty() => {
+            "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE; START TRANSACTION READ WRITE"
         }
-    }
-
-    /// Whether anything is to be kept.
-    pub(crate) fn changes(self) -> bool {
-        match self {
-            Self::Read | Self::Explain => false,
-            Self::Change(_) | Self::Define => true,
+        // And at the same time, by which it may choose its rows.
+        Work::Change(_) => {
+            "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE; SET SESSION timestamp = UNIX_TIMESTAMP(NOW(6)); \
+             START TRANSACTION READ WRITE"
         }
+        // The reset after it puts the session's mode back.
+        Work::Define => "SET SESSION TRANSACTION READ WRITE",
     }
 }
 
@@ -200,7 +151,7 @@ pub(crate) async fn change(
     let columns = result.columns_ref().to_vec();
     execute::check_origins(&columns, facts, task)?;
     let affected = if columns.is_empty() {
-        let affected = counted(kind, task.sql, result.affected_rows(), &result.info());
+        let affected = count_affected(kind, task.sql, result.affected_rows(), &result.info());
         result.drop_result().await.map_err(|e| fault::change(&e))?;
         affected
     } else {
@@ -212,7 +163,7 @@ pub(crate) async fn change(
             .await
             .map_err(|e| fault::change(&e))?
             .ok_or_else(|| BackendError::second_lock("the statement gave no rows"))?;
-        let readings: Vec<Reading> = stream.columns_ref().iter().map(Reading::of).collect();
+        let readings: Vec<Reading> = stream.columns_ref().iter().map(Reading::new).collect();
         let mut stream = pin!(stream);
         let mut rows = 0_u64;
         while let Some(row) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
@@ -225,21 +176,10 @@ pub(crate) async fn change(
         rows
     };
     let all = reached.with(affected);
-    if all > changes.max_affected {
-        return Err(BackendError::new(
-            BackendErrorKind::AffectedRows,
-            format!("{all} rows, and at most {}", changes.max_affected),
-        ));
-    }
-    match took {
-        ControlFlow::Continue(()) => Ok(Completion {
-            affected: Some(affected),
-        }),
-        ControlFlow::Break(()) => Err(BackendError::not_taken()),
-    }
+    changes.complete(all, Some(affected), took)
 }
 
-/// Refuses the statement if what it may not do is found.
+/// Runs a precheck: refuses the statement if it finds a row.
 async fn seek(conn: &mut Conn, precheck: &Precheck) -> Result<(), BackendError> {
     execute::check_text(precheck.sql())?;
     let query = conn
@@ -282,13 +222,11 @@ pub(crate) async fn define(conn: &mut Conn, task: &Task<'_>) -> Result<(), Backe
 
 /// Keeps what was changed.
 pub(crate) async fn keep(session: &mut Session) -> Result<(), BackendError> {
-    let commit = async { session.ready().await?.query_drop("COMMIT").await };
-    match timeout(COMMIT_TIME, commit).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) if fault::is_rolled_back(&error) => Err(fault::change(&error)),
-        // To try again could do it twice: somebody has to look.
-        Ok(Err(_)) | Err(_) => Err(BackendError::outcome_unknown()),
-    }
+    let ended = async { session.ready().await?.query_drop("COMMIT").await };
+    commit(ended, |error| {
+        fault::is_rolled_back(error).then(|| fault::change(error))
+    })
+    .await
 }
 
 /// Has the server plan the statement, which it does with queries and changes only.
@@ -312,8 +250,8 @@ async fn plan(
 
 /// Checks that the text begins with a change that was decided, of a table that was decided; which they are.
 ///
-/// Where several tables are joined the text does not begin with the one that is changed: then the kind of
-/// change alone is compared, and the account's own rights stand behind it.
+/// Where several tables are joined the text does not begin with the table that is changed. Then the kind of change
+/// alone is compared, and the account's own rights stand behind it.
 fn check_target<'c>(
     catalog: &'c Catalog,
     task: &Task<'_>,
@@ -417,7 +355,7 @@ fn name(text: &str) -> Option<(String, &str)> {
 
 /// How many rows a change found or made. The server's own number counts rows that have other values than before, which
 /// would tell what they had, and a row that an upsert changes twice.
-fn counted(change: Change, sql: &str, affected: u64, info: &str) -> u64 {
+fn count_affected(change: Change, sql: &str, affected: u64, info: &str) -> u64 {
     let after = |words: &str| -> Option<u64> {
         let (_, rest) = info.split_once(words)?;
         rest.split_whitespace().next()?.parse().ok()
@@ -685,7 +623,7 @@ mod tests {
             (Change::Delete, "DELETE FROM t", 5, "", 5),
         ] {
             assert_eq!(
-                counted(change, sql, affected, info),
+                count_affected(change, sql, affected, info),
                 expected,
                 "{sql} {info}"
             );

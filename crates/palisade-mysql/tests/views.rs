@@ -100,8 +100,8 @@ async fn views(server: &'static Server) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Of what nobody withholds anything from, MariaDB tells by the views' aliases, and by a relation `information_schema.listed`, which
-/// there is none of.
+/// MariaDB names the views' aliases to a session from which nothing is withheld, and a relation
+/// `information_schema.listed` that does not exist.
 async fn views_without_obligations(server: &'static Server) {
     let database = server.fresh_database("own").unwrap();
     let script = format!(

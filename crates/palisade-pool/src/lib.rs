@@ -1,15 +1,23 @@
 //! Sessions with a server: so many and no more, each clean when it is given out.
 //!
-//! A pool of our own, since each of its rules is a lock. Besides the number of sessions it bounds the number of
-//! those who wait for one. A session goes back only after the server has confirmed that nothing is left in it;
-//! one that was abandoned in the middle is ended on the server and closed, never given out again, so that what
-//! ends it and comes late finds nothing else to hit.
+//! A pool of our own, since each of its rules is a lock. It bounds the number of sessions, and of statements that wait
+//! for one. A session goes back only after the server has confirmed that nothing is left in it. A session that was
+//! abandoned in the middle is ended on the server and closed. It is never given out again, so that a late order to end
+//! it hits nothing else.
 //!
 //! [`Connector`] says how an engine's sessions are made, cleaned and ended; [`Pool::run`] runs a [`Statement`]
 //! in one of them within its time.
+//!
+//! Beside the sessions it has what both servers' backends share: a [`Task`] of a rewritten statement, [`commit()`], and parts of
+//! the configuration ([`ConfigError`], [`CertificateFiles`], [`tls`]).
 
+mod config;
 mod pool;
 mod run;
+mod task;
+pub mod tls;
 
+pub use config::{CONNECT_TIMEOUT, CertificateFiles, ConfigError};
 pub use pool::{Connector, Lease, PATIENCE, Pool, PoolError, PoolSize};
 pub use run::{Ended, Failed, Statement};
+pub use task::{Changes, Task, Work, commit};

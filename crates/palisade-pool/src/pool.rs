@@ -22,10 +22,10 @@ const MAX_AGE: Duration = Duration::from_secs(30 * 60);
 /// How long cleaning a session may take, and each step of ending it.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Sessions at a time, if nobody says otherwise.
+/// Sessions at a time, by default.
 const CONNECTIONS: usize = 8;
 
-/// Statements waiting for a session, if nobody says otherwise.
+/// Statements waiting for a session, by default.
 const WAITING: usize = 64;
 
 /// Makes sessions with a server, and ends them.
@@ -54,7 +54,7 @@ pub trait Connector: Send + Sync + 'static {
     fn close(&self, session: Self::Session);
 }
 
-/// How many sessions there may be: 8, and 64 who wait, if nobody says otherwise.
+/// How many sessions there may be: by default 8, and 64 statements that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolSize {
     /// Sessions at a time; at least one.
@@ -191,7 +191,7 @@ impl<C: Connector> Shared<C> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session used last, if there is one that can be used.
+    /// The session used last, if there is a usable session.
     fn usable(&self) -> Option<Aged<C::Session>> {
         let mut idle = self.lock();
         idle.retain(|aged| {

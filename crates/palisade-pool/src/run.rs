@@ -28,7 +28,7 @@ pub trait Statement<S>: Send {
 pub enum Ended {
     /// It has not.
     Clean,
-    /// Rows that nobody wants.
+    /// There are rows left that the sink does not want.
     Overrun,
 }
 

@@ -6,9 +6,9 @@ use palisade::{
     catalog::Catalog,
     dialect::Dialect,
     guard::{Backend, BackendError, BackendErrorKind, Completion, Introspect, RowSink},
-    rewrite::{Effect, RewrittenStatement},
+    rewrite::RewrittenStatement,
 };
-use palisade_pool::{Ended, Failed, Pool, Statement};
+use palisade_pool::{Ended, Failed, Pool, Statement, Task, Work};
 use tokio::{runtime::Handle, time::timeout};
 use tokio_postgres::Client;
 
@@ -16,13 +16,13 @@ use crate::{
     config::PostgresConfig,
     connect::{ConnectError, Connector, Session, cleaning},
     examine,
-    execute::{self, Ground, Task},
+    execute::{self, Ground},
     introspect::{self, IntrospectError},
     outside::Outside,
     schema::Schema,
     settings::Features,
     wire::MAX_MESSAGE_BYTES,
-    write::{self, Facts, Work},
+    write::{self, Facts},
 };
 
 /// How long reading the catalog may take.
@@ -196,7 +196,7 @@ impl Statement<Session> for Run<'_> {
     }
 
     async fn keep(&mut self, session: &mut Session) -> Result<(), BackendError> {
-        if self.task.work.changes() {
+        if self.task.work.is_committed() {
             write::keep(&session.client, self.backend.config.is_pooled).await
         } else {
             Ok(())
@@ -214,13 +214,10 @@ impl Backend for PostgresBackend {
         statement: &RewrittenStatement,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
-        if !self.config.is_writable {
-            BackendError::unless_reading(statement)?;
+        match Task::admit(statement, self.config.is_writable)? {
+            Some(task) => self.run(&task, sink).await,
+            None => Ok(Completion::default()),
         }
-        if statement.effect() == Effect::Nothing {
-            return Ok(Completion::default());
-        }
-        self.run(&Task::from(statement), sink).await
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) enum Reading {
 
 impl Reading {
     /// That of columns of type `ty`.
-    pub(crate) fn of(ty: &Type) -> Self {
+    pub(crate) fn new(ty: &Type) -> Self {
         match *ty {
             Type::BOOL => Self::Boolean,
             Type::INT2 | Type::INT4 | Type::INT8 | Type::OID => Self::Integer,
@@ -58,7 +58,7 @@ mod tests {
     fn texts_become_values() {
         let check = |ty: Type, text: &str, expected: Option<Value>| {
             assert_eq!(
-                Reading::of(&ty).value(Some(text)).ok(),
+                Reading::new(&ty).value(Some(text)).ok(),
                 expected,
                 "{ty} {text}"
             );

@@ -1,57 +1,12 @@
 //! How to reach a database, and how much of it to use.
 
-use std::{
-    fmt,
-    net::IpAddr,
-    path::{Path, PathBuf},
-    str::FromStr,
-    time::Duration,
-};
+use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr, time::Duration};
 
-use palisade_pool::PoolSize;
+use palisade_pool::{CONNECT_TIMEOUT, CertificateFiles, ConfigError, PoolSize};
 use percent_encoding::percent_decode_str;
 use tokio_postgres::config::{Host, LoadBalanceHosts, TargetSessionAttrs};
 
 use crate::tls::{SslMode, Tls, TlsOptions};
-
-/// How long a connection may take to come about.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// A configuration that cannot be used. No text of it repeats the URL, which can hold a password.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The text is no connection URL.
-    #[error("the connection URL cannot be read: {0}")]
-    Url(String),
-    /// An option has no such value.
-    #[error("the connection URL's option `{option}` cannot be used: {reason}")]
-    Option {
-        /// Its name.
-        option: &'static str,
-        /// Why not.
-        reason: &'static str,
-    },
-    /// A file of certificates or keys cannot be used.
-    #[error("cannot use `{path}`: {reason}")]
-    File {
-        /// The path given.
-        path: String,
-        /// Why not.
-        reason: String,
-    },
-    /// There is no TLS to be had.
-    #[error("cannot set up TLS: {0}")]
-    Tls(String),
-}
-
-impl ConfigError {
-    pub(crate) fn file(path: &Path, reason: &str) -> Self {
-        Self::File {
-            path: path.display().to_string(),
-            reason: reason.to_owned(),
-        }
-    }
-}
 
 /// How to reach a database, and how much of it to use.
 #[derive(Clone)]
@@ -126,16 +81,16 @@ impl PostgresConfig {
         });
         // What connections of our own making do not do must not be asked for in vain.
         if server.get_target_session_attrs() != TargetSessionAttrs::Any {
-            return Err(ConfigError::Option {
-                option: "target_session_attrs",
-                reason: "it is not supported",
-            });
+            return Err(ConfigError::option(
+                "target_session_attrs",
+                "it is not supported",
+            ));
         }
         if server.get_load_balance_hosts() != LoadBalanceHosts::Disable {
-            return Err(ConfigError::Option {
-                option: "load_balance_hosts",
-                reason: "it is not supported",
-            });
+            return Err(ConfigError::option(
+                "load_balance_hosts",
+                "it is not supported",
+            ));
         }
         if server.get_application_name().is_none() {
             server.application_name("palisade");
@@ -226,9 +181,7 @@ impl fmt::Debug for PostgresConfig {
 #[derive(Default)]
 struct GivenTls {
     mode: Option<SslMode>,
-    root_cert: Option<PathBuf>,
-    certificate: Option<PathBuf>,
-    key: Option<PathBuf>,
+    files: CertificateFiles,
 }
 
 /// `url` without its options for TLS, and these.
@@ -245,14 +198,16 @@ fn take_tls_options(url: &str) -> Result<(String, GivenTls), ConfigError> {
             .map_err(|_| ConfigError::Url("an option is not UTF-8".to_owned()))?;
         match percent_decode_str(name).decode_utf8_lossy().as_ref() {
             "sslmode" => {
-                given.mode = Some(SslMode::from_name(&value).ok_or(ConfigError::Option {
-                    option: "sslmode",
-                    reason: "it must be `disable`, `require`, `verify-ca` or `verify-full`",
+                given.mode = Some(SslMode::from_name(&value).ok_or_else(|| {
+                    ConfigError::option(
+                        "sslmode",
+                        "it must be `disable`, `require`, `verify-ca` or `verify-full`",
+                    )
                 })?);
             }
-            "sslrootcert" => given.root_cert = Some(PathBuf::from(value.as_ref())),
-            "sslcert" => given.certificate = Some(PathBuf::from(value.as_ref())),
-            "sslkey" => given.key = Some(PathBuf::from(value.as_ref())),
+            "sslrootcert" => given.files.authorities = Some(PathBuf::from(value.as_ref())),
+            "sslcert" => given.files.certificate = Some(PathBuf::from(value.as_ref())),
+            "sslkey" => given.files.key = Some(PathBuf::from(value.as_ref())),
             // The driver refuses what it does not know.
             _ => rest.push(pair),
         }
@@ -266,32 +221,24 @@ fn take_tls_options(url: &str) -> Result<(String, GivenTls), ConfigError> {
 impl GivenTls {
     /// With what holds where nothing is said. `local` connections do not leave the machine.
     fn complete(self, local: bool) -> Result<TlsOptions, ConfigError> {
-        let names_files =
-            self.root_cert.is_some() || self.certificate.is_some() || self.key.is_some();
+        let names_files = self.files.are_named();
         let mode = match self.mode {
             Some(mode) => mode,
             None if local && !names_files => SslMode::Disable,
             None => SslMode::VerifyFull,
         };
         if mode == SslMode::Disable && names_files {
-            return Err(ConfigError::Option {
-                option: "sslmode",
-                reason: "certificates are named, and `disable` would not use them",
-            });
+            return Err(ConfigError::option(
+                "sslmode",
+                "certificates are named, and `disable` would not use them",
+            ));
         }
-        let identity = match (self.certificate, self.key) {
-            (Some(certificate), Some(key)) => Some((certificate, key)),
-            (None, None) => None,
-            (Some(_), None) | (None, Some(_)) => {
-                return Err(ConfigError::Option {
-                    option: "sslcert",
-                    reason: "`sslcert` and `sslkey` go together",
-                });
-            }
-        };
+        let identity = self
+            .files
+            .identity("sslcert", "`sslcert` and `sslkey` go together")?;
         Ok(TlsOptions {
             mode,
-            root_cert: self.root_cert.filter(|path| path != Path::new("system")),
+            root_cert: self.files.authorities(),
             identity,
         })
     }

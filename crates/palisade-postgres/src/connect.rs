@@ -3,13 +3,13 @@
 use std::{sync::OnceLock, time::Duration};
 
 use palisade::guard::BackendError;
-use palisade_pool::{PATIENCE, PoolError};
+use palisade_pool::{ConfigError, PATIENCE, PoolError};
 use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
 use tokio_postgres::{Client, NoTls, tls::MakeTlsConnect};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
-    config::{ConfigError, PostgresConfig},
+    config::PostgresConfig,
     execute::Kept,
     introspect::{IntrospectError, chain},
     tls::Tls,
@@ -25,7 +25,7 @@ pub enum ConnectError {
     /// The server cannot be reached, or does not let us in.
     #[error("cannot connect: {}", chain(.0))]
     Engine(#[from] tokio_postgres::Error),
-    /// There is nobody at that address.
+    /// No server answers at that address.
     #[error("cannot connect: {0}")]
     Network(std::io::Error),
     /// The server took too long.
@@ -75,8 +75,8 @@ pub async fn connect(url: &str) -> Result<Client, ConnectError> {
 const CLEAN: &str = "ROLLBACK; CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *; \
      SELECT pg_catalog.pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES";
 
-/// As [`CLEAN`], in the transaction of a statement behind a pooler: the session is the next one's as soon as that ends, and
-/// the text is one message, all of which the same session gets.
+/// As [`CLEAN`], in the transaction of a statement behind a pooler. The pooler gives the session to the next client as
+/// soon as that ends, and the whole text is one message to one session.
 const CLEAN_POOLED: &str = "ROLLBACK; DEALLOCATE ALL; CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *; \
      SELECT pg_catalog.pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES";
 

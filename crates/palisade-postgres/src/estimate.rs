@@ -10,7 +10,7 @@ use tokio_postgres::{
 use crate::{fault, write::Printed};
 
 /// What the server expects of a query, which it plans for these parameters. Nothing runs.
-pub(crate) async fn of(
+pub(crate) async fn read_query(
     client: &Client,
     sql: &str,
     bound: &[(&(dyn ToSql + Sync), Type)],
@@ -45,9 +45,9 @@ fn number(node: &Json, key: &str) -> Option<f64> {
 
 /// The rows of the step at or below `node` that works on the most, if of what `node` could give a `share` is taken.
 ///
-/// A LIMIT takes a part of what is below it, and in that proportion what gives rows as it is asked for them works; what
-/// has to be complete before the first row comes out (what is sorted, grouped, hashed) works whole. The costs tell both:
-/// a LIMIT's is that part of its input's, and what is complete before the first row costs no more than that row does.
+/// A LIMIT takes a part of its input. Nodes that give rows as they are asked for work in that proportion. Nodes that
+/// have to be complete before their first row (a sort, a group, a hash) work whole. The costs tell both: a LIMIT's is
+/// that part of its input's, and what is complete before the first row costs no more than that row does.
 fn most(node: &Json, share: f64) -> Option<f64> {
     let mut found = number(node, "Plan Rows")? * share;
     for part in node
@@ -64,7 +64,7 @@ fn most(node: &Json, share: f64) -> Option<f64> {
         let share = if !streams || is_whole {
             1.0
         } else if node.get("Node Type").and_then(Json::as_str) == Some("Limit") {
-            share * taken(node, part)?
+            share * limit_share(node, part)?
         } else {
             share
         };
@@ -74,7 +74,7 @@ fn most(node: &Json, share: f64) -> Option<f64> {
 }
 
 /// The part of `input` that a LIMIT takes.
-fn taken(limit: &Json, input: &Json) -> Option<f64> {
+fn limit_share(limit: &Json, input: &Json) -> Option<f64> {
     let first = number(input, "Startup Cost")?;
     let whole = number(input, "Total Cost")? - first;
     let part = number(limit, "Total Cost")? - first;

@@ -73,7 +73,7 @@ pub async fn examine(client: &Client) -> Result<Vec<Weakness>, Error> {
     Ok(found)
 }
 
-/// The role by whose grace the account is a superuser: itself, or one that it is a member of.
+/// The role by which the account is a superuser: itself, or a role that it is a member of.
 pub(crate) async fn superuser(client: &Client) -> Result<Option<String>, Error> {
     let sql = "SELECT r.rolname::text FROM pg_catalog.pg_roles r \
                WHERE r.rolsuper AND pg_catalog.pg_has_role(session_user, r.oid, 'MEMBER') \
@@ -170,8 +170,7 @@ async fn roles(client: &Client, account: &Account, found: &mut Vec<Weakness>) ->
     Ok(())
 }
 
-/// Functions that reach beyond the database, which nobody but superusers may call unless somebody has
-/// granted it.
+/// Functions that reach beyond the database. Only superusers may call them, unless the right was granted.
 const SERVER_FUNCTIONS: &str = "'pg_read_file', 'pg_read_binary_file', 'pg_ls_dir', 'pg_stat_file', \
      'lo_import', 'lo_export', 'pg_file_write', 'pg_file_rename', 'pg_file_unlink', 'pg_reload_conf', \
      'pg_rotate_logfile', 'pg_switch_wal', 'pg_create_restore_point', 'pg_promote', 'pg_wal_replay_pause', \

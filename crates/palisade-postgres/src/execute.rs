@@ -9,12 +9,11 @@
 //! * `READ ONLY` stops what functions write to tables, sequences and large objects, and locks on rows. It does
 //!   **not** stop signals to other sessions, NOTIFY, advisory locks, files of the server, or what a function does
 //!   through dblink: for these there is the function registry, and an account without privileges;
-//! * the origin of each result column must be one that was decided; expressions have none;
+//! * the origin of each result column must be a decided column; expressions have no origin;
 //! * time-outs of the server's, which the statement itself can lift with `set_config`: hence a clock of our own;
 //! * `ROLLBACK` always, and a cleaning after it, since session-level advisory locks outlive it.
 
 use std::{
-    collections::BTreeSet,
     future::{Future as _, poll_fn},
     ops::ControlFlow,
     pin::pin,
@@ -23,12 +22,10 @@ use std::{
 
 use futures_core::Stream as _;
 use palisade::{
-    guard::{BackendError, Estimates, RowSink},
-    limits::Limits,
-    rewrite::RewrittenStatement,
-    session::Principal,
+    guard::{BackendError, RowSink},
     value::Value,
 };
+use palisade_pool::{Task, Work};
 use tokio_postgres::{
     Client, SimpleQueryMessage, SimpleQueryRow, SimpleQueryStream, Statement,
     types::{ToSql, Type},
@@ -41,7 +38,7 @@ use crate::{
     estimate, fault, params,
     schema::{Look, Origin, Schema, is_system},
     settings::{self, Features, Own},
-    write::Work,
+    write,
 };
 
 /// Rows of the first batch, before their size is known. The server works a batch out as a whole before it sends any of it.
@@ -52,35 +49,6 @@ const MAX_BATCH: u32 = 5000;
 
 /// Bytes that a batch should have: what is still on its way when the sink has enough is read and thrown away.
 const BATCH_BYTES: usize = 1024 * 1024;
-
-/// What to run and what it may touch: the part of a [`RewrittenStatement`] that a database needs.
-pub(crate) struct Task<'a> {
-    pub(crate) sql: &'a str,
-    pub(crate) params: &'a [Value],
-    pub(crate) reads: &'a BTreeSet<(String, String)>,
-    pub(crate) relations: &'a [String],
-    pub(crate) functions: &'a BTreeSet<String>,
-    pub(crate) limits: &'a Limits,
-    pub(crate) estimates: Estimates<'a>,
-    pub(crate) principal: &'a Principal,
-    pub(crate) work: Work<'a>,
-}
-
-impl<'a> From<&'a RewrittenStatement> for Task<'a> {
-    fn from(statement: &'a RewrittenStatement) -> Self {
-        Self {
-            sql: statement.sql(),
-            params: statement.params(),
-            reads: statement.engine_reads(),
-            relations: statement.relations(),
-            functions: statement.engine_functions(),
-            limits: statement.limits(),
-            estimates: Estimates::from_statement(statement),
-            principal: statement.principal(),
-            work: Work::of(statement),
-        }
-    }
-}
 
 /// A statement that the server understood; nothing has run yet.
 pub(crate) struct Opened {
@@ -115,7 +83,7 @@ pub(crate) async fn open(
 ) -> Result<Opened, BackendError> {
     let client = &session.client;
     let begin = begin(task.work);
-    let own = Own::of(ground.search_path, task.limits);
+    let own = Own::new(ground.search_path, task.limits);
     let own = own.values(ground.features);
     let kept = session.kept.get();
     let early = match task.work {
@@ -248,7 +216,7 @@ pub(crate) async fn answer(
         let bound = params::bind(statement.params(), task.params)?;
         let bound = params::typed(&bound);
         if task.estimates.are_wanted() {
-            let estimate = estimate::of(client, task.sql, &bound).await?;
+            let estimate = estimate::read_query(client, task.sql, &bound).await?;
             // Planning has locked the relations: an estimate of another one is none of this.
             schema
                 .verify(client, look, task.relations, task.functions)
@@ -268,7 +236,7 @@ pub(crate) async fn answer(
     let readings: Vec<Reading> = statement
         .columns()
         .iter()
-        .map(|c| Reading::of(c.type_()))
+        .map(|c| Reading::new(c.type_()))
         .collect();
     // The rewritten statement gives no more, and the sink takes no more.
     let most = task.limits.max_rows.saturating_add(1);
@@ -279,10 +247,10 @@ pub(crate) async fn answer(
 fn begin(work: Work<'_>) -> String {
     let mut sql = format!(
         "BEGIN ISOLATION LEVEL {} {}",
-        work.isolation(),
-        work.access_mode()
+        write::isolation(work),
+        write::access_mode(work)
     );
-    if !work.changes() {
+    if !work.is_committed() {
         sql.push_str("; ");
         sql.push_str(PLAN_ONCE);
     }

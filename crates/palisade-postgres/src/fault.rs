@@ -87,7 +87,7 @@ pub(crate) fn change(error: &tokio_postgres::Error) -> BackendError {
     }
 }
 
-/// Whether an answer to COMMIT says that nothing was kept. One that ends the session does not, nor what a proxy
+/// Whether an answer to COMMIT says that nothing was kept. An error that ends the session does not, nor what a proxy
 /// says of a connection that it lost.
 pub(crate) fn is_rolled_back(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|db| {

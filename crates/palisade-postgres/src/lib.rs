@@ -1,9 +1,9 @@
 //! PostgreSQL behind Palisade: a driver with the engine's own locks, and no policy.
 //!
-//! [`PostgresBackend`] runs what the firewall printed, and nothing else: one query, as a cursor of a read-only
-//! transaction that is always rolled back, or where that is asked for one change in a transaction of its own, within time-outs of the server's and of our own, over a bounded
-//! number of connections. [`introspect`] reads a catalog from a database, [`examine()`] looks at what its account
-//! may do beyond reading.
+//! [`PostgresBackend`] runs only what the firewall printed: one query, as a cursor of a read-only transaction that is
+//! always rolled back. Where that is asked for, it also runs a change in a transaction of its own. Time-outs are the
+//! server's and our own, and the number of connections is bounded. [`introspect`] reads a catalog from a database.
+//! [`examine()`] lists the rights of its account beyond reading.
 
 mod backend;
 mod cells;
@@ -25,8 +25,9 @@ mod wire;
 mod write;
 
 pub use backend::PostgresBackend;
-pub use config::{ConfigError, PostgresConfig, SettingName};
+pub use config::{PostgresConfig, SettingName};
 pub use connect::{ConnectError, connect};
 pub use examine::{Weakness, WeaknessKind, examine};
 pub use introspect::{IntrospectError, catalog};
+pub use palisade_pool::ConfigError;
 pub use tls::SslMode;

@@ -5,14 +5,13 @@
 //! else, while the locks are held, under which no later definition is made.
 
 use palisade::guard::BackendError;
-use palisade_pool::{Pool, PoolSize};
+use palisade_pool::{Pool, PoolSize, Task};
 use tokio::runtime::Handle;
 use tokio_postgres::Client;
 
 use crate::{
     config::PostgresConfig,
     connect::Connector,
-    execute::Task,
     fault,
     schema::{self, Look, Schema},
     settings,

@@ -4,9 +4,10 @@
 //! or added a column. So each statement looks again, in its own transaction and after its cursor has
 //! locked the relations it reads: no later change gets in before it ends.
 //!
-//! Looking at the marks takes the server longer than most small statements do. So a backend remembers at which state of
-//! the database it found what: two snapshots that the server calls by the same text see the same transactions, hence the
-//! same rows of its catalog. Where nobody has written anything since, not even to a table, that is all that is asked.
+//! Looking at the marks takes the server longer than most small statements do. So a backend remembers at which state
+//! of the database it found what. Two snapshots that the server calls by the same text see the same transactions,
+//! hence the same rows of its catalog. Where no transaction has written anything since, not even to a table, only the
+//! state is asked.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -47,8 +48,8 @@ struct Sight {
     moment: Option<Moment>,
     /// What was unchanged then, beside what every statement depends on.
     objects: HashSet<(Sort, String)>,
-    /// Whether nobody had written between the last two looks at marks: where somebody writes all the time, to ask for the
-    /// state first would be in vain.
+    /// Whether no transaction had written between the last two looks at marks. Where transactions write all the time,
+    /// to ask for the state first would be in vain.
     is_quiet: bool,
 }
 
@@ -114,7 +115,7 @@ impl Moment {
     /// The state that the server calls `snapshot`: before which transaction all have ended, from which on none had begun,
     /// and which of those between were running. A `server` that follows another leaves the last out: there is such a state
     /// only where none were.
-    fn of(snapshot: &str, server: &str) -> Option<Self> {
+    fn parse(snapshot: &str, server: &str) -> Option<Self> {
         let mut parts = snapshot.split(':');
         let (ended, begun) = (parts.next()?, parts.next()?);
         let is_leading = server.starts_with("f ");
@@ -192,7 +193,7 @@ impl Schema {
             seen: Seen::default(),
         };
         for row in client.query_typed(&sql, &[]).await? {
-            let (sort, marked) = marked(&row)?;
+            let (sort, marked) = read_mark(&row)?;
             let uid = marked.uid();
             match sort {
                 Sort::Relation => {
@@ -200,7 +201,7 @@ impl Schema {
                         uid: uid.clone(),
                         name: marked.name.clone(),
                         columns: columns
-                            .of(marked.oid)
+                            .columns(marked.oid)
                             .iter()
                             .map(|c| (c.number, c.name.clone()))
                             .collect(),
@@ -293,7 +294,7 @@ impl Schema {
         let found = client
             .query(&look.0, &[&oids, &names])
             .await
-            .and_then(|rows| rows.iter().map(marked).collect::<Result<Vec<_>, _>>())
+            .and_then(|rows| rows.iter().map(read_mark).collect::<Result<Vec<_>, _>>())
             .map_err(|e| fault::engine(&e))?;
         let is_found =
             |(sort, marked): &(Sort, &Marked)| found.iter().any(|(s, m)| (s, m) == (sort, *marked));
@@ -301,7 +302,7 @@ impl Schema {
             return Err(BackendError::schema_changed("the schema changed"));
         }
         let moment = found.iter().find(|(sort, _)| *sort == Sort::Moment);
-        let moment = moment.and_then(|(_, m)| Moment::of(&m.schema, &m.name));
+        let moment = moment.and_then(|(_, m)| Moment::parse(&m.schema, &m.name));
         self.seen.learn(moment, &expected);
         Ok(())
     }
@@ -363,17 +364,17 @@ async fn now(client: &Client) -> Result<Option<Moment>, BackendError> {
         .try_get(0)
         .and_then(|snapshot| Ok((snapshot, row.try_get(1)?)));
     let (snapshot, server): (&str, &str) = told.map_err(|e| fault::engine(&e))?;
-    Ok(Moment::of(snapshot, server))
+    Ok(Moment::parse(snapshot, server))
 }
 
 /// The query for marks of the relations and routines for which these conditions hold.
 ///
-/// A row's `xmin` is the transaction that wrote it. Of `pg_class` it says nothing, since statistics,
-/// indexes and privileges are kept there too; of columns and of rules, which hold the queries of views,
-/// it does. So it does of triggers, by which the server also enforces foreign keys, on both tables: what happens to
-/// one changes the mark, for whatever is made anew has a later transaction than what it replaces, and what is
-/// only taken away changes the count. What enforces a foreign key cannot be changed. Operators and casts cannot be
-/// replaced, only added, with higher oids. So it does of constraints by which the rows in the way of an upsert are found.
+/// A row's `xmin` is the transaction that wrote it. Of `pg_class` it says nothing, since statistics, indexes and
+/// privileges are kept there too. Of columns, and of rules, which hold the queries of views, it does. It also does of
+/// triggers, by which the server enforces foreign keys, on both tables. A replaced trigger has a later transaction
+/// than the old one, and a dropped trigger changes the count. What enforces a foreign key cannot be changed. Operators
+/// and casts cannot be replaced, only added, with higher oids. It also does of constraints, by which an upsert finds
+/// its conflicting rows.
 fn marks(relations: &str, routines: &str) -> String {
     format!(
         "SELECT 'r', c.oid, n.nspname::text, c.relname::text, pg_catalog.concat_ws(' ', c.relkind::text, \
@@ -409,7 +410,7 @@ fn marks(relations: &str, routines: &str) -> String {
     )
 }
 
-fn marked(row: &Row) -> Result<(Sort, Marked), tokio_postgres::Error> {
+fn read_mark(row: &Row) -> Result<(Sort, Marked), tokio_postgres::Error> {
     let sort = match row.try_get(0)? {
         "r" => Sort::Relation,
         "f" => Sort::Routines,
@@ -446,10 +447,13 @@ mod tests {
             ("10:20:", "", false),
             ("", "f 2026", false),
         ] {
-            let moment = Moment::of(snapshot, server);
+            let moment = Moment::parse(snapshot, server);
             assert_eq!(moment.is_some(), expected, "{snapshot} {server}");
         }
-        assert_ne!(Moment::of("10:10:", "f 1"), Moment::of("10:10:", "f 2"));
+        assert_ne!(
+            Moment::parse("10:10:", "f 1"),
+            Moment::parse("10:10:", "f 2")
+        );
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub(crate) struct Own([String; OWN]);
 
 impl Own {
     /// Before the schemas of `search_path`, `pg_catalog` is searched, and after them temporary objects are.
-    pub(crate) fn of(search_path: &[String], limits: &Limits) -> Self {
+    pub(crate) fn new(search_path: &[String], limits: &Limits) -> Self {
         let time = limits.statement_timeout();
         // 0 would mean for ever.
         let ms = |time: Duration| {
@@ -140,7 +140,7 @@ mod tests {
     fn the_search_path_is_quoted() {
         let path = |schemas: &[&str]| {
             let schemas: Vec<String> = schemas.iter().map(|&s| s.to_owned()).collect();
-            Own::of(&schemas, &Limits::default()).0[0].clone()
+            Own::new(&schemas, &Limits::default()).0[0].clone()
         };
         assert_eq!(
             path(&["public", "a\"; DROP"]),
@@ -155,7 +155,7 @@ mod tests {
             statement_timeout_ms: 0,
             ..Limits::default()
         };
-        let Own([_, whole, lock, session]) = Own::of(&[], &limits);
+        let Own([_, whole, lock, session]) = Own::new(&[], &limits);
         assert_eq!((&*whole, &*lock, &*session), ("1", "1", "1000"));
     }
 
@@ -166,7 +166,7 @@ mod tests {
                 version,
                 checks_connection: true,
             };
-            let own = Own::of(&[], &Limits::default());
+            let own = Own::new(&[], &Limits::default());
             let count = own.values(features).len();
             let sql = pins(features);
             assert!(

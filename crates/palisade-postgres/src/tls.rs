@@ -2,6 +2,10 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
+use palisade_pool::{
+    ConfigError,
+    tls::{machine_authorities, read_certificates},
+};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::{
@@ -14,16 +18,14 @@ use rustls::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::config::ConfigError;
-
 /// What must be true of a connection: `sslmode` of libpq without the modes that give way
 /// (<https://www.postgresql.org/docs/current/libpq-ssl.html#LIBPQ-SSL-PROTECTION>).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SslMode {
     /// Plain text.
     Disable,
-    /// Encrypted, to whomever: nobody can listen, but somebody may stand between. With `sslrootcert`, as
-    /// [`VerifyCa`](Self::VerifyCa).
+    /// Encrypted, without a check of the server's identity: no third party can listen, but it may stand between. With
+    /// `sslrootcert`, as [`VerifyCa`](Self::VerifyCa).
     Require,
     /// Encrypted, to somebody whom the certificate authority knows.
     VerifyCa,
@@ -77,9 +79,9 @@ impl TlsOptions {
             (SslMode::Disable, _) => return Ok(Tls::Plain),
             (SslMode::Require, None) => None,
             (SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull, Some(path)) => {
-                Some(roots_of(path)?)
+                Some(read_roots(path)?)
             }
-            (SslMode::VerifyCa | SslMode::VerifyFull, None) => Some(roots_of_the_machine()?),
+            (SslMode::VerifyCa | SslMode::VerifyFull, None) => Some(machine_roots()?),
         };
         let provider = Arc::new(ring::default_provider());
         let tls = |error: Error| ConfigError::Tls(error.to_string());
@@ -95,7 +97,7 @@ impl TlsOptions {
         let mut config = match &self.identity {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
-                let chain = certificates(certificate)?;
+                let chain = read_certificates(certificate)?;
                 let key_der = PrivateKeyDer::from_pem_file(key)
                     .map_err(|why| ConfigError::file(key, &why.to_string()))?;
                 builder
@@ -109,19 +111,9 @@ impl TlsOptions {
     }
 }
 
-fn certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
-    let found = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|why| ConfigError::file(path, &why.to_string()))?;
-    if found.is_empty() {
-        return Err(ConfigError::file(path, "it holds no certificate"));
-    }
-    Ok(found)
-}
-
-fn roots_of(path: &PathBuf) -> Result<RootCertStore, ConfigError> {
+fn read_roots(path: &PathBuf) -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(path)? {
+    for certificate in read_certificates(path)? {
         roots
             .add(certificate)
             .map_err(|why| ConfigError::file(path, &why.to_string()))?;
@@ -129,18 +121,9 @@ fn roots_of(path: &PathBuf) -> Result<RootCertStore, ConfigError> {
     Ok(roots)
 }
 
-fn roots_of_the_machine() -> Result<RootCertStore, ConfigError> {
-    let found = rustls_native_certs::load_native_certs();
+fn machine_roots() -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
-    // Some that cannot be read are no obstacle: they are trusted by nobody then.
-    roots.add_parsable_certificates(found.certs);
-    if roots.is_empty() {
-        let why: Vec<_> = found.errors.iter().map(ToString::to_string).collect();
-        return Err(ConfigError::Tls(format!(
-            "the machine trusts no certificate authority; name one with `sslrootcert` ({})",
-            why.join("; ")
-        )));
-    }
+    roots.add_parsable_certificates(machine_authorities("sslrootcert")?);
     Ok(roots)
 }
 

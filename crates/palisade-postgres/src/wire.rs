@@ -1,8 +1,8 @@
 //! The bytes between us and the server.
 //!
-//! The driver holds each message whole before it hands it on, and one of the server's may have a gigabyte.
-//! So the stream that the driver reads is looked at first: messages are counted by the lengths they
-//! announce, and one that announces too much ends the connection before it is read.
+//! The driver holds each message whole before it hands it on, and a message of the server's may have a gigabyte. So
+//! the stream that the driver reads is looked at first. Messages are counted by the lengths they announce, and a
+//! message that announces too much ends the connection before it is read.
 
 use std::{
     io,

@@ -5,8 +5,8 @@
 //! * the extended protocol takes one statement, and `EXPLAIN` before it takes none that is not planned: no COMMIT, no
 //!   SET, no COPY, no DO, no CALL. It runs nothing;
 //! * the server's plan names each relation that rows go into or out of, rules expanded and WITH looked through. Each
-//!   has to be one that was decided, for that change, unless a rule that was decided rewrites it. What triggers and foreign keys do, a plan does not show: for
-//!   these the marks of the schema are compared, under the locks that planning took;
+//!   must be a decided relation, for that change, unless a decided rule rewrites it. A plan does not show what
+//!   triggers and foreign keys do: for these the marks of the schema are compared, under the locks that planning took;
 //! * what must not be there is looked for by queries of one cell, in a part of the transaction that only reads. Such a
 //!   transaction sees one state of the database, and fails where another has changed a row that it is to change. Definitions
 //!   that were committed before it had its locks it may not see: it asks another session for their marks, which sees all;
@@ -17,16 +17,16 @@
 //!
 //! A definition is no planned statement: there is the protocol's lock, and its first words.
 
-use std::{collections::BTreeSet, future::poll_fn, ops::ControlFlow, pin::pin, time::Duration};
+use std::{future::poll_fn, ops::ControlFlow, pin::pin};
 
 use futures_core::Stream as _;
 use palisade::{
     catalog::{Catalog, Change, ForeignKey, ReferenceAction, Relation},
-    guard::{BackendError, BackendErrorKind, Completion, RowSink},
-    rewrite::{Effect, Precheck, RewrittenStatement},
+    guard::{BackendError, Completion, RowSink},
+    rewrite::Precheck,
 };
+use palisade_pool::{Changes, Task, Work, commit};
 use serde_json::Value as Json;
-use tokio::time::timeout;
 use tokio_postgres::{
     Client, RowStream, Statement,
     error::SqlState,
@@ -36,15 +36,12 @@ use tokio_postgres::{
 use crate::{
     cells::Reading,
     estimate,
-    execute::{self, Opened, Task},
+    execute::{self, Opened},
     fault,
     outside::Outside,
     params,
     schema::Schema,
 };
-
-/// How long the server may take to say that a change is kept.
-const COMMIT_TIME: Duration = Duration::from_secs(10);
 
 /// With what the printed text of a definition begins.
 const DEFINITIONS: &[&str] = &[
@@ -60,70 +57,23 @@ const DEFINITIONS: &[&str] = &[
     "TRUNCATE ",
 ];
 
-/// What a statement does, as far as running it differs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Work<'a> {
-    Read,
-    Explain,
-    Change(Changes<'a>),
-    Define,
+/// The isolation level of a transaction for `work`.
+pub(crate) fn isolation(work: Work<'_>) -> &'static str {
+    match work {
+        // Each statement sees what was committed before it, so that the schema is looked at as it is under the locks.
+        Work::Read | Work::Explain | Work::Define => "READ COMMITTED",
+        Work::Change(changes) if changes.prechecks.is_empty() => "READ COMMITTED",
+        // The change sees the rows that were looked at first, or fails.
+        Work::Change(_) => "REPEATABLE READ",
+    }
 }
 
-/// What a statement may change.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Changes<'a> {
-    pub(crate) writes: &'a BTreeSet<(Change, String, String)>,
-    pub(crate) triggers: &'a BTreeSet<String>,
-    pub(crate) max_affected: u64,
-    /// Where the body begins, if rows are changed in the WITH before it.
-    pub(crate) body: Option<usize>,
-    /// Queries that must give no row before it.
-    pub(crate) prechecks: &'a [Precheck],
-}
-
-impl<'a> Work<'a> {
-    pub(crate) fn of(statement: &'a RewrittenStatement) -> Self {
-        match statement.effect() {
-            Effect::Read => Self::Read,
-            Effect::Explain => Self::Explain,
-            Effect::Write => Self::Change(Changes {
-                writes: statement.engine_writes(),
-                triggers: statement.engine_triggers(),
-                max_affected: statement.max_affected(),
-                body: statement.body_after_changes(),
-                prechecks: statement.prechecks(),
-            }),
-            // Nothing is run of a statement that does nothing.
-            Effect::Define | Effect::Nothing => Self::Define,
-        }
-    }
-
-    /// Whether anything is to be kept.
-    pub(crate) fn changes(self) -> bool {
-        match self {
-            Self::Read | Self::Explain => false,
-            Self::Change(_) | Self::Define => true,
-        }
-    }
-
-    /// The isolation level of its transaction.
-    pub(crate) fn isolation(self) -> &'static str {
-        match self {
-            // Each statement sees what was committed before it, so that the schema is looked at as it is under the locks.
-            Self::Read | Self::Explain | Self::Define => "READ COMMITTED",
-            Self::Change(changes) if changes.prechecks.is_empty() => "READ COMMITTED",
-            // The change sees the rows that were looked at first, or fails.
-            Self::Change(_) => "REPEATABLE READ",
-        }
-    }
-
-    /// The access mode of its transaction.
-    pub(crate) fn access_mode(self) -> &'static str {
-        if self.changes() {
-            "READ WRITE"
-        } else {
-            "READ ONLY"
-        }
+/// The access mode of a transaction for `work`.
+pub(crate) fn access_mode(work: Work<'_>) -> &'static str {
+    if work.is_committed() {
+        "READ WRITE"
+    } else {
+        "READ ONLY"
     }
 }
 
@@ -215,7 +165,7 @@ pub(crate) async fn change(
         let Printed(text) = row.try_get(0).map_err(|e| fault::engine(&e))?;
         let plan = serde_json::from_str(text)
             .map_err(|e| BackendError::second_lock(format!("the plan is no JSON: {e}")))?;
-        changed(&plan, &mut found)?;
+        collect_changes(&plan, &mut found)?;
         if task.estimates.are_wanted() {
             task.estimates.admit(estimate::read(&plan))?;
         }
@@ -229,7 +179,7 @@ pub(crate) async fn change(
     let readings: Vec<Reading> = statement
         .columns()
         .iter()
-        .map(|c| Reading::of(c.type_()))
+        .map(|c| Reading::new(c.type_()))
         .collect();
     for precheck in changes.prechecks {
         seek(facts.client, precheck).await?;
@@ -261,19 +211,10 @@ pub(crate) async fn change(
             affected = changes.triggers.is_empty().then_some(counted);
         }
     }
-    if all > changes.max_affected {
-        return Err(BackendError {
-            kind: BackendErrorKind::AffectedRows,
-            detail: format!("{all} rows, and at most {}", changes.max_affected),
-        });
-    }
-    match took {
-        ControlFlow::Continue(()) => Ok(Completion { affected }),
-        ControlFlow::Break(()) => Err(BackendError::not_taken()),
-    }
+    changes.complete(all, affected, took)
 }
 
-/// Refuses the statement if what it may not do is found. What looks cannot write.
+/// Runs a precheck: refuses the statement if it finds a row. A precheck cannot write.
 async fn seek(client: &Client, precheck: &Precheck) -> Result<(), BackendError> {
     let ours = async |sql| client.batch_execute(sql).await;
     ours("SAVEPOINT palisade_look; SET TRANSACTION READ ONLY")
@@ -343,12 +284,10 @@ pub(crate) async fn keep(client: &Client, is_pooled: bool) -> Result<(), Backend
     } else {
         "COMMIT"
     };
-    match timeout(COMMIT_TIME, client.batch_execute(sql)).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) if fault::is_rolled_back(&error) => Err(fault::change(&error)),
-        // To try again could do it twice: somebody has to look.
-        Ok(Err(_)) | Err(_) => Err(BackendError::outcome_unknown()),
-    }
+    commit(client.batch_execute(sql), |error| {
+        fault::is_rolled_back(error).then(|| fault::change(error))
+    })
+    .await
 }
 
 fn names(statement: &Statement) -> Vec<&str> {
@@ -374,9 +313,9 @@ fn may_set_off(catalog: &Catalog, changes: Changes<'_>) -> bool {
         || reaches && (catalog.relations().iter()).any(|r| r.foreign_keys.iter().any(acts))
 }
 
-/// The rows of any table that this session has changed since it last told the server's statistics, which it
-/// does between transactions only (<https://www.postgresql.org/docs/current/monitoring-stats.html>): the
-/// difference of two is what was changed in between. The server counts the rows of a statement's body alone.
+/// The rows of any table that this session has changed since it last told the server's statistics, which it does
+/// between transactions only (<https://www.postgresql.org/docs/current/monitoring-stats.html>). The difference of two
+/// readings is what was changed in between. The server counts the rows of a statement's body alone.
 async fn changed_so_far(client: &Client) -> Result<u64, BackendError> {
     let row = client
         .query_one(
@@ -426,7 +365,7 @@ fn printing(sql: &str, body: Option<usize>, statement: &Statement) -> Result<Str
     ))
 }
 
-/// Feeds rows of text to `sink` until it breaks, and the rest to nobody: a change is done when the last has come.
+/// Feeds rows of text to `sink` until it breaks, and drops the rest: a change is done when the last row has come.
 async fn feed(
     stream: RowStream,
     names: &[&str],
@@ -473,9 +412,11 @@ struct Found {
 }
 
 /// Collects from a plan what it changes.
-fn changed(plan: &Json, found: &mut Vec<Found>) -> Result<(), BackendError> {
+fn collect_changes(plan: &Json, found: &mut Vec<Found>) -> Result<(), BackendError> {
     match plan {
-        Json::Array(parts) => parts.iter().try_for_each(|part| changed(part, found)),
+        Json::Array(parts) => parts
+            .iter()
+            .try_for_each(|part| collect_changes(part, found)),
         Json::Object(node) => {
             let text = |key: &str| node.get(key).and_then(Json::as_str);
             let odd =
@@ -512,7 +453,7 @@ fn changed(plan: &Json, found: &mut Vec<Found>) -> Result<(), BackendError> {
             }
             node.values()
                 .filter(|value| value.is_array() || value.is_object())
-                .try_for_each(|value| changed(value, found))
+                .try_for_each(|value| collect_changes(value, found))
         }
         // A rule's NOTIFY stands as text among the plans; lists of expressions do in them.
         Json::String(_) | Json::Null | Json::Bool(_) | Json::Number(_) => Ok(()),

@@ -10,7 +10,7 @@
 
 use std::{collections::BTreeSet, path::PathBuf, process::Command};
 
-use palisade::catalog::{Catalog, Filled, Relation, RelationKind, TypeKind, ddl};
+use palisade::catalog::{Catalog, DefaultValue, Relation, RelationKind, TypeKind};
 use palisade_testkit::servers::PostgresServer;
 
 const SCRIPT: &str = r#"
@@ -197,7 +197,7 @@ fn differences(server: &Catalog, text: &Catalog) -> Vec<String> {
                     // A computed column's collation is its type's.
                     let collation = (!is_view).then_some(&c.collation);
                     // What the text does not tell is not known.
-                    let filled = (by_text.filled != Filled::Unknown).then_some(&c.filled);
+                    let filled = (by_text.filled != DefaultValue::Unknown).then_some(&c.filled);
                     format!(
                         "{} {typed:?} {} {collation:?} {generated} {filled:?}",
                         c.name, c.nullable
@@ -328,7 +328,7 @@ async fn a_text_says_what_a_server_says() {
     let database = server.fresh_database("ddl").unwrap();
     server.load(&database, SCRIPT).unwrap().clean().unwrap();
     let live = by_server(server, &database).await;
-    let text = ddl::postgres(SCRIPT, &database).unwrap_or_else(|e| panic!("{e}"));
+    let text = palisade_ddl::postgres(SCRIPT, &database).unwrap_or_else(|e| panic!("{e}"));
     let found = differences(&live, &text);
     assert!(found.is_empty(), "{}", found.join("\n"));
     assert!(live.relations().len() > 15 && live.functions().len() > 30);
@@ -337,7 +337,7 @@ async fn a_text_says_what_a_server_says() {
         let known = relation
             .columns
             .iter()
-            .filter(|c| c.filled != Filled::Unknown);
+            .filter(|c| c.filled != DefaultValue::Unknown);
         known.map(|c| &*c.name).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(filled(&live, "filled"), "a b c d e f g i k o p q t u");
@@ -350,7 +350,7 @@ async fn a_text_says_what_a_server_says() {
     assert_eq!(filled(&text, "filled_as"), "a renamed");
 
     let dump = dump(&server.url(&database));
-    let text = ddl::postgres(&dump, &database).unwrap_or_else(|e| panic!("{e}\n{dump}"));
+    let text = palisade_ddl::postgres(&dump, &database).unwrap_or_else(|e| panic!("{e}\n{dump}"));
     // Beside the database that the dump makes: a column that a parent got later stands elsewhere in its children there.
     let restored = server.fresh_database("restored").unwrap();
     server.load(&restored, &dump).unwrap().clean().unwrap();
@@ -390,7 +390,7 @@ async fn texts_of_the_evaluation() {
     for path in &paths {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let script = std::fs::read_to_string(path).unwrap();
-        let text = match ddl::postgres(&script, "d") {
+        let text = match palisade_ddl::postgres(&script, "d") {
             Ok(text) => text,
             Err(error) => {
                 different.push(format!("{name}: {error}"));

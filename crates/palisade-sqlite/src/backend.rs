@@ -203,7 +203,7 @@ impl SqliteBackend {
             .with(Access::Read, |conn| {
                 execute::execute(conn, &self.facts(), task, sink)
             })
-            .map_err(|error| unopened(&error))?
+            .map_err(|error| explain_open_error(&error))?
     }
 
     /// Runs `task`, which changes rows, blocking.
@@ -219,7 +219,7 @@ impl SqliteBackend {
             .with(Access::Write, |conn| {
                 write::execute(conn, &facts, task, changes, sink)
             })
-            .map_err(|error| unopened(&error))??;
+            .map_err(|error| explain_open_error(&error))??;
         Ok(Completion {
             affected: Some(affected),
         })
@@ -237,7 +237,7 @@ impl SqliteBackend {
             .with(Access::Write, |conn| {
                 define::execute(conn, &facts, task, changes, relations)
             })
-            .map_err(|error| unopened(&error))?
+            .map_err(|error| explain_open_error(&error))?
     }
 }
 
@@ -255,11 +255,11 @@ impl Introspect for SqliteBackend {
         };
         let read = self.source.with(Access::Read, read);
         let is_current = read.and_then(std::convert::identity);
-        is_current.map_err(|error| unopened(&error))
+        is_current.map_err(|error| explain_open_error(&error))
     }
 
     async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
-        self.refresh().map_err(|error| unopened(&error))
+        self.refresh().map_err(|error| explain_open_error(&error))
     }
 }
 
@@ -308,7 +308,7 @@ enum Access {
 }
 
 /// What the database itself says about why it cannot be read.
-fn unopened(error: &OpenError) -> BackendError {
+fn explain_open_error(error: &OpenError) -> BackendError {
     BackendError {
         kind: BackendErrorKind::Unavailable,
         detail: error.to_string(),

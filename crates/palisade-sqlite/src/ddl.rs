@@ -1,8 +1,8 @@
 //! Just enough of SQLite's lexer to cut stored schema text where the engine offers no pragma: a
 //! view's query, a generated column's expression, what sets a trigger off, the statements of a script.
 //!
-//! Follows `sqlite3GetToken`: quotes double to escape themselves, `[…]` ends at the first `]`,
-//! block comments do not nest, and one that is not closed runs to the end.
+//! Follows `sqlite3GetToken`: quotes double to escape themselves, and `[…]` ends at the first `]`. Block comments do
+//! not nest, and an open comment runs to the end.
 
 use std::{collections::BTreeSet, ops::Range};
 

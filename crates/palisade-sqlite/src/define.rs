@@ -76,7 +76,7 @@ fn in_transaction(
 ) -> Result<(), BackendError> {
     write::begin(conn, facts, task, changes)?;
     write::set_effects(conn, true).map_err(unavailable)?;
-    execute::guarded(
+    execute::with_authorizer(
         conn,
         move |context| permitted.admits(context),
         |conn, _| run(conn, task),
@@ -158,14 +158,14 @@ impl Permitted {
                     // Rows that reference others of the table that is dropped.
                     || in_main
                         && (self.defined.contains(&name)
-                            || self.decided(Change::Update, name, fold(column_name)))
+                            || self.is_decided(Change::Update, name, fold(column_name)))
             }
             AuthAction::Delete { table_name } => {
                 let name = fold(table_name);
                 is_own(&name)
                     || in_main
                         && (self.defined.contains(&name)
-                            || self.decided(Change::Delete, name, String::new()))
+                            || self.is_decided(Change::Delete, name, String::new()))
             }
             AuthAction::Function { function_name } => {
                 let name = fold(function_name);
@@ -178,8 +178,8 @@ impl Permitted {
         }
     }
 
-    /// Whether rows of `table` reference one that is dropped by `column`: the engine looks for those that would be left alone
-    /// (<https://www.sqlite.org/foreignkeys.html#fk_schemacommands>), as before any DELETE.
+    /// Whether `column` of `table` references a table that the statement drops. The engine looks for rows that would
+    /// be left alone (<https://www.sqlite.org/foreignkeys.html#fk_schemacommands>), as before any DELETE.
     fn refers(&self, table: &str, column: &str) -> bool {
         let relations = self.catalog.relations().iter();
         let mut keys = relations
@@ -189,7 +189,7 @@ impl Permitted {
         keys.any(|key| key.columns.iter().any(|own| fold(own) == column))
     }
 
-    fn decided(&self, change: Change, table: String, column: String) -> bool {
+    fn is_decided(&self, change: Change, table: String, column: String) -> bool {
         self.writes.contains(&(change, table, column))
     }
 }

@@ -93,7 +93,7 @@ const QUERY_PLAN: i32 = 2;
 /// Virtual machine instructions between two looks at the clock.
 const INSTRUCTIONS: i32 = 100;
 
-/// What to run and what it may touch: the part of a [`RewrittenStatement`] that a database needs.
+/// The part of a [`RewrittenStatement`] that a database needs: the text, its values, and everything that it may touch.
 pub(crate) struct Task<'a> {
     pub(crate) sql: &'a str,
     pub(crate) params: &'a [Value],
@@ -144,7 +144,7 @@ pub(crate) fn start_clock(conn: &mut Connection, task: &Task<'_>) -> rusqlite::R
     reset(conn)?;
     let deadline = Deadline::after(task.limits.statement_timeout());
     conn.busy_timeout(deadline.left())?;
-    conn.progress_handler(INSTRUCTIONS, Some(move || deadline.passed()))
+    conn.progress_handler(INSTRUCTIONS, Some(move || deadline.is_passed()))
 }
 
 /// Takes off what a statement put on.
@@ -171,12 +171,12 @@ fn in_transaction(
         add_keyed_hash(conn).map_err(unavailable)?;
     }
     let own = own_functions(facts, task, task.sql, []);
-    guarded(conn, permitted(task, own), |conn, denied| {
+    with_authorizer(conn, permitted(task, own), |conn, denied| {
         run(conn, task, sink, denied)
     })
 }
 
-/// Checks that the schema is still the one that was decided about.
+/// Checks that the schema is still the decided one.
 pub(crate) fn check_schema(conn: &Connection, schema: &SchemaSnapshot) -> Result<(), BackendError> {
     if SchemaSnapshot::read(conn).map_err(|e| engine(&e))? == *schema {
         Ok(())
@@ -390,9 +390,9 @@ impl Denied {
     }
 }
 
-/// Calls `work` while the authorizer refuses what `admits` does not admit. A denial comes before everything else: some
-/// reach us as ordinary errors, and one that the engine swallowed counts.
-pub(crate) fn guarded<T>(
+/// Calls `work` while the authorizer refuses what `admits` does not admit. A denial comes before every other error:
+/// some reach us as ordinary errors, and a denial that the engine swallowed counts.
+pub(crate) fn with_authorizer<T>(
     conn: &mut Connection,
     mut admits: impl FnMut(&AuthContext<'_>) -> bool + Send + 'static,
     work: impl FnOnce(&Connection, &Denied) -> Result<T, BackendError>,
@@ -430,7 +430,9 @@ pub(crate) fn own_functions<'a>(
         .iter()
         .filter_map(|name| facts.catalog.find("main", name)?.definition.as_deref());
     let texts: Vec<&str> = std::iter::once(sql).chain(views).collect();
-    facts.own.of(read.iter().copied().chain(changed), &texts)
+    facts
+        .own
+        .functions_for(read.iter().copied().chain(changed), &texts)
 }
 
 /// Admits what is listed in `task`, and functions that its tables call.
@@ -482,7 +484,7 @@ impl Deadline {
         }
     }
 
-    fn passed(self) -> bool {
+    fn is_passed(self) -> bool {
         self.start.elapsed() >= self.time
     }
 

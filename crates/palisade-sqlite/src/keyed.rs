@@ -19,12 +19,12 @@ pub fn add_keyed_hash(conn: &Connection) -> rusqlite::Result<()> {
         FunctionFlags::SQLITE_UTF8
             | FunctionFlags::SQLITE_DETERMINISTIC
             | FunctionFlags::SQLITE_DIRECTONLY,
-        |call| Ok(hashed(call)),
+        |call| Ok(hash_arguments(call)),
     )
 }
 
 /// NULL stays NULL; nothing raises.
-fn hashed(call: &Context<'_>) -> Option<String> {
+fn hash_arguments(call: &Context<'_>) -> Option<String> {
     match (call.get_raw(0), call.get_raw(1)) {
         (ValueRef::Text(key), ValueRef::Text(text)) => Some(keyed_hash(key, text)),
         _ => None,

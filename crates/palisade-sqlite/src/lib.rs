@@ -1,9 +1,8 @@
 //! SQLite behind Palisade: a driver with the engine's own locks, and no policy.
 //!
-//! [`SqliteBackend`] runs what the firewall printed, and nothing else: read-only file, read-only
-//! transaction, authorizer, defensive mode, limits, deadline; to change rows, only where that is asked
-//! for, a connection and a transaction of their own. [`introspect`] reads a catalog from a
-//! database or from the text of its schema.
+//! [`SqliteBackend`] runs only what the firewall printed. The file and the transaction are read-only; the authorizer,
+//! defensive mode, limits and a deadline are set. Changes run only where that is asked for, over a connection and a
+//! transaction of their own. [`introspect`] reads a catalog from a database or from the text of its schema.
 
 mod backend;
 mod ddl;

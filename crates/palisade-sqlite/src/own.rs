@@ -63,7 +63,7 @@ impl OwnFunctions {
     }
 
     /// Those of `tables`, except what a text of `texts` can call.
-    pub(crate) fn of<'a>(
+    pub(crate) fn functions_for<'a>(
         &self,
         tables: impl IntoIterator<Item = &'a str>,
         texts: &[&str],

@@ -1,10 +1,10 @@
 //! One statement that changes rows, under every lock the engine has.
 //!
-//! The authorizer sees what a statement does and what the engine does for it in one stream, and tells them apart
-//! only by the accessor: the name of a trigger for what its body does, nothing for what a foreign key does
+//! The authorizer sees what a statement does and what the engine does for it in one stream. Only the accessor tells
+//! them apart: the name of a trigger for what its body does, nothing for what a foreign key does
 //! (`what_the_engine_reports_of_changes` keeps it true). A common table expression can bear a trigger's name. So the
-//! statement is compiled twice: first with triggers and foreign keys switched off, when everything that is
-//! reported is its own and has to be decided; then as it will run, when in addition
+//! statement is compiled twice. First triggers and foreign keys are switched off: everything that is reported is the
+//! statement's own, and has to be decided. Then it is compiled as it will run, when in addition
 //!
 //! * the body of a trigger that was decided may do what it likes, and what that sets off may too;
 //! * the key columns of foreign keys may be read.
@@ -31,7 +31,7 @@ use rusqlite::{
 };
 
 use crate::{
-    execute::{self, Denied, Facts, Task, bind, engine, guarded, second_lock, unavailable},
+    execute::{self, Denied, Facts, Task, bind, engine, second_lock, unavailable, with_authorizer},
     own::OwnFunctions,
 };
 
@@ -92,7 +92,7 @@ fn in_transaction(
     begin(conn, facts, task, changes)?;
     let mut own = Permitted::own(facts, task, changes);
     set_effects(conn, false).map_err(unavailable)?;
-    guarded(
+    with_authorizer(
         conn,
         move |context| own.admits(context),
         |conn, _| conn.prepare(task.sql).map(drop).map_err(|e| engine(&e)),
@@ -100,14 +100,14 @@ fn in_transaction(
     // Nothing else can write meanwhile.
     for precheck in changes.prechecks {
         let called = execute::own_functions(facts, task, precheck.sql(), changes.tables());
-        guarded(conn, execute::permitted(task, called), |conn, denied| {
+        with_authorizer(conn, execute::permitted(task, called), |conn, denied| {
             seek(conn, task, precheck, denied)
         })?;
     }
     set_effects(conn, true).map_err(unavailable)?;
     let mut effects = Permitted::with_effects(facts, task, changes);
     let before = conn.total_changes();
-    guarded(
+    with_authorizer(
         conn,
         move |context| effects.admits(context),
         |conn, denied| run(conn, task, sink, denied),
@@ -126,7 +126,7 @@ fn in_transaction(
     Ok(affected)
 }
 
-/// Begins a transaction that can write, if the schema is still the one that was decided about.
+/// Begins a transaction that can write, if the schema is still the decided one.
 pub(crate) fn begin(
     conn: &Connection,
     facts: &Facts<'_>,
@@ -139,7 +139,7 @@ pub(crate) fn begin(
     conn.execute_batch("BEGIN IMMEDIATE")
         .map_err(|e| engine(&e))?;
     execute::check_schema(conn, facts.schema)?;
-    let own = facts.own.of(changes.tables(), &[]);
+    let own = facts.own.functions_for(changes.tables(), &[]);
     execute::limit(conn, task, &own).map_err(unavailable)?;
     conn.set_limit(Limit::SQLITE_LIMIT_TRIGGER_DEPTH, MAX_DEPTH)
         .map(drop)
@@ -159,7 +159,7 @@ pub(crate) fn set_effects(conn: &Connection, on: bool) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Refuses the statement if what it may not do is found.
+/// Runs a precheck: refuses the statement if it finds a row.
 fn seek(
     conn: &Connection,
     task: &Task<'_>,
@@ -314,7 +314,7 @@ impl Permitted {
         }
         self.keys_of(table);
         // What the statement's own text calls was looked at when triggers were switched off.
-        self.functions.extend(self.own.of([table], &[]));
+        self.functions.extend(self.own.functions_for([table], &[]));
         let catalog = Arc::clone(&self.catalog);
         if let Some(relation) = catalog.find("main", table) {
             let names = relation.triggers.iter().map(|t| fold(&t.function));

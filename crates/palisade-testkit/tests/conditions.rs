@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 
 use palisade::{
     audit::NoAudit,
-    catalog::{Catalog, ddl},
+    catalog::Catalog,
     code::Code,
     dialect::Dialect,
     firewall::{Decision, Firewall},
@@ -299,8 +299,8 @@ fn firewall(catalog: Catalog) -> Firewall {
 fn catalog(dialect: Dialect) -> Catalog {
     match dialect {
         Dialect::Sqlite => catalog_from_ddl(SCHEMA, "main").unwrap(),
-        Dialect::Postgres => ddl::postgres(SCHEMA, "conditions").unwrap(),
-        Dialect::Mysql => ddl::mysql(SCHEMA, "conditions").unwrap(),
+        Dialect::Postgres => palisade_ddl::postgres(SCHEMA, "conditions").unwrap(),
+        Dialect::Mysql => palisade_ddl::mysql(SCHEMA, "conditions").unwrap(),
     }
 }
 

@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf};
 
-use palisade::catalog::{Catalog, Filled, ReferenceAction, RelationKind, ddl};
+use palisade::catalog::{Catalog, DefaultValue, ReferenceAction, RelationKind};
 use palisade_testkit::servers::{MariaDbServer, MySqlServer, Server};
 
 const SCRIPT: &str = r#"
@@ -245,7 +245,7 @@ fn a_text_says_what_mariadb_says() {
     server.load(&database, &script).unwrap().clean().unwrap();
     let live = of_server(server, &database);
     assert!(live.len() > 60, "{live:#?}");
-    let text = ddl::mysql(&script, &database).unwrap_or_else(|e| panic!("{e}"));
+    let text = palisade_ddl::mysql(&script, &database).unwrap_or_else(|e| panic!("{e}"));
     let mut found = differences(&live, &of_text(&text));
     // A table made of a query keeps NOT NULL and defaults of what it reads; the text does not say so of a query.
     found.retain(|line| !line.contains("made."));
@@ -253,7 +253,7 @@ fn a_text_says_what_mariadb_says() {
     let made = text.find(&database, "made").unwrap();
     assert_eq!(made.columns.len(), 2);
     let quoted = format!("SET sql_mode = 'ANSI_QUOTES';\n{SCRIPT}");
-    let quoted = ddl::mysql(&quoted, &database).unwrap_or_else(|e| panic!("{e}"));
+    let quoted = palisade_ddl::mysql(&quoted, &database).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(of_text(&quoted), of_text(&text));
 
     let tables = [
@@ -261,7 +261,7 @@ fn a_text_says_what_mariadb_says() {
     ];
     let triggers = ["t", "t on", "other"];
     let dump = dump(server, &database, &tables, &triggers);
-    let text = ddl::mysql(&dump, &database).unwrap_or_else(|e| panic!("{e}\n{dump}"));
+    let text = palisade_ddl::mysql(&dump, &database).unwrap_or_else(|e| panic!("{e}\n{dump}"));
     let live: BTreeSet<String> = live
         .into_iter()
         .filter(|f| !f.starts_with("routine"))
@@ -310,12 +310,12 @@ async fn says_the_same_keys(server: &Server, script: &str) {
     let mut conn = palisade_mysql::connect(&config).await.unwrap();
     let catalog = palisade_mysql::catalog(&mut conn).await.unwrap();
     let live = unique_keys(&catalog, &database);
-    let text = ddl::mysql(script, &database).unwrap_or_else(|e| panic!("{e}"));
+    let text = palisade_ddl::mysql(script, &database).unwrap_or_else(|e| panic!("{e}"));
     for relation in text.relations() {
         let by_server = catalog.find(&database, &relation.name).unwrap();
         for (column, theirs) in relation.columns.iter().zip(&by_server.columns) {
             // What the text does not tell is not known.
-            let known = [&theirs.filled, &Filled::Unknown];
+            let known = [&theirs.filled, &DefaultValue::Unknown];
             assert!(
                 known.contains(&&column.filled),
                 "{}: {:?}, {:?}",
@@ -326,7 +326,10 @@ async fn says_the_same_keys(server: &Server, script: &str) {
         }
     }
     let o = text.find(&database, "o").unwrap();
-    let known = o.columns.iter().filter(|c| c.filled != Filled::Unknown);
+    let known = o
+        .columns
+        .iter()
+        .filter(|c| c.filled != DefaultValue::Unknown);
     let known: Vec<&str> = known.map(|c| &*c.name).collect();
     assert_eq!(known.join(" "), "id a b c d f h m n p s t");
     let found = differences(&live, &unique_keys(&text, &database));
@@ -378,7 +381,7 @@ fn texts_of_the_evaluation() {
             refused += 1;
             continue;
         }
-        match ddl::mysql(&script, &database) {
+        match palisade_ddl::mysql(&script, &database) {
             Ok(text) => {
                 let found = differences(&of_server(server, &database), &of_text(&text));
                 if found.is_empty() {

@@ -9,7 +9,7 @@
 )]
 
 use palisade::{
-    catalog::{Catalog, ddl},
+    catalog::Catalog,
     firewall::Firewall,
     policy::{PolicyFile, PolicySources},
 };
@@ -36,8 +36,8 @@ permit(principal, action == Action::"write", resource);
 fn catalogs() -> [(Catalog, &'static str); 3] {
     [
         (catalog_from_ddl(SCHEMA, "main").unwrap(), "main"),
-        (ddl::postgres(SCHEMA, "shop").unwrap(), "public"),
-        (ddl::mysql(SCHEMA, "shop").unwrap(), "shop"),
+        (palisade_ddl::postgres(SCHEMA, "shop").unwrap(), "public"),
+        (palisade_ddl::mysql(SCHEMA, "shop").unwrap(), "shop"),
     ]
 }
 

@@ -11,10 +11,10 @@
 use std::time::{Duration, Instant};
 
 use palisade::{
+    answer::Action,
     code::Code,
     dialect::Dialect,
     guard::{Backend, Guard, Outcome, Refusal, Request},
-    scan::Action,
     session::{Principal, Session},
     value::Params,
 };

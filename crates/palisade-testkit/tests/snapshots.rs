@@ -4,9 +4,9 @@
 
 use palisade::{
     catalog::{
-        CastDef, Catalog, Change, ColumnDef, Filled, ForeignKey, OperatorDef, ReferenceAction,
-        RelationDef, RelationKind, RoutineDef, Trigger, TypeClass, TypeDef, TypeKind, UniqueKeyDef,
-        functions::Kinds,
+        CastDef, Catalog, Change, ColumnDef, DefaultValue, ForeignKey, OperatorDef,
+        ReferenceAction, RelationDef, RelationKind, RoutineDef, Trigger, TypeClass, TypeDef,
+        TypeKind, UniqueKeyDef, functions::Kinds,
     },
     dialect::Dialect,
 };
@@ -29,13 +29,13 @@ fn dialect() -> impl Strategy<Value = Dialect> {
     select(&Dialect::ALL[..])
 }
 
-fn filled() -> impl Strategy<Value = Filled> {
+fn filled() -> impl Strategy<Value = DefaultValue> {
     prop_oneof![
-        Just(Filled::Unknown),
-        Just(Filled::Null),
-        name().prop_map(Filled::Number),
-        name().prop_map(Filled::Text),
-        any::<bool>().prop_map(Filled::Boolean),
+        Just(DefaultValue::Unknown),
+        Just(DefaultValue::Null),
+        name().prop_map(DefaultValue::Number),
+        name().prop_map(DefaultValue::Text),
+        any::<bool>().prop_map(DefaultValue::Boolean),
     ]
 }
 

@@ -1,6 +1,7 @@
 #![doc = include_str!("../../../README.md")]
 
 pub mod access;
+pub mod answer;
 pub mod audit;
 pub mod catalog;
 pub mod code;
@@ -18,7 +19,6 @@ pub mod policy;
 pub mod rejection;
 mod resolve;
 pub mod rewrite;
-pub mod scan;
 pub mod session;
 mod syntax;
 pub mod token;

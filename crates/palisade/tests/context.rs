@@ -11,10 +11,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use palisade::{
+    answer::{Action, EmptyReason, Marker, ScanSession},
     error::Error,
     firewall::{Decision, Firewall},
     policy::{PolicyFile, PolicySources},
-    scan::{Action, EmptyReason, Marker, ScanSession},
     session::{Claims, Principal, Session},
     value::{Params, Value},
 };

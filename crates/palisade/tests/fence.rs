@@ -8,7 +8,6 @@
 )]
 
 use palisade::{
-    catalog::ddl,
     firewall::{Decision, Firewall},
     policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
@@ -27,7 +26,7 @@ forbid(principal, action == Action::"see", resource is row::public::leads) unles
 "#;
 
 fn is_fenced(sql: &str) -> bool {
-    let catalog = ddl::postgres(SCHEMA, "shop").unwrap();
+    let catalog = palisade_ddl::postgres(SCHEMA, "shop").unwrap();
     let sources = PolicySources {
         policies: vec![PolicyFile {
             name: "p.cedar".to_owned(),

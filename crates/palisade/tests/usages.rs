@@ -9,7 +9,6 @@
 )]
 
 use palisade::{
-    catalog::ddl,
     error::Error,
     firewall::{Decision, Firewall},
     policy::{PolicyFile, PolicySources},
@@ -40,7 +39,7 @@ fn sources(policies: &str) -> PolicySources {
 }
 
 fn firewall(policies: &str) -> Firewall {
-    let catalog = ddl::postgres(SCHEMA, "shop").unwrap();
+    let catalog = palisade_ddl::postgres(SCHEMA, "shop").unwrap();
     Firewall::builder(catalog, sources(policies))
         .build()
         .unwrap_or_else(|error| panic!("{error}"))
@@ -213,7 +212,7 @@ fn no_view_gives_what_may_not_be_output() {
 
 #[test]
 fn what_is_read_as_hashes_is_not_written() {
-    let catalog = ddl::postgres(SCHEMA, "shop").unwrap();
+    let catalog = palisade_ddl::postgres(SCHEMA, "shop").unwrap();
     let sources = sources(
         "@mask(\"hash\") forbid(principal, action == Action::\"read_plain\", resource == Column::\"public.people.ssn\");",
     );

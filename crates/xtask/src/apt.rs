@@ -143,9 +143,9 @@ impl Apt {
     }
 }
 
-/// What is apt's own here. Dpkg's lock is of no use, for nothing is installed, and an ordinary user
-/// may not take it; fetching as `_apt` needs a folder that account can write, and the signatures
-/// are checked all the same; hooks tidy the machine's folders.
+/// The arguments that make apt work on folders of ours. Dpkg's lock is of no use, for nothing is installed, and an
+/// ordinary user may not take it. Fetching as `_apt` needs a folder that account can write, and the signatures are
+/// checked all the same. Hooks tidy the machine's folders.
 const CONFIGURATION: &str = r#"quiet "2";
 Dir::State "FOLDER/state";
 Dir::Cache "FOLDER/cache";

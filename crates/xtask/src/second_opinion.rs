@@ -88,7 +88,7 @@ fn cargo(args: &[&str], environment: &[(&str, String)], input: Stdio, output: St
     }
 }
 
-/// The folder of a libclang: as the environment says, the machine's own, or one that is unpacked under
+/// The folder of a libclang: as the environment says, the machine's own, or a copy that is unpacked under
 /// `target/tools`.
 fn libclang() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("LIBCLANG_PATH") {

@@ -1,4 +1,4 @@
-//! The account behind the gate: what it may do, what it should, and the SQL that makes one.
+//! The account behind the gate: its rights, the rights it needs, and the SQL that makes one.
 
 pub(crate) mod mysql;
 pub(crate) mod postgres;
@@ -59,7 +59,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// What is weak in an account for reading is none in one that is to change data: what of that is too much is
+/// Weaknesses of an account that reads do not all apply to an account that changes data: its rights to change are
 /// compared with the policies.
 fn beside_changes(found: impl Iterator<Item = Weak>) -> Vec<Weak> {
     found

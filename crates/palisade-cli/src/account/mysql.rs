@@ -45,7 +45,7 @@ pub(crate) async fn look(
     let found = if !setup.is_starter || access == Access::Write {
         let found = of_server(setup, target, &mut conn, &principals(setup), access).await?;
         let tells = tells_triggers(&mut conn).await.map_err(silent(target))?;
-        let beside = beside(&found.1, tells);
+        let beside = needed_privileges(&found.1, tells);
         Some((found, beside))
     } else {
         None
@@ -75,7 +75,9 @@ pub(crate) async fn look(
             weaknesses.extend(lacking_system(&account, &needs, &readable));
         }
         if access == Access::Write {
-            let held = held(&mut conn, &catalog).await.map_err(silent(target))?;
+            let held = read_changes(&mut conn, &catalog)
+                .await
+                .map_err(silent(target))?;
             weaknesses.extend(changes(&account, &needs, &held));
             for ((schema, name), word) in &beside {
                 let one = [(schema.as_str(), name.as_str())];
@@ -123,7 +125,7 @@ pub(crate) async fn sql(
         &catalog,
         &scope,
         &plan,
-        &beside(&needs, tells),
+        &needed_privileges(&needs, tells),
     ))
 }
 
@@ -131,7 +133,7 @@ pub(crate) async fn sql(
 /// and most tell of triggers, without which nothing is changed, only to who may make them.
 type Beside = BTreeSet<((String, String), &'static str)>;
 
-fn beside(needs: &Needs, tells_triggers: bool) -> Beside {
+fn needed_privileges(needs: &Needs, tells_triggers: bool) -> Beside {
     let mut found = Beside::new();
     for (key, changes) in &needs.changes {
         let changes_rows =
@@ -220,7 +222,7 @@ fn grantable(needs: &Needs) -> impl Iterator<Item = (&(String, String), &BTreeSe
 }
 
 /// What the account may change of the relations of `catalog`, as far as it is told so by the server.
-async fn held(
+async fn read_changes(
     conn: &mut Conn,
     catalog: &Catalog,
 ) -> Result<BTreeMap<(String, String), Changes>, IntrospectError> {
@@ -416,13 +418,12 @@ fn identifier(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use palisade::catalog::ddl;
 
     use super::*;
 
     #[test]
     fn names_stay_names() {
-        let catalog = ddl::mysql(
+        let catalog = palisade_ddl::mysql(
             "CREATE TABLE `t``; DROP` (`x)` int, `y` int); CREATE TABLE u (a int);",
             "d",
         )

@@ -63,7 +63,7 @@ pub(crate) async fn look(
             weaknesses.extend(lacking.map_err(fault)?);
         }
         if access == Access::Write {
-            let held = held(&client).await.map_err(fault)?;
+            let held = read_changes(&client).await.map_err(fault)?;
             weaknesses.extend(changes(target.user(), &needs, &held));
         }
     }
@@ -87,7 +87,7 @@ pub(crate) async fn sql(
     let sequences = sequences(&client, &needs)
         .await
         .map_err(|error| Failure::Unavailable(format!("cannot read the sequences: {error}")))?;
-    let kept = kept(&client, &needs)
+    let kept = unreadable_system_columns(&client, &needs)
         .await
         .map_err(|error| Failure::Unavailable(format!("cannot read privileges: {error}")))?;
     drop(client);
@@ -156,7 +156,10 @@ async fn lacking(
 type Columns = BTreeMap<(String, String), BTreeSet<String>>;
 
 /// What of the server's own relations not every account may read.
-async fn kept(client: &Client, needs: &Needs) -> Result<Columns, tokio_postgres::Error> {
+async fn unreadable_system_columns(
+    client: &Client,
+    needs: &Needs,
+) -> Result<Columns, tokio_postgres::Error> {
     unreadable(client, "'public'::name", needs.system.iter()).await
 }
 
@@ -222,7 +225,7 @@ async fn sequences(
 }
 
 /// What the account may change of tables and views that it does not own, whoever has granted it.
-async fn held(
+async fn read_changes(
     client: &Client,
 ) -> Result<BTreeMap<(String, String), Changes>, tokio_postgres::Error> {
     let sql = "SELECT n.nspname::text, c.relname::text, \

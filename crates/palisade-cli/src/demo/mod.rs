@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Exit, Failure> {
             params: Params::None,
             session: session.clone(),
         };
-        output::text(&shown(n + 1, step, &gate.answer(&request), paint))?;
+        output::text(&show_step(n + 1, step, &gate.answer(&request), paint))?;
     }
     output::text(&connections(&place, paint))?;
     Ok(Exit::Permitted)
@@ -244,21 +244,21 @@ fn introduction(place: &Place, paint: Paint) -> String {
     format!(
         "{}\n\n{}",
         paint.strong("Palisade: a SQL firewall for AI agents"),
-        human::wrapped(&text, 0, 0)
+        human::wrap(&text, 0, 0)
     )
 }
 
-fn shown(n: usize, step: &Step, answer: &Answer, paint: Paint) -> String {
+fn show_step(n: usize, step: &Step, answer: &Answer, paint: Paint) -> String {
     let head = format!("── {n}. {} ", step.title);
     let rule = "─".repeat(human::WIDTH.saturating_sub(head.chars().count()));
     let mut out = format!("\n{}\n", paint.strong(&format!("{head}{rule}")));
-    out.push_str(&human::wrapped(step.about, 0, 0));
+    out.push_str(&human::wrap(step.about, 0, 0));
     out.push_str(&human::labelled_sql("\nthe agent sends", step.sql, paint));
     match &answer.verdict {
         Verdict::Refused(_) => {
             out.push_str(&human::refusal(answer, paint));
             if !answer.policies.is_empty() {
-                out.push_str(&human::labelled(
+                out.push_str(&human::label(
                     "decided by",
                     &answer.policies.join(", "),
                     paint,
@@ -270,7 +270,7 @@ fn shown(n: usize, step: &Step, answer: &Answer, paint: Paint) -> String {
         }
         Verdict::Rows(envelope) => {
             let by = format!("PERMITTED by {}", answer.policies.join(", "));
-            let by = human::wrapped(&by, 0, 2);
+            let by = human::wrap(&by, 0, 2);
             out.push_str(&by.replacen("PERMITTED", &paint.good("PERMITTED"), 1));
             if let Some(sql) = &answer.rewritten {
                 out.push_str(&human::labelled_sql("what runs", sql, paint));
@@ -300,21 +300,21 @@ fn connections(place: &Place, paint: Paint) -> String {
     let shell = |words: &[&str]| {
         words
             .iter()
-            .map(|word| quoted(word))
+            .map(|word| quote_word(word))
             .collect::<Vec<_>>()
             .join(" ")
     };
-    let serve = format!("{} {}", quoted(&program), shell(&arguments));
+    let serve = format!("{} {}", quote_word(&program), shell(&arguments));
     let config = serde_json::json!({
         "mcpServers": { "palisade": { "command": program, "args": arguments } }
     });
     let config = serde_json::to_string_pretty(&config).unwrap_or_default();
     let query = format!(
         "{} query {} --policies {} --as {}",
-        quoted(&program),
-        quoted(&database),
-        quoted(&folder),
-        quoted(principal)
+        quote_word(&program),
+        quote_word(&database),
+        quote_word(&folder),
+        quote_word(principal)
     );
     let rule = "─".repeat(human::WIDTH);
     format!(
@@ -330,7 +330,7 @@ fn connections(place: &Place, paint: Paint) -> String {
 }
 
 /// A word as a POSIX shell reads it back.
-fn quoted(word: &str) -> String {
+fn quote_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
@@ -345,8 +345,8 @@ mod tests {
 
     #[test]
     fn words_survive_a_shell() {
-        assert_eq!(quoted("sqlite:/a/b.db"), "sqlite:/a/b.db");
-        assert_eq!(quoted("Agent::\"it's\""), "'Agent::\"it'\\''s\"'");
-        assert_eq!(quoted(""), "''");
+        assert_eq!(quote_word("sqlite:/a/b.db"), "sqlite:/a/b.db");
+        assert_eq!(quote_word("Agent::\"it's\""), "'Agent::\"it'\\''s\"'");
+        assert_eq!(quote_word(""), "''");
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::shop::{BOT, Shop};
 
 /// Makes the account that the policies need, and says what it is called.
-fn made(shop: &Shop, policies: &[&str]) -> String {
+fn make_account(shop: &Shop, policies: &[&str]) -> String {
     let role = format!("least_{}", shop.database);
     // By the superuser, who starts nothing, but may look.
     let url = shop.url_as("postgres");
@@ -44,7 +44,7 @@ fn the_account_may_read_what_principals_may_see_and_no_more() {
          permit (principal, action == Action::\"see\", resource is row::public::labels);
          permit (principal, action == Action::\"see\", resource is row::public::mine);",
     );
-    let role = made(&shop, &["--policies", "p"]);
+    let role = make_account(&shop, &["--policies", "p"]);
     // Without the e-mail address, whose mask is a constant; and without the view `directory`, in whose place
     // its query runs, masked and filtered.
     assert_eq!(
@@ -257,7 +257,7 @@ fn a_table_without_a_visible_column_can_be_counted() {
         "permit (principal, action, resource);\n\
          @mask(\"null\") forbid (principal, action == Action::\"read_plain\", resource in Table::\"public.tickets\");",
     );
-    let role = made(&shop, &["--policies", "p"]);
+    let role = make_account(&shop, &["--policies", "p"]);
     let readable = readable(&shop, &role);
     assert!(
         readable.contains("tickets.id") && !readable.contains("tickets.subject"),
@@ -295,7 +295,7 @@ fn relations_of_the_servers_own_that_policies_name_are_read() {
         .concat();
     let keep = "forbid (principal, action in Action::\"read\", resource == Column::\"pg_catalog.pg_authid.rolpassword\");";
     shop.desk.write("p/own.cedar", format!("{text}{keep}"));
-    let role = made(&shop, &["--policies", "p"]);
+    let role = make_account(&shop, &["--policies", "p"]);
     let url = shop.url_as(&role);
     let run = |command: &str, more: &[&str]| {
         let mut run = vec![command, &url, "--policies", "p", "--format", "json"];
@@ -337,7 +337,7 @@ fn relations_of_the_servers_own_that_policies_name_are_read() {
 #[test]
 fn the_doctor_finds_what_is_weak_and_says_what_mends_it() {
     let shop = Shop::new("doctor");
-    let role = made(&shop, &["--policies", "p"]);
+    let role = make_account(&shop, &["--policies", "p"]);
     let look = |user: &str, format: &str| {
         let url = shop.url_as(user);
         shop.desk.run(&["doctor", &url, "--format", format])

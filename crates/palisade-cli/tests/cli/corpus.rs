@@ -27,7 +27,7 @@ fn the_binary_answers_the_corpus_as_the_library_does() {
             && case.expect.verdict != Verdict::Reject(Code::WriteMaskedRead)
             && case.limits == Limits::default()
             && !runner.firewall(case).unwrap().policies().looks_at_time()
-            && case.on_finding == palisade::scan::Action::Flag
+            && case.on_finding == palisade::answer::Action::Flag
         {
             groups
                 .entry((case.catalog.clone(), case.policies.clone()))

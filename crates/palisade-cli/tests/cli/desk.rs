@@ -65,7 +65,7 @@ impl Desk {
 
     pub(crate) fn run_with(&self, arguments: &[&str], input: &[u8]) -> Answer {
         let mut command = self.command(env!("CARGO_BIN_EXE_palisade"));
-        Answer::of(command.args(arguments), input)
+        Answer::from_command(command.args(arguments), input)
     }
 
     /// Runs in a shell, where `palisade` is the binary; with `stack` KiB of stack if that is not 0.
@@ -78,7 +78,7 @@ impl Desk {
         let folder = Path::new(env!("CARGO_BIN_EXE_palisade")).parent().unwrap();
         let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
         let mut command = self.command("sh");
-        Answer::of(
+        Answer::from_command(
             command
                 .env("PATH", path)
                 .args(["-c", &format!("{limit}{script}")]),
@@ -103,7 +103,7 @@ impl Desk {
 }
 
 impl Answer {
-    pub(crate) fn of(command: &mut Command, input: &[u8]) -> Self {
+    pub(crate) fn from_command(command: &mut Command, input: &[u8]) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -204,7 +204,7 @@ fn a_client_sees_what_policy_shows() {
 }
 
 /// Makes the account that the policies need, gives it a password, and says what it is called.
-fn made(shop: &Shop) -> String {
+fn make_account(shop: &Shop) -> String {
     let role = format!("least_{}", shop.database);
     let url = shop.url_as("root");
     let run = ["setup-sql", &url, "--role", &role, "--policies", "p"];
@@ -237,7 +237,7 @@ fn relations_of_the_servers_own_that_policies_name_are_read() {
         .concat();
     let keep = "forbid (principal, action in Action::\"read\", resource == Column::\"performance_schema.setup_consumers.enabled\");";
     shop.desk.write("p/own.cedar", format!("{text}{keep}"));
-    let role = made(&shop);
+    let role = make_account(&shop);
     shop.ask(&format!("ALTER USER {role}@'127.0.0.1' ACCOUNT UNLOCK"));
     let url = shop.url_as(&role);
     let run = |command: &str, more: &[&str]| {
@@ -282,7 +282,7 @@ fn least(shop: &Shop) {
     };
     let text: String = ["kinds", "labels", "mine"].map(see).concat();
     shop.desk.write("p/kinds.cedar", text);
-    let role = made(shop);
+    let role = make_account(shop);
     let url = shop.url_as(&role);
     let run = |sql: &str| {
         let run = [
@@ -299,7 +299,7 @@ fn least(shop: &Shop) {
             sql,
         ];
         let mut command = shop.desk.command(env!("CARGO_BIN_EXE_palisade"));
-        Answer::of(command.env("SALES", "geheim").args(run), b"")
+        Answer::from_command(command.env("SALES", "geheim").args(run), b"")
     };
     // Without a password nobody logs in as it.
     shop.desk
@@ -384,7 +384,7 @@ fn the_account_may_read_what_is_permitted_in_any_circumstances() {
     let run = |arguments: &[&str]| {
         let mut command = shop.desk.command(env!("CARGO_BIN_EXE_palisade"));
         let run = [arguments, &["--config", "palisade.toml"]].concat();
-        Answer::of(command.env("SALES", "geheim").args(run), b"").expect_exit(0)
+        Answer::from_command(command.env("SALES", "geheim").args(run), b"").expect_exit(0)
     };
     let script = run(&["setup-sql", "connection:power", "--role", &role]).out;
     let unlock = format!("ALTER USER {role}@'127.0.0.1' IDENTIFIED BY 'geheim' ACCOUNT UNLOCK");
@@ -588,7 +588,7 @@ fn passwords_come_by_name_and_go_nowhere_else() {
         }
         let sql = "SELECT count(*) AS n FROM tickets";
         command.args(["query", &url, "--format", "json", sql]);
-        let answer = Answer::of(command.args(options), b"");
+        let answer = Answer::from_command(command.args(options), b"");
         let told = format!("{}{}", answer.out, answer.err);
         assert!(!told.contains("geheim"), "{told}");
         answer

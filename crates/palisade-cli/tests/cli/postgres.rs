@@ -275,7 +275,7 @@ fn passwords_come_by_name_and_go_nowhere_else() {
             command.env("SALES", text);
         }
         command.args(["query", &url, "--format", "json", "SELECT a FROM t"]);
-        let answer = Answer::of(command.args(options), b"");
+        let answer = Answer::from_command(command.args(options), b"");
         let told = format!("{}{}", answer.out, answer.err);
         assert!(!told.contains("geheim") && !told.contains("%20"), "{told}");
         answer

@@ -42,7 +42,7 @@ fn shell(shop: &Shop, line: &str) -> Answer {
         .env("PATH", std::env::join_paths(path).unwrap())
         .env("SALES_PASSWORD", "x")
         .args(["-c", line]);
-    Answer::of(&mut command, b"")
+    Answer::from_command(&mut command, b"")
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(crate) fn signed(authority: &Authority, name: &str) -> (String, String) {
     (certificate.pem(), key.serialize_pem())
 }
 
-/// Has the server write a file into its data folder, for nobody else to read.
+/// Has the server write a file into its data folder that no other account can read.
 fn write(server: &PostgresServer, name: &str, text: &str) {
     let lines: Vec<String> = text.lines().map(|line| format!("('{line}')")).collect();
     let sql = format!(

@@ -1,9 +1,9 @@
 //! Who may run next, where more is asked for than runs at once.
 //!
-//! The rule. Of the [`FULL`] places, one caller holds [`SHARE`] at most and one principal [`SHARE_OF_PRINCIPAL`], so that nobody takes every
-//! place. A free place goes to the
-//! principal that holds the fewest, then the one that was served longest ago; within a principal the same by caller; within a caller to
-//! what came first.
+//! The rule. Of the [`FULL`] places, one caller holds [`SHARE`] at most and one principal [`SHARE_OF_PRINCIPAL`], so
+//! that no principal takes every place. A free place goes to the principal that holds the fewest, among equals to the
+//! principal that was served longest ago. Within a principal the same rule chooses the caller; within a caller the
+//! first call is taken.
 //!
 //! Beside them stand [`QUICK`] places for what may be tried: a statement that only waits is begun there with [`TRIAL`] of time, the
 //! newest of its caller first, one of each caller at a time. What ends within that has not waited behind what is slow. What does not goes back into
@@ -270,7 +270,7 @@ impl Drop for Place {
     }
 }
 
-/// Leaves the queue if nobody waits any more.
+/// Leaves the queue if the caller has stopped waiting.
 struct Waiting<'a> {
     queue: &'a Queue,
     number: u64,

@@ -127,8 +127,8 @@ fn has_its_share(schedule: &Schedule, caller: &Caller) -> bool {
 }
 
 proptest! {
-    /// Whatever happens: bounds hold, no place stays free for which somebody may wait, and nobody who holds
-    /// nothing is passed by more often than there are others.
+    /// Whatever happens: bounds hold, and no place stays free for which a caller may wait. A caller without a place is
+    /// passed by no more often than there are others.
     #[test]
     fn the_queue_is_fair(steps in steps()) {
         let mut schedule = Schedule::default();

@@ -35,7 +35,7 @@ permit (principal, action in [Action::"change", Action::"add"], resource is row:
 when { resource.tenant == 1 };
 "#;
 
-/// A database of which the firewall lets everything be changed that `policies` permit.
+/// A database, and a firewall that allows every change that `policies` permit.
 fn served(
     name: &str,
     policies: &[&str],
@@ -79,7 +79,7 @@ async fn tools(client: &mut Client) -> Vec<String> {
 async fn what_policy_permits_is_changed_and_counted() {
     let records = Records::default();
     let (guard, options) = served("desk", &[READING, CHANGING], true, &records);
-    let mut client = Client::of(PalisadeServer::new(guard, options));
+    let mut client = Client::connect(PalisadeServer::new(guard, options));
     let info = client.initialize().await;
     let told = info["instructions"].as_str().unwrap();
     assert!(
@@ -135,7 +135,7 @@ async fn what_policy_permits_is_changed_and_counted() {
 #[tokio::test]
 async fn what_is_refused_changes_nothing() {
     let (guard, options) = served("desk", &[READING, CHANGING], true, &Records::default());
-    let mut client = Client::of(PalisadeServer::new(guard, options));
+    let mut client = Client::connect(PalisadeServer::new(guard, options));
     client.initialize().await;
     for (arguments, code) in [
         (
@@ -197,7 +197,7 @@ async fn what_is_refused_changes_nothing() {
 async fn nothing_is_offered_that_is_not_asked_for() {
     for (policies, writable) in [(&[READING, CHANGING][..], false), (&[READING], true)] {
         let (guard, options) = served("desk", policies, writable, &Records::default());
-        let mut client = Client::of(PalisadeServer::new(guard, options));
+        let mut client = Client::connect(PalisadeServer::new(guard, options));
         let info = client.initialize().await;
         let told = info["instructions"].as_str().unwrap();
         assert!(
@@ -237,10 +237,10 @@ async fn other_tools_are_announced() {
         ..PolicySources::default()
     };
     let server = PalisadeServer::new(Arc::clone(&guard), options);
-    let mut client = Client::of(server.clone());
+    let mut client = Client::connect(server.clone());
     let info = client.initialize().await;
     assert_eq!(info["capabilities"]["tools"]["listChanged"], true);
-    let mut newest = Client::of(server);
+    let mut newest = Client::connect(server);
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -284,7 +284,7 @@ async fn of_several_connections_those_are_changed_that_may_be() {
         served("shut", &[READING, CHANGING], false, &records),
         served("idle", &[READING], true, &records),
     ];
-    let mut client = Client::of(PalisadeServer::over(connections).unwrap());
+    let mut client = Client::connect(PalisadeServer::over(connections).unwrap());
     client.initialize().await;
     let listed = client.request("tools/list", json!({})).await;
     for tool in listed["tools"].as_array().unwrap() {

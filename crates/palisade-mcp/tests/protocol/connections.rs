@@ -74,7 +74,7 @@ fn two(records: &Records) -> Vec<Served> {
 
 #[tokio::test]
 async fn every_tool_asks_which_connection() {
-    let mut client = Client::of(PalisadeServer::over(two(&Records::default())).unwrap());
+    let mut client = Client::connect(PalisadeServer::over(two(&Records::default())).unwrap());
     let info = client.initialize().await;
     let told = info["instructions"].as_str().unwrap();
     assert!(told.contains("connection") && told.len() < 1000, "{told}");
@@ -126,7 +126,7 @@ async fn every_tool_asks_which_connection() {
 #[tokio::test]
 async fn a_call_reaches_one_connection_and_its_policies_alone() {
     let records = Records::default();
-    let mut client = Client::of(PalisadeServer::over(two(&records)).unwrap());
+    let mut client = Client::connect(PalisadeServer::over(two(&records)).unwrap());
     client.initialize().await;
     for (name, own, foreign, rows) in [
         ("sales", "orders", "salaries", 1),
@@ -189,7 +189,7 @@ async fn one_connection_is_not_asked_for() {
             .next()
             .unwrap(),
     ] {
-        let mut client = Client::of(server);
+        let mut client = Client::connect(server);
         client.initialize().await;
         let tools = client.request("tools/list", json!({})).await;
         assert!(

@@ -1,4 +1,4 @@
-//! Many at once: nobody takes every place, and what is quick does not wait behind what is slow.
+//! Many at once: no caller takes every place, and quick calls do not wait behind slow ones.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -74,7 +74,7 @@ fn file(statement_timeout_ms: u64) -> (TempDir, PalisadeServer<SqliteBackend>) {
 }
 
 async fn ready<B: Backend + 'static>(server: &PalisadeServer<B>) -> Client {
-    let mut client = Client::of(server.clone());
+    let mut client = Client::connect(server.clone());
     client.initialize().await;
     client
 }

@@ -385,7 +385,7 @@ async fn metadata_shows_what_is_visible() {
     client.stop().await;
 }
 
-/// A hidden table and one that is not there must not be told apart, by tool or by statement.
+/// A hidden table and a table that does not exist must not be told apart, by tool or by statement.
 #[tokio::test]
 async fn hidden_and_absent_are_the_same() {
     let mut client = Client::ready(sqlite()).await;
@@ -573,10 +573,10 @@ impl Client {
             connection: "test".to_owned(),
             writable: false,
         };
-        Self::of(PalisadeServer::new(Arc::new(guard), options))
+        Self::connect(PalisadeServer::new(Arc::new(guard), options))
     }
 
-    fn of<B: Backend + 'static>(server: PalisadeServer<B>) -> Self {
+    fn connect<B: Backend + 'static>(server: PalisadeServer<B>) -> Self {
         let (ours, theirs) = duplex(64 * 1024);
         let (read, write) = split(theirs);
         let server = tokio::spawn(serve(server, read, write));

@@ -63,7 +63,7 @@ fn server(records: &Records) -> PalisadeServer<SqliteBackend> {
 #[tokio::test]
 async fn templates_are_listed_and_run() {
     let records = Records::default();
-    let mut client = Client::of(server(&records));
+    let mut client = Client::connect(server(&records));
     client.initialize().await;
     let tools = client.request("tools/list", json!({})).await;
     let names: Vec<&Value> = tools["tools"]

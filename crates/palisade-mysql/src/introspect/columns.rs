@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use mysql_async::{Conn, Row};
 use palisade::{
-    catalog::{ColumnDef, Filled, TypeClass},
+    catalog::{ColumnDef, DefaultValue, TypeClass},
     dialect::Dialect,
 };
 
@@ -68,11 +68,11 @@ pub(crate) fn column(
         return Ok((relation, None));
     }
     let type_name = text(row, 3)?;
-    let class = TypeClass::of(Dialect::Mysql, &type_name);
+    let class = TypeClass::from_name(Dialect::Mysql, &type_name);
     let column = ColumnDef {
         name: text(row, 2)?,
         class,
-        filled: filled(
+        filled: read_default(
             optional(row, 8)?,
             &text(row, 6)?,
             class,
@@ -87,7 +87,7 @@ pub(crate) fn column(
             .filter(|text| !text.is_empty())
             .map(|text| match product {
                 Product::MariaDb => text,
-                Product::MySql => unescaped(&text),
+                Product::MySql => unescape(&text),
             }),
     };
     let described = Described {
@@ -97,26 +97,26 @@ pub(crate) fn column(
     Ok((relation, Some(described)))
 }
 
-/// What a new row has in a column of which the server says this.
-fn filled(
+/// The default value of a column, from what the server says of it.
+fn read_default(
     default: Option<String>,
     extra: &str,
     class: TypeClass,
     type_name: &str,
     product: Product,
-) -> Filled {
+) -> DefaultValue {
     let extra = extra.to_ascii_lowercase();
     let is_computed = extra
         .split([' ', ','])
         .any(|word| matches!(word, "auto_increment" | "generated"));
     match (default, product) {
-        _ if is_computed => Filled::Unknown,
-        (None, _) => Filled::Null,
-        (Some(text), Product::MariaDb) => Filled::by(&text, class, type_name, Dialect::Mysql),
+        _ if is_computed => DefaultValue::Unknown,
+        (None, _) => DefaultValue::Null,
+        (Some(text), Product::MariaDb) => DefaultValue::by(&text, class, type_name, Dialect::Mysql),
         (Some(text), Product::MySql) if extra.contains("default_generated") => {
-            Filled::by(&unescaped(&text), class, type_name, Dialect::Mysql)
+            DefaultValue::by(&unescape(&text), class, type_name, Dialect::Mysql)
         }
-        (Some(text), Product::MySql) => Filled::told(&text, class),
+        (Some(text), Product::MySql) => DefaultValue::told(&text, class),
     }
 }
 
@@ -148,7 +148,7 @@ async fn json(conn: &mut Conn) -> Result<HashSet<(Name, String)>, IntrospectErro
 }
 
 /// The text that MySQL prints with a backslash before each quotation mark and backslash.
-fn unescaped(text: &str) -> String {
+fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -180,30 +180,35 @@ mod tests {
     #[test]
     fn defaults_are_read_as_each_server_tells_them() {
         use Product::{MariaDb, MySql};
-        let text = |text: &str| Filled::Text(text.to_owned());
+        let text = |text: &str| DefaultValue::Text(text.to_owned());
         for (product, default, extra, expected) in [
-            (MySql, None, "", Filled::Null),
+            (MySql, None, "", DefaultValue::Null),
             (MySql, Some("NULL"), "", text("NULL")),
             (MySql, Some("open"), "", text("open")),
-            (MySql, Some("uuid()"), "DEFAULT_GENERATED", Filled::Unknown),
+            (
+                MySql,
+                Some("uuid()"),
+                "DEFAULT_GENERATED",
+                DefaultValue::Unknown,
+            ),
             (
                 MySql,
                 Some(r"_utf8mb4\'open\'"),
                 "DEFAULT_GENERATED",
-                Filled::Unknown,
+                DefaultValue::Unknown,
             ),
-            (MySql, None, "STORED GENERATED", Filled::Unknown),
-            (MySql, None, "auto_increment", Filled::Unknown),
-            (MariaDb, None, "", Filled::Null),
-            (MariaDb, Some("NULL"), "", Filled::Null),
+            (MySql, None, "STORED GENERATED", DefaultValue::Unknown),
+            (MySql, None, "auto_increment", DefaultValue::Unknown),
+            (MariaDb, None, "", DefaultValue::Null),
+            (MariaDb, Some("NULL"), "", DefaultValue::Null),
             (MariaDb, Some("'NULL'"), "", text("NULL")),
             (MariaDb, Some("'open'"), "", text("open")),
-            (MariaDb, Some("uuid()"), "", Filled::Unknown),
-            (MariaDb, None, "VIRTUAL GENERATED", Filled::Unknown),
+            (MariaDb, Some("uuid()"), "", DefaultValue::Unknown),
+            (MariaDb, None, "VIRTUAL GENERATED", DefaultValue::Unknown),
         ] {
             let default_text = default.map(str::to_owned);
             assert_eq!(
-                filled(default_text, extra, TypeClass::Text, "varchar(9)", product),
+                read_default(default_text, extra, TypeClass::Text, "varchar(9)", product),
                 expected,
                 "{product:?} {default:?} {extra}"
             );
@@ -213,7 +218,7 @@ mod tests {
     #[test]
     fn escapes_are_undone() {
         assert_eq!(
-            unescaped(r"concat(_utf8mb4\'x\\\'y\',`a`)"),
+            unescape(r"concat(_utf8mb4\'x\\\'y\',`a`)"),
             r"concat(_utf8mb4'x\'y',`a`)"
         );
     }

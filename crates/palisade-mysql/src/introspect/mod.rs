@@ -70,7 +70,7 @@ pub(crate) enum Product {
 ///   does not tell it; then it is unknown.
 /// * A column's collation is empty if its values are compared as numbers, times or bytes.
 /// * MariaDB's `JSON`, a `longtext` with a condition, is of the class [`Json`](palisade::catalog::TypeClass::Json).
-/// * Where the server does not tell what a foreign key does, it counts as one that cascades.
+/// * A foreign key whose action the server does not tell counts as `CASCADE`.
 /// * Unique keys are known of tables on which the account has a right as a whole: of others the server leaves out what is of
 ///   columns that it does not show.
 /// * A trigger goes by its own name. Of a table on which the account has not the privilege `TRIGGER` MySQL tells

@@ -9,9 +9,9 @@ use super::{
     IntrospectError, Name,
     read::{Server, of_users, query, text},
 };
-use crate::examine::Account;
+use crate::grants::Account;
 
-/// What stands for the triggers of a table of which the server does not tell them: they run all the same.
+/// The trigger that stands for a table's triggers where the server does not tell them: they run all the same.
 const UNSEEN: &str = "unseen_triggers";
 
 /// Puts the triggers where they belong.

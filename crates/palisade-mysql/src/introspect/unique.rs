@@ -12,7 +12,7 @@ use super::{
     IntrospectError, Name, Product,
     read::{of_users, optional, query, text},
 };
-use crate::{examine::Account, settings::literal};
+use crate::{grants::Account, settings::literal};
 
 /// The query for the parts of unique keys for which `condition` holds, `s` being a part.
 fn sql(condition: &str, product: Product) -> String {
@@ -53,7 +53,12 @@ impl Keys {
 
     /// The keys of the table called `name` as a catalog has them; `beside` says what the catalog does not know of columns. None
     /// if one of them looks at what is none of `columns`.
-    fn of(&self, name: &Name, columns: &[&str], beside: &Beside) -> Option<Vec<UniqueKeyDef>> {
+    fn catalog_keys(
+        &self,
+        name: &Name,
+        columns: &[&str],
+        beside: &Beside,
+    ) -> Option<Vec<UniqueKeyDef>> {
         let is_column = |name: &str| {
             columns
                 .iter()
@@ -168,12 +173,12 @@ pub(super) async fn read(
     }
     let account = Account::read(conn).await?;
     for def in relations {
-        if def.kind != RelationKind::Table || !account.sees_all_of(&def.schema, &def.name) {
+        if def.kind != RelationKind::Table || !account.sees_every_column(&def.schema, &def.name) {
             continue;
         }
         let name = (def.schema.clone(), def.name.clone());
         let columns: Vec<&str> = def.columns.iter().map(|c| c.name.as_str()).collect();
-        def.unique_keys = keys.of(&name, &columns, &beside);
+        def.unique_keys = keys.catalog_keys(&name, &columns, &beside);
     }
     Ok(())
 }
@@ -201,7 +206,7 @@ pub(crate) async fn are_as_known(
     }
     let name = (relation.schema.clone(), relation.name.clone());
     let columns: Vec<&str> = relation.columns.iter().map(|c| &*c.name).collect();
-    let Some(found) = keys.of(&name, &columns, &beside) else {
+    let Some(found) = keys.catalog_keys(&name, &columns, &beside) else {
         return Ok(false);
     };
     let named = |indexes: &[u16]| -> Vec<String> {

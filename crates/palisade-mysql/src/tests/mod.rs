@@ -19,18 +19,17 @@ mod write;
 
 use std::collections::BTreeSet;
 
-use palisade::{catalog::Change, guard::BackendError, limits::Limits, value::Value};
+use palisade::{
+    catalog::Change, guard::BackendError, limits::Limits, session::Principal, value::Value,
+};
+use palisade_pool::{Changes, Task, Work};
 use palisade_testkit::{
     ask::Ask,
     rows::Rows,
     servers::{MariaDbServer, Server},
 };
 
-use crate::{
-    MysqlBackend, MysqlConfig,
-    execute::Task,
-    write::{Changes, Work},
-};
+use crate::{MysqlBackend, MysqlConfig};
 
 const SHOP: &str = "
     CREATE TABLE users (id int PRIMARY KEY, name varchar(20), ssn varchar(20));
@@ -48,7 +47,7 @@ const SHOP: &str = "
 struct Shop {
     server: &'static Server,
     database: String,
-    /// One that the account may not read.
+    /// A database that the account may not read.
     other: String,
     backend: MysqlBackend,
 }
@@ -154,6 +153,9 @@ struct Query {
     kind: Kind,
 }
 
+/// No triggers, no functions.
+static NONE: BTreeSet<String> = BTreeSet::new();
+
 /// What a statement is decided to be.
 #[derive(Clone)]
 enum Kind {
@@ -176,7 +178,9 @@ impl Query {
                 max_affected,
             } => Work::Change(Changes {
                 writes,
+                triggers: &NONE,
                 max_affected: *max_affected,
+                body: None,
                 prechecks: &[],
                 cascade_counts: &[],
             }),
@@ -206,11 +210,13 @@ impl Ask for Query {
             params: &self.params,
             reads: &self.reads,
             relations: &self.relations,
+            functions: &NONE,
             limits: &self.limits,
             estimates: palisade::guard::Estimates {
                 caps: self.limits.estimate_caps(),
                 awaiting: None,
             },
+            principal: &Principal::new("Agent", "test"),
             gathers: false,
             work: self.work(),
         };

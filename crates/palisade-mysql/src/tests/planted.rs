@@ -11,12 +11,10 @@ use palisade_testkit::{
     servers::{MySqlServer, Server},
 };
 
+use palisade_pool::{Changes, Task, Work};
+
 use super::Shop;
-use crate::{
-    MysqlBackend, MysqlConfig,
-    execute::Task,
-    write::{Changes, Work},
-};
+use crate::{MysqlBackend, MysqlConfig};
 
 impl Misled for MysqlBackend {
     async fn execute_misled(
@@ -25,7 +23,7 @@ impl Misled for MysqlBackend {
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
         let (reads, writes) = (BTreeSet::new(), BTreeSet::new());
-        let work = match Work::of(statement) {
+        let work = match Work::from(statement) {
             Work::Change(changes) => Work::Change(Changes {
                 writes: &writes,
                 ..changes

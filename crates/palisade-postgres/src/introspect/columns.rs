@@ -84,8 +84,8 @@ impl Columns {
         Ok(Self { by_relation })
     }
 
-    /// Those of `relation`, in order; none for one that is not there.
-    pub(crate) fn of(&self, relation: u32) -> &[ColumnFacts] {
+    /// The columns of `relation`, in order; empty if it does not exist.
+    pub(crate) fn columns(&self, relation: u32) -> &[ColumnFacts] {
         self.by_relation.get(&relation).map_or(&[], Vec::as_slice)
     }
 
@@ -95,7 +95,7 @@ impl Columns {
         relation: u32,
         numbers: &[i16],
     ) -> Result<Vec<String>, IntrospectError> {
-        let columns = self.of(relation);
+        let columns = self.columns(relation);
         numbers
             .iter()
             .map(|number| {

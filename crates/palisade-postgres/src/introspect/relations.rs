@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use palisade::{
-    catalog::{ColumnDef, Filled, ForeignKey, ReferenceAction, RelationDef, RelationKind},
+    catalog::{ColumnDef, DefaultValue, ForeignKey, ReferenceAction, RelationDef, RelationKind},
     dialect::Dialect,
 };
 use tokio_postgres::Client;
@@ -60,7 +60,7 @@ pub(super) async fn read(
 
 fn column_defs(types: &Types, columns: &Columns, relation: u32) -> Vec<ColumnDef> {
     columns
-        .of(relation)
+        .columns(relation)
         .iter()
         .map(|facts| {
             let class = types.class(facts.type_oid, &facts.bare_type);
@@ -73,10 +73,10 @@ fn column_defs(types: &Types, columns: &Columns, relation: u32) -> Vec<ColumnDef
                 generated: facts.generated.clone(),
                 stored: facts.stored,
                 filled: match &facts.default {
-                    None => Filled::Unknown,
-                    Some(None) => Filled::Null,
+                    None => DefaultValue::Unknown,
+                    Some(None) => DefaultValue::Null,
                     Some(Some(text)) => {
-                        Filled::by(text, class, &facts.type_name, Dialect::Postgres)
+                        DefaultValue::by(text, class, &facts.type_name, Dialect::Postgres)
                     }
                 },
             }
@@ -112,7 +112,7 @@ async fn keys(
         match row.try_get::<_, Option<String>>(4)? {
             None => def.primary_key = own,
             // The referenced table can be one of the system's.
-            Some(_) if columns.of(referenced).is_empty() => {}
+            Some(_) if columns.columns(referenced).is_empty() => {}
             Some(table) => def.foreign_keys.push(ForeignKey {
                 columns: own,
                 schema: row.try_get(5)?,

@@ -137,7 +137,7 @@ fn out_columns(row: &Row, columns: &Columns) -> Result<Vec<String>, IntrospectEr
     }
     let relation: u32 = row.try_get(11)?;
     Ok(columns
-        .of(relation)
+        .columns(relation)
         .iter()
         .map(|column| column.name.clone())
         .collect())
@@ -197,7 +197,7 @@ impl Group {
     }
 }
 
-/// Every operator that people made; one that is only declared cannot be used.
+/// Every operator that the database adds. An operator that is only declared cannot be used.
 pub(super) async fn operators(client: &Client) -> Result<Vec<OperatorDef>, IntrospectError> {
     // A domain takes what its base type does, a row type any row; what is preferred is taken where nothing is known.
     let confined = |side: &str| {

@@ -1,7 +1,7 @@
 //! Which columns the server's own relations have: other versions have others.
 
 use palisade::{
-    catalog::{CatalogBuilder, ColumnDef, Filled, TypeClass, system_relation},
+    catalog::{CatalogBuilder, ColumnDef, DefaultValue, TypeClass, system_relation},
     dialect::Dialect,
 };
 use tokio_postgres::Client;
@@ -31,13 +31,13 @@ pub(super) async fn read(
         let columns = columns.into_iter().zip(types);
         let columns = columns.map(|(name, type_name)| ColumnDef {
             name,
-            class: TypeClass::of(Dialect::Postgres, &type_name),
+            class: TypeClass::from_name(Dialect::Postgres, &type_name),
             type_name,
             nullable: true,
             collation: String::new(),
             generated: None,
             stored: false,
-            filled: Filled::Unknown,
+            filled: DefaultValue::Unknown,
         });
         builder = builder.system_relation(schema, name, columns.collect());
     }

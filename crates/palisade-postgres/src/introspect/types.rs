@@ -104,7 +104,7 @@ impl Types {
         let (mut oid, mut name) = (oid, name);
         for _ in 0..MAX_DOMAINS {
             let Some(found) = self.by_oid.get(&oid).and_then(|i| self.list.get(*i)) else {
-                return TypeClass::of(Dialect::Postgres, name);
+                return TypeClass::from_name(Dialect::Postgres, name);
             };
             match &found.sort {
                 Sort::Enum => return TypeClass::Enum,
@@ -127,7 +127,7 @@ impl Types {
                     Sort::Base => TypeKind::Base,
                     Sort::Composite(relation) => TypeKind::Composite(
                         columns
-                            .of(*relation)
+                            .columns(*relation)
                             .iter()
                             .map(|c| (c.name.clone(), c.type_name.clone()))
                             .collect(),

@@ -5,7 +5,7 @@ use crate::{
     ConnectError, PostgresBackend, PostgresConfig, Weakness, WeaknessKind as Kind, examine,
 };
 
-async fn found(shop: &Shop, role: &str) -> Vec<Weakness> {
+async fn find_weaknesses(shop: &Shop, role: &str) -> Vec<Weakness> {
     let client = crate::connect(&shop.server.url_as(role, &shop.database))
         .await
         .unwrap();
@@ -29,7 +29,7 @@ async fn a_superuser_does_not_start() {
     PostgresBackend::connect(config.accept_superuser())
         .await
         .unwrap();
-    let found = found(&shop, "postgres").await;
+    let found = find_weaknesses(&shop, "postgres").await;
     assert_eq!(found[0].kind, Kind::Superuser);
     // Whoever may become one is one.
     let sly = format!("sly_{}", shop.database);
@@ -56,7 +56,7 @@ async fn each_weakness_is_found_and_its_remedy_mends_it() {
          CREATE TABLE app.owned (a int); ALTER TABLE app.owned OWNER TO {role}",
         shop.database
     ));
-    let mut weak = found(&shop, &role).await;
+    let mut weak = find_weaknesses(&shop, &role).await;
     assert_eq!(
         kinds(&weak),
         [
@@ -85,7 +85,7 @@ async fn each_weakness_is_found_and_its_remedy_mends_it() {
     // Each remedy takes away its weakness and nothing else.
     while let Some(worst) = weak.first().cloned() {
         shop.ask(&worst.remedy.replace('…', "postgres"));
-        let after = found(&shop, &role).await;
+        let after = find_weaknesses(&shop, &role).await;
         assert_eq!(after, weak[1..], "{}", worst.remedy);
         weak = after;
     }
@@ -106,7 +106,7 @@ async fn the_owner_of_the_database_is_told() {
         "CREATE ROLE {role} LOGIN; ALTER DATABASE {} OWNER TO {role}",
         shop.database
     ));
-    let found = found(&shop, &role).await;
+    let found = find_weaknesses(&shop, &role).await;
     assert!(
         found
             .iter()

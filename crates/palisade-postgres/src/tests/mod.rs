@@ -24,17 +24,14 @@ use std::{collections::BTreeSet, sync::OnceLock};
 use palisade::{
     catalog::Change, guard::BackendError, limits::Limits, session::Principal, value::Value,
 };
+use palisade_pool::{Changes, Task, Work};
 use palisade_testkit::{
     ask::Ask,
     rows::Rows,
     servers::{PostgresServer, Server},
 };
 
-use crate::{
-    PostgresBackend, PostgresConfig,
-    execute::Task,
-    write::{Changes, Work},
-};
+use crate::{PostgresBackend, PostgresConfig};
 
 const SHOP: &str = "
     CREATE SCHEMA app; CREATE SCHEMA hr;
@@ -66,7 +63,7 @@ fn start() -> PostgresServer {
     }
 }
 
-/// The one that most tests share.
+/// The server that most tests share.
 fn shared() -> &'static Server {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();
     SERVER.get_or_init(start)
@@ -209,6 +206,7 @@ impl Query {
                 max_affected: *max_affected,
                 body: None,
                 prechecks: &[],
+                cascade_counts: &[],
             }),
             Kind::Define => Work::Define,
         }
@@ -249,6 +247,7 @@ impl Ask for Query {
                 awaiting: None,
             },
             principal: &self.principal,
+            gathers: false,
             work: self.work(),
         };
         rows.affected = self.backend.run(&task, rows).await?.affected;

@@ -8,12 +8,10 @@ use palisade::{
 };
 use palisade_testkit::ask::{Misled, wrong_decisions_are_incidents};
 
+use palisade_pool::{Changes, Task, Work};
+
 use super::Shop;
-use crate::{
-    PostgresBackend, PostgresConfig,
-    execute::Task,
-    write::{Changes, Work},
-};
+use crate::{PostgresBackend, PostgresConfig};
 
 impl Misled for PostgresBackend {
     async fn execute_misled(
@@ -22,7 +20,7 @@ impl Misled for PostgresBackend {
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
         let (reads, writes) = (BTreeSet::new(), BTreeSet::new());
-        let work = match Work::of(statement) {
+        let work = match Work::from(statement) {
             Work::Change(changes) => Work::Change(Changes {
                 writes: &writes,
                 ..changes

@@ -183,7 +183,7 @@ async fn the_look_at_the_schema_is_planned_once() {
     assert_eq!(mode, Value::text("auto"));
 }
 
-/// On a server on which nobody else writes. Other tests' writing has the marks looked at each time.
+/// On a server to which no other test writes. Other tests' writing has the marks looked at each time.
 #[tokio::test]
 async fn marks_are_looked_at_again_when_somebody_has_written() {
     let server = super::start();

@@ -51,7 +51,7 @@ impl Authority {
     }
 }
 
-/// Has the server write a file of its own, for nobody else to read.
+/// Has the server write a file of its own that no other account can read.
 fn write(server: &PostgresServer, path: &str, text: &str) {
     let lines: Vec<String> = text.lines().map(|line| format!("('{line}')")).collect();
     server

@@ -13,8 +13,8 @@
 //!   recorded for every relation in FROM too: so whole rows say nothing of columns;
 //! * for `u.*` in a select list each column; for system columns (`ctid`, `tableoid`) nothing but the relation;
 //! * for a field of a composite type the type's column, as that of a relation of kind `c`: not compared;
-//! * for a function whose result is a row of a table the columns of that table, which nobody reads: left out where
-//!   ours has no such relation;
+//! * for a function whose result is a row of a table, the columns of that table, although they are not read: left out
+//!   where ours has no such relation;
 //! * for a constant of type `regclass` the relation it names;
 //! * functions, and operators instead of the functions behind them, unless they are the system's own.
 

@@ -85,7 +85,7 @@ pub(crate) struct Reads {
     pub(crate) relations: BTreeSet<Name>,
     pub(crate) columns: BTreeSet<(Name, String)>,
     pub(crate) functions: BTreeSet<Name>,
-    /// Relations whose row type a function gives: the record then has their columns, which nobody reads.
+    /// Relations whose row type a function gives: the record then has their columns, although they are not read.
     row_types: BTreeSet<Name>,
 }
 

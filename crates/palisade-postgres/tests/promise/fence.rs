@@ -339,8 +339,8 @@ const MENDED: &[(&str, &str)] = &[
     ("SELECT id FROM people WHERE ref = $1 AND big = $1", "[1]"),
 ];
 
-/// Rows that are in `people` without being seen are nobody's business: whatever they hold, the answers are
-/// equal, errors included.
+/// Rows in `people` that the session cannot see have no influence: the answers are equal whatever these rows hold,
+/// errors included.
 #[tokio::test]
 async fn hidden_rows_raise_nothing() {
     let harmless = Stand::new("harmless", &[SCHEMA, HARMLESS], POLICIES).await;

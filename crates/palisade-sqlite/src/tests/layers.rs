@@ -6,7 +6,7 @@ use palisade::guard::{BackendErrorKind as Kind, RowSink};
 use rusqlite::{OpenFlags, config::DbConfig, limits::Limit};
 
 use super::*;
-use crate::execute::{check_origins, check_query, engine, guarded, limit, permitted};
+use crate::execute::{check_origins, check_query, engine, limit, permitted, with_authorizer};
 
 /// Statements that write or reach outside.
 const WRITES: &[&str] = &[
@@ -237,7 +237,7 @@ fn the_authorizer() {
     let copy = format!("VACUUM INTO '{}'", folder.path().join("copy.db").display());
     let mut run = |sql: &str| {
         let admits = with_task("", |task| permitted(task, HashSet::new()));
-        guarded(&mut conn, admits, |conn, _| {
+        with_authorizer(&mut conn, admits, |conn, _| {
             conn.execute_batch(sql).map_err(|e| engine(&e))
         })
     };

@@ -56,11 +56,13 @@ fn what_the_engine_asks_is_what_we_decide_over() {
 #[test]
 fn an_empty_set_would_be_found_out() {
     let desk = Desk::new("CREATE TABLE t (a, b); CREATE VIEW v AS SELECT a FROM t;").unwrap();
-    let asked = desk.asked("SELECT upper(v.a), t.b FROM v JOIN t").unwrap();
+    let asked = desk
+        .read_authorizer("SELECT upper(v.a), t.b FROM v JOIN t")
+        .unwrap();
     assert_eq!(asked.columns.len(), 3);
     assert_eq!(asked.functions.len(), 1);
     assert_eq!(asked.missing_in(&Reads::default()).len(), 4);
-    let counted = desk.asked("SELECT count(*) FROM main.t").unwrap();
+    let counted = desk.read_authorizer("SELECT count(*) FROM main.t").unwrap();
     assert_eq!(counted.missing_in(&Reads::default()).len(), 2);
     let (ours, _) = desk
         .ours("SELECT count(*) FROM main.t", &Params::None)

@@ -137,7 +137,7 @@ impl Desk {
             Ok(ours) => ours,
             Err(code) => return tally.outside(&code, sql),
         };
-        let asked = match self.asked(sql) {
+        let asked = match self.read_authorizer(sql) {
             Ok(asked) => asked,
             Err(error) => return tally.outside(&error, sql),
         };
@@ -172,7 +172,7 @@ impl Desk {
     }
 
     /// What the engine asks about when it prepares `sql`, or its error.
-    pub(crate) fn asked(&self, sql: &str) -> Result<Reads, String> {
+    pub(crate) fn read_authorizer(&self, sql: &str) -> Result<Reads, String> {
         *self.seen.lock().unwrap() = Reads::default();
         self.conn.prepare(sql).map_err(|e| format!("engine: {e}"))?;
         Ok(self.seen.lock().unwrap().clone())

@@ -20,7 +20,7 @@ mod engines;
 use std::{fmt::Write as _, fs, time::Duration};
 
 use palisade::{
-    catalog::{Catalog, ddl},
+    catalog::Catalog,
     dialect::Dialect,
     firewall::{Decision, Firewall},
     limits::Limits,
@@ -69,8 +69,8 @@ fn own_time() -> Duration {
 fn catalog(dialect: Dialect) -> Catalog {
     match dialect {
         Dialect::Sqlite => palisade_sqlite::catalog_from_ddl(SCHEMA, "main").unwrap(),
-        Dialect::Postgres => ddl::postgres(SCHEMA, engines::DATABASE).unwrap(),
-        Dialect::Mysql => ddl::mysql(SCHEMA, engines::DATABASE).unwrap(),
+        Dialect::Postgres => palisade_ddl::postgres(SCHEMA, engines::DATABASE).unwrap(),
+        Dialect::Mysql => palisade_ddl::mysql(SCHEMA, engines::DATABASE).unwrap(),
     }
 }
 

@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    CastDef, Catalog, Column, Filled, ForeignKey, OperatorDef, Relation, RelationId, RelationKind,
-    Trigger, TypeClass, TypeDef, UniqueKey, UniqueKeyDef, functions,
+    CastDef, Catalog, Column, DefaultValue, ForeignKey, OperatorDef, Relation, RelationId,
+    RelationKind, Trigger, TypeClass, TypeDef, UniqueKey, UniqueKeyDef, functions,
     functions::{FunctionDef, Kinds, Safety},
 };
 use crate::catalog::system_relations::{SystemColumns, system_relation};
@@ -64,7 +64,7 @@ pub struct RelationDef {
 }
 
 impl RelationDef {
-    /// A relation without keys, parents or definition, of which nobody knows whether it has unique keys.
+    /// A relation without keys, parents or definition. Its unique keys are unknown.
     #[must_use]
     pub fn new(
         schema: impl Into<String>,
@@ -129,7 +129,7 @@ pub struct ColumnDef {
     /// Whether a generated column is kept with its row, so that nothing is computed where it is read; false where that is not known.
     pub stored: bool,
     /// What a new row has in it that is given no value.
-    pub filled: Filled,
+    pub filled: DefaultValue,
 }
 
 /// Collects relations and makes an immutable [`Catalog`] of them.
@@ -376,7 +376,7 @@ pub(super) fn relation(
                 RelationKind::View
                 | RelationKind::Materialized
                 | RelationKind::Virtual
-                | RelationKind::System => Filled::Unknown,
+                | RelationKind::System => DefaultValue::Unknown,
             },
         });
     }
@@ -436,7 +436,7 @@ fn unique_keys(
 ) -> Option<Vec<UniqueKey>> {
     let mut keys: Vec<UniqueKey> = keys
         .into_iter()
-        .map(|key| UniqueKey::of(key, position))
+        .map(|key| UniqueKey::from_def(key, position))
         .collect::<Option<_>>()?;
     keys.sort_by(|a, b| {
         let parts = |key: &UniqueKey| (key.columns.clone(), key.plain, key.name.clone());

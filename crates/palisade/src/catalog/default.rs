@@ -8,8 +8,8 @@ use crate::dialect::Dialect;
 /// What a column of a new row holds that a statement gives no value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Filled {
-    /// Nobody knows: it is counted up or computed, its type may have a default, or nobody has told.
+pub enum DefaultValue {
+    /// Not known: it is counted up or computed, its type may have a default, or the source does not tell.
     #[default]
     Unknown,
     /// NULL, which a column that cannot be NULL refuses.
@@ -22,7 +22,7 @@ pub enum Filled {
     Boolean(bool),
 }
 
-impl Filled {
+impl DefaultValue {
     /// What `text` says, a default of a column of this type as the engine has it or a schema writes it: a literal, as one of the
     /// column's own type. What is computed is not known.
     #[must_use]
@@ -45,17 +45,17 @@ impl Filled {
             None if literal.eq_ignore_ascii_case("false") => Self::Boolean(false),
             None => Self::Unknown,
         };
-        found.of(class, dialect)
+        found.normalize(class, dialect)
     }
 
     /// What `text` says, which MySQL tells without quotes of a default that is a literal.
     #[must_use]
     pub fn told(text: &str, class: TypeClass) -> Self {
-        Self::Text(text.to_owned()).of(class, Dialect::Mysql)
+        Self::Text(text.to_owned()).normalize(class, Dialect::Mysql)
     }
 
     /// The same in one spelling, as long as it is of a class that policies compare.
-    fn of(self, class: TypeClass, dialect: Dialect) -> Self {
+    fn normalize(self, class: TypeClass, dialect: Dialect) -> Self {
         match (class, self) {
             (TypeClass::Integer | TypeClass::Decimal, Self::Text(text)) if is_number(&text) => {
                 Self::Number(plain(&text))
@@ -159,35 +159,40 @@ mod tests {
     #[test]
     fn literals_are_known_and_nothing_else_is() {
         use Dialect::{Mysql, Postgres, Sqlite};
-        let text = |text: &str| Filled::Text(text.to_owned());
-        let number = |text: &str| Filled::Number(text.to_owned());
+        let text = |text: &str| DefaultValue::Text(text.to_owned());
+        let number = |text: &str| DefaultValue::Number(text.to_owned());
         for (dialect, type_name, default, expected) in [
             (Sqlite, "TEXT", "'open'", text("open")),
             (Sqlite, "TEXT", "'it''s'", text("it's")),
-            (Sqlite, "TEXT", "'a' || 'b'", Filled::Unknown),
-            (Sqlite, "TEXT", "\"open\"", Filled::Unknown),
-            (Sqlite, "TEXT", "open", Filled::Unknown),
-            (Sqlite, "TEXT", "CURRENT_TIMESTAMP", Filled::Unknown),
-            (Sqlite, "TEXT", "7", Filled::Unknown),
-            (Sqlite, "TEXT", "null", Filled::Null),
+            (Sqlite, "TEXT", "'a' || 'b'", DefaultValue::Unknown),
+            (Sqlite, "TEXT", "\"open\"", DefaultValue::Unknown),
+            (Sqlite, "TEXT", "open", DefaultValue::Unknown),
+            (Sqlite, "TEXT", "CURRENT_TIMESTAMP", DefaultValue::Unknown),
+            (Sqlite, "TEXT", "7", DefaultValue::Unknown),
+            (Sqlite, "TEXT", "null", DefaultValue::Null),
             (Sqlite, "INTEGER", "(0)", number("0")),
             (Sqlite, "INTEGER", "-1", number("-1")),
-            (Sqlite, "INTEGER", "1e3", Filled::Unknown),
-            (Sqlite, "INTEGER", "0x10", Filled::Unknown),
+            (Sqlite, "INTEGER", "1e3", DefaultValue::Unknown),
+            (Sqlite, "INTEGER", "0x10", DefaultValue::Unknown),
             (Sqlite, "INTEGER", "TRUE", number("1")),
-            (Sqlite, "INTEGER", "(random())", Filled::Unknown),
+            (Sqlite, "INTEGER", "(random())", DefaultValue::Unknown),
             (Postgres, "text", "'open'::text", text("open")),
             (Postgres, "text", "'a::b'::text", text("a::b")),
-            (Postgres, "text", "'a::b'", Filled::Unknown),
-            (Postgres, "text", "E'a\\\\b'::text", Filled::Unknown),
-            (Postgres, "text", "lower('OPEN'::text)", Filled::Unknown),
+            (Postgres, "text", "'a::b'", DefaultValue::Unknown),
+            (Postgres, "text", "E'a\\\\b'::text", DefaultValue::Unknown),
+            (
+                Postgres,
+                "text",
+                "lower('OPEN'::text)",
+                DefaultValue::Unknown,
+            ),
             (
                 Postgres,
                 "text",
                 "('a'::text || 'b'::text)",
-                Filled::Unknown,
+                DefaultValue::Unknown,
             ),
-            (Postgres, "text", "CURRENT_USER", Filled::Unknown),
+            (Postgres, "text", "CURRENT_USER", DefaultValue::Unknown),
             (
                 Postgres,
                 "character varying(9)",
@@ -198,44 +203,70 @@ mod tests {
                 Postgres,
                 "character varying(9)",
                 "('open'::character varying)::character varying(2)",
-                Filled::Unknown,
+                DefaultValue::Unknown,
             ),
-            (Postgres, "text", "'2026-01-01'::date", Filled::Unknown),
-            (Postgres, "text", "NULL::character varying", Filled::Null),
+            (
+                Postgres,
+                "text",
+                "'2026-01-01'::date",
+                DefaultValue::Unknown,
+            ),
+            (
+                Postgres,
+                "text",
+                "NULL::character varying",
+                DefaultValue::Null,
+            ),
             (Postgres, "integer", "'-1'::integer", number("-1")),
             (Postgres, "integer", "0", number("0")),
             (
                 Postgres,
                 "integer",
                 "nextval('s'::regclass)",
-                Filled::Unknown,
+                DefaultValue::Unknown,
             ),
             (Postgres, "numeric(6,2)", "0.50", number("0.5")),
             (Postgres, "numeric(6,2)", "'-1'::numeric", number("-1")),
-            (Postgres, "boolean", "false", Filled::Boolean(false)),
-            (Postgres, "boolean", "'true'", Filled::Boolean(true)),
-            (Postgres, "date", "'2026-01-01'::date", Filled::Unknown),
-            (Postgres, "double precision", "0.5", Filled::Unknown),
+            (Postgres, "boolean", "false", DefaultValue::Boolean(false)),
+            (Postgres, "boolean", "'true'", DefaultValue::Boolean(true)),
+            (
+                Postgres,
+                "date",
+                "'2026-01-01'::date",
+                DefaultValue::Unknown,
+            ),
+            (Postgres, "double precision", "0.5", DefaultValue::Unknown),
             (Mysql, "int", "7", number("7")),
             (Mysql, "decimal(6,2)", "0.00", number("0")),
             (Mysql, "tinyint(1)", "TRUE", number("1")),
             (Mysql, "varchar(9)", "'open'", text("open")),
-            (Mysql, "varchar(9)", "'a\\'b'", Filled::Unknown),
-            (Mysql, "varchar(9)", "uuid()", Filled::Unknown),
-            (Mysql, "timestamp", "current_timestamp()", Filled::Unknown),
+            (Mysql, "varchar(9)", "'a\\'b'", DefaultValue::Unknown),
+            (Mysql, "varchar(9)", "uuid()", DefaultValue::Unknown),
+            (
+                Mysql,
+                "timestamp",
+                "current_timestamp()",
+                DefaultValue::Unknown,
+            ),
         ] {
-            let class = TypeClass::of(dialect, type_name);
+            let class = TypeClass::from_name(dialect, type_name);
             assert_eq!(
-                Filled::by(default, class, type_name, dialect),
+                DefaultValue::by(default, class, type_name, dialect),
                 expected,
                 "{type_name}: {default}"
             );
         }
-        let mood = |default| Filled::by(default, TypeClass::Enum, "app.mood", Postgres);
+        let mood = |default| DefaultValue::by(default, TypeClass::Enum, "app.mood", Postgres);
         assert_eq!(mood("'ok'::app.mood"), text("ok"));
-        assert_eq!(mood("'ok'::mood"), Filled::Unknown);
-        assert_eq!(Filled::told("open", TypeClass::Text), text("open"));
-        assert_eq!(Filled::told("0.50", TypeClass::Decimal), number("0.5"));
-        assert_eq!(Filled::told("b'1'", TypeClass::Integer), Filled::Unknown);
+        assert_eq!(mood("'ok'::mood"), DefaultValue::Unknown);
+        assert_eq!(DefaultValue::told("open", TypeClass::Text), text("open"));
+        assert_eq!(
+            DefaultValue::told("0.50", TypeClass::Decimal),
+            number("0.5")
+        );
+        assert_eq!(
+            DefaultValue::told("b'1'", TypeClass::Integer),
+            DefaultValue::Unknown
+        );
     }
 }

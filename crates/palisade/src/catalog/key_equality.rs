@@ -92,7 +92,7 @@ impl Catalog {
         if is_array != too {
             return false;
         }
-        let class = |name: &str| TypeClass::of(Dialect::Postgres, name);
+        let class = |name: &str| TypeClass::from_name(Dialect::Postgres, name);
         if theirs == ours {
             return class(&theirs) != TypeClass::Other
                 || OTHERS.contains(&theirs.trim_end_matches("[]"))
@@ -210,7 +210,8 @@ fn counts_no_blanks(collation: &str) -> bool {
 /// What a key does is done by comparing with a value that has the collation of its column and no affinity
 /// (<https://www.sqlite.org/datatype3.html#type_conversions_prior_to_comparison>): beside texts, numbers become texts then.
 fn alike_on_sqlite(referenced: &Column, own: &Column) -> bool {
-    let is_text =
-        |column: &Column| TypeClass::of(Dialect::Sqlite, &column.type_name) == TypeClass::Text;
+    let is_text = |column: &Column| {
+        TypeClass::from_name(Dialect::Sqlite, &column.type_name) == TypeClass::Text
+    };
     !is_text(own) || is_text(referenced)
 }

@@ -1,11 +1,12 @@
 //! The catalog: an immutable snapshot of what a database holds, as facts without policy.
 //!
-//! A backend fills a [`CatalogBuilder`], or a catalog is read from a snapshot
-//! ([`Catalog::from_snapshot`]) or from the text of a schema ([`ddl`]); the rest of the firewall looks things up by the keys of
-//! [`Dialect::fold`]. Nothing here decides.
+//! A backend fills a [`CatalogBuilder`], or a catalog is read from a snapshot ([`Catalog::from_snapshot`]).
+//! The crate `palisade-ddl` reads one from the text of a schema.
+//! The rest of the firewall looks things up by the keys of [`Dialect::fold`]. Nothing here decides.
 
 mod builder;
-pub mod ddl;
+#[cfg(test)]
+pub(crate) mod ddl;
 mod default;
 mod foreign_key_action;
 pub mod functions;
@@ -20,7 +21,7 @@ mod unique_key;
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineDef};
-pub use default::Filled;
+pub use default::DefaultValue;
 pub use foreign_key_action::Cascade;
 pub(crate) use generated::{computed_from, may_fail};
 pub use snapshot::SnapshotError;
@@ -28,8 +29,8 @@ pub use system_relations::{
     SystemClass, SystemRelation, system_relation, system_relations, system_schemas,
 };
 pub use triggers::{Change, ReferenceAction, Trigger};
-pub(crate) use types::without_labels;
 pub use types::{CastDef, OperatorDef, TypeClass, TypeDef, TypeKind};
+pub(crate) use types::{postgres_type_name, without_labels};
 pub use unique_key::{UniqueKey, UniqueKeyDef, may_name, may_name_rows};
 
 use self::functions::{FunctionDef, registry};
@@ -177,7 +178,7 @@ pub struct Column {
     /// Whether a generated column is kept with its row, so that nothing is computed where it is read; false where that is not known.
     pub stored: bool,
     /// What a new row has in it that is given no value.
-    pub filled: Filled,
+    pub filled: DefaultValue,
 }
 
 impl Catalog {
@@ -258,7 +259,7 @@ impl Catalog {
     /// Every function, built in or not, that has this folded name, in every schema.
     pub fn functions_named(&self, name: &str) -> impl Iterator<Item = &FunctionDef> {
         registry(self.dialect)
-            .named(name)
+            .find_by_name(name)
             .chain(self.functions.iter().filter(move |def| def.name == name))
     }
 

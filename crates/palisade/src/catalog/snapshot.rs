@@ -9,13 +9,13 @@ use std::collections::{BTreeSet, HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CastDef, Catalog, CatalogBuilder, CatalogError, Change, ColumnDef, Filled, ForeignKey,
+    CastDef, Catalog, CatalogBuilder, CatalogError, Change, ColumnDef, DefaultValue, ForeignKey,
     OperatorDef, ReferenceAction, RelationDef, RelationKind, RoutineDef, Trigger, TypeClass,
     TypeDef, TypeKind, UniqueKeyDef, functions::Kinds,
 };
 use crate::{dialect::Dialect, ident};
 
-/// The version that is written, and the only one that is read.
+/// The version that is written, and the only version that is read.
 const FORMAT: u32 = 2;
 
 /// Why a text is no catalog.
@@ -114,7 +114,7 @@ struct ColumnText {
     #[serde(default, skip_serializing_if = "is_default")]
     stored: bool,
     #[serde(default, skip_serializing_if = "is_default")]
-    filled: Filled,
+    filled: DefaultValue,
 }
 
 #[derive(PartialEq, Serialize, Deserialize)]
@@ -250,8 +250,8 @@ impl Catalog {
                 .filter(|relation| relation.system.is_none())
                 .map(|relation| self.written(relation))
                 .collect(),
-            routines: self.routines.iter().map(RoutineText::of).collect(),
-            types: self.types.iter().map(TypeText::of).collect(),
+            routines: self.routines.iter().map(RoutineText::new).collect(),
+            types: self.types.iter().map(TypeText::new).collect(),
             operators: self
                 .operators
                 .iter()
@@ -527,7 +527,7 @@ impl RelationText {
 }
 
 impl RoutineText {
-    fn of(def: &RoutineDef) -> Self {
+    fn new(def: &RoutineDef) -> Self {
         let Kinds {
             scalar,
             niladic,
@@ -595,7 +595,7 @@ impl RoutineText {
 }
 
 impl TypeText {
-    fn of(def: &TypeDef) -> Self {
+    fn new(def: &TypeDef) -> Self {
         Self {
             schema: def.schema.clone(),
             name: def.name.clone(),
@@ -644,7 +644,7 @@ mod tests {
             collation: String::new(),
             generated: None,
             stored: false,
-            filled: Filled::Null,
+            filled: DefaultValue::Null,
         };
         let mut parent = RelationDef::new("app", "p", RelationKind::Table, vec![column("a")]);
         parent.primary_key = vec!["a".to_owned()];
@@ -695,8 +695,8 @@ mod tests {
             let mut columns = catalog.relations().iter().flat_map(|r| &r.columns);
             columns.next().unwrap().filled.clone()
         };
-        assert_eq!(filled(&text), Filled::Null);
-        assert_eq!(filled(&earlier), Filled::Unknown);
+        assert_eq!(filled(&text), DefaultValue::Null);
+        assert_eq!(filled(&earlier), DefaultValue::Unknown);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::{
 };
 
 use crate::catalog::{
-    Catalog, CatalogBuilder, ColumnDef, Filled, Relation, RelationDef, RelationId, RelationKind,
-    TypeClass, builder,
+    Catalog, CatalogBuilder, ColumnDef, DefaultValue, Relation, RelationDef, RelationId,
+    RelationKind, TypeClass, builder,
 };
 use crate::{dialect::Dialect, ident};
 
@@ -45,7 +45,7 @@ impl SystemClass {
         }
     }
 
-    fn of(word: &str) -> Option<Self> {
+    fn from_word(word: &str) -> Option<Self> {
         [
             Self::Catalog,
             Self::Activity,
@@ -87,21 +87,22 @@ type Relations = HashMap<(String, String), SystemRelation>;
 /// Columns of the server's own relations, by schema and name, folded.
 pub(in crate::catalog) type SystemColumns = BTreeMap<(String, String), Vec<ColumnDef>>;
 
-/// The system relation `schema.name`, both folded; `None` for one that is not known, which nobody may
-/// read.
+/// The system relation `schema.name`, both folded; `None` for an unknown relation, which no session may read.
 #[must_use]
 pub fn system_relation(
     dialect: Dialect,
     schema: &str,
     name: &str,
 ) -> Option<&'static SystemRelation> {
-    known(dialect)?.get(&(schema.to_owned(), name.to_owned()))
+    engine_relations(dialect)?.get(&(schema.to_owned(), name.to_owned()))
 }
 
 /// The system relations that have one name wherever they are, in no order; those of extensions stand in schemas of the
 /// database's choice, and are relations of its own.
 pub fn system_relations(dialect: Dialect) -> impl Iterator<Item = &'static SystemRelation> {
-    let relations = known(dialect).into_iter().flat_map(HashMap::values);
+    let relations = engine_relations(dialect)
+        .into_iter()
+        .flat_map(HashMap::values);
     relations.filter(|relation| relation.name != "*" && !relation.schema.starts_with('@'))
 }
 
@@ -115,7 +116,7 @@ pub fn system_schemas(dialect: Dialect) -> &'static [&'static str] {
     }
 }
 
-fn known(dialect: Dialect) -> Option<&'static Relations> {
+fn engine_relations(dialect: Dialect) -> Option<&'static Relations> {
     static POSTGRES: LazyLock<Relations> =
         LazyLock::new(|| read(include_str!("../../data/relations/postgres.tsv")));
     static MYSQL: LazyLock<Relations> =
@@ -202,7 +203,7 @@ impl Catalog {
 }
 
 impl Relation {
-    /// Whether a column of a relation of the engine's own is one that the server has and that has been reviewed: a newer server may
+    /// Whether the server has a column of a relation of its own and the column has been reviewed: a newer server may
     /// have others.
     pub(crate) fn is_reviewed(&self, index: usize) -> bool {
         let told = self.columns.len().saturating_sub(self.untold);
@@ -222,7 +223,7 @@ fn unknown(name: &str) -> ColumnDef {
         collation: String::new(),
         generated: None,
         stored: false,
-        filled: Filled::Unknown,
+        filled: DefaultValue::Unknown,
     }
 }
 
@@ -239,12 +240,12 @@ fn read(table: &str) -> Relations {
 fn row(line: &str) -> Option<SystemRelation> {
     let mut fields = line.split('\t');
     let (schema, name, class) = (fields.next()?, fields.next()?, fields.next()?);
-    let class = SystemClass::of(class)?;
+    let class = SystemClass::from_word(class)?;
     let columns = fields.next()?.split(',').map(str::to_owned).collect();
     let mut secrets = Vec::new();
     for except in fields.next()?.split(',').filter(|except| *except != "-") {
         let (column, holds) = except.split_once(':')?;
-        match SystemClass::of(holds) {
+        match SystemClass::from_word(holds) {
             Some(SystemClass::Secrets) => secrets.push(column.to_owned()),
             Some(_) => {}
             // Text that people have written, such as that of a view.

@@ -51,7 +51,7 @@ impl TypeClass {
     /// `COLUMN_TYPE` on MySQL. Types that a database adds are of the class [`Other`](Self::Other); whoever knows an
     /// enum for one says so.
     #[must_use]
-    pub fn of(dialect: Dialect, type_name: &str) -> Self {
+    pub fn from_name(dialect: Dialect, type_name: &str) -> Self {
         match dialect {
             Dialect::Sqlite => sqlite(type_name),
             Dialect::Postgres => postgres(type_name),
@@ -82,6 +82,63 @@ fn sqlite(type_name: &str) -> TypeClass {
     } else {
         TypeClass::Number
     }
+}
+
+/// The name that PostgreSQL's catalog has for its own type that a statement writes as `written`, without modifiers and
+/// dimensions (<https://www.postgresql.org/docs/current/datatype.html>). A name that is no type's comes back folded.
+pub(crate) fn postgres_type_name(written: &str) -> String {
+    let (mut name, mut modifier) = (String::new(), String::new());
+    let (mut is_quoted, mut in_brackets, mut depth) = (false, false, 0usize);
+    for c in written.chars() {
+        match c {
+            '"' if depth == 0 => {
+                is_quoted = !is_quoted;
+                name.push(c);
+            }
+            _ if is_quoted => name.push(c),
+            '(' | '[' => {
+                depth += 1;
+                in_brackets = c == '[';
+                name.push(' ');
+            }
+            ')' | ']' => depth = depth.saturating_sub(1),
+            _ if depth > 0 && in_brackets => {}
+            _ if depth > 0 => modifier.push(c),
+            _ => name.push(c.to_ascii_lowercase()),
+        }
+    }
+    let words: Vec<&str> = name.split_whitespace().collect();
+    let name = words.join(" ");
+    let name = name.strip_suffix(" array").unwrap_or(&name);
+    let name = match name.strip_prefix("pg_catalog.") {
+        Some("char" | "\"char\"") => "\"char\"",
+        Some(own) => own,
+        None => name,
+    };
+    match name {
+        "int" | "int4" | "serial" | "serial4" => "integer",
+        "int2" | "smallserial" | "serial2" => "smallint",
+        "int8" | "bigserial" | "serial8" => "bigint",
+        "float" if modifier.trim().parse().is_ok_and(|bits: u8| bits <= 24) => "real",
+        "float4" => "real",
+        "float" | "float8" => "double precision",
+        "bool" => "boolean",
+        "dec" | "decimal" => "numeric",
+        "varchar"
+        | "char varying"
+        | "nchar varying"
+        | "national char varying"
+        | "national character varying" => "character varying",
+        "bpchar" if modifier.is_empty() => "bpchar",
+        "bpchar" | "char" | "nchar" | "national char" | "national character" => "character",
+        "varbit" => "bit varying",
+        "timestamp" => "timestamp without time zone",
+        "timestamptz" => "timestamp with time zone",
+        "time" => "time without time zone",
+        "timetz" => "time with time zone",
+        other => other,
+    }
+    .to_owned()
 }
 
 /// The name without `(…)`, and whether it is an array's.
@@ -201,8 +258,8 @@ pub struct OperatorDef {
     pub name: String,
     /// The id of the function behind it, `schema.name`.
     pub function: String,
-    /// Whether the engine can choose it only for values of types that a database adds: PostgreSQL has an operator of
-    /// this symbol for texts, and nothing of its own types is cast to what this one takes
+    /// Whether the engine can choose it only for values of types that a database adds. It is so where PostgreSQL has
+    /// an operator of this symbol for texts, and casts nothing of its own types to the operand types
     /// (<https://www.postgresql.org/docs/current/typeconv-oper.html>).
     pub confined: bool,
 }
@@ -243,7 +300,38 @@ mod tests {
             (Dialect::Mysql, "varchar(5)", TypeClass::Text),
             (Dialect::Sqlite, "VARCHAR(5)", TypeClass::Text),
         ] {
-            assert_eq!(TypeClass::of(dialect, name), class, "{name}");
+            assert_eq!(TypeClass::from_name(dialect, name), class, "{name}");
+        }
+    }
+
+    #[test]
+    fn own_types_have_the_names_of_the_catalog() {
+        for (written, name) in [
+            ("INT", "integer"),
+            ("pg_catalog.int4", "integer"),
+            ("INT[]", "integer"),
+            ("INT ARRAY[4]", "integer"),
+            ("FLOAT[4]", "double precision"),
+            ("VARCHAR(3)[]", "character varying"),
+            ("CHARACTER VARYING(3)", "character varying"),
+            ("CHAR", "character"),
+            ("pg_catalog.char", "\"char\""),
+            ("\"char\"", "\"char\""),
+            ("NATIONAL CHARACTER VARYING ( 3 )", "character varying"),
+            ("BPCHAR", "bpchar"),
+            ("BPCHAR(3)", "character"),
+            ("NUMERIC(10, 2)", "numeric"),
+            ("FLOAT(24)", "real"),
+            ("FLOAT", "double precision"),
+            ("DOUBLE PRECISION", "double precision"),
+            ("BIT VARYING(3)", "bit varying"),
+            ("TIMESTAMP(3) WITH TIME ZONE", "timestamp with time zone"),
+            ("TIMESTAMPTZ(3)", "timestamp with time zone"),
+            ("TIMESTAMP", "timestamp without time zone"),
+            ("pg_catalog.text", "text"),
+            ("UUID", "uuid"),
+        ] {
+            assert_eq!(postgres_type_name(written), name, "{written}");
         }
     }
 }

@@ -10,7 +10,8 @@ pub struct UniqueKey {
     /// Positions of the columns that it looks at: in its own order where it is plain, else in the table's, those of its
     /// expressions and its condition among them.
     pub columns: Vec<u16>,
-    /// Those of them in which a new row that is given no value has one all the same, other than one that the engine counts up.
+    /// Columns of the key that have a value in a new row although the statement gives none. A value that the engine
+    /// counts up is left out.
     pub filled: Vec<u16>,
     /// Whether two rows are in each other's way exactly where they are equal in all of these columns, as the columns compare,
     /// and neither has a NULL there. It is not so of prefixes, expressions, a part of the rows, other collations.
@@ -32,7 +33,7 @@ pub struct UniqueKeyDef {
 
 impl UniqueKey {
     /// The key of `def`; none if one of its columns is none of the table's.
-    pub(in crate::catalog) fn of(
+    pub(in crate::catalog) fn from_def(
         def: UniqueKeyDef,
         position: impl Fn(&str) -> Option<u16>,
     ) -> Option<Self> {

@@ -9,7 +9,7 @@
 use super::*;
 use crate::{
     catalog::{
-        ColumnDef, Filled, ForeignKey, ReferenceAction, RelationDef, RelationKind, TypeClass,
+        ColumnDef, DefaultValue, ForeignKey, ReferenceAction, RelationDef, RelationKind, TypeClass,
     },
     dialect::Dialect,
     policy::PolicyFile,
@@ -26,7 +26,7 @@ fn column(name: &str, type_name: &str, class: TypeClass) -> ColumnDef {
         collation: "BINARY".to_owned(),
         generated: None,
         stored: false,
-        filled: Filled::Unknown,
+        filled: DefaultValue::Unknown,
     }
 }
 

@@ -23,6 +23,7 @@ use live::{Current, Live};
 use request::Asked;
 
 use crate::{
+    answer::{Action, Envelope, Marker, ScanSession},
     audit::{AuditRecord, AuditSink},
     code::{Code, Detail, Incident},
     firewall::{Decision, Firewall, VisibleRelation},
@@ -31,7 +32,6 @@ use crate::{
     policy::template::Template,
     rejection::Rejection,
     rewrite::Effect,
-    scan::{Action, Envelope, Marker, ScanSession},
     session::Session,
     value::Params,
 };

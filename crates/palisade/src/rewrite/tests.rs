@@ -23,7 +23,7 @@ use crate::rewrite::{
 };
 use crate::{
     catalog::{
-        Catalog, ColumnDef, Filled, Relation, RelationDef, RelationKind, TypeClass, TypeDef,
+        Catalog, ColumnDef, DefaultValue, Relation, RelationDef, RelationKind, TypeClass, TypeDef,
         TypeKind,
     },
     dialect::Dialect,
@@ -48,7 +48,7 @@ fn column(name: &str, type_name: &str, class: TypeClass, collation: &str) -> Col
         collation: collation.to_owned(),
         generated: None,
         stored: false,
-        filled: Filled::Unknown,
+        filled: DefaultValue::Unknown,
     }
 }
 
@@ -311,7 +311,7 @@ fn masked(dialect: Dialect, mask: &Mask, type_name: &str) -> String {
     let class = match type_name {
         "public.mood" => TypeClass::Enum,
         "email_address" => TypeClass::Text,
-        other => TypeClass::of(dialect, other),
+        other => TypeClass::from_name(dialect, other),
     };
     let def = |name: &str, kind| TypeDef {
         schema: "public".to_owned(),

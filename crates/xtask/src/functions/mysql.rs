@@ -113,11 +113,11 @@ pub(super) fn functions(
     }
     Ok(live
         .iter()
-        .map(|name| found(name, taken.get(name.as_str()).map_or(&[], Vec::as_slice)))
+        .map(|name| found_function(name, taken.get(name.as_str()).map_or(&[], Vec::as_slice)))
         .collect())
 }
 
-fn found(name: &str, counts: &[u16]) -> Found {
+fn found_function(name: &str, counts: &[u16]) -> Found {
     let any = counts.is_empty() || counts.iter().any(|count| *count >= 20);
     Found {
         schema: "-".to_owned(),
@@ -137,7 +137,7 @@ fn exists_with(answer: u16) -> bool {
     )
 }
 
-/// Whether it shows one that takes this many arguments.
+/// Whether it shows a call with this many arguments.
 fn takes(answer: u16) -> bool {
     exists_with(answer)
         && !matches!(
@@ -287,7 +287,12 @@ mod tests {
 
     #[test]
     fn counts_become_a_range() {
-        let range = |counts: &[u16]| (found("f", counts).min, found("f", counts).max);
+        let range = |counts: &[u16]| {
+            (
+                found_function("f", counts).min,
+                found_function("f", counts).max,
+            )
+        };
         assert_eq!(range(&[1, 2]), (1, Some(2)));
         assert_eq!(range(&[3, 5, 7, 21]), (3, None));
         assert_eq!(range(&[]), (0, None));

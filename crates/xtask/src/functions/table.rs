@@ -213,7 +213,7 @@ mod tests {
         -\ttrim\tscalar\tpure\t1\t2\t-\t-\tgrammar\n\
         s\tf\tscalar\tpure\t1\t2\ta,b\t2\tsince=16\n";
 
-    fn found(
+    fn found_function(
         name: &str,
         kind: Option<&'static str>,
         min: u16,
@@ -244,17 +244,17 @@ mod tests {
 
     #[test]
     fn what_is_known_changes_nothing() {
-        let (change, _) = after(found("f", Some("scalar"), 2, Some(2), "a,b"));
+        let (change, _) = after(found_function("f", Some("scalar"), 2, Some(2), "a,b"));
         assert_eq!(change, Change::None);
-        let (change, _) = after(found("f", None, 1, Some(1), ""));
+        let (change, _) = after(found_function("f", None, 1, Some(1), ""));
         assert_eq!(change, Change::None);
-        let (change, _) = after(found("trim", Some("scalar"), 0, None, ""));
+        let (change, _) = after(found_function("trim", Some("scalar"), 0, None, ""));
         assert_eq!(change, Change::None);
     }
 
     #[test]
     fn a_new_overload_widens_and_keeps_what_is_reviewed() {
-        let (change, row) = after(found("f", Some("table"), 0, None, "c"));
+        let (change, row) = after(found_function("f", Some("table"), 0, None, "c"));
         assert_eq!(change, Change::Wider);
         assert_eq!(row, "s f scalar+table pure 0 - a,b|c 2 since=16");
     }
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn a_new_name_is_unknown() {
         for kind in [None, Some("scalar")] {
-            let (change, row) = after(found("g", kind, 1, Some(1), ""));
+            let (change, row) = after(found_function("g", kind, 1, Some(1), ""));
             assert_eq!(change, Change::New);
             assert_eq!(row, "s g scalar unknown 1 1 - - -");
         }

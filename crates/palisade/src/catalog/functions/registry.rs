@@ -28,7 +28,7 @@ impl Registry {
     }
 
     /// The functions with this folded name.
-    pub fn named(&self, name: &str) -> impl Iterator<Item = &FunctionDef> {
+    pub fn find_by_name(&self, name: &str) -> impl Iterator<Item = &FunctionDef> {
         self.by_name
             .get(name)
             .into_iter()

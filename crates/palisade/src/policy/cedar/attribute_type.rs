@@ -194,7 +194,7 @@ mod tests {
             let mut relation = fixture::table("t", &["x"]);
             for column in &mut relation.columns {
                 column.type_name = type_name.to_owned();
-                column.class = TypeClass::of(dialect, type_name);
+                column.class = TypeClass::from_name(dialect, type_name);
             }
             catalog = catalog.relation(relation);
             let catalog = catalog.build().unwrap();

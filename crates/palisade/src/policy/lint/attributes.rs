@@ -651,7 +651,7 @@ mod tests {
 
     fn over(dialect: Dialect, type_name: &str, condition: &str) -> Result<(), PolicyErrors> {
         let mut docs = table("docs", &["id"]);
-        let mut at = column("at", TypeClass::of(dialect, type_name));
+        let mut at = column("at", TypeClass::from_name(dialect, type_name));
         at.type_name = type_name.to_owned();
         docs.columns.push(at);
         docs.schema = Catalog::builder(dialect)

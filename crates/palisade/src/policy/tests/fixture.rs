@@ -9,7 +9,8 @@ use crate::policy::{
 };
 use crate::{
     catalog::{
-        Catalog, ColumnDef, ColumnId, Filled, RelationDef, RelationId, RelationKind, TypeClass,
+        Catalog, ColumnDef, ColumnId, DefaultValue, RelationDef, RelationId, RelationKind,
+        TypeClass,
     },
     dialect::Dialect,
     session::{Principal, Session},
@@ -25,7 +26,7 @@ pub(in crate::policy) fn column(name: &str, class: TypeClass) -> ColumnDef {
         collation: "BINARY".to_owned(),
         generated: None,
         stored: false,
-        filled: Filled::Unknown,
+        filled: DefaultValue::Unknown,
     }
 }
 

@@ -304,7 +304,7 @@ pub(in crate::resolve) fn is_own_type(key: &str) -> bool {
 pub(crate) fn is_engine_type(type_name: &str) -> bool {
     let element = type_name.trim_end_matches("[]");
     let bare = element.split('(').next().unwrap_or_default().trim();
-    TypeClass::of(Dialect::Postgres, element) != TypeClass::Other
+    TypeClass::from_name(Dialect::Postgres, element) != TypeClass::Other
         || is_own_type(bare)
         || bare == "bit varying"
 }

@@ -9,7 +9,7 @@ use sqlparser::ast::DataType;
 use crate::resolve::Resolver;
 use std::collections::BTreeSet;
 
-use crate::catalog::{CastDef, ColumnId, TypeKind, ddl::own_type};
+use crate::catalog::{CastDef, ColumnId, TypeKind, postgres_type_name};
 use crate::{access::Usage, code::Code, rejection::Rejection};
 
 /// A type by schema and name.
@@ -33,7 +33,7 @@ impl Resolver<'_> {
             return;
         }
         let Some(target) =
-            own.or_else(|| Some((SYSTEM.to_owned(), own_type(&target.to_string())?)))
+            own.or_else(|| Some((SYSTEM.to_owned(), postgres_type_name(&target.to_string()))))
         else {
             return;
         };

@@ -125,7 +125,7 @@ pub(in crate::rewrite) fn is_stored_unchanged(
             format: None,
         } => {
             matches!(column.class, TypeClass::Integer | TypeClass::Text)
-                && TypeClass::of(Dialect::Sqlite, &data_type.to_string()) == column.class
+                && TypeClass::from_name(Dialect::Sqlite, &data_type.to_string()) == column.class
         }
         Expr::Case {
             case_token: _,

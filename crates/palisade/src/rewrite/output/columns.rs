@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::rewrite::source::mask;
 use crate::{
+    answer::OutputColumn,
     catalog::{Catalog, ColumnId, without_labels},
     lineage::Tokens,
     policy::obligation::ColumnLevel,
     rejection::Rejection,
     resolve::{Output, Reference, ResolvedStatement, Visible},
-    scan::OutputColumn,
     token::{TOKEN_TYPE, TokenKeys},
 };
 

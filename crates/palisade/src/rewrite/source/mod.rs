@@ -22,6 +22,7 @@ use crate::rewrite::{
     source::replace::{has_obligations, replace_references},
 };
 use crate::{
+    answer::EmptyReason,
     catalog::{Catalog, Relation, RelationId, RelationKind},
     code::Code,
     dialect::Dialect,
@@ -29,7 +30,6 @@ use crate::{
     policy::obligation::{ColumnLevel, Mask, RowFilter},
     rejection::Rejection,
     resolve::Reference,
-    scan::EmptyReason,
     syntax::{encode, output_name::is_truth},
 };
 

@@ -70,7 +70,7 @@ fn type_by_name(name: &str, catalog: &Catalog, domains: u8) -> Option<DataType> 
         element == qualified || element == def.name
     });
     let Some(def) = known else {
-        let built_in = TypeClass::of(Dialect::Postgres, element) != TypeClass::Other;
+        let built_in = TypeClass::from_name(Dialect::Postgres, element) != TypeClass::Other;
         return built_in.then(|| parse_type(name)).flatten();
     };
     match &def.kind {

@@ -12,11 +12,11 @@ pub use prepared::Prepared;
 
 use crate::rewrite::change::precheck::{Precheck, cascade_count::CascadeCount};
 use crate::{
+    answer::ScanPlan,
     catalog::Change,
     code::Code,
     limits::{EstimateCaps, Limits},
     rejection::Rejection,
-    scan::ScanPlan,
     session::Principal,
     value::Value,
 };

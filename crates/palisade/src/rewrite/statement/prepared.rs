@@ -24,6 +24,7 @@ use crate::rewrite::{
 };
 use crate::{
     access::AccessSet,
+    answer::{EmptyReason, OutputColumn, ScanPlan},
     catalog::{Catalog, Change, RelationId},
     code::Code,
     ident,
@@ -31,7 +32,6 @@ use crate::{
     policy::PendingEstimatePolicies,
     rejection::Rejection,
     resolve::{self, Mode},
-    scan::{EmptyReason, OutputColumn, ScanPlan},
     session::Principal,
     syntax::{self, Explain, Outline, ParsedDefinition, ParsedQuery},
     value::{Params, Placeholder, Value},

@@ -468,7 +468,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::catalog::Filled;
+    use crate::catalog::DefaultValue;
 
     fn column(class: TypeClass, type_name: &str) -> Column {
         Column {
@@ -481,12 +481,12 @@ mod tests {
             collation: String::new(),
             generated: None,
             stored: false,
-            filled: Filled::Unknown,
+            filled: DefaultValue::Unknown,
         }
     }
 
     fn stored_text_of(dialect: Dialect, type_name: &str, text: &str) -> StoredValue {
-        let column = column(TypeClass::of(dialect, type_name), type_name);
+        let column = column(TypeClass::from_name(dialect, type_name), type_name);
         let parsed = match dialect {
             Dialect::Sqlite => Parser::new(&SQLiteDialect {}).try_with_sql(text),
             Dialect::Postgres => Parser::new(&PostgreSqlDialect {}).try_with_sql(text),

@@ -13,7 +13,7 @@ use crate::rewrite::change::{
     },
 };
 use crate::{
-    catalog::{Change, Filled, Relation},
+    catalog::{Change, DefaultValue, Relation},
     resolve::sets_off_triggers,
 };
 
@@ -49,18 +49,20 @@ impl ChangeRewriter<'_> {
             return StoredValue::Unknown;
         }
         let value = match &column.filled {
-            Filled::Unknown => return StoredValue::Unknown,
-            Filled::Null if !column.nullable => return StoredValue::Unknown,
-            Filled::Null => return StoredValue::Known(Constant::Null),
-            Filled::Number(text) => match text.strip_prefix('-') {
+            DefaultValue::Unknown => return StoredValue::Unknown,
+            DefaultValue::Null if !column.nullable => return StoredValue::Unknown,
+            DefaultValue::Null => return StoredValue::Known(Constant::Null),
+            DefaultValue::Number(text) => match text.strip_prefix('-') {
                 Some(digits) => Expr::UnaryOp {
                     op: UnaryOperator::Minus,
                     expr: Box::new(literal(SqlValue::Number(digits.to_owned(), false))),
                 },
                 None => literal(SqlValue::Number(text.clone(), false)),
             },
-            Filled::Text(text) => literal(SqlValue::SingleQuotedString(text.replace('\'', "''"))),
-            Filled::Boolean(value) => literal(SqlValue::Boolean(*value)),
+            DefaultValue::Text(text) => {
+                literal(SqlValue::SingleQuotedString(text.replace('\'', "''")))
+            }
+            DefaultValue::Boolean(value) => literal(SqlValue::Boolean(*value)),
         };
         let column = storage::storage_column(column, self.catalog);
         stored_value(&value, &column, self.catalog.dialect(), &|_| None)

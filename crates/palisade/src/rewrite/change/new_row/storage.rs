@@ -25,7 +25,8 @@ pub(in crate::rewrite) fn storage_column<'c>(
     }
     let base = catalog.behind_domains(&column.type_name);
     let is_known = |name: &str| {
-        column.class == TypeClass::Enum || TypeClass::of(Dialect::Postgres, name) == column.class
+        column.class == TypeClass::Enum
+            || TypeClass::from_name(Dialect::Postgres, name) == column.class
     };
     match base {
         Some(base) if *base == *column.type_name && is_known(base) => Cow::Borrowed(column),

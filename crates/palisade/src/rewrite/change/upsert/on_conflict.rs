@@ -334,7 +334,7 @@ impl Proposed {
     fn cast_to_column(&self, value: Expr, data_type: DataType) -> Expr {
         let name = data_type.to_string();
         let typed = ast::cast(value, data_type);
-        match (self.dialect, TypeClass::of(self.dialect, &name)) {
+        match (self.dialect, TypeClass::from_name(self.dialect, &name)) {
             // The type called "char" has none.
             (Dialect::Postgres, TypeClass::Text | TypeClass::Padded) if !name.starts_with('"') => {
                 ast::collate(typed, "default", self.dialect)
@@ -381,7 +381,7 @@ fn stored_type(
 /// Whether it is known that values of this type, which is `column`'s, have a collation, or that they have none. Some types of
 /// extensions have one.
 fn has_known_collation(data_type: &DataType, column: &Column) -> bool {
-    let class = TypeClass::of(Dialect::Postgres, &data_type.to_string());
+    let class = TypeClass::from_name(Dialect::Postgres, &data_type.to_string());
     class != TypeClass::Other || column.class == TypeClass::Enum
 }
 

@@ -1,0 +1,206 @@
+//! What the session's account was granted.
+
+use mysql_async::Conn;
+
+use crate::{
+    account::current,
+    introspect::{IntrospectError, query, text},
+    settings::{identifier, literal},
+};
+
+/// One line of SHOW GRANTS.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    /// In capitals, without columns.
+    pub(crate) privileges: Vec<String>,
+    /// Whether one of them is of the whole object, and not of some columns.
+    is_whole: bool,
+    /// What they are on; nothing for a role.
+    pub(crate) object: Option<String>,
+    pub(crate) can_grant: bool,
+    /// Whether an active role has it, or may have: servers mix what it gives with the account's own.
+    pub(crate) by_role: bool,
+}
+
+/// An account and what it was granted.
+pub(crate) struct Account {
+    /// As the server spells it.
+    pub(crate) name: String,
+    pub(crate) grants: Vec<Grant>,
+    /// Whether something is taken out of what is granted everywhere (MySQL's `partial_revokes`).
+    has_revokes: bool,
+}
+
+impl Account {
+    /// Reads that of the session.
+    pub(crate) async fn read(conn: &mut Conn) -> Result<Self, IntrospectError> {
+        let (name, host) = current(conn).await?;
+        let name = format!("{}@{}", literal(&name), literal(&host));
+        // Without a name, what active roles give is shown too.
+        let own = lines(conn, format!("SHOW GRANTS FOR {name}")).await?;
+        let all = lines(conn, "SHOW GRANTS".to_owned()).await?;
+        let grants = all.iter().filter_map(|line| {
+            let by_role = !own.contains(line);
+            parse_grant(line).map(|grant| Grant { by_role, ..grant })
+        });
+        Ok(Self {
+            grants: grants.collect(),
+            has_revokes: all.iter().any(|line| line.starts_with("REVOKE ")),
+            name,
+        })
+    }
+
+    /// Whether it certainly has `privilege` on a table: by a role or a pattern of names it may have it without.
+    pub(crate) fn may(&self, schema: &str, table: &str, privilege: &str) -> bool {
+        let held = |held: &String| held == privilege || held == "ALL PRIVILEGES";
+        self.grants_on(schema, table)
+            .any(|grant| grant.privileges.iter().any(held))
+    }
+
+    /// Whether the server certainly tells it of every column of a table: it does to whoever has any right on the table as a whole.
+    pub(crate) fn sees_every_column(&self, schema: &str, table: &str) -> bool {
+        self.grants_on(schema, table).any(|grant| grant.is_whole)
+    }
+
+    /// What is certainly granted on a table.
+    fn grants_on(&self, schema: &str, table: &str) -> impl Iterator<Item = &Grant> {
+        let database = identifier(schema);
+        let escaped = database.replace('_', "\\_").replace('%', "\\%");
+        let certain = [
+            format!("{database}.*"),
+            format!("{escaped}.*"),
+            format!("{database}.{}", identifier(table)),
+        ];
+        self.grants.iter().filter(move |grant| {
+            grant.object.as_deref().is_some_and(|object| {
+                certain.iter().any(|name| name == object) || object == "*.*" && !self.has_revokes
+            })
+        })
+    }
+}
+
+async fn lines(conn: &mut Conn, sql: String) -> Result<Vec<String>, IntrospectError> {
+    let rows = query(conn, sql).await?;
+    rows.iter().map(|row| text(row, 0)).collect()
+}
+
+/// Reads `GRANT privilege (columns), … ON object TO …` and `GRANT role, … TO …`.
+fn parse_grant(line: &str) -> Option<Grant> {
+    // A partial revoke takes away; a default role is granted in a line of its own.
+    let rest = line.strip_prefix("GRANT ")?;
+    let words = find_outside_quotes(rest, &[" ON ", " TO "]);
+    let (privileges, after, is_role) = match words {
+        Some((at, " ON ")) => (rest.get(..at)?, rest.get(at + 4..)?, false),
+        Some((at, _)) => (rest.get(..at)?, rest.get(at..)?, true),
+        None => return None,
+    };
+    let object = match find_outside_quotes(after, &[" TO "]) {
+        Some((at, _)) if !is_role => Some(after.get(..at)?.to_owned()),
+        Some(_) | None => None,
+    };
+    let mut list = Vec::new();
+    let mut is_whole = false;
+    let mut left = privileges;
+    while !left.is_empty() {
+        let (one, more) = match find_outside_quotes(left, &[", "]) {
+            Some((at, _)) => (left.get(..at)?, left.get(at + 2..)?),
+            None => (left, ""),
+        };
+        let name = one.split(" (").next().unwrap_or(one).trim();
+        let says_something = !["USAGE", "SHOW VIEW", "TRIGGER", "CREATE VIEW"].contains(&name);
+        is_whole |= name == one.trim() && says_something;
+        list.push(if is_role {
+            name.to_owned()
+        } else {
+            name.to_ascii_uppercase()
+        });
+        left = more;
+    }
+    Some(Grant {
+        privileges: list,
+        is_whole,
+        object,
+        can_grant: after.ends_with("WITH GRANT OPTION"),
+        by_role: false,
+    })
+}
+
+/// Where the first of `words` stands outside of quotation marks and parentheses.
+fn find_outside_quotes<'w>(text: &str, words: &[&'w str]) -> Option<(usize, &'w str)> {
+    let (mut quote, mut depth) = (None, 0_u32);
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '`' | '\'' | '"') => quote = Some(c),
+            (None, '(') => depth += 1,
+            (None, ')') => depth = depth.saturating_sub(1),
+            (None, _) if depth == 0 => {
+                let rest = text.get(at..)?;
+                if let Some(word) = words.iter().find(|word| rest.starts_with(**word)) {
+                    return Some((at, word));
+                }
+            }
+            (None, _) => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_right_on_columns_is_none_on_the_whole() {
+        for (line, expected) in [
+            (
+                "GRANT SELECT (`a`), INSERT (`b`, `c`) ON `d`.`t` TO `u`@`%`",
+                false,
+            ),
+            ("GRANT SELECT (`a`), REFERENCES ON `d`.`t` TO `u`@`%`", true),
+            ("GRANT USAGE ON *.* TO `u`@`%`", false),
+            ("GRANT ALL PRIVILEGES ON `d`.* TO `u`@`%`", true),
+        ] {
+            assert_eq!(
+                parse_grant(line).map(|grant| grant.is_whole),
+                Some(expected),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn grants_are_read() {
+        let check = |line: &str, privileges: &[&str], object: Option<&str>, can_grant: bool| {
+            let expected = Grant {
+                privileges: privileges.iter().map(|p| (*p).to_owned()).collect(),
+                object: object.map(str::to_owned),
+                can_grant,
+                by_role: false,
+                is_whole: parse_grant(line).is_some_and(|grant| grant.is_whole),
+            };
+            assert_eq!(parse_grant(line), Some(expected), "{line}");
+        };
+        check(
+            "GRANT SELECT, INSERT (`a`, `b, ON x`) ON `d`.`t` TO `u`@`%` WITH GRANT OPTION",
+            &["SELECT", "INSERT"],
+            Some("`d`.`t`"),
+            true,
+        );
+        check(
+            "GRANT USAGE ON *.* TO `u`@`%` IDENTIFIED BY PASSWORD '*A'",
+            &["USAGE"],
+            Some("*.*"),
+            false,
+        );
+        check(
+            "GRANT `r`@`%`,`s`@`%` TO `u`@`%`",
+            &["`r`@`%`,`s`@`%`"],
+            None,
+            false,
+        );
+        check("GRANT `r` TO `u`@`%`", &["`r`"], None, false);
+        assert_eq!(parse_grant("SET DEFAULT ROLE `r` FOR `u`@`%`"), None);
+    }
+}

@@ -1,0 +1,174 @@
+//! What both servers take from a rewritten statement, and how they finish a change.
+
+use std::{collections::BTreeSet, future::Future, ops::ControlFlow, time::Duration};
+
+use palisade::{
+    catalog::Change,
+    guard::{BackendError, BackendErrorKind, Completion, Estimates},
+    limits::Limits,
+    rewrite::{CascadeCount, Effect, Precheck, RewrittenStatement},
+    session::Principal,
+    value::Value,
+};
+use tokio::time::timeout;
+
+/// How long the server may take to say that a change is kept.
+const COMMIT_TIME: Duration = Duration::from_secs(10);
+
+/// The part of a [`RewrittenStatement`] that a database needs: the text, its values, and everything that it may touch.
+#[derive(Debug)]
+pub struct Task<'a> {
+    /// The text.
+    pub sql: &'a str,
+    /// Values of its placeholders.
+    pub params: &'a [Value],
+    /// Relations and columns that its results may come from.
+    pub reads: &'a BTreeSet<(String, String)>,
+    /// The relations it names, by their ids.
+    pub relations: &'a [String],
+    /// The functions it calls.
+    pub functions: &'a BTreeSet<String>,
+    /// Time, rows and bytes.
+    pub limits: &'a Limits,
+    /// What the engine's estimates may be.
+    pub estimates: Estimates<'a>,
+    /// Who asks.
+    pub principal: &'a Principal,
+    /// Whether all rows are worked on for one.
+    pub gathers: bool,
+    /// What it does.
+    pub work: Work<'a>,
+}
+
+impl<'a> Task<'a> {
+    /// What there is to run of `statement`; none if it does nothing.
+    ///
+    /// # Errors
+    /// If it changes something and the backend is not writable.
+    pub fn admit(
+        statement: &'a RewrittenStatement,
+        is_writable: bool,
+    ) -> Result<Option<Self>, BackendError> {
+        if !is_writable {
+            BackendError::unless_reading(statement)?;
+        }
+        Ok((statement.effect() != Effect::Nothing).then(|| Self::from(statement)))
+    }
+}
+
+impl<'a> From<&'a RewrittenStatement> for Task<'a> {
+    fn from(statement: &'a RewrittenStatement) -> Self {
+        Self {
+            sql: statement.sql(),
+            params: statement.params(),
+            reads: statement.engine_reads(),
+            relations: statement.relations(),
+            functions: statement.engine_functions(),
+            limits: statement.limits(),
+            estimates: Estimates::from_statement(statement),
+            principal: statement.principal(),
+            gathers: statement.gathers(),
+            work: Work::from(statement),
+        }
+    }
+}
+
+/// What a statement does, as far as running it differs.
+#[derive(Debug, Clone, Copy)]
+pub enum Work<'a> {
+    /// It reads rows.
+    Read,
+    /// It asks for a plan.
+    Explain,
+    /// It changes rows.
+    Change(Changes<'a>),
+    /// It changes the schema, or empties a table.
+    Define,
+}
+
+impl Work<'_> {
+    /// Whether there is anything to commit.
+    #[must_use]
+    pub fn is_committed(self) -> bool {
+        match self {
+            Self::Read | Self::Explain => false,
+            Self::Change(_) | Self::Define => true,
+        }
+    }
+}
+
+impl<'a> From<&'a RewrittenStatement> for Work<'a> {
+    fn from(statement: &'a RewrittenStatement) -> Self {
+        match statement.effect() {
+            Effect::Read => Self::Read,
+            Effect::Explain => Self::Explain,
+            Effect::Write => Self::Change(Changes {
+                writes: statement.engine_writes(),
+                triggers: statement.engine_triggers(),
+                max_affected: statement.max_affected(),
+                body: statement.body_after_changes(),
+                prechecks: statement.prechecks(),
+                cascade_counts: statement.cascade_counts(),
+            }),
+            // Nothing is run of a statement that does nothing.
+            Effect::Define | Effect::Nothing => Self::Define,
+        }
+    }
+}
+
+/// What a statement may change.
+#[derive(Debug, Clone, Copy)]
+pub struct Changes<'a> {
+    /// Each change, by relation and column.
+    pub writes: &'a BTreeSet<(Change, String, String)>,
+    /// Triggers and rules that it may set off.
+    pub triggers: &'a BTreeSet<String>,
+    /// The most rows, those that the server changes by itself among them.
+    pub max_affected: u64,
+    /// Where the body begins, if rows are changed in the WITH before it.
+    pub body: Option<usize>,
+    /// Queries that must give no row before it.
+    pub prechecks: &'a [Precheck],
+    /// Queries for rows that foreign keys follow.
+    pub cascade_counts: &'a [CascadeCount],
+}
+
+impl Changes<'_> {
+    /// Ends a change of `all` rows, of which `affected` are reported. It is not committed yet.
+    ///
+    /// # Errors
+    /// If the rows are too many, or the sink did not take the answer.
+    pub fn complete(
+        &self,
+        all: u64,
+        affected: Option<u64>,
+        taken: ControlFlow<()>,
+    ) -> Result<Completion, BackendError> {
+        if all > self.max_affected {
+            return Err(BackendError::new(
+                BackendErrorKind::AffectedRows,
+                format!("{all} rows, and at most {}", self.max_affected),
+            ));
+        }
+        match taken {
+            ControlFlow::Continue(()) => Ok(Completion { affected }),
+            ControlFlow::Break(()) => Err(BackendError::not_taken()),
+        }
+    }
+}
+
+/// Waits for a commit, by a clock of its own.
+///
+/// # Errors
+/// What `explain` makes of the server's error, if that says that everything was rolled back. Otherwise the outcome is
+/// unknown: to try again could do it twice, and somebody has to look.
+pub async fn commit<E>(
+    commit: impl Future<Output = Result<(), E>>,
+    explain: impl FnOnce(&E) -> Option<BackendError>,
+) -> Result<(), BackendError> {
+    match timeout(COMMIT_TIME, commit).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(explain(&error).unwrap_or_else(BackendError::outcome_unknown)),
+        Err(_) => Err(BackendError::outcome_unknown()),
+    }
+}

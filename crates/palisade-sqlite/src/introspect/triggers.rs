@@ -1,0 +1,37 @@
+//! Triggers, and what sets them off.
+
+use std::collections::{BTreeSet, HashMap};
+
+use palisade::{
+    catalog::{Change, Trigger},
+    dialect::Dialect,
+};
+use rusqlite::Connection;
+
+use crate::ddl;
+
+/// Triggers by the folded name of their table or view.
+pub(super) fn read(conn: &Connection) -> rusqlite::Result<HashMap<String, Vec<Trigger>>> {
+    let mut statement =
+        conn.prepare("SELECT tbl_name, name, sql FROM main.sqlite_schema WHERE type = 'trigger'")?;
+    let mut rows = statement.query([])?;
+    let mut triggers: HashMap<String, Vec<Trigger>> = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let table: String = row.get(0)?;
+        let text: Option<String> = row.get(2)?;
+        let (on, columns) = match text.as_deref().and_then(ddl::trigger_event) {
+            Some((change, columns)) => (BTreeSet::from([change]), columns),
+            None => (Change::ALL.into(), BTreeSet::new()),
+        };
+        triggers
+            .entry(Dialect::Sqlite.fold(&table))
+            .or_default()
+            .push(Trigger {
+                schema: "main".to_owned(),
+                function: row.get(1)?,
+                on,
+                columns,
+            });
+    }
+    Ok(triggers)
+}

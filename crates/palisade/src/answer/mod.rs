@@ -1,0 +1,60 @@
+//! After the database: rows become an answer, within their budgets, searched for text that would instruct a model.
+//!
+//! `palisade-scan` searches, by the feature `scan`, which is on unless an embedder turns it off. Without the feature nothing
+//! searches or spells out: answers have no findings, and [`Action`] has no effect. Budgets, tokens and marks are the same.
+
+#[cfg(feature = "scan")]
+mod scanned;
+#[cfg(not(feature = "scan"))]
+mod unscanned;
+
+pub mod envelope;
+pub mod session;
+
+pub use envelope::{CONTENT_POLICY, Envelope, Marker, ModelEnvelope};
+#[cfg(feature = "scan")]
+pub use scanned::{Detector, Severity};
+#[cfg(feature = "scan")]
+pub(in crate::answer) use scanned::{detect, spell_out};
+pub use session::{
+    Action, EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason,
+};
+#[cfg(not(feature = "scan"))]
+pub use unscanned::{Detector, Severity};
+#[cfg(not(feature = "scan"))]
+pub(in crate::answer) use unscanned::{detect, spell_out};
+
+use std::sync::Arc;
+
+use crate::token::TokenKeys;
+
+/// How an answer must be scanned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScanPlan {
+    /// The columns the answer must have, in order.
+    pub(crate) columns: Vec<OutputColumn>,
+    /// Rows that may leave; one more is fetched to know of truncation.
+    pub(crate) max_rows: u64,
+    /// Bytes of all cells that may leave.
+    pub(crate) max_result_bytes: usize,
+    /// Bytes of one cell.
+    pub(crate) max_cell_bytes: usize,
+    /// What an answer without rows says: it follows from the row filters that policy put on relations below,
+    /// and never from what they took.
+    pub(crate) if_empty: EmptyReason,
+    /// For each column that is one of tokens, its position and their keys.
+    pub(crate) tokens: Vec<(usize, Arc<TokenKeys>)>,
+}
+
+/// A column of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct OutputColumn {
+    /// The name the engine gives it.
+    pub name: Arc<str>,
+    /// The declared type of the base column it is by identity, or what a mask makes of it; `token` where tokens stand for its
+    /// values, else empty.
+    #[serde(rename = "type")]
+    pub type_name: Arc<str>,
+    /// Whether a mask stands before any of the columns it comes from.
+    pub masked: bool,
+}

@@ -1,0 +1,672 @@
+//! Rows on their way out: capped, scanned cell by cell, and only then able to become JSON.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+    sync::Arc,
+};
+
+use serde::Serialize;
+
+use crate::{
+    answer::{Detector, OutputColumn, ScanPlan, Severity, detect, envelope::Marker, spell_out},
+    code::Code,
+    rejection::Rejection,
+    value::{RowSink, Value},
+};
+
+/// What becomes of a cell in which a detector finds something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Action {
+    /// It stays; the finding says where it is.
+    #[default]
+    Flag,
+    /// Its text is replaced by `[redacted: detector]`.
+    Redact,
+    /// It becomes null and a notice says so.
+    Withhold,
+    /// The whole answer is refused.
+    Block,
+}
+
+/// What a detector found, and where. It quotes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What found it.
+    pub detector: &'static Detector,
+    /// The row, the first being 0; none if it is in the column's name or type.
+    pub row: Option<u64>,
+    /// The column's name in the answer.
+    pub column: String,
+    /// How sure and how bad.
+    pub severity: Severity,
+}
+
+/// Something the reader has to know about the rows, once for each kind and column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Notice {
+    /// What happened: a slug.
+    pub notice: &'static str,
+    /// The column's name in the answer; none if it is about the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<String>,
+    /// How many cells, or findings, it is about.
+    pub count: u64,
+    /// The same in words.
+    pub message: &'static str,
+}
+
+/// Why rows are missing at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TruncationReason {
+    /// There are more rows than may leave.
+    RowLimit,
+    /// The next row would exceed the bytes that may leave.
+    SizeLimit,
+}
+
+/// Why there are no rows. It follows from policy alone, never from hidden data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EmptyReason {
+    /// No row meets the statement's conditions.
+    NoMatch,
+    /// As before, or policy hides the rows that do.
+    NoMatchOrFiltered,
+    /// Policy shows no row of a relation that the statement reads, whatever it holds.
+    NoRowsPermitted,
+}
+
+/// An answer that has been scanned: the only thing that becomes JSON, and made only by
+/// [`ScanSession::finish`].
+///
+/// ```compile_fail
+/// let rows = palisade::answer::ScannedRows { rows: Vec::new() };
+/// ```
+#[derive(Debug)]
+pub struct ScannedRows {
+    /// With names made unique; each is the key of its cell in a row.
+    pub(in crate::answer) columns: Vec<OutputColumn>,
+    pub(in crate::answer) rows: Vec<Vec<Cell>>,
+    pub(in crate::answer) truncation: Option<TruncationReason>,
+    pub(in crate::answer) total_seen: u64,
+    pub(in crate::answer) empty: Option<EmptyReason>,
+    pub(in crate::answer) notices: Vec<Notice>,
+    pub(in crate::answer) findings: Vec<Finding>,
+    pub(in crate::answer) marker: Marker,
+}
+
+impl ScannedRows {
+    /// Adds that the statement did nothing, since what it names is not there for who asks.
+    pub(in crate::answer) fn with_nothing_done(mut self) -> Self {
+        let kind = NoticeKind::NothingDone;
+        self.notices.push(Notice {
+            notice: kind.slug(),
+            column: None,
+            count: 1,
+            message: kind.message(),
+        });
+        self
+    }
+
+    /// The same for a model: what hides or imitates in names and cells is spelled out, and notices say in which
+    /// columns it was.
+    pub(in crate::answer) fn spelled_out(&self) -> Self {
+        let columns: Vec<_> = self
+            .columns
+            .iter()
+            .map(|column| OutputColumn {
+                name: spell_out(&column.name).into(),
+                type_name: spell_out(&column.type_name).into(),
+                masked: column.masked,
+            })
+            .collect();
+        // Two names may be spelled alike.
+        let columns = unique_names(&columns);
+        let mut counts = vec![0_u64; columns.len()];
+        let rows = self
+            .rows
+            .iter()
+            .map(|row| {
+                let spell = |(cell, count): (&Cell, &mut u64)| match cell {
+                    Cell::Text(text) => {
+                        let shown = spell_out(text);
+                        *count += u64::from(matches!(shown, Cow::Owned(_)));
+                        Cell::Text(shown.into_owned())
+                    }
+                    Cell::Null | Cell::Bool(_) | Cell::Integer(_) | Cell::Real(_) => cell.clone(),
+                };
+                row.iter().zip(&mut counts).map(spell).collect()
+            })
+            .collect();
+        let names: BTreeMap<&str, &str> = self
+            .columns
+            .iter()
+            .zip(&columns)
+            .map(|(old, new)| (&*old.name, &*new.name))
+            .collect();
+        let renamed = |name: &str| (*names.get(name).unwrap_or(&name)).to_owned();
+        let mut notices: Vec<_> = self
+            .notices
+            .iter()
+            .map(|notice| Notice {
+                column: notice.column.as_deref().map(renamed),
+                ..notice.clone()
+            })
+            .collect();
+        let kind = NoticeKind::CharactersSpelled;
+        let changed = columns.iter().zip(&counts).filter(|(_, count)| **count > 0);
+        notices.extend(changed.map(|(column, count)| Notice {
+            notice: kind.slug(),
+            column: Some(column.name.to_string()),
+            count: *count,
+            message: kind.message(),
+        }));
+        let findings = self
+            .findings
+            .iter()
+            .map(|finding| Finding {
+                column: renamed(&finding.column),
+                ..finding.clone()
+            })
+            .collect();
+        Self {
+            rows,
+            truncation: self.truncation,
+            total_seen: self.total_seen,
+            empty: self.empty,
+            notices,
+            findings,
+            marker: self.marker,
+            columns,
+        }
+    }
+
+    /// The columns, with names made unique.
+    #[must_use]
+    pub fn columns(&self) -> &[OutputColumn] {
+        &self.columns
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn row_count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Why rows are missing at the end, if any are.
+    #[must_use]
+    pub fn truncation(&self) -> Option<TruncationReason> {
+        self.truncation
+    }
+
+    /// Rows looked at; a lower bound of those there are.
+    #[must_use]
+    pub fn total_seen(&self) -> u64 {
+        self.total_seen
+    }
+
+    /// Why there are no rows, where there are none.
+    #[must_use]
+    pub fn empty_reason(&self) -> Option<EmptyReason> {
+        self.empty
+    }
+
+    /// What the detectors found, at most [`MAX_FINDINGS`]; a notice counts the others.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// What the reader has to know about the rows.
+    #[must_use]
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
+    }
+}
+
+/// Findings that are listed in an answer.
+pub const MAX_FINDINGS: usize = 100;
+
+/// Takes the rows of one answer and scans them as they come.
+#[derive(Debug)]
+pub struct ScanSession {
+    plan: ScanPlan,
+    action: Action,
+    marker: Marker,
+    columns: Vec<OutputColumn>,
+    rows: Vec<Vec<Cell>>,
+    bytes: usize,
+    truncation: Option<TruncationReason>,
+    total_seen: u64,
+    notices: BTreeMap<(NoticeKind, Option<usize>), u64>,
+    findings: Vec<Finding>,
+    blocked: BTreeSet<&'static str>,
+    shape_checked: bool,
+    fault: Option<String>,
+}
+
+impl ScanSession {
+    /// Begins an answer that must have the shape in `plan`. Column names and types are scanned here.
+    /// `marker` must be random and used for this answer only.
+    #[must_use]
+    pub fn new(plan: &ScanPlan, action: Action, marker: Marker) -> Self {
+        let mut session = Self {
+            plan: plan.clone(),
+            action,
+            marker,
+            columns: unique_names(&plan.columns),
+            rows: Vec::new(),
+            bytes: 0,
+            truncation: None,
+            total_seen: 0,
+            notices: BTreeMap::new(),
+            findings: Vec::new(),
+            blocked: BTreeSet::new(),
+            shape_checked: false,
+            fault: None,
+        };
+        session.scan_columns();
+        session
+    }
+
+    /// One row, a cell for each column. A break means that no more rows are wanted; rows that come
+    /// all the same are dropped.
+    pub fn push(&mut self, cells: Vec<Value>) -> ControlFlow<()> {
+        if self.fault.is_some() || self.truncation.is_some() || self.is_blocked() {
+            return ControlFlow::Break(());
+        }
+        if cells.len() != self.columns.len() {
+            return self.fail(format!(
+                "a row has {} cells where {} columns were decided",
+                cells.len(),
+                self.columns.len()
+            ));
+        }
+        self.total_seen = self.total_seen.saturating_add(1);
+        if self.total_seen > self.plan.max_rows {
+            self.truncation = Some(TruncationReason::RowLimit);
+            return ControlFlow::Break(());
+        }
+        let mut notices = Vec::new();
+        let mut found = Vec::new();
+        let mut bytes = self.bytes;
+        let mut row = Vec::with_capacity(cells.len());
+        for (column, value) in cells.into_iter().enumerate() {
+            let cell = self.cell(column, value, &mut notices, &mut found);
+            // Each row spells its columns' names again.
+            let name = self.columns.get(column).map_or(0, |c| c.name.len());
+            bytes = bytes.saturating_add(cell.bytes()).saturating_add(name);
+            row.push(cell);
+        }
+        // What is not sent is not reported: findings of a row that is left out would tell of it.
+        if bytes > self.plan.max_result_bytes {
+            self.truncation = Some(TruncationReason::SizeLimit);
+            return ControlFlow::Break(());
+        }
+        let number = u64::try_from(self.rows.len()).ok();
+        self.bytes = bytes;
+        self.rows.push(row);
+        for (kind, column) in notices {
+            self.notice(kind, Some(column));
+        }
+        for (column, detector) in found {
+            self.record_finding(detector, number, column);
+        }
+        if self.is_blocked() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+
+    /// The answer.
+    ///
+    /// # Errors
+    /// [`Code::Internal`] if the answer has another shape than was decided, [`Code::OutputBlocked`] if
+    /// something was found and the action is to block.
+    pub fn finish(self) -> Result<ScannedRows, Rejection> {
+        if let Some(detail) = self.fault {
+            return Err(Rejection::new(Code::Internal, Code::Internal.summary())
+                .with_operator_detail(detail));
+        }
+        if !self.blocked.is_empty() {
+            let detectors = self.blocked.into_iter().collect::<Vec<_>>().join(", ");
+            return Err(
+                Rejection::new(Code::OutputBlocked, Code::OutputBlocked.summary())
+                    .with_operator_detail(format!("found by {detectors}")),
+            );
+        }
+        // What gives no columns has no rows to miss.
+        let could_have_rows = !self.plan.columns.is_empty();
+        let empty = (could_have_rows && self.total_seen == 0).then_some(self.plan.if_empty);
+        let name = |column: usize| self.columns.get(column).map(|c| c.name.to_string());
+        let notices = self
+            .notices
+            .iter()
+            .map(|((kind, column), count)| Notice {
+                notice: kind.slug(),
+                column: column.and_then(name),
+                count: *count,
+                message: kind.message(),
+            })
+            .collect();
+        Ok(ScannedRows {
+            notices,
+            columns: self.columns,
+            rows: self.rows,
+            truncation: self.truncation,
+            total_seen: self.total_seen,
+            empty,
+            findings: self.findings,
+            marker: self.marker,
+        })
+    }
+
+    fn is_blocked(&self) -> bool {
+        !self.blocked.is_empty()
+    }
+
+    fn fail(&mut self, detail: String) -> ControlFlow<()> {
+        self.fault.get_or_insert(detail);
+        ControlFlow::Break(())
+    }
+
+    fn scan_columns(&mut self) {
+        let mut taken: BTreeSet<Arc<str>> = self.columns.iter().map(|c| c.name.clone()).collect();
+        for index in 0..self.columns.len() {
+            let Some(column) = self.columns.get_mut(index) else {
+                continue;
+            };
+            let in_name = detect(column.name.as_bytes());
+            let in_type = detect(column.type_name.as_bytes());
+            match self.action {
+                Action::Flag | Action::Block => {}
+                Action::Redact | Action::Withhold => {
+                    if !in_name.is_empty() {
+                        column.name = free_name(&format!("column_{}", index + 1), &taken);
+                        taken.insert(column.name.clone());
+                    }
+                    if !in_type.is_empty() {
+                        column.type_name = Arc::default();
+                    }
+                }
+            }
+            let found: BTreeMap<_, _> = in_name
+                .into_iter()
+                .chain(in_type)
+                .map(|d| (d.id, d))
+                .collect();
+            for detector in found.into_values() {
+                self.record_finding(detector, None, index);
+            }
+        }
+    }
+
+    /// Turns a value into a cell: cut to size, scanned, and treated as the action says.
+    fn cell(
+        &self,
+        column: usize,
+        value: Value,
+        notices: &mut Vec<(NoticeKind, usize)>,
+        found: &mut Vec<(usize, &'static Detector)>,
+    ) -> Cell {
+        let bytes = match value {
+            Value::Null => return Cell::Null,
+            Value::Bool(b) => return Cell::Bool(b),
+            Value::Integer(i) => return Cell::Integer(i),
+            Value::Real(r) => return Cell::Real(r),
+            Value::Blob(bytes) => {
+                // Two digits a byte and the prefix.
+                let most = self.plan.max_cell_bytes.saturating_sub(HEX_PREFIX.len()) / 2;
+                if bytes.len() > most {
+                    notices.push((NoticeKind::CellCut, column));
+                }
+                // Bytes that hold text are scanned too: a model reads hexadecimal.
+                let kept = bytes.get(..most).unwrap_or(&bytes);
+                let detectors = detect(kept);
+                return self.apply_action(
+                    column,
+                    Cell::Text(hex(kept)),
+                    &detectors,
+                    notices,
+                    found,
+                );
+            }
+            Value::Text(bytes) => match self.token(column, &bytes) {
+                // Digits, which no detector has to look at.
+                Some(token) => return Cell::Text(token),
+                None => bytes,
+            },
+        };
+        let mut text = String::from_utf8(bytes).unwrap_or_else(|error| {
+            notices.push((NoticeKind::InvalidUtf8, column));
+            String::from_utf8_lossy(error.as_bytes()).into_owned()
+        });
+        if text.len() > self.plan.max_cell_bytes {
+            text.truncate(text.floor_char_boundary(self.plan.max_cell_bytes));
+            notices.push((NoticeKind::CellCut, column));
+        }
+        let detectors = detect(text.as_bytes());
+        self.apply_action(column, Cell::Text(text), &detectors, notices, found)
+    }
+
+    /// The token of a hash, in a column of tokens.
+    fn token(&self, column: usize, hash: &[u8]) -> Option<String> {
+        let (_, keys) = self
+            .plan
+            .tokens
+            .iter()
+            .find(|(index, _)| *index == column)?;
+        keys.stamp(hash)
+    }
+
+    fn apply_action(
+        &self,
+        column: usize,
+        cell: Cell,
+        detectors: &[&'static Detector],
+        notices: &mut Vec<(NoticeKind, usize)>,
+        found: &mut Vec<(usize, &'static Detector)>,
+    ) -> Cell {
+        let Some(first) = detectors.first() else {
+            return cell;
+        };
+        found.extend(detectors.iter().map(|d| (column, *d)));
+        match self.action {
+            Action::Flag | Action::Block => cell,
+            Action::Redact => Cell::Text(format!("[redacted: {}]", first.id)),
+            Action::Withhold => {
+                notices.push((NoticeKind::CellWithheld, column));
+                Cell::Null
+            }
+        }
+    }
+
+    fn record_finding(&mut self, detector: &'static Detector, row: Option<u64>, column: usize) {
+        if self.action == Action::Block {
+            self.blocked.insert(detector.id);
+        }
+        if self.findings.len() >= MAX_FINDINGS {
+            self.notice(NoticeKind::FindingsOmitted, None);
+            return;
+        }
+        let column = self
+            .columns
+            .get(column)
+            .map(|c| c.name.to_string())
+            .unwrap_or_default();
+        self.findings.push(Finding {
+            detector,
+            row,
+            column,
+            severity: detector.severity,
+        });
+    }
+
+    fn notice(&mut self, kind: NoticeKind, column: Option<usize>) {
+        let count = self.notices.entry((kind, column)).or_default();
+        *count = count.saturating_add(1);
+    }
+}
+
+impl RowSink for ScanSession {
+    fn columns(&mut self, names: &[&str]) -> ControlFlow<()> {
+        let decided = self.plan.columns.iter().map(|c| &*c.name);
+        if names.iter().copied().eq(decided) {
+            self.shape_checked = true;
+            return if self.is_blocked() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            };
+        }
+        let difference = names
+            .iter()
+            .zip(&self.plan.columns)
+            .position(|(name, column)| *name != &*column.name)
+            .map_or_else(
+                || "their number differs".to_owned(),
+                |at| format!("column {} differs", at + 1),
+            );
+        self.fail(format!(
+            "the engine answers with {} columns where {} were decided: {difference}",
+            names.len(),
+            self.plan.columns.len()
+        ))
+    }
+
+    fn row(&mut self, cells: Vec<Value>) -> ControlFlow<()> {
+        if !self.shape_checked {
+            return self
+                .fail("the engine's driver gives rows before it names the columns".to_owned());
+        }
+        self.push(cells)
+    }
+}
+
+/// A value that has been scanned.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::answer) enum Cell {
+    Null,
+    Bool(bool),
+    Integer(i64),
+    Real(f64),
+    Text(String),
+}
+
+/// The largest integer that every JSON reader keeps exactly, 2^53 - 1; beyond it a string is sent.
+const MAX_EXACT: u64 = (1 << 53) - 1;
+/// What PostgreSQL writes before bytes in hexadecimal.
+const HEX_PREFIX: &str = "\\x";
+
+impl Cell {
+    /// What it counts for against the limit of the answer.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Null | Self::Bool(_) => 4,
+            Self::Integer(_) | Self::Real(_) => 8,
+            Self::Text(text) => text.len(),
+        }
+    }
+}
+
+impl Serialize for Cell {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => serializer.serialize_unit(),
+            Self::Bool(b) => serializer.serialize_bool(*b),
+            Self::Integer(i) if i.unsigned_abs() > MAX_EXACT => serializer.collect_str(i),
+            Self::Integer(i) => serializer.serialize_i64(*i),
+            Self::Real(r) if r.is_nan() => serializer.serialize_str("NaN"),
+            Self::Real(r) if r.is_infinite() => {
+                serializer.serialize_str(if *r > 0.0 { "Infinity" } else { "-Infinity" })
+            }
+            Self::Real(r) => serializer.serialize_f64(*r),
+            Self::Text(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum NoticeKind {
+    CellCut,
+    InvalidUtf8,
+    CellWithheld,
+    FindingsOmitted,
+    NothingDone,
+    CharactersSpelled,
+}
+
+impl NoticeKind {
+    fn slug(self) -> &'static str {
+        match self {
+            Self::CellCut => "cell_cut",
+            Self::InvalidUtf8 => "invalid_utf8",
+            Self::CellWithheld => "cell_withheld",
+            Self::FindingsOmitted => "findings_omitted",
+            Self::NothingDone => "nothing_done",
+            Self::CharactersSpelled => "characters_spelled",
+        }
+    }
+
+    fn message(self) -> &'static str {
+        match self {
+            Self::CellCut => "Cells longer than the limit are cut off.",
+            Self::InvalidUtf8 => "Cells hold bytes that are not UTF-8; U+FFFD stands for them.",
+            Self::CellWithheld => {
+                "Cells that read as instructions to a model are withheld and null here."
+            }
+            Self::FindingsOmitted => "More was found than is listed.",
+            Self::NothingDone => {
+                "There is nothing of that name that you can see: the statement did nothing."
+            }
+            Self::CharactersSpelled => {
+                "Characters that hide or imitate are spelled as \\uXXXX in these cells; in the database they are single characters."
+            }
+        }
+    }
+}
+
+/// Lower-case hexadecimal after `\x`, as PostgreSQL writes bytes.
+fn hex(bytes: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
+    let mut text = String::with_capacity(HEX_PREFIX.len() + 2 * bytes.len());
+    text.push_str(HEX_PREFIX);
+    for byte in bytes {
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 0xF));
+    }
+    text
+}
+
+/// The second `a` becomes `a_2`, or the next that no column has.
+fn unique_names(columns: &[OutputColumn]) -> Vec<OutputColumn> {
+    // Names that stand in the answer keep theirs; only repetitions are renamed.
+    let mut taken: BTreeSet<Arc<str>> = columns.iter().map(|c| c.name.clone()).collect();
+    let mut seen = BTreeSet::new();
+    columns
+        .iter()
+        .map(|column| {
+            let mut column = column.clone();
+            if !seen.insert(column.name.clone()) {
+                column.name = free_name(&column.name, &taken);
+                taken.insert(column.name.clone());
+            }
+            column
+        })
+        .collect()
+}
+
+/// `name`, or `name_2`, `name_3`, … that is not in `taken`.
+fn free_name(name: &str, taken: &BTreeSet<Arc<str>>) -> Arc<str> {
+    if !taken.contains(name) {
+        return name.into();
+    }
+    (2_u64..)
+        .map(|n| Arc::from(format!("{name}_{n}")))
+        .find(|n| !taken.contains(n))
+        .unwrap_or_default()
+}

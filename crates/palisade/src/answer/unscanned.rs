@@ -1,0 +1,45 @@
+//! The same names without the feature `scan`: nothing is searched or spelled out.
+
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer};
+
+/// How sure a finding is, and how bad. As in `palisade-scan`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Unusual in data, at times innocent.
+    Low,
+    /// Addresses a model or hides text; innocent in texts about such things.
+    Medium,
+    /// Hardly ever innocent.
+    High,
+}
+
+/// A kind of text that data should not hold. Without the feature `scan` there is none.
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Detector {
+    /// The stable name on the wire, `category.kind`.
+    pub id: &'static str,
+    /// What it finds, in one sentence.
+    pub finds: &'static str,
+    /// How sure and how bad.
+    pub severity: Severity,
+}
+
+impl Serialize for Detector {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.id)
+    }
+}
+
+/// No detector finds anything.
+pub(in crate::answer) fn detect(_text: &[u8]) -> Vec<&'static Detector> {
+    Vec::new()
+}
+
+/// The text as it is.
+pub(in crate::answer) fn spell_out(text: &str) -> Cow<'_, str> {
+    Cow::Borrowed(text)
+}
