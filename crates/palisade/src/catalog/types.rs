@@ -85,7 +85,8 @@ fn sqlite(type_name: &str) -> TypeClass {
 }
 
 /// The name that PostgreSQL's catalog has for its own type that a statement writes as `written`, without modifiers and
-/// dimensions (<https://www.postgresql.org/docs/current/datatype.html>). A name that is no type's comes back folded.
+/// dimensions (<https://www.postgresql.org/docs/current/datatype.html>). The name of another type comes back folded, without
+/// quotes.
 pub(crate) fn postgres_type_name(written: &str) -> String {
     let (mut name, mut modifier) = (String::new(), String::new());
     let (mut is_quoted, mut in_brackets, mut depth) = (false, false, 0usize);
@@ -110,10 +111,13 @@ pub(crate) fn postgres_type_name(written: &str) -> String {
     let words: Vec<&str> = name.split_whitespace().collect();
     let name = words.join(" ");
     let name = name.strip_suffix(" array").unwrap_or(&name);
-    let name = match name.strip_prefix("pg_catalog.") {
-        Some("char" | "\"char\"") => "\"char\"",
+    // Quotes matter to one name alone: the keyword `char` is another type than the catalog's `"char"`.
+    let bare = name.replace('"', "");
+    let name = match bare.strip_prefix("pg_catalog.") {
+        Some("char") => "\"char\"",
         Some(own) => own,
-        None => name,
+        None if bare == "char" && name.contains('"') => "\"char\"",
+        None => &bare,
     };
     match name {
         "int" | "int4" | "serial" | "serial4" => "integer",
@@ -329,6 +333,12 @@ mod tests {
             ("TIMESTAMPTZ(3)", "timestamp with time zone"),
             ("TIMESTAMP", "timestamp without time zone"),
             ("pg_catalog.text", "text"),
+            ("pg_catalog.\"text\"", "text"),
+            ("\"pg_catalog\".\"text\"", "text"),
+            ("\"text\"", "text"),
+            ("\"TEXT\"", "TEXT"),
+            ("\"int4\"[]", "integer"),
+            ("pg_catalog.\"char\"", "\"char\""),
             ("UUID", "uuid"),
         ] {
             assert_eq!(postgres_type_name(written), name, "{written}");
