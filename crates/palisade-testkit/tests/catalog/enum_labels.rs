@@ -1,7 +1,5 @@
 //! The labels of MySQL's ENUM and SET are values, and are told only with the values of a column.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use palisade::{
     guard::{Guard, Outcome},
     policy::{PolicyFile, PolicySources},

@@ -1,12 +1,5 @@
 //! Catalogs from text beside what MariaDB says of itself after it has read the same text.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf};
 
 use palisade::catalog::{Catalog, Filled, ReferenceAction, RelationKind, ddl};

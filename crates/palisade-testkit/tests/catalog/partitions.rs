@@ -1,8 +1,6 @@
 //! Where the rows of a table are stored is told to nobody who does not see all of the tables that they are stored in: two
 //! databases whose table has the same rows, of which some are a child's in the one.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use palisade::{
     guard::{Guard, Outcome},
     policy::{PolicyFile, PolicySources},

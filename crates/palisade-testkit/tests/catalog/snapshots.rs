@@ -1,7 +1,5 @@
 //! Catalogs as text: whatever a catalog holds, its snapshot gives it back.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use palisade::{
     catalog::{
         CastDef, Catalog, Change, ColumnDef, Filled, ForeignKey, OperatorDef, ReferenceAction,

@@ -1,13 +1,5 @@
 //! Relations of the servers' own, read through the gate by whom a permit names one.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 use std::collections::BTreeMap;
 
 use palisade::{

@@ -1,13 +1,6 @@
 //! Foreign keys that change rows by themselves, over tables of which policy keeps rows apart: what hangs on a row is looked for
 //! before the row is changed, and no row that is kept apart is reached or told of otherwise.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 use palisade::{
     guard::{Backend, Guard, Outcome},
     policy::{PolicyFile, PolicySources},

@@ -1,14 +1,6 @@
 //! What foreign keys change counts against the cap of a change on MySQL and MariaDB, whose servers do not count it: no fewer rows
 //! than are changed, and no more where that would refuse what is within the cap.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 use std::{sync::Arc, time::Duration};
 
 use palisade::{

@@ -1,14 +1,6 @@
 //! Another transaction between the look for what a change must not leave and the change: the change sees the rows that
 //! were looked at, or fails and may be sent again.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 use std::{
     sync::Arc,
     thread,

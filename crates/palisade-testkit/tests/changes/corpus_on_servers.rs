@@ -1,14 +1,6 @@
 //! Statements of the corpus that change data, run through the gate on real databases: what is permitted happens,
 //! as many rows as the case says, and what policy keeps apart stays as it was.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use palisade::{

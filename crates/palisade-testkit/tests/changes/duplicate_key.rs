@@ -1,8 +1,6 @@
 //! REPLACE and ON DUPLICATE KEY UPDATE over rows of several tenants: what is looked for before is what the engine finds, by
 //! every key, as the columns compare.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use palisade::{
     guard::{Backend, Guard, Outcome},
     policy::{PolicyFile, PolicySources},

@@ -1,14 +1,6 @@
 //! The guard of a change: nothing of the statement's own fails on a row of the target that a filter hides, beside other tables
 //! too, and what cannot fail still finds its rows by an index.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 use std::path::Path;
 
 use palisade::{

@@ -1,7 +1,5 @@
 //! REPLACE, ON DUPLICATE KEY UPDATE and INSERT IGNORE of what a query gives, over rows of several tenants.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use palisade::{
     guard::{Backend, Guard, Outcome},
     policy::{PolicyFile, PolicySources},

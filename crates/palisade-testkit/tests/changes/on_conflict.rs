@@ -1,7 +1,5 @@
 //! Which rows an upsert meets, by keys of tables of one's own: what is looked for before is what the engine finds.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use palisade::{
     guard::{Backend, Guard, Outcome},
     policy::{PolicyFile, PolicySources},

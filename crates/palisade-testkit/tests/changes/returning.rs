@@ -1,7 +1,5 @@
 //! What a change in WITH gives back to another change, on PostgreSQL: that is looked for before, by what may be seen alone.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use palisade::{
     guard::{Backend, Guard, Outcome},
     policy::{PolicyFile, PolicySources},

@@ -1,8 +1,6 @@
 //! What SQLite alone does, through the gate on a database of its own: each statement gives what SQLite would give for the rows that
 //! may be seen, and nothing else happens.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use palisade::{
     guard::Outcome,
     policy::{PolicyFile, PolicySources},

@@ -1,13 +1,5 @@
 //! What an agent is told of a change whose answer does not leave, or of which nobody knows whether it was kept.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 use std::time::{Duration, Instant};
 
 use palisade::{

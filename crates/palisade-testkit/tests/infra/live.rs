@@ -1,12 +1,5 @@
 //! A SQLite file that changes while it is served.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
-
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use palisade::guard::Guard;

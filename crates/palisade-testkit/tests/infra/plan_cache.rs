@@ -1,14 +1,6 @@
 //! Remembered plans change no decision: the corpus, decided with and without them, in any order of
 //! sessions, policies and parameters.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 use std::{collections::BTreeSet, path::Path, sync::OnceLock};
 
 use palisade::{

@@ -1,8 +1,6 @@
 //! What is printed is what the engines read: each statement of the corpus that is allowed is prepared, as it
 //! would be run, on a real server.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::path::PathBuf;
 
 use palisade_corpus::{Corpus, Runner};

@@ -1,13 +1,5 @@
 //! The servers of the tests: they take scripts, keep databases apart, and leave nothing behind.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 use std::{
     fs,
     io::{BufRead as _, BufReader, Write as _},

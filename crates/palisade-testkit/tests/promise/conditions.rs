@@ -1,14 +1,6 @@
 //! Whether a change has a condition: generated conditions that hold for every row are none, and generated ones that choose are.
 //! What is generated is tried on SQLite first, so that the grammar itself is right; MERGE runs on PostgreSQL.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 use std::{sync::Arc, time::Duration};
 
 use palisade::{

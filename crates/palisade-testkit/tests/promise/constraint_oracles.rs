@@ -1,13 +1,5 @@
 //! `policy check` warns of constraints over what is hidden from whoever may write their columns, on the catalogs of each engine.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 use palisade::{
     catalog::{Catalog, ddl},
     firewall::Firewall,

@@ -1,14 +1,6 @@
 //! Caps on what the engine expects of a statement: kept before it runs, on real servers, and never over what an
 //! estimate would tell of.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 use std::{sync::Arc, time::Duration};
 
 use palisade::{

@@ -1,14 +1,6 @@
 //! The fence on SQLite: a predicate of the agent's never runs on a row that a filter hides. Where it would
 //! raise there, the answer would tell. (PostgreSQL's is tested in `palisade-postgres`.)
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 use palisade::{
     firewall::Decision,
     guard::Guard,

@@ -1,7 +1,5 @@
 //! Literals of MySQL and MariaDB mean through the gate what they mean to the server.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use palisade::{
     guard::Outcome,
     policy::{PolicyFile, PolicySources},

@@ -1,13 +1,5 @@
 //! What each mask makes of each type, on real databases: `docs/masks.md` is what comes out here.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 use std::{fmt::Write as _, path::Path, sync::Arc, time::Duration};
 
 use palisade::{

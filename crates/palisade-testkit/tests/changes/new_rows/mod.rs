@@ -1,16 +1,9 @@
 //! Rows that policy admits by values that the engine converts: what the firewall knows of them is what is stored.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
-mod bytes;
-mod returned;
-mod unsaid;
-mod untyped;
+mod binary_columns;
+mod defaults;
+mod returning;
+mod unknown_literals;
 
 use palisade::{
     guard::{Backend, Guard, Outcome},

@@ -1,6 +1,6 @@
 //! How long engines take to prepare what the firewall lets through.
 
-use std::{fs, thread, time::Duration};
+use std::{fs, ops::Deref, thread, time::Duration};
 
 use palisade::dialect::Dialect;
 use palisade_testkit::servers::{MariaDbServer, PostgresServer, Server};
@@ -17,7 +17,8 @@ const TICKS: u64 = 100;
 /// An engine with the tables of [`SCHEMA`].
 pub(crate) enum Engine {
     Sqlite(Box<Connection>),
-    Server(&'static Server, Dialect),
+    /// A server that no other test uses: the time of its processes is measured.
+    Server(Box<dyn Deref<Target = Server>>, Dialect),
 }
 
 impl Engine {
@@ -37,18 +38,18 @@ impl Engine {
     }
 
     pub(crate) fn postgres() -> Self {
-        Self::server(PostgresServer::shared().unwrap(), Dialect::Postgres)
+        Self::server(PostgresServer::start().unwrap(), Dialect::Postgres)
     }
 
     pub(crate) fn mariadb() -> Self {
-        Self::server(MariaDbServer::shared().unwrap(), Dialect::Mysql)
+        Self::server(MariaDbServer::start().unwrap(), Dialect::Mysql)
     }
 
-    fn server(server: &'static Server, dialect: Dialect) -> Self {
+    fn server(server: impl Deref<Target = Server> + 'static, dialect: Dialect) -> Self {
         server.create_database(DATABASE).unwrap();
         let loaded = server.load(DATABASE, SCHEMA).unwrap();
         assert!(loaded.clean().is_ok());
-        Self::Server(server, dialect)
+        Self::Server(Box::new(server), dialect)
     }
 
     /// How long `sql` takes to be prepared, and what is said of it where it is not.

@@ -3,16 +3,6 @@
 //! Time is that of the processor, of this thread or of a server, so that what else runs on the machine does not count.
 //! A refusal is as good as an answer, if it comes as soon.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::format_push_string,
-    clippy::print_stdout,
-    reason = "tests"
-)]
-
 mod constructs;
 mod deadline;
 mod engines;

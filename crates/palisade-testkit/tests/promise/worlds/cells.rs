@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use palisade::dialect::Dialect;
 
-use crate::choices::Choices;
+use crate::worlds::choices::Choices;
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

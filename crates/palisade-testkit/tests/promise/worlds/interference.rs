@@ -12,7 +12,7 @@ use proptest::{
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use crate::{
+use crate::worlds::{
     bare::Bare,
     choices::Choices,
     grammar::{self, Statement},

@@ -4,14 +4,6 @@
 //! `PALISADE_SEED` gives other statements, `PALISADE_WORLDS` more of them, and `PALISADE_STATEMENTS` more of those that read hidden
 //! values out.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 mod bare;
 mod cells;
 mod choices;

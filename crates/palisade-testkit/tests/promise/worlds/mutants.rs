@@ -17,7 +17,7 @@ use sqlparser::{
     tokenizer::{Token, Tokenizer},
 };
 
-use crate::{
+use crate::worlds::{
     bare::Bare,
     choices::Choices,
     grammar::Statement,

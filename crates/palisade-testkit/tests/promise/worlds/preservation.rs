@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use palisade::dialect::Dialect;
 
-use crate::{
+use crate::worlds::{
     bare::{Bare, Printed},
     choices::Choices,
     grammar::Statement,

@@ -23,7 +23,7 @@ use palisade_sqlite::{SqliteBackend, create_database};
 use palisade_testkit::servers::{MariaDbServer, PostgresServer, Server};
 use tempfile::TempDir;
 
-use crate::{
+use crate::worlds::{
     bare::{Bare, MysqlSession, PostgresSession, SqliteFile},
     cells,
     grammar::Statement,

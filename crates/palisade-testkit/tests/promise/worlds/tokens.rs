@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use palisade::{dialect::Dialect, value::Params};
 use serde_json::{Map, Value};
 
-use crate::{cells::Cell, grammar::Statement};
+use crate::worlds::{cells::Cell, grammar::Statement};
 
 /// A cell of a table: the table, the column, and the id of the row.
 pub(crate) type Place = (usize, usize, i64);

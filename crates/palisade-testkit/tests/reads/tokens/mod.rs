@@ -1,15 +1,7 @@
 //! Tokens on real databases: what a session may compare and not read, on each engine alike.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
-mod given;
-mod named;
+mod indirect_constants;
+mod named_columns;
 
 use std::{
     sync::{
@@ -497,7 +489,7 @@ async fn tokens_hold<B: Backend>(guard: Guard<B>, row: &str) {
         to.check(sql, &[], foreign.clone()).await;
     }
     tokens_recur(&to, ann, bob).await;
-    given::tokens_are_given(&to, row, ann, bob).await;
+    indirect_constants::tokens_are_given(&to, row, ann, bob).await;
     // Values of the session's own do not reach the keys, and a change reads no tokens.
     let insert = "INSERT INTO log SELECT id + ?, 'x' FROM people WHERE id = 1";
     assert_eq!(to.ask(insert, &[json!(1)]).await, json!([]));

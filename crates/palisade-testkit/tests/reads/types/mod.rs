@@ -1,14 +1,6 @@
 //! Every type of each engine, out as JSON and back as a parameter, through the gate and on real servers; and the
 //! manual's page of them, `docs/types.md`, which is made of what happened.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
-
 mod mysql;
 mod page;
 mod postgres;

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt::Write as _};
 use palisade_mysql::{MysqlBackend, MysqlConfig};
 use palisade_testkit::servers::{MariaDbServer, MySqlServer, Server};
 
-use crate::{Back, Type, gate, of, page, script, there_and_back};
+use super::{Back, Type, gate, of, page, script, there_and_back};
 
 const fn bytes(name: &'static str, literal: &'static str) -> Type {
     of(name, literal).spelt("bytes")

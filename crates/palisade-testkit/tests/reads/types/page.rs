@@ -23,7 +23,7 @@ engine has no equality of the type. The column *parameter* says how the value is
   `{\"real\": \"Infinity\"}`.
 * A null of any type is `null`. Cells longer than the limit are cut, and a notice says so.
 
-A test fails when this page is not what happens; `PALISADE_WRITE_TYPES=1 cargo test -p palisade-testkit --test types -- --include-ignored`
+A test fails when this page is not what happens; `PALISADE_WRITE_TYPES=1 cargo test -p palisade-testkit --test reads -- types --include-ignored`
 writes it anew.
 
 ";

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_testkit::servers::{PostgresServer, Server};
 
-use crate::{Back, Type, gate, of, page, script, there_and_back};
+use super::{Back, Type, gate, of, page, script, there_and_back};
 
 const MADE: &str = "
     CREATE TYPE mood AS ENUM ('sad', 'ok');

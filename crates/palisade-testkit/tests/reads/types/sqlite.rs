@@ -2,7 +2,7 @@
 
 use palisade_sqlite::{SqliteBackend, create_database};
 
-use crate::{Back, Type, gate, of, page, script, there_and_back};
+use super::{Back, Type, gate, of, page, script, there_and_back};
 
 const TYPES: &[Type] = &[
     of("INTEGER", "-5"),

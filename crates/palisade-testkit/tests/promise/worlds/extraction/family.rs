@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use palisade::dialect::Dialect;
 
 use super::leads::Secret;
-use crate::choices::Choices;
+use crate::worlds::choices::Choices;
 
 /// A statement, and what it is made of.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use palisade::dialect::Dialect;
 
-use crate::stand::{Engine, Stand};
+use crate::worlds::stand::{Engine, Stand};
 
 /// What hidden rows hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

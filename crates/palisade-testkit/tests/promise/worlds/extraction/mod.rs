@@ -6,7 +6,7 @@ mod leads;
 mod reader;
 mod twins;
 
-use crate::{
+use crate::worlds::{
     interference::runtime,
     stand::{Engine, MariaDb, Postgres, Sqlite},
 };

@@ -10,7 +10,7 @@ use palisade::{
 };
 use serde_json::Value;
 
-use crate::{bare::Bare, stand::Stand};
+use crate::worlds::{bare::Bare, stand::Stand};
 
 /// Whom statements are asked of.
 pub(crate) trait Oracle {

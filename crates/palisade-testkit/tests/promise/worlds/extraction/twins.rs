@@ -10,7 +10,7 @@ use super::{
     leads::{Secret, stand},
     reader::{Gate, unfenced},
 };
-use crate::{
+use crate::worlds::{
     bare::Bare,
     choices::Choices,
     interference::{runner, runtime, setting},

@@ -3,7 +3,7 @@
 use palisade::dialect::Dialect;
 
 use super::{Grammar, Named};
-use crate::{
+use crate::worlds::{
     cells::{Cell, DATES, INTEGERS, Kind, TEXTS},
     tokens::{Mark, bound},
 };

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use palisade::dialect::Dialect;
 
-use crate::{
+use crate::worlds::{
     cells::Kind,
     choices::Choices,
     world::{Level, Table, World, stand_for_the_same},

@@ -3,7 +3,7 @@
 use palisade::dialect::Dialect;
 
 use super::{Grammar, Named};
-use crate::cells::{Cell, Kind};
+use crate::worlds::cells::{Cell, Kind};
 
 /// How many of 100 columns of the answer are windows.
 const WINDOWS: usize = 26;

@@ -5,7 +5,7 @@
 use palisade::dialect::Dialect;
 
 use super::{Grammar, Named, query::Columns};
-use crate::{
+use crate::worlds::{
     cells::Kind,
     tokens::Mark,
     world::{Level, Table},

@@ -12,7 +12,7 @@ use std::{
 use palisade::dialect::Dialect;
 
 use self::structure::{OnDelete, Reference, Trigger};
-use crate::{
+use crate::worlds::{
     cells::{Cell, Kind, Mask, Renaming},
     choices::Choices,
 };

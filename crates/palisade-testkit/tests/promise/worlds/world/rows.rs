@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{HIDDEN_IDS, Level, Row, Table, structure};
-use crate::{
+use crate::worlds::{
     cells::{Cell, DATES, INTEGERS, Renaming, TEXTS},
     choices::Choices,
     world::Filter,

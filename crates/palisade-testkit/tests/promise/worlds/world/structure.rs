@@ -3,7 +3,7 @@
 use palisade::dialect::Dialect;
 
 use super::{Actions, Column, Filter, Level, Table};
-use crate::{
+use crate::worlds::{
     cells::{Cell, Kind, Mask},
     choices::Choices,
 };

@@ -1,7 +1,7 @@
 //! Views, and views over them.
 
 use super::{Level, Table, View};
-use crate::{cells::Kind, choices::Choices};
+use crate::worlds::{cells::Kind, choices::Choices};
 
 pub(super) fn plain_view(name: &'static str, table: &Table, choices: &mut Choices<'_>) -> View {
     const NAMES: [&str; 3] = ["x", "y", "z"];
