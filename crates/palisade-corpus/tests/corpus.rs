@@ -13,8 +13,7 @@ use std::{collections::BTreeSet, fs, path::PathBuf};
 use palisade::{code::Code, dialect::Dialect};
 use palisade_corpus::{Case, Corpus, Coverage, Difference, Runner, Suite, Verdict};
 
-/// Cases that stand as they should come out and do not yet, each with what is wrong. One that passes
-/// must leave the list.
+/// Cases whose expectation does not hold yet, each with the reason. A case that passes must leave the list.
 const OPEN: &[(&str, &str)] = &[(
     "parenthesised-join-star",
     "the engine invents names for what such a join gives twice; refused by name",

@@ -2,15 +2,17 @@
 
 use palisade::{
     guard::{Guard, Outcome},
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::Params,
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
+use palisade_mysql::MysqlBackend;
 use palisade_testkit::{
+    fixture::policy_sources,
     live::changing_gate,
     servers::{MariaDbServer, MySqlServer, Server},
 };
+
+use crate::database::TestDatabase;
 
 const SCRIPT: &str = "
 CREATE TABLE moods (id int PRIMARY KEY, mood enum('canary-a','b'), marks set('canary-x','y'), shown enum('plain','c'));
@@ -26,24 +28,11 @@ forbid(principal, action == Action::"read_plain", resource == Column::"SCHEMA.mo
 forbid(principal, action == Action::"read_plain", resource == Column::"SCHEMA.moods.marks");
 "#;
 
-async fn are_not_told(server: &Server) {
-    let database = server.fresh_database("labels").unwrap();
-    server.load(&database, SCRIPT).unwrap().clean().unwrap();
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let backend = MysqlBackend::connect(config.accept_powerful().writable())
-        .await
-        .unwrap();
-    let policies = vec![PolicyFile {
-        name: "labels.cedar".to_owned(),
-        text: POLICIES.replace("SCHEMA", &database),
-    }];
-    let gate: Guard<MysqlBackend> = changing_gate(
-        backend,
-        PolicySources {
-            policies,
-            ..PolicySources::default()
-        },
-    );
+async fn are_not_told(server: &'static Server) {
+    let database = TestDatabase::on(server, "labels", SCRIPT);
+    let backend = database.mysql_backend().await;
+    let policies = policy_sources(POLICIES.replace("SCHEMA", database.name()));
+    let gate: Guard<MysqlBackend> = changing_gate(backend, policies);
     let session = Session::new(Principal::new("Agent", "a"));
     let relations = gate.firewall().relations(&session).unwrap();
     let described = serde_json::to_string(&relations).unwrap();

@@ -8,6 +8,9 @@
     reason = "tests"
 )]
 
+#[path = "../database/mod.rs"]
+mod database;
+
 mod enum_labels;
 mod mysql_ddl;
 mod partitions;

@@ -1,18 +1,16 @@
-//! Where the rows of a table are stored is told to nobody who does not see all of the tables that they are stored in: two
-//! databases whose table has the same rows, of which some are a child's in the one.
+//! A session learns in which partition a row is stored only if it sees all partitions. Two databases have the same rows;
+//! in one of them, a child table stores some.
 
 use palisade::{
     guard::{Guard, Outcome},
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::Params,
 };
-use palisade_postgres::{PostgresBackend, PostgresConfig};
-use palisade_testkit::{
-    live::changing_gate,
-    servers::{PostgresServer, Server},
-};
+use palisade_postgres::PostgresBackend;
+use palisade_testkit::{fixture::policy_sources, live::changing_gate};
 use serde_json::{Value, json};
+
+use crate::database::TestDatabase;
 
 const ALONE: &str = "
 CREATE TABLE parent (id int, note text);
@@ -46,24 +44,10 @@ forbid(principal, action == Action::"read_plain", resource == Column::"public.pa
 "#;
 
 async fn gate(script: &str, policies: &str) -> Guard<PostgresBackend> {
-    let server: &Server = PostgresServer::shared().unwrap();
-    let database = server.fresh_database("children").unwrap();
-    server.load(&database, script).unwrap().clean().unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    let backend = PostgresBackend::connect(config.accept_superuser().writable())
-        .await
-        .unwrap();
-    let policies = vec![PolicyFile {
-        name: "children.cedar".to_owned(),
-        text: policies.to_owned(),
-    }];
-    changing_gate(
-        backend,
-        PolicySources {
-            policies,
-            ..PolicySources::default()
-        },
-    )
+    let database = TestDatabase::postgres("children", script);
+    let backend = database.postgres_backend().await;
+    let policies = policy_sources(policies);
+    changing_gate(backend, policies)
 }
 
 /// The rows, or the code of the refusal; nothing of either names the child.

@@ -7,13 +7,14 @@ use palisade::{
     dialect::Dialect,
     guard::{Backend, Guard, Outcome},
     ident,
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     session::{Principal, Session},
     value::Params,
 };
 use palisade_mysql::{MysqlBackend, MysqlConfig};
 use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_testkit::{
+    fixture::policy_sources,
     live::changing_gate,
     servers::{MariaDbServer, MySqlServer, PostgresServer, Server},
 };
@@ -29,13 +30,7 @@ const SCRIPT: &str = "
 const EVERYTHING: &str = "permit (principal, action, resource);\n";
 
 fn policies(text: &str) -> PolicySources {
-    PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: text.to_owned(),
-        }],
-        ..PolicySources::default()
-    }
+    policy_sources(text)
 }
 
 /// A permit of `select` that names each of these.
@@ -70,11 +65,11 @@ async fn ask<B: Backend>(guard: &Guard<B>, who: &str, sql: &str) -> Result<Value
 /// Names of the columns of an answer, which has a row at least.
 fn columns(answer: &Value) -> Vec<String> {
     assert!(answer["row_count"].as_u64().unwrap() > 0, "{answer}");
-    named(answer)
+    column_names(answer)
 }
 
 /// Names of the columns of an answer.
-fn named(answer: &Value) -> Vec<String> {
+fn column_names(answer: &Value) -> Vec<String> {
     let columns = answer["columns"].as_array().unwrap().iter();
     columns
         .map(|column| column["name"].as_str().unwrap().to_lowercase())
@@ -236,7 +231,7 @@ async fn shows_what_a_permit_names(server: &'static Server) {
     .await
     .unwrap();
     // MariaDB gathers nothing unless it is told to.
-    assert_eq!(named(&consumers), ["name", "enabled"]);
+    assert_eq!(column_names(&consumers), ["name", "enabled"]);
     let threads = "SELECT thread_id, t.Name FROM performance_schema.threads AS t";
     ask(&guard, "dba", threads).await.unwrap();
     let joined = "SELECT p.name FROM people AS p JOIN information_schema.processlist AS a ON a.id > p.id - 10 GROUP BY p.name";

@@ -1,19 +1,15 @@
-//! Foreign keys that change rows by themselves, over tables of which policy keeps rows apart: what hangs on a row is looked for
-//! before the row is changed, and no row that is kept apart is reached or told of otherwise.
+//! Foreign keys with actions, over tables with hidden rows. A precheck looks for dependent rows before a row changes, and
+//! no hidden row is changed or disclosed.
 
 use palisade::{
     guard::{Backend, Guard, Outcome},
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     session::{Principal, Session},
     value::Params,
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
-use palisade_postgres::{PostgresBackend, PostgresConfig};
-use palisade_sqlite::{SqliteBackend, create_database};
-use palisade_testkit::{
-    live::changing_gate,
-    servers::{MariaDbServer, PostgresServer, Server},
-};
+use palisade_testkit::{fixture::policy_sources, live::changing_gate};
+
+use crate::database::{TestDatabase, TestFile};
 
 const APART: Result<u64, &str> = Err("database.constraint");
 const UNSOUGHT: Result<u64, &str> = Err("obligation.inapplicable");
@@ -362,7 +358,7 @@ fn pair_policies(pairs: &[Pair], schema: &str) -> PolicySources {
     ))
 }
 
-/// Deletes the referenced row of each pair, with a row that refers to it and is kept apart, and with one that is not.
+/// Deletes the referenced row of each pair, once with a hidden dependent row and once with a visible one.
 async fn hold_pairs<B: Backend>(gate: &Guard<B>, bare: &dyn Fn(&str) -> String, pairs: &[Pair]) {
     let session = Session::new(Principal::new("Agent", "a"));
     let mut problems = Vec::new();
@@ -404,16 +400,10 @@ fn policies(schema: &str) -> PolicySources {
 }
 
 fn sources(text: String) -> PolicySources {
-    PolicySources {
-        policies: vec![PolicyFile {
-            name: "tenant.cedar".to_owned(),
-            text,
-        }],
-        ..PolicySources::default()
-    }
+    policy_sources(text)
 }
 
-/// Runs each statement in both databases: it says what it should, and the same in both, and leaves what is kept apart.
+/// Runs each statement in both databases: both give the expected answer, and no hidden row changes.
 async fn hold<B: Backend>(gate: &Guard<B>, bare: &dyn Fn(&str) -> String, rows: &[Row]) {
     let session = Session::new(Principal::new("Agent", "a"));
     let mut problems = Vec::new();
@@ -454,13 +444,11 @@ async fn hold<B: Backend>(gate: &Guard<B>, bare: &dyn Fn(&str) -> String, rows: 
 
 #[tokio::test]
 async fn on_sqlite_what_hangs_on_a_row_is_looked_for() {
-    let temp = tempfile::tempdir().unwrap();
-    let path = temp.path().join("main.db");
     let tables = format!("{TABLES}{}", pairs(PAIRS_ON_SQLITE));
-    create_database(&path, &tables).unwrap();
-    let backend = || SqliteBackend::open_file(&path, "main").unwrap().writable();
+    let file = TestFile::new(&tables);
+    let backend = || file.backend();
     let bare = |sql: &str| {
-        let conn = rusqlite::Connection::open(&path).unwrap();
+        let conn = file.open_bare();
         // The key itself would have some values of a pair compared in yet another way as they come.
         let keys = if sql.contains("INSERT") { "OFF" } else { "ON" };
         conn.execute_batch(&format!("PRAGMA foreign_keys = {keys}"))
@@ -489,14 +477,10 @@ async fn on_sqlite_what_hangs_on_a_row_is_looked_for() {
 
 #[tokio::test]
 async fn on_postgres_what_hangs_on_a_row_is_looked_for() {
-    let server: &Server = PostgresServer::shared().unwrap();
-    let database = server.fresh_database("cascades").unwrap();
-    server.load(&database, TABLES).unwrap().clean().unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    let config = config.accept_superuser().writable().connections(1, 8);
-    let backend = PostgresBackend::connect(config).await.unwrap();
+    let database = TestDatabase::postgres("cascades", TABLES);
+    let backend = database.postgres_backend().await;
     let gate = changing_gate(backend, policies("public"));
-    let bare = |sql: &str| server.query(&database, sql).unwrap();
+    let bare = |sql: &str| database.query(sql);
     for rows in [ROWS, ON_POSTGRES, MERGES] {
         hold(&gate, &bare, rows).await;
     }
@@ -504,24 +488,20 @@ async fn on_postgres_what_hangs_on_a_row_is_looked_for() {
 
 #[tokio::test]
 async fn on_postgres_what_a_key_compares_in_its_own_way_is_not_looked_for() {
-    let server: &Server = PostgresServer::shared().unwrap();
-    let database = server.fresh_database("keys").unwrap();
     let types = "CREATE DOMAIN whole AS bigint; CREATE DOMAIN word AS text; CREATE DOMAIN padded AS char(5);
         CREATE TYPE mood AS ENUM ('glad', 'sad'); CREATE TYPE \"Mood\" AS ENUM ('sad', 'glad'); CREATE EXTENSION citext;";
     let tables = format!("{types}{}", pairs(PAIRS_ON_POSTGRES));
-    server.load(&database, &tables).unwrap().clean().unwrap();
+    let database = TestDatabase::postgres("keys", &tables);
     // An index may compare in another way than its column's type does.
     let odd = "CREATE TABLE p99 (id integer PRIMARY KEY, k text NOT NULL); CREATE UNIQUE INDEX ON p99 (k bpchar_ops);
         CREATE TABLE c99 (id integer PRIMARY KEY, k text REFERENCES p99 (k) ON DELETE CASCADE, tenant integer NOT NULL);";
-    server.query(&database, odd).unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    let config = config.accept_superuser().writable().connections(1, 8);
-    let backend = PostgresBackend::connect(config).await.unwrap();
+    database.query(odd);
+    let backend = database.postgres_backend().await;
     let mut policies = pair_policies(PAIRS_ON_POSTGRES, "public");
     policies.policies[0].text +=
         "forbid(principal, action, resource is row::public::c99) unless { resource.tenant == 1 };";
     let gate = changing_gate(backend, policies);
-    let bare = |sql: &str| server.query(&database, sql).unwrap();
+    let bare = |sql: &str| database.query(sql);
     hold_pairs(&gate, &bare, PAIRS_ON_POSTGRES).await;
     bare("INSERT INTO p99 VALUES (1, 'a'); INSERT INTO c99 VALUES (1, 'a ', 2)");
     let session = Session::new(Principal::new("Agent", "a"));
@@ -536,14 +516,10 @@ async fn on_postgres_what_a_key_compares_in_its_own_way_is_not_looked_for() {
 
 #[tokio::test]
 async fn on_mariadb_what_hangs_on_a_row_is_looked_for() {
-    let server: &Server = MariaDbServer::shared().unwrap();
-    let database = server.fresh_database("cascades").unwrap();
-    server.load(&database, TABLES).unwrap().clean().unwrap();
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let config = config.accept_powerful().writable();
-    let backend = MysqlBackend::connect(config).await.unwrap();
-    let gate = changing_gate(backend, policies(&database));
-    let bare = |sql: &str| server.query(&database, sql).unwrap();
+    let database = TestDatabase::mariadb("cascades", TABLES);
+    let backend = database.mysql_backend().await;
+    let gate = changing_gate(backend, policies(database.name()));
+    let bare = |sql: &str| database.query(sql);
     for rows in [ROWS, ON_MARIADB, REPLACES] {
         hold(&gate, &bare, rows).await;
     }
@@ -551,14 +527,10 @@ async fn on_mariadb_what_hangs_on_a_row_is_looked_for() {
 
 #[tokio::test]
 async fn on_mariadb_what_a_key_compares_in_its_own_way_is_not_looked_for() {
-    let server: &Server = MariaDbServer::shared().unwrap();
-    let database = server.fresh_database("keys").unwrap();
     let tables = pairs(PAIRS_ON_MARIADB);
-    server.load(&database, &tables).unwrap().clean().unwrap();
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let config = config.accept_powerful().writable();
-    let backend = MysqlBackend::connect(config).await.unwrap();
-    let gate = changing_gate(backend, pair_policies(PAIRS_ON_MARIADB, &database));
-    let bare = |sql: &str| server.query(&database, sql).unwrap();
+    let database = TestDatabase::mariadb("keys", &tables);
+    let backend = database.mysql_backend().await;
+    let gate = changing_gate(backend, pair_policies(PAIRS_ON_MARIADB, database.name()));
+    let bare = |sql: &str| database.query(sql);
     hold_pairs(&gate, &bare, PAIRS_ON_MARIADB).await;
 }

@@ -8,34 +8,24 @@ use palisade::{
     code::Code,
     firewall::Firewall,
     guard::{Guard, Outcome},
-    host::Host,
     limits::Limits,
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::Params,
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
-use palisade_testkit::servers::{MariaDbServer, MySqlServer, Server};
+use palisade_mysql::MysqlBackend;
+use palisade_testkit::{
+    fixture::policy_sources,
+    host::Still,
+    servers::{MariaDbServer, MySqlServer, Server},
+};
 
-struct StillHost;
+use crate::database::TestDatabase;
 
-impl Host for StillHost {
-    fn unix_time(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn random(&self) -> Result<[u8; 16], String> {
-        Ok([3; 16])
-    }
-}
-
-/// `word` is referred to by the numbers of its values, which have other names there, and twice by `tie`, in two ways.
-/// `par` 1 has three of `kid`, two of which have two of `toy` each; a `note` refers to both a `par` and a `kid`. A chain of five in `tree`,
-/// each the next one's parent, with a `leaf` that loses it.
+/// Tables with keys of every action:
+///
+/// * `word`: keys refer to it by the numbers of its values, which have other names there. `tie` has two such keys.
+/// * `par`: row 1 has three rows of `kid`, two of which have two rows of `toy` each. A `note` refers to a `par` and a `kid`.
+/// * `tree`: a chain of five rows, each the parent of the next one, with a `leaf` that loses its parent.
 const SCHEMA: &str = "
     CREATE TABLE par (id int PRIMARY KEY, k varchar(10) NOT NULL UNIQUE, made timestamp NOT NULL DEFAULT '2020-01-01 00:00:00');
     CREATE TABLE kid (id int PRIMARY KEY, par_id int, FOREIGN KEY (par_id) REFERENCES par (id) ON DELETE CASCADE ON UPDATE CASCADE);
@@ -115,32 +105,20 @@ const STATEMENTS: &[(&str, u64)] = &[
     ),
 ];
 
-async fn gate(
-    server: &Server,
+async fn gate<'s>(
+    server: &'s Server,
     label: &str,
     trigger: Option<&str>,
     max_rows: u64,
-) -> (String, Guard<MysqlBackend>) {
-    let database = server.fresh_database(label).unwrap();
+) -> (TestDatabase<'s>, Guard<MysqlBackend>) {
     let trigger_too = trigger.map(|trigger| format!("{SCHEMA}; {trigger}"));
-    server
-        .query(&database, trigger_too.as_deref().unwrap_or(SCHEMA))
-        .unwrap();
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let backend = MysqlBackend::connect(config.accept_powerful().writable())
-        .await
-        .unwrap();
+    let database = TestDatabase::on(server, label, trigger_too.as_deref().unwrap_or(SCHEMA));
+    let backend = database.mysql_backend().await;
     let mut text = "permit(principal, action, resource);".to_owned();
     if trigger.is_some() {
         text += &format!("permit(principal, action, resource == Function::\"{database}.slow\");");
     }
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "capped.cedar".to_owned(),
-            text,
-        }],
-        ..PolicySources::default()
-    };
+    let sources = policy_sources(text);
     let firewall = Firewall::builder(backend.catalog().clone(), sources)
         .limits(Limits {
             max_affected_rows: max_rows,
@@ -152,7 +130,7 @@ async fn gate(
     let guard = Guard::new(
         Arc::new(firewall),
         backend,
-        Arc::new(StillHost),
+        Arc::new(Still),
         Arc::new(NoAudit),
     );
     (database, guard)
@@ -166,7 +144,7 @@ async fn counts(server: &Server) {
             max_affected_rows: rows,
             ..Limits::default()
         };
-        let before = server.query(&database, ALL).unwrap();
+        let before = database.query(ALL);
         let few = guard
             .execute_within(sql, &Params::None, &session, &most(rows - 1))
             .await;
@@ -177,7 +155,7 @@ async fn counts(server: &Server) {
             }
             Outcome::Rows(_) => panic!("{sql}: it ran"),
         }
-        assert_eq!(server.query(&database, ALL).unwrap(), before, "{sql}");
+        assert_eq!(database.query(ALL), before, "{sql}");
         let enough = guard
             .execute_within(sql, &Params::None, &session, &most(*rows))
             .await;
@@ -202,7 +180,7 @@ async fn what_foreign_keys_change_counts_on_mysql_9() {
     counts(MySqlServer::shared().unwrap()).await;
 }
 
-/// Which rows a condition finds by chance, nobody knows before: every row counts, as it could be any.
+/// A condition with a random function could find every row, so every row counts.
 #[tokio::test]
 async fn what_is_found_by_chance_counts_as_everything() {
     let server: &Server = MariaDbServer::shared().unwrap();
@@ -228,16 +206,19 @@ async fn no_row_comes_meanwhile(server: &'static Server) {
     let session = Session::new(Principal::new("Agent", "a"));
     let other = std::thread::spawn(move || {
         // While a trigger runs, servers show its statement or the one that set it off.
-        let running = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'DELETE%' OR info LIKE 'DO SLEEP%'";
+        let running = format!(
+            "SELECT COUNT(*) FROM information_schema.processlist
+             WHERE db = '{database}' AND (info LIKE 'DELETE%' OR info LIKE 'DO SLEEP%')"
+        );
         for _ in 0..200 {
-            if server.query(&database, running).unwrap().trim() != "0" {
+            if database.query(&running).trim() != "0" {
                 break;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
         let insert = "SET innodb_lock_wait_timeout = 1; INSERT INTO par (id, k) VALUES (50, 'aa')";
-        server
-            .query(&database, insert)
+        database
+            .try_query(insert)
             .map_err(|error| error.to_string())
     });
     let sql = "DELETE FROM par WHERE k >= 'a' AND k < 'b'";

@@ -13,7 +13,6 @@ use palisade::{
     firewall::Decision,
     guard::{Backend, Guard, Outcome},
     limits::Limits,
-    policy::{PolicyFile, PolicySources},
     rejection::Rejection,
     rewrite::RewrittenStatement,
     session::{Principal, Session},
@@ -21,12 +20,14 @@ use palisade::{
 };
 use palisade_mysql::{MysqlBackend, MysqlConfig};
 use palisade_postgres::{PostgresBackend, PostgresConfig};
-use palisade_sqlite::{SqliteBackend, create_database};
 use palisade_testkit::{
+    fixture::policy_sources,
     live::changing_gate,
     servers::{MariaDbServer, MySqlServer, PgBouncer, PostgresServer, Server},
 };
 use tokio::task::JoinHandle;
+
+use crate::database::TestFile;
 
 const ROWS: &str = "
 CREATE TABLE accounts (id int PRIMARY KEY, tenant int NOT NULL, name varchar(20));
@@ -55,17 +56,8 @@ fn gate<B: Backend>(backend: B, schema: &str) -> Arc<Guard<B>> {
          forbid(principal, action == Action::\"add\", resource is row::{schema}::accounts)
          unless {{ resource.tenant == 1 }};"
     );
-    let policies = vec![PolicyFile {
-        name: "tenant.cedar".to_owned(),
-        text,
-    }];
-    Arc::new(changing_gate(
-        backend,
-        PolicySources {
-            policies,
-            ..PolicySources::default()
-        },
-    ))
+    let policies = policy_sources(text);
+    Arc::new(changing_gate(backend, policies))
 }
 
 /// What would be run, and before it.
@@ -328,7 +320,7 @@ async fn refuses_on_mysql(server: &'static Server) {
     }
 }
 
-/// What another adds meanwhile is in the way of what replaces rows: whoever looks waits for it.
+/// Another transaction adds a conflicting row meanwhile: the precheck of a replacing statement waits for it.
 async fn meets_on_mysql(server: &'static Server) {
     let database = server.fresh_database("meets").unwrap();
     server.load(&database, ROWS).unwrap().clean().unwrap();
@@ -341,17 +333,8 @@ async fn meets_on_mysql(server: &'static Server) {
          forbid(principal, action in [Action::\"see\", Action::\"add\"], resource is row::{database}::accounts)
          unless {{ resource.tenant == 1 }};"
     );
-    let policies = vec![PolicyFile {
-        name: "tenant.cedar".to_owned(),
-        text,
-    }];
-    let gate = Arc::new(changing_gate(
-        backend,
-        PolicySources {
-            policies,
-            ..PolicySources::default()
-        },
-    ));
+    let policies = policy_sources(text);
+    let gate = Arc::new(changing_gate(backend, policies));
     let url = server.url(&database);
     let mut other = mysql_async::Conn::new(mysql_async::Opts::from_url(&url).unwrap())
         .await
@@ -407,14 +390,12 @@ async fn on_mysql_9_a_row_that_changed_meanwhile_refuses_the_change() {
 #[tokio::test]
 async fn on_sqlite_nobody_writes_between_the_look_and_the_change() {
     for mode in ["delete", "wal"] {
-        let temp = tempfile::tempdir().unwrap();
-        let path = temp.path().join("main.db");
-        create_database(&path, ROWS).unwrap();
-        let other = rusqlite::Connection::open(&path).unwrap();
+        let file = TestFile::new(ROWS);
+        let other = file.open_bare();
         other
             .pragma_update_and_check(None, "journal_mode", mode, |_| Ok(()))
             .unwrap();
-        let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+        let backend = file.backend();
         let gate = gate(backend, "main");
         rewritten(&gate);
         other

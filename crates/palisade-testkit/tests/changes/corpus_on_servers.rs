@@ -1,7 +1,7 @@
 //! Statements of the corpus that change data, run through the gate on real databases: what is permitted happens,
 //! as many rows as the case says, and what policy keeps apart stays as it was.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc};
 
 use palisade::{
     audit::NoAudit,
@@ -9,9 +9,7 @@ use palisade::{
     code::Code,
     firewall::Firewall,
     guard::{Backend, Guard, Outcome},
-    host::Host,
     limits::Limits,
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::Params,
 };
@@ -19,7 +17,11 @@ use palisade_corpus::{Case, Corpus, Verdict};
 use palisade_mysql::{MysqlBackend, MysqlConfig};
 use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_sqlite::{SqliteBackend, create_database};
-use palisade_testkit::servers::{MariaDbServer, PostgresServer, Server};
+use palisade_testkit::{
+    fixture::policy_sources,
+    host::Still,
+    servers::{MariaDbServer, PostgresServer, Server},
+};
 
 /// What no statement of the clerk's or the officer's may change.
 const KEPT: &[&str] = &[
@@ -31,22 +33,6 @@ const KEPT: &[&str] = &[
     "SELECT id, salary FROM payroll ORDER BY id",
     "SELECT code, rate FROM rates ORDER BY code",
 ];
-
-struct StillHost;
-
-impl Host for StillHost {
-    fn unix_time(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn random(&self) -> Result<[u8; 16], String> {
-        Ok([3; 16])
-    }
-}
 
 fn corpus() -> Corpus {
     Corpus::load(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus")).unwrap()
@@ -61,7 +47,7 @@ fn guard<B: Backend>(corpus: &Corpus, case: &Case, catalog: &Catalog, backend: B
     Guard::new(
         Arc::new(firewall),
         backend,
-        Arc::new(StillHost),
+        Arc::new(Still),
         Arc::new(NoAudit),
     )
 }
@@ -261,13 +247,7 @@ async fn rows_that_triggers_change_are_not_told_of() {
     let backend = PostgresBackend::connect(config).await.unwrap();
     let policies = r#"permit(principal, action, resource) unless { resource is Table && resource == Table::"public.secret" };
         permit(principal, action == Action::"call", resource == Function::"public.forget");"#;
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "set-off.cedar".to_owned(),
-            text: policies.to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = policy_sources(policies);
     let firewall = Firewall::builder(backend.catalog().clone(), sources)
         .allow_changes()
         .build();
@@ -275,7 +255,7 @@ async fn rows_that_triggers_change_are_not_told_of() {
     let guard = Guard::new(
         Arc::new(firewall),
         backend,
-        Arc::new(StillHost),
+        Arc::new(Still),
         Arc::new(NoAudit),
     );
     let session = Session::new(Principal::new("Agent", "a"));
@@ -318,13 +298,7 @@ async fn cascades_are_capped<B: Backend + Clone>(
             "permit(principal, action, resource) unless {{ action == Action::\"delete\" }};\n\
              @max_rows(\"{most}\") permit(principal, action == Action::\"delete\", resource);"
         );
-        let sources = PolicySources {
-            policies: vec![PolicyFile {
-                name: "capped.cedar".to_owned(),
-                text: policies,
-            }],
-            ..PolicySources::default()
-        };
+        let sources = policy_sources(policies);
         let firewall = Firewall::builder(catalog.clone(), sources)
             .allow_changes()
             .build();
@@ -332,7 +306,7 @@ async fn cascades_are_capped<B: Backend + Clone>(
         let guard = Guard::new(
             Arc::new(firewall),
             backend.clone(),
-            Arc::new(StillHost),
+            Arc::new(Still),
             Arc::new(NoAudit),
         );
         let sql = format!("DELETE FROM par WHERE id = {id}");

@@ -3,16 +3,16 @@
 
 use palisade::{
     guard::{Backend, Guard, Outcome},
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::{Params, Value},
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
-use palisade_sqlite::{SqliteBackend, create_database};
 use palisade_testkit::{
+    fixture::policy_sources,
     live::changing_gate,
     servers::{MariaDbServer, MySqlServer, Server},
 };
+
+use crate::database::{TestDatabase, TestFile};
 
 const HELD: Result<u64, &str> = Err("database.constraint");
 const UNSOUGHT: Result<u64, &str> = Err("obligation.inapplicable");
@@ -32,17 +32,8 @@ forbid(principal, action == Action::"add", resource is row::SCHEMA::things) unle
 "#;
 
 fn gate<B: Backend>(backend: B, schema: &str, policies: &str) -> Guard<B> {
-    let policies = vec![PolicyFile {
-        name: "tenant.cedar".to_owned(),
-        text: policies.replace("SCHEMA", schema),
-    }];
-    changing_gate(
-        backend,
-        PolicySources {
-            policies,
-            ..PolicySources::default()
-        },
-    )
+    let policies = policy_sources(policies.replace("SCHEMA", schema));
+    changing_gate(backend, policies)
 }
 
 /// How many rows are changed, or the code of the refusal.
@@ -149,20 +140,12 @@ const ROWS: &[Row] = &[
 ];
 
 async fn finds_what_the_server_finds(server: &'static Server) {
-    let database = server.fresh_database("replaces").unwrap();
-    let others = || server.query(&database, OTHERS).unwrap();
-    let config = || {
-        let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-        config.accept_powerful().writable()
-    };
-    server.load(&database, THINGS).unwrap().clean().unwrap();
+    let database = TestDatabase::on(server, "replaces", THINGS);
+    let others = || database.query(OTHERS);
     let before = others();
-    let reset = || {
-        let script = format!("DROP TABLE things; {THINGS}");
-        server.load(&database, &script).unwrap().clean().unwrap();
-    };
-    let backend = MysqlBackend::connect(config()).await.unwrap();
-    let own = gate(backend, &database, POLICIES);
+    let reset = || database.load(&format!("DROP TABLE things; {THINGS}"));
+    let backend = database.mysql_backend().await;
+    let own = gate(backend, database.name(), POLICIES);
     for (rows, expected) in ROWS {
         for sql in [
             format!("REPLACE INTO things {rows}"),
@@ -251,9 +234,7 @@ async fn finds_what_the_server_finds(server: &'static Server) {
         reset();
     }
     // A key that came later is not one that was looked for.
-    server
-        .query(&database, "ALTER TABLE things ADD UNIQUE (n, name)")
-        .unwrap();
+    database.query("ALTER TABLE things ADD UNIQUE (n, name)");
     let sql =
         "INSERT INTO things (id, tenant, name) VALUES (2, 1, 'x') ON DUPLICATE KEY UPDATE n = 5";
     assert_eq!(
@@ -261,8 +242,8 @@ async fn finds_what_the_server_finds(server: &'static Server) {
         Err("database.schema-changed")
     );
     reset();
-    let backend = MysqlBackend::connect(config()).await.unwrap();
-    let all = gate(backend, &database, ADDED);
+    let backend = database.mysql_backend().await;
+    let all = gate(backend, database.name(), ADDED);
     for (sql, expected) in [
         (
             "INSERT INTO things (id, tenant, name) VALUES (3, 1, 'x') ON DUPLICATE KEY UPDATE n = 5",
@@ -324,7 +305,6 @@ async fn mysql_9_finds_what_was_looked_for() {
 /// Keys of which not every source can say by what they are equal.
 #[tokio::test]
 async fn what_is_no_plain_key_is_not_looked_for_on_mariadb() {
-    let server: &'static Server = MariaDbServer::shared().unwrap();
     for (keys, rows, expected) in [
         (
             "UNIQUE (code(3))",
@@ -367,17 +347,13 @@ async fn what_is_no_plain_key_is_not_looked_for_on_mariadb() {
             UNSOUGHT,
         ),
     ] {
-        let database = server.fresh_database("plain").unwrap();
         let script = format!(
             "CREATE TABLE things (id INTEGER PRIMARY KEY, tenant INTEGER NOT NULL, code varchar(12), n INTEGER DEFAULT 3, name varchar(12) NOT NULL, {keys});
              INSERT INTO things (id, tenant, code, name) VALUES (1, 1, 'one', 'a')"
         );
-        server.load(&database, &script).unwrap().clean().unwrap();
-        let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-        let backend = MysqlBackend::connect(config.accept_powerful().writable())
-            .await
-            .unwrap();
-        let gate = gate(backend, &database, POLICIES);
+        let database = TestDatabase::mariadb("plain", &script);
+        let backend = database.mysql_backend().await;
+        let gate = gate(backend, database.name(), POLICIES);
         let sql = format!("REPLACE INTO things {rows}");
         assert_eq!(
             changed(&gate, &sql, &Params::None).await,
@@ -467,16 +443,14 @@ async fn sqlite_finds_what_was_looked_for() {
         (more, "(tenant, part, name) VALUES (1, 5, 'x')", UNSOUGHT),
         ("", "(tenant, part, name) SELECT 1, 5, 'x'", Ok(1)),
     ] {
-        let temp = tempfile::tempdir().unwrap();
-        let path = temp.path().join("main.db");
-        create_database(&path, &format!("{things}{script}")).unwrap();
+        let file = TestFile::new(&format!("{things}{script}"));
         let others = || -> String {
-            let conn = rusqlite::Connection::open(&path).unwrap();
+            let conn = file.open_bare();
             let sql = "SELECT group_concat(id || code || part || coalesce(ratio, '-') || name) FROM things WHERE tenant <> 1 OR name = 'kept'";
             conn.query_row(sql, [], |row| row.get(0)).unwrap()
         };
         let before = others();
-        let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+        let backend = file.backend();
         let gate = gate(backend, "main", POLICIES);
         for words in ["REPLACE", "INSERT OR REPLACE"] {
             let sql = format!("{words} INTO things {rows}");
@@ -494,13 +468,11 @@ async fn sqlite_finds_rows_of_which_none_is_seen() {
 permit(principal, action, resource);
 forbid(principal, action == Action::"see", resource is row::SCHEMA::things);
 "#;
-    let temp = tempfile::tempdir().unwrap();
-    let path = temp.path().join("main.db");
     let script = "
         CREATE TABLE things (id INTEGER PRIMARY KEY, code TEXT UNIQUE, name TEXT);
         INSERT INTO things VALUES (1, 'one', 'a');";
-    create_database(&path, script).unwrap();
-    let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+    let file = TestFile::new(script);
+    let backend = file.backend();
     let gate = gate(backend, "main", UNSEEN);
     for (sql, expected) in [
         ("REPLACE INTO things (id, name) VALUES (1, 'x')", HELD),
@@ -574,14 +546,12 @@ forbid(principal, action == Action::"read_plain", resource == Column::"SCHEMA.th
             TOLD,
         ),
     ] {
-        let temp = tempfile::tempdir().unwrap();
-        let path = temp.path().join("main.db");
         let script = format!(
             "CREATE TABLE things (id INTEGER PRIMARY KEY, name TEXT, {columns}); {more};
              INSERT INTO things (id, name, code) VALUES (1, 'a', 'one');"
         );
-        create_database(&path, &script).unwrap();
-        let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+        let file = TestFile::new(&script);
+        let backend = file.backend();
         let gate = gate(backend, "main", MASKED);
         for sql in [
             format!("REPLACE INTO things {rows}"),
@@ -601,17 +571,15 @@ forbid(principal, action == Action::"read_plain", resource == Column::"SCHEMA.th
 #[tokio::test]
 async fn constraints_that_remove_rows_are_permitted_by_name() {
     const PERMIT: &str = r#"permit(principal, action == Action::"call", resource == Function::"main.replaced_rows");"#;
-    let temp = tempfile::tempdir().unwrap();
-    let path = temp.path().join("main.db");
     let script = "
         CREATE TABLE things (id INTEGER PRIMARY KEY, tenant INTEGER NOT NULL, code TEXT UNIQUE ON CONFLICT REPLACE, name TEXT NOT NULL);
         INSERT INTO things VALUES (1, 1, 'one', 'a'), (2, 2, 'two', 'b');";
-    create_database(&path, script).unwrap();
+    let file = TestFile::new(script);
     for (policies, expected) in [
         (POLICIES.to_owned(), Err("function.not-allowed")),
         (format!("{POLICIES}{PERMIT}"), Ok(1)),
     ] {
-        let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+        let backend = file.backend();
         let gate = gate(backend, "main", &policies);
         for sql in [
             "INSERT INTO things (tenant, code, name) VALUES (1, 'two', 'x')",

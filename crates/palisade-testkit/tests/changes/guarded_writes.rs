@@ -1,22 +1,17 @@
 //! The guard of a change: nothing of the statement's own fails on a row of the target that a filter hides, beside other tables
 //! too, and what cannot fail still finds its rows by an index.
 
-use std::path::Path;
-
 use palisade::{
     firewall::Decision,
     guard::{Backend, Guard, Outcome},
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     session::{Principal, Session},
     value::Params,
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
-use palisade_postgres::{PostgresBackend, PostgresConfig};
-use palisade_sqlite::{SqliteBackend, create_database};
-use palisade_testkit::{
-    live::changing_gate,
-    servers::{MariaDbServer, PostgresServer, Server},
-};
+use palisade_mysql::MysqlBackend;
+use palisade_testkit::{fixture::policy_sources, live::changing_gate};
+
+use crate::database::{TestDatabase, TestFile};
 
 /// Rows of tenant 2 are not seen; of the others, those with 9 in `done` stay as they are.
 const POLICIES: &str = r#"
@@ -56,13 +51,7 @@ const EQUAL: &str = "resource.tenant == 1";
 const COSTLY: &str = "resource.tenant == 1 || resource.tenant == 11 || resource.tenant == 12";
 
 fn policies(schema: &str, shown: &str) -> PolicySources {
-    PolicySources {
-        policies: vec![PolicyFile {
-            name: "tenant.cedar".to_owned(),
-            text: POLICIES.replace("SHOWN", shown).replace("SCHEMA", schema),
-        }],
-        ..PolicySources::default()
-    }
+    policy_sources(POLICIES.replace("SHOWN", shown).replace("SCHEMA", schema))
 }
 
 /// A database in which a text runs by itself, and gives its rows as text.
@@ -70,11 +59,9 @@ trait Bare {
     fn bare(&self, sql: &str) -> Result<String, String>;
 }
 
-struct OnSqlite<'p>(&'p Path);
-
-impl Bare for OnSqlite<'_> {
+impl Bare for TestFile {
     fn bare(&self, sql: &str) -> Result<String, String> {
-        let conn = rusqlite::Connection::open(self.0).unwrap();
+        let conn = self.open_bare();
         if !sql.starts_with("SELECT") && !sql.starts_with("EXPLAIN") {
             return conn
                 .execute_batch(sql)
@@ -95,13 +82,9 @@ impl Bare for OnSqlite<'_> {
     }
 }
 
-struct OnServer<'s>(&'s Server, String);
-
-impl Bare for OnServer<'_> {
+impl Bare for TestDatabase<'_> {
     fn bare(&self, sql: &str) -> Result<String, String> {
-        self.0
-            .query(&self.1, sql)
-            .map_err(|error| error.to_string())
+        self.try_query(sql).map_err(|error| error.to_string())
     }
 }
 
@@ -230,12 +213,9 @@ const ON_SQLITE: &[(u64, &str)] = &[
 
 #[tokio::test]
 async fn on_sqlite_no_hidden_row_is_told_of() {
-    let temp = tempfile::tempdir().unwrap();
-    let path = temp.path().join("main.db");
-    create_database(&path, TABLES).unwrap();
-    let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+    let database = TestFile::new(TABLES);
+    let backend = database.backend();
     let gate = changing_gate(backend, policies("main", EQUAL));
-    let database = OnSqlite(&path);
     would_fail(&database, ON_SQLITE);
     hold(&gate, &database, ON_SQLITE).await;
     // Nothing before the condition sees the target there.
@@ -375,14 +355,9 @@ const UNMATCHED: &[(u64, &str)] = &[
 
 #[tokio::test]
 async fn on_postgres_no_hidden_row_is_told_of() {
-    let server: &Server = PostgresServer::shared().unwrap();
-    let database = server.fresh_database("guarded").unwrap();
-    server.load(&database, TABLES).unwrap().clean().unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    let config = config.accept_superuser().writable().connections(1, 8);
-    let backend = PostgresBackend::connect(config).await.unwrap();
+    let database = TestDatabase::postgres("guarded", TABLES);
+    let backend = database.postgres_backend().await;
     let gate = changing_gate(backend, policies("public", COSTLY));
-    let database = OnServer(server, database);
     would_fail(&database, ON_POSTGRES);
     hold(&gate, &database, ON_POSTGRES).await;
     for statements in [ON_POSTGRES_ELSEWHERE, MERGES] {
@@ -506,15 +481,11 @@ const ON_MARIADB_ELSEWHERE: &[(u64, &str)] = &[
     ),
 ];
 
-async fn on_mariadb() -> (Guard<MysqlBackend>, OnServer<'static>) {
-    let server: &Server = MariaDbServer::shared().unwrap();
-    let database = server.fresh_database("guarded").unwrap();
-    server.load(&database, TABLES).unwrap().clean().unwrap();
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let config = config.accept_powerful().writable();
-    let backend = MysqlBackend::connect(config).await.unwrap();
-    let gate = changing_gate(backend, policies(&database, EQUAL));
-    (gate, OnServer(server, database))
+async fn on_mariadb() -> (Guard<MysqlBackend>, TestDatabase<'static>) {
+    let database = TestDatabase::mariadb("guarded", TABLES);
+    let backend = database.mysql_backend().await;
+    let gate = changing_gate(backend, policies(database.name(), EQUAL));
+    (gate, database)
 }
 
 #[tokio::test]
@@ -545,15 +516,12 @@ fn plan<B: Backend>(gate: &Guard<B>, database: &dyn Bare, explain: &str, sql: &s
 
 #[tokio::test]
 async fn on_sqlite_a_guard_keeps_the_index() {
-    let temp = tempfile::tempdir().unwrap();
-    let path = temp.path().join("main.db");
-    create_database(&path, TABLES).unwrap();
-    let database = OnSqlite(&path);
+    let database = TestFile::new(TABLES);
     let many = MANY.replace("CONCAT('n', i)", "'n' || i");
     database
         .bare(&format!("INSERT INTO tasks {many}; ANALYZE"))
         .unwrap();
-    let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+    let backend = database.backend();
     let gate = changing_gate(backend, policies("main", EQUAL));
     for (sql, wanted) in [
         (BY_KEY, "tasks USING INTEGER PRIMARY KEY"),
@@ -570,14 +538,9 @@ async fn on_sqlite_a_guard_keeps_the_index() {
 
 #[tokio::test]
 async fn on_postgres_a_guard_keeps_the_index() {
-    let server: &Server = PostgresServer::shared().unwrap();
-    let database = server.fresh_database("indexed").unwrap();
-    server.load(&database, TABLES).unwrap().clean().unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    let config = config.accept_superuser().writable().connections(1, 8);
-    let backend = PostgresBackend::connect(config).await.unwrap();
+    let database = TestDatabase::postgres("indexed", TABLES);
+    let backend = database.postgres_backend().await;
     let gate = changing_gate(backend, policies("public", COSTLY));
-    let database = OnServer(server, database);
     let people = MANY.replace("i % 2 + 1, i, CONCAT('n', i), i, 0", "CONCAT('n', i), i");
     database
         .bare(&format!(

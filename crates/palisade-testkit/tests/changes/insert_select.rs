@@ -2,16 +2,16 @@
 
 use palisade::{
     guard::{Backend, Guard, Outcome},
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::Params,
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
-use palisade_sqlite::{SqliteBackend, create_database};
 use palisade_testkit::{
+    fixture::policy_sources,
     live::changing_gate,
     servers::{MariaDbServer, MySqlServer, Server},
 };
+
+use crate::database::{TestDatabase, TestFile};
 
 type Done = Result<u64, &'static str>;
 
@@ -33,17 +33,8 @@ forbid(principal, action == Action::"change", resource is row::SCHEMA::things) w
 "#;
 
 fn gate<B: Backend>(backend: B, schema: &str, policies: &str) -> Guard<B> {
-    let policies = vec![PolicyFile {
-        name: "tenant.cedar".to_owned(),
-        text: policies.replace("SCHEMA", schema),
-    }];
-    changing_gate(
-        backend,
-        PolicySources {
-            policies,
-            ..PolicySources::default()
-        },
-    )
+    let policies = policy_sources(policies.replace("SCHEMA", schema));
+    changing_gate(backend, policies)
 }
 
 /// How many rows are changed, or the code of the refusal.
@@ -223,10 +214,6 @@ const QUERIES: &[(&str, &str, Done, Done)] = &[
 ];
 
 async fn keeps_apart(server: &'static Server) {
-    let config = |database: &str| {
-        let config = MysqlConfig::from_url(&server.url(database)).unwrap();
-        config.accept_powerful().writable()
-    };
     for (policies, rows, replaced, updated) in QUERIES {
         for (sql, expected) in [
             (format!("REPLACE INTO things {rows}"), replaced),
@@ -239,16 +226,15 @@ async fn keeps_apart(server: &'static Server) {
         ] {
             let mut left = Vec::new();
             for hidden in HIDDEN {
-                let database = server.fresh_database("queried").unwrap();
                 let script = THINGS.replace("HIDDEN", hidden);
-                server.load(&database, &script).unwrap().clean().unwrap();
-                let before = server.query(&database, UNSEEN).unwrap();
-                let backend = MysqlBackend::connect(config(&database)).await.unwrap();
-                let found = changed(&gate(backend, &database, policies), &sql).await;
+                let database = TestDatabase::on(server, "queried", &script);
+                let before = database.query(UNSEEN);
+                let backend = database.mysql_backend().await;
+                let found = changed(&gate(backend, database.name(), policies), &sql).await;
                 // How many rows are changed counts those that are removed too.
                 assert_eq!(found.map(|_| ()), expected.map(|_| ()), "{sql}");
-                assert_eq!(server.query(&database, UNSEEN).unwrap(), before, "{sql}");
-                left.push((found, server.query(&database, SEEN).unwrap()));
+                assert_eq!(database.query(UNSEEN), before, "{sql}");
+                left.push((found, database.query(SEEN)));
             }
             assert_eq!(left.first(), left.last(), "{sql}");
         }
@@ -278,17 +264,13 @@ enum Given {
 /// Which is what the engine would make of a value in a column of the type.
 async fn is_stored_so(server: &'static Server, types: &[Type], given: Given) {
     for (of_key, held, value, expected) in types {
-        let database = server.fresh_database("stored").unwrap();
         let script = format!(
             "CREATE TABLE things (id INTEGER PRIMARY KEY, tenant INTEGER NOT NULL, k {of_key} UNIQUE);
              INSERT INTO things VALUES (1, 2, {held})"
         );
-        server.load(&database, &script).unwrap().clean().unwrap();
-        let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-        let backend = MysqlBackend::connect(config.accept_powerful().writable())
-            .await
-            .unwrap();
-        let gate = gate(backend, &database, TENANT);
+        let database = TestDatabase::on(server, "stored", &script);
+        let backend = database.mysql_backend().await;
+        let gate = gate(backend, database.name(), TENANT);
         let sql = match given {
             Given::Query => format!("REPLACE INTO things (id, tenant, k) SELECT 9, 1, {value}"),
             Given::Values => format!("REPLACE INTO things (id, tenant, k) VALUES (9, 1, {value})"),
@@ -427,7 +409,6 @@ async fn what_mysql_9_stores_is_what_is_looked_for() {
 /// What IGNORE changes is not what policy looked at.
 #[tokio::test]
 async fn mariadb_ignores_what_a_query_gives() {
-    let server: &'static Server = MariaDbServer::shared().unwrap();
     for (rows, expected) in [
         // Those that are left out do not count.
         ("SELECT id, 1, 'x' FROM news", Ok(2)),
@@ -437,20 +418,16 @@ async fn mariadb_ignores_what_a_query_gives() {
         ("SELECT 80, '1', 'x'", Ok(1)),
         ("SELECT 80, 1, NULL", Ok(1)),
     ] {
-        let database = server.fresh_database("ignored").unwrap();
         let script = THINGS.replace("HIDDEN", "(3, 2, 'Three', 'c', 1)");
-        server.load(&database, &script).unwrap().clean().unwrap();
-        let before = server.query(&database, UNSEEN).unwrap();
-        let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-        let backend = MysqlBackend::connect(config.accept_powerful().writable())
-            .await
-            .unwrap();
-        let gate = gate(backend, &database, TENANT);
+        let database = TestDatabase::mariadb("ignored", &script);
+        let before = database.query(UNSEEN);
+        let backend = database.mysql_backend().await;
+        let gate = gate(backend, database.name(), TENANT);
         let sql = format!("INSERT IGNORE INTO things (id, tenant, name) {rows}");
-        let seen = server.query(&database, SEEN).unwrap().lines().count();
+        let seen = database.query(SEEN).lines().count();
         assert_eq!(changed(&gate, &sql).await, expected, "{sql}");
-        assert_eq!(server.query(&database, UNSEEN).unwrap(), before, "{sql}");
-        let added = server.query(&database, SEEN).unwrap().lines().count() - seen;
+        assert_eq!(database.query(UNSEEN), before, "{sql}");
+        let added = database.query(SEEN).lines().count() - seen;
         assert_eq!(
             added,
             expected.map_or(0, |count| usize::try_from(count.min(2)).unwrap()),
@@ -459,22 +436,17 @@ async fn mariadb_ignores_what_a_query_gives() {
     }
 }
 
-/// It is the nearest value that a column holds of which policy is asked.
+/// INSERT IGNORE stores the nearest value that fits the column, and policy decides over that value.
 #[tokio::test]
 async fn mariadb_ignores_no_value_that_policy_looks_at() {
     const LAST: &str = r#"
 permit(principal, action, resource);
 forbid(principal, action == Action::"add", resource is row::SCHEMA::things) when { resource.tenant == 127 || resource.name == "" };
 "#;
-    let server: &'static Server = MariaDbServer::shared().unwrap();
-    let database = server.fresh_database("nearest").unwrap();
     let script = "CREATE TABLE things (id INTEGER PRIMARY KEY, tenant tinyint NOT NULL, name varchar(3) NOT NULL)";
-    server.load(&database, script).unwrap().clean().unwrap();
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let backend = MysqlBackend::connect(config.accept_powerful().writable())
-        .await
-        .unwrap();
-    let gate = gate(backend, &database, LAST);
+    let database = TestDatabase::mariadb("nearest", script);
+    let backend = database.mysql_backend().await;
+    let gate = gate(backend, database.name(), LAST);
     for (row, expected) in [
         ("1, 1, 'x'", Ok(1)),
         ("2, 127, 'x'", REFUSED),
@@ -584,18 +556,16 @@ async fn what_a_query_gives_meets_no_other_tenant_on_sqlite() {
     ] {
         let mut left = Vec::new();
         for name in ["c", "kept"] {
-            let temp = tempfile::tempdir().unwrap();
-            let path = temp.path().join("main.db");
-            create_database(&path, &OTHERS.replace("HIDDEN", name)).unwrap();
+            let file = TestFile::new(&OTHERS.replace("HIDDEN", name));
             let all = |which: &str| -> String {
-                let conn = rusqlite::Connection::open(&path).unwrap();
+                let conn = file.open_bare();
                 let sql = format!(
                     "SELECT group_concat(id || coalesce(code, '-') || part || coalesce(ratio, '-') || name) FROM (SELECT * FROM things WHERE {which} ORDER BY id)"
                 );
                 conn.query_row(&sql, [], |row| row.get(0)).unwrap()
             };
             let before = all("tenant <> 1");
-            let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+            let backend = file.backend();
             let gate = gate(backend, "main", policies);
             let sql = format!("INSERT OR REPLACE INTO things {rows}");
             let found = changed(&gate, &sql).await;
@@ -614,16 +584,14 @@ async fn what_differs_each_time_is_looked_at_once() {
         CREATE TABLE things (id INTEGER PRIMARY KEY, tenant INTEGER NOT NULL);
         CREATE TABLE news (id INTEGER PRIMARY KEY);
         INSERT INTO news VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10);";
-    let temp = tempfile::tempdir().unwrap();
-    let path = temp.path().join("main.db");
-    create_database(&path, script).unwrap();
-    let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+    let file = TestFile::new(script);
+    let backend = file.backend();
     let gate = gate(backend, "main", TENANT);
     for _ in 0..40 {
         let sql = "INSERT OR REPLACE INTO things (id, tenant) SELECT id, 1 + (random() > 0) FROM news WHERE id < 3";
         let _ = changed(&gate, sql).await;
     }
-    let conn = rusqlite::Connection::open(&path).unwrap();
+    let conn = file.open_bare();
     let others = "SELECT count(*) FROM things WHERE tenant <> 1";
     let others: i64 = conn.query_row(others, [], |row| row.get(0)).unwrap();
     assert_eq!(others, 0);

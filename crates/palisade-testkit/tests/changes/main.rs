@@ -9,6 +9,9 @@
     reason = "tests"
 )]
 
+#[path = "../database/mod.rs"]
+mod database;
+
 mod cascade;
 mod cascade_count;
 mod concurrency;

@@ -2,16 +2,12 @@
 
 use palisade::{
     guard::{Backend, Guard, Outcome},
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::Params,
 };
-use palisade_postgres::{PostgresBackend, PostgresConfig};
-use palisade_sqlite::{SqliteBackend, create_database};
-use palisade_testkit::{
-    live::changing_gate,
-    servers::{PostgresServer, Server},
-};
+use palisade_testkit::{fixture::policy_sources, live::changing_gate};
+
+use crate::database::{TestDatabase, TestFile};
 
 const REFUSED: Result<u64, &str> = Err("write.row-not-admitted");
 
@@ -23,34 +19,19 @@ forbid(principal, action == Action::"add", resource is row::SCHEMA::things) unle
 "#;
 
 fn gate<B: Backend>(backend: B, schema: &str, policies: &str) -> Guard<B> {
-    let policies = vec![PolicyFile {
-        name: "tenant.cedar".to_owned(),
-        text: policies.replace("SCHEMA", schema),
-    }];
-    changing_gate(
-        backend,
-        PolicySources {
-            policies,
-            ..PolicySources::default()
-        },
-    )
+    let policies = policy_sources(policies.replace("SCHEMA", schema));
+    changing_gate(backend, policies)
 }
 
 async fn on_sqlite(script: &str, policies: &str, sql: &str) -> Result<u64, &'static str> {
-    let temp = tempfile::tempdir().unwrap();
-    let path = temp.path().join("main.db");
-    create_database(&path, script).unwrap();
-    let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+    let file = TestFile::new(script);
+    let backend = file.backend();
     changed(&gate(backend, "main", policies), sql).await
 }
 
 async fn on_postgres(script: &str, policies: &str, sql: &str) -> Result<u64, &'static str> {
-    let server: &Server = PostgresServer::shared().unwrap();
-    let database = server.fresh_database("upserts").unwrap();
-    server.load(&database, script).unwrap().clean().unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    let config = config.accept_superuser().writable().connections(1, 8);
-    let backend = PostgresBackend::connect(config).await.unwrap();
+    let database = TestDatabase::postgres("upserts", script);
+    let backend = database.postgres_backend().await;
     changed(&gate(backend, "public", policies), sql).await
 }
 

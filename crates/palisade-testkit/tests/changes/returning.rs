@@ -2,15 +2,12 @@
 
 use palisade::{
     guard::{Backend, Guard, Outcome},
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::Params,
 };
-use palisade_postgres::{PostgresBackend, PostgresConfig};
-use palisade_testkit::{
-    live::changing_gate,
-    servers::{PostgresServer, Server},
-};
+use palisade_testkit::{fixture::policy_sources, live::changing_gate};
+
+use crate::database::TestDatabase;
 
 type Done = Result<u64, &'static str>;
 
@@ -112,42 +109,22 @@ async fn changed<B: Backend>(gate: &Guard<B>, sql: &str) -> Done {
 
 #[tokio::test]
 async fn what_a_change_gives_back_is_of_what_is_seen() {
-    let server: &Server = PostgresServer::shared().unwrap();
     for (sql, expected) in STATEMENTS {
         let mut left = Vec::new();
         for hidden in HIDDEN {
-            let database = server.fresh_database("returned").unwrap();
             let script = SCRIPT.replace("HIDDEN", hidden);
-            server.load(&database, &script).unwrap().clean().unwrap();
-            let unseen = || {
-                server
-                    .query(
-                        &database,
-                        "SELECT * FROM things WHERE tenant <> 1 ORDER BY id",
-                    )
-                    .unwrap()
-            };
+            let database = TestDatabase::postgres("returned", &script);
+            let unseen = || database.query("SELECT * FROM things WHERE tenant <> 1 ORDER BY id");
             let before = unseen();
-            let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-            let config = config.accept_superuser().writable().connections(1, 8);
-            let backend = PostgresBackend::connect(config).await.unwrap();
-            let policies = vec![PolicyFile {
-                name: "tenant.cedar".to_owned(),
-                text: TENANT.to_owned(),
-            }];
-            let gate = changing_gate(
-                backend,
-                PolicySources {
-                    policies,
-                    ..PolicySources::default()
-                },
-            );
+            let backend = database.postgres_backend().await;
+            let policies = policy_sources(TENANT);
+            let gate = changing_gate(backend, policies);
             let found = changed(&gate, sql).await;
             assert_eq!(found, *expected, "{sql}");
             assert_eq!(unseen(), before, "{sql}");
             let seen = "SELECT * FROM things WHERE tenant = 1 ORDER BY id";
             let logs = "SELECT * FROM logs ORDER BY 1, 2, 3";
-            left.push([seen, logs].map(|sql| server.query(&database, sql).unwrap()));
+            left.push([seen, logs].map(|sql| database.query(sql)));
         }
         assert_eq!(left.first(), left.last(), "{sql}");
     }

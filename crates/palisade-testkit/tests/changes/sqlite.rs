@@ -3,12 +3,12 @@
 
 use palisade::{
     guard::Outcome,
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::Params,
 };
-use palisade_sqlite::{SqliteBackend, create_database};
-use palisade_testkit::live::changing_gate;
+use palisade_testkit::{fixture::policy_sources, live::changing_gate};
+
+use crate::database::TestFile;
 
 /// The answer as JSON, or the code of the refusal; then the rows that `look` gives, if it is said.
 struct Step<'s> {
@@ -20,20 +20,12 @@ struct Step<'s> {
 
 /// Each step begins with the database that `script` makes.
 async fn check(script: &str, policies: &str, steps: &[Step<'_>]) {
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "own.cedar".to_owned(),
-            text: policies.to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = policy_sources(policies);
     let session = Session::new(Principal::new("Agent", "a"));
     let mut problems = Vec::new();
     for step in steps {
-        let temp = tempfile::tempdir().unwrap();
-        let path = temp.path().join("own.db");
-        create_database(&path, script).unwrap();
-        let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+        let file = TestFile::new(script);
+        let backend = file.backend();
         let gate = changing_gate(backend, sources.clone());
         let told = match gate.execute(step.sql, &Params::None, &session).await {
             Outcome::Rows(rows) => {
@@ -57,7 +49,7 @@ async fn check(script: &str, policies: &str, steps: &[Step<'_>]) {
             problems.push(format!("{}\n  {told}", step.sql));
         }
         if !step.look.is_empty() {
-            let conn = rusqlite::Connection::open(&path).unwrap();
+            let conn = file.open_bare();
             let then: String = conn.query_row(step.look, [], |row| row.get(0)).unwrap();
             if then != step.then {
                 problems.push(format!("{}\n  {told}\n  left {then}", step.sql));

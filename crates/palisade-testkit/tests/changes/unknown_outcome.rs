@@ -1,4 +1,4 @@
-//! What an agent is told of a change whose answer does not leave, or of which nobody knows whether it was kept.
+//! The answer to a change whose rows the scan withholds, and to a change whose commit is unknown.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,12 @@ use palisade::{
 };
 use palisade_mysql::{MysqlBackend, MysqlConfig};
 use palisade_postgres::{PostgresBackend, PostgresConfig};
-use palisade_sqlite::{SqliteBackend, create_database};
 use palisade_testkit::{
     live::{SCRIPT, still_gate},
     servers::{LosingProxy, MariaDbServer, PostgresServer, Server},
 };
+
+use crate::database::TestFile;
 
 async fn refused<B: Backend>(guard: &Guard<B>, sql: &str) -> Refusal {
     let session = Session::new(Principal::new("Agent", "a"));
@@ -64,13 +65,11 @@ async fn caps<B: Backend>(guard: &Guard<B>) {
 
 #[tokio::test]
 async fn a_blocked_answer_of_a_change_says_so_and_changes_nothing() {
-    let temp = tempfile::tempdir().unwrap();
-    let path = temp.path().join("main.db");
-    create_database(&path, SCRIPT).unwrap();
-    let open = || SqliteBackend::open_file(&path, "main").unwrap().writable();
+    let file = TestFile::new(SCRIPT);
+    let open = || file.backend();
     blocks(open(), "main").await;
     caps(&still_gate(open(), "main")).await;
-    let conn = rusqlite::Connection::open(&path).unwrap();
+    let conn = file.open_bare();
     let count = |sql| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!(count("SELECT count(*) FROM people"), 2);
 

@@ -1,35 +1,36 @@
 //! A SQLite file that changes while it is served.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use palisade::guard::Guard;
-use palisade_sqlite::{SqliteBackend, create_database};
+use palisade_sqlite::SqliteBackend;
 use palisade_testkit::live::{
     Ddl, SCRIPT, ddl_widens_nothing, follows_its_own_definitions, follows_the_policies,
     follows_the_schema, gate, still_gate,
 };
-use rusqlite::Connection;
+
+use crate::database::TestFile;
 
 struct File {
     guard: Guard<SqliteBackend>,
     ddl: Ddl,
-    _folder: tempfile::TempDir,
+    // The file goes when it is dropped.
+    _file: Arc<TestFile>,
 }
 
 fn file() -> File {
-    let folder = tempfile::tempdir().unwrap();
-    let path: PathBuf = folder.path().join("live.db");
-    create_database(&path, SCRIPT).unwrap();
-    let backend = SqliteBackend::open_file(&path, "live").unwrap();
+    let file = Arc::new(TestFile::new(SCRIPT));
+    let backend = file.reader();
+    let own = Arc::clone(&file);
     let ddl: Ddl = Arc::new(move |sql| {
-        let conn = Connection::open(&path).unwrap();
+        let conn = own.open_bare();
         conn.busy_timeout(Duration::from_secs(30)).unwrap();
         conn.execute_batch(sql).unwrap();
     });
     File {
         guard: gate(backend, "main"),
         ddl,
-        _folder: folder,
+        _file: file,
     }
 }
 
@@ -47,10 +48,8 @@ async fn sqlite_follows_the_policies() {
 
 #[tokio::test]
 async fn sqlite_follows_its_own_definitions() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("live.db");
-    create_database(&path, SCRIPT).unwrap();
-    let backend = SqliteBackend::open_file(&path, "live").unwrap();
+    let file = TestFile::new(SCRIPT);
+    let backend = file.reader();
     follows_its_own_definitions(&still_gate(backend.writable(), "main")).await;
 }
 

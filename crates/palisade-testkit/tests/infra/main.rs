@@ -9,6 +9,9 @@
     reason = "tests"
 )]
 
+#[path = "../database/mod.rs"]
+mod database;
+
 mod live;
 mod memory;
 mod plan_cache;

@@ -6,14 +6,12 @@ use palisade::{
     firewall::{Decision, Firewall},
     guard::Backend,
     limits::Limits,
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::{Params, RowSink, Value},
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
-use palisade_postgres::{PostgresBackend, PostgresConfig};
-use palisade_sqlite::{SqliteBackend, create_database};
-use palisade_testkit::servers::{MariaDbServer, PostgresServer};
+use palisade_testkit::fixture::policy_sources;
+
+use crate::database::{TestDatabase, TestFile};
 
 const ROWS: u64 = 1_000_000;
 
@@ -66,13 +64,7 @@ fn resident() -> u64 {
 
 /// What `backend` answers when everything of its table `t` is asked for.
 async fn passes(engine: &str, backend: impl Backend) {
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: "permit(principal, action, resource);".to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = policy_sources("permit(principal, action, resource);");
     let limits = Limits {
         max_rows: ROWS,
         statement_timeout_ms: 600_000,
@@ -109,52 +101,36 @@ fn a_million_rows_take_little_memory() {
         ])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&child.stdout);
-    assert!(
-        child.status.success() && said.contains("1 passed"),
-        "{said}"
-    );
+    let [said, why] = [&child.stdout, &child.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    let has_passed = child.status.success() && said.contains("1 passed");
+    assert!(has_passed, "{said}{why}");
 }
 
 /// One engine after the other, in one process.
 #[tokio::test]
 #[ignore = "run by a_million_rows_take_little_memory, in a process of its own"]
 async fn million_rows() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("million.db");
     let script = format!(
         "CREATE TABLE t (id INTEGER PRIMARY KEY, big INTEGER, name TEXT, at TEXT, ratio REAL);
          INSERT INTO t WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < {ROWS})
          SELECT i, i * 1000, 'customer ' || i || ' of the north', datetime(i, 'unixepoch'), i / 7.0 FROM s;"
     );
-    create_database(&path, &script).unwrap();
-    passes(
-        "SQLite",
-        SqliteBackend::open_file(&path, "million").unwrap(),
-    )
-    .await;
+    let file = TestFile::new(&script);
+    passes("SQLite", file.reader()).await;
 
-    let server = PostgresServer::shared().unwrap();
-    let database = server.fresh_database("million").unwrap();
     let script = format!(
         "CREATE TABLE t AS SELECT i AS id, i::int8 * 1000 AS big, 'customer ' || i || ' of the north' AS name,
             timestamp '2026-01-01' + i * interval '1 second' AS at, i / 7.0 AS ratio
          FROM generate_series(1, {ROWS}) AS i"
     );
-    server.query(&database, &script).unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    let backend = PostgresBackend::connect(config.accept_superuser()).await;
-    passes("PostgreSQL", backend.unwrap()).await;
+    let database = TestDatabase::postgres("million", &script);
+    passes("PostgreSQL", database.postgres_reader().await).await;
 
-    let server = MariaDbServer::shared().unwrap();
-    let database = server.fresh_database("million").unwrap();
     let script = format!(
         "CREATE TABLE t (id int PRIMARY KEY, big bigint, name varchar(40), at datetime, ratio decimal(20, 6));
          INSERT INTO t SELECT seq, seq * 1000, CONCAT('customer ', seq, ' of the north'), '2026-01-01' + INTERVAL seq SECOND, seq / 7
          FROM seq_1_to_{ROWS}"
     );
-    server.query(&database, &script).unwrap();
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let backend = MysqlBackend::connect(config.accept_powerful()).await;
-    passes("MariaDB", backend.unwrap()).await;
+    let database = TestDatabase::mariadb("million", &script);
+    passes("MariaDB", database.mysql_reader().await).await;
 }

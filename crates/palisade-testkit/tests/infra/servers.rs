@@ -45,7 +45,7 @@ fn wait_until_gone(process: u32, folder: &Path) {
     }
 }
 
-/// Whether this process runs; one that only waits to be reaped does not.
+/// Whether this process runs. A process that only waits to be reaped does not.
 fn lives(process: u32) -> bool {
     fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| {
         let state = stat.rsplit(')').next().unwrap().trim_start();
@@ -230,7 +230,7 @@ fn a_shared_server_is_one() {
     assert_eq!(first.process_id(), second.process_id());
 }
 
-/// Another process with a shared server, which therefore nobody drops.
+/// Another process with a shared server, which no destructor ends.
 struct Holder {
     child: Child,
     server: u32,

@@ -1,7 +1,7 @@
 //! Whether a change has a condition: generated conditions that hold for every row are none, and generated ones that choose are.
 //! What is generated is tried on SQLite first, so that the grammar itself is right; MERGE runs on PostgreSQL.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use palisade::{
     audit::NoAudit,
@@ -10,15 +10,15 @@ use palisade::{
     dialect::Dialect,
     firewall::{Decision, Firewall},
     guard::{Guard, Outcome},
-    host::Host,
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     session::{Principal, Session},
     value::Params,
 };
-use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_sqlite::catalog_from_ddl;
-use palisade_testkit::servers::{PostgresServer, Server};
+use palisade_testkit::{fixture::policy_sources, host::Still};
 use rusqlite::Connection;
+
+use crate::database::TestDatabase;
 
 const SCHEMA: &str = "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER NOT NULL, m INTEGER, s VARCHAR(20) NOT NULL);
 CREATE TABLE o (x INTEGER NOT NULL, y INTEGER);";
@@ -47,7 +47,7 @@ impl Chance {
         usize::try_from(self.0 >> 33).unwrap() % bound
     }
 
-    fn of<'t>(&mut self, all: &[&'t str]) -> &'t str {
+    fn pick<'t>(&mut self, all: &[&'t str]) -> &'t str {
         all[self.below(all.len())]
     }
 }
@@ -61,18 +61,18 @@ struct Grammar {
 impl Grammar {
     /// What is never NULL.
     fn column(&mut self) -> &'static str {
-        self.chance.of(&["t.id", "t.n", "t.s"])
+        self.chance.pick(&["t.id", "t.n", "t.s"])
     }
 
     /// What holds for every row, whatever it holds.
     fn always(&mut self, depth: usize) -> String {
         let column = self.column();
-        let number = self.chance.of(&["t.id", "t.n"]);
+        let number = self.chance.pick(&["t.id", "t.n"]);
         let leaf = depth == 0;
         match self.chance.below(if leaf { 14 } else { 23 }) {
             0 => self
                 .chance
-                .of(&[
+                .pick(&[
                     "1 = 1",
                     "'a' = 'a'",
                     "1 < 2",
@@ -83,7 +83,7 @@ impl Grammar {
                 .to_owned(),
             1 => self
                 .chance
-                .of(&[
+                .pick(&[
                     "coalesce(1, 1) = 1",
                     "EXISTS (SELECT 1)",
                     "(SELECT 1) = 1",
@@ -92,7 +92,7 @@ impl Grammar {
                     "NOT (1 = 2)",
                 ])
                 .to_owned(),
-            2 => format!("{column} {} {column}", self.chance.of(&["=", ">=", "<="])),
+            2 => format!("{column} {} {column}", self.chance.pick(&["=", ">=", "<="])),
             3 => format!("{column} IN ({column})"),
             4 => format!("{column} BETWEEN {column} AND {column}"),
             5 => format!("{number} = {number} + 0"),
@@ -101,7 +101,7 @@ impl Grammar {
             8 => "t.m IS NULL OR t.m IS NOT NULL".to_owned(),
             9 => format!(
                 "NOT ({column} {} {column})",
-                self.chance.of(&["<>", "<", ">"])
+                self.chance.pick(&["<>", "<", ">"])
             ),
             10 => "t.s LIKE '%'".to_owned(),
             11 => format!("{number} - {number} = 0"),
@@ -112,7 +112,7 @@ impl Grammar {
             },
             13 => self
                 .chance
-                .of(&[
+                .pick(&[
                     "t.id IN (SELECT id FROM t)",
                     "t.id IN (SELECT u.id FROM t AS u WHERE 1 = 1)",
                     "EXISTS (SELECT 1 FROM t AS u WHERE u.id = t.id)",
@@ -144,7 +144,7 @@ impl Grammar {
             _ => {
                 let (one, other) = self
                     .chance
-                    .of(&["= <>", "< >=", "<= >"])
+                    .pick(&["= <>", "< >=", "<= >"])
                     .split_once(' ')
                     .unwrap();
                 let bound = self.chance.below(9);
@@ -159,9 +159,9 @@ impl Grammar {
         match self.chance.below(if depth == 0 { 2 } else { 4 }) {
             0 => self
                 .chance
-                .of(&["1 = 2", "'a' <> 'a'", "1 IS NULL"])
+                .pick(&["1 = 2", "'a' <> 'a'", "1 IS NULL"])
                 .to_owned(),
-            1 => format!("{column} {} {column}", self.chance.of(&["<>", "<", ">"])),
+            1 => format!("{column} {} {column}", self.chance.pick(&["<>", "<", ">"])),
             2 => format!("NOT ({})", self.always(depth - 1)),
             _ => format!("({}) OR ({})", self.never(depth - 1), self.never(depth - 1)),
         }
@@ -169,12 +169,12 @@ impl Grammar {
 
     /// What hangs on a row and is never NULL.
     fn atom(&mut self) -> String {
-        let number = self.chance.of(&["t.id", "t.n"]);
+        let number = self.chance.pick(&["t.id", "t.n"]);
         let bound = self.chance.below(9);
         match self.chance.below(9) {
             0 => format!(
                 "{number} {} {bound}",
-                self.chance.of(&["=", "<>", "<", ">", "<=", ">="])
+                self.chance.pick(&["=", "<>", "<", ">", "<=", ">="])
             ),
             1 => format!("{number} IN ({bound}, 3)"),
             2 => format!("{number} BETWEEN {bound} AND 8"),
@@ -215,7 +215,7 @@ impl Grammar {
             6 => format!("CASE WHEN {} THEN 'x' ELSE 'y' END = 'x'", self.atom()),
             7 => self
                 .chance
-                .of(&[
+                .pick(&[
                     "t.id NOT IN (SELECT min(u.id) FROM t AS u GROUP BY u.s)",
                     "EXISTS (SELECT 1 FROM t AS u WHERE u.n = t.n AND u.id < t.id)",
                     "(SELECT count(*) FROM t AS u WHERE u.s = t.s) > 1",
@@ -272,13 +272,7 @@ fn grammar(dialect: Dialect) -> Grammar {
 }
 
 fn sources(policies: &str) -> PolicySources {
-    PolicySources {
-        policies: vec![PolicyFile {
-            name: "conditions.cedar".to_owned(),
-            text: policies.to_owned(),
-        }],
-        ..PolicySources::default()
-    }
+    policy_sources(policies)
 }
 
 fn firewall(catalog: Catalog) -> Firewall {
@@ -371,42 +365,18 @@ fn generated_conditions_are_told_apart_on_mysql() {
     conditions_are_told_apart(Dialect::Mysql);
 }
 
-struct Still;
-
-impl Host for Still {
-    fn unix_time(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn random(&self) -> Result<[u8; 16], String> {
-        Ok([3; 16])
-    }
-}
-
 #[tokio::test]
 async fn a_merge_on_a_constant_changes_no_row() {
-    let server: &Server = PostgresServer::shared().unwrap();
-    let database = server.fresh_database("conditions").unwrap();
     let rows = "INSERT INTO t SELECT i, i, NULL, 'kept' FROM generate_series(1, 20) AS g(i); INSERT INTO o VALUES (1, 1);";
     let script = format!("{SCHEMA}{rows}");
-    server.load(&database, &script).unwrap().clean().unwrap();
-    let kept = || {
-        server
-            .query(&database, "SELECT count(*) FROM t WHERE s = 'kept'")
-            .unwrap()
-    };
+    let database = TestDatabase::postgres("conditions", &script);
+    let kept = || database.query("SELECT count(*) FROM t WHERE s = 'kept'");
     for policies in [
         POLICIES,
         "permit(principal, action, resource) unless { action in [Action::\"update\", Action::\"delete\"] };
          permit(principal, action in [Action::\"update\", Action::\"delete\"], resource) when { context.has_where };",
     ] {
-        let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-        let config = config.accept_superuser().writable();
-        let backend = PostgresBackend::connect(config).await.unwrap();
+        let backend = database.postgres_backend().await;
         let firewall = Firewall::builder(backend.catalog().clone(), sources(policies))
             .allow_changes()
             .build();
@@ -439,6 +409,6 @@ async fn a_merge_on_a_constant_changes_no_row() {
     }
     // What was kept from the server would have changed all of them.
     let sql = "MERGE INTO t USING o ON true WHEN MATCHED THEN UPDATE SET s = 'gone'";
-    server.query(&database, sql).unwrap();
+    database.query(sql);
     assert_eq!(kept(), "0");
 }

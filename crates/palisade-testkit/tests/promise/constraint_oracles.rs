@@ -7,7 +7,7 @@ use palisade::{
 };
 use palisade_sqlite::catalog_from_ddl;
 
-/// `people` has a key of its own; `members` one that begins with the tenant; `badges` references both.
+/// `people` has a key of its own, the key of `members` begins with the tenant, and `badges` references both.
 const SCHEMA: &str = "
 CREATE TABLE people (id INTEGER PRIMARY KEY, tenant INTEGER NOT NULL, ssn VARCHAR(20) NOT NULL, UNIQUE (ssn));
 CREATE TABLE members (id INTEGER PRIMARY KEY, tenant INTEGER NOT NULL, email VARCHAR(40) NOT NULL, UNIQUE (tenant, email));

@@ -11,6 +11,9 @@
     reason = "tests"
 )]
 
+#[path = "../database/mod.rs"]
+mod database;
+
 mod conditions;
 mod constraint_oracles;
 mod growth;

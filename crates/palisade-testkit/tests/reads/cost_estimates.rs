@@ -1,24 +1,27 @@
 //! Caps on what the engine expects of a statement: kept before it runs, on real servers, and never over what an
 //! estimate would tell of.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use palisade::{
     audit::NoAudit,
     firewall::Firewall,
     guard::{Backend, Guard, Outcome},
-    host::Host,
     limits::Limits,
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::{Params, Value},
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
-use palisade_postgres::{PostgresBackend, PostgresConfig};
+use palisade_mysql::MysqlBackend;
 use palisade_sqlite::SqliteBackend;
-use palisade_testkit::servers::{MariaDbServer, MySqlServer, PostgresServer, Server};
+use palisade_testkit::{
+    fixture::policy_sources,
+    host::Still,
+    servers::{MariaDbServer, MySqlServer, PostgresServer, Server},
+};
 
-/// 8,000 rows, of which the filter of `others` shows 800.
+use crate::database::TestDatabase;
+
+/// 8,000 rows in each table; the filter of `others` shows 800.
 const SCRIPT: &str = "
     CREATE TABLE big (id int PRIMARY KEY, g int, v varchar(20));
     INSERT INTO big WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 1000) SELECT n, n % 10, 'x' FROM s;
@@ -38,22 +41,6 @@ permit (principal, action == Action::"delete", resource) when { context.has_wher
 forbid (principal, action == Action::"see", resource is row::SCHEMA::others)
 unless { resource has g && resource.g == 1 };
 "#;
-
-struct Still;
-
-impl Host for Still {
-    fn unix_time(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn random(&self) -> Result<[u8; 16], String> {
-        Ok([7; 16])
-    }
-}
 
 /// What caps do, as policies: for everybody but `Agent::"b"`.
 const FORBIDS: &str = r#"
@@ -78,13 +65,7 @@ fn guard<B: Backend>(backend: B, schema: &str, limits: Limits) -> Guard<B> {
 }
 
 fn guard_by<B: Backend>(backend: B, schema: &str, limits: Limits, more: &str) -> Guard<B> {
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "test.cedar".to_owned(),
-            text: POLICIES.replace("SCHEMA", schema) + more,
-        }],
-        ..PolicySources::default()
-    };
+    let sources = policy_sources(POLICIES.replace("SCHEMA", schema) + more);
     let firewall = Firewall::builder(backend.catalog().clone(), sources)
         .limits(limits)
         .allow_changes()
@@ -165,34 +146,18 @@ async fn caps_rows<B: Backend>(guard: &Guard<B>, placeholder: &str, refused: &st
     }
 }
 
-async fn postgres(server: &Server, database: &str, limits: Limits) -> Guard<PostgresBackend> {
-    let config = PostgresConfig::from_url(&server.url(database)).unwrap();
-    let backend = PostgresBackend::connect(config.accept_superuser().writable())
-        .await
-        .unwrap();
-    guard(backend, "public", limits)
+async fn mysql(database: &TestDatabase<'_>, limits: Limits) -> Guard<MysqlBackend> {
+    guard(database.mysql_backend().await, database.name(), limits)
 }
 
-async fn mysql(server: &Server, database: &str, limits: Limits) -> Guard<MysqlBackend> {
-    let config = MysqlConfig::from_url(&server.url(database)).unwrap();
-    let backend = MysqlBackend::connect(config.accept_powerful().writable())
-        .await
-        .unwrap();
-    guard(backend, database, limits)
-}
-
-fn shop(server: &Server, analyze: &str) -> String {
-    let database = server.fresh_database("estimates").unwrap();
-    let script = format!("{SCRIPT}{analyze}");
-    server.load(&database, &script).unwrap().clean().unwrap();
-    database
+fn shop<'s>(server: &'s Server, analyze: &str) -> TestDatabase<'s> {
+    TestDatabase::on(server, "estimates", &format!("{SCRIPT}{analyze}"))
 }
 
 #[tokio::test]
 async fn postgres_keeps_caps() {
-    let server: &Server = PostgresServer::shared().unwrap();
-    let database = shop(server, "ANALYZE;");
-    let open = async |limits| postgres(server, &database, limits).await;
+    let database = shop(PostgresServer::shared().unwrap(), "ANALYZE;");
+    let open = async |limits| guard(database.postgres_backend().await, "public", limits);
     let guard = open(rows(3000)).await;
     caps_rows(&guard, "$1", COSTS).await;
     // Others work on this while they plan.
@@ -211,24 +176,18 @@ async fn postgres_keeps_caps() {
     check(&guard, "UPDATE big SET v = 'y' WHERE v = 'y'", COSTS).await;
     check(&guard, "DELETE FROM others WHERE g = 3", "ran").await;
     assert_eq!(
-        server
-            .query(
-                &database,
-                "SELECT count(*) FROM big WHERE v = 'y'; SELECT count(*) FROM others"
-            )
-            .unwrap(),
+        database.query("SELECT count(*) FROM big WHERE v = 'y'; SELECT count(*) FROM others"),
         "1\n8000"
     );
 }
 
 #[tokio::test]
 async fn mariadb_keeps_caps_on_rows() {
-    let server: &Server = MariaDbServer::shared().unwrap();
-    let database = shop(server, "ANALYZE TABLE big;");
-    caps_rows(&mysql(server, &database, rows(3000)).await, "?", COSTS).await;
-    caps_changes(server, &database).await;
+    let database = shop(MariaDbServer::shared().unwrap(), "ANALYZE TABLE big;");
+    caps_rows(&mysql(&database, rows(3000)).await, "?", COSTS).await;
+    caps_changes(&database).await;
     // It tells no cost: who caps that gets nothing unbounded.
-    let guard = mysql(server, &database, cost(1_000_000)).await;
+    let guard = mysql(&database, cost(1_000_000)).await;
     for sql in [
         "SELECT 1 AS one",
         "UPDATE big SET v = 'z' WHERE id = 5",
@@ -239,8 +198,8 @@ async fn mariadb_keeps_caps_on_rows() {
 }
 
 /// What is changed and what is not where a step may work on 3,000 rows.
-async fn caps_changes(server: &Server, database: &str) {
-    let guard = mysql(server, database, rows(3000)).await;
+async fn caps_changes(database: &TestDatabase<'_>) {
+    let guard = mysql(database, rows(3000)).await;
     for sql in [
         "UPDATE big SET v = 'y' WHERE id = 5",
         "DELETE FROM big WHERE id = 6",
@@ -255,7 +214,7 @@ async fn caps_changes(server: &Server, database: &str) {
         check(&guard, sql, "ran").await;
     }
     let state = "SELECT count(*), sum(id), min(v), max(v) FROM big; SELECT count(*) FROM small";
-    let before = server.query(database, state).unwrap();
+    let before = database.query(state);
     for sql in [
         "UPDATE big SET v = 'y' WHERE v = 'y'",
         "DELETE FROM big WHERE g = 3",
@@ -268,14 +227,14 @@ async fn caps_changes(server: &Server, database: &str) {
     ] {
         check(&guard, sql, COSTS).await;
     }
-    assert_eq!(server.query(database, state).unwrap(), before);
+    assert_eq!(database.query(state), before);
 }
 
 /// On MySQL, with plans in the form that it prefers.
 async fn mysql_keeps_caps(server: &Server) {
     let database = shop(server, "ANALYZE TABLE big;");
-    caps_rows(&mysql(server, &database, rows(3000)).await, "?", COSTS).await;
-    let guard = mysql(server, &database, cost(100)).await;
+    caps_rows(&mysql(&database, rows(3000)).await, "?", COSTS).await;
+    let guard = mysql(&database, cost(100)).await;
     check(&guard, "SELECT v FROM big WHERE id = 5", "ran").await;
     check(&guard, "SELECT count(*) FROM big", COSTS).await;
     check(&guard, "SELECT g FROM small UNION SELECT g FROM big", COSTS).await;
@@ -289,7 +248,7 @@ async fn mysql_keeps_caps(server: &Server) {
         COSTS,
     )
     .await;
-    caps_changes(server, &database).await;
+    caps_changes(&database).await;
 }
 
 #[tokio::test]
@@ -344,11 +303,8 @@ async fn forbids_unless_few<B: Backend>(guard: &Guard<B>) {
 
 #[tokio::test]
 async fn postgres_policies_look_at_estimates() {
-    let server: &Server = PostgresServer::shared().unwrap();
-    let database = shop(server, "ANALYZE;");
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    let config = config.accept_superuser().writable();
-    let backend = PostgresBackend::connect(config).await.unwrap();
+    let database = shop(PostgresServer::shared().unwrap(), "ANALYZE;");
+    let backend = database.postgres_backend().await;
     let few = guard_by(backend.clone(), "public", Limits::default(), UNLESS);
     forbids_unless_few(&few).await;
     let guard = guard_by(backend, "public", Limits::default(), FORBIDS);
@@ -358,19 +314,16 @@ async fn postgres_policies_look_at_estimates() {
     // Of a filtered table nothing is known, so nothing is forbidden by it.
     check(&guard, "UPDATE others SET g = 1 WHERE g > 0", "ran").await;
     let changed = "SELECT count(*) FROM big WHERE v = 'y'";
-    assert_eq!(server.query(&database, changed).unwrap(), "1");
+    assert_eq!(database.query(changed), "1");
 }
 
 #[tokio::test]
 async fn mariadb_policies_look_at_estimates() {
-    let server: &Server = MariaDbServer::shared().unwrap();
-    let database = shop(server, "ANALYZE TABLE big;");
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let config = config.accept_powerful().writable();
-    let backend = MysqlBackend::connect(config).await.unwrap();
-    let few = guard_by(backend.clone(), &database, Limits::default(), UNLESS);
+    let database = shop(MariaDbServer::shared().unwrap(), "ANALYZE TABLE big;");
+    let backend = database.mysql_backend().await;
+    let few = guard_by(backend.clone(), database.name(), Limits::default(), UNLESS);
     forbids_unless_few(&few).await;
-    let guard = guard_by(backend, &database, Limits::default(), FORBIDS);
+    let guard = guard_by(backend, database.name(), Limits::default(), FORBIDS);
     forbids_rows(&guard, "?").await;
     check(&guard, "UPDATE big SET v = 'y' WHERE id = 5", "ran").await;
     check(&guard, "UPDATE big SET v = 'y' WHERE v = 'y'", FORBIDDEN).await;

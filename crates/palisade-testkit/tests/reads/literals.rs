@@ -2,15 +2,16 @@
 
 use palisade::{
     guard::Outcome,
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::Params,
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
 use palisade_testkit::{
+    fixture::policy_sources,
     live::changing_gate,
     servers::{MariaDbServer, MySqlServer, Server},
 };
+
+use crate::database::TestDatabase;
 
 const THINGS: &str = "
 CREATE TABLE things (id int PRIMARY KEY, n int, s varchar(20), b varbinary(20));
@@ -53,31 +54,18 @@ const CHANGES: &[&str] = &[
 ];
 
 async fn literals_keep_their_meaning(server: &'static Server) {
-    let bare = server.fresh_database("literals_bare").unwrap();
-    let gated = server.fresh_database("literals_gated").unwrap();
-    for database in [&bare, &gated] {
-        server.query(database, THINGS).unwrap();
-    }
-    let config = MysqlConfig::from_url(&server.url(&gated))
-        .unwrap()
-        .accept_powerful()
-        .writable();
-    let backend = MysqlBackend::connect(config).await.unwrap();
+    let [bare, gated] =
+        ["literals_bare", "literals_gated"].map(|label| TestDatabase::on(server, label, THINGS));
+    let backend = gated.mysql_backend().await;
     let gate = changing_gate(
         backend,
-        PolicySources {
-            policies: vec![PolicyFile {
-                name: "all.cedar".to_owned(),
-                text: "permit(principal, action, resource);".to_owned(),
-            }],
-            ..PolicySources::default()
-        },
+        policy_sources("permit(principal, action, resource);"),
     );
     let session = Session::new(Principal::new("Agent", "a"));
     let ask = async |sql: &str| gate.execute(sql, &Params::None, &session).await;
     for condition in CONDITIONS {
         let sql = format!("SELECT count(*) AS n FROM things WHERE {condition}");
-        let expected = server.query(&bare, &sql).unwrap();
+        let expected = bare.query(&sql);
         let Outcome::Rows(envelope) = ask(&sql).await else {
             panic!("{sql}")
         };
@@ -86,12 +74,12 @@ async fn literals_keep_their_meaning(server: &'static Server) {
         let found = answer.pointer("/rows/0/n").unwrap().to_string();
         assert_eq!(found.trim_matches('"'), count, "{sql}");
     }
-    let rows = |database: &str| {
+    let rows = |database: &TestDatabase<'_>| {
         let all = "SELECT id, n, s, hex(b) FROM things ORDER BY id";
-        server.query(database, all).unwrap()
+        database.query(all)
     };
     for sql in CHANGES {
-        server.query(&bare, sql).unwrap();
+        bare.query(sql);
         match ask(sql).await {
             Outcome::Rows(_) => {}
             Outcome::Rejected(refusal) => panic!("{sql}: {}", refusal.rejection),

@@ -9,6 +9,9 @@
     reason = "tests"
 )]
 
+#[path = "../database/mod.rs"]
+mod database;
+
 mod cost_estimates;
 mod fence;
 mod literals;

@@ -2,23 +2,21 @@
 
 use super::*;
 
+use crate::database::TestDatabase;
+
 /// Of `name` and `short`, `admin` and `é` are not added.
 const ADMITTED: &str = "(if resource has name then resource.name != \"admin\" else true) && \
      (if resource has short then resource.short != \"é\" else true)";
 
 async fn of_columns(server: &'static Server) {
-    let database = server.fresh_database("bytes").unwrap();
     let script = "
         CREATE TABLE items (id int PRIMARY KEY, name varchar(20) CHARACTER SET utf16, short varchar(20) CHARACTER SET latin1,
             code varchar(20) CHARACTER SET ascii UNIQUE);
         CREATE TABLE given (id int, b varbinary(20), d date);
         INSERT INTO given VALUES (30, x'00610064006D0069006E', '2026-01-02'), (31, x'0061', NULL);";
-    server.load(&database, script).unwrap().clean().unwrap();
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let backend = MysqlBackend::connect(config.accept_powerful().writable())
-        .await
-        .unwrap();
-    let gate = gate_unless(backend, &database, ADMITTED);
+    let database = TestDatabase::on(server, "bytes", script);
+    let backend = database.mysql_backend().await;
+    let gate = gate_unless(backend, database.name(), ADMITTED);
     let none = || json!(null);
     let refused = [
         "INSERT INTO items (id, name) SELECT id, b FROM given WHERE id = 30",
@@ -48,7 +46,7 @@ async fn of_columns(server: &'static Server) {
     cases.extend(added.map(|sql| (sql, none(), Ok(1))));
     run(&gate, &cases).await;
     let kept = "SELECT id, hex(name), hex(short), code FROM items WHERE id IN (1, 3, 5, 6, 31) ORDER BY id";
-    let kept = server.query(&database, kept).unwrap();
+    let kept = database.query(kept);
     let found: Vec<&str> = kept.split_whitespace().collect();
     let moment = found[5];
     assert_eq!(

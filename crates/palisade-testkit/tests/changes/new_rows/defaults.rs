@@ -1,21 +1,20 @@
-//! What a new row holds of which the statement says nothing is what the firewall takes it for.
+//! Columns that a statement leaves out get the values that the firewall expects.
 
 use palisade::{
     guard::{Backend, Guard, Outcome},
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::Params,
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
-use palisade_postgres::{PostgresBackend, PostgresConfig};
-use palisade_sqlite::{SqliteBackend, create_database};
 use palisade_testkit::{
+    fixture::policy_sources,
     live::changing_gate,
-    servers::{MariaDbServer, MySqlServer, PostgresServer, Server},
+    servers::{MariaDbServer, MySqlServer, Server},
 };
 use serde_json::json;
 
 use super::{Changed, REFUSED, gate_unless, run};
+
+use crate::database::{TestDatabase, TestFile};
 
 /// What policy asks of new rows, the same in SQL, and what becomes of a row of which nothing is said.
 type Asked = (&'static str, &'static str, Changed);
@@ -49,15 +48,13 @@ async fn check<B: Backend>(
 
 #[tokio::test]
 async fn on_sqlite_what_is_not_said_is_known() {
-    let temp = tempfile::tempdir().unwrap();
-    let path = temp.path().join("main.db");
     let script = "CREATE TABLE items (id INTEGER PRIMARY KEY, gone DATETIME, state TEXT DEFAULT 'it''s', level INTEGER DEFAULT (-1),
                       live BOOLEAN NOT NULL DEFAULT TRUE, word TEXT DEFAULT \"open\", at TEXT DEFAULT CURRENT_TIMESTAMP, n INTEGER DEFAULT '7', t TEXT DEFAULT 7);
                   CREATE TABLE keys (id INTEGER PRIMARY KEY); INSERT INTO keys VALUES (1);";
-    create_database(&path, script).unwrap();
-    let connect = async || SqliteBackend::open_file(&path, "main").unwrap().writable();
+    let file = TestFile::new(script);
+    let connect = async || file.backend();
     let query = |condition: &str| {
-        let conn = rusqlite::Connection::open(&path).unwrap();
+        let conn = file.open_bare();
         let sql = format!("SELECT count(*) FROM items WHERE {condition}");
         let count: i64 = conn.query_row(&sql, [], |row| row.get(0)).unwrap();
         count.to_string()
@@ -113,8 +110,6 @@ async fn on_sqlite_what_is_not_said_is_known() {
 
 #[tokio::test]
 async fn on_postgres_what_is_not_said_is_known() {
-    let server = PostgresServer::shared().unwrap();
-    let database = server.fresh_database("unsaid").unwrap();
     let script = "
         CREATE TYPE mood AS ENUM ('ok', 'sad');
         CREATE DOMAIN own AS text DEFAULT 'own'; CREATE DOMAIN bare AS text; CREATE DOMAIN short AS varchar(4);
@@ -128,15 +123,11 @@ async fn on_postgres_what_is_not_said_is_known() {
         CREATE TABLE items_child (extra text) INHERITS (items);
         ALTER TABLE items_child ALTER COLUMN state SET DEFAULT 'child';
         CREATE TABLE keys (id int PRIMARY KEY); INSERT INTO keys VALUES (1);";
-    server.load(&database, script).unwrap().clean().unwrap();
-    let connect = async || {
-        let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-        let config = config.accept_superuser().writable().connections(1, 4);
-        PostgresBackend::connect(config).await.unwrap()
-    };
+    let database = TestDatabase::postgres("unsaid", script);
+    let connect = async || database.postgres_backend().await;
     let query = |condition: &str| {
         let sql = format!("SELECT count(*) FROM items WHERE {condition}");
-        server.query(&database, &sql).unwrap().trim().to_owned()
+        database.query(&sql).trim().to_owned()
     };
     check(
         connect,
@@ -193,7 +184,7 @@ async fn on_postgres_what_is_not_said_is_known() {
         "ALTER COLUMN state SET DEFAULT 'open'",
     ] {
         let before = "ALTER TABLE items ALTER COLUMN state SET DEFAULT 'it''s'";
-        server.load(&database, before).unwrap().clean().unwrap();
+        database.load(before);
         let gate = gate_unless(
             connect().await,
             "public",
@@ -202,7 +193,7 @@ async fn on_postgres_what_is_not_said_is_known() {
         let insert = "INSERT INTO items DEFAULT VALUES";
         run(&gate, &[(insert, json!(null), Ok(1))]).await;
         let altered = format!("ALTER TABLE items {alter}");
-        server.load(&database, &altered).unwrap().clean().unwrap();
+        database.load(&altered);
         refuses(&gate, insert).await;
         assert_eq!(query("id > 10000 AND state IS DISTINCT FROM 'it''s'"), "0");
     }
@@ -225,8 +216,7 @@ async fn refuses<B: Backend>(gate: &Guard<B>, insert: &str) {
     }
 }
 
-async fn on_mysql(server: &Server) {
-    let database = server.fresh_database("unsaid").unwrap();
+async fn on_mysql(server: &'static Server) {
     let script = "
         CREATE TABLE items (
             id int PRIMARY KEY AUTO_INCREMENT, gone datetime, stamp timestamp NULL, state varchar(20) DEFAULT 'it''s', level int DEFAULT -1,
@@ -234,20 +224,15 @@ async fn on_mysql(server: &Server) {
             slash varchar(9) DEFAULT 'a\\\\b', at timestamp DEFAULT CURRENT_TIMESTAMP, made varchar(40) DEFAULT (upper('a')), zero int NOT NULL DEFAULT 0);
         CREATE TABLE `keys` (id int PRIMARY KEY); INSERT INTO `keys` VALUES (1);
         ALTER TABLE items AUTO_INCREMENT = 10000;";
-    server.load(&database, script).unwrap().clean().unwrap();
-    let connect = async || {
-        let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-        MysqlBackend::connect(config.accept_powerful().writable())
-            .await
-            .unwrap()
-    };
+    let database = TestDatabase::on(server, "unsaid", script);
+    let connect = async || database.mysql_backend().await;
     let query = |condition: &str| {
         let sql = format!("SELECT count(*) FROM {database}.items WHERE {condition}");
-        server.query(&database, &sql).unwrap().trim().to_owned()
+        database.query(&sql).trim().to_owned()
     };
     check(
         connect,
-        &database,
+        database.name(),
         &[
             "INSERT INTO items (id) VALUES ({id})",
             "INSERT INTO items SET id = {id}",
@@ -316,16 +301,16 @@ async fn on_mysql(server: &Server) {
         "MODIFY state varchar(20) DEFAULT 'open'",
     ] {
         let before = "ALTER TABLE items MODIFY state varchar(20) DEFAULT 'it''s'";
-        server.load(&database, before).unwrap().clean().unwrap();
+        database.load(before);
         let gate = gate_unless(
             connect().await,
-            &database,
+            database.name(),
             "resource has state && resource.state == \"it's\"",
         );
         let insert = "INSERT INTO items () VALUES ()";
         run(&gate, &[(insert, json!(null), Ok(1))]).await;
         let altered = format!("ALTER TABLE items {alter}");
-        server.load(&database, &altered).unwrap().clean().unwrap();
+        database.load(&altered);
         refuses(&gate, insert).await;
         assert_eq!(query("id >= 10000 AND state <> 'it''s'"), "0");
     }
@@ -336,23 +321,17 @@ async fn on_mariadb_what_is_not_said_is_known() {
     let server = MariaDbServer::shared().unwrap();
     on_mysql(server).await;
     // The first of these has a default that nobody wrote, where the server's settings say so.
-    let database = server.fresh_database("unsaid_first").unwrap();
     let script = "SET explicit_defaults_for_timestamp = OFF;
                   CREATE TABLE items (id int PRIMARY KEY, first timestamp NULL, at timestamp, later timestamp);";
-    server.load(&database, script).unwrap().clean().unwrap();
-    let connect = async || {
-        let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-        MysqlBackend::connect(config.accept_powerful().writable())
-            .await
-            .unwrap()
-    };
+    let database = TestDatabase::on(server, "unsaid_first", script);
+    let connect = async || database.mysql_backend().await;
     let query = |condition: &str| {
         let sql = format!("SELECT count(*) FROM {database}.items WHERE {condition}");
-        server.query(&database, &sql).unwrap().trim().to_owned()
+        database.query(&sql).trim().to_owned()
     };
     let inserts = ["INSERT INTO items (id) VALUES ({id})"];
     let asked: [Asked; 1] = [("!(resource has first)", "first IS NULL", Ok(1))];
-    check(connect, &database, &inserts, query, &asked).await;
+    check(connect, database.name(), &inserts, query, &asked).await;
 }
 
 #[tokio::test]
@@ -366,27 +345,16 @@ const FILLED: &str = "resource.id > 0 && !(resource has gone)";
 
 #[tokio::test]
 async fn what_a_trigger_may_fill_is_not_known() {
-    let temp = tempfile::tempdir().unwrap();
-    let path = temp.path().join("main.db");
     let script = "CREATE TABLE items (id INTEGER PRIMARY KEY, gone TEXT);
                   CREATE TRIGGER fills AFTER INSERT ON items BEGIN UPDATE items SET gone = 'x' WHERE id = NEW.id; END;";
-    create_database(&path, script).unwrap();
-    let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+    let file = TestFile::new(script);
+    let backend = file.backend();
     let text = format!(
         "permit(principal, action, resource); permit(principal, action == Action::\"call\", resource == Function::\"main.fills\");\n\
          forbid(principal, action == Action::\"add\", resource is row::main::items) unless {{ {FILLED} }};"
     );
-    let policies = vec![PolicyFile {
-        name: "admitted.cedar".to_owned(),
-        text,
-    }];
-    let gate = changing_gate(
-        backend,
-        PolicySources {
-            policies,
-            ..PolicySources::default()
-        },
-    );
+    let policies = policy_sources(text);
+    let gate = changing_gate(backend, policies);
     let none = || json!(null);
     let cases = [
         ("INSERT INTO items (id) VALUES (1)", none(), REFUSED),

@@ -7,18 +7,17 @@ mod unknown_literals;
 
 use palisade::{
     guard::{Backend, Guard, Outcome},
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::Params,
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
-use palisade_postgres::{PostgresBackend, PostgresConfig};
-use palisade_sqlite::{SqliteBackend, create_database};
 use palisade_testkit::{
+    fixture::policy_sources,
     live::changing_gate,
-    servers::{MariaDbServer, MySqlServer, PostgresServer, Server},
+    servers::{MariaDbServer, MySqlServer, Server},
 };
 use serde_json::{Value, json};
+
+use crate::database::{TestDatabase, TestFile};
 
 /// How many rows are changed, or the code of the refusal.
 type Changed = Result<u64, &'static str>;
@@ -45,17 +44,8 @@ fn gate_unless<B: Backend>(backend: B, schema: &str, admitted: &str) -> Guard<B>
         "permit(principal, action, resource);\n\
          forbid(principal, action == Action::\"add\", resource is row::{schema}::items) unless {{ {admitted} }};"
     );
-    let policies = vec![PolicyFile {
-        name: "admitted.cedar".to_owned(),
-        text,
-    }];
-    changing_gate(
-        backend,
-        PolicySources {
-            policies,
-            ..PolicySources::default()
-        },
-    )
+    let policies = policy_sources(text);
+    changing_gate(backend, policies)
 }
 
 async fn run<B: Backend>(gate: &Guard<B>, cases: &[Case]) {
@@ -76,11 +66,9 @@ async fn run<B: Backend>(gate: &Guard<B>, cases: &[Case]) {
 
 #[tokio::test]
 async fn on_sqlite_what_is_admitted_is_stored() {
-    let temp = tempfile::tempdir().unwrap();
-    let path = temp.path().join("main.db");
     let script = "CREATE TABLE items (id INTEGER PRIMARY KEY, kind TEXT, live BOOLEAN, hidden INTEGER, made DATETIME);";
-    create_database(&path, script).unwrap();
-    let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+    let file = TestFile::new(script);
+    let backend = file.backend();
     let gate = gate(
         backend,
         "main",
@@ -153,7 +141,7 @@ async fn on_sqlite_what_is_admitted_is_stored() {
         ],
     )
     .await;
-    let conn = rusqlite::Connection::open(&path).unwrap();
+    let conn = file.open_bare();
     let count = |condition: &str| -> i64 {
         let sql = format!("SELECT count(*) FROM items WHERE {condition}");
         conn.query_row(&sql, [], |row| row.get(0)).unwrap()
@@ -169,17 +157,13 @@ async fn on_sqlite_what_is_admitted_is_stored() {
 
 #[tokio::test]
 async fn on_postgres_what_is_admitted_is_stored() {
-    let server: &Server = PostgresServer::shared().unwrap();
-    let database = server.fresh_database("admitted").unwrap();
     let script = "
         CREATE TYPE kind AS ENUM ('a', 'b');
         CREATE TABLE items (id int PRIMARY KEY, kind kind, live boolean, n int, price numeric(8,2), at timestamptz, made timestamp);
         CREATE TABLE offers (id int PRIMARY KEY, price numeric(10,4), at timestamptz);
         INSERT INTO offers VALUES (50, 5.504, '2026-03-01 13:00+01'), (51, 5.506, '2026-03-01 12:00+00');";
-    server.load(&database, script).unwrap().clean().unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    let config = config.accept_superuser().writable().connections(1, 8);
-    let backend = PostgresBackend::connect(config).await.unwrap();
+    let database = TestDatabase::postgres("admitted", script);
+    let backend = database.postgres_backend().await;
     let gate = gate(
         backend,
         "public",
@@ -206,19 +190,11 @@ async fn on_postgres_what_is_admitted_is_stored() {
     )
     .await;
     let kept = "SELECT count(*) FROM items WHERE live AND n = 5 AND kind = 'a' AND price = 5.5 AND at = '2026-03-01 12:00+00' AND made IS NOT NULL";
-    assert_eq!(server.query(&database, kept).unwrap().trim(), "5");
-    assert_eq!(
-        server
-            .query(&database, "SELECT count(*) FROM items")
-            .unwrap()
-            .trim(),
-        "5"
-    );
+    assert_eq!(database.query(kept).trim(), "5");
+    assert_eq!(database.query("SELECT count(*) FROM items").trim(), "5");
     // Of a query what is compared is what the column makes of it.
     let gate = {
-        let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-        let config = config.accept_superuser().writable().connections(1, 8);
-        let backend = PostgresBackend::connect(config).await.unwrap();
+        let backend = database.postgres_backend().await;
         let admitted = "resource.price == decimal(\"5.5\") && resource.at == datetime(\"2026-03-01T12:00:00Z\")";
         self::gate(backend, "public", admitted)
     };
@@ -239,26 +215,20 @@ async fn on_postgres_what_is_admitted_is_stored() {
     )
     .await;
     let stored = "SELECT price FROM items WHERE id = 50";
-    assert_eq!(server.query(&database, stored).unwrap().trim(), "5.50");
+    assert_eq!(database.query(stored).trim(), "5.50");
 }
 
-async fn on_mysql(server: &Server) {
-    let database = server.fresh_database("admitted").unwrap();
+async fn on_mysql(server: &'static Server) {
     let script = "
         CREATE TABLE items (id int PRIMARY KEY, kind enum('a','b c','1') COLLATE utf8mb4_general_ci, marks set('x','y','z'), live boolean, n int, price decimal(8,2), made datetime, at timestamp NULL);
         CREATE TABLE offers (id int PRIMARY KEY, price decimal(12,4));
         INSERT INTO offers VALUES (50, 5.504), (51, 5.506), (52, 99999999);";
-    server.load(&database, script).unwrap().clean().unwrap();
+    let database = TestDatabase::on(server, "admitted", script);
     let admitted = "[\"a\", \"1\"].contains(resource.kind) && resource.marks == \"x,z\" && resource.live == 1 && resource.n == 5 \
                     && resource.price == decimal(\"5.5\") && resource has made && resource has at";
-    let connect = || async {
-        let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-        MysqlBackend::connect(config.accept_powerful().writable())
-            .await
-            .unwrap()
-    };
+    let connect = || async { database.mysql_backend().await };
     let none = || json!(null);
-    let gate = gate(connect().await, &database, admitted);
+    let gate = gate(connect().await, database.name(), admitted);
     run(
         &gate,
         &[
@@ -280,7 +250,7 @@ async fn on_mysql(server: &Server) {
     .await;
     let count = |condition: &str| {
         let sql = format!("SELECT count(*) FROM {database}.items WHERE {condition}");
-        server.query(&database, &sql).unwrap().trim().to_owned()
+        database.query(&sql).trim().to_owned()
     };
     assert_eq!(
         count(
@@ -291,7 +261,7 @@ async fn on_mysql(server: &Server) {
     assert_eq!(count("true"), "4");
     let gate = self::gate(
         connect().await,
-        &database,
+        database.name(),
         "resource.price == decimal(\"5.5\") || resource.price.greaterThan(decimal(\"999999.0\"))",
     );
     run(
@@ -369,10 +339,8 @@ const TENANT: &str = "resource.ten == \"acme\"";
 
 #[tokio::test]
 async fn on_sqlite_what_is_computed_is_looked_at() {
-    let temp = tempfile::tempdir().unwrap();
-    let path = temp.path().join("main.db");
-    create_database(&path, &COMPUTED.replacen("STORED", "VIRTUAL", 1)).unwrap();
-    let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+    let file = TestFile::new(&COMPUTED.replacen("STORED", "VIRTUAL", 1));
+    let backend = file.backend();
     let cases = computed(
         "INSERT INTO items (id, doc) VALUES (1, 'glob-1') ON CONFLICT (id) DO UPDATE SET doc = excluded.doc",
         &[
@@ -393,13 +361,8 @@ async fn on_sqlite_what_is_computed_is_looked_at() {
 
 #[tokio::test]
 async fn on_postgres_what_is_computed_is_looked_at() {
-    let server = PostgresServer::shared().unwrap();
-    let database = server.fresh_database("computed").unwrap();
-    server.load(&database, COMPUTED).unwrap().clean().unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    let backend = PostgresBackend::connect(config.accept_superuser().writable())
-        .await
-        .unwrap();
+    let database = TestDatabase::postgres("computed", COMPUTED);
+    let backend = database.postgres_backend().await;
     let none = || json!(null);
     let cases = computed(
         "INSERT INTO items (id, doc) VALUES (1, 'glob-1') ON CONFLICT (id) DO UPDATE SET doc = excluded.doc",
@@ -436,26 +399,23 @@ async fn on_postgres_what_is_computed_is_looked_at() {
 
 #[tokio::test]
 async fn on_mariadb_what_is_computed_is_looked_at() {
-    let server = MariaDbServer::shared().unwrap();
-    let database = server.fresh_database("computed").unwrap();
-    server.load(&database, COMPUTED).unwrap().clean().unwrap();
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let backend = MysqlBackend::connect(config.accept_powerful().writable())
-        .await
-        .unwrap();
+    let database = TestDatabase::mariadb("computed", COMPUTED);
+    let backend = database.mysql_backend().await;
     let upsert = "REPLACE INTO items (id, doc) VALUES (1, 'glob-1')";
-    run(&gate(backend, &database, TENANT), &computed(upsert, &[])).await;
+    run(
+        &gate(backend, database.name(), TENANT),
+        &computed(upsert, &[]),
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn on_sqlite_what_a_strict_table_converts_is_not_admitted() {
-    let temp = tempfile::tempdir().unwrap();
-    let path = temp.path().join("main.db");
     let script = "
         CREATE TABLE items (id INTEGER PRIMARY KEY, kind TEXT) STRICT;
         CREATE TABLE given (id INTEGER, kind TEXT); INSERT INTO given VALUES (20, 'a');";
-    create_database(&path, script).unwrap();
-    let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+    let file = TestFile::new(script);
+    let backend = file.backend();
     let gate = gate(
         backend,
         "main",
@@ -480,18 +440,13 @@ async fn on_sqlite_what_a_strict_table_converts_is_not_admitted() {
 
 #[tokio::test]
 async fn on_postgres_what_is_cut_off_is_not_admitted() {
-    let server = PostgresServer::shared().unwrap();
-    let database = server.fresh_database("cut").unwrap();
     let script = "
         CREATE DOMAIN d5 AS varchar(5); CREATE DOMAIN \"D Five\" AS d5;
         CREATE TABLE items (id int PRIMARY KEY, v d5, w \"D Five\", label name);
         CREATE TABLE given (id int, v text, label text);
         INSERT INTO given VALUES (30, 'ok', 'x'), (31, 'admin ', 'x'), (32, 'ok', repeat('a', 70));";
-    server.load(&database, script).unwrap().clean().unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    let backend = PostgresBackend::connect(config.accept_superuser().writable())
-        .await
-        .unwrap();
+    let database = TestDatabase::postgres("cut", script);
+    let backend = database.postgres_backend().await;
     let admitted = format!(
         "resource.v != \"admin\" && resource.w != \"admin\" && resource.label != \"{}\"",
         "a".repeat(63)
@@ -566,18 +521,13 @@ async fn on_postgres_what_is_cut_off_is_not_admitted() {
 
 #[tokio::test]
 async fn on_mariadb_what_is_cut_off_is_not_admitted() {
-    let server = MariaDbServer::shared().unwrap();
-    let database = server.fresh_database("cut").unwrap();
     let script = "
         CREATE TABLE items (id int PRIMARY KEY, v char(9));
         CREATE TABLE given (id int, v varchar(20));
         INSERT INTO given VALUES (30, 'ok'), (31, 'admin ');";
-    server.load(&database, script).unwrap().clean().unwrap();
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let backend = MysqlBackend::connect(config.accept_powerful().writable())
-        .await
-        .unwrap();
-    let gate = gate(backend, &database, "resource.v != \"admin\"");
+    let database = TestDatabase::mariadb("cut", script);
+    let backend = database.mysql_backend().await;
+    let gate = gate(backend, database.name(), "resource.v != \"admin\"");
     let none = || json!(null);
     run(
         &gate,
@@ -608,13 +558,10 @@ async fn on_mariadb_what_is_cut_off_is_not_admitted() {
     )
     .await;
     // Of NULL nothing is cut off.
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let backend = MysqlBackend::connect(config.accept_powerful().writable())
-        .await
-        .unwrap();
+    let backend = database.mysql_backend().await;
     let gate = gate_unless(
         backend,
-        &database,
+        database.name(),
         "if resource has v then resource.v != \"admin\" else true",
     );
     run(

@@ -1,16 +1,12 @@
 //! Rows that RETURNING gives back are ones that may be seen as they are then.
 
-use palisade::{guard::Guard, policy::PolicyFile, policy::PolicySources};
-use palisade_mysql::{MysqlBackend, MysqlConfig};
-use palisade_postgres::{PostgresBackend, PostgresConfig};
-use palisade_sqlite::{SqliteBackend, create_database};
-use palisade_testkit::{
-    live::changing_gate,
-    servers::{MariaDbServer, PostgresServer},
-};
+use palisade::guard::Guard;
+use palisade_testkit::{fixture::policy_sources, live::changing_gate};
 use serde_json::{Value, json};
 
 use super::{Changed, REFUSED, run};
+
+use crate::database::{TestDatabase, TestFile};
 
 const SCRIPT: &str = "
     CREATE TABLE items (id int PRIMARY KEY, gone varchar(9), level int NOT NULL, label varchar(9));
@@ -22,17 +18,8 @@ fn gate<B: palisade::guard::Backend>(backend: B, schema: &str) -> Guard<B> {
         "permit(principal, action, resource);\n\
          forbid(principal, action == Action::\"see\", resource is row::{schema}::items) when {{ resource has gone || resource.level > 5 }};"
     );
-    let policies = vec![PolicyFile {
-        name: "returned.cedar".to_owned(),
-        text,
-    }];
-    changing_gate(
-        backend,
-        PolicySources {
-            policies,
-            ..PolicySources::default()
-        },
-    )
+    let policies = policy_sources(text);
+    changing_gate(backend, policies)
 }
 
 type Case = (&'static str, Value, Changed);
@@ -109,22 +96,15 @@ fn standard() -> Vec<Case> {
 
 #[tokio::test]
 async fn on_sqlite_what_is_given_back_may_be_seen() {
-    let temp = tempfile::tempdir().unwrap();
-    let path = temp.path().join("main.db");
-    create_database(&path, SCRIPT).unwrap();
-    let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+    let file = TestFile::new(SCRIPT);
+    let backend = file.backend();
     run(&gate(backend, "main"), &standard()).await;
 }
 
 #[tokio::test]
 async fn on_postgres_what_is_given_back_may_be_seen() {
-    let server = PostgresServer::shared().unwrap();
-    let database = server.fresh_database("returned").unwrap();
-    server.load(&database, SCRIPT).unwrap().clean().unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    let backend = PostgresBackend::connect(config.accept_superuser().writable())
-        .await
-        .unwrap();
+    let database = TestDatabase::postgres("returned", SCRIPT);
+    let backend = database.postgres_backend().await;
     let none = || json!(null);
     let mut cases = vec![
         (
@@ -149,13 +129,8 @@ async fn on_postgres_what_is_given_back_may_be_seen() {
 
 #[tokio::test]
 async fn on_mariadb_what_is_given_back_may_be_seen() {
-    let server = MariaDbServer::shared().unwrap();
-    let database = server.fresh_database("returned").unwrap();
-    server.load(&database, SCRIPT).unwrap().clean().unwrap();
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let backend = MysqlBackend::connect(config.accept_powerful().writable())
-        .await
-        .unwrap();
+    let database = TestDatabase::mariadb("returned", SCRIPT);
+    let backend = database.mysql_backend().await;
     let none = || json!(null);
     let cases = [
         (
@@ -185,5 +160,5 @@ async fn on_mariadb_what_is_given_back_may_be_seen() {
         ),
         ("DELETE FROM items WHERE id > 0 RETURNING id", none(), Ok(3)),
     ];
-    run(&gate(backend, &database), &cases).await;
+    run(&gate(backend, database.name()), &cases).await;
 }

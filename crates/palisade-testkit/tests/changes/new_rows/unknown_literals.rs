@@ -2,6 +2,9 @@
 //! so it is with what stands around the query.
 
 use super::*;
+use palisade_testkit::fixture::policy_sources;
+
+use crate::database::TestDatabase;
 
 /// Types, each with a text that is a value of it.
 const TYPES: &[(&str, &str)] = &[
@@ -35,8 +38,6 @@ const TYPES: &[(&str, &str)] = &[
 
 #[tokio::test]
 async fn on_postgres_constants_have_the_type_of_their_column() {
-    let server = PostgresServer::shared().unwrap();
-    let database = server.fresh_database("untyped").unwrap();
     let mut script = "
         CREATE SCHEMA \"Odd\"; CREATE TYPE mood AS ENUM ('a'); CREATE TYPE \"Odd\".pair AS (x int, y text);
         CREATE TYPE span AS RANGE (subtype = int8); CREATE DOMAIN spans AS span NOT NULL CHECK (NOT isempty(VALUE));
@@ -46,26 +47,14 @@ async fn on_postgres_constants_have_the_type_of_their_column() {
         script += &format!("CREATE TABLE items{at} (id int, tenant int, c {name});");
     }
     script += "CREATE TABLE items (id int, tenant int);";
-    server.load(&database, &script).unwrap().clean().unwrap();
+    let database = TestDatabase::postgres("untyped", &script);
     for (at, (name, text)) in TYPES.iter().enumerate() {
-        let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-        let backend = PostgresBackend::connect(config.accept_superuser().writable())
-            .await
-            .unwrap();
+        let backend = database.postgres_backend().await;
         let policies = format!(
             "permit(principal, action, resource);\n\
              forbid(principal, action == Action::\"add\", resource is row::public::items{at}) unless {{ resource has tenant && resource.tenant == 1 }};"
         );
-        let gate = changing_gate(
-            backend,
-            PolicySources {
-                policies: vec![PolicyFile {
-                    name: "tenant.cedar".to_owned(),
-                    text: policies,
-                }],
-                ..PolicySources::default()
-            },
-        );
+        let gate = changing_gate(backend, policy_sources(policies));
         let sql = |value: &str| -> &'static str {
             let sql =
                 format!("INSERT INTO items{at} (id, tenant, c) SELECT id, id, {value} FROM given");

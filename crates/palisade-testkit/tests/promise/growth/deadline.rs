@@ -16,11 +16,11 @@ use palisade::{
     guard::{Guard, Outcome},
     host::Host,
     limits::Limits,
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::Params,
 };
 use palisade_sqlite::SqliteBackend;
+use palisade_testkit::fixture::policy_sources;
 
 /// A clock on which so much time passes between two looks.
 struct Passing {
@@ -45,13 +45,7 @@ impl Host for Passing {
 /// What becomes of a statement that never ends, where deciding takes so long, and how long the engine had.
 fn endless(deciding: u64) -> (Code, Duration) {
     let backend = SqliteBackend::in_memory("CREATE TABLE t (k integer)", "main").unwrap();
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "all.cedar".to_owned(),
-            text: "permit(principal, action, resource);".to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = policy_sources("permit(principal, action, resource);");
     let firewall = Firewall::builder(backend.catalog().clone(), sources)
         .limits(Limits {
             statement_timeout_ms: 3000,

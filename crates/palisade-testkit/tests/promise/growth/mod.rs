@@ -14,7 +14,6 @@ use palisade::{
     dialect::Dialect,
     firewall::{Decision, Firewall},
     limits::Limits,
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     token::TokenSecret,
     value::{Params, Value},
@@ -22,6 +21,7 @@ use palisade::{
 
 use constructs::{CONSTRUCTS, Construct};
 use engines::Engine;
+use palisade_testkit::fixture::policy_sources;
 
 /// The tables that statements are about: `v` has a row filter, a mask and tokens.
 const SCHEMA: &str = "
@@ -46,8 +46,8 @@ const SLACK: u32 = 4;
 /// What is not worth a comparison: caches are warmed and pages mapped in that time.
 const NOTHING: Duration = Duration::from_millis(8);
 
-/// How long one statement may take an engine to prepare, or the firewall to decide, in a build that is not optimised:
-/// the time that statements have by default, and what a server takes beyond it to see that it is over.
+/// The longest time for the firewall to decide a statement, or for an engine to prepare it, in a build without optimisation.
+/// It is the default time of statements, and the delay until a server notices that this time is over.
 const MOST: Duration = Duration::from_secs(8);
 
 /// Time of the processor that this thread has taken.
@@ -70,13 +70,7 @@ fn firewall(catalog: Catalog) -> Firewall {
         Dialect::Postgres => "public".to_owned(),
         Dialect::Mysql => catalog.database().to_owned(),
     };
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "growth.cedar".to_owned(),
-            text: POLICIES.replace("SCHEMA", &schema),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = policy_sources(POLICIES.replace("SCHEMA", &schema));
     let built = Firewall::builder(catalog, sources)
         .allow_changes()
         .plan_bytes(0)

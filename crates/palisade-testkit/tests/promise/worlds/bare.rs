@@ -24,7 +24,7 @@ pub(crate) trait Bare {
     /// Makes the tables hold what they held at first.
     async fn restore(&mut self);
 
-    /// Takes the database away where it would be in the way of others: a server's catalog holds all of them.
+    /// Drops the database on servers whose catalog contains all databases, where it would slow down the others.
     async fn leave(&mut self);
 }
 

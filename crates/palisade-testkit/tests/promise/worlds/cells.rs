@@ -12,9 +12,8 @@ pub(crate) enum Kind {
     Int,
     Text,
     Date,
-    /// Not what a column holds, but what statements see of one that is given as tokens: those of the domain with this
-    /// number. Tokens of one domain are compared with each other, and nothing is computed from them: what is, depends
-    /// on the hash, as does their order.
+    /// Tokens of the domain with this number: what statements see of a token column. Tokens of one domain are compared
+    /// with each other, and nothing is computed from them. Results and order would depend on the hash.
     Token(u8),
 }
 
@@ -136,7 +135,7 @@ pub(crate) enum Mask {
 
 impl Mask {
     /// The masks that columns of `kind` take.
-    pub(crate) fn of(kind: Kind, dialect: Dialect) -> &'static [Self] {
+    pub(crate) fn applicable(kind: Kind, dialect: Dialect) -> &'static [Self] {
         match (kind, dialect) {
             (Kind::Int, Dialect::Sqlite) => &[Self::Bucket(10), Self::Clamped],
             (Kind::Int, Dialect::Postgres | Dialect::Mysql) => &[Self::Bucket(10), Self::Null],
@@ -178,8 +177,8 @@ impl Mask {
         }
     }
 
-    /// What of `cell` comes through, in any form that is equal for equal outputs.
-    pub(crate) fn shown(self, cell: &Cell) -> Option<String> {
+    /// The masked form of `cell`, in any form that is equal for equal outputs.
+    pub(crate) fn apply(self, cell: &Cell) -> Option<String> {
         let long = |n: usize, text: &str| text.chars().count() >= 2 * n;
         match (self, cell) {
             (Self::Words, Cell::Null) => Some("-".to_owned()),
@@ -245,8 +244,8 @@ impl Renaming {
         Self(renaming)
     }
 
-    /// What stands for `cell` in the other database.
-    pub(crate) fn of(&self, cell: &Cell) -> Cell {
+    /// The value that replaces `cell` in the other database.
+    pub(crate) fn rename(&self, cell: &Cell) -> Cell {
         match cell {
             Cell::Null => Cell::Null,
             Cell::Int(value) => Cell::Int(self.0[&value.to_string()].parse().unwrap()),

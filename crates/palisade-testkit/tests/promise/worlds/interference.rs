@@ -88,7 +88,10 @@ pub(crate) fn difference(world: &World, statement: &Statement, seen: &[Seen; 2])
     if !same {
         return Some(format!("answers:\n  {}\n  {}", one.answer, other.answer));
     }
-    if let Some(why) = seen.iter().find_map(|seen| beyond(world, statement, seen)) {
+    if let Some(why) = seen
+        .iter()
+        .find_map(|seen| find_excess(world, statement, seen))
+    {
         return Some(why);
     }
     let (Some(one_after), Some(other_after)) = (&one.contents, &other.contents) else {
@@ -115,8 +118,8 @@ pub(crate) fn difference(world: &World, statement: &Statement, seen: &[Seen; 2])
     None
 }
 
-/// What there is more of than policy's caps let through.
-fn beyond(world: &World, statement: &Statement, seen: &Seen) -> Option<String> {
+/// Rows or values beyond the caps of policy.
+fn find_excess(world: &World, statement: &Statement, seen: &Seen) -> Option<String> {
     // What a change gives back has no limit of its own, and a common table expression can have a table's name.
     if statement.target.is_some() || statement.sql.contains("WITH ") {
         return None;
@@ -158,9 +161,9 @@ fn visible(
                 .zip(row)
                 .map(|(column, cell)| match column.level {
                     Level::Plain => Some(format!("{cell:?}")),
-                    Level::Masked(mask) => mask.shown(cell),
+                    Level::Masked(mask) => mask.apply(cell),
                     Level::Token(domain) if database == 0 => {
-                        Some(format!("{:?}", world.renamings[&domain].of(cell)))
+                        Some(format!("{:?}", world.renamings[&domain].rename(cell)))
                     }
                     Level::Token(_) => Some(format!("{cell:?}")),
                     Level::Hidden => None,
@@ -262,8 +265,8 @@ async fn stands<E: Engine>(engine: &E, world: &World) -> [Stand<E::Backend, E::B
     ]
 }
 
-/// Whether a forged token is ordered with what is a text to the gate, as a token that a statement writes into a column of
-/// its own is: which comes first is of the hash, and each database has its own tokens.
+/// Whether the statement orders a forged token among texts. A token that a statement writes into a plain column is a text
+/// too. Their order depends on the hash, and each database has its own tokens.
 fn orders_texts<B: Backend, D: Bare>(stand: &Stand<B, D>, statement: &Statement) -> bool {
     let orders = |sql: &str| {
         [">=", "<"]

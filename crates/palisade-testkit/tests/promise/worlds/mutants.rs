@@ -1,5 +1,5 @@
-//! Broken rewriters, each of which the comparison of two databases must find out. What is printed is taken apart
-//! and put together wrongly here, and run without a gate: nothing in the rewriter can be told to be broken.
+//! Broken rewriters: the comparison of two databases must detect each. This module takes printed statements apart, puts
+//! them together wrongly, and runs them without a gate. The rewriter itself has no switch for it.
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
@@ -144,7 +144,7 @@ impl Mutant {
     }
 
     /// `sql`, broken; nothing where there is nothing to break.
-    fn of(
+    fn apply(
         self,
         sql: &str,
         dialect: Dialect,
@@ -609,7 +609,7 @@ async fn run<B: palisade::guard::Backend, D: Bare>(
         _ => stand.rewritten(statement).ok()?,
     };
     let sql = bound(rewritten.sql(), rewritten.params(), world.dialect);
-    let sql = mutant.of(&sql, world.dialect, world, statement)?;
+    let sql = mutant.apply(&sql, world.dialect, world, statement)?;
     let answer = match stand.bare.run(&sql).await {
         // The gate forwards no message.
         Err(_) => json!({ "code": "database.rejected" }),

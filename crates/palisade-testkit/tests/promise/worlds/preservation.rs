@@ -78,7 +78,7 @@ async fn difference<B: palisade::guard::Backend, D: Bare>(
     if statement.target.is_some() && printed.names.is_empty() && printed.rows.is_empty() {
         return None;
     }
-    let (names, rows) = shown(&answer);
+    let (names, rows) = sorted_answer(&answer);
     // What stands as a literal in the one is a parameter in the other, and in the names of columns.
     let agree = statement.binds() || names_agree(&names, &printed.names);
     if names.len() != printed.names.len() || !agree {
@@ -114,7 +114,7 @@ fn names_agree(names: &[String], bare: &[String]) -> bool {
 }
 
 /// The names of the columns and the rows of an answer, sorted.
-fn shown(answer: &Value) -> (Vec<String>, Vec<Vec<String>>) {
+fn sorted_answer(answer: &Value) -> (Vec<String>, Vec<Vec<String>>) {
     let columns = answer["columns"].as_array().unwrap();
     let names: Vec<String> = columns
         .iter()

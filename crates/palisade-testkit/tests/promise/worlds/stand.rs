@@ -1,6 +1,6 @@
 //! A database of a world behind a gate.
 
-use std::{cell::Cell, path::Path, sync::Arc, time::Duration};
+use std::{cell::Cell, path::Path, sync::Arc};
 
 use palisade::{
     audit::NoAudit,
@@ -9,7 +9,6 @@ use palisade::{
     dialect::Dialect,
     firewall::{Decision, Firewall},
     guard::{Backend, Guard, Outcome},
-    host::Host,
     limits::Limits,
     policy::{PolicyFile, PolicySources},
     rewrite::RewrittenStatement,
@@ -20,7 +19,10 @@ use palisade::{
 use palisade_mysql::{MysqlBackend, MysqlConfig};
 use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_sqlite::{SqliteBackend, create_database};
-use palisade_testkit::servers::{MariaDbServer, PostgresServer, Server};
+use palisade_testkit::{
+    host::Still,
+    servers::{MariaDbServer, PostgresServer, Server},
+};
 use tempfile::TempDir;
 
 use crate::worlds::{
@@ -397,21 +399,4 @@ fn script(world: &World, database: usize) -> String {
 
 fn session() -> Session {
     Session::new(Principal::new("Agent", "a"))
-}
-
-/// A clock that stands still and chance that does not vary: the same input gives the same bytes.
-struct Still;
-
-impl Host for Still {
-    fn unix_time(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn random(&self) -> Result<[u8; 16], String> {
-        Ok([7; 16])
-    }
 }

@@ -46,7 +46,7 @@ impl Mark {
     }
 
     /// The mark for the token of a cell.
-    pub(crate) fn of(self, (table, column, id): Place) -> String {
+    pub(crate) fn mark(self, (table, column, id): Place) -> String {
         format!("{}{table} {column} {id}}}", self.sign())
     }
 }
@@ -136,7 +136,7 @@ impl Statement {
             .any(|sign| self.sql.contains(sign))
     }
 
-    /// Whether it holds a token that nobody was given.
+    /// Whether it contains a token that the gate never issued.
     pub(crate) fn forges(&self) -> bool {
         self.sql.contains(Mark::Forged.sign())
     }

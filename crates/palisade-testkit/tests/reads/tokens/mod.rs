@@ -23,11 +23,14 @@ use palisade::{
     token::{TokenSecret, keyed_hash},
     value::Params,
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
-use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_sqlite::{SqliteBackend, create_database};
-use palisade_testkit::servers::{MariaDbServer, MySqlServer, PostgresServer, Server};
+use palisade_testkit::{
+    host::Still,
+    servers::{MariaDbServer, MySqlServer, Server},
+};
 use serde_json::{Value, json};
+
+use crate::database::{TestDatabase, TestFile};
 
 const SCRIPT: &str = "
 CREATE TABLE people (id int PRIMARY KEY, email varchar(60), name varchar(20), pin int, phone varchar(20), born int);
@@ -72,22 +75,6 @@ tags = ["personal"]
 
 const SECRET: &str = "a secret that nobody can guess, of 32 bytes and more";
 
-struct StillHost;
-
-impl Host for StillHost {
-    fn unix_time(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn random(&self) -> Result<[u8; 16], String> {
-        Ok([3; 16])
-    }
-}
-
 /// A host whose clock is turned by hand; it says how many seconds have passed.
 #[derive(Default)]
 struct TurnedHost(AtomicU64);
@@ -108,7 +95,7 @@ impl Host for TurnedHost {
 
 fn gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
     let secret = TokenSecret::new(SECRET);
-    gate_of(backend, schema, secret, Arc::new(StillHost))
+    gate_of(backend, schema, secret, Arc::new(Still))
 }
 
 fn gate_of<B: Backend>(
@@ -671,10 +658,8 @@ async fn tokens_tell_of_equality_alone() {
 
 #[tokio::test]
 async fn tokens_end_with_their_hour() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("hours.db");
-    create_database(&path, SCRIPT).unwrap();
-    let backend = SqliteBackend::open_file(&path, "tokens").unwrap();
+    let file = TestFile::new(SCRIPT);
+    let backend = file.reader();
     let secret = TokenSecret::new(SECRET).lasting(Duration::from_secs(3600));
     let host = Arc::new(TurnedHost::default());
     let guard = gate_of(backend, "main", secret, Arc::clone(&host) as _);
@@ -747,35 +732,22 @@ async fn tokens_end_with_their_hour() {
 
 #[tokio::test]
 async fn tokens_on_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("tokens.db");
-    create_database(&path, SCRIPT).unwrap();
-    let backend = SqliteBackend::open_file(&path, "tokens").unwrap();
+    let file = TestFile::new(SCRIPT);
+    let backend = file.reader();
     tokens_hold(gate(backend.writable(), "main"), "").await;
 }
 
 #[tokio::test]
 async fn tokens_on_postgres() {
-    let server: &Server = PostgresServer::shared().unwrap();
-    let database = server.fresh_database("tokens").unwrap();
-    server.load(&database, SCRIPT).unwrap().clean().unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database))
-        .unwrap()
-        .accept_superuser()
-        .writable();
-    let backend = PostgresBackend::connect(config).await.unwrap();
+    let database = TestDatabase::postgres("tokens", SCRIPT);
+    let backend = database.postgres_backend().await;
     tokens_hold(gate(backend, "public"), "").await;
 }
 
-async fn on_mysql(server: &Server, row: &str) {
-    let database = server.fresh_database("tokens").unwrap();
-    server.load(&database, SCRIPT).unwrap().clean().unwrap();
-    let config = MysqlConfig::from_url(&server.url(&database))
-        .unwrap()
-        .accept_powerful()
-        .writable();
-    let backend = MysqlBackend::connect(config).await.unwrap();
-    tokens_hold(gate(backend, &database), row).await;
+async fn on_mysql(server: &'static Server, row: &str) {
+    let database = TestDatabase::on(server, "tokens", SCRIPT);
+    let backend = database.mysql_backend().await;
+    tokens_hold(gate(backend, database.name()), row).await;
 }
 
 #[tokio::test]

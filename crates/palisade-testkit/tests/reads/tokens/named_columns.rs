@@ -4,12 +4,14 @@ use palisade::{
     dialect::Dialect,
     firewall::Firewall,
     guard::{Backend, Guard},
-    policy::{PolicyFile, PolicySources},
     token::TokenSecret,
 };
+use palisade_testkit::fixture::policy_sources;
 use serde_json::json;
 
 use super::*;
+
+use crate::database::{TestDatabase, TestFile};
 
 const NAMED: &str = r#"
 permit(principal, action in [Action::"select", Action::"discover", Action::"read", Action::"call", Action::"see"], resource);
@@ -25,13 +27,7 @@ CREATE VIEW several AS SELECT id, coalesce(email, 'none') AS email FROM mails;
 
 /// A gate whose policies name columns of tables and say nothing of views.
 fn named_gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "named.cedar".to_owned(),
-            text: NAMED.replace("SCHEMA", schema),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = policy_sources(NAMED.replace("SCHEMA", schema));
     let firewall = Firewall::builder(backend.catalog().clone(), sources)
         .token_secret(TokenSecret::new(SECRET))
         .build()
@@ -39,7 +35,7 @@ fn named_gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
     Guard::new(
         Arc::new(firewall),
         backend,
-        Arc::new(StillHost),
+        Arc::new(Still),
         Arc::new(NoAudit),
     )
 }
@@ -219,37 +215,22 @@ async fn named_tokens_hold<B: Backend>(guard: Guard<B>) {
 
 #[tokio::test]
 async fn named_tokens_hold_on_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("named.db");
-    create_database(&path, &format!("{SCRIPT}{VIEWS}")).unwrap();
-    let backend = SqliteBackend::open_file(&path, "tokens").unwrap();
+    let file = TestFile::new(&format!("{SCRIPT}{VIEWS}"));
+    let backend = file.reader();
     named_tokens_hold(named_gate(backend, "main")).await;
 }
 
 #[tokio::test]
 async fn named_tokens_hold_on_postgres() {
-    let server = PostgresServer::shared().unwrap();
-    let database = server.fresh_database("named_tokens").unwrap();
-    server
-        .query(&database, &format!("{SCRIPT}{VIEWS}"))
-        .unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database))
-        .unwrap()
-        .accept_superuser();
-    let backend = PostgresBackend::connect(config).await.unwrap();
+    let database = TestDatabase::postgres("named_tokens", &format!("{SCRIPT}{VIEWS}"));
+    let backend = database.postgres_reader().await;
     named_tokens_hold(named_gate(backend, "public")).await;
 }
 
 async fn named_tokens_hold_on(server: &'static Server) {
-    let database = server.fresh_database("named_tokens").unwrap();
-    server
-        .query(&database, &format!("{SCRIPT}{VIEWS}"))
-        .unwrap();
-    let config = MysqlConfig::from_url(&server.url(&database))
-        .unwrap()
-        .accept_powerful();
-    let backend = MysqlBackend::connect(config).await.unwrap();
-    named_tokens_hold(named_gate(backend, &database)).await;
+    let database = TestDatabase::on(server, "named_tokens", &format!("{SCRIPT}{VIEWS}"));
+    let backend = database.mysql_reader().await;
+    named_tokens_hold(named_gate(backend, database.name())).await;
 }
 
 #[tokio::test]

@@ -6,17 +6,16 @@ mod page;
 mod postgres;
 mod sqlite;
 
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::{fmt::Write as _, sync::Arc};
 
 use palisade::{
     audit::NoAudit,
     firewall::Firewall,
     guard::{Backend, Guard, Outcome},
-    host::Host,
-    policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::Params,
 };
+use palisade_testkit::{fixture::policy_sources, host::Still};
 use serde_json::{Value as Json, json};
 
 /// A type and a value of it.
@@ -25,8 +24,8 @@ struct Type {
     name: &'static str,
     /// The value in the engine's own words.
     literal: &'static str,
-    /// One that is next to it, so that whatever rounds would find it too.
-    beside: Option<&'static str>,
+    /// The next value of the type: a comparison that rounds would find it too.
+    neighbour: Option<&'static str>,
     back: Back,
     /// The expression over the parameter, `?`, that stores it.
     stored_as: &'static str,
@@ -48,11 +47,11 @@ enum Back {
 }
 
 /// A value that goes back as it was read and finds its row by `=`.
-const fn of(name: &'static str, literal: &'static str) -> Type {
+const fn roundtrip(name: &'static str, literal: &'static str) -> Type {
     Type {
         name,
         literal,
-        beside: None,
+        neighbour: None,
         back: Back::Found("v = ?"),
         stored_as: "?",
         spelt: None,
@@ -61,9 +60,9 @@ const fn of(name: &'static str, literal: &'static str) -> Type {
 }
 
 impl Type {
-    const fn beside(self, literal: &'static str) -> Self {
+    const fn neighbour(self, literal: &'static str) -> Self {
         Self {
-            beside: Some(literal),
+            neighbour: Some(literal),
             ..self
         }
     }
@@ -100,7 +99,7 @@ fn script(types: &[Type]) -> String {
             script,
             "CREATE TABLE t{number} (k int PRIMARY KEY, v {}); INSERT INTO t{number} VALUES (0, {}), (1, {});",
             ty.name,
-            ty.beside.unwrap_or("NULL"),
+            ty.neighbour.unwrap_or("NULL"),
             ty.literal
         );
     }
@@ -161,7 +160,7 @@ async fn one<B: Backend>(
             }
             match ty.back {
                 Back::Found(condition) => {
-                    found(guard, number, condition, placeholder, &params).await?;
+                    find_both(guard, number, condition, placeholder, &params).await?;
                     format!("`{condition}`")
                 }
                 _ => "stored".to_owned(),
@@ -182,7 +181,7 @@ async fn one<B: Backend>(
 }
 
 /// Checks that both rows are found by the value.
-async fn found<B: Backend>(
+async fn find_both<B: Backend>(
     guard: &Guard<B>,
     number: usize,
     condition: &str,
@@ -216,31 +215,9 @@ fn session() -> Session {
     Session::new(Principal::new("Agent", "a"))
 }
 
-struct Still;
-
-impl Host for Still {
-    fn unix_time(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn random(&self) -> Result<[u8; 16], String> {
-        Ok([7; 16])
-    }
-}
-
 /// A gate over a backend that can write, where everything is permitted.
 fn gate<B: Backend>(backend: B) -> Guard<B> {
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "types.cedar".to_owned(),
-            text: "permit(principal, action, resource);".to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = policy_sources("permit(principal, action, resource);");
     let firewall = Firewall::builder(backend.catalog().clone(), sources)
         .allow_changes()
         .build()

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_testkit::servers::{PostgresServer, Server};
 
-use super::{Back, Type, gate, of, page, script, there_and_back};
+use super::{Back, Type, gate, page, roundtrip, script, there_and_back};
+
+use crate::database::TestDatabase;
 
 const MADE: &str = "
     CREATE TYPE mood AS ENUM ('sad', 'ok');
@@ -18,116 +19,117 @@ const MADE: &str = "
 const NAMES: &str = "names are looked up, so no parameter";
 
 const fn name(name: &'static str, literal: &'static str) -> Type {
-    of(name, literal).back(Back::Refused).note(NAMES)
+    roundtrip(name, literal).back(Back::Refused).note(NAMES)
 }
 
 const TYPES: &[Type] = &[
-    of("bool", "true"),
-    of("int2", "-32768"),
-    of("int4", "2147483647"),
-    of("int8", "5"),
-    of("int8", "9007199254740993").beside("9007199254740992"),
-    of("oid", "4294967295"),
-    of("float4", "0.1").beside("0.1000001"),
-    of("float8", "0.1::float8 + 0.2").beside("0.3"),
-    of("float8", "5e-324"),
-    of("float8", "'NaN'"),
-    of("float8", "'-Infinity'"),
-    of(
+    roundtrip("bool", "true"),
+    roundtrip("int2", "-32768"),
+    roundtrip("int4", "2147483647"),
+    roundtrip("int8", "5"),
+    roundtrip("int8", "9007199254740993").neighbour("9007199254740992"),
+    roundtrip("oid", "4294967295"),
+    roundtrip("float4", "0.1").neighbour("0.1000001"),
+    roundtrip("float8", "0.1::float8 + 0.2").neighbour("0.3"),
+    roundtrip("float8", "5e-324"),
+    roundtrip("float8", "'NaN'"),
+    roundtrip("float8", "'-Infinity'"),
+    roundtrip(
         "numeric",
         "12345678901234567890123456789012345678901234567890.10",
     )
-    .beside("12345678901234567890123456789012345678901234567890.11"),
-    of("numeric", "'NaN'"),
-    of("numeric", "'Infinity'"),
-    of("numeric(5, 2)", "1.5"),
-    of("money", "'-1234.5'").note("printed under `lc_monetary = 'C'`"),
-    of("text", "'ü😀' || chr(10)"),
-    of("varchar(3)", "'abc'"),
-    of("bpchar", "'ab '"),
-    of("char(4)", "'ab'").note("padded as it is stored"),
-    of("\"char\"", "'x'"),
-    of("name", "'n'"),
-    of("bytea", "'\\x00ff'"),
-    of("date", "'2026-01-02'"),
-    of("date", "'0044-03-15 BC'"),
-    of("date", "'infinity'"),
-    of("time", "'24:00'"),
-    of("timetz", "'10:00:00.123456+05:30'"),
-    of("timestamp", "'2026-01-02 03:04:05.6'"),
-    of("timestamp", "'4713-01-01 00:00:00 BC'"),
-    of("timestamptz", "'2026-01-02 03:04:05+02'").note("in UTC"),
-    of("timestamptz", "'-infinity'"),
-    of("interval", "'1 year -2 mons 3 days 04:05:06.7'").note("`IntervalStyle = 'postgres'`"),
-    of("uuid", "'00000000-0000-4000-8000-00000000000A'"),
-    of("json", "'{\"a\":1.10,\"a\":2}'")
+    .neighbour("12345678901234567890123456789012345678901234567890.11"),
+    roundtrip("numeric", "'NaN'"),
+    roundtrip("numeric", "'Infinity'"),
+    roundtrip("numeric(5, 2)", "1.5"),
+    roundtrip("money", "'-1234.5'").note("printed under `lc_monetary = 'C'`"),
+    roundtrip("text", "'ü😀' || chr(10)"),
+    roundtrip("varchar(3)", "'abc'"),
+    roundtrip("bpchar", "'ab '"),
+    roundtrip("char(4)", "'ab'").note("padded as it is stored"),
+    roundtrip("\"char\"", "'x'"),
+    roundtrip("name", "'n'"),
+    roundtrip("bytea", "'\\x00ff'"),
+    roundtrip("date", "'2026-01-02'"),
+    roundtrip("date", "'0044-03-15 BC'"),
+    roundtrip("date", "'infinity'"),
+    roundtrip("time", "'24:00'"),
+    roundtrip("timetz", "'10:00:00.123456+05:30'"),
+    roundtrip("timestamp", "'2026-01-02 03:04:05.6'"),
+    roundtrip("timestamp", "'4713-01-01 00:00:00 BC'"),
+    roundtrip("timestamptz", "'2026-01-02 03:04:05+02'").note("in UTC"),
+    roundtrip("timestamptz", "'-infinity'"),
+    roundtrip("interval", "'1 year -2 mons 3 days 04:05:06.7'")
+        .note("`IntervalStyle = 'postgres'`"),
+    roundtrip("uuid", "'00000000-0000-4000-8000-00000000000A'"),
+    roundtrip("json", "'{\"a\":1.10,\"a\":2}'")
         .back(Back::Found("v::text = ?"))
         .note("as it was stored"),
-    of("jsonb", "'{\"b\":1.10,\"a\":[null]}'")
+    roundtrip("jsonb", "'{\"b\":1.10,\"a\":[null]}'")
         .note("as the server keeps it: sorted, the last of several keys"),
-    of("jsonpath", "'$.a[*]'").back(Back::Stored),
-    of("xml", "'<a/>'").back(Back::Found("v::text = ?")),
-    of("int4[]", "ARRAY[1, NULL, 3]").note("arrays are the server's text"),
-    of("text[]", "ARRAY['a,b', 'c\"d', NULL, 'NULL']"),
-    of("int4[][]", "'[0:1][2:3]={{1,2},{3,4}}'"),
-    of("numeric[]", "ARRAY[1.10, 'NaN']"),
-    of("int2vector", "'1 2'"),
-    of("oidvector", "'1 2'"),
-    of("int4range", "'[1,5]'"),
-    of("int8range", "'empty'"),
-    of("numrange", "'(1.10,)'"),
-    of("tsrange", "'[2026-01-01,2026-01-02 03:04:05.6)'"),
-    of("tstzrange", "'(,2026-01-01 00:00:00+02]'"),
-    of("daterange", "'[2026-01-01,infinity]'"),
-    of("int4multirange", "'{[1,2],[4,5]}'"),
-    of("int8multirange", "'{}'"),
-    of("nummultirange", "'{(1.1,2.2)}'"),
-    of("tsmultirange", "'{[2026-01-01,2026-01-02)}'"),
-    of(
+    roundtrip("jsonpath", "'$.a[*]'").back(Back::Stored),
+    roundtrip("xml", "'<a/>'").back(Back::Found("v::text = ?")),
+    roundtrip("int4[]", "ARRAY[1, NULL, 3]").note("arrays are the server's text"),
+    roundtrip("text[]", "ARRAY['a,b', 'c\"d', NULL, 'NULL']"),
+    roundtrip("int4[][]", "'[0:1][2:3]={{1,2},{3,4}}'"),
+    roundtrip("numeric[]", "ARRAY[1.10, 'NaN']"),
+    roundtrip("int2vector", "'1 2'"),
+    roundtrip("oidvector", "'1 2'"),
+    roundtrip("int4range", "'[1,5]'"),
+    roundtrip("int8range", "'empty'"),
+    roundtrip("numrange", "'(1.10,)'"),
+    roundtrip("tsrange", "'[2026-01-01,2026-01-02 03:04:05.6)'"),
+    roundtrip("tstzrange", "'(,2026-01-01 00:00:00+02]'"),
+    roundtrip("daterange", "'[2026-01-01,infinity]'"),
+    roundtrip("int4multirange", "'{[1,2],[4,5]}'"),
+    roundtrip("int8multirange", "'{}'"),
+    roundtrip("nummultirange", "'{(1.1,2.2)}'"),
+    roundtrip("tsmultirange", "'{[2026-01-01,2026-01-02)}'"),
+    roundtrip(
         "tstzmultirange",
         "'{[2026-01-01 00:00:00+00,2026-01-02 00:00:00+00)}'",
     ),
-    of("datemultirange", "'{[2026-01-01,2026-01-02)}'"),
-    of("inet", "'10.0.0.1/8'"),
-    of("cidr", "'::/0'"),
-    of("macaddr", "'08:00:2b:01:02:03'"),
-    of("macaddr8", "'08:00:2b:ff:fe:01:02:03'"),
-    of("bit(3)", "B'101'"),
-    of("varbit", "B''"),
-    of("point", "'(0.1,-2)'").back(Back::Found("v ~= ?")),
-    of("line", "'{1,2,3}'"),
-    of("lseg", "'[(1,2),(3,4)]'"),
-    of("box", "'(3,4),(1,2)'")
+    roundtrip("datemultirange", "'{[2026-01-01,2026-01-02)}'"),
+    roundtrip("inet", "'10.0.0.1/8'"),
+    roundtrip("cidr", "'::/0'"),
+    roundtrip("macaddr", "'08:00:2b:01:02:03'"),
+    roundtrip("macaddr8", "'08:00:2b:ff:fe:01:02:03'"),
+    roundtrip("bit(3)", "B'101'"),
+    roundtrip("varbit", "B''"),
+    roundtrip("point", "'(0.1,-2)'").back(Back::Found("v ~= ?")),
+    roundtrip("line", "'{1,2,3}'"),
+    roundtrip("lseg", "'[(1,2),(3,4)]'"),
+    roundtrip("box", "'(3,4),(1,2)'")
         .back(Back::Found("v ~= ?"))
         .note("`=` compares areas"),
-    of("path", "'[(1,2),(3,4)]'")
+    roundtrip("path", "'[(1,2),(3,4)]'")
         .back(Back::Stored)
         .note("`=` compares numbers of points"),
-    of("polygon", "'((1,2),(3,4))'").back(Back::Found("v ~= ?")),
-    of("circle", "'<(1,2),3>'")
+    roundtrip("polygon", "'((1,2),(3,4))'").back(Back::Found("v ~= ?")),
+    roundtrip("circle", "'<(1,2),3>'")
         .back(Back::Found("v ~= ?"))
         .note("`=` compares areas"),
-    of("tsvector", "'''fat'':1A cat:2'"),
-    of("tsquery", "'fat & !cat:*B'"),
-    of("pg_lsn", "'16/B374D848'"),
-    of("pg_snapshot", "'10:20:10,15'").back(Back::Stored),
-    of("txid_snapshot", "'10:20:10,15'").back(Back::Stored),
-    of("xid", "'4294967295'"),
-    of("xid8", "'18446744073709551615'"),
-    of("cid", "'5'"),
-    of("tid", "'(0,1)'"),
-    of("refcursor", "'c'").back(Back::Stored),
-    of("mood", "'ok'").note("an enum"),
-    of("pair", "ROW(1, 'a \"b\"')")
+    roundtrip("tsvector", "'''fat'':1A cat:2'"),
+    roundtrip("tsquery", "'fat & !cat:*B'"),
+    roundtrip("pg_lsn", "'16/B374D848'"),
+    roundtrip("pg_snapshot", "'10:20:10,15'").back(Back::Stored),
+    roundtrip("txid_snapshot", "'10:20:10,15'").back(Back::Stored),
+    roundtrip("xid", "'4294967295'"),
+    roundtrip("xid8", "'18446744073709551615'"),
+    roundtrip("cid", "'5'"),
+    roundtrip("tid", "'(0,1)'"),
+    roundtrip("refcursor", "'c'").back(Back::Stored),
+    roundtrip("mood", "'ok'").note("an enum"),
+    roundtrip("pair", "ROW(1, 'a \"b\"')")
         .back(Back::Found("v = CAST(? AS pair)"))
         .note("a composite type; the server takes a bare parameter for a row without a type"),
-    of("pair[]", "ARRAY[ROW(1, NULL)::pair]"),
-    of("small", "7").note("a domain"),
-    of("span", "'(1.5,2]'").note("a range of `float8`"),
+    roundtrip("pair[]", "ARRAY[ROW(1, NULL)::pair]"),
+    roundtrip("small", "7").note("a domain"),
+    roundtrip("span", "'(1.5,2]'").note("a range of `float8`"),
     name("regclass", "'pg_class'"),
     name("regcollation", "'\"C\"'"),
-    of("regconfig", "'english'").back(Back::Found("v = CAST(? AS regconfig)")),
-    of("regdictionary", "'simple'").back(Back::Found("v = CAST(? AS regdictionary)")),
+    roundtrip("regconfig", "'english'").back(Back::Found("v = CAST(? AS regconfig)")),
+    roundtrip("regdictionary", "'simple'").back(Back::Found("v = CAST(? AS regdictionary)")),
     name("regnamespace", "'public'"),
     name("regoper", "'||/'"),
     name("regoperator", "'+(integer,integer)'"),
@@ -158,21 +160,17 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 
 async fn section(server: &Server) -> String {
-    let database = server.fresh_database("types").unwrap();
     let script = format!("{MADE}{}", script(TYPES));
-    server.load(&database, &script).unwrap().clean().unwrap();
+    let database = TestDatabase::on(server, "types", &script);
     let known: BTreeSet<&str> = TYPES
         .iter()
         .map(|ty| ty.name)
         .chain(INNER.iter().copied())
         .collect();
-    let listed = server
-        .query(
-            &database,
-            "SELECT typname FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace
+    let listed = database.query(
+        "SELECT typname FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace
              AND typtype IN ('b', 'r', 'm') AND typcategory <> 'A' ORDER BY 1",
-        )
-        .unwrap();
+    );
     for name in listed.lines() {
         let alias = ALIASES.iter().find(|(listed, _)| *listed == name);
         assert!(
@@ -180,10 +178,7 @@ async fn section(server: &Server) -> String {
             "{name}"
         );
     }
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    let backend = PostgresBackend::connect(config.accept_superuser().writable())
-        .await
-        .unwrap();
+    let backend = database.postgres_backend().await;
     there_and_back(&gate(backend), TYPES, "$1").await
 }
 

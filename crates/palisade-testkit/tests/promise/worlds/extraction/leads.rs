@@ -31,7 +31,7 @@ const SHOWN: u32 = 20;
 /// Rows of `leads` that another tenant has.
 const HIDDEN: u32 = 980;
 
-/// One of which the filter shows every row of the own tenant.
+/// The row filter shows every row of the own tenant.
 const POLICIES: &str = r#"
 permit(principal, action, resource);
 forbid(principal, action, resource is row::SCHEMA::leads) unless { resource.tenant == 1 };

@@ -1,5 +1,5 @@
-//! Hidden values that a principal would read out by asking only what he may, and looking only at what fails: whether
-//! an expression on one table is evaluated hangs on the plan, and the plan on what the planner knows of hidden rows of another.
+//! Hidden values that a principal would read out by permitted statements alone, from which of them fail. Whether an engine
+//! evaluates an expression on one table depends on the plan. The plan depends on statistics over hidden rows of another.
 
 mod family;
 mod leads;

@@ -52,8 +52,8 @@ impl Grammar<'_, '_> {
         }
     }
 
-    /// What stands beside something whose type says what it is: a literal, or a parameter.
-    pub(super) fn given(&mut self, kind: Kind) -> String {
+    /// A literal or a parameter, beside an expression that determines its type.
+    pub(super) fn typed_constant(&mut self, kind: Kind) -> String {
         if matches!(kind, Kind::Token(_)) || !self.choices.chance(PARAMETERS) {
             return self.literal(kind);
         }
@@ -272,7 +272,7 @@ impl Grammar<'_, '_> {
         }
         if depth >= DEPTH || self.choices.is_over() {
             return match self.column(kind, scope) {
-                Some(column) => format!("{column} = {}", self.given(kind)),
+                Some(column) => format!("{column} = {}", self.typed_constant(kind)),
                 None => format!("{} = {}", self.literal(kind), self.literal(kind)),
             };
         }
@@ -298,7 +298,7 @@ impl Grammar<'_, '_> {
                 };
                 let list: Vec<String> = (0..self.choices.below(3) + 1)
                     .map(|_| match self.choices.chance(40) {
-                        true => self.given(kind),
+                        true => self.typed_constant(kind),
                         false => self.leaf(kind, scope),
                     })
                     .collect();

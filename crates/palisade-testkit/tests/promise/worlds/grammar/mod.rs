@@ -125,8 +125,8 @@ impl Grammar<'_, '_> {
         self.token_kind(&others)
     }
 
-    /// The columns of `table` that statements name: seldom one that is hidden, and where the statement changes
-    /// data seldom one that is masked, for those are refused.
+    /// The columns of `table` that statements name. Hidden columns are rare, and so are masked columns in changes: such
+    /// statements are refused.
     fn columns(&mut self, table: &Table) -> Vec<(String, Kind)> {
         let changes = self.target.is_some();
         let mut out = Vec::new();
@@ -137,7 +137,7 @@ impl Grammar<'_, '_> {
                 Level::Hidden => false,
             };
             if usual || self.choices.chance(2) {
-                out.push((column.name.to_owned(), column.shown()));
+                out.push((column.name.to_owned(), column.visible_kind()));
             }
         }
         out

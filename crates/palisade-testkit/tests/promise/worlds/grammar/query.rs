@@ -384,7 +384,7 @@ impl Grammar<'_, '_> {
             } else {
                 let kind = Kind::ALL[self.choices.below(2)];
                 let aggregate = self.aggregate(kind, own);
-                format!("{aggregate} >= {}", self.given(kind))
+                format!("{aggregate} >= {}", self.typed_constant(kind))
             };
             text.push_str(&format!(" HAVING {having}"));
         }
@@ -449,7 +449,7 @@ impl Grammar<'_, '_> {
         }
     }
 
-    /// A window of which the value for each row does not depend on the order among equal ones.
+    /// A window function whose value does not depend on the order among equal rows.
     fn windowed(&mut self, kind: Kind, own: &[Named]) -> String {
         let by = Kind::ALL[self.choices.below(2)];
         let by = self.small(by, own);

@@ -22,9 +22,9 @@ impl Grammar<'_, '_> {
             Mark::Literal => "a token as a literal",
             Mark::Parameter => "a token as a parameter",
             // Which the gate must refuse.
-            Mark::Forged => return mark.of(*self.choices.pick(&places)),
+            Mark::Forged => return mark.mark(*self.choices.pick(&places)),
         });
-        mark.of(*self.choices.pick(&places))
+        mark.mark(*self.choices.pick(&places))
     }
 
     /// The rows of two tables whose tokens of two domains are the same, whatever they stand for: none.

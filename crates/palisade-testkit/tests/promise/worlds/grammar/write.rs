@@ -362,7 +362,7 @@ impl Grammar<'_, '_> {
         let kind = Kind::ALL[self.choices.below(2)];
         let operator = *self.choices.pick(&["=", "<>", ">=", "<"]);
         match self.column(kind, scope) {
-            Some(column) => format!("{column} {operator} {}", self.given(kind)),
+            Some(column) => format!("{column} {operator} {}", self.typed_constant(kind)),
             None => format!("1 {operator} {}", self.literal(kind)),
         }
     }

@@ -50,7 +50,7 @@ pub(crate) struct Column {
 
 impl Column {
     /// What statements see of it.
-    pub(crate) fn shown(&self) -> Kind {
+    pub(crate) fn visible_kind(&self) -> Kind {
         match self.level {
             Level::Token(domain) => Kind::Token(domain),
             Level::Plain | Level::Masked(_) | Level::Hidden => self.kind,
@@ -174,8 +174,8 @@ impl Table {
         }
     }
 
-    /// The collation of a text column. Policies compare bytes whatever it is, so the column of a filter has one
-    /// that does not; elsewhere an answer could depend on which of two equal texts the engine meets first.
+    /// The collation of a text column. Policies compare bytes under every collation, so the column of a filter has a
+    /// collation that ignores case. Elsewhere an answer could depend on which of two equal texts the engine reads first.
     fn collation(&self, column: &str, dialect: Dialect) -> &'static str {
         let loose =
             column == "grp" && matches!(self.filter, Filter::Group(_) | Filter::GroupBegins(_));
@@ -195,7 +195,7 @@ impl Table {
             .zip(cells)
             .all(|(column, (one, other))| match column.level {
                 Level::Plain => one == other,
-                Level::Masked(mask) => mask.shown(one) == mask.shown(other),
+                Level::Masked(mask) => mask.apply(one) == mask.apply(other),
                 Level::Hidden | Level::Token(_) => true,
             })
     }
@@ -204,15 +204,15 @@ impl Table {
 impl World {
     /// The world that `choices` stand for.
     pub(crate) fn new(dialect: Dialect, choices: &mut Choices<'_>) -> Self {
-        Self::made(dialect, false, choices)
+        Self::generate(dialect, false, choices)
     }
 
     /// One whose databases differ in the values of many rows that may not be seen, and not in their number.
     pub(crate) fn crowded(dialect: Dialect, choices: &mut Choices<'_>) -> Self {
-        Self::made(dialect, true, choices)
+        Self::generate(dialect, true, choices)
     }
 
-    fn made(dialect: Dialect, crowded: bool, choices: &mut Choices<'_>) -> Self {
+    fn generate(dialect: Dialect, crowded: bool, choices: &mut Choices<'_>) -> Self {
         let mut tables: Vec<Table> = (0..3)
             .zip(["t0", "t1", "t2"])
             .map(|(index, name)| table(index, name, dialect, choices))
@@ -671,7 +671,7 @@ fn table(index: u8, name: &'static str, dialect: Dialect, choices: &mut Choices<
         }
         let level = match choices.weighted(&[6, 2, 2, 2]) {
             0 => Level::Plain,
-            1 => Level::Masked(*choices.pick(Mask::of(*kind, dialect))),
+            1 => Level::Masked(*choices.pick(Mask::applicable(*kind, dialect))),
             2 => Level::Hidden,
             _ if choices.chance(50) => Level::Token(SHARED),
             _ => Level::Token(1 + 16 * index + place),

@@ -258,7 +258,7 @@ fn twin(
         match column.level {
             Level::Plain => continue,
             Level::Token(domain) => {
-                twin[index] = renamings[&domain].of(&row[index]);
+                twin[index] = renamings[&domain].rename(&row[index]);
                 continue;
             }
             Level::Masked(_) | Level::Hidden => {}

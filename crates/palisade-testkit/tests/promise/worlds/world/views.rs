@@ -10,7 +10,7 @@ pub(super) fn plain_view(name: &'static str, table: &Table, choices: &mut Choice
     for column in NAMES {
         let source = choices.pick(&table.columns);
         items.push(format!("{} AS {column}", source.name));
-        columns.push((column, source.shown()));
+        columns.push((column, source.visible_kind()));
     }
     // Tokens have no order.
     let conditions: &[&str] = match (is_token(table, "a"), is_token(table, "org")) {
@@ -27,7 +27,7 @@ pub(super) fn plain_view(name: &'static str, table: &Table, choices: &mut Choice
 }
 
 pub(super) fn joined_view(name: &'static str, left: &Table, right: &Table) -> View {
-    let shown = |table: &Table, name| table.columns[table.position(name).unwrap()].shown();
+    let shown = |table: &Table, name| table.columns[table.position(name).unwrap()].visible_kind();
     // A token is compared with a token.
     let by = match (shown(left, "a"), shown(right, "a")) {
         (Kind::Token(_), Kind::Token(_)) | (Kind::Int, Kind::Int) => "a",
@@ -58,7 +58,7 @@ pub(super) fn grouped_view(name: &'static str, table: &Table) -> View {
         true => "count(org)",
         false => "sum(org)",
     };
-    let by = table.columns[table.position("a").unwrap()].shown();
+    let by = table.columns[table.position("a").unwrap()].visible_kind();
     View {
         name,
         query: format!(
