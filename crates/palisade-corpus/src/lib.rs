@@ -1,9 +1,12 @@
 //! The case format of Palisade's corpus: load, run, report.
 //!
-//! A corpus is a folder with `catalogs/*.sql` (tables and rows; `desk.postgres.sql` and `desk.mysql.sql` are
-//! of those dialects, and cases about them are decided and not run), `policies/*/` (policy folders) and
-//! the cases of five [`Suite`]s, `accept/*.toml` and so on. One set of cases serves the tests, the
-//! benchmarks, the fuzz targets and the command line.
+//! A corpus is a folder. One set of cases serves the tests, the benchmarks, the fuzz targets and the command line:
+//!
+//! * `catalogs/*.sql`: tables and rows. `desk.postgres.sql` and `desk.mysql.sql` are of those dialects; their cases are
+//!   decided and do not run.
+//! * `policies/*/`: policy folders.
+//! * `techniques.toml`: the techniques of attack, by id.
+//! * `accept/*.toml` and so on: the cases of five [`Suite`]s.
 //!
 //! ```toml
 //! catalog = "desk"                      # corpus/catalogs/desk.sql
@@ -21,17 +24,50 @@
 //! never = ["AB-1987-4321"]
 //! ```
 //!
-//! What is common to a file stands before its cases: `catalog`, `policies`, `as`, `at`, `token_lifetime`, and `never`, which
-//! is added to that of each case. A case may name its own `as` and `at`, and `params`, `limits`, `on_finding`,
-//! `bench` and `preserve`. A refused case has a `code` and may have the exact `message`; either kind may
-//! have the determining `policies`; an allowed one `rewritten`, `columns`, `masked`, `rows` with
-//! `ordered` (by default whether the statement says ORDER BY), `truncated` and `findings`; one that changes rows
-//! `affected`, or the code `on_data` by which it is refused once it meets the data.
+//! A file with one catalog and one principal has its common keys before its cases, as above. A file with several has
+//! them in a `[[part]]` each, and its cases are `[[part.case]]`:
 //!
-//! `at = "2026-03-01T12:00:00Z"` is the moment at which a case happens, in UTC to the millisecond; without it, that is the
-//! beginning of 1970. Policies see it as `context.time`, and where tokens expire (`token_lifetime = "24h"`, as in the
-//! configuration; without it they do not) the keys are those of its span. The engine's own clock is not turned. A token of a case is
-//! written as it was given: the rows of a case at one moment hold it, and a case at another asks with it.
+//! ```toml
+//! [[part]]
+//! catalog = ["ledger", "ledger.mysql"]  # every case on both engines
+//! policies = "clerk"
+//! as = 'Agent::"clerk"'
+//!
+//! [[part.case]]
+//! name = "an-update-of-a-hidden-row"
+//! ```
+//!
+//! Keys of a file or a part:
+//!
+//! | key | meaning |
+//! |---|---|
+//! | `catalog` | one catalog, or a list: then every case runs on each |
+//! | `policies` | the policy folder |
+//! | `as` | the principal; a case may name its own |
+//! | `at` | the moment in UTC, to the millisecond: `"2026-03-01T12:00:00Z"`; the beginning of 1970 if left out. A case may name its own |
+//! | `token_lifetime` | `"24h"`, as in the configuration; without it tokens do not expire |
+//! | `never` | texts that no answer may contain; added to those of each case |
+//!
+//! Keys of a case beside `name`, `why`, `sql` and `decision`:
+//!
+//! | key | of | meaning |
+//! |---|---|---|
+//! | `ids` | all | the techniques that it tries, from `techniques.toml` |
+//! | `params`, `limits`, `on_finding` | all | the request and the limits |
+//! | `bench` | all | the benchmarks measure it |
+//! | `policies` | all | the determining policies |
+//! | `code`, `message` | refused | the code, and the exact message |
+//! | `rewritten` | allowed | the exact text that runs |
+//! | `columns`, `masked`, `rows` | allowed | the answer |
+//! | `ordered` | allowed | whether the order of rows counts; by default whether the statement says ORDER BY |
+//! | `truncated`, `findings` | allowed | the notices of the answer |
+//! | `preserve` | allowed | names and rows equal those of the bare engine |
+//! | `affected` | changes | how many rows change |
+//! | `on_data` | changes | the code of the refusal once the statement runs over the data |
+//!
+//! Policies see the moment as `context.time`, and the keys of expiring tokens are those of its span. The engine's own
+//! clock does not follow it. A case writes a token as an earlier case got it: the rows of one case contain it, and a case
+//! at another moment asks with it.
 //!
 //! TOML has no null: an empty table, `{}`, stands for NULL in `rows` and `params`. Unknown keys are
 //! errors. [`Corpus::load`] reads the folder, [`Runner`] decides about a case and runs it,

@@ -31,6 +31,8 @@ pub struct Corpus {
     pub catalogs: BTreeMap<String, String>,
     /// The policy folders, by name.
     pub policies: BTreeMap<String, PolicySources>,
+    /// The techniques that [`Case::ids`] name, by id: `techniques.toml`.
+    pub techniques: BTreeMap<String, String>,
     /// The cases, in the order of suites, files and text.
     pub cases: Vec<Case>,
 }
@@ -76,6 +78,7 @@ impl Corpus {
         let mut corpus = Self {
             catalogs: BTreeMap::new(),
             policies: BTreeMap::new(),
+            techniques: techniques(&folder.join("techniques.toml"))?,
             cases: Vec::new(),
         };
         for path in entries(&folder.join("catalogs"), "sql")? {
@@ -91,7 +94,7 @@ impl Corpus {
         let mut names = BTreeSet::new();
         for suite in Suite::ALL {
             for path in entries(&folder.join(suite.folder()), "toml")? {
-                let cases = corpus.topic(*suite, &path)?;
+                let cases = corpus.parse(*suite, &path, &read(&path)?)?;
                 for case in &cases {
                     if !names.insert(case.name.clone()) {
                         return Err(in_case(&path, &case.name, "another case has this name"));
@@ -109,11 +112,15 @@ impl Corpus {
     /// # Errors
     /// If the text is not of the format, or names a catalog or policies that are not here.
     pub fn parse(&self, suite: Suite, path: &Path, text: &str) -> Result<Vec<Case>, CorpusError> {
-        let topic: Topic = toml::from_str(text).map_err(|error| CorpusError::Format {
-            path: path.display().to_string(),
-            message: error.to_string(),
-        })?;
-        let catalogs = topic.catalog.names();
+        let mut cases = Vec::new();
+        for part in parts(path, text)? {
+            cases.extend(self.part(suite, path, &part)?);
+        }
+        Ok(cases)
+    }
+
+    fn part(&self, suite: Suite, path: &Path, part: &Part) -> Result<Vec<Case>, CorpusError> {
+        let catalogs = part.catalog.names();
         if let Some(unknown) = catalogs
             .iter()
             .find(|catalog| !self.catalogs.contains_key(**catalog))
@@ -123,17 +130,17 @@ impl Corpus {
                 message: format!("there is no catalog `{unknown}`"),
             });
         }
-        if !self.policies.contains_key(&topic.policies) {
+        if !self.policies.contains_key(&part.policies) {
             return Err(CorpusError::Format {
                 path: path.display().to_string(),
-                message: format!("there are no policies `{}`", topic.policies),
+                message: format!("there are no policies `{}`", part.policies),
             });
         }
         let all = catalogs
             .iter()
-            .flat_map(|catalog| topic.case.iter().map(move |written| (catalog, written)));
+            .flat_map(|catalog| part.case.iter().map(move |written| (catalog, written)));
         all.map(|(catalog, written)| {
-            case(suite, path, &topic, catalog, written)
+            case(suite, path, part, catalog, written)
                 .map_err(|message| in_case(path, &written.name, &message))
         })
         .collect()
@@ -147,10 +154,6 @@ impl Corpus {
             text.push_str(script);
         }
         self
-    }
-
-    fn topic(&self, suite: Suite, path: &Path) -> Result<Vec<Case>, CorpusError> {
-        self.parse(suite, path, &read(path)?)
     }
 }
 
@@ -189,10 +192,44 @@ pub fn policy_sources(folder: &Path) -> Result<PolicySources, CorpusError> {
     })
 }
 
-/// A file of cases.
+/// The techniques in the file at `path`; none if there is no such file.
+fn techniques(path: &Path) -> Result<BTreeMap<String, String>, CorpusError> {
+    if !path.exists() {
+        return Ok(BTreeMap::new());
+    }
+    toml::from_str(&read(path)?).map_err(|error| CorpusError::Format {
+        path: path.display().to_string(),
+        message: error.to_string(),
+    })
+}
+
+/// The parts of a file: its `[[part]]` tables or, where there are none, the file as a whole.
+fn parts(path: &Path, text: &str) -> Result<Vec<Part>, CorpusError> {
+    let read = || {
+        let keys: toml::Table = toml::from_str(text)?;
+        if keys.contains_key("part") {
+            toml::from_str(text).map(|file: Parts| file.part)
+        } else {
+            toml::from_str(text).map(|part| vec![part])
+        }
+    };
+    read().map_err(|error: toml::de::Error| CorpusError::Format {
+        path: path.display().to_string(),
+        message: error.to_string(),
+    })
+}
+
+/// A file of several parts.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Topic {
+struct Parts {
+    part: Vec<Part>,
+}
+
+/// Cases with the keys that they share.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Part {
     catalog: Catalogs,
     policies: String,
     r#as: String,
@@ -205,7 +242,7 @@ struct Topic {
     case: Vec<Written>,
 }
 
-/// The catalogs of a file: each case is one of each, under its name and then that with the dialect after it.
+/// The catalogs of a part. Each case runs on every catalog; its name has the dialect at the end on all but the first.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Catalogs {
@@ -286,7 +323,7 @@ fn dialect(catalog: &str) -> Result<Dialect, String> {
 fn case(
     suite: Suite,
     path: &Path,
-    topic: &Topic,
+    part: &Part,
     catalog: &str,
     written: &Written,
 ) -> Result<Case, String> {
@@ -298,8 +335,8 @@ fn case(
         return Err("`why` is empty".to_owned());
     }
     let dialect = dialect(catalog)?;
-    let is_first = topic.catalog.names().first() == Some(&catalog);
-    let principal = written.r#as.as_ref().unwrap_or(&topic.r#as);
+    let is_first = part.catalog.names().first() == Some(&catalog);
+    let principal = written.r#as.as_ref().unwrap_or(&part.r#as);
     Ok(Case {
         suite,
         topic: stem(path),
@@ -312,15 +349,15 @@ fn case(
         ids: written.ids.clone(),
         catalog: catalog.to_owned(),
         dialect,
-        policies: topic.policies.clone(),
-        token_lifetime: match &topic.token_lifetime {
+        policies: part.policies.clone(),
+        token_lifetime: match &part.token_lifetime {
             None => Lifetime::default(),
             Some(text) => text
                 .parse()
                 .map_err(|error: LifetimeSyntaxError| format!("{error}: {}", error.help()))?,
         },
         principal: Principal::parse(principal).map_err(|error| error.to_string())?,
-        at: match written.at.as_ref().or(topic.at.as_ref()) {
+        at: match written.at.as_ref().or(part.at.as_ref()) {
             None => Duration::ZERO,
             Some(text) => moment::since_1970(text).ok_or_else(|| {
                 format!("`at` is no moment: `{text}`; write it in UTC, as \"2026-03-01T12:00:00Z\"")
@@ -339,11 +376,11 @@ fn case(
             Some(OnFinding::Block) => Action::Block,
         },
         bench: written.bench,
-        expect: expectation(topic, written, dialect)?,
+        expect: expectation(part, written, dialect)?,
     })
 }
 
-fn expectation(topic: &Topic, written: &Written, dialect: Dialect) -> Result<Expectation, String> {
+fn expectation(part: &Part, written: &Written, dialect: Dialect) -> Result<Expectation, String> {
     let verdict = match (written.decision, &written.code) {
         (WrittenDecision::Allow, None) => Verdict::Allow,
         (WrittenDecision::Allow, Some(_)) => return Err("an allowed case has no `code`".to_owned()),
@@ -407,7 +444,7 @@ fn expectation(topic: &Topic, written: &Written, dialect: Dialect) -> Result<Exp
         affected: written.affected,
         on_data,
         findings: sorted(&written.findings),
-        never: topic.never.iter().chain(&written.never).cloned().collect(),
+        never: part.never.iter().chain(&written.never).cloned().collect(),
         preserve: written.preserve,
     })
 }
@@ -493,6 +530,7 @@ mod tests {
         let corpus = Corpus {
             catalogs: BTreeMap::from([("c".to_owned(), String::new())]),
             policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
+            techniques: BTreeMap::new(),
             cases: Vec::new(),
         };
         let text = format!("catalog = 'c'\npolicies = 'p'\nas = 'Agent::\"a\"'\n[[case]]\n{case}");
@@ -520,6 +558,44 @@ mod tests {
     }
 
     #[test]
+    fn a_file_may_have_parts() {
+        let corpus = Corpus {
+            catalogs: BTreeMap::from([
+                ("c".to_owned(), String::new()),
+                ("d".to_owned(), String::new()),
+            ]),
+            policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
+            techniques: BTreeMap::new(),
+            cases: Vec::new(),
+        };
+        let part = |catalog: &str, name: &str| {
+            format!(
+                "[[part]]\ncatalog = '{catalog}'\npolicies = 'p'\nas = 'Agent::\"a\"'\n\
+                 [[part.case]]\nname = '{name}'\nwhy = 'w'\nsql = 'SELECT 1'\ndecision = 'allow'\n"
+            )
+        };
+        let read = |text: &str| corpus.parse(Suite::Accept, Path::new("accept/x.toml"), text);
+        let text = part("c", "m") + &part("d", "n");
+        let cases = read(&text).unwrap();
+        let told: Vec<_> = cases
+            .iter()
+            .map(|case| (case.id(), &case.catalog))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("accept/x: m".to_owned(), &"c".to_owned()),
+                ("accept/x: n".to_owned(), &"d".to_owned())
+            ]
+        );
+        // Nothing stands beside the parts.
+        let message = read(&format!("catalog = 'c'\n{text}"))
+            .unwrap_err()
+            .to_string();
+        assert!(message.contains("unknown field"), "{message}");
+    }
+
+    #[test]
     fn a_catalogs_name_says_its_dialect() {
         assert_eq!(dialect("c"), Ok(Dialect::Sqlite));
         assert_eq!(dialect("c.postgres"), Ok(Dialect::Postgres));
@@ -529,6 +605,7 @@ mod tests {
         let corpus = Corpus {
             catalogs: BTreeMap::from([("c.mysql".to_owned(), String::new())]),
             policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
+            techniques: BTreeMap::new(),
             cases: Vec::new(),
         };
         let text = format!(

@@ -392,7 +392,7 @@ fn triggers_of_a_dump_of_postgres() {
     assert!(catalog.function("app.\"Noted\"").is_some());
 }
 
-/// In the shapes of `mysqldump`; beside a server: `palisade-testkit/tests/mysql_ddl.rs`.
+/// In the shapes of `mysqldump`; beside a server: `palisade-testkit/tests/catalog/mysql_ddl.rs`.
 #[test]
 fn triggers_of_a_dump_of_mysql() {
     let catalog = mysql(

@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     /// The rows of a part that were asked for, in order.
-    pub(crate) fn chosen<T>(
+    pub(crate) fn select_rows<T>(
         &self,
         rows: Vec<T>,
         key: impl Fn(&T) -> (Option<Dialect>, &str, &str),

@@ -21,7 +21,7 @@ use crate::{
 /// # Errors
 /// If the data cannot be read or a policy does not load.
 pub(crate) fn evaluate(arguments: &Arguments, engines: &Engines) -> Result<Vec<Record>, Fault> {
-    let rows = arguments.chosen(
+    let rows = arguments.select_rows(
         data::rows::<BenignQuery>(&arguments.dir, Part::Benign)?,
         |row| (Some(row.engine), &row.family, &row.id),
     );
@@ -56,7 +56,7 @@ fn of_schema(
 ) -> Result<Vec<Record>, Fault> {
     let script = data::script(&arguments.dir, schema)?;
     let loaded = engines
-        .of(engine)
+        .for_dialect(engine)
         .load(schema, &script)
         .and_then(|database| database.catalog().map(|catalog| (database, catalog)));
     let (database, catalog) = match loaded {

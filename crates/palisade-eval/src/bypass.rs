@@ -31,7 +31,7 @@ const FEW_ROWS: u64 = 3;
 /// If the data cannot be read or a policy does not load.
 pub(crate) fn evaluate(arguments: &Arguments, engines: &Engines) -> Result<Vec<Record>, Fault> {
     let canaries = data::canaries(&arguments.dir)?;
-    let mut cases = arguments.chosen(
+    let mut cases = arguments.select_rows(
         data::rows::<BypassCase>(&arguments.dir, Part::Bypass)?,
         |row| (Some(row.engine), &row.category, &row.id),
     );
@@ -79,7 +79,7 @@ fn of_engine(
     let script = data::script(&arguments.dir, &schema)?;
     let load = |script: &str| {
         let loaded = engines
-            .of(dialect)
+            .for_dialect(dialect)
             .load(&schema, script)
             .and_then(|database| database.catalog().map(|catalog| (database, catalog)));
         match loaded {
@@ -183,7 +183,7 @@ fn with_other_secrets(script: &str, canaries: &Canaries) -> String {
         })
 }
 
-/// A third data set: nobody but tenant 1. What an agent of that tenant gets must not tell them apart.
+/// A third data set, with the rows of tenant 1 alone. An agent of that tenant must get the same answers from it.
 fn without_other_tenants(script: &str) -> String {
     script
         .lines()
@@ -245,7 +245,7 @@ impl Stand {
                 },
             },
             // It counts as a miss; what it showed tells a leak from a label that asks for too much.
-            (Must::Deny, Oracle::Canary) => match self.shown(case, statement, forms) {
+            (Must::Deny, Oracle::Canary) => match self.check_answers(case, statement, forms) {
                 Caught::Yes(how) | Caught::No(how) => Caught::No(format!("permitted; {how}")),
                 unknown @ Caught::Unknown(_) => unknown,
             },
@@ -257,12 +257,17 @@ impl Stand {
                 | Oracle::Tenant
                 | Oracle::Review,
             ) => decided(case),
-            (Must::Neutralise, _) => self.shown(case, statement, forms),
+            (Must::Neutralise, _) => self.check_answers(case, statement, forms),
         }
     }
 
     /// That a permitted attack showed nothing, or what it showed.
-    fn shown(&self, case: &BypassCase, statement: &RewrittenStatement, forms: &[&str]) -> Caught {
+    fn check_answers(
+        &self,
+        case: &BypassCase,
+        statement: &RewrittenStatement,
+        forms: &[&str],
+    ) -> Caught {
         let (first, how) = match self.first.database.rewritten(statement) {
             Ok(answer) => {
                 if let Some(shown) = leak(forms, case, |form| answer.holds(form)) {
@@ -359,8 +364,8 @@ fn stopped_at_rows(answer: &Answer, statement: &RewrittenStatement) -> Caught {
     }
 }
 
-/// The first form of a secret that shows. One that the statement itself spells tells nothing by
-/// standing in the answer; whether it stands there in both data sets does, and that is compared.
+/// The first form of a secret that an answer shows. A form that the statement itself spells is no leak by itself: the
+/// comparison of both data sets covers it.
 fn leak(forms: &[&str], case: &BypassCase, shows: impl Fn(&str) -> bool) -> Option<String> {
     forms
         .iter()

@@ -60,7 +60,7 @@ impl Engines {
     }
 
     /// The engine of `dialect`.
-    pub(crate) fn of(&self, dialect: Dialect) -> &dyn Engine {
+    pub(crate) fn for_dialect(&self, dialect: Dialect) -> &dyn Engine {
         match dialect {
             Dialect::Sqlite => &self.sqlite,
             Dialect::Postgres => &self.postgres,

@@ -25,7 +25,7 @@ pub(crate) struct Share {
 
 impl Share {
     /// Counts `records`.
-    pub(crate) fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+    pub(crate) fn count<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
         let mut out = Self::default();
         for record in records {
             out.add(record);
@@ -73,7 +73,7 @@ pub(crate) fn goals(records: &[Record]) -> Vec<Goal> {
             out.push(Goal {
                 name: format!("{dialect}: {name}"),
                 least,
-                share: Share::of(records.iter().filter(mine).filter(|r| which(r))),
+                share: Share::count(records.iter().filter(mine).filter(|r| which(r))),
             });
         };
         let bypass = |r: &Record, must| r.part == Part::Bypass && r.family == must;
@@ -91,7 +91,7 @@ pub(crate) fn goals(records: &[Record]) -> Vec<Goal> {
         goal("synthetic queries permitted", Some(90), &|r| {
             benign(r, "synthetic")
         });
-        let compared = Share::of(
+        let compared = Share::count(
             records
                 .iter()
                 .filter(mine)
@@ -111,7 +111,7 @@ pub(crate) fn goals(records: &[Record]) -> Vec<Goal> {
         out.push(Goal {
             name: name.to_owned(),
             least,
-            share: Share::of(records.iter().filter(|r| which(r))),
+            share: Share::count(records.iter().filter(|r| which(r))),
         });
     };
     goal("all engines: peers' cases agreed with", Some(97), &|r| {

@@ -20,7 +20,7 @@ const MAX_ROUNDS: usize = 64;
 /// # Errors
 /// If the data cannot be read.
 pub(crate) fn evaluate(arguments: &Arguments) -> Result<Vec<Record>, Fault> {
-    let cases = arguments.chosen(data::rows::<PeerCase>(&arguments.dir, Part::Peer)?, |row| {
+    let cases = arguments.select_rows(data::rows::<PeerCase>(&arguments.dir, Part::Peer)?, |row| {
         (Some(row.engine), family(row), &row.id)
     });
     parallel::map("peers' cases", &cases, arguments.jobs, judge)

@@ -37,7 +37,7 @@ pub(crate) fn read_everything(
     build(schema, catalog, READ_EVERYTHING.to_owned(), None, limits)
 }
 
-/// What stands in the way of the attacks.
+/// The policies that protect the data from the attacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protection {
     /// `users.ssn` is masked, `credentials` forbidden.

@@ -14,7 +14,7 @@ use crate::{
 /// # Errors
 /// If the data cannot be read.
 pub(crate) fn injections(arguments: &Arguments) -> Result<Vec<Record>, Fault> {
-    let texts = arguments.chosen(
+    let texts = arguments.select_rows(
         data::rows::<InjectionText>(&arguments.dir, Part::Injection)?,
         |row| (None, &row.tier, &row.id),
     );
@@ -29,7 +29,7 @@ pub(crate) fn injections(arguments: &Arguments) -> Result<Vec<Record>, Fault> {
 /// # Errors
 /// If the data cannot be read.
 pub(crate) fn benign(arguments: &Arguments) -> Result<Vec<Record>, Fault> {
-    let texts = arguments.chosen(
+    let texts = arguments.select_rows(
         data::rows::<BenignText>(&arguments.dir, Part::Texts)?,
         |row| (None, &row.kind, &row.id),
     );

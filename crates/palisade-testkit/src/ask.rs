@@ -20,13 +20,16 @@ use palisade::{
     guard::{
         Backend, BackendError, BackendErrorKind, Completion, Guard, Introspect, Outcome, RowSink,
     },
-    policy::{PolicyFile, PolicySources},
     rewrite::RewrittenStatement,
     session::{Principal, Session},
     value::{Params, Value},
 };
 
-use crate::{fixture::permitted, live::Still, rows::Rows};
+use crate::{
+    fixture::{permitted, policy_sources},
+    host::Still,
+    rows::Rows,
+};
 
 /// A statement and the backend that it is for.
 pub trait Ask: Sync {
@@ -93,8 +96,8 @@ pub async fn two_run_and_two_wait(sleeping: &(impl Ask + Clone + Send + 'static)
     assert!(start.elapsed() >= each * 2);
 }
 
-/// A change of one row and a definition are refused by a backend that was opened to read, and done by one that was opened
-/// to write. `contents` is what the database holds.
+/// A backend opened to read refuses a change of one row and a definition. A backend opened to write runs them.
+/// `contents` prints the database.
 pub async fn only_what_is_opened_for_writing_is_written<B: Backend>(
     reader: &B,
     writer: &B,
@@ -131,7 +134,7 @@ impl AuditSink for Kept {
     }
 }
 
-/// A backend that can be led to take a decision for one that permits nothing.
+/// A backend that can take every decision for a decision that permits nothing.
 pub trait Misled: Backend {
     /// Runs `statement` as if nothing had been decided about what it reads and writes.
     fn execute_misled(
@@ -141,7 +144,7 @@ pub trait Misled: Backend {
     ) -> impl Future<Output = Result<Completion, BackendError>> + Send;
 }
 
-/// A backend that takes every decision for one that permits nothing.
+/// A backend that takes every decision for a decision that permits nothing.
 struct Planted<B>(B);
 
 impl<B: Misled> Introspect for Planted<B> {
@@ -172,22 +175,15 @@ impl<B: Misled> Backend for Planted<B> {
     }
 }
 
-/// `backend` is given less of each decision than was decided, as if the decision were wrong: the engine's second
-/// opinion refuses each of `statements`, the agent learns nothing of why, and the incident is in the record. `contents` is
-/// what the database holds.
+/// `backend` gets less of each decision than was decided, as if the decision were wrong. The engine's own check refuses
+/// each of `statements`. The agent learns no reason, and the record has the incident. `contents` prints the database.
 pub async fn wrong_decisions_are_incidents<B: Misled>(
     backend: B,
     statements: &[&str],
     contents: impl Fn() -> String,
 ) {
     let planted = Planted(backend);
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "everything.cedar".to_owned(),
-            text: "permit(principal, action, resource);".to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = policy_sources("permit(principal, action, resource);");
     let firewall = Firewall::builder(planted.catalog().clone(), sources)
         .allow_changes()
         .build()

@@ -3,15 +3,14 @@
 use std::{
     sync::{Arc, OnceLock},
     task::{Context, Poll, Waker},
-    time::Duration,
 };
 
+use crate::host::Still;
 use palisade::{
     audit::NoAudit,
     catalog::Catalog,
     firewall::{Decision, Firewall},
     guard::{Guard, Outcome},
-    host::Host,
     limits::Limits,
     policy::{PolicyFile, PolicySources},
     rewrite::RewrittenStatement,
@@ -139,28 +138,17 @@ pub fn answer(guard: &Guard<SqliteBackend>, sql: &str) -> serde_json::Value {
     }
 }
 
-/// A clock that stands still and chance that does not vary: the same input gives the same bytes.
-struct Still;
-
-impl Host for Still {
-    fn unix_time(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn random(&self) -> Result<[u8; 16], String> {
-        Ok([7; 16])
-    }
+fn sources(policies: Policies) -> PolicySources {
+    policy_sources(policies.text())
 }
 
-fn sources(policies: Policies) -> PolicySources {
+/// Policies in one file.
+#[must_use]
+pub fn policy_sources(text: impl Into<String>) -> PolicySources {
     PolicySources {
         policies: vec![PolicyFile {
             name: "fixture.cedar".to_owned(),
-            text: policies.text().to_owned(),
+            text: text.into(),
         }],
         ..PolicySources::default()
     }

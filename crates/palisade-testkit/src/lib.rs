@@ -2,6 +2,7 @@
 
 pub mod ask;
 pub mod fixture;
+pub mod host;
 pub mod live;
 pub mod properties;
 pub mod rows;

@@ -15,13 +15,15 @@ use std::{
     time::Duration,
 };
 
+use crate::fixture::policy_sources;
+use crate::host::Still;
 use palisade::{
     audit::NoAudit,
     code::Code,
     firewall::{Firewall, FirewallBuilder},
     guard::{Backend, Guard, Outcome},
     host::Host,
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     session::{Principal, Session},
     value::Params,
 };
@@ -66,23 +68,6 @@ impl Host for Passing {
     }
 }
 
-/// A clock that stands still, so that a gate looks at its database once because of a request and never again.
-pub(crate) struct Still;
-
-impl Host for Still {
-    fn unix_time(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn random(&self) -> Result<[u8; 16], String> {
-        Ok([7; 16])
-    }
-}
-
 /// A gate over `backend`, whose unqualified names are of `schema`.
 pub fn gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
     let firewall = Firewall::builder(backend.catalog().clone(), policies(schema, ""));
@@ -112,13 +97,7 @@ fn guard<B: Backend>(firewall: FirewallBuilder, backend: B, host: impl Host + 's
 
 fn policies(schema: &str, more: &str) -> PolicySources {
     let text = format!("{POLICIES}{more}").replace("SCHEMA", schema);
-    PolicySources {
-        policies: vec![PolicyFile {
-            name: "live.cedar".to_owned(),
-            text,
-        }],
-        ..PolicySources::default()
-    }
+    policy_sources(text)
 }
 
 /// The rows, or the code of the refusal.
@@ -204,8 +183,8 @@ pub async fn follows_its_own_definitions<B: Backend>(guard: &Guard<B>) {
     }
 }
 
-/// Policies are replaced as a whole; a set that is wrong changes nothing; one that names a table which came
-/// meanwhile is read over the schema as it is.
+/// A reload replaces the policies as a whole. A wrong set changes nothing. A set that names a table which came meanwhile is
+/// read over the current schema.
 pub async fn follows_the_policies<B: Backend>(guard: &Guard<B>, schema: &str, ddl: &Ddl) {
     let sql = "SELECT count(*) AS n FROM people";
     assert_eq!(ask(guard, sql).await, json!([{"n": 2}]));

@@ -22,7 +22,7 @@
 //! or the like. Plain `cargo test` counts it as ignored; `cargo xtask test` runs it where the server
 //! can be had, and prints `NOT RUN` where it cannot.
 //!
-//! Nobody needs a password: these servers hold nothing, live for seconds and
+//! No account has a password: these servers contain no data of value, live for seconds and
 //! listen on this machine only.
 
 mod account;
@@ -110,7 +110,7 @@ impl MySqlServer {
     }
 }
 
-/// PgBouncer in transaction mode, which is optional: see [the module](self). Nobody needs a password.
+/// PgBouncer in transaction mode, which is optional: see [the module](self). No account has a password.
 #[derive(Debug)]
 pub struct PgBouncer(Server);
 

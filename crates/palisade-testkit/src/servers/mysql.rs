@@ -9,7 +9,7 @@ use super::{
     server::{Engine, Home, OnError},
 };
 
-/// The MariaDB of this machine or, where it has none, the one that xtask unpacked; with more `options`.
+/// The MariaDB of this machine, else the MariaDB that xtask unpacked, with more `options`.
 pub(super) fn mariadb(options: &[&str]) -> Result<Box<dyn Engine>, ServerError> {
     engine(Kind::MariaDb, Product::MariaDb, options)
 }

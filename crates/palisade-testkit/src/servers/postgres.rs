@@ -9,7 +9,7 @@ use super::{
     server::{Engine, Home, OnError},
 };
 
-/// The PostgreSQL of this machine or, where it has none, one that xtask unpacked; or the second one.
+/// The PostgreSQL of this machine, else the PostgreSQL that xtask unpacked; or the second version.
 pub(super) fn engine(kind: Kind) -> Result<Box<dyn Engine>, ServerError> {
     match kind.find() {
         Some(programs) => Ok(Box::new(Postgres { programs })),

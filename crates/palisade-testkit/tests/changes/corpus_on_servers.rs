@@ -1,0 +1,495 @@
+//! Statements of the corpus that change data, run through the gate on real databases: what is permitted happens,
+//! as many rows as the case says, and what policy keeps apart stays as it was.
+
+use std::{path::PathBuf, sync::Arc};
+
+use palisade::{
+    audit::NoAudit,
+    catalog::Catalog,
+    code::Code,
+    firewall::Firewall,
+    guard::{Backend, Guard, Outcome, Request},
+    limits::Limits,
+    session::{Principal, Session},
+    value::Params,
+};
+use palisade_corpus::{Case, Corpus, Verdict};
+use palisade_mysql::{MysqlBackend, MysqlConfig};
+use palisade_postgres::{PostgresBackend, PostgresConfig};
+use palisade_sqlite::{SqliteBackend, create_database};
+use palisade_testkit::{
+    fixture::policy_sources,
+    host::Still,
+    servers::{MariaDbServer, PostgresServer, Server},
+};
+
+/// What no statement of the clerk's or the officer's may change.
+const KEPT: &[&str] = &[
+    "SELECT id, tenant_id, name, iban, balance, note, state FROM accounts WHERE tenant_id <> 1 ORDER BY id",
+    "SELECT id, account_id, tenant_id, amount, memo FROM entries WHERE tenant_id <> 1 ORDER BY id",
+    "SELECT id, iban, note FROM accounts WHERE id < 5 ORDER BY id",
+    "SELECT id, name, balance FROM accounts WHERE state = 'closed' ORDER BY id",
+    "SELECT id, tenant_id, email, name, hits, secret FROM contacts WHERE tenant_id <> 1 OR name = 'Held' ORDER BY id",
+    "SELECT id, salary FROM payroll ORDER BY id",
+    "SELECT code, rate FROM rates ORDER BY code",
+];
+
+fn corpus() -> Corpus {
+    Corpus::load(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus")).unwrap()
+}
+
+fn guard<B: Backend>(corpus: &Corpus, case: &Case, catalog: &Catalog, backend: B) -> Guard<B> {
+    let sources = corpus.policies[&case.policies].clone();
+    let firewall = Firewall::builder(catalog.clone(), sources)
+        .allow_changes()
+        .build()
+        .unwrap_or_else(|error| panic!("{error}"));
+    Guard::new(
+        Arc::new(firewall),
+        backend,
+        Arc::new(Still),
+        Arc::new(NoAudit),
+    )
+}
+
+/// What is wrong with the outcome of `case`.
+async fn run<B: Backend>(
+    guard: &Guard<B>,
+    case: &Case,
+    kept: &dyn Fn() -> Vec<String>,
+) -> Option<String> {
+    let before = kept();
+    let session = case.session();
+    let (outcome, report) = guard
+        .answer(
+            Request::statement(&case.sql, &case.params, &session)
+                .with_limits(&case.limits)
+                .allow_changes(),
+        )
+        .await;
+    let after = kept();
+    let ran = report.rewritten.unwrap_or_default();
+    if before != after {
+        return Some(format!("{ran}\n  changed {before:?}\n  to {after:?}"));
+    }
+    let verdict = (case.expect.on_data).map_or(case.expect.verdict, Verdict::Reject);
+    match (&outcome, verdict) {
+        (Outcome::Rows(envelope), Verdict::Allow) => {
+            let answer = serde_json::to_string(envelope).unwrap();
+            if let Some(word) = case.expect.never.iter().find(|word| answer.contains(*word)) {
+                return Some(format!("{ran}\n  gave {word}: {answer}"));
+            }
+            let expected = case.expect.affected?;
+            (envelope.affected_rows() != Some(expected)).then(|| {
+                format!(
+                    "{ran}\n  {expected} rows, got {:?}",
+                    envelope.affected_rows()
+                )
+            })
+        }
+        (Outcome::Rejected(refusal), Verdict::Reject(code)) => (refusal.rejection.code() != code)
+            .then(|| format!("{ran}\n  {code}, got {}", refusal.rejection)),
+        (Outcome::Rows(_), Verdict::Reject(code)) => Some(format!("{ran}\n  {code}, and it ran")),
+        (Outcome::Rejected(refusal), Verdict::Allow) => Some(format!(
+            "{ran}\n  {} {:?}",
+            refusal.rejection,
+            refusal.rejection.operator_detail()
+        )),
+    }
+}
+
+/// The cases that are run. What is refused before anything runs is refused in the corpus's own tests.
+fn cases<'c>(corpus: &'c Corpus, catalog: &'c str) -> impl Iterator<Item = &'c Case> {
+    corpus
+        .cases
+        .iter()
+        .filter(move |case| case.catalog == catalog && case.expect.verdict == Verdict::Allow)
+}
+
+fn report(failures: &[String], count: usize) {
+    assert!(count > 40, "{count}");
+    assert!(
+        failures.is_empty(),
+        "{} of {count}:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+}
+
+#[tokio::test]
+async fn sqlite_changes_what_is_permitted_and_nothing_else() {
+    let corpus = corpus();
+    let temp = tempfile::tempdir().unwrap();
+    let (mut failures, mut count) = (Vec::new(), 0);
+    for (number, case) in cases(&corpus, "ledger").enumerate() {
+        let path = temp.path().join(format!("{number}.db"));
+        create_database(&path, &corpus.catalogs["ledger"]).unwrap();
+        let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
+        let catalog = backend.catalog().clone();
+        let kept = || {
+            let conn = rusqlite::Connection::open(&path).unwrap();
+            KEPT.iter()
+                .map(|sql| {
+                    let mut statement = conn.prepare(sql).unwrap();
+                    let width = statement.column_count();
+                    let rows = statement
+                        .query_map([], |row| {
+                            (0..width)
+                                .map(|i| row.get::<_, rusqlite::types::Value>(i))
+                                .collect::<Result<Vec<_>, _>>()
+                        })
+                        .unwrap();
+                    format!("{:?}", rows.map(Result::unwrap).collect::<Vec<_>>())
+                })
+                .collect()
+        };
+        let guard = guard(&corpus, case, &catalog, backend);
+        if let Some(why) = run(&guard, case, &kept).await {
+            failures.push(format!("{}\n  {why}", case.id()));
+        }
+        count += 1;
+    }
+    report(&failures, count);
+}
+
+fn kept_on(server: &Server, database: &str, schema: &str) -> Vec<String> {
+    KEPT.iter()
+        .map(|sql| {
+            server
+                .query(database, &format!("{schema}{sql}"))
+                .unwrap_or_else(|error| panic!("{sql}: {error}"))
+        })
+        .collect()
+}
+
+/// A writable backend of a new ledger.
+async fn postgres(server: &Server, database: &str, corpus: &Corpus) -> PostgresBackend {
+    let script = corpus.catalogs["ledger.postgres"].replace(
+        "ALTER DATABASE ledger",
+        &format!("ALTER DATABASE {database}"),
+    );
+    server.load(database, &script).unwrap().clean().unwrap();
+    let config = PostgresConfig::from_url(&server.url(database))
+        .unwrap()
+        .accept_superuser()
+        .writable();
+    PostgresBackend::connect(config).await.unwrap()
+}
+
+#[tokio::test]
+async fn rows_that_a_with_changes_count_as_all_others_do() {
+    let corpus = corpus();
+    let server: &Server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("capped").unwrap();
+    let backend = postgres(server, &database, &corpus).await;
+    let catalog = backend.catalog().clone();
+    let case = cases(&corpus, "ledger.postgres").next().unwrap();
+    let guard = guard(&corpus, case, &catalog, backend);
+    let session = case.session();
+    let most = |rows| Limits {
+        max_affected_rows: rows,
+        ..Limits::default()
+    };
+    for (sql, rows) in [
+        (
+            "WITH c AS (UPDATE entries SET memo = 'x' WHERE amount > 0 RETURNING id) SELECT count(*) AS n FROM c",
+            2,
+        ),
+        (
+            "WITH c AS (UPDATE entries SET memo = 'x' WHERE id = 10), d AS (DELETE FROM drafts WHERE id = 2) \
+             SELECT 1 AS one",
+            2,
+        ),
+        (
+            "WITH c AS (UPDATE entries SET memo = 'x' WHERE id = 10 RETURNING id) INSERT INTO drafts (id) SELECT id FROM c",
+            2,
+        ),
+        // What a statement before it changed is not counted again.
+        (
+            "WITH c AS (DELETE FROM drafts WHERE id = 10 RETURNING id) SELECT id FROM c",
+            1,
+        ),
+    ] {
+        let (outcome, _) = guard
+            .answer(
+                Request::statement(sql, &Params::None, &session)
+                    .with_limits(&most(rows - 1))
+                    .allow_changes(),
+            )
+            .await;
+        match outcome {
+            Outcome::Rejected(refusal) if refusal.rejection.code() == Code::LimitAffectedRows => {}
+            other => panic!("{sql}: {other:?}"),
+        }
+        let (outcome, _) = guard
+            .answer(
+                Request::statement(sql, &Params::None, &session)
+                    .with_limits(&most(rows))
+                    .allow_changes(),
+            )
+            .await;
+        match outcome {
+            Outcome::Rows(envelope) => assert_eq!(envelope.affected_rows(), Some(rows), "{sql}"),
+            Outcome::Rejected(refusal) => panic!("{sql}: {}", refusal.rejection),
+        }
+    }
+}
+
+/// PostgreSQL counts what triggers change with what a WITH changes.
+#[tokio::test]
+async fn rows_that_triggers_change_are_not_told_of() {
+    let server: &Server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("set_off").unwrap();
+    server
+        .load(
+            &database,
+            "CREATE TABLE source (id integer PRIMARY KEY);
+             CREATE TABLE secret (source_id integer);
+             CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN DELETE FROM secret WHERE source_id = OLD.id; RETURN OLD; END $$;
+             CREATE TRIGGER forgotten BEFORE DELETE ON source FOR EACH ROW EXECUTE FUNCTION forget();
+             INSERT INTO source VALUES (1), (2), (3), (4);
+             INSERT INTO secret VALUES (2), (2), (4), (4);",
+        )
+        .unwrap()
+        .clean()
+        .unwrap();
+    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
+    let config = config.accept_superuser().writable();
+    let backend = PostgresBackend::connect(config).await.unwrap();
+    let policies = r#"permit(principal, action, resource) unless { resource is Table && resource == Table::"public.secret" };
+        permit(principal, action == Action::"call", resource == Function::"public.forget");"#;
+    let sources = policy_sources(policies);
+    let firewall = Firewall::builder(backend.catalog().clone(), sources)
+        .allow_changes()
+        .build();
+    let firewall = firewall.unwrap_or_else(|error| panic!("{error}"));
+    let guard = Guard::new(
+        Arc::new(firewall),
+        backend,
+        Arc::new(Still),
+        Arc::new(NoAudit),
+    );
+    let session = Session::new(Principal::new("Agent", "a"));
+    for (id, is_with, told) in [
+        (1, true, None),
+        (2, true, None),
+        (3, false, Some(1)),
+        (4, false, Some(1)),
+    ] {
+        let sql = match is_with {
+            true => format!(
+                "WITH d AS (DELETE FROM source WHERE id = {id} RETURNING id) SELECT id FROM d"
+            ),
+            false => format!("DELETE FROM source WHERE id = {id}"),
+        };
+        match guard.execute(&sql, &Params::None, &session).await {
+            Outcome::Rows(envelope) => assert_eq!(envelope.affected_rows(), told, "{sql}"),
+            Outcome::Rejected(refusal) => panic!("{sql}: {}", refusal.rejection),
+        }
+    }
+}
+
+/// A row of `par` has three of `kid`, another none.
+const FAMILY: &[&str] = &[
+    "CREATE TABLE par (id INTEGER PRIMARY KEY)",
+    "CREATE TABLE kid (id INTEGER PRIMARY KEY, par_id INTEGER, FOREIGN KEY (par_id) REFERENCES par (id) ON DELETE CASCADE)",
+    "INSERT INTO par (id) VALUES (1), (2)",
+    "INSERT INTO kid (id, par_id) VALUES (1, 1), (2, 1), (3, 1)",
+];
+
+/// Whether a row of `par` with three of `kid` goes only where the cap has room for all of them.
+async fn cascades_are_capped<B: Backend + Clone>(
+    catalog: &Catalog,
+    backend: B,
+    kids: &dyn Fn() -> String,
+) {
+    let session = Session::new(Principal::new("Agent", "a"));
+    let delete = async |id: u8, most: u64| {
+        let policies = format!(
+            "permit(principal, action, resource) unless {{ action == Action::\"delete\" }};\n\
+             @max_rows(\"{most}\") permit(principal, action == Action::\"delete\", resource);"
+        );
+        let sources = policy_sources(policies);
+        let firewall = Firewall::builder(catalog.clone(), sources)
+            .allow_changes()
+            .build();
+        let firewall = firewall.unwrap_or_else(|error| panic!("{error}"));
+        let guard = Guard::new(
+            Arc::new(firewall),
+            backend.clone(),
+            Arc::new(Still),
+            Arc::new(NoAudit),
+        );
+        let sql = format!("DELETE FROM par WHERE id = {id}");
+        guard.execute(&sql, &Params::None, &session).await
+    };
+    match delete(1, 3).await {
+        Outcome::Rejected(refusal) if refusal.rejection.code() == Code::LimitAffectedRows => {}
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(kids(), "3");
+    match delete(2, 3).await {
+        Outcome::Rows(envelope) => assert_eq!(envelope.affected_rows(), Some(1)),
+        Outcome::Rejected(refusal) => panic!("{}", refusal.rejection),
+    }
+    match delete(1, 4).await {
+        Outcome::Rows(envelope) => assert_eq!(envelope.affected_rows(), Some(1)),
+        Outcome::Rejected(refusal) => panic!("{}", refusal.rejection),
+    }
+    assert_eq!(kids(), "0");
+}
+
+#[tokio::test]
+async fn sqlite_counts_cascades_against_the_cap() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("family.db");
+    create_database(&path, &FAMILY.join(";")).unwrap();
+    let backend = SqliteBackend::open_file(&path, "family")
+        .unwrap()
+        .writable();
+    let kids = || {
+        let conn = rusqlite::Connection::open(&path).unwrap();
+        let count = conn.query_row("SELECT count(*) || '' FROM kid", [], |row| row.get(0));
+        count.unwrap()
+    };
+    let catalog = backend.catalog().clone();
+    cascades_are_capped(&catalog, backend, &kids).await;
+}
+
+#[tokio::test]
+async fn postgres_counts_cascades_against_the_cap() {
+    let server: &Server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("cascades").unwrap();
+    server.query(&database, &FAMILY.join(";")).unwrap();
+    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
+    let backend = PostgresBackend::connect(config.accept_superuser().writable())
+        .await
+        .unwrap();
+    let kids = || {
+        let count = server.query(&database, "SELECT count(*) FROM kid");
+        count.unwrap().trim().to_owned()
+    };
+    let catalog = backend.catalog().clone();
+    cascades_are_capped(&catalog, backend, &kids).await;
+}
+
+/// What writes as it is called is not called to look whether its rows are admitted.
+#[tokio::test]
+async fn what_writes_is_not_run_to_look() {
+    let mut corpus = corpus();
+    let keeper = corpus.policies["keeper"].clone();
+    let with = |uid: &str| {
+        let mut sources = keeper.clone();
+        sources.policies[0].text += &format!(
+            "permit(principal, action == Action::\"call\", resource == Function::\"{uid}\");"
+        );
+        sources
+    };
+    let refused = |outcome: Outcome, sql: &str| match outcome {
+        Outcome::Rejected(refusal) => assert_eq!(
+            refusal.rejection.code(),
+            Code::WriteRowNotAdmitted,
+            "{sql}: {:?}",
+            refusal.rejection.operator_detail()
+        ),
+        Outcome::Rows(_) => panic!("{sql}: it ran"),
+    };
+    let of = |catalog: &str| {
+        let mut cases = corpus.cases.iter();
+        let case = cases.find(|case| case.catalog == catalog && case.policies == "keeper");
+        case.unwrap().clone()
+    };
+    let (on_postgres, on_mysql) = (of("ledger.postgres"), of("ledger.mysql"));
+    let session = Session::new(on_postgres.principal.clone());
+
+    let server: &Server = PostgresServer::shared().unwrap();
+    let database = server.fresh_database("twice").unwrap();
+    drop(postgres(server, &database, &corpus).await);
+    server
+        .query(&database, "CREATE SEQUENCE main.numbers START 500")
+        .unwrap();
+    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
+    let config = config.accept_superuser().writable();
+    let backend = PostgresBackend::connect(config).await.unwrap();
+    let catalog = backend.catalog().clone();
+    corpus
+        .policies
+        .insert("keeper".to_owned(), with("pg_catalog.nextval"));
+    let gate = guard(&corpus, &on_postgres, &catalog, backend);
+    let sql = "INSERT INTO accounts (id, tenant_id, name, balance) SELECT nextval('main.numbers'), tenant_id, name, 0 FROM accounts WHERE id = 1";
+    refused(gate.execute(sql, &Params::None, &session).await, sql);
+    let next = server.query(&database, "SELECT nextval('main.numbers')");
+    assert_eq!(next.unwrap(), "500");
+
+    let server: &Server = MariaDbServer::shared().unwrap();
+    let database = server.fresh_database("twice").unwrap();
+    server
+        .load(&database, &corpus.catalogs["ledger.mysql"])
+        .unwrap()
+        .clean()
+        .unwrap();
+    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
+    let config = config.accept_powerful().writable();
+    let backend = MysqlBackend::connect(config).await.unwrap();
+    let catalog = backend.catalog().clone();
+    let mut sources = with("get_lock");
+    for file in &mut sources.policies {
+        file.text = file
+            .text
+            .replace("row::main::", &format!("row::{database}::"));
+    }
+    corpus.policies.insert("keeper".to_owned(), sources);
+    let gate = guard(&corpus, &on_mysql, &catalog, backend);
+    let sql = "UPDATE accounts SET name = 'x' WHERE id = 1 AND get_lock('a', 0) = 1";
+    refused(gate.execute(sql, &Params::None, &session).await, sql);
+}
+
+#[tokio::test]
+async fn postgres_changes_what_is_permitted_and_nothing_else() {
+    let corpus = corpus();
+    let server: &Server = PostgresServer::shared().unwrap();
+    let (mut failures, mut count) = (Vec::new(), 0);
+    for case in cases(&corpus, "ledger.postgres") {
+        let database = server.fresh_database("changes").unwrap();
+        let backend = postgres(server, &database, &corpus).await;
+        let catalog = backend.catalog().clone();
+        let kept = || kept_on(server, &database, "");
+        let guard = guard(&corpus, case, &catalog, backend);
+        if let Some(why) = run(&guard, case, &kept).await {
+            failures.push(format!("{}\n  {why}", case.id()));
+        }
+        count += 1;
+    }
+    report(&failures, count);
+}
+
+#[tokio::test]
+async fn mariadb_changes_what_is_permitted_and_nothing_else() {
+    let corpus = corpus();
+    let server: &Server = MariaDbServer::shared().unwrap();
+    let (mut failures, mut count) = (Vec::new(), 0);
+    for case in cases(&corpus, "ledger.mysql") {
+        // The database that policies name.
+        server.create_database("main").unwrap();
+        server
+            .load("main", &corpus.catalogs["ledger.mysql"])
+            .unwrap()
+            .clean()
+            .unwrap();
+        let config = MysqlConfig::from_url(&server.url("main"))
+            .unwrap()
+            .accept_powerful()
+            .writable();
+        let backend = MysqlBackend::connect(config).await.unwrap();
+        let catalog = backend.catalog().clone();
+        let kept = || kept_on(server, "main", "");
+        let guard = guard(&corpus, case, &catalog, backend);
+        if let Some(why) = run(&guard, case, &kept).await {
+            failures.push(format!("{}\n  {why}", case.id()));
+        }
+        count += 1;
+        server.query("main", "DROP DATABASE main").unwrap();
+    }
+    report(&failures, count);
+}

@@ -1,0 +1,26 @@
+//! Statements that change data, on real databases: which rows change, which rows policy admits, and
+//! what the answer tells.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+#[path = "../database/mod.rs"]
+mod database;
+
+mod cascade;
+mod cascade_count;
+mod concurrency;
+mod corpus_on_servers;
+mod duplicate_key;
+mod guarded_writes;
+mod insert_select;
+mod new_rows;
+mod on_conflict;
+mod returning;
+mod sqlite;
+mod unknown_outcome;
