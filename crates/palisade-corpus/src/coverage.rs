@@ -43,7 +43,7 @@ const HEAD: &str = "\
 Each cell is the firewall's own decision over a database in which nothing is withheld: *yes*, or the code of the refusal.
 A dash: the engine has no such thing. What is not in here may still be read; what is not understood is refused with
 `syntax.unsupported` or `syntax.invalid`, never passed on. A test fails when this page is not what the firewall
-decides; `cargo run -p palisade-corpus --example coverage > docs/coverage.md` writes it anew.
+decides; `cargo run -p palisade-corpus --example coverage > docs/reference/coverage.md` writes it anew.
 
 ";
 

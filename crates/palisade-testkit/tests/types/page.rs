@@ -39,7 +39,7 @@ pub(crate) fn check(product: &str, rows: &str) {
     // Tests of several products run at a time.
     static PAGE: Mutex<()> = Mutex::new(());
     let _only = PAGE.lock().unwrap_or_else(PoisonError::into_inner);
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/types.md");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/types.md");
     let page = fs::read_to_string(&path).unwrap_or_default();
     let mut current = HEAD.to_owned();
     for name in SECTIONS {
@@ -61,7 +61,7 @@ pub(crate) fn check(product: &str, rows: &str) {
     } else {
         assert!(
             page == current,
-            "docs/types.md is not what happens; its head says how to write it anew:\n{current}"
+            "docs/reference/types.md is not what happens; its head says how to write it anew:\n{current}"
         );
     }
 }
