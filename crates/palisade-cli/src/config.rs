@@ -55,7 +55,7 @@ pub(crate) struct ConfigFile {
     connections: BTreeMap<String, (Config, Database)>,
 }
 
-/// `palisade.toml`. Every key may be left out; one that is not here is an error.
+/// `palisade.toml`. Every key may be left out. A key that is not here is an error.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {

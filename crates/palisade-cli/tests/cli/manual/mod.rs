@@ -114,7 +114,7 @@ fn run(page: &str, stand: &Stand) {
 fn the_commands_of_the_manual_print_what_it_shows() {
     for page in pages() {
         if !POSTGRES.contains(&page.as_str()) && !MYSQL.contains(&page.as_str()) {
-            run(&page, &Stand::alone());
+            run(&page, &Stand::in_empty_folder());
         }
     }
 }
@@ -122,7 +122,10 @@ fn the_commands_of_the_manual_print_what_it_shows() {
 #[test]
 fn the_commands_for_postgres_print_what_the_manual_shows() {
     for page in POSTGRES {
-        run(page, &Stand::beside(Shop::new("manual"), "localhost:5432"));
+        run(
+            page,
+            &Stand::over_database(Shop::new("manual"), "localhost:5432"),
+        );
     }
 }
 
@@ -131,7 +134,7 @@ fn the_commands_for_mariadb_print_what_the_manual_shows() {
     for page in MYSQL {
         run(
             page,
-            &Stand::beside(Shop::mariadb("manual"), "localhost:3306"),
+            &Stand::over_database(Shop::mariadb("manual"), "localhost:3306"),
         );
     }
 }

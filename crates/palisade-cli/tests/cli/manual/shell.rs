@@ -28,7 +28,7 @@ const SALES: &str = "CREATE TABLE customers (id int PRIMARY KEY, tenant_id int N
 
 impl Stand {
     /// An empty folder.
-    pub(super) fn alone() -> Self {
+    pub(super) fn in_empty_folder() -> Self {
         let desk = Desk::empty();
         let here = desk.path("").canonicalize().unwrap();
         let places = vec![
@@ -43,8 +43,8 @@ impl Stand {
     }
 
     /// A folder beside a database, which the page calls `sales` and finds at `place`.
-    pub(super) fn beside(shop: Shop, place: &str) -> Self {
-        let mut stand = Self::alone();
+    pub(super) fn over_database(shop: Shop, place: &str) -> Self {
+        let mut stand = Self::in_empty_folder();
         let (host, port) = (shop.server.host(), shop.server.port());
         let (name, number) = place.split_once(':').unwrap();
         let own = &mut stand.places;
@@ -63,11 +63,11 @@ impl Stand {
 
     /// Writes a file of the page.
     pub(super) fn write(&self, name: &str, text: &str) {
-        self.desk.write(name, self.here(text));
+        self.desk.write(name, self.as_run_here(text));
     }
 
     /// A text of the page, as it is meant here.
-    fn here(&self, text: &str) -> String {
+    fn as_run_here(&self, text: &str) -> String {
         let places = self.places.iter();
         places.fold(text.to_owned(), |text, (page, here)| {
             text.replace(page, here)
@@ -75,7 +75,7 @@ impl Stand {
     }
 
     /// What was printed here, as the page has it.
-    fn shown(&self, text: &str) -> String {
+    fn as_in_page(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (page, here) in &self.places {
             text = text.replace(here, page);
@@ -102,10 +102,10 @@ impl Stand {
         shell
             .env("PATH", std::env::join_paths(folders).unwrap())
             .env("SALES_PASSWORD", "x")
-            .args(["-c", &format!("exec 2>&1\n{}", self.here(command))]);
+            .args(["-c", &format!("exec 2>&1\n{}", self.as_run_here(command))]);
         let answer = Answer::of(&mut shell, b"");
         self.unlock(command);
-        (answer.exit, self.shown(&answer.out))
+        (answer.exit, self.as_in_page(&answer.out))
     }
 
     /// A new account of MariaDB is locked until somebody gives it a password.
