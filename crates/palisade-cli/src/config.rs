@@ -59,7 +59,7 @@ pub(crate) struct ConfigFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// The policy folder. The starter policies hold without it.
+    /// The policy folder. Without it, the starter policies apply.
     policies: Option<PathBuf>,
     /// Who asks, for example `Agent::"support-bot"`. Without it, `Agent::"default"`.
     principal: Option<Spanned<String>>,

@@ -13,6 +13,7 @@ use std::{
 };
 
 use crate::{
+    desk::Desk,
     manual::{blocks::Block, shell::Stand},
     shop::Shop,
 };
@@ -142,13 +143,14 @@ fn the_commands_for_mariadb_print_what_the_manual_shows() {
 /// Blocks of policies, configuration, templates and classification are read as the binary reads them.
 #[test]
 fn what_the_manual_shows_loads() {
+    let desk = Desk::new();
     let mut seen = 0;
     for page in pages() {
         if MADE_ELSEWHERE.contains(&page.as_str()) {
             continue;
         }
         for block in blocks::read(&read(&page)) {
-            seen += usize::from(shell::load(&block, &page));
+            seen += usize::from(shell::load(&desk, &block, &page));
         }
     }
     assert!(seen > 20, "{seen}");

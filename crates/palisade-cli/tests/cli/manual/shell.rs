@@ -231,14 +231,14 @@ fn stands_for(shown: &str, printed: &str) -> bool {
     }
 }
 
-/// Loads a block as the binary reads such a file; says whether there was anything to load.
-pub(super) fn load(block: &Block, page: &str) -> bool {
+/// Loads a block as the binary reads such a file, beside the demonstration in `desk`; says whether there was anything to load.
+pub(super) fn load(desk: &Desk, block: &Block, page: &str) -> bool {
     // A mistake that the page shows on purpose: a command says what comes of it.
     if block.attribute("load") == Some("no") {
         return false;
     }
-    let desk = Desk::new();
     let place = format!("{page}:{}", block.lines.start + 1);
+    let _ = std::fs::remove_dir_all(desk.path("p"));
     let sales = block.is("postgres");
     if sales {
         desk.write("sales.sql", SALES);
