@@ -18,6 +18,14 @@ impl Block {
         self.info.split(',').next().unwrap_or_default()
     }
 
+    /// The exit code of the attribute `exit-N`: rustdoc, which reads README too, takes no `=`.
+    pub(super) fn exit(&self) -> i32 {
+        let mut attributes = self.info.split(',').skip(1);
+        attributes
+            .find_map(|attribute| attribute.strip_prefix("exit-"))
+            .map_or(0, |code| code.parse().unwrap())
+    }
+
     /// The value of the attribute `name=…`.
     pub(super) fn attribute(&self, name: &str) -> Option<&str> {
         let mut attributes = self.info.split(',').skip(1);

@@ -1,5 +1,5 @@
 //! Runs what a page shows. A `console` block is commands behind `$ `, each with its output; a line `...` stands for any lines, and
-//! `[..]` for any characters of one. A command ends with exit code 0; the last of a block with that of the attribute `exit=N`.
+//! `[..]` for any characters of one. A command ends with exit code 0; the last of a block with that of the attribute `exit-N`.
 
 use std::path::{Path, PathBuf};
 
@@ -191,10 +191,7 @@ pub(super) fn replay(
             continue;
         }
         let (exit, printed) = stand.run(&script);
-        let wanted = match block.attribute("exit") {
-            Some(code) if next == lines.len() => code.parse().unwrap(),
-            Some(_) | None => 0,
-        };
+        let wanted = if next == lines.len() { block.exit() } else { 0 };
         if exit != wanted {
             failed.push(format!(
                 "{place}: exit code {exit} of `{script}`:\n{printed}"
