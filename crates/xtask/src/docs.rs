@@ -1,4 +1,4 @@
-//! The manual: builds the book, and checks every link and anchor of the Markdown files.
+//! The manual: builds the book, and checks links, anchors and the length of sentences in the Markdown files.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +15,7 @@ const MDBOOK: &str = "0.5.4";
 const HELP: &str = "\
 Usage: cargo xtask docs [--write]
 
-Checks the links of every Markdown file, and builds the book of `docs` into `target/book`. mdBook is
+Checks links and sentences of every Markdown file, and builds the book of `docs` into `target/book`. mdBook is
 installed under `target/tools` where it is missing.
 
   --write  first writes anew what tests hold to the binary: outputs of commands, and generated sections";
@@ -31,7 +31,7 @@ pub(crate) fn build(args: &[String]) -> Result {
         }
         _ => return Err(HELP.to_owned()),
     }
-    check_links()?;
+    check_pages()?;
     run(Command::new(mdbook()?).args(["build", "docs"]))
 }
 
@@ -70,9 +70,9 @@ fn mdbook() -> Result<PathBuf> {
     Ok(own)
 }
 
-/// Every relative link of every Markdown file leads to a file, and its anchor to a heading there.
-pub(crate) fn check_links() -> Result {
-    println!("\n==> links of the Markdown files");
+/// Every relative link of every Markdown file leads to a file, and its anchor to a heading there. No sentence is too long.
+pub(crate) fn check_pages() -> Result {
+    println!("\n==> links and sentences of the Markdown files");
     let mut files = Vec::new();
     for top in ["", "docs"] {
         collect(&root().join(top), top == "docs", &mut files)?;
@@ -89,6 +89,13 @@ pub(crate) fn check_links() -> Result {
             }
         }
     }
+    for path in &files {
+        let shown = path.strip_prefix(root()).unwrap_or(path).display();
+        let long = long_sentences(&read(path)?);
+        wrong.extend(long.iter().map(|(line, words, start)| {
+            format!("{shown}:{line}: a sentence of {words} words: {start}")
+        }));
+    }
     wrong.extend(missing_tests(&read(&root().join("SECURITY.md"))?));
     if wrong.is_empty() {
         println!("    {count} links in {} files", files.len());
@@ -96,6 +103,81 @@ pub(crate) fn check_links() -> Result {
     } else {
         Err(wrong.join("\n"))
     }
+}
+
+/// Words of the longest sentence.
+const MAX_WORDS: usize = 40;
+
+/// Sentences that are too long: the line where their paragraph begins, their words, and how they start. Tables and headings have none.
+fn long_sentences(text: &str) -> Vec<(usize, usize, String)> {
+    let mut paragraphs: Vec<(usize, String)> = Vec::new();
+    let mut is_open = false;
+    let mut last = 0;
+    for (number, line) in prose(text) {
+        let line = line.trim();
+        let is_item = ["* ", "- ", "+ "].iter().any(|mark| line.starts_with(mark))
+            || line
+                .split_once(". ")
+                .is_some_and(|(digits, _)| digits.parse::<u32>().is_ok());
+        let is_none = line.is_empty() || line.starts_with(['#', '|', '<']);
+        if is_none {
+            is_open = false;
+            continue;
+        }
+        match paragraphs.last_mut() {
+            Some((_, paragraph)) if is_open && !is_item && number == last + 1 => {
+                paragraph.push(' ');
+                paragraph.push_str(line);
+            }
+            Some(_) | None => paragraphs.push((number, line.to_owned())),
+        }
+        is_open = true;
+        last = number;
+    }
+    let mut long = Vec::new();
+    for (number, paragraph) in paragraphs {
+        // Code counts as one word, as do the targets of links.
+        let plain: Vec<&str> = paragraph.split('`').collect();
+        let plain: Vec<&str> = plain
+            .iter()
+            .enumerate()
+            .map(|(at, part)| if at % 2 == 0 { *part } else { "Code" })
+            .collect();
+        let plain = plain.concat().replace("](", " ](");
+        for sentence in sentences(&plain) {
+            let words = sentence
+                .split_whitespace()
+                .filter(|word| !word.starts_with("](") && word.contains(char::is_alphanumeric))
+                .count();
+            if words > MAX_WORDS {
+                long.push((number, words, sentence.chars().take(80).collect()));
+            }
+        }
+    }
+    long
+}
+
+/// The sentences of a paragraph: one begins with a capital letter behind a full stop.
+fn sentences(paragraph: &str) -> Vec<String> {
+    let mut out = vec![String::new()];
+    let mut words = paragraph.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        if let Some(sentence) = out.last_mut() {
+            sentence.push_str(word);
+            sentence.push(' ');
+        }
+        let ends = word
+            .trim_end_matches(['*', ')', '"'])
+            .ends_with(['.', '!', '?']);
+        let begins = words
+            .peek()
+            .and_then(|next| next.trim_start_matches(['*', '(', '"', '[']).chars().next())
+            .is_some_and(char::is_uppercase);
+        if ends && begins {
+            out.push(String::new());
+        }
+    }
+    out
 }
 
 /// Tests that the tables of limits name in their last column, and that are not there.
@@ -234,7 +316,19 @@ mod tests {
     }
 
     #[test]
-    fn every_link_leads_somewhere() {
-        assert_eq!(check_links(), Ok(()));
+    fn long_sentences_are_found() {
+        let long = "word ".repeat(41);
+        let text = format!(
+            "# Title\n\nShort. {long}\nends. Short.\n\n* item {}\n| {long} |\n",
+            "a ".repeat(30)
+        );
+        let found = long_sentences(&text);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].0, found[0].1), (3, 43));
+    }
+
+    #[test]
+    fn the_pages_are_as_they_should_be() {
+        assert_eq!(check_pages(), Ok(()));
     }
 }
