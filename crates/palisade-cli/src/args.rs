@@ -353,7 +353,7 @@ pub(crate) struct StatementArguments {
 /// Everything about the statement but its text.
 #[derive(Debug, Args)]
 pub(crate) struct FormArguments {
-    /// The statement's parameters, a JSON array or object; docs/types.md says how
+    /// The statement's parameters, a JSON array or object; docs/reference/types.md says how
     /// values of each type are given
     #[arg(long, value_name = "JSON", conflicts_with = "batch")]
     pub(crate) params: Option<String>,

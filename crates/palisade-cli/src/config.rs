@@ -55,21 +55,32 @@ pub(crate) struct ConfigFile {
     connections: BTreeMap<String, (Config, Database)>,
 }
 
-/// `palisade.toml`. Every key may be left out; an unknown key is an error.
+/// `palisade.toml`. Every key may be left out. A key that is not here is an error.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// The policy folder. Without it, the starter policies apply.
     policies: Option<PathBuf>,
+    /// Who asks, for example `Agent::"support-bot"`. Without it, `Agent::"default"`.
     principal: Option<Spanned<String>>,
+    /// The file to which audit records are appended, one JSON line a statement. Without it, nothing is recorded.
     audit: Option<PathBuf>,
+    /// What becomes of a cell in which a detector finds something: it stays with a note, its text is replaced, it becomes null, or
+    /// the answer is refused. Without it, `"flag"`.
     on_finding: Option<OnFinding>,
+    /// The environment variable that holds the secret of tokens and hash masks, at least 32 bytes. `[grants]` must name it.
     token_secret_env: Option<Spanned<String>>,
+    /// The file that holds this secret, instead of a variable. `[grants]` must name it.
     token_secret_file: Option<Spanned<PathBuf>>,
+    /// How long tokens last: `"1m"` to `"365d"`, or `"never"`. Without it, a day.
     token_lifetime: Option<Spanned<String>>,
+    /// The limits of all connections.
     #[serde(default)]
     limits: Limits,
+    /// What connections may reach.
     #[serde(default)]
     grants: Grants,
+    /// The databases, by name.
     #[serde(default)]
     connections: BTreeMap<String, Connection>,
 }
@@ -78,10 +89,10 @@ struct File {
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Grants {
-    /// `HOST:PORT`; of a socket of PostgreSQL `FOLDER:PORT`, of MySQL its path.
+    /// Servers, as `HOST:PORT`. A socket of PostgreSQL is `FOLDER:PORT`, one of MySQL its path.
     #[serde(default)]
     hosts: Vec<Spanned<String>>,
-    /// Names in the environment.
+    /// Environment variables that hold secrets.
     #[serde(default)]
     env: Vec<String>,
     /// Files of passwords and keys, from the folder of the configuration file.
@@ -93,25 +104,41 @@ struct Grants {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Connection {
+    /// The database: `sqlite:FILE`, `postgres://USER@HOST:PORT/DATABASE` or `mysql://USER@HOST:PORT/DATABASE`. A password in it is refused.
     url: Spanned<String>,
+    /// Offers the tool `execute` where some policy permits a change. Without it, `false`.
     #[serde(default)]
     writable: bool,
+    /// The environment variable that holds the account's password. `[grants]` must name it.
     password_env: Option<Spanned<String>>,
+    /// The file that holds the password, which only its owner may read. `[grants]` must name it.
     password_file: Option<Spanned<PathBuf>>,
+    /// PostgreSQL: the setting in which the server is told the principal of each statement, for example `"app.user"`.
     hand_principal: Option<Spanned<String>>,
+    /// PostgreSQL: how a pooler before the server gives out sessions.
     pooled: Option<Spanned<Pooled>>,
+    /// Lets the connection start on an account that administers the server. Without it, `false`.
     #[serde(default)]
     acknowledge_superuser: bool,
+    /// Lets the connection start on an account that can write more than it needs. Without it, `false`.
     #[serde(default)]
     acknowledge_write: bool,
+    /// As at the top, for this connection.
     policies: Option<PathBuf>,
+    /// As at the top, for this connection.
     principal: Option<Spanned<String>>,
+    /// As at the top, for this connection.
     audit: Option<PathBuf>,
+    /// As at the top, for this connection.
     on_finding: Option<OnFinding>,
+    /// As at the top, for this connection.
     token_secret_env: Option<Spanned<String>>,
+    /// As at the top, for this connection.
     token_secret_file: Option<Spanned<PathBuf>>,
+    /// As at the top, for this connection.
     token_lifetime: Option<Spanned<String>>,
-    /// Only to be checked: what counts is [`Reader::limits`].
+    /// Limits of this connection. Each that is left out is that of `[limits]`.
+    // Read here to be checked; `Reader::limits` gives what counts.
     #[serde(default, rename = "limits")]
     _limits: Limits,
 }

@@ -3,8 +3,8 @@
 use std::{fmt::Write as _, time::Duration};
 
 use palisade::{
-    answer::Action, code::Code, dialect::Dialect, limits::Limits, session::Principal,
-    token::Lifetime, value::Params,
+    answer::Action, dialect::Dialect, limits::Limits, session::Principal, token::Lifetime,
+    value::Params,
 };
 use serde::Deserialize;
 
@@ -40,10 +40,10 @@ struct Feature {
 const HEAD: &str = "\
 # What is read and what is refused
 
-Each cell is the firewall's own decision over a database in which nothing is withheld: *yes*, or the code of the refusal.
-A dash: the engine has no such thing. What is not in here may still be read; what is not understood is refused with
+Each cell is the firewall's own decision over a database in which nothing is withheld: *yes*, or the [code](codes.md) of the
+refusal. A dash: the engine has no such thing. What is not in here may still be read; what is not understood is refused with
 `syntax.unsupported` or `syntax.invalid`, never passed on. A test fails when this page is not what the firewall
-decides; `cargo run -p palisade-corpus --example coverage > docs/coverage.md` writes it anew.
+decides; `cargo run -p palisade-corpus --example coverage > docs/reference/coverage.md` writes it anew.
 
 ";
 
@@ -77,12 +77,8 @@ impl Coverage {
             }
             page.push('\n');
         }
-        page.push_str("## Codes\n\n| code | what happened | what to do |\n|---|---|---|\n");
-        for code in Code::ALL {
-            let (summary, remediation) = (code.summary(), code.remediation());
-            let _ = writeln!(page, "| `{code}` | {summary} | {remediation} |");
-        }
-        Ok(page)
+        // One line end at the end of the page.
+        Ok(format!("{}\n", page.trim_end()))
     }
 }
 

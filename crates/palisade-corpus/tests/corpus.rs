@@ -306,10 +306,10 @@ fn the_page_of_what_is_read_is_current() {
         .unwrap()
         .page(&runner(&corpus()))
         .unwrap();
-    let written = fs::read_to_string(folder().join("../docs/coverage.md")).unwrap();
+    let written = fs::read_to_string(folder().join("../docs/reference/coverage.md")).unwrap();
     assert!(
         page == written,
-        "docs/coverage.md is not what is decided; its head says how to write it anew:\n{page}"
+        "docs/reference/coverage.md is not what is decided; its head says how to write it anew:\n{page}"
     );
 }
 

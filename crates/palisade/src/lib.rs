@@ -1,4 +1,56 @@
-#![doc = include_str!("../../../README.md")]
+//! A SQL firewall for AI agents: the core.
+//!
+//! [`Firewall::check`](firewall::Firewall::check) takes the text of a statement. It gives back a statement that is safe to run exactly
+//! as printed, or a refusal that an agent can act on. In between it parses the text, resolves every name against the catalog, lets Cedar policies
+//! decide, and rewrites the statement so that masks, row filters and limits hold at the source.
+//!
+//! The core has no runtime, driver, file, environment, clock or randomness: they are arguments. [`guard::Guard`] is the gate that decides,
+//! runs, scans and records over a [`guard::Backend`].
+//!
+//! ```
+//! use palisade::firewall::{Decision, Firewall};
+//! use palisade::policy::{PolicyFile, PolicySources};
+//! use palisade::scan::{Action, Marker, ScanSession};
+//! use palisade::session::{Principal, Session};
+//! use palisade::value::{Params, Value};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let db = rusqlite::Connection::open_in_memory()?;
+//! db.execute_batch(
+//!     "CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, ssn TEXT);
+//!      INSERT INTO users VALUES (1, 'Ann', '900-12-3456');",
+//! )?;
+//! let policy = r#"
+//!     permit(principal, action, resource);
+//!     @mask("last(4)")
+//!     forbid(principal, action == Action::"read_plain", resource == Column::"main.users.ssn");
+//! "#;
+//! let policies = vec![PolicyFile { name: "app.cedar".into(), text: policy.into() }];
+//! let policies = PolicySources { policies, ..PolicySources::default() };
+//! let firewall = Firewall::builder(palisade_sqlite::catalog(&db, "main")?, policies).build()?;
+//!
+//! let session = Session::new(Principal::parse(r#"Agent::"support-bot""#)?);
+//! match firewall.check("SELECT name, ssn FROM users", &Params::None, &session)? {
+//!     Decision::Reject(why) => println!("{}", serde_json::to_string(&why.for_agent())?),
+//!     Decision::Allow(statement) => {
+//!         let marker = Marker::from_bytes(*b"sixteen random b"); // from your source of randomness
+//!         let mut scan = ScanSession::new(statement.scan_plan(), Action::Flag, marker);
+//!         let mut query = db.prepare(statement.sql())?;
+//!         let mut rows = query.query([])?; // statement.params() where there are any
+//!         while let Some(row) = rows.next()? {
+//!             let cells = vec![Value::text(row.get::<_, String>(0)?), Value::text(row.get::<_, String>(1)?)];
+//!             if scan.push(cells).is_break() {
+//!                 break;
+//!             }
+//!         }
+//!         let answer = scan.finish().map_err(|why| why.to_string())?;
+//! #       assert!(serde_json::to_string(&answer)?.contains(r#""ssn":"****3456""#));
+//!         println!("{}", serde_json::to_string(&answer)?);
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod access;
 pub mod answer;

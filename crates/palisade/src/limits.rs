@@ -8,44 +8,42 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Bytes of SQL text looked at; longer text is `limit.query-size`.
+    /// Bytes of SQL text. Longer text is `limit.query-size`.
     pub max_query_bytes: usize,
-    /// Nested parentheses, subqueries and `CASE`s; deeper is `limit.depth`.
+    /// Nested parentheses, subqueries and `CASE`s. Deeper nesting is `limit.depth`.
     pub max_nesting: usize,
-    /// Operators chained in one run (`a OR b OR …`, `UNION` arms): each is a level of the tree.
+    /// Operators chained in one run (`a OR b OR …`, `UNION` arms). Each is a level of the tree.
     pub max_chain: usize,
-    /// Relations a statement may reference, views counted with what stands below them, and those of a query that reads
-    /// itself as often as it is read for that, as it is itself; and common table expressions of one WITH.
+    /// Relations a statement may reference, and common table expressions of one WITH. A view counts with the relations below it.
+    /// A recursive query counts once for each time it is read.
     pub max_relations: usize,
-    /// Columns one SELECT may give; stars over stars double them.
+    /// Columns one SELECT may give. Stars over stars double them.
     pub max_columns: usize,
-    /// Groups of tables that one SELECT may combine without a condition between them: each multiplies
-    /// the rows to look at.
+    /// Groups of tables that one SELECT may combine without a condition between them. Each multiplies the rows to look at.
     pub max_unjoined: usize,
-    /// Terms of one GROUP BY, ORDER BY or DISTINCT ON, and of all windows of one SELECT; each window counts as one more.
-    /// Engines compare each term with all before it, and SQLite does so without a look at the clock.
+    /// Terms of one GROUP BY, ORDER BY or DISTINCT ON, and of all windows of one SELECT; each window counts as one more. More is
+    /// `limit.work`. Engines compare each term with all before it, and SQLite checks no time-out meanwhile.
     pub max_terms: usize,
-    /// Steps that reading a statement may take: each expression in it is one, what it names of a query or a view as many as
-    /// stand there, and a query over a set operation as many for each arm. More is `limit.work`.
+    /// Steps of reading a statement: one for each expression, after subqueries, views and aliases are expanded. A query over a
+    /// set operation takes its steps once for each arm. More is `limit.work`.
     pub max_steps: u64,
-    /// Rows that reach the caller.
+    /// Rows of an answer.
     pub max_rows: u64,
-    /// Bytes of all rows that reach the caller: cells, and the names each row spells again.
+    /// Bytes of all rows of an answer: cells, and the names that each row spells again.
     pub max_result_bytes: usize,
-    /// Bytes of one cell; the rest is cut off and a notice says so.
+    /// Bytes of one cell. A longer cell is cut, and a notice says so.
     pub max_cell_bytes: usize,
-    /// Rows that one statement may change; more, and nothing is changed.
+    /// Rows that one statement may change. More is `limit.affected-rows`, and nothing is changed.
     pub max_affected_rows: u64,
-    /// Milliseconds that a request may take: to decide about its statement, to wait for a connection, and for the engine to
-    /// work on it.
+    /// Milliseconds of a whole request: to decide, to wait for a connection, and to run. More is `limit.time`.
     pub statement_timeout_ms: u64,
-    /// Statements of one principal over relations with row filters that the engine may refuse within an hour; further ones that
-    /// may fail are refused until it is over. Whether a statement fails can tell how many rows are hidden.
+    /// Statements of one principal over row-filtered tables that the database may refuse within an hour. More are `limit.failures`.
+    /// Whether a statement fails can tell how many rows are hidden.
     pub max_failures: u32,
-    /// What a statement may cost by the engine's own estimate, in the engine's own unit; not asked for if none. Of a
-    /// statement over masks or filters no estimate is looked at, because it would tell of what they hide.
+    /// The cost of a statement by the engine's own estimate, in the engine's unit. More is `limit.cost`. Statements over masks or filters are
+    /// not estimated, because the estimate would tell what they hide.
     pub max_cost: Option<u64>,
-    /// Rows that the engine may expect any step of a statement's plan to work on, as [`max_cost`](Self::max_cost).
+    /// Rows that the engine expects in any one step of a statement's plan. More is `limit.cost`. Not estimated over masks or filters either.
     pub max_estimated_rows: Option<u64>,
 }
 

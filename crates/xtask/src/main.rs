@@ -2,6 +2,7 @@
 
 mod apt;
 mod clients;
+mod docs;
 mod eval;
 #[expect(dead_code, reason = "the test kit runs what is only found here")]
 #[path = "../../palisade-testkit/src/servers/find.rs"]
@@ -22,6 +23,7 @@ Tasks:
   test            formatting, lints, licences, every test, and real MCP clients; installs what is missing
   servers         finds or fetches the database servers of the tests: PostgreSQL, MariaDB, and where
                   they can be had PostgreSQL 18 and MySQL 9
+  docs [--write]  the manual: checks its links and builds it into target/book; with --write its outputs and tables anew
   bench           benches of a decision and of the query path, each beside its baseline, and their ratios
   fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
   eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
     let result = match args.next().as_deref() {
         Some("test") => test::all(),
         Some("servers") => servers::all(),
+        Some("docs") => docs::build(&args.collect::<Vec<_>>()),
         Some("bench") => run::cargo(&["bench", "--package", "palisade-benches"]),
         Some("fuzz") => test::fuzz(args.next().as_deref().unwrap_or("60")),
         Some("eval") => eval::run(args),

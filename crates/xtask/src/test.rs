@@ -3,12 +3,12 @@
 use std::process::Command;
 
 use crate::{
-    clients, licences,
+    clients, docs, licences,
     run::{Result, cargo, exists, root, run},
     second_opinion, servers,
 };
 
-/// Formatting, lints, licences, real clients, tests, documentation tests, tests over second versions
+/// Formatting, lints, licences, the manual, real clients, tests, documentation tests, tests over second versions
 /// of the servers.
 pub(crate) fn all() -> Result {
     cargo(&["fmt", "--all", "--check"])?;
@@ -21,6 +21,7 @@ pub(crate) fn all() -> Result {
         "warnings",
     ])?;
     licences::check()?;
+    docs::build(&[])?;
     servers::needed()?;
     // The binary is built first: tests and clients start it.
     cargo(&["build", "--workspace", "--bins"])?;

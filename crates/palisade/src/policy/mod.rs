@@ -32,6 +32,7 @@ pub use cedar::schema::schema_text;
 pub use decide::functions::FunctionDecision;
 pub(crate) use decide::system_relations::named_in as system_relations_named;
 pub use decide::writes::{ActionDecision, ColumnWrite, WriteDecision};
+pub use load::annotation::{ANNOTATIONS, Annotation};
 pub use load::classification::ColumnFlow;
 pub use load::diagnostic::{PolicyErrors, PolicyProblem, SourceSpan};
 pub use load::template;

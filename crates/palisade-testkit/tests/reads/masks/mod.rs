@@ -1,4 +1,4 @@
-//! What each mask makes of each type, on real databases: `docs/masks.md` is what comes out here.
+//! What each mask makes of each type, on real databases: `docs/reference/masks.md` is what comes out here.
 
 mod collations;
 mod edges;
@@ -226,11 +226,11 @@ async fn section<B: Backend + Clone>(
 
 /// That the manual's page has `section`.
 fn check(section: &str) {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/masks.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/masks.md");
     let page = std::fs::read_to_string(page).unwrap();
     assert!(
         page.contains(section),
-        "docs/masks.md is not what comes out:\n{section}"
+        "docs/reference/masks.md is not what comes out:\n{section}"
     );
 }
 

@@ -1,5 +1,5 @@
 //! Every type of each engine, out as JSON and back as a parameter, through the gate and on real servers; and the
-//! manual's page of them, `docs/types.md`, which is made of what happened.
+//! manual's page of them, `docs/reference/types.md`, which is made of what happened.
 
 mod mysql;
 mod page;

@@ -13,8 +13,8 @@ const HEAD: &str = "\
 # Types
 
 What a value of each type is in an answer's JSON, and how it goes back as a parameter. Each row is what happened to the
-example on a real server: it was read through the gate; what was read was given back as a parameter in an INSERT, and read the
-same; and it found both rows by the condition in the column *found by*, where `?` stands for the parameter. *Stored*: the
+example on a real server. It was read through the gate, given back as a parameter in an INSERT, and read the same.
+It found both rows by the condition in the column *found by*, where `?` stands for the parameter. *Stored*: the
 engine has no equality of the type. The column *parameter* says how the value is given where it is not the JSON value itself.
 
 * Integers beyond 2^53 and all exact numbers are strings, so that no reader of JSON rounds them; so are `NaN` and the infinities.
@@ -39,7 +39,7 @@ pub(crate) fn check(product: &str, rows: &str) {
     // Tests of several products run at a time.
     static PAGE: Mutex<()> = Mutex::new(());
     let _only = PAGE.lock().unwrap_or_else(PoisonError::into_inner);
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/types.md");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/types.md");
     let page = fs::read_to_string(&path).unwrap_or_default();
     let mut current = HEAD.to_owned();
     for name in SECTIONS {
@@ -61,7 +61,7 @@ pub(crate) fn check(product: &str, rows: &str) {
     } else {
         assert!(
             page == current,
-            "docs/types.md is not what happens; its head says how to write it anew:\n{current}"
+            "docs/reference/types.md is not what happens; its head says how to write it anew:\n{current}"
         );
     }
 }

@@ -89,9 +89,12 @@ pub(in crate::policy) fn read(
             "approval" => approval(policy, value).map(|()| out.approval = true),
             unknown => Err(Refused {
                 message: format!("there is no annotation `@{unknown}`"),
-                help: Some(match probably(unknown, KNOWN.iter().copied()) {
+                help: Some(match probably(unknown, known()) {
                     Some(name) => format!("did you mean `@{name}`?"),
-                    None => format!("the annotations are `@{}`", KNOWN.join("`, `@")),
+                    None => {
+                        let names: Vec<&str> = known().collect();
+                        format!("the annotations are `@{}`", names.join("`, `@"))
+                    }
                 }),
             }),
         };
@@ -106,7 +109,62 @@ pub(in crate::policy) fn read(
     out
 }
 
-const KNOWN: &[&str] = &["id", "mask", "domain", "max_rows", "message", "approval"];
+/// An annotation of policies, as the manual lists it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Annotation {
+    /// Its name, behind the `@`.
+    pub name: &'static str,
+    /// How it is written.
+    pub form: &'static str,
+    /// The policies that take it.
+    pub place: &'static str,
+    /// What it does.
+    pub effect: &'static str,
+}
+
+/// Every annotation.
+pub const ANNOTATIONS: &[Annotation] = &[
+    Annotation {
+        name: "id",
+        form: r#"@id("tenant.own")"#,
+        place: "every policy",
+        effect: "Names the policy in traces, refusals and audit records. Without it a policy is called by its file and place.",
+    },
+    Annotation {
+        name: "mask",
+        form: r#"@mask("last(4)")"#,
+        place: "a forbid of `read_plain`, a permit of `read_masked`",
+        effect: "Replaces the column's values by what the mask makes of them.",
+    },
+    Annotation {
+        name: "domain",
+        form: r#"@domain("people")"#,
+        place: "a permit of `read_token`",
+        effect: "Columns of one domain have equal tokens for equal values, so that they can be joined. Without it, each column is a domain of its own.",
+    },
+    Annotation {
+        name: "max_rows",
+        form: r#"@max_rows("100")"#,
+        place: "a permit of `select`, `insert`, `update` or `delete`; a policy of `see`",
+        effect: "Bounds the rows of an answer. On a permit of a change it bounds the rows that one statement changes.",
+    },
+    Annotation {
+        name: "message",
+        form: r#"@message("Credentials are not for agents.")"#,
+        place: "a forbid",
+        effect: "The refusal shows this sentence to the agent.",
+    },
+    Annotation {
+        name: "approval",
+        form: r#"@approval("required")"#,
+        place: "a permit",
+        effect: "Refuses what the policy permits with `approval.required`. There is no way to give an approval yet.",
+    },
+];
+
+fn known() -> impl Iterator<Item = &'static str> {
+    ANNOTATIONS.iter().map(|annotation| annotation.name)
+}
 
 const MASK_FORMS: &str = "the masks are `null`, `fixed(***)`, `last(4)`, `first(4)`, `email`, `hash`, `hash(domain)`, \
      `date(month)` (or `year`, `day`, `hour`), `bucket(100)` and `expr(…)` with an SQL expression over `value`";

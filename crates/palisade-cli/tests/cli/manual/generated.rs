@@ -1,0 +1,257 @@
+//! Sections of the manual that are made of what stands in the code.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use palisade::{code::Code, limits::Limits, policy::ANNOTATIONS};
+use palisade_scan::Detector;
+use serde_json::Value;
+
+use crate::{desk::Desk, serve::Client};
+
+const CONFIG: &str = include_str!("../../../src/config.rs");
+const LIMITS: &str = include_str!("../../../../palisade/src/limits.rs");
+const EXIT: &str = include_str!("../../../src/exit.rs");
+const FUNCTIONS: [(&str, &str); 3] = [
+    (
+        "SQLite",
+        include_str!("../../../../palisade/data/functions/sqlite.tsv"),
+    ),
+    (
+        "PostgreSQL",
+        include_str!("../../../../palisade/data/functions/postgres.tsv"),
+    ),
+    (
+        "MySQL, MariaDB",
+        include_str!("../../../../palisade/data/functions/mysql.tsv"),
+    ),
+];
+
+/// Names of functions that a cell of the page shows at most.
+const EXAMPLES: usize = 5;
+
+/// Every section, by name.
+pub(super) fn sections() -> Vec<(&'static str, String)> {
+    vec![
+        ("codes", codes()),
+        ("detectors", detectors()),
+        ("annotations", annotations()),
+        ("functions", functions()),
+        ("tools", tools()),
+        ("limits", limits()),
+        ("configuration", keys("File")),
+        ("connections", keys("Connection")),
+        ("grants", keys("Grants")),
+        ("exit-codes", exit_codes()),
+    ]
+}
+
+/// The Cedar schema of the demonstration.
+pub(super) fn policy_schema() -> String {
+    let desk = Desk::new();
+    let answer = desk.run(&["policy", "schema", "--catalog", "sqlite:demo.db"]);
+    answer.expect_exit(0).out
+}
+
+/// `text` in a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn codes() -> String {
+    let mut out =
+        "| code | what happened | what to do | try again |\n|---|---|---|---|\n".to_owned();
+    for code in Code::ALL {
+        let again = if code.retryable() { "later" } else { "no" };
+        let (summary, remediation) = (cell(code.summary()), cell(code.remediation()));
+        let _ = writeln!(out, "| `{code}` | {summary} | {remediation} | {again} |");
+    }
+    out
+}
+
+fn detectors() -> String {
+    let mut out = "| detector | severity | what it finds |\n|---|---|---|\n".to_owned();
+    for detector in Detector::ALL {
+        let severity = format!("{:?}", detector.severity).to_lowercase();
+        let _ = writeln!(
+            out,
+            "| `{}` | {severity} | {} |",
+            detector.id,
+            cell(detector.finds)
+        );
+    }
+    out
+}
+
+fn annotations() -> String {
+    let mut out = "| annotation | belongs to | what it does |\n|---|---|---|\n".to_owned();
+    for annotation in ANNOTATIONS {
+        let (form, place, effect) = (annotation.form, annotation.place, annotation.effect);
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} |",
+            cell(form),
+            cell(place),
+            cell(effect)
+        );
+    }
+    out
+}
+
+/// How many functions of each class an engine's table has, and the names of some.
+fn functions() -> String {
+    let mut classes: BTreeMap<&str, [Vec<&str>; 3]> = BTreeMap::new();
+    for (engine, (_, table)) in FUNCTIONS.iter().enumerate() {
+        for line in table.lines().filter(|line| !line.starts_with('#')) {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let names = &mut classes.entry(fields[3]).or_default()[engine];
+            if !names.contains(&fields[1]) {
+                names.push(fields[1]);
+            }
+        }
+    }
+    let engines: Vec<&str> = FUNCTIONS.iter().map(|(engine, _)| *engine).collect();
+    let mut out = format!("| class | {} |\n|---|---|---|---|\n", engines.join(" | "));
+    for (class, engines) in &classes {
+        let cells = engines.iter().map(|names| {
+            if names.is_empty() {
+                return "–".to_owned();
+            }
+            let plain = |name: &&&str| name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+            let some: Vec<String> = (names.iter().filter(plain))
+                .take(EXAMPLES)
+                .map(|name| format!("`{name}`"))
+                .collect();
+            format!("{}: {} …", names.len(), some.join(", "))
+        });
+        let _ = writeln!(
+            out,
+            "| `{class}` | {} |",
+            cells.collect::<Vec<_>>().join(" | ")
+        );
+    }
+    out
+}
+
+/// The tools as a server lists them that may change data and has templates.
+fn tools() -> String {
+    let desk = Desk::new();
+    desk.policy("permit (principal, action, resource);");
+    desk.write(
+        "p/templates.toml",
+        "[[template]]\nname = \"t\"\ndescription = \"d\"\nsql = \"SELECT 1\"\nparameters = []\n",
+    );
+    let mut client = Client::new(&desk, &["sqlite:demo.db", "--policies", "p", "--writable"]);
+    let listed = client.ask("tools/list", &serde_json::json!({}));
+    let mut out = "| tool | arguments | what it does |\n|---|---|---|\n".to_owned();
+    for tool in listed["tools"].as_array().unwrap() {
+        let schema = &tool["inputSchema"];
+        let is_required = |name: &str| {
+            let required = schema["required"].as_array();
+            required.is_some_and(|all| all.iter().any(|one| one == name))
+        };
+        let properties = schema["properties"].as_object().unwrap();
+        let arguments: Vec<String> = properties
+            .keys()
+            .map(|name| {
+                let mark = if is_required(name) { "" } else { "?" };
+                format!("`{name}`{mark}")
+            })
+            .collect();
+        let (name, about) = (
+            tool["name"].as_str().unwrap(),
+            tool["description"].as_str().unwrap(),
+        );
+        let _ = writeln!(
+            out,
+            "| `{name}` | {} | {} |",
+            arguments.join(", "),
+            cell(about)
+        );
+    }
+    assert!(out.lines().count() > 7, "{out}");
+    out
+}
+
+/// The lines of what `start` opens in `source`, each with the comment before it.
+fn commented<'a>(source: &'a str, start: &str) -> Vec<(&'a str, String)> {
+    let (_, body) = source.split_once(&format!("{start} {{\n")).unwrap();
+    let (body, _) = body.split_once("\n}").unwrap();
+    let mut out = Vec::new();
+    let mut about: Vec<&str> = Vec::new();
+    for line in body.lines().map(str::trim) {
+        if let Some(text) = line.strip_prefix("/// ") {
+            about.push(text);
+        } else if !line.starts_with('#') && !line.starts_with("// ") {
+            assert!(
+                !about.is_empty(),
+                "{start}: `{line}` says nothing of itself"
+            );
+            out.push((line, about.join(" ")));
+            about.clear();
+        }
+    }
+    out
+}
+
+/// The fields of `struct NAME` in `source`: name, type, and what its comment says.
+fn fields<'a>(source: &'a str, name: &str) -> Vec<(&'a str, &'a str, String)> {
+    let lines = commented(source, &format!("struct {name}")).into_iter();
+    lines
+        .map(|(line, about)| {
+            let line = line
+                .strip_prefix("pub ")
+                .unwrap_or(line)
+                .trim_start_matches('_');
+            let (field, kind) = line.split_once(": ").unwrap();
+            (field, kind.trim_end_matches(','), about)
+        })
+        .collect()
+}
+
+/// What TOML value a field takes.
+fn value(kind: &str) -> &'static str {
+    match kind {
+        "Option<PathBuf>" | "Option<Spanned<PathBuf>>" => "path",
+        "Option<Spanned<String>>" | "Spanned<String>" => "text",
+        "Vec<Spanned<String>>" | "Vec<String>" => "list of texts",
+        "Vec<PathBuf>" => "list of paths",
+        "bool" => "boolean",
+        "Option<OnFinding>" => "`\"flag\"`, `\"redact\"`, `\"withhold\"`, `\"block\"`",
+        "Option<Spanned<Pooled>>" => "`\"transaction\"`",
+        "Limits" | "Grants" | "BTreeMap<String, Connection>" => "table",
+        "usize" | "u32" | "u64" | "Option<u64>" => "whole number",
+        other => panic!("what a value of `{other}` is, the manual does not know"),
+    }
+}
+
+fn keys(table: &str) -> String {
+    let mut out = "| key | value | meaning |\n|---|---|---|\n".to_owned();
+    for (key, kind, about) in fields(CONFIG, table) {
+        let _ = writeln!(out, "| `{key}` | {} | {} |", value(kind), cell(&about));
+    }
+    out
+}
+
+fn limits() -> String {
+    let defaults = serde_json::to_value(Limits::default()).unwrap();
+    let mut out = "| limit | default | what it bounds |\n|---|---|---|\n".to_owned();
+    for (key, kind, about) in fields(LIMITS, "Limits") {
+        assert_eq!(value(kind), "whole number", "{key}");
+        let default = match &defaults[key] {
+            Value::Null => "none".to_owned(),
+            number => number.to_string(),
+        };
+        let _ = writeln!(out, "| `{key}` | {default} | {} |", cell(&about));
+    }
+    out
+}
+
+/// The exit codes, as their comments in the code say.
+fn exit_codes() -> String {
+    let mut out = "| exit code | meaning |\n|---|---|\n".to_owned();
+    for (_, about) in commented(EXIT, "enum Exit") {
+        let (code, meaning) = about.split_once(": ").unwrap();
+        let _ = writeln!(out, "| {code} | {} |", cell(meaning));
+    }
+    out
+}
