@@ -1,6 +1,6 @@
 //! Lineage: which base columns reach a value, and whether unchanged.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -18,41 +18,10 @@ pub(crate) struct Lineage {
     pub(crate) columns: Columns,
     /// Which tokens it is; none of anything else.
     pub(crate) tokens: Option<Tokens>,
-    /// Of which constants it is one, in a reading that asks for them; none of anything else.
-    pub(crate) given: Option<Arc<Given>>,
     /// Whether it is a whole number that the statement itself gives, and of such a type.
     pub(crate) is_whole: bool,
     /// Steps that the expression has which an engine may put in its place; of a column none.
     pub(crate) size: u64,
-}
-
-/// Constants that a value is one of, beside NULL.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Given {
-    /// Where each stands.
-    pub(crate) places: BTreeSet<Place>,
-    /// Whether it may also be something else that constants were made into.
-    pub(crate) is_computed: bool,
-}
-
-/// Where a literal or a placeholder stands in the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
-    pub(crate) line: u64,
-    pub(crate) column: u64,
-    /// Whether each of its elements is meant, and not it itself.
-    pub(crate) is_array: bool,
-}
-
-impl Given {
-    /// Those of a value that is one or the other.
-    pub(crate) fn either(one: Option<Arc<Self>>, other: Option<&Arc<Self>>) -> Option<Arc<Self>> {
-        let (mut one, other) = (one?, other?);
-        let all = Arc::make_mut(&mut one);
-        all.places.extend(&other.places);
-        all.is_computed |= other.is_computed;
-        Some(one)
-    }
 }
 
 /// Values that go with the tokens of one domain: what is put together of them is still told apart from everything
@@ -61,8 +30,10 @@ impl Given {
 pub(crate) enum Tokens {
     /// NULL alone.
     Nothing,
-    /// Constants that nobody takes for a token's hash, and NULL.
+    /// Constants that cannot be taken for the hash of a token, and NULL.
     Constants,
+    /// Constants that may be tokens with their tags on, such constants, and NULL.
+    Unopened,
     /// Tokens, and NULL.
     Of(Arc<TokenKeys>),
     /// Tokens, and such constants.
@@ -75,6 +46,11 @@ impl Tokens {
         match (one?, other?) {
             (Self::Nothing, tokens) | (tokens, Self::Nothing) => Some(tokens),
             (Self::Constants, Self::Constants) => Some(Self::Constants),
+            (Self::Unopened, Self::Unopened | Self::Constants)
+            | (Self::Constants, Self::Unopened) => Some(Self::Unopened),
+            // Tokens without tags stand beside tokens with tags: equal ones would be different texts.
+            (Self::Unopened, Self::Of(_) | Self::Among(_))
+            | (Self::Of(_) | Self::Among(_), Self::Unopened) => None,
             (Self::Constants, Self::Of(keys) | Self::Among(keys))
             | (Self::Of(keys) | Self::Among(keys), Self::Constants) => Some(Self::Among(keys)),
             (Self::Of(keys), Self::Of(others)) => (keys == others).then_some(Self::Of(keys)),
@@ -88,7 +64,7 @@ impl Tokens {
     pub(crate) fn keys(&self) -> Option<&Arc<TokenKeys>> {
         match self {
             Self::Of(keys) | Self::Among(keys) => Some(keys),
-            Self::Nothing | Self::Constants => None,
+            Self::Nothing | Self::Constants | Self::Unopened => None,
         }
     }
 }
@@ -101,7 +77,6 @@ impl Lineage {
             identity: Some(column),
             columns: Columns::from_buf_and_len([column; 2], 1),
             tokens: None,
-            given: None,
             is_whole: false,
             size: 0,
         }
@@ -117,7 +92,6 @@ impl Lineage {
             identity: None,
             columns,
             tokens: None,
-            given: None,
             is_whole: false,
             size: 0,
         }
@@ -126,11 +100,6 @@ impl Lineage {
     /// The same of a value that is these tokens.
     pub(crate) fn with_tokens(self, tokens: Option<Tokens>) -> Self {
         Self { tokens, ..self }
-    }
-
-    /// The same of a value that is one of these constants.
-    pub(crate) fn with_given(self, given: Option<Arc<Given>>) -> Self {
-        Self { given, ..self }
     }
 
     /// The same of a value that is a whole number of the statement's own.
@@ -159,7 +128,6 @@ impl Lineage {
             identity,
             columns,
             tokens: Tokens::either(self.tokens, other.tokens.clone()),
-            given: Given::either(self.given, other.given.as_ref()),
             is_whole: self.is_whole && other.is_whole,
             size: self.size.saturating_add(other.size),
         }
@@ -168,7 +136,7 @@ impl Lineage {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
     use super::*;
     use crate::token::TokenSecret;
@@ -182,6 +150,7 @@ mod tests {
             None,
             Some(Tokens::Nothing),
             Some(Tokens::Constants),
+            Some(Tokens::Unopened),
             Some(own.clone()),
             Some(Tokens::Among(keys("d"))),
             Some(Tokens::Of(keys("e"))),
@@ -200,27 +169,10 @@ mod tests {
                 }
             }
         }
-        assert_eq!(of(&all[3], &all[5]), None);
-        assert_eq!(of(&all[3], &all[2]), all[4]);
-    }
-
-    #[test]
-    fn constants_stay_constants_beside_constants() {
-        let at = |column, is_computed| {
-            let place = Place {
-                line: 1,
-                column,
-                is_array: false,
-            };
-            Some(Arc::new(Given {
-                places: [place].into(),
-                is_computed,
-            }))
-        };
-        let both = Given::either(at(1, false), at(2, true).as_ref()).unwrap();
-        assert_eq!(both.places.len(), 2);
-        assert!(both.is_computed);
-        assert_eq!(Given::either(at(1, false), None), None);
-        assert_eq!(Given::either(None, at(1, false).as_ref()), None);
+        let [constants, unopened, own, among, other] = [2, 3, 4, 5, 6].map(|at| &all[at]);
+        assert_eq!(of(own, other), None);
+        assert_eq!(of(own, constants), *among);
+        assert_eq!(of(unopened, constants), *unopened);
+        assert_eq!(of(unopened, own), None);
     }
 }

@@ -40,20 +40,20 @@ pub(crate) use query::view::read as read_view;
 pub(crate) use scope::{EXCLUDED, Output};
 pub(crate) use token::{TokenParameter, token_index};
 
-use crate::resolve::token::indirect_constants::Constants;
+use crate::resolve::token::SubqueryColumn;
 use crate::{
     access::{AccessSet, Usage},
     catalog::{Catalog, ColumnId, RelationId, SystemRelation, may_fail},
     code::Code,
     dialect::Dialect,
     limits::Limits,
-    lineage::Tokens,
     policy::{
         WriteDecision,
         obligation::{ColumnLevel, RelationDecision},
     },
     rejection::Rejection,
     syntax::{self, Explain, Outline, ParsedQuery},
+    token::TokenKeys,
     value::Placeholder,
 };
 
@@ -228,36 +228,6 @@ pub(crate) fn resolve(
     mode: Mode<'_>,
     limits: &Limits,
 ) -> Result<ResolvedStatement, Rejection> {
-    let text = parsed.text;
-    let read = |parsed: ParsedQuery<'_>, constants, steps| {
-        read(parsed, catalog, visible, mode, limits, (constants, steps))
-    };
-    let (mut resolved, mut again) = read(parsed, Constants::default(), 0)?;
-    for _ in 0..token::indirect_constants::READINGS {
-        let Some(taken) = again else {
-            return Ok(resolved);
-        };
-        let steps = resolved.steps;
-        (resolved, again) = syntax::parse(text, catalog.dialect(), limits, |parsed| {
-            read(parsed, Constants::noted(taken), steps)
-        })?;
-    }
-    match again {
-        Some(_) => Err(token::foreign()),
-        None => Ok(resolved),
-    }
-}
-
-/// Resolves `parsed` once, with what is known of its constants and the steps that were taken before. Gives what of them must be known to read it
-/// right, if that is more.
-fn read(
-    parsed: ParsedQuery<'_>,
-    catalog: &Catalog,
-    visible: &dyn Visible,
-    mode: Mode<'_>,
-    limits: &Limits,
-    (constants, steps): (Constants, u64),
-) -> Result<(ResolvedStatement, Option<token::indirect_constants::Taken>), Rejection> {
     let ParsedQuery {
         text,
         mut query,
@@ -265,8 +235,6 @@ fn read(
         explain,
     } = parsed;
     let mut resolver = Resolver::new(catalog, visible, mode, limits, text, &outline);
-    resolver.constants = constants;
-    resolver.steps = steps;
     let outputs = resolver.top(&mut query)?;
     resolver.number_names(&mut query)?;
     if explain.is_some() && !resolver.targets.is_empty() {
@@ -276,8 +244,7 @@ fn read(
     resolver.confined_operators();
     resolver.use_through_views()?;
     resolver.access.facts = resolver.facts(&query, explain);
-    let again = resolver.constants.next()?;
-    let resolved = ResolvedStatement {
+    Ok(ResolvedStatement {
         references: resolver.references,
         access: resolver.access,
         placeholders: resolver.placeholders,
@@ -296,8 +263,7 @@ fn read(
         arms: resolver.arms,
         query,
         outputs,
-    };
-    Ok((resolved, again))
+    })
 }
 
 /// The walk's own state.
@@ -318,10 +284,10 @@ struct Resolver<'a> {
     gives_tokens: bool,
     /// What becomes of values that are compared with tokens.
     comparisons: query::recursive_cte::Comparisons,
-    /// The tokens that a column of a subquery is, by where its first SELECT stands and which column.
-    subquery_tokens: HashMap<(Location, usize), Tokens>,
-    /// Constants that are compared with tokens elsewhere than where they stand.
-    constants: Constants,
+    /// The columns of subqueries that give tokens or are made of constants, by where the first SELECT stands and which column.
+    subquery_columns: HashMap<(Location, usize), SubqueryColumn>,
+    /// The keys of the tokens that literals are, which stand without their tags.
+    untagged_literals: HashMap<Location, Arc<TokenKeys>>,
     needs_fence: bool,
     failures: expr::totality::Failures,
     /// Names of the common table expressions so far.
@@ -397,8 +363,8 @@ impl<'a> Resolver<'a> {
             token_parameters: Vec::new(),
             gives_tokens: false,
             comparisons: query::recursive_cte::Comparisons::default(),
-            subquery_tokens: HashMap::new(),
-            constants: Constants::default(),
+            subquery_columns: HashMap::new(),
+            untagged_literals: HashMap::new(),
             // Then nobody asks what would need one.
             needs_fence: mode.is_output(),
             failures: if mode.is_output() {

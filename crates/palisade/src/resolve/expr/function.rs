@@ -244,7 +244,7 @@ impl<'a> Resolver<'a> {
                     FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => Some(arg),
                     _ => None,
                 });
-                self.tokens(&mut args.collect::<Vec<_>>(), at.scope)?;
+                self.untag_compared(&mut args.collect::<Vec<_>>(), at.scope)?;
             }
         }
         if called.is_over_rows(count) {

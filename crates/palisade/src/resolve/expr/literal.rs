@@ -36,11 +36,6 @@ impl Resolver<'_> {
         value: &mut Value,
         start: Location,
     ) -> Result<(), Rejection> {
-        self.plain_value(value, start)?;
-        self.take_tag(value, start)
-    }
-
-    fn plain_value(&mut self, value: &mut Value, start: Location) -> Result<(), Rejection> {
         let dialect = self.catalog.dialect();
         match value {
             Value::Number(text, _) => {

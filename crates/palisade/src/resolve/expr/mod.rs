@@ -67,7 +67,7 @@ impl<'a> Resolver<'a> {
                 let before = out.len();
                 self.together([&mut **left, &mut **right], at, out)?;
                 self.joined_by(left, right, out.get(before..).unwrap_or_default(), at);
-                self.tokens(&mut [&mut **left, &mut **right], at.scope)
+                self.untag_compared(&mut [&mut **left, &mut **right], at.scope)
             }
             Expr::InList {
                 expr,
@@ -78,7 +78,7 @@ impl<'a> Resolver<'a> {
                 self.user_operator("<>")?;
                 self.together(std::iter::once(&mut **expr).chain(&mut *list), at, out)?;
                 let mut sides: Vec<_> = std::iter::once(&mut **expr).chain(list).collect();
-                self.tokens(&mut sides, at.scope)
+                self.untag_compared(&mut sides, at.scope)
             }
             Expr::InSubquery {
                 expr,
@@ -95,7 +95,7 @@ impl<'a> Resolver<'a> {
                     self.joined(out.get(start..).unwrap_or_default(), at);
                 }
                 self.implicit_casts(&parts(out, &[start, middle]));
-                self.tokens_in(expr, subquery, at.scope)
+                self.untag_in_subquery(expr, subquery, at.scope)
             }
             Expr::Between {
                 expr,
@@ -107,7 +107,7 @@ impl<'a> Resolver<'a> {
                     self.user_operator(symbol)?;
                 }
                 self.together([&mut **expr, &mut **low, &mut **high], at, out)?;
-                self.tokens(&mut [&mut **expr, &mut **low, &mut **high], at.scope)
+                self.untag_compared(&mut [&mut **expr, &mut **low, &mut **high], at.scope)
             }
             Expr::BinaryOp { left, op, right } => {
                 self.binary_operator(op)?;
@@ -121,7 +121,7 @@ impl<'a> Resolver<'a> {
                 }
                 if token::compares(op) {
                     self.joined_by(left, right, out.get(before..).unwrap_or_default(), at);
-                    self.tokens(&mut [&mut **left, &mut **right], at.scope)?;
+                    self.untag_compared(&mut [&mut **left, &mut **right], at.scope)?;
                 }
                 if *op == BinaryOperator::Regexp {
                     crate::resolve::expr::regex_cost::check(right)?;
@@ -209,7 +209,7 @@ impl<'a> Resolver<'a> {
                         let mut operands = vec![&mut **operand];
                         operands.append(&mut whens);
                         self.together(operands.iter_mut().map(|e| &mut **e), at, out)?;
-                        self.tokens(&mut operands, at.scope)?;
+                        self.untag_compared(&mut operands, at.scope)?;
                     }
                     None => {
                         for when in whens {
@@ -220,8 +220,7 @@ impl<'a> Resolver<'a> {
                 let mut values: Vec<&mut Expr> = results;
                 values.extend(else_result.as_deref_mut());
                 self.together(values.iter_mut().map(|value| &mut **value), at, out)?;
-                let values: Vec<&Expr> = values.into_iter().map(|value| &*value).collect();
-                self.given_tokens(&values, at.scope)
+                self.untag_choice(values, at.scope)
             }
             Expr::Exists {
                 subquery,
@@ -239,11 +238,7 @@ impl<'a> Resolver<'a> {
                     self.within_call(is_over_rows, |resolver| {
                         resolver.function(function, at, out)
                     })?;
-                    let picks = self.knows_tokens().then(|| self.picks(function));
-                    match picks.flatten() {
-                        Some(picks) => self.given_tokens(&picks.values(), at.scope),
-                        None => Ok(()),
-                    }
+                    self.untag_call(function, at.scope)
                 }
             },
             // Calls for which the parser has nodes of their own.
@@ -366,7 +361,7 @@ impl<'a> Resolver<'a> {
                 if !token::compares(compare_op) {
                     return Ok(());
                 }
-                self.tokens_any(left, right, at.scope)
+                self.untag_quantified(left, right, at.scope)
             }
             Expr::Convert {
                 is_try: false,
@@ -711,7 +706,7 @@ impl<'a> Resolver<'a> {
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         let outputs = self.query(query, Some(at.scope), at.ctes, false)?;
-        self.keep_tokens(query, &outputs);
+        self.note_subquery(query, &outputs);
         for output in outputs {
             for column in output.lineage.columns {
                 self.touch(column, at.usage);

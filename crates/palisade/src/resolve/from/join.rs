@@ -14,7 +14,7 @@ use crate::{
         Resolver,
         query::Ctes,
         scope::{Merged, Origin, Scope},
-        token::Beside,
+        token::OtherValues,
         unsupported,
     },
 };
@@ -183,7 +183,7 @@ impl<'a> Resolver<'a> {
         self.user_operator("=")?;
         let operands: Vec<_> = origins.iter().map(Origin::columns).collect();
         self.implicit_casts(&operands);
-        self.merged_tokens(&origins, Beside::Nothing)?;
+        self.check_merged_tokens(&origins, OtherValues::Refused)?;
         for column in used {
             self.touch(column, Usage::Join);
         }

@@ -22,13 +22,10 @@ use crate::{
     catalog::{ColumnId, functions::FunctionDef},
     code::Code,
     dialect::Dialect,
-    lineage::{Given, Lineage, Tokens},
+    lineage::Lineage,
     rejection::Rejection,
     syntax,
 };
-
-/// What the elements of an array are that a call gives as a column: tokens, and of which constants.
-type Elements = (Option<Tokens>, Option<Arc<Given>>);
 
 impl<'a> Resolver<'a> {
     /// `f(…)` in FROM: of SQLite those that are tables, of PostgreSQL any.
@@ -95,19 +92,7 @@ impl<'a> Resolver<'a> {
         self.failures.planned |= !called_name
             .as_deref()
             .is_some_and(|name| is_series(name, args));
-        let of_elements = match (called_name.as_deref(), &*args) {
-            (Some("unnest"), [FunctionArg::Unnamed(FunctionArgExpr::Expr(array))]) => {
-                vec![self.elements_of(array, scope)]
-            }
-            (Some(_) | None, _) => Vec::new(),
-        };
-        self.function_source(
-            called_name,
-            names,
-            (from, of_elements),
-            with_ordinality,
-            alias,
-        )
+        self.function_source(called_name, names, from, with_ordinality, alias)
     }
 
     /// `ROWS FROM (f(…), g(…))`: the columns of one function after those of the other.
@@ -206,12 +191,10 @@ impl<'a> Resolver<'a> {
             1 => None,
             many => Some(vec!["unnest".to_owned(); many]),
         };
-        let elements = arrays.iter().map(|array| self.elements_of(array, scope));
-        let elements = elements.collect();
         self.function_source(
             Some("unnest".to_owned()),
             names,
-            (from, elements),
+            from,
             with_ordinality,
             alias,
         )
@@ -223,7 +206,7 @@ impl<'a> Resolver<'a> {
         &mut self,
         called: Option<String>,
         names: Option<Vec<String>>,
-        (from, mut elements): (Vec<ColumnId>, Vec<Elements>),
+        from: Vec<ColumnId>,
         with_ordinality: bool,
         alias: &mut Option<TableAlias>,
     ) -> Result<Source<'a>, Rejection> {
@@ -241,20 +224,15 @@ impl<'a> Resolver<'a> {
             (None, Some(alias)) => vec![self.table_key(&alias.name).into_owned()],
             (None, None) => called.iter().cloned().collect(),
         };
-        let given = self.given_by_table(&from);
-        let lineage = Lineage::computed(from).with_given(given);
+        let lineage = Lineage::computed(from);
         let ordinality = with_ordinality.then(ordinality);
-        if elements.len() != names.len() {
-            elements = vec![(None, lineage.given.clone()); names.len()];
-        }
         let outputs = names
             .into_iter()
             .map(Arc::<str>::from)
-            .zip(elements)
-            .map(|(name, (tokens, given))| Output {
+            .map(|name| Output {
                 key: Arc::clone(&name),
                 name,
-                lineage: lineage.clone().with_tokens(tokens).with_given(given),
+                lineage: lineage.clone(),
             })
             .chain(ordinality)
             .collect();
@@ -307,8 +285,7 @@ impl<'a> Resolver<'a> {
         self.needs_fence |= !from.is_empty();
         self.failures.planned = true;
         self.literal_only(path)?;
-        let given = self.given_by_table(&from);
-        let lineage = Lineage::computed(from).with_given(given);
+        let lineage = Lineage::computed(from);
         let mut outputs = Vec::new();
         self.json_columns(columns, &lineage, &mut outputs)?;
         self.aliased(alias, None, None, Columns::Derived(outputs))
@@ -391,8 +368,7 @@ impl<'a> Resolver<'a> {
         }
         self.needs_fence |= !from.is_empty();
         self.failures.planned = true;
-        let given = self.given_by_table(&from);
-        let lineage = Lineage::computed(from).with_given(given);
+        let lineage = Lineage::computed(from);
         let mut outputs = Vec::with_capacity(columns.len());
         for column in columns {
             outputs.push(Output {

@@ -18,7 +18,7 @@ use crate::resolve::{
     Mode, Position, Resolver,
     query::recursive_cte::{never_ends, recursive_seed},
     scope::{Origin, Output, Scope},
-    token::Beside,
+    token::OtherValues,
     unsupported,
 };
 use crate::{
@@ -415,9 +415,11 @@ impl<'a> Resolver<'a> {
                     match op {
                         // What is left of both was compared.
                         SetOperator::Except | SetOperator::Intersect | SetOperator::Minus => {
-                            self.merged_tokens(&origins, Beside::Nothing)?;
+                            self.check_merged_tokens(&origins, OtherValues::Refused)?;
                         }
-                        SetOperator::Union => self.merged_tokens(&origins, Beside::Constants)?,
+                        SetOperator::Union => {
+                            self.check_merged_tokens(&origins, OtherValues::Constants)?
+                        }
                     }
                 }
                 Ok(left
@@ -482,7 +484,7 @@ impl<'a> Resolver<'a> {
             }
             for (index, expr) in content.iter_mut().enumerate() {
                 let columns = self.expr(expr, &scope, ctes, Usage::Output)?;
-                let lineage = self.lineage_of(columns, expr, &scope);
+                let lineage = self.computed_lineage(columns, expr, &scope);
                 match outputs.get_mut(index) {
                     Some(output) => {
                         self.implicit_casts(&[&output.lineage.columns, &lineage.columns]);

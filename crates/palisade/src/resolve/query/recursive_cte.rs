@@ -50,12 +50,11 @@ impl<'a> Resolver<'a> {
         // Engines bound how often it may read itself, and fail beyond.
         self.failures.planned = true;
         let (references, parameters) = (self.references.len(), self.token_parameters.len());
-        let (budget, found) = (self.size_budget, self.constants.found());
+        let budget = self.size_budget;
         let read = |resolver: &mut Self, query: &mut Query, ctes: Ctes<'_>| {
             // What an earlier reading found stands in a tree that was dropped.
             resolver.references.truncate(references);
             resolver.token_parameters.truncate(parameters);
-            resolver.constants.forget(&found);
             resolver.size_budget = budget;
             // One such query inside of another is read many times.
             resolver.count_relation(1)?;
@@ -69,8 +68,7 @@ impl<'a> Resolver<'a> {
                 key: output.key.clone(),
                 name: output.name.clone(),
                 lineage: Lineage::computed(output.lineage.columns.clone())
-                    .with_tokens(tokens.clone())
-                    .with_given(output.lineage.given.clone()),
+                    .with_tokens(tokens.clone()),
             });
             entry.columns = Some(seen.collect());
             let ctes = Ctes { entry: Some(entry) };
@@ -82,11 +80,15 @@ impl<'a> Resolver<'a> {
         let nothing = vec![None; first.len()];
         let given = first.iter().map(|output| output.lineage.tokens.clone());
         let mut fixed = None;
-        if !self.knows_tokens() {
-            fixed = Some(arms(self, &nothing)?);
+        if !self.gives_tokens {
+            // With tokens among the arms the tree is dropped, and without them nothing is compared with any.
+            let outer = std::mem::replace(&mut self.comparisons, Comparisons::Left);
+            let read = arms(self, &nothing);
+            self.comparisons = outer;
+            fixed = Some(read?);
         }
         // Another arm may be the first thing that has tokens.
-        if self.knows_tokens() {
+        if self.gives_tokens {
             fixed = self.fixed(given.collect(), &mut arms)?;
         }
         let (tree, outputs) = match fixed {

@@ -463,7 +463,10 @@ impl<'a> Resolver<'a> {
         if let Some((lineage, name)) = self.column_of(expr, scope) {
             return Ok((lineage, Some(name)));
         }
-        Ok((self.lineage_of(columns, expr, scope).sized(size), None))
+        Ok((
+            self.computed_lineage(columns, expr, scope).sized(size),
+            None,
+        ))
     }
 
     /// How a column is spelled, if not as it is `called`, that MySQL names as it is spelled: that of a table, and not of a view or

@@ -8,7 +8,7 @@ use crate::resolve::{ViewBody, query::cartesian::Links, steps::MASK};
 use crate::{
     catalog::{ColumnId, Relation, RelationKind},
     dialect::Dialect,
-    lineage::{Given, Lineage, Tokens},
+    lineage::{Lineage, Tokens},
     policy::obligation::{ColumnLevel, RelationDecision},
 };
 
@@ -111,15 +111,6 @@ impl Origin<'_> {
             Self::Base(_, tokens, _) => tokens.clone(),
             Self::Derived(lineage) => lineage.tokens.clone(),
             Self::Merged(lineage) => lineage.tokens.clone(),
-        }
-    }
-
-    /// Of which constants it is one.
-    fn given(&self) -> Option<&Arc<Given>> {
-        match self {
-            Self::Base(_, _, _) => None,
-            Self::Derived(lineage) => lineage.given.as_ref(),
-            Self::Merged(lineage) => lineage.given.as_ref(),
         }
     }
 
@@ -631,7 +622,6 @@ impl<'a, 's> Scope<'a, 's> {
             all.columns.extend_from_slice(other.columns());
             all.size = all.size.saturating_add(other.size());
             all.tokens = Tokens::either(all.tokens, other.tokens());
-            all.given = Given::either(all.given, other.given());
         }
         if all.columns.len() > own && self.dialect != Dialect::Sqlite {
             all.identity = None;

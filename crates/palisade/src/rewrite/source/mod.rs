@@ -210,7 +210,10 @@ fn is_token(reference: &Reference, index: u16, mask: &Mask) -> bool {
     let tokens = output.and_then(|output| output.lineage.tokens.as_ref());
     match (tokens, mask.token()) {
         (Some(Tokens::Of(below)), Some(keys)) => below == keys,
-        (Some(Tokens::Nothing | Tokens::Constants | Tokens::Among(_)) | None, _)
+        (
+            Some(Tokens::Nothing | Tokens::Constants | Tokens::Unopened | Tokens::Among(_)) | None,
+            _,
+        )
         | (Some(Tokens::Of(_)), None) => false,
     }
 }
