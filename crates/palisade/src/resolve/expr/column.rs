@@ -7,7 +7,7 @@ use sqlparser::ast::{AccessExpr, Expr, Ident, ObjectName, ObjectNamePart, Subscr
 use crate::resolve::{
     Resolver,
     expr::Place,
-    from::unknown_column,
+    names::unknown_column,
     scope::{Around, Found, Scope},
     unsupported,
 };

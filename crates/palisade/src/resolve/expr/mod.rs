@@ -1,5 +1,6 @@
 //! Expressions: every variant of the parser's enum is answered.
 
+pub(in crate::resolve) mod arguments;
 pub(in crate::resolve) mod cast;
 pub(in crate::resolve) mod column;
 pub(in crate::resolve) mod function;

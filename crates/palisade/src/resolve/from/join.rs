@@ -4,20 +4,15 @@ use std::{ops::Range, sync::Arc};
 
 use sqlparser::ast::{Join, JoinConstraint, JoinOperator, ObjectNamePart, TableWithJoins};
 
-use super::unknown_column;
-use crate::{
-    access::Usage,
-    catalog::Column,
-    dialect::Dialect,
-    rejection::Rejection,
-    resolve::{
-        Resolver,
-        query::Ctes,
-        scope::{Merged, Origin, Scope},
-        token::OtherValues,
-        unsupported,
-    },
+use crate::resolve::{
+    Resolver,
+    names::unknown_column,
+    query::Ctes,
+    scope::{Merged, Origin, Scope},
+    token::OtherValues,
+    unsupported,
 };
+use crate::{access::Usage, catalog::Column, dialect::Dialect, rejection::Rejection};
 
 impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn table_with_joins(

@@ -6,15 +6,7 @@ pub(in crate::resolve) mod relation;
 pub(in crate::resolve) mod source_form;
 pub(in crate::resolve) mod table_function;
 
-use std::{borrow::Cow, sync::Arc};
-
-use sqlparser::ast::{
-    Ident, TableAlias, TableFactor, TableFunctionArgs, TableSample, TableSampleKind, TableWithJoins,
-};
-
-pub(super) use relation::marked;
-pub(crate) use relation::reference_index;
-pub(crate) use source_form::{form_name, form_place};
+use std::sync::Arc;
 
 use super::{
     Resolver,
@@ -22,14 +14,21 @@ use super::{
     scope::{Columns, Scope, Source},
     unsupported,
 };
+use sqlparser::ast::{
+    Ident, TableAlias, TableFactor, TableFunctionArgs, TableSample, TableSampleKind, TableWithJoins,
+};
+
 use crate::{
     access::Usage,
     code::Code,
     dialect::Dialect,
-    ident,
     rejection::Rejection,
-    syntax::{decode, encode, output_name},
+    syntax::{decode, output_name},
 };
+
+pub(super) use relation::marked;
+pub(crate) use relation::reference_index;
+pub(crate) use source_form::{form_name, form_place};
 
 impl<'a> Resolver<'a> {
     /// Reads the FROM list and gives the scope it makes.
@@ -421,30 +420,5 @@ pub(super) fn plain_alias(name: Ident) -> TableAlias {
         name,
         columns: Vec::new(),
         at: None,
-    }
-}
-
-/// The refusal of a column name, with the nearest visible one.
-pub(super) fn unknown_column(shown: &str, candidates: &[String], dialect: Dialect) -> Rejection {
-    let message = match ident::closest(shown, candidates.iter().map(String::as_str)) {
-        Some(name) => {
-            let name = written(name, dialect);
-            format!("there is no column `{shown}`; did you mean `{name}`?")
-        }
-        None => format!("there is no column `{shown}`"),
-    };
-    Rejection::new(Code::NameUnknownColumn, message)
-}
-
-/// A name as a statement has to spell it: in quotes where it would be read as another without.
-pub(super) fn written(name: &str, dialect: Dialect) -> Cow<'_, str> {
-    let is_plain = match dialect {
-        Dialect::Postgres => ident::is_plain(name),
-        Dialect::Sqlite | Dialect::Mysql => ident::is_plain(&name.to_ascii_lowercase()),
-    };
-    if is_plain {
-        Cow::Borrowed(name)
-    } else {
-        Cow::Owned(encode(name, dialect).to_string())
     }
 }

@@ -7,21 +7,20 @@ use sqlparser::{
     tokenizer::{Location, Span},
 };
 
-use crate::resolve::from::{plain_alias, written};
+use crate::resolve::{
+    Mode, Reference, Resolver, ViewBody,
+    from::plain_alias,
+    query::Ctes,
+    scope::{Columns, Output, Source},
+    unsupported,
+};
 use crate::{
     catalog::{Relation, RelationKind, SystemRelation, system_relation},
     code::Code,
     dialect::Dialect,
-    ident,
     lineage::Lineage,
     policy::obligation::Visibility,
     rejection::Rejection,
-    resolve::{
-        Mode, Reference, Resolver, ViewBody,
-        query::Ctes,
-        scope::{Columns, Output, Source},
-        unsupported,
-    },
     syntax::decode,
 };
 
@@ -319,32 +318,5 @@ impl<'a> Resolver<'a> {
             Some(Arc::clone(&relation.schema_key)),
             columns,
         )
-    }
-
-    pub(in crate::resolve) fn unknown_relation(&self, shown: &str) -> Rejection {
-        let names = self.visible.names();
-        let message = match ident::closest(shown, names.iter().map(String::as_str)) {
-            Some(name) => {
-                let dialect = self.catalog.dialect();
-                // The name alone is right: it was looked for in another schema than the one that it is in.
-                let schema = (name == shown).then(|| self.schema_of(name)).flatten();
-                let schema =
-                    schema.map_or_else(String::new, |s| format!("{}.", written(s, dialect)));
-                let name = written(name, dialect);
-                format!("there is no table or view `{shown}`; did you mean `{schema}{name}`?")
-            }
-            None => format!("there is no table or view `{shown}`"),
-        };
-        Rejection::new(Code::NameUnknownRelation, message)
-    }
-
-    /// The schema of a relation called `name` that may be known of.
-    fn schema_of(&self, name: &str) -> Option<&'a str> {
-        let relations = self.catalog.relations();
-        let found = relations.iter().find(|relation| {
-            let decision = self.visible.relation(relation.id);
-            relation.name == name && decision.is_ok_and(|d| d.visibility != Visibility::Absent)
-        });
-        found.map(|relation| &*relation.schema)
     }
 }

@@ -8,7 +8,7 @@ use sqlparser::ast::{Query, SetExpr, SetOperator, SetQuantifier};
 
 use crate::resolve::{
     Position, Resolver,
-    query::{CteEntry, Ctes, renamed},
+    query::cte::{CteEntry, Ctes, renamed},
     scope::{Output, Scope},
 };
 use crate::{
