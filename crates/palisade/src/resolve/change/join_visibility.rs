@@ -224,7 +224,7 @@ impl<'a> Resolver<'a> {
         relation: &Relation,
         scope: &Scope<'a, '_>,
     ) -> Vec<Conjunct> {
-        if self.groups_otherwise(condition) {
+        if !self.groups_as_parsed(condition) {
             return vec![None];
         }
         let part = |part: &Expr| {
@@ -254,21 +254,54 @@ impl<'a> Resolver<'a> {
         conjuncts(condition).into_iter().map(part).collect()
     }
 
-    /// Whether MySQL may group a condition otherwise than the parser: it reads `||` as OR, and XOR and `:=` as what binds less
-    /// than AND.
-    pub(in crate::resolve) fn groups_otherwise(&self, condition: &Expr) -> bool {
+    /// Whether MySQL groups a condition as the parser does: every operator in it binds at least as strongly as AND to both, or is OR.
+    /// MySQL reads `||` as OR, and XOR and `:=` bind less than AND there.
+    pub(in crate::resolve) fn groups_as_parsed(&self, condition: &Expr) -> bool {
         match self.catalog.dialect() {
-            Dialect::Sqlite | Dialect::Postgres => return false,
+            Dialect::Sqlite | Dialect::Postgres => return true,
             Dialect::Mysql => {}
         }
-        visit_expressions(condition, |expr| match expr {
+        let other = visit_expressions(condition, |expr| match expr {
             Expr::BinaryOp {
                 left: _,
-                op: BinaryOperator::Xor | BinaryOperator::StringConcat | BinaryOperator::Assignment,
+                op,
                 right: _,
-            } => ControlFlow::Break(()),
+            } if !binds_as_parsed(op) => ControlFlow::Break(()),
+            // Only an operator between two sides can take a part of a neighbour.
             _ => ControlFlow::Continue(()),
-        })
-        .is_break()
+        });
+        other.is_continue()
+    }
+}
+
+/// Whether an operator binds alike for MySQL and for the parser.
+fn binds_as_parsed(op: &BinaryOperator) -> bool {
+    match op {
+        BinaryOperator::And
+        | BinaryOperator::Or
+        | BinaryOperator::Eq
+        | BinaryOperator::NotEq
+        | BinaryOperator::Lt
+        | BinaryOperator::LtEq
+        | BinaryOperator::Gt
+        | BinaryOperator::GtEq
+        | BinaryOperator::Spaceship
+        | BinaryOperator::Plus
+        | BinaryOperator::Minus
+        | BinaryOperator::Multiply
+        | BinaryOperator::Divide
+        | BinaryOperator::Modulo
+        | BinaryOperator::MyIntegerDivide
+        | BinaryOperator::BitwiseAnd
+        | BinaryOperator::BitwiseOr
+        | BinaryOperator::BitwiseXor
+        | BinaryOperator::PGBitwiseXor
+        | BinaryOperator::PGBitwiseShiftLeft
+        | BinaryOperator::PGBitwiseShiftRight
+        | BinaryOperator::Regexp
+        | BinaryOperator::Match
+        | BinaryOperator::Arrow
+        | BinaryOperator::LongArrow => true,
+        _ => false,
     }
 }

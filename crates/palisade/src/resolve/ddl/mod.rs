@@ -190,7 +190,7 @@ impl<'a> Resolver<'a> {
             to,
             params,
         } = create;
-        for (present, what) in [
+        refuse_options(&[
             (*or_alter || *or_replace, "OR REPLACE or OR ALTER of a view"),
             (
                 *materialized && self.catalog.dialect() != Dialect::Postgres,
@@ -208,11 +208,7 @@ impl<'a> Resolver<'a> {
                 !cluster_by.is_empty() || comment.is_some() || to.is_some() || params.is_some(),
                 "an option of CREATE VIEW",
             ),
-        ] {
-            if present {
-                return Err(unsupported(what));
-            }
-        }
+        ])?;
         self.new_relation(name, true)?;
         for ViewColumnDef {
             name,
@@ -246,17 +242,13 @@ impl<'a> Resolver<'a> {
             index_options,
             alter_options,
         } = create;
-        for (present, what) in [
+        refuse_options(&[
             (*concurrently || *r#async, "CONCURRENTLY"),
             (
                 !with.is_empty() || !index_options.is_empty() || !alter_options.is_empty(),
                 "an option of CREATE INDEX",
             ),
-        ] {
-            if present {
-                return Err(unsupported(what));
-            }
-        }
+        ])?;
         match using {
             None
             | Some(
@@ -275,9 +267,7 @@ impl<'a> Resolver<'a> {
             self.index_column(column, &scope)?;
         }
         for column in include {
-            let mut expr = Expr::Identifier(column.clone());
-            self.expr(&mut expr, &scope, Ctes::NONE, Usage::Order)?;
-            self.normalise(column);
+            self.use_column(column, &scope, Usage::Order)?;
         }
         if let Some(predicate) = predicate {
             self.expr(predicate, &scope, Ctes::NONE, Usage::Filter)?;
@@ -543,14 +533,7 @@ impl<'a> Resolver<'a> {
         kinds: &[RelationKind],
     ) -> Result<&'a Relation, Rejection> {
         let source = self.table(name, &mut None, Ctes::NONE)?;
-        let Columns::Relation {
-            relation,
-            decision: _,
-            hidden_exist: _,
-            bare: _,
-            body: _,
-        } = source.columns
-        else {
+        let Some(relation) = source.columns.relation() else {
             return Err(unsupported("a definition of this relation"));
         };
         if !kinds.contains(&relation.kind) {
@@ -618,6 +601,14 @@ impl<'a> Resolver<'a> {
             },
         });
         Ok((schema_key, key))
+    }
+}
+
+/// Refuses the first of these options that is present, by its name.
+fn refuse_options(options: &[(bool, &str)]) -> Result<(), Rejection> {
+    match options.iter().find(|(is_present, _)| *is_present) {
+        Some((_, what)) => Err(unsupported(what)),
+        None => Ok(()),
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use sqlparser::ast::{Cte, Ident, Query, TableAlias};
+use sqlparser::ast::{Cte, Ident, TableAlias, Visit, visit_relations};
 
 use crate::resolve::{
     Position, Resolver,
     query::{
         Then,
-        recursive_cte::{never_ends, recursive_seed},
+        recursive_cte::{may_end, recursive_seed},
     },
     scope::{Output, Scope},
     unsupported,
@@ -83,7 +83,7 @@ impl<'a> Resolver<'a> {
         if at.is_some() {
             return Err(unsupported("AT in an alias"));
         }
-        // Without RECURSIVE the name of a CTE means something else inside it (M30b).
+        // Without RECURSIVE the name of a CTE means something else inside it.
         let sees_itself = recursive || self.catalog.dialect() == Dialect::Sqlite;
         let key = self.table_key(name).into_owned();
         let named = relations_named(query, self);
@@ -118,7 +118,8 @@ impl<'a> Resolver<'a> {
         }
         if sees_itself
             && self.catalog.dialect() == Dialect::Mysql
-            && never_ends(query, &self.table_key(name))
+            && named.contains(&key)
+            && !may_end(query, &key, self)
         {
             return Err(Rejection::new(
                 Code::LimitCost,
@@ -193,11 +194,14 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// What `query` names as relations somewhere, without a schema. Used only to refuse, and to read a query as one that names
-/// itself: one of which this says that it does not cannot see itself.
-fn relations_named(query: &Query, resolver: &Resolver<'_>) -> BTreeSet<String> {
+/// The names of relations without a schema that stand anywhere in a part of a statement. A query among whose names its own is not
+/// cannot read itself.
+pub(in crate::resolve) fn relations_named(
+    part: &impl Visit,
+    resolver: &Resolver<'_>,
+) -> BTreeSet<String> {
     let mut named = BTreeSet::new();
-    let _ = sqlparser::ast::visit_relations(query, |name| {
+    let _ = visit_relations(part, |name| {
         if let [part] = name.0.as_slice()
             && let Some(ident) = part.as_ident()
         {

@@ -4,11 +4,13 @@
 //! again with what came out beside them, until nothing is new: then every row is of what was assumed, since those of
 //! the first arm are, and all others are made of such rows.
 
-use sqlparser::ast::{Query, SetExpr, SetOperator, SetQuantifier};
+use sqlparser::ast::{
+    JoinConstraint, JoinOperator, Query, SetExpr, SetOperator, SetQuantifier, TableWithJoins,
+};
 
 use crate::resolve::{
     Position, Resolver,
-    query::cte::{CteEntry, Ctes, renamed},
+    query::cte::{CteEntry, Ctes, relations_named, renamed},
     scope::{Output, Scope},
 };
 use crate::{
@@ -173,26 +175,54 @@ pub(in crate::resolve) fn recursive_seed(query: &Query) -> Option<Query> {
     })
 }
 
-/// Whether a recursive query takes every row of its last round into the next: MySQL and MariaDB stop
-/// it after a number of rounds and answer with what there is.
-pub(in crate::resolve) fn never_ends(query: &Query, key: &str) -> bool {
-    let SetExpr::SetOperation {
-        left: _,
-        op: SetOperator::Union,
-        set_quantifier: SetQuantifier::All,
-        right,
-    } = &*query.body
-    else {
-        return false;
-    };
-    let SetExpr::Select(arm) = &**right else {
-        return false;
-    };
-    let alone = match arm.from.as_slice() {
-        [table] => {
-            table.joins.is_empty() && table.relation.to_string().to_lowercase().contains(key)
+/// Whether something in a query ends its recursion: a condition of each arm that reads the rows of the round before, or that
+/// equal rows are taken once. MySQL and MariaDB stop a query without an end after a number of rounds, and answer with what there is.
+pub(in crate::resolve) fn may_end(query: &Query, key: &str, resolver: &Resolver<'_>) -> bool {
+    query.limit_clause.is_some() || body_may_end(&query.body, key, resolver)
+}
+
+fn body_may_end(body: &SetExpr, key: &str, resolver: &Resolver<'_>) -> bool {
+    match body {
+        SetExpr::SetOperation {
+            left,
+            op: _,
+            set_quantifier: SetQuantifier::All | SetQuantifier::ByName | SetQuantifier::AllByName,
+            right,
+        } => body_may_end(left, key, resolver) && body_may_end(right, key, resolver),
+        SetExpr::SetOperation {
+            left: _,
+            op: _,
+            set_quantifier:
+                SetQuantifier::None | SetQuantifier::Distinct | SetQuantifier::DistinctByName,
+            right: _,
+        } => true,
+        SetExpr::Query(query) => may_end(query, key, resolver),
+        SetExpr::Select(arm) => {
+            let reads_itself =
+                |table: &TableWithJoins| relations_named(table, resolver).contains(key);
+            let mut joins = arm.from.iter().flat_map(|table| &table.joins);
+            arm.selection.is_some()
+                || arm.having.is_some()
+                || !arm.from.iter().any(reads_itself)
+                || joins.any(|join| may_leave_rows_out(&join.join_operator))
         }
+        SetExpr::Values(_) => true,
+        // Refused where they are read.
+        SetExpr::Insert(_)
+        | SetExpr::Update(_)
+        | SetExpr::Delete(_)
+        | SetExpr::Merge(_)
+        | SetExpr::Table(_) => true,
+    }
+}
+
+/// Whether a join leaves rows of both sides out that do not meet its condition.
+fn may_leave_rows_out(operator: &JoinOperator) -> bool {
+    match operator {
+        JoinOperator::Join(condition)
+        | JoinOperator::Inner(condition)
+        | JoinOperator::CrossJoin(condition)
+        | JoinOperator::StraightJoin(condition) => *condition != JoinConstraint::None,
         _ => false,
-    };
-    alone && arm.selection.is_none() && arm.having.is_none() && query.limit_clause.is_none()
+    }
 }

@@ -104,6 +104,20 @@ impl Origin<'_> {
 }
 
 impl<'a> Columns<'a> {
+    /// The relation of the catalog that they are of.
+    pub(in crate::resolve) fn relation(&self) -> Option<&'a Relation> {
+        match self {
+            Self::Relation {
+                relation,
+                decision: _,
+                hidden_exist: _,
+                bare: _,
+                body: _,
+            } => Some(relation),
+            Self::Derived(_) => None,
+        }
+    }
+
     /// How many columns there are, hidden ones included.
     pub(in crate::resolve) fn len(&self) -> usize {
         match self {

@@ -552,7 +552,7 @@ impl Resolver<'_> {
         } = demands;
         conditions.extend(selection);
         // What it says would be another's than the engine's.
-        conditions.retain(|condition| !self.groups_otherwise(condition));
+        conditions.retain(|condition| self.groups_as_parsed(condition));
         loop {
             let linked = rows.linked_count();
             if rows.any_narrows(&conditions) {
@@ -594,7 +594,7 @@ impl Resolver<'_> {
         let Some(condition) = &select.selection else {
             return false;
         };
-        if self.groups_otherwise(condition) {
+        if !self.groups_as_parsed(condition) {
             return false;
         }
         let mut rows = Rows::new(self, &[]);

@@ -164,7 +164,14 @@ impl Rows<'_, '_> {
             BinaryOperator::Multiply | BinaryOperator::BitwiseAnd => {
                 is_number(left, "0") || is_number(right, "0")
             }
-            _ => false,
+            BinaryOperator::Plus | BinaryOperator::StringConcat | BinaryOperator::BitwiseOr => {
+                false
+            }
+            // Of an operator that is not known, one value with itself is taken for a constant.
+            other => {
+                debug_assert!(*other != BinaryOperator::Minus, "answered above");
+                self.spelled(left) == self.spelled(right)
+            }
         }
     }
 
