@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::{catalog::ColumnId, token::TokenKeys};
 
 /// The columns that a value is made from: most are one, for which nothing is allocated.
-pub(crate) type Columns = SmallVec<[ColumnId; 2]>;
+pub(crate) type ColumnList = SmallVec<[ColumnId; 2]>;
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,9 +15,9 @@ pub(crate) struct Lineage {
     /// The column it is, unchanged, if it is one.
     pub(crate) identity: Option<ColumnId>,
     /// Every column it is made from, the identity included; may repeat.
-    pub(crate) columns: Columns,
+    pub(crate) columns: ColumnList,
     /// Which tokens it is; none of anything else.
-    pub(crate) tokens: Option<Tokens>,
+    pub(crate) tokens: Option<TokenLineage>,
     /// Whether it is a whole number that the statement itself gives, and of such a type.
     pub(crate) is_whole: bool,
     /// Steps that the expression has which an engine may put in its place; of a column none.
@@ -27,20 +27,20 @@ pub(crate) struct Lineage {
 /// Values that go with the tokens of one domain: what is put together of them is still told apart from everything
 /// else by its tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Tokens {
+pub(crate) enum TokenLineage {
     /// NULL alone.
     Nothing,
     /// Constants that cannot be taken for the hash of a token, and NULL.
     Constants,
     /// Constants that may be tokens with their tags on, such constants, and NULL.
     Unopened,
-    /// Tokens, and NULL.
+    /// TokenLineage, and NULL.
     Of(Arc<TokenKeys>),
-    /// Tokens, and such constants.
+    /// TokenLineage, and such constants.
     Among(Arc<TokenKeys>),
 }
 
-impl Tokens {
+impl TokenLineage {
     /// Those of a value that is one or the other.
     pub(crate) fn either(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one?, other?) {
@@ -48,7 +48,7 @@ impl Tokens {
             (Self::Constants, Self::Constants) => Some(Self::Constants),
             (Self::Unopened, Self::Unopened | Self::Constants)
             | (Self::Constants, Self::Unopened) => Some(Self::Unopened),
-            // Tokens without tags stand beside tokens with tags: equal ones would be different texts.
+            // TokenLineage without tags stand beside tokens with tags: equal ones would be different texts.
             (Self::Unopened, Self::Of(_) | Self::Among(_))
             | (Self::Of(_) | Self::Among(_), Self::Unopened) => None,
             (Self::Constants, Self::Of(keys) | Self::Among(keys))
@@ -72,10 +72,10 @@ impl Tokens {
 impl Lineage {
     /// The lineage of a reference to `column`.
     #[must_use]
-    pub(crate) fn of(column: ColumnId) -> Self {
+    pub(crate) fn from_column(column: ColumnId) -> Self {
         Self {
             identity: Some(column),
-            columns: Columns::from_buf_and_len([column; 2], 1),
+            columns: ColumnList::from_buf_and_len([column; 2], 1),
             tokens: None,
             is_whole: false,
             size: 0,
@@ -84,7 +84,7 @@ impl Lineage {
 
     /// The lineage of a value computed from `columns`.
     #[must_use]
-    pub(crate) fn computed(columns: impl Into<Columns>) -> Self {
+    pub(crate) fn from_columns(columns: impl Into<ColumnList>) -> Self {
         let mut columns = columns.into();
         columns.sort_unstable();
         columns.dedup();
@@ -98,17 +98,17 @@ impl Lineage {
     }
 
     /// The same of a value that is these tokens.
-    pub(crate) fn with_tokens(self, tokens: Option<Tokens>) -> Self {
+    pub(crate) fn with_tokens(self, tokens: Option<TokenLineage>) -> Self {
         Self { tokens, ..self }
     }
 
     /// The same of a value that is a whole number of the statement's own.
-    pub(crate) fn whole(self, is_whole: bool) -> Self {
+    pub(crate) fn with_whole(self, is_whole: bool) -> Self {
         Self { is_whole, ..self }
     }
 
     /// The same of a value whose expression has so many steps.
-    pub(crate) fn sized(self, size: u64) -> Self {
+    pub(crate) fn with_size(self, size: u64) -> Self {
         Self { size, ..self }
     }
 
@@ -127,7 +127,7 @@ impl Lineage {
         Self {
             identity,
             columns,
-            tokens: Tokens::either(self.tokens, other.tokens.clone()),
+            tokens: TokenLineage::either(self.tokens, other.tokens.clone()),
             is_whole: self.is_whole && other.is_whole,
             size: self.size.saturating_add(other.size),
         }
@@ -145,23 +145,23 @@ mod tests {
     fn tokens_of_one_domain_stay_tokens() {
         let secret = TokenSecret::new("0".repeat(32));
         let keys = |domain| Arc::new(secret.tokens("a", None, domain).unwrap());
-        let own = Tokens::Of(keys("d"));
+        let own = TokenLineage::Of(keys("d"));
         let all = [
             None,
-            Some(Tokens::Nothing),
-            Some(Tokens::Constants),
-            Some(Tokens::Unopened),
+            Some(TokenLineage::Nothing),
+            Some(TokenLineage::Constants),
+            Some(TokenLineage::Unopened),
             Some(own.clone()),
-            Some(Tokens::Among(keys("d"))),
-            Some(Tokens::Of(keys("e"))),
+            Some(TokenLineage::Among(keys("d"))),
+            Some(TokenLineage::Of(keys("e"))),
         ];
-        let of = |one: &Option<Tokens>, other: &Option<Tokens>| {
-            Tokens::either(one.clone(), other.clone())
+        let of = |one: &Option<TokenLineage>, other: &Option<TokenLineage>| {
+            TokenLineage::either(one.clone(), other.clone())
         };
         for a in &all {
             assert_eq!(of(a, a), *a);
             assert_eq!(of(a, &None), None);
-            assert_eq!(of(a, &Some(Tokens::Nothing)), *a);
+            assert_eq!(of(a, &Some(TokenLineage::Nothing)), *a);
             for b in &all {
                 assert_eq!(of(a, b), of(b, a));
                 for c in &all {

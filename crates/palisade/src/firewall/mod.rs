@@ -424,8 +424,7 @@ impl Firewall {
                 if !self.changes || !sight.view().may_define() {
                     return Err(definition.not_allowed());
                 }
-                let resolved =
-                    resolve::resolve_definition(definition, &self.catalog, sight, limits)?;
+                let resolved = resolve::resolve_ddl(definition, &self.catalog, sight, limits)?;
                 params
                     .check(&BTreeSet::new())
                     .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;

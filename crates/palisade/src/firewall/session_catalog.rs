@@ -110,7 +110,7 @@ impl Visible for Sight<'_> {
             .collect()
     }
 
-    fn kept_view(&self, id: RelationId) -> Option<Arc<ViewBody>> {
+    fn cached_view(&self, id: RelationId) -> Option<Arc<ViewBody>> {
         // What is below may be decided otherwise at another time.
         if self.view.has_time() {
             return None;
@@ -124,7 +124,7 @@ impl Visible for Sight<'_> {
         bodies.get(&*self.session)?.get(&id).cloned()
     }
 
-    fn keep_view(&self, id: RelationId, body: &Arc<ViewBody>) {
+    fn cache_view(&self, id: RelationId, body: &Arc<ViewBody>) {
         if self.view.has_time() {
             return;
         }

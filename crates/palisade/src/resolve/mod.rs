@@ -41,22 +41,22 @@ use crate::{
     value::Placeholder,
 };
 
-pub(crate) use change::guard::{Admission, Guard, Lead, Stance, Term};
-pub(crate) use change::join_visibility::{Seeing, seeing};
+pub(crate) use change::guard::{Admission, Placement, Prefix, TermPlacement, WriteGuard};
+pub(crate) use change::join_visibility::{Seeing, joins_that_see};
 pub(crate) use change::merge::{ClauseForm, MergeForm};
 pub(crate) use change::self_assignment::{is_itself, is_named, stays};
 pub(crate) use change::side_effects::{Link, links, sets_off_triggers};
 pub(crate) use change::{Conflict, Target, is_default};
-pub(crate) use ddl::{ResolvedDefinition, resolve_definition};
+pub(crate) use ddl::{ResolvedDdl, resolve_ddl};
 pub(crate) use expr::cast::is_engine_type;
 pub(crate) use from::{form_name, form_place, reference_index};
-pub(crate) use query::view::read as read_view;
+pub(crate) use query::view::read_view;
 pub(crate) use scope::{EXCLUDED, Output};
 pub(crate) use statement::{Mode, Reference, ResolvedStatement, SourceForm, ViewBody, WriteForm};
 pub(crate) use token::{TokenParameter, token_index};
 pub(crate) use visible::Visible;
 
-/// The most characters that calls inside calls may ask for together (F11).
+/// The most characters that calls inside calls may ask for together: without a bound, a short statement asks for any amount of memory.
 const MAX_SIZE: u64 = 1_000_000;
 
 /// Resolves `parsed` against what `visible` holds of `catalog`.
@@ -92,8 +92,8 @@ pub(crate) fn resolve(
         access: resolver.access,
         placeholders: resolver.placeholders,
         token_parameters: resolver.token_parameters,
-        needs_fence: resolver.needs_fence || resolver.failures.across(),
-        fails_by_plan: resolver.failures.across(),
+        needs_fence: resolver.needs_fence || resolver.failures.depend_on_plan(),
+        fails_by_plan: resolver.failures.depend_on_plan(),
         may_fail: resolver.failures.planned,
         sources: resolver.failures.sources,
         ctes: resolver.ctes,
@@ -132,7 +132,7 @@ struct Resolver<'a> {
     /// The keys of the tokens that literals are, which stand without their tags.
     untagged_literals: HashMap<Location, Arc<TokenKeys>>,
     needs_fence: bool,
-    failures: expr::totality::Failures,
+    failures: expr::totality::PlanFailures,
     /// Names of the common table expressions so far.
     ctes: BTreeSet<String>,
     aliases: BTreeSet<String>,
@@ -152,14 +152,14 @@ struct Resolver<'a> {
     size_budget: u64,
     /// Whether a change may stand where the next body does.
     position: Position,
-    awaited: Option<change::Awaited>,
+    expected_target: Option<change::ExpectedTarget>,
     /// Where MySQL's `VALUES(column)` means a proposed row: of which relation, and in which of its columns the value is the
     /// statement's own.
     proposed: Option<(RelationId, Vec<ColumnId>)>,
     /// Whether a name in a subquery of an upsert's condition cannot say of which row it is.
     untold: bool,
     /// The target that was found in FROM, until its change is read.
-    claimed: Option<Target>,
+    target_in_from: Option<Target>,
     /// The changes read so far.
     targets: Vec<Target>,
     /// Steps taken so far.
@@ -208,12 +208,12 @@ impl<'a> Resolver<'a> {
             comparisons: query::recursive_cte::Comparisons::default(),
             subquery_columns: HashMap::new(),
             untagged_literals: HashMap::new(),
-            // Then nobody asks what would need one.
+            // Our own output has its fences already.
             needs_fence: mode.is_output(),
             failures: if mode.is_output() {
-                expr::totality::Failures::unasked()
+                expr::totality::PlanFailures::unchecked()
             } else {
-                expr::totality::Failures::default()
+                expr::totality::PlanFailures::default()
             },
             ctes: BTreeSet::new(),
             aliases: BTreeSet::new(),
@@ -226,10 +226,10 @@ impl<'a> Resolver<'a> {
             renamed: 0,
             size_budget: MAX_SIZE,
             position: Position::Inside,
-            awaited: None,
+            expected_target: None,
             proposed: None,
             untold: false,
-            claimed: None,
+            target_in_from: None,
             targets: Vec::new(),
             steps: 0,
             arms: 1,
@@ -243,7 +243,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Settles what stars take along. In a change, a masked column that nothing uses is as if it had been left out: its source
-    /// gives a mask in its place, and nobody takes that.
+    /// gives a mask in its place, which is not used.
     fn settle(&mut self) -> Result<(), Rejection> {
         let is_change = !self.access.changes.is_empty() && self.access.definitions.is_empty();
         let mut masked = BTreeSet::new();
@@ -284,7 +284,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// As [`fold`](Self::fold), of a name that mostly is its own key.
-    fn folded(&self, name: &Arc<str>) -> Arc<str> {
+    fn fold_shared(&self, name: &Arc<str>) -> Arc<str> {
         if self.catalog.dialect().is_folded(name) {
             Arc::clone(name)
         } else {
@@ -332,12 +332,12 @@ impl<'a> Resolver<'a> {
             Dialect::Sqlite | Dialect::Mysql => syntax::decode(ident),
             Dialect::Postgres => self.key(ident),
         };
-        let spelling = self.spelt(ident, name);
+        let spelling = self.respelling(ident, name);
         self.respell(ident, spelling);
     }
 
     /// What must stand between quotes for `name`, where it does not stand in `ident` already.
-    fn spelt(&self, ident: &Ident, name: Cow<'_, str>) -> Option<String> {
+    fn respelling(&self, ident: &Ident, name: Cow<'_, str>) -> Option<String> {
         if name.contains(self.catalog.dialect().quote()) {
             Some(self.encode(&name).value)
         } else if *name == ident.value {

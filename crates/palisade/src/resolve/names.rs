@@ -16,9 +16,9 @@ impl<'a> Resolver<'a> {
                 let dialect = self.catalog.dialect();
                 // The name alone is right: it was looked for in another schema than the one that it is in.
                 let schema = (name == shown).then(|| self.schema_of(name)).flatten();
-                let schema =
-                    schema.map_or_else(String::new, |s| format!("{}.", written(s, dialect)));
-                let name = written(name, dialect);
+                let schema = schema
+                    .map_or_else(String::new, |s| format!("{}.", quote_if_needed(s, dialect)));
+                let name = quote_if_needed(name, dialect);
                 format!("there is no table or view `{shown}`; did you mean `{schema}{name}`?")
             }
             None => format!("there is no table or view `{shown}`"),
@@ -45,7 +45,7 @@ pub(in crate::resolve) fn unknown_column(
 ) -> Rejection {
     let message = match ident::closest(shown, candidates.iter().map(String::as_str)) {
         Some(name) => {
-            let name = written(name, dialect);
+            let name = quote_if_needed(name, dialect);
             format!("there is no column `{shown}`; did you mean `{name}`?")
         }
         None => format!("there is no column `{shown}`"),
@@ -54,7 +54,7 @@ pub(in crate::resolve) fn unknown_column(
 }
 
 /// A name as a statement has to spell it: in quotes where it would be read as another without.
-pub(in crate::resolve) fn written(name: &str, dialect: Dialect) -> Cow<'_, str> {
+pub(in crate::resolve) fn quote_if_needed(name: &str, dialect: Dialect) -> Cow<'_, str> {
     let is_plain = match dialect {
         Dialect::Postgres => ident::is_plain(name),
         Dialect::Sqlite | Dialect::Mysql => ident::is_plain(&name.to_ascii_lowercase()),

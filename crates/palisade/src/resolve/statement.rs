@@ -7,7 +7,7 @@ use std::{
 
 use sqlparser::ast::Query;
 
-use crate::resolve::{Admission, Guard, MergeForm, Output, Target, TokenParameter};
+use crate::resolve::{Admission, MergeForm, Output, Target, TokenParameter, WriteGuard};
 use crate::{
     access::AccessSet, catalog::RelationId, policy::obligation::RelationDecision, syntax::Explain,
     value::Placeholder,
@@ -71,7 +71,7 @@ impl ResolvedStatement {
 #[derive(Debug, Default)]
 pub(crate) struct WriteForm {
     /// Around the condition of the target, or of ON CONFLICT … DO UPDATE.
-    pub(crate) guard: Option<Guard>,
+    pub(crate) guard: Option<WriteGuard>,
     /// Around the rows of an INSERT.
     pub(crate) admission: Option<Admission>,
     /// In the clauses of a MERGE.

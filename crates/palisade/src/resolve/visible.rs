@@ -36,8 +36,8 @@ pub(crate) trait Visible {
     fn names(&self) -> Vec<String>;
 
     /// The resolved query of a view, if it was kept: it depends on the session alone.
-    fn kept_view(&self, id: RelationId) -> Option<Arc<ViewBody>>;
+    fn cached_view(&self, id: RelationId) -> Option<Arc<ViewBody>>;
 
     /// Keeps the resolved query of a view.
-    fn keep_view(&self, id: RelationId, body: &Arc<ViewBody>);
+    fn cache_view(&self, id: RelationId, body: &Arc<ViewBody>);
 }

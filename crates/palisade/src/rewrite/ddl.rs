@@ -15,7 +15,7 @@ use crate::{
     limits::Limits,
     policy::Permit,
     rejection::Rejection,
-    resolve::{self, ResolvedDefinition, Visible},
+    resolve::{self, ResolvedDdl, Visible},
     scan::{EmptyReason, ScanPlan},
     syntax::{self, Outline, ParsedDefinition},
     value::Params,
@@ -27,7 +27,7 @@ use crate::{
 /// `obligation.inapplicable` where something in it is masked, hidden or filtered; `syntax.not-stable`;
 /// `internal` if what was printed is not what was decided.
 pub(crate) fn define(
-    resolved: ResolvedDefinition,
+    resolved: ResolvedDdl,
     permit: Permit,
     catalog: &Catalog,
     visible: &dyn Visible,
@@ -45,7 +45,7 @@ pub(crate) fn define(
     }
     // A permit is used once.
     let (principal, policies) = permit.spent();
-    let ResolvedDefinition {
+    let ResolvedDdl {
         statement,
         references,
         access,
@@ -69,7 +69,7 @@ pub(crate) fn define(
             statement: again,
             outline: Outline::default(),
         };
-        let check = resolve::resolve_definition(parsed, catalog, visible, limits)
+        let check = resolve::resolve_ddl(parsed, catalog, visible, limits)
             .map_err(|inner| not_as_decided(&inner.to_string()))?;
         if check.access != access {
             return Err(not_as_decided(

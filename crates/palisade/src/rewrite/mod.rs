@@ -592,7 +592,7 @@ fn apply(
     if check.targets.len() != targets.len() {
         return Err(not_as_decided("it changes something else"));
     }
-    if !check.access.within(&access) {
+    if !check.access.is_within(&access) {
         return Err(not_as_decided("it touches more than was permitted"));
     }
     let (names, decided) = (check.outputs.iter(), outputs.iter());

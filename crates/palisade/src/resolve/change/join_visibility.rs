@@ -32,20 +32,20 @@ pub(crate) enum Seeing<'t> {
 }
 
 /// What of the `tables` of a change sees its target on MySQL, in the order in which it stands.
-pub(crate) fn seeing<'t>(
+pub(crate) fn joins_that_see<'t>(
     tables: &'t mut [TableWithJoins],
     is_target: &dyn Fn(&TableFactor) -> bool,
 ) -> Vec<Seeing<'t>> {
     let mut out = Vec::new();
     // What stands before a comma is out of sight for conditions, and not for what is computed.
     for table in tables {
-        joined(table, is_target, &mut out);
+        collect_joins(table, is_target, &mut out);
     }
     out
 }
 
 /// Whether the target is among the tables.
-fn joined<'t>(
+fn collect_joins<'t>(
     table: &'t mut TableWithJoins,
     is_target: &dyn Fn(&TableFactor) -> bool,
     out: &mut Vec<Seeing<'t>>,
@@ -110,7 +110,7 @@ fn factor<'t>(
         alias: _,
     } = factor
     {
-        return joined(table_with_joins, is_target, out);
+        return collect_joins(table_with_joins, is_target, out);
     }
     let stands_alone = matches!(
         factor,
@@ -159,10 +159,10 @@ impl<'a> Resolver<'a> {
         let is_target =
             |factor: &TableFactor| key.is_some() && self.factor_key(factor).as_deref() == key;
         let mut count = 0;
-        for seeing in seeing(tables, &is_target) {
+        for seeing in joins_that_see(tables, &is_target) {
             if let Seeing::On(condition) = seeing {
                 count += 1;
-                let own = guard.inside(condition.clone(), count);
+                let own = guard.extract_own(condition.clone(), count);
                 *condition = own
                     .ok()
                     .flatten()
@@ -195,7 +195,7 @@ impl<'a> Resolver<'a> {
         }
         let key = self.table_key(&target.qualifier);
         let is_target = |factor: &TableFactor| self.factor_key(factor).as_deref() == Some(&*key);
-        for seeing in seeing(tables, &is_target) {
+        for seeing in joins_that_see(tables, &is_target) {
             match seeing {
                 Seeing::On(condition) => target.conditions.push(parts(condition)),
                 Seeing::Using(columns) => {

@@ -45,15 +45,15 @@ impl MergeForm {
         for (clause, form) in clauses.iter_mut().zip(&self.clauses) {
             if let Some(admitted) = &form.admitted {
                 clause.predicate = Some(match clause.predicate.take() {
-                    None => nested(admitted.clone()),
-                    Some(own) => case(nested(own), nested(admitted.clone()), false),
+                    None => nest(admitted.clone()),
+                    Some(own) => case(nest(own), nest(admitted.clone()), false),
                 });
             }
             for (value, data_type) in values_of(&mut clause.action).zip(&form.types) {
                 if let Some(data_type) = data_type {
                     *value = Expr::Cast {
                         kind: CastKind::Cast,
-                        expr: Box::new(nested(value.clone())),
+                        expr: Box::new(nest(value.clone())),
                         data_type: data_type.clone(),
                         format: None,
                     };
@@ -76,7 +76,7 @@ impl MergeForm {
         for (clause, form) in clauses.iter_mut().zip(&self.clauses) {
             if let Some(admitted) = &form.admitted {
                 clause.predicate = match clause.predicate.take() {
-                    Some(expr) if expr == nested(admitted.clone()) => None,
+                    Some(expr) if expr == nest(admitted.clone()) => None,
                     Some(Expr::Case {
                         case_token: _,
                         end_token: _,
@@ -88,7 +88,7 @@ impl MergeForm {
                             Some(CaseWhen {
                                 condition: Expr::Nested(own),
                                 result,
-                            }) if result == nested(admitted.clone()) => Some(*own),
+                            }) if result == nest(admitted.clone()) => Some(*own),
                             _ => return Err(Unguarded),
                         }
                     }
@@ -121,7 +121,7 @@ impl MergeForm {
     /// `WHEN MATCHED AND` the row may not be changed `THEN DO NOTHING`
     fn first(&self) -> Option<MergeClause> {
         let changeable = self.changeable.clone()?;
-        let kept = case(nested(changeable), boolean(false), true);
+        let kept = case(nest(changeable), boolean(false), true);
         Some(MergeClause {
             when_token: AttachedToken::empty(),
             clause_kind: MergeClauseKind::Matched,
@@ -166,7 +166,7 @@ fn case(condition: Expr, result: Expr, otherwise: bool) -> Expr {
     }
 }
 
-fn nested(expr: Expr) -> Expr {
+fn nest(expr: Expr) -> Expr {
     Expr::Nested(Box::new(expr))
 }
 
@@ -212,10 +212,10 @@ impl<'a> Resolver<'a> {
         }
         optimizer_hints.clear();
         *into = true;
-        let mut scope = Scope::inside(Dialect::Postgres, None);
-        self.await_target(self.factor_key(table), Change::Update);
+        let mut scope = Scope::new(Dialect::Postgres, None);
+        self.expect_target(self.factor_key(table), Change::Update);
         self.table_factor(table, &mut scope, ctes)?;
-        let (relation, mut target) = self.claimed_target()?;
+        let (relation, mut target) = self.take_target_in_from()?;
         self.table_factor(source, &mut scope, ctes)?;
         target.joined = true;
         scope.reached.take();
@@ -303,7 +303,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<(), Rejection> {
         let missing = || self.not_as_decided("the guard of the target is missing");
         if let Some(guard) = self.guard() {
-            let own = guard.inside(on.clone(), 0).map_err(|_| missing())?;
+            let own = guard.extract_own(on.clone(), 0).map_err(|_| missing())?;
             *on = own.ok_or_else(missing)?;
         }
         let form = match self.mode {
@@ -354,7 +354,7 @@ impl<'a> Resolver<'a> {
         } else {
             columns
                 .iter_mut()
-                .map(|name| self.assigned(relation, name))
+                .map(|name| self.assigned_column(relation, name))
                 .collect::<Result<_, _>>()?
         };
         if assigned.len() != content.len() {

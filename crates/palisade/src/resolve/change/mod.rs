@@ -1,8 +1,8 @@
 //! Statements that change rows: INSERT, REPLACE, upserts, UPDATE, DELETE.
 //!
-//! What they read is read as in a query. Their target is no source: nothing can stand in its place, so
-//! that a column of it which is masked would be read as it is. `authorize` refuses every masked column
-//! in a statement that changes anything; row filters become a guard around the condition.
+//! What they read is read as in a query. Nothing can stand in the place of their target, so that a masked column of it would be
+//! read as it is. `authorize` refuses every masked column in a statement that changes anything. Row filters become a
+//! guard around the condition.
 
 pub(in crate::resolve) mod condition;
 pub(in crate::resolve) mod conflict_key;
@@ -23,7 +23,9 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     Mode, Resolver,
-    change::{guard::Guard, self_assignment::stays, side_effects::Updated, target::target_name},
+    change::{
+        guard::WriteGuard, self_assignment::stays, side_effects::Updated, target::target_name,
+    },
     names::unknown_column,
     query::{Ctes, not_reading},
     scope::{Output, Scope},
@@ -39,7 +41,7 @@ use crate::{
     syntax::decode,
 };
 
-pub(in crate::resolve) use target::Awaited;
+pub(in crate::resolve) use target::ExpectedTarget;
 pub(crate) use target::{Conflict, Target};
 
 impl<'a> Resolver<'a> {
@@ -65,7 +67,7 @@ impl<'a> Resolver<'a> {
             | SetExpr::Values(_)
             | SetExpr::Table(_) => return Ok(None),
         };
-        // Where nobody is permitted to change anything, no statement is looked at further.
+        // Where no policy permits a change, no statement is looked at further.
         if !self.visible.may_write() {
             return Err(not_reading(verb));
         }
@@ -78,7 +80,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// What SQLite's `OR …` asks for; whether it removes the rows in the way.
+    /// What SQLite's `OR …` asks for; whether it removes conflicting rows.
     pub(in crate::resolve) fn conflict_clause(
         &self,
         clause: Option<&SqliteOnConflict>,
@@ -146,10 +148,10 @@ impl<'a> Resolver<'a> {
             self.common_qualifier(assignments)
         };
         self.unguard_joins(std::slice::from_mut(table), key.as_deref())?;
-        let mut scope = Scope::inside(dialect, None);
-        self.await_target(key, Change::Update);
+        let mut scope = Scope::new(dialect, None);
+        self.expect_target(key, Change::Update);
         self.table_with_joins(table, &mut scope, ctes)?;
-        let (relation, mut target) = self.claimed_target()?;
+        let (relation, mut target) = self.take_target_in_from()?;
         match from {
             None => {}
             Some(UpdateTableFromKind::AfterSet(tables)) if dialect != Dialect::Mysql => {
@@ -165,7 +167,7 @@ impl<'a> Resolver<'a> {
         }
         target.joined = scope.sources.len() > 1;
         let updated = self.assignments(assignments, (relation, &target.qualifier), &scope, ctes)?;
-        let reached = self.guarded(selection, &scope, ctes)?;
+        let reached = self.change_condition(selection, &scope, ctes)?;
         let tables = std::slice::from_mut(table);
         self.take_apart(&mut target, selection.as_ref(), tables, relation, &scope);
         let others = match &*from {
@@ -176,7 +178,7 @@ impl<'a> Resolver<'a> {
         let condition: Vec<&Expr> = selection.iter().collect();
         target.conditioned = self.is_conditioned(target.reference, &tables, &condition, &reached);
         self.bound_product(&scope)?;
-        self.ordered(order_by, limit, &scope, ctes)?;
+        self.change_order(order_by, limit, &scope, ctes)?;
         self.change_columns(relation, Change::Update, target.conditioned, &updated);
         target.returns = returning.is_some();
         let outputs = self.returning_in(returning, relation, &scope, ctes)?;
@@ -231,12 +233,12 @@ impl<'a> Resolver<'a> {
             _ => return Err(unsupported("DELETE from several tables")),
         };
         self.unguard_joins(from, key.as_deref())?;
-        let mut scope = Scope::inside(dialect, None);
-        self.await_target(key, Change::Delete);
+        let mut scope = Scope::new(dialect, None);
+        self.expect_target(key, Change::Delete);
         for table in from.iter_mut() {
             self.table_with_joins(table, &mut scope, ctes)?;
         }
-        let (relation, mut target) = self.claimed_target()?;
+        let (relation, mut target) = self.take_target_in_from()?;
         if let Some(using) = using.as_mut() {
             if dialect != Dialect::Postgres {
                 return Err(unsupported("USING in DELETE"));
@@ -246,13 +248,13 @@ impl<'a> Resolver<'a> {
             }
         }
         target.joined = scope.sources.len() > 1;
-        let reached = self.guarded(selection, &scope, ctes)?;
+        let reached = self.change_condition(selection, &scope, ctes)?;
         self.take_apart(&mut target, selection.as_ref(), from, relation, &scope);
         let tables: Vec<&TableWithJoins> = from.iter().chain(using.iter().flatten()).collect();
         let condition: Vec<&Expr> = selection.iter().collect();
         target.conditioned = self.is_conditioned(target.reference, &tables, &condition, &reached);
         self.bound_product(&scope)?;
-        self.ordered(order_by, limit, &scope, ctes)?;
+        self.change_order(order_by, limit, &scope, ctes)?;
         self.change(relation, Change::Delete, target.conditioned);
         target.returns = returning.is_some();
         let outputs = self.returning_in(returning, relation, &scope, ctes)?;
@@ -262,7 +264,7 @@ impl<'a> Resolver<'a> {
 
     /// The statement's own condition, inside of the guard where this is our own output; the columns of these tables
     /// that its subqueries name.
-    pub(in crate::resolve) fn guarded(
+    pub(in crate::resolve) fn change_condition(
         &mut self,
         selection: &mut Option<Expr>,
         scope: &Scope<'a, '_>,
@@ -271,7 +273,7 @@ impl<'a> Resolver<'a> {
         if let Some(guard) = self.guard() {
             let missing = || self.not_as_decided("the guard of the target is missing");
             let own = selection.take().ok_or_else(missing)?;
-            *selection = guard.inside(own, 0).map_err(|_| missing())?;
+            *selection = guard.extract_own(own, 0).map_err(|_| missing())?;
         }
         // What stands before it may have subqueries too.
         scope.reached.take();
@@ -284,7 +286,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The guard of the change that is read, where this is our own output.
-    pub(in crate::resolve) fn guard(&self) -> Option<&'a Guard> {
+    pub(in crate::resolve) fn guard(&self) -> Option<&'a WriteGuard> {
         match self.mode {
             Mode::Rewritten { forms: _, writes } => writes
                 .get(self.targets.len())
@@ -294,7 +296,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// MySQL's ORDER BY and LIMIT of UPDATE and DELETE.
-    fn ordered(
+    fn change_order(
         &mut self,
         order_by: &mut [OrderByExpr],
         limit: &mut Option<Expr>,
@@ -306,7 +308,7 @@ impl<'a> Resolver<'a> {
         }
         self.order_terms(order_by, scope, ctes)?;
         if let Some(limit) = limit {
-            let nothing = Scope::inside(self.catalog.dialect(), None);
+            let nothing = Scope::new(self.catalog.dialect(), None);
             self.expr(limit, &nothing, ctes, Usage::Filter)?;
         }
         Ok(())
@@ -324,7 +326,7 @@ impl<'a> Resolver<'a> {
         for Assignment { target, value } in assignments {
             match target {
                 AssignmentTarget::ColumnName(name) => {
-                    let id = self.assigned(relation, name)?;
+                    let id = self.assigned_column(relation, name)?;
                     assigned.push(id);
                     let column = relation.column(id.index);
                     if !column.is_some_and(|column| stays(value, column, own, self.catalog)) {
@@ -333,7 +335,7 @@ impl<'a> Resolver<'a> {
                 }
                 AssignmentTarget::Tuple(names) => {
                     for name in names {
-                        let id = self.assigned(relation, name)?;
+                        let id = self.assigned_column(relation, name)?;
                         assigned.push(id);
                         changed.push(id);
                     }
@@ -345,8 +347,8 @@ impl<'a> Resolver<'a> {
         Ok(Updated { assigned, changed })
     }
 
-    /// The column that an assignment names: one that may be read or written.
-    pub(in crate::resolve) fn assigned(
+    /// The column that an assignment names, if it may be read or written.
+    pub(in crate::resolve) fn assigned_column(
         &mut self,
         relation: &'a Relation,
         name: &mut ObjectName,

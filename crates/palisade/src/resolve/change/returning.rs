@@ -20,7 +20,7 @@ impl<'a> Resolver<'a> {
         if items.is_none() {
             return Ok(Vec::new());
         }
-        let mut scope = Scope::inside(self.catalog.dialect(), None);
+        let mut scope = Scope::new(self.catalog.dialect(), None);
         scope
             .sources
             .push(self.target_source(relation, Some(alias))?);
@@ -39,7 +39,7 @@ impl<'a> Resolver<'a> {
         let Some(items) = items else {
             return Ok(Vec::new());
         };
-        let mut alone = Scope::inside(self.catalog.dialect(), None);
+        let mut alone = Scope::new(self.catalog.dialect(), None);
         let scope = match self.catalog.dialect() {
             Dialect::Sqlite => {
                 alone.sources.push(self.target_source(relation, None)?);
@@ -47,7 +47,7 @@ impl<'a> Resolver<'a> {
             }
             Dialect::Postgres | Dialect::Mysql => scope,
         };
-        self.readable(relation)?;
+        self.require_readable(relation)?;
         self.access.relations.insert(relation.id);
         self.spell_stars(items, scope);
         let outputs = self.on_answered_rows(|resolver| {

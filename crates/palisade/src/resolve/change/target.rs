@@ -10,7 +10,7 @@ use sqlparser::ast::{
 use crate::resolve::{
     Reference, Resolver,
     change::guard::Conjunct,
-    from::marked,
+    from::mark_schema,
     scope::{Columns, Source},
     unsupported,
 };
@@ -24,7 +24,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) relation: RelationId,
-    /// Its index among the references; none for an INSERT, whose target is read by nobody.
+    /// Its index among the references; none for an INSERT, whose target is not read.
     pub(crate) reference: Option<usize>,
     /// What its columns are qualified with, where other tables stand beside it.
     pub(crate) qualifier: Ident,
@@ -51,15 +51,15 @@ pub(crate) struct Target {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Conflict {
     /// It fails, or does nothing.
-    Leaves,
+    DoNothing,
     /// It updates the row.
     Updates,
     /// It removes the row.
     Replaces,
 }
 
-/// A target that is waited for in FROM, by its qualifier.
-pub(in crate::resolve) struct Awaited {
+/// A target that is expected in FROM, by its qualifier.
+pub(in crate::resolve) struct ExpectedTarget {
     key: String,
     change: Change,
 }
@@ -124,7 +124,10 @@ impl<'a> Resolver<'a> {
     }
 
     /// A target whose rows are looked at must be readable.
-    pub(in crate::resolve) fn readable(&self, relation: &Relation) -> Result<(), Rejection> {
+    pub(in crate::resolve) fn require_readable(
+        &self,
+        relation: &Relation,
+    ) -> Result<(), Rejection> {
         let decision = self.visible.relation(relation.id)?;
         match decision.visibility {
             Visibility::Selectable => Ok(()),
@@ -191,18 +194,19 @@ impl<'a> Resolver<'a> {
             .then_some(first)
     }
 
-    pub(in crate::resolve) fn await_target(&mut self, key: Option<String>, change: Change) {
-        self.awaited = key.map(|key| Awaited { key, change });
+    pub(in crate::resolve) fn expect_target(&mut self, key: Option<String>, change: Change) {
+        self.expected_target = key.map(|key| ExpectedTarget { key, change });
     }
 
-    /// Whether the table that FROM names is the one that is waited for.
-    pub(in crate::resolve) fn claims(
+    /// The expected target, if it is the table that FROM names here.
+    pub(in crate::resolve) fn take_expected(
         &mut self,
         name: &ObjectName,
         alias: Option<&TableAlias>,
-    ) -> Option<Awaited> {
+    ) -> Option<ExpectedTarget> {
         let key = self.name_key(name, alias)?;
-        self.awaited.take_if(|awaited| awaited.key == key)
+        self.expected_target
+            .take_if(|expected_target| expected_target.key == key)
     }
 
     /// The target where it stands in FROM.
@@ -210,15 +214,15 @@ impl<'a> Resolver<'a> {
         &mut self,
         name: &mut ObjectName,
         alias: &mut Option<TableAlias>,
-        awaited: &Awaited,
+        expected_target: &ExpectedTarget,
     ) -> Result<Source<'a>, Rejection> {
-        let relation = self.target_relation(name, awaited.change)?;
-        self.readable(relation)?;
+        let relation = self.target_relation(name, expected_target.change)?;
+        self.require_readable(relation)?;
         self.access.relations.insert(relation.id);
         self.failures.sources += 1;
         let index = self.references.len();
         if let Some(ObjectNamePart::Identifier(schema)) = name.0.first_mut() {
-            *schema = marked(schema.clone(), index);
+            *schema = mark_schema(schema.clone(), index);
         }
         let decision = self.visible.relation(relation.id)?;
         self.gives_tokens |= decision.gives_tokens();
@@ -228,7 +232,7 @@ impl<'a> Resolver<'a> {
             body: None,
         });
         let columns = self.target_source(relation, None)?.columns;
-        let source = self.aliased(
+        let source = self.alias_source(
             alias,
             Some(Arc::clone(&relation.key)),
             Some(Arc::clone(&relation.schema_key)),
@@ -241,14 +245,14 @@ impl<'a> Resolver<'a> {
             Some(alias) => alias.name.clone(),
             None => self.encode(&relation.name),
         };
-        self.claimed = Some(Target {
+        self.target_in_from = Some(Target {
             relation: relation.id,
             reference: Some(index),
             qualifier,
             joined: false,
             conditioned: true,
             returns: false,
-            on_conflict: Conflict::Leaves,
+            on_conflict: Conflict::DoNothing,
             untold: false,
             conditions: Vec::new(),
             merged: BTreeSet::new(),
@@ -257,10 +261,10 @@ impl<'a> Resolver<'a> {
         Ok(source)
     }
 
-    pub(in crate::resolve) fn claimed_target(
+    pub(in crate::resolve) fn take_target_in_from(
         &mut self,
     ) -> Result<(&'a Relation, Target), Rejection> {
-        let target = self.claimed.take();
+        let target = self.target_in_from.take();
         let relation = target
             .as_ref()
             .and_then(|target| self.catalog.relation(target.relation));

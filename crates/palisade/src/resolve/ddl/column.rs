@@ -46,7 +46,7 @@ impl<'a> Resolver<'a> {
         match option {
             ColumnOption::Null | ColumnOption::NotNull | ColumnOption::Comment(_) => Ok(()),
             ColumnOption::Default(value) => {
-                let nothing = Scope::inside(self.catalog.dialect(), None);
+                let nothing = Scope::new(self.catalog.dialect(), None);
                 self.expr(value, &nothing, Ctes::NONE, Usage::Output)?;
                 Ok(())
             }
@@ -207,7 +207,7 @@ impl<'a> Resolver<'a> {
                 );
             }
         }
-        let mut referred = Scope::inside(self.catalog.dialect(), None);
+        let mut referred = Scope::new(self.catalog.dialect(), None);
         referred.sources.push(source);
         for column in referred_columns {
             self.use_column(column, &referred, Usage::Join)?;

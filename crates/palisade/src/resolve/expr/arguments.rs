@@ -7,7 +7,7 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     MAX_SIZE, Mode, Resolver,
-    expr::{Place, function::Called, parts},
+    expr::{ExprContext, function::Called, parts},
     unsupported,
 };
 use crate::{catalog::ColumnId, code::Code, dialect::Dialect, rejection::Rejection};
@@ -17,7 +17,7 @@ impl<'a> Resolver<'a> {
         &mut self,
         list: &mut FunctionArgumentList,
         called: &Called<'a>,
-        at: &Place<'a, '_, '_>,
+        at: &ExprContext<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         let dialect = self.catalog.dialect();
@@ -172,7 +172,7 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    /// Keeps an argument that chooses a size small (F11). A literal is looked at; what is only known
+    /// Keeps an argument that chooses a size small, so that a call cannot ask for any amount of memory. A literal is looked at; what is only known
     /// when the statement runs is bounded there.
     fn bound_size(&self, expr: &mut Expr, most: u64) -> Result<(), Rejection> {
         let too_large = || {

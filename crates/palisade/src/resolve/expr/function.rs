@@ -5,7 +5,7 @@ use sqlparser::ast::{
     ObjectNamePart, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
-use crate::resolve::{Mode, Resolver, expr::Place, query::Ctes, scope::Scope, unsupported};
+use crate::resolve::{Mode, Resolver, expr::ExprContext, query::Ctes, scope::Scope, unsupported};
 use crate::{
     access::Usage,
     catalog::{
@@ -35,7 +35,7 @@ impl<'a> Resolver<'a> {
     /// Every function that `name` with `args` arguments can mean; each is counted as called. Which of
     /// several the engine takes depends on types; all must be permitted. Where all are of one schema
     /// the name gets it.
-    pub(in crate::resolve) fn called(
+    pub(in crate::resolve) fn resolve_function(
         &mut self,
         name: &mut ObjectName,
         args: Option<usize>,
@@ -175,7 +175,7 @@ impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn function(
         &mut self,
         function: &mut Function,
-        at: &Place<'a, '_, '_>,
+        at: &ExprContext<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         let dialect = self.catalog.dialect();
@@ -212,7 +212,7 @@ impl<'a> Resolver<'a> {
             FunctionArguments::Subquery(_) => return Err(unsupported("a bare subquery argument")),
             FunctionArguments::List(list) => Some(list.args.len()),
         };
-        let called = self.called(name, count)?;
+        let called = self.resolve_function(name, count)?;
         if count.is_none() && !called.candidates.iter().any(|def| def.kinds.niladic) {
             return Err(not_this_form(&called));
         }
@@ -270,7 +270,7 @@ impl<'a> Resolver<'a> {
             ));
         }
         if let Some(filter) = filter {
-            let place = Place {
+            let place = ExprContext {
                 usage: Usage::Filter,
                 ..*at
             };

@@ -123,7 +123,11 @@ impl Resolver<'_> {
 
 impl Resolver<'_> {
     /// The parameter that a placeholder means which has been resolved.
-    pub(in crate::resolve) fn written(&self, text: &str, start: Location) -> Option<Placeholder> {
+    pub(in crate::resolve) fn placeholder_at(
+        &self,
+        text: &str,
+        start: Location,
+    ) -> Option<Placeholder> {
         let numbered = self.outline.positional.get(&start).copied();
         placeholder(self.catalog.dialect(), text, numbered)
     }

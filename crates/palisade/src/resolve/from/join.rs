@@ -112,7 +112,7 @@ impl<'a> Resolver<'a> {
             JoinConstraint::Natural => {
                 let new = keys(scope, left.end..scope.sources.len());
                 let mut shared: Vec<Arc<str>> = Vec::new();
-                for key in listed(scope, left.clone()) {
+                for key in list_columns(scope, left.clone()) {
                     if new.contains(&key) && !shared.contains(&key) {
                         shared.push(key);
                     }
@@ -222,7 +222,7 @@ fn keys(scope: &Scope<'_, '_>, sources: Range<usize>) -> Vec<Arc<str>> {
 
 /// The columns of these sources as `*` lists them, in which order a NATURAL join merges them: of one side of a join, those
 /// that joins within it have merged come first.
-fn listed(scope: &Scope<'_, '_>, sources: Range<usize>) -> Vec<Arc<str>> {
+fn list_columns(scope: &Scope<'_, '_>, sources: Range<usize>) -> Vec<Arc<str>> {
     let before = keys(scope, 0..sources.start).len();
     let count = keys(scope, sources).len();
     let all = scope.star().unwrap_or_default().into_iter();

@@ -28,7 +28,7 @@ use crate::{
 const MARK: u64 = u64::MAX;
 
 /// `ident`, marked as the reference with this index.
-pub(in crate::resolve) fn marked(mut ident: Ident, index: usize) -> Ident {
+pub(in crate::resolve) fn mark_schema(mut ident: Ident, index: usize) -> Ident {
     let at = Location {
         line: MARK,
         column: u64::try_from(index).unwrap_or(MARK),
@@ -77,7 +77,7 @@ impl<'a> Resolver<'a> {
             *last = cte.name.clone();
             self.failures.read_cte(&key);
             self.arms = cte.arms;
-            return self.aliased(alias, Some(key.into()), None, Columns::Derived(columns));
+            return self.alias_source(alias, Some(key.into()), None, Columns::Derived(columns));
         }
         // `dual` is a table of one row that every MySQL has.
         if self.catalog.dialect() == Dialect::Mysql
@@ -104,7 +104,7 @@ impl<'a> Resolver<'a> {
     /// The relation of the catalog called `key`, in the search path or in `schema`; both are folded.
     ///
     /// # Errors
-    /// `name.system-relation` for one of the engine's own, `name.unknown-relation` for one that is not there.
+    /// `name.system-relation` for a relation of the engine's own, `name.unknown-relation` where there is none.
     pub(in crate::resolve) fn in_catalog(
         &self,
         schema: Option<&str>,
@@ -142,8 +142,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// A relation of the engine's own: one that policies name, as what they decide about it; any other that tells of names alone, for
-    /// whom nothing is hidden.
+    /// A relation of the engine's own. Policies that name it decide about it. Any other is open, if it tells of names alone, to
+    /// sessions from which nothing is hidden.
     fn system(
         &mut self,
         schema: Option<&str>,
@@ -183,7 +183,7 @@ impl<'a> Resolver<'a> {
         let columns = self.catalog.system_columns(known);
         let columns = columns.into_iter().filter_map(|column| {
             let key = dialect.fold(&column.name);
-            // Whether there are others, nobody has reviewed.
+            // Others are not reviewed.
             known.columns.contains(&key).then(|| Output {
                 name: column.name.into(),
                 key: key.into(),
@@ -192,7 +192,7 @@ impl<'a> Resolver<'a> {
         });
         let columns = Columns::Derived(columns.collect());
         let (schema, key) = (known.schema.as_str().into(), known.name.as_str().into());
-        self.aliased(alias, Some(key), Some(schema), columns)
+        self.alias_source(alias, Some(key), Some(schema), columns)
             .map(Some)
     }
 
@@ -297,7 +297,7 @@ impl<'a> Resolver<'a> {
         self.gives_tokens |= decision.gives_tokens() || view.as_ref().is_some_and(is_among);
         let index = self.references.len();
         *name = ObjectName(vec![
-            ObjectNamePart::Identifier(marked(self.encode(&relation.schema), index)),
+            ObjectNamePart::Identifier(mark_schema(self.encode(&relation.schema), index)),
             ObjectNamePart::Identifier(self.encode(&relation.name)),
         ]);
         self.references.push(Reference {
@@ -312,7 +312,7 @@ impl<'a> Resolver<'a> {
             bare: false,
             body: view,
         };
-        self.aliased(
+        self.alias_source(
             alias,
             Some(Arc::clone(&relation.key)),
             Some(Arc::clone(&relation.schema_key)),

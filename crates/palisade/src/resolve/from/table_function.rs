@@ -11,7 +11,7 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     Resolver,
-    expr::{Place, totality::is_series},
+    expr::{ExprContext, totality::is_series},
     from::plain_alias,
     query::Ctes,
     scope::{Columns, Output, Scope, Source},
@@ -52,7 +52,7 @@ impl<'a> Resolver<'a> {
         if dialect == Dialect::Postgres && is_rows_from(name) {
             return self.rows_from(name, args, with_ordinality, alias, scope, ctes);
         }
-        let called = self.called(name, Some(args.len()))?;
+        let called = self.resolve_function(name, Some(args.len()))?;
         let stands = match dialect {
             Dialect::Sqlite => called.candidates.iter().all(|def| def.kinds.table),
             Dialect::Postgres => true,
@@ -78,7 +78,7 @@ impl<'a> Resolver<'a> {
             args: args.to_vec(),
             clauses: Vec::new(),
         };
-        let place = Place {
+        let place = ExprContext {
             scope,
             ctes,
             usage: Usage::Output,
@@ -146,7 +146,7 @@ impl<'a> Resolver<'a> {
             return Err(unknown_function(name));
         }
         outputs.extend(with_ordinality.then(ordinality));
-        self.aliased(alias, qualifier, None, Columns::Derived(outputs))
+        self.alias_source(alias, qualifier, None, Columns::Derived(outputs))
     }
 
     /// `unnest(a, b)` in ROWS FROM, which no function but the grammar is: without a schema.
@@ -180,7 +180,7 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<Source<'a>, Rejection> {
         let mut name = ObjectName::from(vec![Ident::new("unnest")]);
-        self.called(&mut name, Some(arrays.len()))?;
+        self.resolve_function(&mut name, Some(arrays.len()))?;
         let mut from = Vec::new();
         for array in arrays.iter_mut() {
             from.extend(self.expr(array, scope, ctes, Usage::Output)?);
@@ -224,7 +224,7 @@ impl<'a> Resolver<'a> {
             (None, Some(alias)) => vec![self.table_key(&alias.name).into_owned()],
             (None, None) => called.iter().cloned().collect(),
         };
-        let lineage = Lineage::computed(from);
+        let lineage = Lineage::from_columns(from);
         let ordinality = with_ordinality.then(ordinality);
         let outputs = names
             .into_iter()
@@ -237,7 +237,7 @@ impl<'a> Resolver<'a> {
             .chain(ordinality)
             .collect();
         if !typed {
-            return self.aliased(
+            return self.alias_source(
                 alias,
                 called.map(Arc::from),
                 None,
@@ -279,16 +279,16 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<Source<'a>, Rejection> {
         let mut name = ObjectName::from(vec![Ident::new("json_table")]);
-        self.called(&mut name, None)?;
+        self.resolve_function(&mut name, None)?;
         self.failures.sources += 1;
         let from = self.expr(document, scope, ctes, Usage::Output)?;
         self.needs_fence |= !from.is_empty();
         self.failures.planned = true;
         self.literal_only(path)?;
-        let lineage = Lineage::computed(from);
+        let lineage = Lineage::from_columns(from);
         let mut outputs = Vec::new();
         self.json_columns(columns, &lineage, &mut outputs)?;
-        self.aliased(alias, None, None, Columns::Derived(outputs))
+        self.alias_source(alias, None, None, Columns::Derived(outputs))
     }
 
     fn json_columns(
@@ -368,7 +368,7 @@ impl<'a> Resolver<'a> {
         }
         self.needs_fence |= !from.is_empty();
         self.failures.planned = true;
-        let lineage = Lineage::computed(from);
+        let lineage = Lineage::from_columns(from);
         let mut outputs = Vec::with_capacity(columns.len());
         for column in columns {
             outputs.push(Output {
@@ -378,7 +378,7 @@ impl<'a> Resolver<'a> {
             });
             self.normalise(&mut column.name);
         }
-        self.aliased(
+        self.alias_source(
             alias,
             Some("xmltable".into()),
             None,

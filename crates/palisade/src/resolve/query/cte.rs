@@ -52,7 +52,7 @@ impl<'c> Ctes<'c> {
 
 impl<'a> Resolver<'a> {
     /// Reads the common table expressions one inside the other, then what follows them.
-    pub(in crate::resolve) fn with(
+    pub(in crate::resolve) fn common_tables(
         &mut self,
         tables: &mut [Cte],
         recursive: bool,
@@ -163,9 +163,9 @@ impl<'a> Resolver<'a> {
         entry.changes = self.targets.len() > changes;
         entry.arms = self.arms;
         if !(entry.changes && outputs.is_empty()) {
-            entry.columns = Some(renamed(outputs, &names, self.catalog.dialect())?);
+            entry.columns = Some(rename_outputs(outputs, &names, self.catalog.dialect())?);
         }
-        self.with(
+        self.common_tables(
             rest,
             recursive,
             position,
@@ -178,7 +178,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// A CTE that has a relation's name gets another: if the engine and we ever disagree about what
-    /// is in scope, the engine finds nothing instead of the relation (M30).
+    /// is in scope, the engine finds nothing instead of the relation.
     fn rename(&mut self, name: &mut Ident, key: &str) {
         if self.catalog.lookup(key).is_some() || self.is_reserved(key) {
             loop {
@@ -213,7 +213,7 @@ pub(in crate::resolve) fn relations_named(
 }
 
 /// The outputs under the names of a column alias list.
-pub(in crate::resolve) fn renamed(
+pub(in crate::resolve) fn rename_outputs(
     outputs: Vec<Output>,
     names: &[(String, String)],
     dialect: Dialect,

@@ -57,11 +57,11 @@ impl<'a> Resolver<'a> {
         named: bool,
     ) -> Result<Vec<Output>, Rejection> {
         // The target of a change stands in the FROM of the change itself.
-        let awaited = self.awaited.take();
+        let expected_target = self.expected_target.take();
         let outside = self.failures.enter_query();
         let outputs = self.whole_query(query, parent, ctes, named)?;
         self.failures.leave_query(outside);
-        self.awaited = awaited;
+        self.expected_target = expected_target;
         Ok(outputs)
     }
 
@@ -96,7 +96,7 @@ impl<'a> Resolver<'a> {
             }
             if let Some(quantity) = quantity {
                 self.note_bounds([&*quantity], position == Position::Outermost);
-                let scope = Scope::inside(self.catalog.dialect(), parent);
+                let scope = Scope::new(self.catalog.dialect(), parent);
                 self.expr(quantity, &scope, ctes, Usage::Filter)?;
             }
         }
@@ -139,7 +139,7 @@ impl<'a> Resolver<'a> {
                 with_token: _,
                 recursive,
                 cte_tables,
-            }) => self.with(
+            }) => self.common_tables(
                 cte_tables,
                 *recursive,
                 position,
@@ -183,7 +183,7 @@ impl<'a> Resolver<'a> {
         let outputs = self.set_expr(body, parent, ctes, named)?;
         if let Some(order_by) = order_by {
             // Only outputs can be named after a set operation.
-            let mut scope = Scope::inside(self.catalog.dialect(), None);
+            let mut scope = Scope::new(self.catalog.dialect(), None);
             scope.aliases = &outputs;
             self.order_by(order_by, &scope, ctes)?;
         }
@@ -298,7 +298,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<Vec<Output>, Rejection> {
         self.failures.sources += 1;
         self.arms = 1;
-        let scope = Scope::inside(self.catalog.dialect(), parent);
+        let scope = Scope::new(self.catalog.dialect(), parent);
         let mut outputs: Vec<Output> = Vec::new();
         for (number, row) in rows.iter_mut().enumerate() {
             let Parens {
@@ -431,7 +431,7 @@ impl<'a> Resolver<'a> {
         parent: Option<&Scope<'a, '_>>,
         ctes: Ctes<'_>,
     ) -> Result<(), Rejection> {
-        let scope = Scope::inside(self.catalog.dialect(), parent);
+        let scope = Scope::new(self.catalog.dialect(), parent);
         match limit {
             LimitClause::LimitOffset {
                 limit,

@@ -1,8 +1,8 @@
 //! Common table expressions that read themselves.
 //!
 //! Which tokens such a query gives depends on those it reads, which it gives. So it is read with those of its first arm, and
-//! again with what came out beside them, until nothing is new: then every row is of what was assumed, since those of
-//! the first arm are, and all others are made of such rows.
+//! again with what came out beside them, until nothing is new. Then the assumption holds: for the rows of the first arm, and for all
+//! others, which are made of such rows.
 
 use sqlparser::ast::{
     JoinConstraint, JoinOperator, Query, SetExpr, SetOperator, SetQuantifier, TableWithJoins,
@@ -10,23 +10,24 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     Position, Resolver,
-    query::cte::{CteEntry, Ctes, relations_named, renamed},
+    query::cte::{CteEntry, Ctes, relations_named, rename_outputs},
     scope::{Output, Scope},
 };
 use crate::{
     code::Code,
-    lineage::{Lineage, Tokens},
+    lineage::{Lineage, TokenLineage},
     rejection::Rejection,
 };
 
-/// How often such a query is read for its tokens, before it is read as one that reads none.
+/// How often such a query is read for its tokens, before it is read as if it read none.
 const ROUNDS: usize = 4;
 
 /// A query and its columns, resolved.
 type Read = (Query, Vec<Output>);
 
 /// Reads the whole query, where what it reads from itself is these tokens.
-type Arms<'t, 'a> = dyn FnMut(&mut Resolver<'a>, &[Option<Tokens>]) -> Result<Read, Rejection> + 't;
+type Arms<'t, 'a> =
+    dyn FnMut(&mut Resolver<'a>, &[Option<TokenLineage>]) -> Result<Read, Rejection> + 't;
 
 /// What becomes of a value that is compared with tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,12 +65,12 @@ impl<'a> Resolver<'a> {
             resolver.query(query, parent, ctes, true)
         };
         let first = read(self, &mut seed, entry.outer)?;
-        let first = renamed(first, names, self.catalog.dialect())?;
-        let mut arms = |resolver: &mut Self, assumed: &[Option<Tokens>]| {
+        let first = rename_outputs(first, names, self.catalog.dialect())?;
+        let mut arms = |resolver: &mut Self, assumed: &[Option<TokenLineage>]| {
             let seen = first.iter().zip(assumed).map(|(output, tokens)| Output {
                 key: output.key.clone(),
                 name: output.name.clone(),
-                lineage: Lineage::computed(output.lineage.columns.clone())
+                lineage: Lineage::from_columns(output.lineage.columns.clone())
                     .with_tokens(tokens.clone()),
             });
             entry.columns = Some(seen.collect());
@@ -91,7 +92,7 @@ impl<'a> Resolver<'a> {
         }
         // Another arm may be the first thing that has tokens.
         if self.gives_tokens {
-            fixed = self.fixed(given.collect(), &mut arms)?;
+            fixed = self.find_token_fixpoint(given.collect(), &mut arms)?;
         }
         let (tree, outputs) = match fixed {
             Some(found) => found,
@@ -105,9 +106,9 @@ impl<'a> Resolver<'a> {
     ///
     /// # Errors
     /// Those of `arms`; `token.foreign` only for what is compared with the tokens that are there in the end.
-    fn fixed(
+    fn find_token_fixpoint(
         &mut self,
-        mut assumed: Vec<Option<Tokens>>,
+        mut assumed: Vec<Option<TokenLineage>>,
         arms: &mut Arms<'_, 'a>,
     ) -> Result<Option<Read>, Rejection> {
         for _ in 0..ROUNDS {
@@ -122,7 +123,7 @@ impl<'a> Resolver<'a> {
             };
             let ((tree, outputs), checked) = read;
             let given = assumed.iter().zip(&outputs).map(|(tokens, output)| {
-                Tokens::either(tokens.clone(), output.lineage.tokens.clone())
+                TokenLineage::either(tokens.clone(), output.lineage.tokens.clone())
             });
             let given: Vec<_> = given.collect();
             if given == assumed {

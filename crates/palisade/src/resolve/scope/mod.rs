@@ -10,7 +10,7 @@ use crate::resolve::{query::cartesian::Links, scope::source::is_system_column};
 use crate::{
     catalog::ColumnId,
     dialect::Dialect,
-    lineage::{Lineage, Tokens},
+    lineage::{Lineage, TokenLineage},
 };
 
 pub(crate) use source::Output;
@@ -59,7 +59,7 @@ pub(in crate::resolve) struct Scope<'a, 's> {
     /// Columns of these sources that subqueries have named.
     pub(in crate::resolve) reached: RefCell<Vec<ColumnId>>,
     pub(in crate::resolve) parent: Option<&'s Scope<'a, 's>>,
-    /// Set for the row in the way of an upsert, around its condition: what the row is called. In subqueries its columns are spelled
+    /// The name of the conflicting row around an upsert's condition. In subqueries its columns are spelled
     /// with that.
     pub(in crate::resolve) in_the_way: Option<Ident>,
 }
@@ -68,7 +68,7 @@ pub(in crate::resolve) struct Scope<'a, 's> {
 pub(in crate::resolve) enum Around<'s> {
     /// It is the subquery's own, or says itself of which row around it it is.
     Told,
-    /// A column of the row in the way, which is called so.
+    /// A column of the conflicting row, by this name of the row.
     InTheWay(&'s Ident),
     /// It cannot say which it is.
     Untold,
@@ -91,7 +91,7 @@ pub(in crate::resolve) struct Merged {
 
 impl<'a, 's> Scope<'a, 's> {
     /// A scope without sources.
-    pub(in crate::resolve) fn inside(dialect: Dialect, parent: Option<&'s Scope<'a, 's>>) -> Self {
+    pub(in crate::resolve) fn new(dialect: Dialect, parent: Option<&'s Scope<'a, 's>>) -> Self {
         Self {
             dialect,
             sources: Vec::new(),
@@ -107,7 +107,7 @@ impl<'a, 's> Scope<'a, 's> {
     }
 
     /// What a name means here, as far as the rows around an upsert's condition go.
-    pub(in crate::resolve) fn around(&self, qualifier: Option<&str>, key: &str) -> Around<'_> {
+    pub(in crate::resolve) fn find_around(&self, qualifier: Option<&str>, key: &str) -> Around<'_> {
         let scopes = || std::iter::successors(Some(self), |scope| scope.parent);
         let Some((outer, name)) =
             scopes().find_map(|scope| Some(scope).zip(scope.in_the_way.as_ref()))
@@ -201,7 +201,7 @@ impl<'a, 's> Scope<'a, 's> {
             .iter()
             .find(|s| s.qualifier.as_deref() == Some(qualifier));
         match here {
-            Some(source) => Some(Lineage::computed(source.columns.whole())),
+            Some(source) => Some(Lineage::from_columns(source.columns.whole_row_columns())),
             None => self.parent?.whole_row(qualifier),
         }
     }
@@ -328,7 +328,7 @@ impl<'a, 's> Scope<'a, 's> {
         for (other, _) in others {
             all.columns.extend_from_slice(other.columns());
             all.size = all.size.saturating_add(other.size());
-            all.tokens = Tokens::either(all.tokens, other.tokens());
+            all.tokens = TokenLineage::either(all.tokens, other.tokens());
         }
         if all.columns.len() > own && self.dialect != Dialect::Sqlite {
             all.identity = None;
@@ -376,8 +376,8 @@ impl<'a, 's> Scope<'a, 's> {
     /// The outputs of `*`.
     ///
     /// PostgreSQL and MySQL list what USING and NATURAL merge before the other columns of a join
-    /// (<https://dev.mysql.com/doc/refman/8.4/en/join.html>), and MySQL makes a RIGHT JOIN of theirs a LEFT JOIN of
-    /// its sides in the other order; SQLite leaves it in its place.
+    /// (<https://dev.mysql.com/doc/refman/8.4/en/join.html>). MySQL reads a RIGHT JOIN as a LEFT JOIN with its sides swapped. SQLite
+    /// leaves merged columns in their place.
     pub(in crate::resolve) fn star(&self) -> Option<Vec<Output>> {
         if self.sources.is_empty() {
             return None;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::resolve::{ViewBody, scope::Found, steps::MASK};
 use crate::{
     catalog::{ColumnId, Relation, RelationKind},
-    lineage::{Lineage, Tokens},
+    lineage::{Lineage, TokenLineage},
     policy::obligation::{ColumnLevel, RelationDecision},
 };
 
@@ -50,7 +50,7 @@ pub(in crate::resolve) enum Columns<'a> {
 /// Where a column that was found comes from: most come from a relation, and need no list.
 pub(in crate::resolve) enum Origin<'f> {
     /// It is this column, given as these tokens if it is, and with so many steps in the expression that stands for it.
-    Base(ColumnId, Option<Tokens>, u64),
+    Base(ColumnId, Option<TokenLineage>, u64),
     /// It is a column of a query.
     Derived(&'f Lineage),
     /// Several columns were merged into it.
@@ -77,7 +77,7 @@ impl Origin<'_> {
     }
 
     /// Which tokens it is.
-    pub(in crate::resolve) fn tokens(&self) -> Option<Tokens> {
+    pub(in crate::resolve) fn tokens(&self) -> Option<TokenLineage> {
         match self {
             Self::Base(_, tokens, _) => tokens.clone(),
             Self::Derived(lineage) => lineage.tokens.clone(),
@@ -96,7 +96,9 @@ impl Origin<'_> {
 
     pub(in crate::resolve) fn into_lineage(self) -> Lineage {
         match self {
-            Self::Base(id, tokens, size) => Lineage::of(id).with_tokens(tokens).sized(size),
+            Self::Base(id, tokens, size) => {
+                Lineage::from_column(id).with_tokens(tokens).with_size(size)
+            }
             Self::Derived(lineage) => lineage.clone(),
             Self::Merged(lineage) => lineage,
         }
@@ -158,11 +160,9 @@ impl<'a> Columns<'a> {
                     outputs.push(Output {
                         name: Arc::clone(&column.name),
                         key: Arc::clone(&column.key),
-                        lineage: Lineage::of(id).with_tokens(tokens).sized(size_of(
-                            decision,
-                            body.as_deref(),
-                            id.index,
-                        )),
+                        lineage: Lineage::from_column(id)
+                            .with_tokens(tokens)
+                            .with_size(size_of(decision, body.as_deref(), id.index)),
                     });
                 }
             }
@@ -170,7 +170,7 @@ impl<'a> Columns<'a> {
     }
 
     /// The columns of a whole row.
-    pub(in crate::resolve) fn whole(&self) -> Vec<ColumnId> {
+    pub(in crate::resolve) fn whole_row_columns(&self) -> Vec<ColumnId> {
         match self {
             Self::Relation {
                 relation,
@@ -298,9 +298,13 @@ impl<'a> Columns<'a> {
 }
 
 /// The tokens that a column is given as: those that stand for it, or that the query of its view gives.
-fn tokens_of(decision: &RelationDecision, body: Option<&ViewBody>, index: u16) -> Option<Tokens> {
+fn tokens_of(
+    decision: &RelationDecision,
+    body: Option<&ViewBody>,
+    index: u16,
+) -> Option<TokenLineage> {
     if !decision.is_plain(index) {
-        return decision.token(index).cloned().map(Tokens::Of);
+        return decision.token(index).cloned().map(TokenLineage::Of);
     }
     let output = body?.resolved.outputs.get(usize::from(index))?;
     let tokens = output.lineage.tokens.clone();

@@ -1,8 +1,8 @@
 //! What is compared with a column of tokens must be a token of the session's own for that column.
 //!
 //! In the text that runs a token stands without its tag, as the engine computes it. What picks one of several tokens of
-//! one domain gives a token of it; what computes anything else of one gives an ordinary string. Beside constants that nobody
-//! takes for a hash (`coalesce(email, 'none')`) it stays one, and may be compared with other text too.
+//! one domain gives a token of it; what computes anything else of one gives an ordinary string. Beside constants that cannot
+//! be a hash (`coalesce(email, 'none')`) it stays one, and may be compared with other text too.
 
 pub(in crate::resolve) mod provenance;
 mod untag;
@@ -28,7 +28,7 @@ use crate::{
     catalog::ColumnId,
     code::Code,
     dialect::Dialect,
-    lineage::{Lineage, Tokens},
+    lineage::{Lineage, TokenLineage},
     rejection::Rejection,
     token::{TOKEN_LENGTH, TokenKeys, is_hash},
     value::{Placeholder, Value},
@@ -82,7 +82,7 @@ impl OtherValues {
 #[derive(Debug, Clone)]
 pub(in crate::resolve) struct SubqueryColumn {
     /// The tokens that it gives.
-    pub(in crate::resolve) tokens: Option<Tokens>,
+    pub(in crate::resolve) tokens: Option<TokenLineage>,
     /// Whether it is made of constants.
     pub(in crate::resolve) is_constant: bool,
 }
@@ -101,7 +101,7 @@ impl TokenParameter {
     ///
     /// # Errors
     /// `token.foreign`.
-    pub(crate) fn bound(&self, value: Value) -> Result<Value, Rejection> {
+    pub(crate) fn bind(&self, value: Value) -> Result<Value, Rejection> {
         let Wanted {
             keys,
             others,
@@ -182,7 +182,7 @@ impl<'a> Resolver<'a> {
         if !self.gives_tokens || !self.checks_tokens() {
             return Ok(());
         }
-        let sides = sides.iter_mut().map(|side| Side::One(side));
+        let sides = sides.iter_mut().map(|side| TokenSide::One(side));
         self.untag_sides(sides.collect(), scope)
     }
 
@@ -196,7 +196,7 @@ impl<'a> Resolver<'a> {
         if !self.gives_tokens || !self.checks_tokens() {
             return Ok(());
         }
-        let mut sides = vec![Side::One(left)];
+        let mut sides = vec![TokenSide::One(left)];
         collect_elements(right, &mut sides);
         self.untag_sides(sides, scope)
     }
@@ -210,7 +210,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<(), Rejection> {
         match locate_query(subquery) {
             Some(place) if self.gives_tokens && self.checks_tokens() => {
-                self.untag_sides(vec![Side::One(expr), Side::Rows(place, 0)], scope)
+                self.untag_sides(vec![TokenSide::One(expr), TokenSide::Rows(place, 0)], scope)
             }
             Some(_) | None => Ok(()),
         }
@@ -218,10 +218,10 @@ impl<'a> Resolver<'a> {
 
     fn untag_sides(
         &mut self,
-        mut sides: Vec<Side<'_>>,
+        mut sides: Vec<TokenSide<'_>>,
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
-        let Some(width) = sides.iter().filter_map(Side::width).max() else {
+        let Some(width) = sides.iter().filter_map(TokenSide::width).max() else {
             return self.untag_column(sides, scope);
         };
         // Rows are compared column by column, with what is in a row of rows too.
@@ -287,14 +287,14 @@ impl<'a> Resolver<'a> {
     }
 
     /// Whether a side may be a constant of the statement.
-    fn may_be_constant(&self, side: &Side<'_>, scope: &Scope<'a, '_>) -> bool {
+    fn may_be_constant(&self, side: &TokenSide<'_>, scope: &Scope<'a, '_>) -> bool {
         match side {
-            Side::One(expr) => match self.provenance(expr, scope) {
+            TokenSide::One(expr) => match self.provenance(expr, scope) {
                 Provenance::Constants => true,
                 Provenance::Null | Provenance::Other => false,
             },
-            Side::Elements(_) => true,
-            Side::Rows(place, at) => {
+            TokenSide::Elements(_) => true,
+            TokenSide::Rows(place, at) => {
                 let column = self.subquery_columns.get(&(*place, *at));
                 column.is_some_and(|column| column.is_constant)
             }
@@ -304,12 +304,12 @@ impl<'a> Resolver<'a> {
     /// Refuses constants beside casts of tokens that no token is equal to.
     fn refuse_cut_tokens(
         &self,
-        sides: &[Side<'_>],
+        sides: &[TokenSide<'_>],
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
-        let is_cut = |side: &Side<'_>| match side {
-            Side::One(expr) => self.is_cut(expr, scope),
-            Side::Elements(_) | Side::Rows(_, _) => false,
+        let is_cut = |side: &TokenSide<'_>| match side {
+            TokenSide::One(expr) => self.is_cut(expr, scope),
+            TokenSide::Elements(_) | TokenSide::Rows(_, _) => false,
         };
         if !sides.iter().any(is_cut) || !sides.iter().any(|side| self.may_be_constant(side, scope))
         {
@@ -325,21 +325,21 @@ impl<'a> Resolver<'a> {
 
     fn untag_column(
         &mut self,
-        sides: Vec<Side<'_>>,
+        sides: Vec<TokenSide<'_>>,
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
         self.refuse_cut_tokens(&sides, scope)?;
         let tokens = sides.iter().map(|side| match side {
-            Side::One(expr) => self.tokens_of(expr, scope),
-            Side::Elements(_) => None,
-            Side::Rows(place, at) => {
+            TokenSide::One(expr) => self.tokens_of(expr, scope),
+            TokenSide::Elements(_) => None,
+            TokenSide::Rows(place, at) => {
                 let column = self.subquery_columns.get(&(*place, *at));
                 column.and_then(|column| column.tokens.clone())
             }
         });
-        let tokens: Vec<Option<Tokens>> = tokens.collect();
+        let tokens: Vec<Option<TokenLineage>> = tokens.collect();
         // What stands beside tokens alone is a token, whatever else is compared.
-        let Some(wanted) = wanted(tokens.iter().flatten()) else {
+        let Some(wanted) = demand_tokens(tokens.iter().flatten()) else {
             return Ok(());
         };
         for (side, tokens) in sides.into_iter().zip(tokens) {
@@ -347,15 +347,15 @@ impl<'a> Resolver<'a> {
                 continue;
             }
             match side {
-                Side::One(expr) => self.untag_constants(expr, &wanted, scope)?,
-                Side::Elements(expr) => {
+                TokenSide::One(expr) => self.untag_constants(expr, &wanted, scope)?,
+                TokenSide::Elements(expr) => {
                     let wanted = Wanted {
                         is_array: true,
                         ..wanted.clone()
                     };
                     self.untag_constants(expr, &wanted, scope)?;
                 }
-                Side::Rows(place, at) => {
+                TokenSide::Rows(place, at) => {
                     if let Some(column) = self.subquery_columns.get(&(place, at)) {
                         column.check(wanted.others)?;
                     }
@@ -392,9 +392,9 @@ impl<'a> Resolver<'a> {
         expr: &Expr,
         scope: &Scope<'a, '_>,
     ) -> Lineage {
-        Lineage::computed(columns)
+        Lineage::from_columns(columns)
             .with_tokens(self.tokens_of(expr, scope))
-            .whole(self.is_whole(expr))
+            .with_whole(self.is_whole(expr))
     }
 
     /// The tokens that an expression gives, which has been resolved: a column's under any name, or one of several.
@@ -402,7 +402,7 @@ impl<'a> Resolver<'a> {
         &self,
         expr: &Expr,
         scope: &Scope<'a, '_>,
-    ) -> Option<Tokens> {
+    ) -> Option<TokenLineage> {
         if let Expr::Value(value) = expr {
             return self.tokens_of_value(value);
         }
@@ -431,17 +431,17 @@ impl<'a> Resolver<'a> {
                 let results = conditions.iter().map(|when| &when.result);
                 let otherwise = match else_result {
                     Some(otherwise) => self.tokens_of(otherwise, scope),
-                    None => Some(Tokens::Nothing),
+                    None => Some(TokenLineage::Nothing),
                 };
                 results.fold(otherwise, |tokens, result| {
-                    Tokens::either(tokens, self.tokens_of(result, scope))
+                    TokenLineage::either(tokens, self.tokens_of(result, scope))
                 })
             }
             Expr::Subquery(query) => {
                 // Without a row it is NULL.
-                Tokens::either(
+                TokenLineage::either(
                     self.subquery_column(query)?.tokens.clone(),
-                    Some(Tokens::Nothing),
+                    Some(TokenLineage::Nothing),
                 )
             }
             Expr::Function(function) => self.tokens_of_call(function, scope),
@@ -450,21 +450,21 @@ impl<'a> Resolver<'a> {
     }
 
     /// The tokens of a call that gives one of its arguments, or one of the values of an argument.
-    fn tokens_of_call(&self, function: &Function, scope: &Scope<'a, '_>) -> Option<Tokens> {
+    fn tokens_of_call(&self, function: &Function, scope: &Scope<'a, '_>) -> Option<TokenLineage> {
         let ChoiceCall {
             args,
             chosen,
             compared: _,
         } = self.choice_call(function)?;
         let mut chosen = chosen.into_iter().filter_map(|at| args.get(at));
-        chosen.try_fold(Tokens::Nothing, |tokens, arg| {
-            Tokens::either(Some(tokens), self.tokens_of(arg, scope))
+        chosen.try_fold(TokenLineage::Nothing, |tokens, arg| {
+            TokenLineage::either(Some(tokens), self.tokens_of(arg, scope))
         })
     }
 }
 
 /// One side of a comparison.
-enum Side<'e> {
+enum TokenSide<'e> {
     One(&'e mut Expr),
     /// The elements of an array.
     Elements(&'e mut Expr),
@@ -472,7 +472,7 @@ enum Side<'e> {
     Rows(Location, usize),
 }
 
-impl Side<'_> {
+impl TokenSide<'_> {
     /// How many columns a row value has; none of what is no row.
     fn width(&self) -> Option<usize> {
         match self {
@@ -482,23 +482,23 @@ impl Side<'_> {
     }
 
     /// The column of a row at `at`.
-    fn column(&mut self, at: usize) -> Option<Side<'_>> {
+    fn column(&mut self, at: usize) -> Option<TokenSide<'_>> {
         match self {
-            Self::One(Expr::Tuple(fields)) => fields.get_mut(at).map(Side::One),
-            Self::One(Expr::Subquery(query)) => Some(Side::Rows(locate_query(query)?, at)),
-            Self::Rows(place, _) => Some(Side::Rows(*place, at)),
+            Self::One(Expr::Tuple(fields)) => fields.get_mut(at).map(TokenSide::One),
+            Self::One(Expr::Subquery(query)) => Some(TokenSide::Rows(locate_query(query)?, at)),
+            Self::Rows(place, _) => Some(TokenSide::Rows(*place, at)),
             Self::One(_) | Self::Elements(_) => None,
         }
     }
 }
 
 /// Adds what stands at the right of ANY or ALL to `sides`.
-fn collect_elements<'e>(expr: &'e mut Expr, sides: &mut Vec<Side<'e>>) {
+fn collect_elements<'e>(expr: &'e mut Expr, sides: &mut Vec<TokenSide<'e>>) {
     match expr {
-        Expr::Subquery(_) => sides.push(Side::One(expr)),
+        Expr::Subquery(_) => sides.push(TokenSide::One(expr)),
         Expr::Array(array) => array.elem.iter_mut().for_each(|item| match item {
             Expr::Array(_) => collect_elements(item, sides),
-            item => sides.push(Side::One(item)),
+            item => sides.push(TokenSide::One(item)),
         }),
         Expr::Nested(inner) => collect_elements(inner, sides),
         other if is_array_of_texts(other) => {
@@ -512,7 +512,7 @@ fn collect_elements<'e>(expr: &'e mut Expr, sides: &mut Vec<Side<'e>>) {
                 collect_elements(inner, sides);
             }
         }
-        other => sides.push(Side::Elements(other)),
+        other => sides.push(TokenSide::Elements(other)),
     }
 }
 
@@ -530,11 +530,13 @@ fn is_array_of_texts(expr: &Expr) -> bool {
 }
 
 /// What tokens demand of what is compared with all of these.
-pub(in crate::resolve) fn wanted<'t>(tokens: impl Iterator<Item = &'t Tokens>) -> Option<Wanted> {
+pub(in crate::resolve) fn demand_tokens<'t>(
+    tokens: impl Iterator<Item = &'t TokenLineage>,
+) -> Option<Wanted> {
     let demands = tokens.filter_map(|tokens| match tokens {
-        Tokens::Of(keys) => Some((keys, OtherValues::Refused)),
-        Tokens::Among(keys) => Some((keys, OtherValues::Constants)),
-        Tokens::Nothing | Tokens::Constants | Tokens::Unopened => None,
+        TokenLineage::Of(keys) => Some((keys, OtherValues::Refused)),
+        TokenLineage::Among(keys) => Some((keys, OtherValues::Constants)),
+        TokenLineage::Nothing | TokenLineage::Constants | TokenLineage::Unopened => None,
     });
     let (keys, others) = demands.min_by_key(|(_, others)| *others)?;
     Some(Wanted {
@@ -544,7 +546,7 @@ pub(in crate::resolve) fn wanted<'t>(tokens: impl Iterator<Item = &'t Tokens>) -
     })
 }
 
-fn tokens_of_name(found: Found<'_>) -> Option<Tokens> {
+fn tokens_of_name(found: Found<'_>) -> Option<TokenLineage> {
     match found {
         Found::Column(origin, _) => origin.tokens(),
         Found::Alias(lineage) => lineage.tokens.clone(),

@@ -15,7 +15,7 @@ use crate::resolve::{
 use crate::{
     catalog::ColumnId,
     dialect::Dialect,
-    lineage::{Lineage, Tokens},
+    lineage::{Lineage, TokenLineage},
 };
 
 /// Of what a value is made.
@@ -59,8 +59,8 @@ impl<'a> Resolver<'a> {
                 uses_odbc_syntax: _,
             }) => value_provenance(value),
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => match self.meaning(expr, scope) {
-                Meaning::Column(origin) => column_provenance(&origin),
-                Meaning::Other | Meaning::Nothing => Provenance::Other,
+                NameMeaning::Column(origin) => column_provenance(&origin),
+                NameMeaning::Other | NameMeaning::Nothing => Provenance::Other,
             },
             Expr::Case {
                 case_token: _,
@@ -145,29 +145,29 @@ impl<'a> Resolver<'a> {
         scope: &'s Scope<'a, '_>,
     ) -> Option<Origin<'s>> {
         match self.meaning(name, scope) {
-            Meaning::Column(origin) => Some(origin),
-            Meaning::Other | Meaning::Nothing => None,
+            NameMeaning::Column(origin) => Some(origin),
+            NameMeaning::Other | NameMeaning::Nothing => None,
         }
     }
 
     /// What a resolved name means.
-    fn meaning<'s>(&self, expr: &Expr, scope: &'s Scope<'a, '_>) -> Meaning<'s> {
+    fn meaning<'s>(&self, expr: &Expr, scope: &'s Scope<'a, '_>) -> NameMeaning<'s> {
         let found = match expr {
             Expr::Identifier(name) => scope.find(None, &self.key(name)),
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
                 [.., qualifier, name] => {
                     scope.find(Some(&self.table_key(qualifier)), &self.key(name))
                 }
-                [] | [_] => return Meaning::Nothing,
+                [] | [_] => return NameMeaning::Nothing,
             },
             other => {
                 debug_assert!(false, "{other} is no name");
-                return Meaning::Other;
+                return NameMeaning::Other;
             }
         };
         match found {
-            Found::Column(origin, _) => Meaning::Column(origin),
-            Found::Alias(lineage) => Meaning::Column(Origin::Derived(lineage)),
+            Found::Column(origin, _) => NameMeaning::Column(origin),
+            Found::Alias(lineage) => NameMeaning::Column(Origin::Derived(lineage)),
             Found::RowIdAlias {
                 origin: _,
                 qualifier: _,
@@ -175,8 +175,8 @@ impl<'a> Resolver<'a> {
             }
             | Found::RowId
             | Found::WholeRow(_)
-            | Found::Ambiguous => Meaning::Other,
-            Found::Nothing => Meaning::Nothing,
+            | Found::Ambiguous => NameMeaning::Other,
+            Found::Nothing => NameMeaning::Nothing,
         }
     }
 
@@ -228,7 +228,7 @@ impl<'a> Resolver<'a> {
 }
 
 /// What a name means, as far as constants go.
-enum Meaning<'f> {
+enum NameMeaning<'f> {
     Column(Origin<'f>),
     /// Something else than a column of a query.
     Other,
@@ -272,9 +272,9 @@ impl Visitor for Parts<'_, '_, '_> {
         let provenance = match expr {
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
                 match self.resolver.meaning(expr, self.scope) {
-                    Meaning::Column(origin) => column_provenance(&origin),
-                    Meaning::Other => Provenance::Other,
-                    Meaning::Nothing => Provenance::Null,
+                    NameMeaning::Column(origin) => column_provenance(&origin),
+                    NameMeaning::Other => Provenance::Other,
+                    NameMeaning::Nothing => Provenance::Null,
                 }
             }
             Expr::Wildcard(_) | Expr::QualifiedWildcard(_, _) => Provenance::Other,
@@ -315,7 +315,7 @@ fn column_provenance(origin: &Origin<'_>) -> Provenance {
     };
     if is_constant(lineage) {
         Provenance::Constants
-    } else if lineage.tokens == Some(Tokens::Nothing) {
+    } else if lineage.tokens == Some(TokenLineage::Nothing) {
         Provenance::Null
     } else {
         Provenance::Other
@@ -327,8 +327,8 @@ pub(in crate::resolve) fn is_constant(lineage: &Lineage) -> bool {
     let columns: &[ColumnId] = &lineage.columns;
     columns.is_empty()
         && match lineage.tokens {
-            Some(Tokens::Nothing | Tokens::Of(_) | Tokens::Among(_)) => false,
-            Some(Tokens::Constants | Tokens::Unopened) | None => true,
+            Some(TokenLineage::Nothing | TokenLineage::Of(_) | TokenLineage::Among(_)) => false,
+            Some(TokenLineage::Constants | TokenLineage::Unopened) | None => true,
         }
 }
 

@@ -18,14 +18,14 @@ use crate::resolve::{
     query::recursive_cte::Comparisons,
     scope::{Origin, Scope},
     token::{
-        OtherValues, SubqueryColumn, TOKEN, TokenParameter, Wanted, foreign,
-        provenance::Provenance, token_index, wanted, wrapper::peel_mut,
+        OtherValues, SubqueryColumn, TOKEN, TokenParameter, Wanted, demand_tokens, foreign,
+        provenance::Provenance, token_index, wrapper::peel_mut,
     },
 };
 use crate::{
     code::Code,
     dialect::Dialect,
-    lineage::Tokens,
+    lineage::TokenLineage,
     rejection::Rejection,
     token::{HASH_DIGITS, has_token_form, is_hash},
 };
@@ -71,7 +71,8 @@ impl<'a> Resolver<'a> {
             (value, tokens)
         });
         let values: Vec<_> = values.collect();
-        let Some(wanted) = wanted(values.iter().filter_map(|(_, tokens)| tokens.as_ref())) else {
+        let Some(wanted) = demand_tokens(values.iter().filter_map(|(_, tokens)| tokens.as_ref()))
+        else {
             return Ok(());
         };
         let wanted = Wanted {
@@ -110,9 +111,8 @@ impl<'a> Resolver<'a> {
         self.untag_choice(arguments_at(function, &chosen), scope)
     }
 
-    /// Refuses columns of queries that are made of constants where they are brought together with tokens: columns that a join merges,
-    /// of which INTERSECT or EXCEPT compares the rows, or of which UNION gives either. `others` says what may stand beside
-    /// tokens there.
+    /// Refuses columns of queries that are made of constants where they are brought together with tokens. A join merges columns,
+    /// INTERSECT and EXCEPT compare them, and UNION gives either. `others` says what may stand beside tokens there.
     ///
     /// # Errors
     /// `token.foreign`.
@@ -124,8 +124,8 @@ impl<'a> Resolver<'a> {
         if !self.gives_tokens || !self.checks_tokens() {
             return Ok(());
         }
-        let tokens: Vec<Option<Tokens>> = origins.iter().map(Origin::tokens).collect();
-        let Some(wanted) = wanted(tokens.iter().flatten()) else {
+        let tokens: Vec<Option<TokenLineage>> = origins.iter().map(Origin::tokens).collect();
+        let Some(wanted) = demand_tokens(tokens.iter().flatten()) else {
             return Ok(());
         };
         let others = wanted.others.max(others);
@@ -211,7 +211,7 @@ impl<'a> Resolver<'a> {
         start: Location,
         wanted: &Wanted,
     ) -> Result<(), Rejection> {
-        if let Some(tokens) = self.untagged(value, start) {
+        if let Some(tokens) = self.find_untagged(value, start) {
             return match tokens.keys() {
                 Some(keys) if *keys == wanted.keys => Ok(()),
                 Some(_) | None => wanted.others.admit(),
@@ -247,7 +247,7 @@ impl<'a> Resolver<'a> {
             }
             Value::Null => Ok(()),
             Value::Placeholder(text) => {
-                let placeholder = self.written(text, start).ok_or_else(foreign)?;
+                let placeholder = self.placeholder_at(text, start).ok_or_else(foreign)?;
                 *text = format!("{TOKEN}{}", self.token_parameters.len());
                 self.token_parameters.push(TokenParameter {
                     placeholder,
@@ -263,7 +263,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The tokens that a literal or placeholder is, if it stands without its tag already.
-    fn untagged(&self, value: &Value, start: Location) -> Option<Tokens> {
+    fn find_untagged(&self, value: &Value, start: Location) -> Option<TokenLineage> {
         match value {
             Value::SingleQuotedString(text)
             | Value::DoubleQuotedString(text)
@@ -271,16 +271,19 @@ impl<'a> Resolver<'a> {
                 if is_hash(text) =>
             {
                 // In a tree that was dropped it may have been another text.
-                self.untagged_literals.get(&start).cloned().map(Tokens::Of)
+                self.untagged_literals
+                    .get(&start)
+                    .cloned()
+                    .map(TokenLineage::Of)
             }
             Value::Placeholder(text) => {
                 let parameter = self.token_parameters.get(token_index(text)?)?;
                 let keys = Arc::clone(&parameter.wanted.keys);
                 Some(match parameter.wanted.others {
-                    OtherValues::Refused => Tokens::Of(keys),
-                    OtherValues::Harmless => Tokens::Among(keys),
+                    OtherValues::Refused => TokenLineage::Of(keys),
+                    OtherValues::Harmless => TokenLineage::Among(keys),
                     // It may be the hash of any token.
-                    OtherValues::Constants => Tokens::Unopened,
+                    OtherValues::Constants => TokenLineage::Unopened,
                 })
             }
             _ => None,
@@ -288,29 +291,34 @@ impl<'a> Resolver<'a> {
     }
 
     /// What a literal or placeholder is beside tokens.
-    pub(in crate::resolve) fn tokens_of_value(&self, value: &ValueWithSpan) -> Option<Tokens> {
-        if let Some(tokens) = self.untagged(&value.value, value.span.start) {
+    pub(in crate::resolve) fn tokens_of_value(
+        &self,
+        value: &ValueWithSpan,
+    ) -> Option<TokenLineage> {
+        if let Some(tokens) = self.find_untagged(&value.value, value.span.start) {
             return match tokens {
-                Tokens::Of(_) | Tokens::Among(_) => Some(tokens),
-                Tokens::Nothing | Tokens::Constants | Tokens::Unopened => None,
+                TokenLineage::Of(_) | TokenLineage::Among(_) => Some(tokens),
+                TokenLineage::Nothing | TokenLineage::Constants | TokenLineage::Unopened => None,
             };
         }
         let of_text = |text: &str| {
             if has_token_form(text) {
-                Some(Tokens::Unopened)
+                Some(TokenLineage::Unopened)
             } else {
-                (!is_hash(text) && !text.contains('\\')).then_some(Tokens::Constants)
+                (!is_hash(text) && !text.contains('\\')).then_some(TokenLineage::Constants)
             }
         };
         match &value.value {
-            Value::Null => Some(Tokens::Nothing),
-            Value::Placeholder(_) => Some(Tokens::Unopened),
+            Value::Null => Some(TokenLineage::Nothing),
+            Value::Placeholder(_) => Some(TokenLineage::Unopened),
             Value::SingleQuotedString(text) => of_text(text),
             Value::DoubleQuotedString(text) if self.catalog.dialect() == Dialect::Mysql => {
                 of_text(text)
             }
-            Value::Number(digits, _) if digits.len() < HASH_DIGITS / 2 => Some(Tokens::Constants),
-            Value::Boolean(_) => Some(Tokens::Constants),
+            Value::Number(digits, _) if digits.len() < HASH_DIGITS / 2 => {
+                Some(TokenLineage::Constants)
+            }
+            Value::Boolean(_) => Some(TokenLineage::Constants),
             _ => None,
         }
     }
@@ -338,7 +346,9 @@ impl SubqueryColumn {
         let is_refused = match others {
             OtherValues::Refused => self.is_constant,
             // A constant that cannot be a token is what it is.
-            OtherValues::Constants | OtherValues::Harmless => self.tokens == Some(Tokens::Unopened),
+            OtherValues::Constants | OtherValues::Harmless => {
+                self.tokens == Some(TokenLineage::Unopened)
+            }
         };
         if is_refused {
             return Err(Rejection::new(

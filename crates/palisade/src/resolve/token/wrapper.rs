@@ -7,7 +7,7 @@ use sqlparser::ast::{
 
 use crate::{dialect::Dialect, token::TOKEN_LENGTH};
 
-/// The expression inside of one that leaves a text, or an array of texts, as it is. Works for shared and for mutable references.
+/// What is inside of an expression that leaves a text, or an array of texts, as it is, by either kind of reference.
 macro_rules! peel_by {
     ($expr:expr, $is_array:expr, $dialect:expr) => {
         match $expr {

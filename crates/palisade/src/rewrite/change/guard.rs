@@ -22,7 +22,10 @@ use crate::{
     dialect::Dialect,
     policy::obligation::{Predicate, RowFilter},
     rejection::Rejection,
-    resolve::{Conflict, Guard, Lead, Seeing, Stance, Term, WriteForm, reference_index, seeing},
+    resolve::{
+        Conflict, Placement, Prefix, Seeing, TermPlacement, WriteForm, WriteGuard, joins_that_see,
+        reference_index,
+    },
 };
 
 impl Job<'_> {
@@ -34,7 +37,7 @@ impl Job<'_> {
         qualified: bool,
         reads: &mut Reads,
         functions: &mut BTreeSet<String>,
-    ) -> Result<Option<Guard>, Rejection> {
+    ) -> Result<Option<WriteGuard>, Rejection> {
         let mut distinct: Vec<&RowFilter> = Vec::new();
         for filter in filters {
             if **filter != RowFilter::Everything && !distinct.contains(filter) {
@@ -53,9 +56,12 @@ impl Job<'_> {
             }
             None => self.of(&distinct, relation, qualified, functions)?,
         };
-        let stance = self.stance(relation, &looked)?;
+        let placement = self.placement(relation, &looked)?;
         reads.append(&mut looked);
-        Ok(Some(Guard { condition, stance }))
+        Ok(Some(WriteGuard {
+            condition,
+            placement,
+        }))
     }
 
     /// The condition that all of `filters` hold, and the columns that it looks at.
@@ -128,13 +134,13 @@ impl Job<'_> {
     }
 
     /// How a guard that looks at these columns stands.
-    pub(in crate::rewrite) fn stance(
+    pub(in crate::rewrite) fn placement(
         &self,
         relation: &Relation,
         looked: &Reads,
-    ) -> Result<Stance, Rejection> {
+    ) -> Result<Placement, Rejection> {
         if self.target.on_conflict == Conflict::Updates {
-            return Ok(Stance::Around);
+            return Ok(Placement::Around);
         }
         let mut all = self.target.conditions.iter().flatten();
         let may_fail = match (self.catalog.dialect(), self.target.joined) {
@@ -145,12 +151,12 @@ impl Job<'_> {
             }
         };
         if !(may_fail && self.failing.needs_fence) {
-            return Ok(Stance::Beside);
+            return Ok(Placement::Beside);
         }
-        let (lead, opaque) = match (self.catalog.dialect(), self.target.joined) {
-            (Dialect::Postgres, _) => (Lead::Plain, false),
-            (Dialect::Sqlite | Dialect::Mysql, false) => (Lead::Nothing, true),
-            (Dialect::Sqlite | Dialect::Mysql, true) => (Lead::Opaque, true),
+        let (prefix, opaque) = match (self.catalog.dialect(), self.target.joined) {
+            (Dialect::Postgres, _) => (Prefix::Plain, false),
+            (Dialect::Sqlite | Dialect::Mysql, false) => (Prefix::Nothing, true),
+            (Dialect::Sqlite | Dialect::Mysql, true) => (Prefix::Opaque, true),
         };
         if let Some(why) = self.target.in_the_open {
             return Err(in_the_open(relation, why));
@@ -162,17 +168,17 @@ impl Job<'_> {
             ));
         }
         let stands = |named: &Option<BTreeSet<u16>>| match named {
-            None => Term::Tried,
+            None => TermPlacement::Tried,
             // What stands beside the guard is estimated by statistics: the plan would follow those of hidden rows, and decide
             // what fails elsewhere.
-            Some(_) if self.failing.by_plan => Term::Tried,
+            Some(_) if self.failing.by_plan => TermPlacement::Tried,
             // An engine that learns a column's value beside the guard would put it into the guard.
-            Some(named) if opaque && !named.is_disjoint(looked) => Term::Behind,
-            Some(_) => Term::Beside,
+            Some(named) if opaque && !named.is_disjoint(looked) => TermPlacement::Behind,
+            Some(_) => TermPlacement::Beside,
         };
         let places = self.target.conditions.iter();
-        Ok(Stance::Apart {
-            lead,
+        Ok(Placement::Apart {
+            prefix,
             places: places
                 .map(|conjuncts| conjuncts.iter().map(stands).collect())
                 .collect(),
@@ -222,7 +228,7 @@ pub(in crate::rewrite) fn apply(
         SetExpr::Insert(Statement::Insert(insert)) => {
             if let Some(admission) = admission {
                 let source = insert.source.take().ok_or_else(misplaced)?;
-                insert.source = Some(admission.around(source));
+                insert.source = Some(admission.wrap(source));
             }
             if let Some(guard) = guard {
                 let Some(OnInsert::OnConflict(OnConflict {
@@ -236,7 +242,7 @@ pub(in crate::rewrite) fn apply(
                 else {
                     return Err(misplaced());
                 };
-                *selection = Some(guard.around(selection.take(), 0));
+                *selection = Some(guard.wrap(selection.take(), 0));
             }
             Ok(())
         }
@@ -265,7 +271,7 @@ pub(in crate::rewrite) fn apply(
         }
         SetExpr::Merge(Statement::Merge(statement)) if admission.is_none() => {
             if let Some(guard) = guard {
-                *statement.on = guard.around(Some((*statement.on).clone()), 0);
+                *statement.on = guard.wrap(Some((*statement.on).clone()), 0);
             }
             if let Some(merge) = merge {
                 merge.put(&mut statement.clauses);
@@ -279,7 +285,7 @@ pub(in crate::rewrite) fn apply(
 /// Puts the guard around what an UPDATE says of its rows.
 pub(in crate::rewrite) fn keep_within(
     update: &mut Update,
-    guard: &Guard,
+    guard: &WriteGuard,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
     let tables = std::slice::from_mut(&mut update.table);
@@ -290,16 +296,16 @@ pub(in crate::rewrite) fn keep_within(
 pub(in crate::rewrite) fn keep_rows_within(
     tables: &mut [TableWithJoins],
     condition: &mut Option<Expr>,
-    guard: &Guard,
+    guard: &WriteGuard,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
-    *condition = Some(guard.around(condition.take(), 0));
+    *condition = Some(guard.wrap(condition.take(), 0));
     keep_joins_within(tables, guard, target)
 }
 
 fn keep_joins_within(
     tables: &mut [TableWithJoins],
-    guard: &Guard,
+    guard: &WriteGuard,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
     if guard.joins() == 0 {
@@ -321,10 +327,10 @@ fn keep_joins_within(
         _ => false,
     };
     let mut count = 0;
-    for seeing in seeing(tables, &is_target) {
+    for seeing in joins_that_see(tables, &is_target) {
         if let Seeing::On(condition) = seeing {
             count += 1;
-            *condition = guard.around(Some(condition.clone()), count);
+            *condition = guard.wrap(Some(condition.clone()), count);
         }
     }
     if count == guard.joins() {

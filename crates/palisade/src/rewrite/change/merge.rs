@@ -38,7 +38,7 @@ use crate::{
     dialect::Dialect,
     policy::{WriteDecision, obligation::RowFilter},
     rejection::Rejection,
-    resolve::{ClauseForm, Guard, MergeForm, Stance, WriteForm, is_default},
+    resolve::{ClauseForm, MergeForm, Placement, WriteForm, WriteGuard, is_default},
     syntax::encode,
 };
 
@@ -313,16 +313,16 @@ pub(in crate::rewrite) fn not_admitted(
     arms.push((applies, refused(admitted.clone())));
     let found = ast::case(arms, Some(ast::boolean(false)));
     let on = match &form.guard {
-        Some(guard) => guard.around(Some((**on).clone()), 0),
+        Some(guard) => guard.wrap(Some((**on).clone()), 0),
         None => ast::parens((**on).clone()),
     };
     // Conditions of clauses may fail, and are tried on no other rows than in the change.
     let around = |condition: Expr| {
-        let fence = Guard {
+        let fence = WriteGuard {
             condition,
-            stance: Stance::Around,
+            placement: Placement::Around,
         };
-        fence.around(Some(found), 0)
+        fence.wrap(Some(found), 0)
     };
     let tables = |relation, joins| vec![TableWithJoins { relation, joins }];
     Ok(match kind {

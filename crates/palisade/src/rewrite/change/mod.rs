@@ -137,7 +137,7 @@ impl Job<'_> {
             // Rows are added, and none is looked at.
             None if self.target.reference.is_none()
                 && !self.target.returns
-                && self.target.on_conflict == Conflict::Leaves =>
+                && self.target.on_conflict == Conflict::DoNothing =>
             {
                 RowFilter::Everything
             }
@@ -269,7 +269,7 @@ impl Job<'_> {
             }
         }
         match self.target.on_conflict {
-            Conflict::Leaves => Ok(doubts),
+            Conflict::DoNothing => Ok(doubts),
             Conflict::Replaces => {
                 if duplicate_key::rows(insert).is_some() {
                     doubts.extend(self.removed(insert, relation, write, seen, reads, functions)?);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::rewrite::source::mask;
 use crate::{
     catalog::{Catalog, ColumnId, without_labels},
-    lineage::Tokens,
+    lineage::TokenLineage,
     policy::obligation::ColumnLevel,
     rejection::Rejection,
     resolve::{Output, Reference, ResolvedStatement, Visible},
@@ -74,7 +74,7 @@ pub(crate) fn below(
 
 /// The keys of the tokens that an output is, or that are among its values.
 pub(in crate::rewrite) fn token(output: &Output) -> Option<&Arc<TokenKeys>> {
-    output.lineage.tokens.as_ref().and_then(Tokens::keys)
+    output.lineage.tokens.as_ref().and_then(TokenLineage::keys)
 }
 
 fn comes_masked(

@@ -2,16 +2,16 @@
 
 use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 
-use crate::resolve::change::condition::{NULL, Rows};
+use crate::resolve::change::condition::{NULL, TargetRows};
 
-impl Rows<'_, '_> {
+impl TargetRows<'_, '_> {
     /// What is asked, and whether it is asked that it holds: contraries ask the same. NULL is left out of account.
     pub(super) fn atom(&self, expr: &Expr, holds: bool) -> (String, bool) {
         let two = |left: &Expr, word: &str, right: &Expr| {
-            format!("{} {word} {}", self.spelled(left), self.spelled(right))
+            format!("{} {word} {}", self.spell(left), self.spell(right))
         };
         let either = |left: &Expr, right: &Expr| {
-            let (one, other) = (self.spelled(left), self.spelled(right));
+            let (one, other) = (self.spell(left), self.spell(right));
             let (first, last) = if one <= other {
                 (one, other)
             } else {
@@ -30,10 +30,10 @@ impl Rows<'_, '_> {
             | Expr::IsFalse(inner)
             | Expr::IsNotTrue(inner) => self.atom(inner, !holds),
             Expr::IsNull(inner) | Expr::IsUnknown(inner) => {
-                (format!("{}{NULL}", self.spelled(inner)), holds)
+                (format!("{}{NULL}", self.spell(inner)), holds)
             }
             Expr::IsNotNull(inner) | Expr::IsNotUnknown(inner) => {
-                (format!("{}{NULL}", self.spelled(inner)), !holds)
+                (format!("{}{NULL}", self.spell(inner)), !holds)
             }
             Expr::IsNotDistinctFrom(left, right) => (either(left, right), holds),
             Expr::IsDistinctFrom(left, right) => (either(left, right), !holds),
@@ -49,15 +49,15 @@ impl Rows<'_, '_> {
                     BinaryOperator::LtEq => Some((two(right, "<", left), !holds)),
                     _ => None,
                 };
-                compared.unwrap_or_else(|| (self.spelled(expr), holds))
+                compared.unwrap_or_else(|| (self.spell(expr), holds))
             }
             Expr::InList {
                 expr: one,
                 list,
                 negated,
             } => {
-                let list: Vec<String> = list.iter().map(|item| self.spelled(item)).collect();
-                let all = format!("{} in {}", self.spelled(one), list.join(", "));
+                let list: Vec<String> = list.iter().map(|item| self.spell(item)).collect();
+                let all = format!("{} in {}", self.spell(one), list.join(", "));
                 (all, *negated != holds)
             }
             Expr::InSubquery {
@@ -65,7 +65,7 @@ impl Rows<'_, '_> {
                 subquery,
                 negated,
             } => {
-                let all = format!("{} in {subquery}", self.spelled(one));
+                let all = format!("{} in {subquery}", self.spell(one));
                 (all, *negated != holds)
             }
             Expr::Exists { subquery, negated } => (subquery.to_string(), *negated != holds),
@@ -75,8 +75,8 @@ impl Rows<'_, '_> {
                 low,
                 high,
             } => {
-                let (low, high) = (self.spelled(low), self.spelled(high));
-                let all = format!("{} between {low} {high}", self.spelled(one));
+                let (low, high) = (self.spell(low), self.spell(high));
+                let all = format!("{} between {low} {high}", self.spell(one));
                 (all, *negated != holds)
             }
             Expr::Like {
@@ -93,7 +93,7 @@ impl Rows<'_, '_> {
                 pattern,
                 escape_char: _,
             } => (two(one, "like", pattern), *negated != holds),
-            other => (self.spelled(other), holds),
+            other => (self.spell(other), holds),
         }
     }
 }

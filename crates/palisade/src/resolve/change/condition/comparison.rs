@@ -3,22 +3,22 @@
 use sqlparser::ast::{Array, BinaryOperator, Expr, Query};
 
 use crate::resolve::change::condition::{
-    Rows,
-    rows::Named,
+    TargetRows,
+    rows::RowColumn,
     shape::{bare, is_constant, is_null, only_item},
 };
 
 /// How two sides are compared, where the comparison has to hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Relation {
+pub(super) enum SideRelation {
     /// What is the same on both sides holds: `=`, `<=`, `>=`.
     Reflexive,
     /// It does not: `<>`, `<`, `>`.
     Strict,
 }
 
-impl Relation {
-    pub(super) fn of(op: &BinaryOperator) -> Option<Self> {
+impl SideRelation {
+    pub(super) fn from_operator(op: &BinaryOperator) -> Option<Self> {
         match op {
             BinaryOperator::Eq
             | BinaryOperator::LtEq
@@ -39,37 +39,37 @@ impl Relation {
 }
 
 /// A side of a comparison, looked at once.
-pub(super) struct Side<'e> {
+pub(super) struct ComparedSide<'e> {
     expr: &'e Expr,
     text: String,
     /// The columns that it may be.
-    essences: Vec<Named>,
+    essences: Vec<RowColumn>,
     varies: bool,
 }
 
-impl Rows<'_, '_> {
+impl TargetRows<'_, '_> {
     /// A side of a comparison.
-    pub(super) fn side<'e>(&mut self, expr: &'e Expr) -> Side<'e> {
+    pub(super) fn side<'e>(&mut self, expr: &'e Expr) -> ComparedSide<'e> {
         let expr = bare(expr);
-        Side {
+        ComparedSide {
             expr,
-            text: self.spelled(expr),
+            text: self.spell(expr),
             essences: self.essences(expr),
             varies: self.varies(expr),
         }
     }
 
     /// Whether what two sides are to each other says something of the target's row.
-    pub(super) fn compares(&mut self, left: &Expr, right: &Expr, relation: Relation) -> bool {
+    pub(super) fn compares(&mut self, left: &Expr, right: &Expr, relation: SideRelation) -> bool {
         let left = self.side(left);
         self.compares_side(&left, right, relation)
     }
 
     pub(super) fn compares_side(
         &mut self,
-        left: &Side<'_>,
+        left: &ComparedSide<'_>,
         right: &Expr,
-        relation: Relation,
+        relation: SideRelation,
     ) -> bool {
         let right = bare(right);
         if is_null(left.expr) || is_null(right) {
@@ -83,10 +83,12 @@ impl Rows<'_, '_> {
         {
             let mut pairs = ones.iter().zip(others);
             return match relation {
-                Relation::Reflexive => {
+                SideRelation::Reflexive => {
                     pairs.any(|(one, other)| self.compares(one, other, relation))
                 }
-                Relation::Strict => pairs.all(|(one, other)| self.compares(one, other, relation)),
+                SideRelation::Strict => {
+                    pairs.all(|(one, other)| self.compares(one, other, relation))
+                }
             };
         }
         if let Expr::Subquery(query) = right {
@@ -106,9 +108,9 @@ impl Rows<'_, '_> {
     /// Whether two sides may be one column, but for constants that are added; notes the row of another source that is the target's.
     pub(super) fn is_same(
         &mut self,
-        left: &Side<'_>,
-        right: &Side<'_>,
-        relation: Relation,
+        left: &ComparedSide<'_>,
+        right: &ComparedSide<'_>,
+        relation: SideRelation,
     ) -> bool {
         for one in &left.essences {
             for other in &right.essences {
@@ -116,7 +118,7 @@ impl Rows<'_, '_> {
                     return true;
                 }
                 let is_one_column = one.id.is_some() && one.id == other.id;
-                if !(is_one_column && relation == Relation::Reflexive) {
+                if !(is_one_column && relation == SideRelation::Reflexive) {
                     continue;
                 }
                 match (self.is_linked(one.source), self.is_linked(other.source)) {
@@ -141,7 +143,7 @@ impl Rows<'_, '_> {
         &mut self,
         one: &Expr,
         others: &[Expr],
-        relation: Relation,
+        relation: SideRelation,
         every: bool,
     ) -> bool {
         let one = self.side(one);
@@ -153,7 +155,7 @@ impl Rows<'_, '_> {
         }
     }
 
-    pub(super) fn quantified(
+    pub(super) fn compares_quantified(
         &mut self,
         left: &Expr,
         op: &BinaryOperator,
@@ -161,7 +163,8 @@ impl Rows<'_, '_> {
         holds: bool,
         every: bool,
     ) -> bool {
-        let relation = Relation::of(op).map_or(Relation::Strict, |relation| relation.if_it(holds));
+        let relation = SideRelation::from_operator(op)
+            .map_or(SideRelation::Strict, |relation| relation.if_it(holds));
         match bare(right) {
             Expr::Array(Array { elem, named: _ }) => {
                 self.compares_with(left, elem, relation, every)
@@ -173,9 +176,9 @@ impl Rows<'_, '_> {
     /// Whether a comparison with what a query gives says something of the target's row.
     pub(super) fn compares_query(
         &mut self,
-        one: &Side<'_>,
+        one: &ComparedSide<'_>,
         query: &Query,
-        relation: Relation,
+        relation: SideRelation,
     ) -> bool {
         let Some((select, item)) = only_item(query) else {
             return one.varies || self.query_narrows(query);

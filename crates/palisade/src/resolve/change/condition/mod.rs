@@ -2,9 +2,7 @@
 //!
 //! A condition is one where a conjunct that has to hold for every changed row compares a column of the target with something else
 //! than that column. Constants, a column beside itself, and conditions on other tables alone are none. An OR is one where each arm
-//! is, and no arm is another's contrary. What the data are like is nobody's knowledge here: `id > 0` names a condition.
-//!
-//! No value is looked at that a shape leaves open (`syntax/shape.rs`), so that the answer holds for all statements of a shape.
+//! is, and no arm is another's contrary. The data are not known here: `id > 0` is a condition.
 
 mod atom;
 mod comparison;
@@ -18,7 +16,7 @@ use std::collections::BTreeSet;
 use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 
 use crate::resolve::change::condition::{
-    comparison::Relation,
+    comparison::SideRelation,
     shape::{
         arguments, collect, essence, is_any_pattern, is_any_regex, is_constant, is_null, is_only,
         matches_text, text,
@@ -26,12 +24,12 @@ use crate::resolve::change::condition::{
     variation::FIRST_OF,
 };
 
-pub(in crate::resolve) use rows::Rows;
+pub(in crate::resolve) use rows::TargetRows;
 
 /// What ends the question whether something is NULL.
 const NULL: &str = " null";
 
-impl Rows<'_, '_> {
+impl TargetRows<'_, '_> {
     /// Whether one of these, all of which hold for every changed row, says something of it.
     pub(in crate::resolve) fn any_narrows(&mut self, conjuncts: &[&Expr]) -> bool {
         loop {
@@ -49,8 +47,8 @@ impl Rows<'_, '_> {
     /// Whether that `expr` is true, or that it is not, says something of the target's row.
     fn narrows(&mut self, expr: &Expr, holds: bool) -> bool {
         // Asked again of parts of an OR: each is looked at once.
-        let asked = self.asked(expr, holds);
-        if let Some(known) = self.known(asked) {
+        let asked = self.ask(expr, holds);
+        if let Some(known) = self.recall(asked) {
             return known;
         }
         let says = self.says(expr, holds);
@@ -92,7 +90,7 @@ impl Rows<'_, '_> {
                 let (one, other) = (self.atom(left, true).0, self.atom(right, true).0);
                 !(one == other && self.is_known(&one)) && (both(self, left) || both(self, right))
             }
-            Expr::BinaryOp { left, op, right } => match Relation::of(op) {
+            Expr::BinaryOp { left, op, right } => match SideRelation::from_operator(op) {
                 Some(relation) => match (is_null(left), is_null(right)) {
                     (false, true) if *op == BinaryOperator::Spaceship => self.is_nullable(left),
                     (true, false) if *op == BinaryOperator::Spaceship => self.is_nullable(right),
@@ -101,7 +99,7 @@ impl Rows<'_, '_> {
                     }
                 },
                 None if matches_text(op) => {
-                    !is_any_pattern(op, right) && self.compares(left, right, Relation::Strict)
+                    !is_any_pattern(op, right) && self.compares(left, right, SideRelation::Strict)
                 }
                 None => self.varies(expr),
             },
@@ -111,9 +109,11 @@ impl Rows<'_, '_> {
                     (false, true) => self.is_nullable(left),
                     (true, false) => self.is_nullable(right),
                     (true, true) | (false, false) if is_same => {
-                        self.compares(left, right, Relation::Reflexive)
+                        self.compares(left, right, SideRelation::Reflexive)
                     }
-                    (true, true) | (false, false) => self.compares(left, right, Relation::Strict),
+                    (true, true) | (false, false) => {
+                        self.compares(left, right, SideRelation::Strict)
+                    }
                 }
             }
             Expr::IsNull(inner)
@@ -126,7 +126,7 @@ impl Rows<'_, '_> {
                 negated,
             } => {
                 let is_in = *negated != holds;
-                let relation = Relation::Reflexive.if_it(is_in);
+                let relation = SideRelation::Reflexive.if_it(is_in);
                 self.compares_with(expr, list, relation, is_in)
             }
             Expr::Between {
@@ -136,7 +136,7 @@ impl Rows<'_, '_> {
                 high,
             } => {
                 let is_between = *negated != holds;
-                let relation = Relation::Reflexive.if_it(is_between);
+                let relation = SideRelation::Reflexive.if_it(is_between);
                 let low = self.compares(expr, low, relation);
                 let high = self.compares(expr, high, relation);
                 if is_between { low || high } else { low && high }
@@ -146,7 +146,7 @@ impl Rows<'_, '_> {
                 subquery,
                 negated,
             } => {
-                let relation = Relation::Reflexive.if_it(*negated != holds);
+                let relation = SideRelation::Reflexive.if_it(*negated != holds);
                 let one = self.side(expr);
                 self.compares_query(&one, subquery, relation)
             }
@@ -175,7 +175,7 @@ impl Rows<'_, '_> {
                 escape_char: _,
             } => {
                 let is_any = text(pattern).is_some_and(|text| is_only(text, '%'));
-                !is_any && self.compares(expr, pattern, Relation::Strict)
+                !is_any && self.compares(expr, pattern, SideRelation::Strict)
             }
             Expr::RLike {
                 negated: _,
@@ -184,19 +184,19 @@ impl Rows<'_, '_> {
                 regexp: _,
             } => {
                 let is_any = text(pattern).is_some_and(is_any_regex);
-                !is_any && self.compares(expr, pattern, Relation::Strict)
+                !is_any && self.compares(expr, pattern, SideRelation::Strict)
             }
             Expr::AnyOp {
                 left,
                 compare_op,
                 right,
                 is_some: _,
-            } => self.quantified(left, compare_op, right, holds, holds),
+            } => self.compares_quantified(left, compare_op, right, holds, holds),
             Expr::AllOp {
                 left,
                 compare_op,
                 right,
-            } => self.quantified(left, compare_op, right, holds, !holds),
+            } => self.compares_quantified(left, compare_op, right, holds, !holds),
             Expr::Case {
                 case_token: _,
                 end_token: _,
@@ -267,7 +267,7 @@ impl Rows<'_, '_> {
     }
 
     /// The columns that a side may be, but for constants that are added or written behind it.
-    fn essences(&self, expr: &Expr) -> Vec<rows::Named> {
+    fn essences(&self, expr: &Expr) -> Vec<rows::RowColumn> {
         if let Some(inner) = essence(expr) {
             return self.essences(inner);
         }

@@ -3,11 +3,11 @@
 use sqlparser::ast::{Expr, Query, Select, SetExpr, SetOperator};
 
 use crate::resolve::change::condition::{
-    Rows,
+    TargetRows,
     rows::{inner_conditions, is_grouped},
 };
 
-impl Rows<'_, '_> {
+impl TargetRows<'_, '_> {
     /// Whether a query has rows, or which, hangs on the target's row.
     pub(super) fn query_narrows(&mut self, query: &Query) -> bool {
         self.body_narrows(&query.body)

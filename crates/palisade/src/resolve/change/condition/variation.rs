@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use sqlparser::ast::{Array, BinaryOperator, CaseWhen, Expr, Function, UnaryOperator};
 
 use crate::resolve::change::condition::{
-    Rows,
-    comparison::Relation,
+    TargetRows,
+    comparison::SideRelation,
     shape::{arguments, is_constant, is_null, is_number, matches_text, only_item},
 };
 
@@ -16,7 +16,7 @@ pub(super) const FIRST_OF: [&str; 3] = ["coalesce", "ifnull", "nvl"];
 /// Calls that say the same of every row: what a column's type is.
 const OF_TYPES: [&str; 1] = ["pg_typeof"];
 
-impl Rows<'_, '_> {
+impl TargetRows<'_, '_> {
     /// Whether the value of `expr` may be another for another row of the target.
     pub(super) fn varies(&mut self, expr: &Expr) -> bool {
         match expr {
@@ -45,7 +45,7 @@ impl Rows<'_, '_> {
                 let is_truth = matches!(
                     op,
                     BinaryOperator::And | BinaryOperator::Or | BinaryOperator::Xor
-                ) || Relation::of(op).is_some()
+                ) || SideRelation::from_operator(op).is_some()
                     || matches_text(op);
                 if is_truth {
                     return self.narrows(expr, true);
@@ -160,7 +160,7 @@ impl Rows<'_, '_> {
             | BinaryOperator::Modulo
             | BinaryOperator::MyIntegerDivide
             | BinaryOperator::PGBitwiseXor
-            | BinaryOperator::BitwiseXor => self.spelled(left) == self.spelled(right),
+            | BinaryOperator::BitwiseXor => self.spell(left) == self.spell(right),
             BinaryOperator::Multiply | BinaryOperator::BitwiseAnd => {
                 is_number(left, "0") || is_number(right, "0")
             }
@@ -170,7 +170,7 @@ impl Rows<'_, '_> {
             // Of an operator that is not known, one value with itself is taken for a constant.
             other => {
                 debug_assert!(*other != BinaryOperator::Minus, "answered above");
-                self.spelled(left) == self.spelled(right)
+                self.spell(left) == self.spell(right)
             }
         }
     }
@@ -186,8 +186,7 @@ impl Rows<'_, '_> {
             }
             Some(arguments) if name == "nullif" => match arguments.as_slice() {
                 [one, other] => {
-                    self.spelled(one) != self.spelled(other)
-                        && (self.varies(one) || self.varies(other))
+                    self.spell(one) != self.spell(other) && (self.varies(one) || self.varies(other))
                 }
                 _ => false,
             },
@@ -209,10 +208,10 @@ impl Rows<'_, '_> {
                 |CaseWhen {
                      condition: _,
                      result,
-                 }| self.spelled(result),
+                 }| self.spell(result),
             )
             .collect();
-        results.insert(otherwise.map_or_else(|| "NULL".to_owned(), |e| self.spelled(e)));
+        results.insert(otherwise.map_or_else(|| "NULL".to_owned(), |e| self.spell(e)));
         if results.len() < 2 {
             return false;
         }
@@ -224,7 +223,7 @@ impl Rows<'_, '_> {
                          condition,
                          result: _,
                      }| {
-                        self.compares_side(&operand, condition, Relation::Strict)
+                        self.compares_side(&operand, condition, SideRelation::Strict)
                     },
                 )
             }
@@ -268,7 +267,7 @@ impl Rows<'_, '_> {
             | Expr::Collate { expr, collation: _ } => self.is_nullable(expr),
             // NULL where one side is.
             Expr::BinaryOp { left, op, right }
-                if Relation::of(op).is_some()
+                if SideRelation::from_operator(op).is_some()
                     || matches!(
                         op,
                         BinaryOperator::Plus

@@ -31,7 +31,7 @@ use crate::{
     dialect::Dialect,
     policy::obligation::RowFilter,
     rejection::Rejection,
-    resolve::{Guard, Link, links, stays},
+    resolve::{Link, WriteGuard, links, stays},
     syntax::{encode, key},
 };
 
@@ -85,7 +85,7 @@ impl Job<'_> {
     /// Puts that into the guard of a change, and gives what must be looked for before it.
     pub(in crate::rewrite) fn keep_untouched(
         &self,
-        guard: &mut Option<Guard>,
+        guard: &mut Option<WriteGuard>,
         untouched: Expr,
         relation: &Relation,
         reads: &Reads,
@@ -98,9 +98,9 @@ impl Job<'_> {
             .iter()
             .map(|guard| ast::parens(guard.condition.clone()));
         let conditions = own.chain([untouched.clone()]).collect();
-        *guard = Some(Guard {
+        *guard = Some(WriteGuard {
             condition: ast::joined(conditions, &BinaryOperator::And, true),
-            stance: self.stance(relation, &columns)?,
+            placement: self.placement(relation, &columns)?,
         });
         Ok(Doubt::Target {
             within: within.map(Box::new),

@@ -30,7 +30,7 @@ use crate::{
     dialect::Dialect,
     limits::Limits,
     rejection::Rejection,
-    resolve::{self, Guard, Mode, Stance, Target, Visible, WriteForm},
+    resolve::{self, Mode, Placement, Target, Visible, WriteForm, WriteGuard},
     syntax::{Outline, ParsedQuery, encode, key},
     value::Value,
 };
@@ -78,7 +78,7 @@ impl Proviso {
 pub(in crate::rewrite) enum Doubt {
     /// Rows of the target that pass `within`, if they are not `admitted`.
     Target {
-        within: Option<Box<Guard>>,
+        within: Option<Box<WriteGuard>>,
         admitted: Box<Expr>,
         found: Found,
     },
@@ -92,7 +92,7 @@ pub(in crate::rewrite) enum Doubt {
     },
     /// Rows in the way of what an upsert proposes.
     InTheWay {
-        within: Option<Box<Guard>>,
+        within: Option<Box<WriteGuard>>,
         admitted: Box<Expr>,
         proposed: Box<Proposed>,
     },
@@ -185,7 +185,7 @@ pub(in crate::rewrite) fn query(
         (SetExpr::Insert(Statement::Insert(insert)), Doubt::Rows { admitted, found: _ }) => {
             let admission = form.admission.as_ref().ok_or_else(misplaced)?;
             let source = insert.source.clone().ok_or_else(misplaced)?;
-            let mut query = *admission.around(source);
+            let mut query = *admission.wrap(source);
             let SetExpr::Select(select) = &mut *query.body else {
                 return Err(misplaced());
             };
@@ -342,7 +342,7 @@ struct Reached {
 /// Those of an UPDATE that is kept `within`.
 fn updated(
     update: &Update,
-    within: Option<&Guard>,
+    within: Option<&WriteGuard>,
     target: Option<usize>,
 ) -> Result<Reached, Rejection> {
     let mut update = update.clone();
@@ -381,7 +381,7 @@ fn updated(
 /// Those of a DELETE that is kept `within`.
 fn deleted(
     delete: &Delete,
-    within: Option<&Guard>,
+    within: Option<&WriteGuard>,
     target: Option<usize>,
 ) -> Result<Reached, Rejection> {
     let Delete {
@@ -474,7 +474,7 @@ pub(in crate::rewrite) fn target_as(
 
 fn in_the_way(
     insert: &Insert,
-    within: Option<&Guard>,
+    within: Option<&WriteGuard>,
     admitted: &Expr,
     proposed: &Proposed,
     dialect: Dialect,
@@ -493,11 +493,11 @@ fn in_the_way(
     let mut conditions = vec![reached.clone(), refused(admitted.clone())];
     if let Some(own) = proposed.condition(insert, dialect) {
         // It may fail, and is tried on no other rows than in the change.
-        let fence = Guard {
+        let fence = WriteGuard {
             condition: reached,
-            stance: Stance::Around,
+            placement: Placement::Around,
         };
-        conditions.push(fence.around(Some(own), 0));
+        conditions.push(fence.wrap(Some(own), 0));
     }
     let condition = ast::joined(conditions, &BinaryOperator::And, true);
     Ok(select(vec![one(dialect)], tables.into(), Some(condition)))

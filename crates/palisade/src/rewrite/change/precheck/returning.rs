@@ -81,7 +81,7 @@ pub(in crate::rewrite) fn query(
         }
     }
     let mut condition = match &form.guard {
-        Some(guard) => Some(guard.around(selection.clone(), 0)),
+        Some(guard) => Some(guard.wrap(selection.clone(), 0)),
         None => selection.clone(),
     };
     if let Some(beside) = beside {

@@ -126,7 +126,7 @@ impl Job<'_> {
                 }
                 (DUPLICATE, update.admitted, !update.free)
             }
-            (Conflict::Leaves | Conflict::Updates, _) => return Ok(None),
+            (Conflict::DoNothing | Conflict::Updates, _) => return Ok(None),
         };
         let keys = self.keys_given(what, insert, relation, reads)?;
         Ok((!keys.is_empty()).then_some(Meeting {
@@ -202,7 +202,9 @@ impl Job<'_> {
             (Dialect::Mysql, Conflict::Updates | Conflict::Replaces) => self
                 .met("", insert, relation, false, &mut Reads::new())
                 .ok(),
-            (Dialect::Sqlite | Dialect::Postgres, _) | (Dialect::Mysql, Conflict::Leaves) => None,
+            (Dialect::Sqlite | Dialect::Postgres, _) | (Dialect::Mysql, Conflict::DoNothing) => {
+                None
+            }
         }
     }
 
