@@ -155,7 +155,7 @@ impl ColumnUses {
     }
 
     /// How `column` is used; in no way if it is not.
-    pub(crate) fn of(&self, column: ColumnId) -> Usages {
+    pub(crate) fn usages(&self, column: ColumnId) -> Usages {
         let uses = self.0.get(&column.relation);
         let usages = uses.and_then(|uses| uses.get(usize::from(column.index)));
         usages.copied().unwrap_or_default()
@@ -190,7 +190,7 @@ pub struct ChangeAccess {
     /// Whether the engine makes the change by itself, for another that the statement makes: a foreign
     /// key's `CASCADE`. The rows it reaches cannot be filtered.
     pub cascaded: bool,
-    /// Whether a condition over the relation's columns chooses the rows: one that does not hold for whatever they are.
+    /// Whether a condition over the relation's columns chooses the rows, and does not hold for every row.
     pub conditioned: bool,
 }
 
@@ -311,7 +311,7 @@ impl AccessSet {
     /// Whether it is read or assigned.
     #[must_use]
     pub fn uses(&self, column: ColumnId) -> bool {
-        self.columns.of(column).is_any()
+        self.columns.usages(column).is_any()
     }
 
     /// Ids of the functions called, those behind operators and casts included.
@@ -342,14 +342,14 @@ impl AccessSet {
 
     /// Whether everything in `self` is in `other` too, usages aside.
     #[must_use]
-    pub fn within(&self, other: &Self) -> bool {
+    pub fn is_within(&self, other: &Self) -> bool {
         self.relations.is_subset(&other.relations)
             && self.functions.is_subset(&other.functions)
             && self.system.is_subset(&other.system)
             && self.changes.iter().all(|change| other.has_change(change))
             && self.definitions.is_subset(&other.definitions)
             && self.columns.iter().all(|(column, usages)| {
-                let theirs = other.columns.of(column);
+                let theirs = other.columns.usages(column);
                 (!usages.is_read() || theirs.is_read())
                     && (!usages.contains(Usage::Write) || theirs.contains(Usage::Write))
             })

@@ -290,6 +290,11 @@ pub(crate) struct OpenedArray {
     pub(crate) has_hash: bool,
 }
 
+/// Whether a text has the form of a token, of whichever session and domain.
+pub(crate) fn has_token_form(text: &str) -> bool {
+    text.len() == TOKEN_LENGTH && text.starts_with(PREFIX)
+}
+
 /// Whether a text is what the engine computes for a token.
 pub(crate) fn is_hash(text: &str) -> bool {
     text.len() == HASH_DIGITS

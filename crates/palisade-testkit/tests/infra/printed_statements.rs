@@ -20,11 +20,6 @@ const EXCUSED: &[(&str, &str, &str)] = &[
         "constant XPATH",
         "the statement itself is wrong",
     ),
-    (
-        "my-token-in-values",
-        "ROW(",
-        "only MySQL writes the rows of VALUES so",
-    ),
 ];
 
 fn corpus() -> Corpus {

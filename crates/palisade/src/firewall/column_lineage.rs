@@ -88,9 +88,9 @@ impl Visible for Everything<'_> {
         Vec::new()
     }
 
-    fn kept_view(&self, _: RelationId) -> Option<Arc<ViewBody>> {
+    fn cached_view(&self, _: RelationId) -> Option<Arc<ViewBody>> {
         None
     }
 
-    fn keep_view(&self, _: RelationId, _: &Arc<ViewBody>) {}
+    fn cache_view(&self, _: RelationId, _: &Arc<ViewBody>) {}
 }

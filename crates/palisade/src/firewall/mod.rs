@@ -351,12 +351,8 @@ impl Firewall {
                 if !self.changes || !session_catalog.session_view().may_define() {
                     return Err(definition.not_allowed());
                 }
-                let resolved = resolve::resolve_definition(
-                    definition,
-                    &self.catalog,
-                    session_catalog,
-                    limits,
-                )?;
+                let resolved =
+                    resolve::resolve_ddl(definition, &self.catalog, session_catalog, limits)?;
                 params
                     .check(&BTreeSet::new())
                     .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;

@@ -115,7 +115,7 @@ impl Visible for SessionCatalog<'_> {
             .collect()
     }
 
-    fn kept_view(&self, id: RelationId) -> Option<Arc<ViewBody>> {
+    fn cached_view(&self, id: RelationId) -> Option<Arc<ViewBody>> {
         // What is below may be decided otherwise at another time.
         if self.session_view.has_time() {
             return None;
@@ -129,7 +129,7 @@ impl Visible for SessionCatalog<'_> {
         bodies.get(&*self.session)?.get(&id).cloned()
     }
 
-    fn keep_view(&self, id: RelationId, body: &Arc<ViewBody>) {
+    fn cache_view(&self, id: RelationId, body: &Arc<ViewBody>) {
         if self.session_view.has_time() {
             return;
         }

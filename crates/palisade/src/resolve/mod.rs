@@ -10,11 +10,14 @@ mod change;
 mod ddl;
 mod expr;
 mod from;
+mod names;
 mod query;
 mod scope;
+mod statement;
 mod steps;
 mod token;
 mod usage;
+mod visible;
 
 use std::{
     borrow::Cow,
@@ -22,196 +25,38 @@ use std::{
     sync::Arc,
 };
 
-use sqlparser::{
-    ast::{Ident, Query},
-    tokenizer::Location,
-};
+use sqlparser::{ast::Ident, tokenizer::Location};
 
-pub(crate) use change::guard::{Admission, Guard, Lead, Stance, Term};
-pub(crate) use change::join_visibility::{Seeing, seeing};
-pub(crate) use change::self_assignment::{is_itself, is_named, stays};
-pub(crate) use change::side_effects::{Link, links, sets_off_triggers};
-pub(crate) use change::{Conflict, Target, is_default};
-pub(crate) use ddl::{ResolvedDefinition, resolve_definition};
-pub(crate) use expr::cast::is_engine_type;
-pub(crate) use from::{form_name, form_place, reference_index};
-pub(crate) use query::view::read as read_view;
-pub(crate) use scope::{EXCLUDED, Output};
-pub(crate) use token::{TokenParameter, token_index};
-
-use crate::resolve::token::indirect_constants::Constants;
+use crate::resolve::token::SubqueryColumn;
 use crate::{
     access::{AccessSet, Usage},
-    catalog::{Catalog, ColumnId, RelationId, SystemRelation, may_fail},
+    catalog::{Catalog, ColumnId, RelationId, may_fail},
     code::Code,
     dialect::Dialect,
     limits::Limits,
-    lineage::Tokens,
-    policy::{
-        WriteDecision,
-        obligation::{ColumnLevel, RelationDecision},
-    },
+    policy::obligation::ColumnLevel,
     rejection::Rejection,
-    syntax::{self, Explain, Outline, ParsedQuery},
+    syntax::{self, Outline, ParsedQuery},
+    token::TokenKeys,
     value::Placeholder,
 };
 
-/// The most characters that calls inside calls may ask for together (F11).
+pub(crate) use change::guard::{Admission, Placement, Prefix, TermPlacement, WriteGuard};
+pub(crate) use change::join_visibility::{Seeing, joins_that_see};
+pub(crate) use change::self_assignment::{is_itself, is_named, stays};
+pub(crate) use change::side_effects::{Link, links, sets_off_triggers};
+pub(crate) use change::{Conflict, Target, is_default};
+pub(crate) use ddl::{ResolvedDdl, resolve_ddl};
+pub(crate) use expr::cast::is_engine_type;
+pub(crate) use from::{form_name, form_place, reference_index};
+pub(crate) use query::view::read_view;
+pub(crate) use scope::{EXCLUDED, Output};
+pub(crate) use statement::{Mode, Reference, ResolvedStatement, SourceForm, ViewBody, WriteForm};
+pub(crate) use token::{TokenParameter, token_index};
+pub(crate) use visible::Visible;
+
+/// The most characters that calls inside calls may ask for together: without a bound, a short statement asks for any amount of memory.
 const MAX_SIZE: u64 = 1_000_000;
-
-/// What exists: a session's view of the catalog, or everything.
-pub(crate) trait Visible {
-    /// What is decided about a relation.
-    ///
-    /// # Errors
-    /// `policy.evaluation-failed`.
-    fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection>;
-
-    /// What is decided about changing a relation.
-    ///
-    /// # Errors
-    /// `policy.evaluation-failed`.
-    fn write(&self, id: RelationId) -> Result<Arc<WriteDecision>, Rejection>;
-
-    /// Whether any policy permits anybody to change anything.
-    fn may_write(&self) -> bool;
-
-    /// Whether a relation of the engine's own that no policy names may be read.
-    ///
-    /// # Errors
-    /// `policy.evaluation-failed`.
-    fn reads_system(&self, known: &SystemRelation) -> Result<bool, Rejection>;
-
-    /// Names of the relations that may be known of, for "did you mean".
-    fn names(&self) -> Vec<String>;
-
-    /// The resolved query of a view, if it was kept: it depends on the session alone.
-    fn kept_view(&self, id: RelationId) -> Option<Arc<ViewBody>>;
-
-    /// Keeps the resolved query of a view.
-    fn keep_view(&self, id: RelationId, body: &Arc<ViewBody>);
-}
-
-/// A query whose every name is resolved.
-#[derive(Debug)]
-pub(crate) struct ResolvedStatement {
-    /// The normalised tree; physical references carry their index into `references`.
-    pub(crate) query: Box<Query>,
-    /// The physical references, in the order they were found.
-    pub(crate) references: Vec<Reference>,
-    /// The columns of the answer.
-    pub(crate) outputs: Vec<Output>,
-    /// Everything it touches.
-    pub(crate) access: AccessSet,
-    /// Placeholders as they were written, each with the number it now has.
-    pub(crate) placeholders: BTreeMap<Placeholder, u32>,
-    /// The parameters that are compared with tokens; a placeholder in the tree has the index of its own.
-    pub(crate) token_parameters: Vec<TokenParameter>,
-    /// Whether a predicate goes beyond the leak-proof list, or the plan decides whether the statement fails, so that filters
-    /// need a fence.
-    pub(crate) needs_fence: bool,
-    /// Whether the plan decides whether the statement fails, over several row sources.
-    pub(crate) fails_by_plan: bool,
-    /// Whether an expression may fail on rows that the plan chooses.
-    pub(crate) may_fail: bool,
-    /// How many row sources it combines, those of views included.
-    pub(crate) sources: usize,
-    /// Names of the common table expressions, folded, as they are in the normalised tree.
-    pub(crate) ctes: BTreeSet<String>,
-    /// Aliases, folded, by which SQLite may say that it reads derived tables, and MariaDB views.
-    pub(crate) aliases: BTreeSet<String>,
-    /// Whether the engine reads whole rows of what it joins: SQLite does for a join in parentheses.
-    pub(crate) whole_rows: bool,
-    /// Levels of the tree with the views in it, for the stack.
-    pub(crate) levels: usize,
-    /// What it changes, in the order in which the changes stand; nothing of a query.
-    pub(crate) targets: Vec<Target>,
-    /// Set if the plan is asked for, and not the answer.
-    pub(crate) explain: Option<Explain>,
-    /// What reading it took.
-    pub(crate) steps: u64,
-    /// The arms of set operations that it is made from.
-    pub(crate) arms: u64,
-}
-
-impl ResolvedStatement {
-    /// Whether any column of the answer is of tokens, or has them among its values.
-    fn gives_tokens(&self) -> bool {
-        let mut tokens = self.outputs.iter().map(|output| &output.lineage.tokens);
-        tokens.any(|tokens| {
-            tokens
-                .as_ref()
-                .is_some_and(|tokens| tokens.keys().is_some())
-        })
-    }
-}
-
-/// What stands around a change's own condition and rows in our own output.
-#[derive(Debug, Default)]
-pub(crate) struct WriteForm {
-    /// Around the condition of the target, or of ON CONFLICT … DO UPDATE.
-    pub(crate) guard: Option<Guard>,
-    /// Around the rows of an INSERT.
-    pub(crate) admission: Option<Admission>,
-}
-
-/// A place where a relation of the catalog stands.
-#[derive(Debug)]
-pub(crate) struct Reference {
-    pub(crate) relation: RelationId,
-    pub(crate) decision: Arc<RelationDecision>,
-    /// For a view: its own query, resolved.
-    pub(crate) body: Option<Arc<ViewBody>>,
-}
-
-/// The query of a view.
-#[derive(Debug)]
-pub(crate) struct ViewBody {
-    pub(crate) resolved: ResolvedStatement,
-    /// Whether anything below it is masked, hidden or filtered.
-    pub(crate) has_obligation: bool,
-}
-
-/// How a relation's source form stands in our own output.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum SourceForm<'f> {
-    /// As this tree, in the place of a table.
-    Tree(&'f Query),
-    /// By a name of ours ([`form_name`]); its text takes the name's place after everything is checked.
-    Named,
-}
-
-/// How names are looked up.
-#[derive(Clone, Copy)]
-pub(crate) enum Mode<'a> {
-    /// The statement of a principal.
-    Statement,
-    /// The query of a view, below what the principal sees: hidden columns exist here.
-    View {
-        /// Views this one stands in, outermost first.
-        within: &'a [RelationId],
-    },
-    /// Our own output, read back: a relation with obligations may stand only in its source form.
-    Rewritten {
-        /// The source form of each such relation; a name stands for the one at its index.
-        forms: &'a [(RelationId, SourceForm<'a>)],
-        /// For each change of rows in the statement, in their order: what must stand around it.
-        writes: &'a [WriteForm],
-    },
-}
-
-impl Mode<'_> {
-    /// Whether what is read is our own output: in it fences stand already, and its cost has been bounded.
-    fn is_output(self) -> bool {
-        match self {
-            Self::Rewritten {
-                forms: _,
-                writes: _,
-            } => true,
-            Self::Statement | Self::View { within: _ } => false,
-        }
-    }
-}
 
 /// Resolves `parsed` against what `visible` holds of `catalog`.
 ///
@@ -225,36 +70,6 @@ pub(crate) fn resolve(
     mode: Mode<'_>,
     limits: &Limits,
 ) -> Result<ResolvedStatement, Rejection> {
-    let text = parsed.text;
-    let read = |parsed: ParsedQuery<'_>, constants, steps| {
-        read(parsed, catalog, visible, mode, limits, (constants, steps))
-    };
-    let (mut resolved, mut again) = read(parsed, Constants::default(), 0)?;
-    for _ in 0..token::indirect_constants::READINGS {
-        let Some(taken) = again else {
-            return Ok(resolved);
-        };
-        let steps = resolved.steps;
-        (resolved, again) = syntax::parse(text, catalog.dialect(), limits, |parsed| {
-            read(parsed, Constants::noted(taken), steps)
-        })?;
-    }
-    match again {
-        Some(_) => Err(token::foreign()),
-        None => Ok(resolved),
-    }
-}
-
-/// Resolves `parsed` once, with what is known of its constants and the steps that were taken before. Gives what of them must be known to read it
-/// right, if that is more.
-fn read(
-    parsed: ParsedQuery<'_>,
-    catalog: &Catalog,
-    visible: &dyn Visible,
-    mode: Mode<'_>,
-    limits: &Limits,
-    (constants, steps): (Constants, u64),
-) -> Result<(ResolvedStatement, Option<token::indirect_constants::Taken>), Rejection> {
     let ParsedQuery {
         text,
         mut query,
@@ -262,8 +77,6 @@ fn read(
         explain,
     } = parsed;
     let mut resolver = Resolver::new(catalog, visible, mode, limits, text, &outline);
-    resolver.constants = constants;
-    resolver.steps = steps;
     let outputs = resolver.top(&mut query)?;
     resolver.number_names(&mut query)?;
     if explain.is_some() && !resolver.targets.is_empty() {
@@ -273,14 +86,13 @@ fn read(
     resolver.confined_operators();
     resolver.use_through_views()?;
     resolver.access.facts = resolver.facts(&query, explain);
-    let again = resolver.constants.next()?;
-    let resolved = ResolvedStatement {
+    Ok(ResolvedStatement {
         references: resolver.references,
         access: resolver.access,
         placeholders: resolver.placeholders,
         token_parameters: resolver.token_parameters,
-        needs_fence: resolver.needs_fence || resolver.failures.across(),
-        fails_by_plan: resolver.failures.across(),
+        needs_fence: resolver.needs_fence || resolver.failures.depend_on_plan(),
+        fails_by_plan: resolver.failures.depend_on_plan(),
         may_fail: resolver.failures.planned,
         sources: resolver.failures.sources,
         ctes: resolver.ctes,
@@ -293,8 +105,7 @@ fn read(
         arms: resolver.arms,
         query,
         outputs,
-    };
-    Ok((resolved, again))
+    })
 }
 
 /// The walk's own state.
@@ -315,12 +126,12 @@ struct Resolver<'a> {
     gives_tokens: bool,
     /// What becomes of values that are compared with tokens.
     comparisons: query::recursive_cte::Comparisons,
-    /// The tokens that a column of a subquery is, by where its first SELECT stands and which column.
-    subquery_tokens: HashMap<(Location, usize), Tokens>,
-    /// Constants that are compared with tokens elsewhere than where they stand.
-    constants: Constants,
+    /// The columns of subqueries that give tokens or are made of constants, by where the first SELECT stands and which column.
+    subquery_columns: HashMap<(Location, usize), SubqueryColumn>,
+    /// The keys of the tokens that literals are, which stand without their tags.
+    untagged_literals: HashMap<Location, Arc<TokenKeys>>,
     needs_fence: bool,
-    failures: expr::totality::Failures,
+    failures: expr::totality::PlanFailures,
     /// Names of the common table expressions so far.
     ctes: BTreeSet<String>,
     aliases: BTreeSet<String>,
@@ -340,14 +151,14 @@ struct Resolver<'a> {
     size_budget: u64,
     /// Whether a change may stand where the next body does.
     position: Position,
-    awaited: Option<change::Awaited>,
+    expected_target: Option<change::ExpectedTarget>,
     /// Where MySQL's `VALUES(column)` means a proposed row: of which relation, and in which of its columns the value is the
     /// statement's own.
     proposed: Option<(RelationId, Vec<ColumnId>)>,
     /// Whether a name in a subquery of an upsert's condition cannot say of which row it is.
     untold: bool,
     /// The target that was found in FROM, until its change is read.
-    claimed: Option<Target>,
+    target_in_from: Option<Target>,
     /// The changes read so far.
     targets: Vec<Target>,
     /// Steps taken so far.
@@ -394,14 +205,14 @@ impl<'a> Resolver<'a> {
             token_parameters: Vec::new(),
             gives_tokens: false,
             comparisons: query::recursive_cte::Comparisons::default(),
-            subquery_tokens: HashMap::new(),
-            constants: Constants::default(),
-            // Then nobody asks what would need one.
+            subquery_columns: HashMap::new(),
+            untagged_literals: HashMap::new(),
+            // Our own output has its fences already.
             needs_fence: mode.is_output(),
             failures: if mode.is_output() {
-                expr::totality::Failures::unasked()
+                expr::totality::PlanFailures::unchecked()
             } else {
-                expr::totality::Failures::default()
+                expr::totality::PlanFailures::default()
             },
             ctes: BTreeSet::new(),
             aliases: BTreeSet::new(),
@@ -414,10 +225,10 @@ impl<'a> Resolver<'a> {
             renamed: 0,
             size_budget: MAX_SIZE,
             position: Position::Inside,
-            awaited: None,
+            expected_target: None,
             proposed: None,
             untold: false,
-            claimed: None,
+            target_in_from: None,
             targets: Vec::new(),
             steps: 0,
             arms: 1,
@@ -431,7 +242,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Settles what stars take along. In a change, a masked column that nothing uses is as if it had been left out: its source
-    /// gives a mask in its place, and nobody takes that.
+    /// gives a mask in its place, which is not used.
     fn settle(&mut self) -> Result<(), Rejection> {
         let is_change = !self.access.changes.is_empty() && self.access.definitions.is_empty();
         let mut masked = BTreeSet::new();
@@ -472,7 +283,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// As [`fold`](Self::fold), of a name that mostly is its own key.
-    fn folded(&self, name: &Arc<str>) -> Arc<str> {
+    fn fold_shared(&self, name: &Arc<str>) -> Arc<str> {
         if self.catalog.dialect().is_folded(name) {
             Arc::clone(name)
         } else {
@@ -520,12 +331,12 @@ impl<'a> Resolver<'a> {
             Dialect::Sqlite | Dialect::Mysql => syntax::decode(ident),
             Dialect::Postgres => self.key(ident),
         };
-        let spelling = self.spelt(ident, name);
+        let spelling = self.respelling(ident, name);
         self.respell(ident, spelling);
     }
 
     /// What must stand between quotes for `name`, where it does not stand in `ident` already.
-    fn spelt(&self, ident: &Ident, name: Cow<'_, str>) -> Option<String> {
+    fn respelling(&self, ident: &Ident, name: Cow<'_, str>) -> Option<String> {
         if name.contains(self.catalog.dialect().quote()) {
             Some(self.encode(&name).value)
         } else if *name == ident.value {

@@ -1,8 +1,8 @@
 //! The work that a statement may take, in steps.
 //!
-//! A step is an expression looked at. What stands for an expression of a derived table, of a view or of an alias counts
-//! as many steps as that has: engines put the expression in the place of its name, wherever it stands, so that a short
-//! text can become one of any length (`WITH a AS (SELECT x + x AS x FROM t), b AS (SELECT x + x AS x FROM a), …`). A
+//! A step is an expression looked at. A name that stands for an expression of a derived table, a view or an alias counts
+//! as many steps as that has. Engines put the expression in the place of its name, so that a short text can become one of any
+//! length (`WITH a AS (SELECT x + x AS x FROM t), b AS (SELECT x + x AS x FROM a), …`). A
 //! query over a set operation counts once for each arm, for SQLite and PostgreSQL read it so.
 
 use super::{

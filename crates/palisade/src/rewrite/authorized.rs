@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     policy::{self, Permit, SessionView},
     rejection::Rejection,
-    resolve::{ResolvedDefinition, ResolvedStatement},
+    resolve::{ResolvedDdl, ResolvedStatement},
 };
 
 /// A resolved statement with the permit that was given for it, and for nothing else. Only [`authorize`] makes one, and the
@@ -33,7 +33,7 @@ pub struct Authorized {
 /// A resolved definition with the permit that was given for it; as [`Authorized`].
 #[derive(Debug)]
 pub(crate) struct AuthorizedDefinition {
-    resolved: ResolvedDefinition,
+    resolved: ResolvedDdl,
     permit: Permit,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn authorize(
 /// As [`authorize`].
 pub(crate) fn authorize_definition(
     view: &Arc<SessionView>,
-    resolved: ResolvedDefinition,
+    resolved: ResolvedDdl,
 ) -> Result<AuthorizedDefinition, Rejection> {
     let permit = policy::authorize(view, &resolved.access)?;
     Ok(AuthorizedDefinition { resolved, permit })
@@ -78,7 +78,7 @@ impl Authorized {
 }
 
 impl AuthorizedDefinition {
-    pub(in crate::rewrite) fn into_parts(self) -> (ResolvedDefinition, Permit) {
+    pub(in crate::rewrite) fn into_parts(self) -> (ResolvedDdl, Permit) {
         (self.resolved, self.permit)
     }
 }

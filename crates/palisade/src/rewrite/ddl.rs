@@ -13,8 +13,8 @@ use crate::rewrite::{
     statement::{Prepared, RewrittenStatement},
 };
 use crate::{
-    access::AccessSet, code::Code, policy::Permit, rejection::Rejection,
-    resolve::ResolvedDefinition, syntax, value::Params,
+    access::AccessSet, code::Code, policy::Permit, rejection::Rejection, resolve::ResolvedDdl,
+    syntax, value::Params,
 };
 
 /// A printed definition that nothing has verified yet.
@@ -45,7 +45,7 @@ pub(crate) fn rewrite_definition(
             "a definition looks for no rows",
         ));
     }
-    let ResolvedDefinition {
+    let ResolvedDdl {
         statement,
         references,
         access,

@@ -1,12 +1,12 @@
-//! Tokens where they do not stand beside the column: in casts, lists, arrays and tables of constants.
+//! Constants beside a column of tokens: in casts, lists, arrays and choices. Constants that stand elsewhere are refused.
 
 use palisade::{dialect::Dialect, guard::Backend};
 use serde_json::{Value, json};
 
 use super::Asking;
 
-/// A token is one wherever it is given: in a cast, a list, a table of constants. `T` in a statement is a token of the first
-/// person, `U` one of the second.
+/// A token is one beside the column, in a cast, a list or a choice, and is refused behind SELECT or in a table of constants. `T`
+/// in a statement is a token of the first person, `U` one of the second.
 pub(crate) async fn tokens_are_given<B: Backend>(
     to: &Asking<B>,
     row: &str,
@@ -30,78 +30,51 @@ pub(crate) async fn tokens_are_given<B: Backend>(
     };
     let people = "SELECT id FROM people WHERE";
     let mut both = vec![
-        format!("{people} email IN ({}) ORDER BY id", values(&["'T'", "'U'"])),
-        format!("{people} email IN (SELECT 'T' UNION ALL SELECT 'U') ORDER BY id"),
-        format!("WITH k(e) AS ({}) {people} email IN (SELECT e FROM k) ORDER BY id", values(&["'T'", "NULL", "'U'"])),
-        "WITH k AS (SELECT 'T' AS e UNION SELECT 'U'), l AS (SELECT e AS m FROM k) SELECT p.id FROM people p JOIN l ON l.m = p.email ORDER BY p.id".to_owned(),
-        format!("WITH k(e) AS ({}) SELECT p.id FROM people p, k WHERE k.e = p.email AND 'x' <> 'y' ORDER BY id", values(&["'T'", "'U'"])),
-        "SELECT p.id FROM (SELECT 'T' AS email UNION SELECT 'U') AS v JOIN people p USING (email) ORDER BY p.id".to_owned(),
-        format!("{people} EXISTS (SELECT 1 FROM (SELECT 'T' AS e UNION SELECT 'U') AS v WHERE v.e = people.email) ORDER BY id"),
+        format!("{people} email IN ('T', 'U') ORDER BY id"),
+        format!("{people} email IN ('T', NULL, 'U') AND 'x' <> 'y' ORDER BY id"),
     ];
     let mut one = vec![
         format!("{people} email = CAST('T' AS {text})"),
-        format!("{people} email = (SELECT 'T')"),
         format!("{people} email {same} 'T'"),
-        format!("{people} email IN (SELECT 'T')"),
-        format!("{people} (SELECT CAST('T' AS {text})) = email"),
         format!("{people} CASE id WHEN 7 THEN 'U' ELSE 'T' END = email"),
         format!("{people} coalesce(NULL, 'T', 'U') = email"),
         format!("{people} NULLIF('T', 'U') = email"),
-        format!(
-            "{people} (email, id) IN ({})",
-            values(&["'T', 1", "'U', 3"])
-        ),
-        format!("{people} (email, id) IN (SELECT 'T', 1)"),
         format!("{people} id = 1 AND ('T', 10) IN (SELECT buyer, id FROM orders)"),
-        "SELECT 1 AS id FROM orders WHERE total = 7 AND buyer = (SELECT e FROM (SELECT 'T' AS e) AS k)"
-            .to_owned(),
     ];
-    // What a statement is told is a token, as one that comes from a column.
-    let mut shown = vec![
-        (
-            "SELECT v.e, p.id FROM people p JOIN (SELECT 'U' AS e UNION ALL SELECT 'T') AS v ON v.e = p.email ORDER BY p.id".to_owned(),
-            json!([[ann, 1], [bob, 2]]),
-        ),
-        (
-            "WITH k AS (SELECT 'T' AS e) SELECT e, count(*) AS n FROM k JOIN orders o ON o.buyer = k.e GROUP BY e".to_owned(),
-            json!([[ann, 2]]),
-        ),
-        (
-            "WITH k AS (SELECT 'T' AS e UNION SELECT 'U') SELECT e FROM k WHERE e = 'T' AND e IN (SELECT email FROM people)".to_owned(),
-            json!([[ann]]),
-        ),
-        (
-            "SELECT email AS e FROM people WHERE id = 1 INTERSECT SELECT 'T'".to_owned(),
-            json!([[ann]]),
-        ),
-        (
-            "SELECT email AS e FROM people WHERE id < 3 EXCEPT SELECT 'T'".to_owned(),
-            json!([[bob]]),
-        ),
-        // Of one that is compared with tokens follows that another is.
-        (
-            "WITH k AS (SELECT 'T' AS e UNION SELECT 'U'), l AS (SELECT 'T' AS f) SELECT k.e FROM k JOIN l ON l.f = k.e WHERE k.e IN (SELECT buyer FROM orders)".to_owned(),
-            json!([[ann]]),
-        ),
-        // Beside a constant that may be there, others are left as they are.
-        (
-            "SELECT v.e, t.id FROM (SELECT id, coalesce(email, 'none') AS c FROM people) AS t JOIN (SELECT 'T' AS e UNION SELECT 'none' UNION SELECT 'some') AS v ON v.e = t.c ORDER BY t.id".to_owned(),
-            json!([[ann, 1], ["none", 3]]),
-        ),
-        (
-            "WITH RECURSIVE r (n, e) AS (SELECT 1, 'T' UNION ALL SELECT n + 1, 'U' FROM r WHERE n < 2) SELECT r.e, o.id FROM r JOIN orders o ON o.buyer = r.e WHERE o.id > 10 ORDER BY o.id".to_owned(),
-            json!([[ann, 11], [bob, 12]]),
-        ),
+    // Constants that stand elsewhere.
+    let mut elsewhere = vec![
+        format!("{people} email IN ({})", values(&["'T'", "'U'"])),
+        format!("{people} email IN (SELECT 'T' UNION ALL SELECT 'U')"),
+        format!("WITH k(e) AS ({}) {people} email IN (SELECT e FROM k)", values(&["'T'", "NULL", "'U'"])),
+        "WITH k AS (SELECT 'T' AS e UNION SELECT 'U'), l AS (SELECT e AS m FROM k) SELECT p.id FROM people p JOIN l ON l.m = p.email".to_owned(),
+        format!("WITH k(e) AS ({}) SELECT p.id FROM people p, k WHERE k.e = p.email AND 'x' <> 'y'", values(&["'T'", "'U'"])),
+        "SELECT p.id FROM (SELECT 'T' AS email UNION SELECT 'U') AS v JOIN people p USING (email)".to_owned(),
+        format!("{people} EXISTS (SELECT 1 FROM (SELECT 'T' AS e UNION SELECT 'U') AS v WHERE v.e = people.email)"),
+        format!("{people} email = (SELECT 'T')"),
+        format!("{people} email IN (SELECT 'T')"),
+        format!("{people} (SELECT CAST('T' AS {text})) = email"),
+        format!("{people} (email, id) IN ({})", values(&["'T', 1", "'U', 3"])),
+        format!("{people} (email, id) IN (SELECT 'T', 1)"),
+        "SELECT 1 AS id FROM orders WHERE total = 7 AND buyer = (SELECT e FROM (SELECT 'T' AS e) AS k)".to_owned(),
+        "WITH k AS (SELECT 'T' AS e) SELECT e, count(*) AS n FROM k JOIN orders o ON o.buyer = k.e GROUP BY e".to_owned(),
+        "WITH k AS (SELECT 'T' AS e UNION SELECT 'U') SELECT e FROM k WHERE e IN (SELECT email FROM people)".to_owned(),
+        "SELECT email AS e FROM people WHERE id = 1 INTERSECT SELECT 'T'".to_owned(),
+        "SELECT email AS e FROM people WHERE id < 3 EXCEPT SELECT 'T'".to_owned(),
+        "SELECT v.e, t.id FROM (SELECT id, coalesce(email, 'none') AS c FROM people) AS t JOIN (SELECT 'T' AS e UNION SELECT 'none') AS v ON v.e = t.c".to_owned(),
+        "WITH RECURSIVE r (n, e) AS (SELECT 1, 'T' UNION ALL SELECT n + 1, 'U' FROM r WHERE n < 2) SELECT r.e, o.id FROM r JOIN orders o ON o.buyer = r.e".to_owned(),
+        "SELECT coalesce(p.email, k.e) AS e FROM people p, (SELECT 'T' AS e) AS k".to_owned(),
     ];
     // PostgreSQL has no plus of text.
     if to.dialect != Dialect::Postgres {
         one.push(format!("{people} +email = 'T'"));
-        one.push(format!("{people} + +email IN (SELECT +'T')"));
         one.push(format!("{people} email = +'T' AND id > 0"));
-        shown.push((
-            "SELECT +email AS e, +'x' AS x FROM people WHERE id = 1".to_owned(),
+        elsewhere.push(format!("{people} + +email IN (SELECT +'T')"));
+        to.check(
+            "SELECT +email AS e, +'x' AS x FROM people WHERE id = 1",
+            &[],
             json!([[ann, "x"]]),
-        ));
+        )
+        .await;
     }
     if to.dialect == Dialect::Postgres {
         for list in [
@@ -111,7 +84,6 @@ pub(crate) async fn tokens_are_given<B: Backend>(
             "ANY ('{T,U}')",
             "ANY ('{ \"T\" , NULL, U}'::varchar[])",
             "ANY (CAST('{T,U}' AS text[]))",
-            "ANY (SELECT unnest('{T,U}'::text[]))",
         ] {
             both.push(format!("{people} email = {list} ORDER BY id"));
         }
@@ -121,10 +93,13 @@ pub(crate) async fn tokens_are_given<B: Backend>(
             "unnest('{T,U}'::text[]) AS v(e)",
             "unnest('{T,U}'::text[], '{1,2}'::int[]) AS v(e, n)",
         ] {
-            both.push(format!(
-                "SELECT p.id FROM people p JOIN {from} ON v.e = p.email ORDER BY p.id"
+            elsewhere.push(format!(
+                "SELECT p.id FROM people p JOIN {from} ON v.e = p.email"
             ));
         }
+        elsewhere.push(format!(
+            "{people} email = ANY (SELECT unnest('{{T,U}}'::text[]))"
+        ));
         one.extend([
             format!("{people} email = 'T'::varchar(60)"),
             format!("{people} email = text 'T'"),
@@ -159,9 +134,7 @@ pub(crate) async fn tokens_are_given<B: Backend>(
         to.check(&full(&sql.replace("'T'", "'ann@x'")), &[], foreign.clone())
             .await;
         // As a parameter, whose tag is looked at each time.
-        // MariaDB names columns after what stands in the first row, which no parameter says.
-        let is_named = to.dialect == Dialect::Mysql && row.is_empty() && sql.contains("VALUES");
-        if !sql.contains("text 'T'") && !is_named {
+        if !sql.contains("text 'T'") {
             let by = told(&sql.replace("'T'", "?"));
             let held = std::slice::from_ref(ann);
             to.check(&by, held, json!([[1]])).await;
@@ -169,9 +142,23 @@ pub(crate) async fn tokens_are_given<B: Backend>(
             to.check(&by, held, json!([[1]])).await;
         }
     }
-    for (sql, expected) in shown {
-        to.check(&told(&sql), &[], expected).await;
+    for sql in &elsewhere {
+        to.check(&full(sql), &[], foreign.clone()).await;
+        // MariaDB names columns after what stands in the first row, which no parameter says.
+        let is_named = to.dialect == Dialect::Mysql && row.is_empty() && sql.contains("VALUES");
+        if sql.contains("'T'") && !is_named {
+            let by = told(&sql.replace("'T'", "?"));
+            to.check(&by, std::slice::from_ref(ann), foreign.clone())
+                .await;
+        }
     }
+    // Beside a constant that may be there, others are left as they are.
+    to.check(
+        "SELECT v.e, t.id FROM (SELECT id, coalesce(email, 'none') AS c FROM people) AS t JOIN (SELECT 'none' AS e UNION SELECT 'some') AS v ON v.e = t.c",
+        &[],
+        json!([["none", 3]]),
+    )
+    .await;
     // What is computed of constants is none.
     let mut computed = vec![
         format!("{people} email = lower('T')"),
@@ -232,7 +219,8 @@ pub(crate) async fn tokens_are_given<B: Backend>(
         to.check(&told(sql), &[], expected).await;
     }
     // Parameters keep their places beside those that are tokens.
-    let placed = "WITH k AS (SELECT ? AS e) SELECT p.id, k.e FROM people p JOIN k ON k.e = p.email WHERE p.id >= ? AND 'x' <> ? LIMIT ?";
+    let placed =
+        "SELECT p.id, p.email FROM people p WHERE p.email = ? AND p.id >= ? AND 'x' <> ? LIMIT ?";
     let [one, other] = [
         [ann, &json!(1), &json!("y"), &json!(5)],
         [bob, &json!(1), &json!("y"), &json!(5)],
@@ -270,8 +258,6 @@ pub(crate) async fn tokens_are_given<B: Backend>(
         for sql in [
             "SELECT id FROM people WHERE email = ANY (?) ORDER BY id",
             "SELECT id FROM people WHERE email = ANY (?::text[]) ORDER BY id",
-            "SELECT p.id FROM people p JOIN unnest(?::text[]) AS v(e) ON v.e = p.email ORDER BY p.id",
-            "SELECT id FROM people WHERE email IN (SELECT unnest(CAST(? AS varchar[]))) ORDER BY id",
         ] {
             to.check(sql, &[json!(arrays)], json!([[1], [2]])).await;
             to.check(sql, &[json!(format!("{{{t}}}"))], json!([[1]]))
@@ -280,24 +266,15 @@ pub(crate) async fn tokens_are_given<B: Backend>(
             to.check(sql, &[json!(format!("{{{t},x}}"))], foreign.clone())
                 .await;
         }
-        // Beside constants, a text that could be taken for a token without its tag is refused where it may come out.
-        let among = "SELECT v.e FROM (SELECT coalesce(email, 'none') AS c FROM people) AS t JOIN unnest(?::text[]) AS v(e) ON v.e = t.c ORDER BY v.e DESC";
-        to.check(
-            among,
-            &[json!(format!("{{{t},none,x}}"))],
-            json!([["none"], [ann]]),
-        )
-        .await;
-        to.check(
-            among,
-            &[json!(format!("{{{}}}", &t[4..36]))],
-            foreign.clone(),
-        )
-        .await;
+        for sql in [
+            "SELECT p.id FROM people p JOIN unnest(?::text[]) AS v(e) ON v.e = p.email",
+            "SELECT id FROM people WHERE email IN (SELECT unnest(CAST(? AS varchar[])))",
+        ] {
+            to.check(sql, &[json!(arrays)], foreign.clone()).await;
+        }
         let one = "SELECT v.e FROM (SELECT coalesce(email, 'none') AS c FROM people) AS t JOIN (VALUES (?)) AS v(e) ON v.e = t.c";
-        to.check(one, std::slice::from_ref(ann), json!([[ann]]))
-            .await;
-        to.check(one, &[json!("none")], json!([["none"]])).await;
-        to.check(one, &[json!(&t[4..36])], foreign).await;
+        for value in [ann.clone(), json!("none"), json!(&t[4..36])] {
+            to.check(one, &[value], foreign.clone()).await;
+        }
     }
 }

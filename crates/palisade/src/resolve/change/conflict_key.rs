@@ -12,9 +12,9 @@ use crate::{
     syntax::key,
 };
 
-/// By what the row in the way is found.
+/// The keys that find the conflicting row of an INSERT.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::resolve) enum Found {
+pub(in crate::resolve) enum ConflictArbiter {
     /// None is changed, or by columns that the statement says, which are read then.
     AsRead,
     /// By the constraint of this name.
@@ -23,9 +23,9 @@ pub(in crate::resolve) enum Found {
     AnyKey,
 }
 
-impl Found {
+impl ConflictArbiter {
     /// By what `on` finds it, if not by any key.
-    fn said(on: &OnInsert) -> Option<Self> {
+    fn from_clause(on: &OnInsert) -> Option<Self> {
         match on {
             OnInsert::OnConflict(OnConflict {
                 conflict_target: Some(ConflictTarget::Columns(_)),
@@ -50,18 +50,21 @@ impl Found {
     }
 
     /// By what an INSERT, or a REPLACE without `on`, finds it.
-    pub(in crate::resolve) fn by(on: Option<&OnInsert>) -> Self {
-        on.and_then(Self::said).unwrap_or(Self::AnyKey)
+    pub(in crate::resolve) fn from_insert(on: Option<&OnInsert>) -> Self {
+        on.and_then(Self::from_clause).unwrap_or(Self::AnyKey)
     }
 }
 
 impl Resolver<'_> {
-    /// Refuses a change of the row in the way where columns that are not shown say which that is. A plain key by which no row
-    /// is met says nothing: one of its columns is left out, and NULL or counted up then.
-    pub(in crate::resolve) fn may_meet(
+    /// Refuses a change of the conflicting row where columns that are not shown say which row that is. A plain key with a column
+    /// that is left out finds no row: the column is NULL then, or counted up.
+    ///
+    /// # Errors
+    /// `write.masked-read`.
+    pub(in crate::resolve) fn check_conflict_key(
         &self,
         relation: &Relation,
-        found: &Found,
+        found: &ConflictArbiter,
         assigned: &[ColumnId],
     ) -> Result<(), Rejection> {
         let is_shown = |index: u16| {
@@ -72,12 +75,14 @@ impl Resolver<'_> {
         };
         let all = || relation.unique_keys.as_deref();
         let keys = match found {
-            Found::AsRead => return Ok(()),
-            Found::Constraint(name) => match all().and_then(|keys| called(keys, name)) {
-                Some(key) => Some(std::slice::from_ref(key)),
-                None => all(),
-            },
-            Found::AnyKey => all(),
+            ConflictArbiter::AsRead => return Ok(()),
+            ConflictArbiter::Constraint(name) => {
+                match all().and_then(|keys| find_key(keys, name)) {
+                    Some(key) => Some(std::slice::from_ref(key)),
+                    None => all(),
+                }
+            }
+            ConflictArbiter::AnyKey => all(),
         };
         let is_assigned = |index: &u16| assigned.iter().any(|id| id.index == *index);
         let Some(keys) = keys else {
@@ -104,7 +109,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// That a column that is not shown says which row is in the way. One that the statement does not name is not named.
+    /// The refusal of a key with a column that is not shown. The text names the column only if the statement does.
     fn unseen_key(&self, relation: &Relation, index: u16, is_assigned: bool) -> Rejection {
         let name = relation.column(index).map_or("", |c| &*c.name);
         let what = if is_assigned {
@@ -122,13 +127,13 @@ impl Resolver<'_> {
         };
         Rejection::new(
             Code::WriteMaskedRead,
-            format!("{what} of a key by which the row in the way is found: {instead}"),
+            format!("{what} of a key that finds the conflicting row: {instead}"),
         )
     }
 }
 
 /// The only key called so.
-fn called<'k>(keys: &'k [UniqueKey], name: &str) -> Option<&'k UniqueKey> {
+fn find_key<'k>(keys: &'k [UniqueKey], name: &str) -> Option<&'k UniqueKey> {
     let mut named = keys.iter().filter(|key| key.name.as_deref() == Some(name));
     named.next().filter(|_| named.next().is_none())
 }

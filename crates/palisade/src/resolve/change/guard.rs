@@ -10,14 +10,14 @@ use sqlparser::ast::{
 
 /// The condition of rows, and how it stands with the statement's own conditions.
 #[derive(Debug, Clone)]
-pub(crate) struct Guard {
+pub(crate) struct WriteGuard {
     pub(crate) condition: Expr,
-    pub(crate) stance: Stance,
+    pub(crate) placement: Placement,
 }
 
 /// How a guard stands with conditions of the statement's own.
 #[derive(Debug, Clone)]
-pub(crate) enum Stance {
+pub(crate) enum Placement {
     /// Beside them: they are leak-proof, and an index serves both.
     Beside,
     /// Around each of them: `CASE` tries its arms in order and nothing of a later one, so that the agent's
@@ -26,16 +26,16 @@ pub(crate) enum Stance {
     /// Around what of them is not leak-proof; the rest stands beside that, where an index serves it. What may fail is tried on
     /// rows that meet all of the rest alone, whichever condition the engine looks at first.
     Apart {
-        lead: Lead,
+        prefix: Prefix,
         /// For the statement's own condition, then for each condition of a join that can see the target: how its
         /// [`conjuncts`] stand; none where it is not taken apart.
-        places: Vec<Vec<Term>>,
+        places: Vec<Vec<TermPlacement>>,
     },
 }
 
 /// How a term of a condition stands with a guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Term {
+pub(crate) enum TermPlacement {
     /// It cannot fail, and stands beside the guard, where an index serves it.
     Beside,
     /// It cannot fail, and stands behind the guard.
@@ -44,7 +44,7 @@ pub(crate) enum Term {
     Tried,
 }
 
-impl Term {
+impl TermPlacement {
     fn is_beside(self) -> bool {
         self == Self::Beside
     }
@@ -52,7 +52,7 @@ impl Term {
 
 /// What of a guard stands before all else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lead {
+pub(crate) enum Prefix {
     /// Nothing: the target stands alone, so that nothing else can be seen to run for a row of it.
     Nothing,
     /// The guard as it is.
@@ -87,29 +87,29 @@ fn collect<'e>(expr: &'e Expr, out: &mut Vec<&'e Expr>) {
     }
 }
 
-impl Guard {
+impl WriteGuard {
     /// The guard around the statement's own condition, which is that of `place`.
-    pub(crate) fn around(&self, own: Option<Expr>, place: usize) -> Expr {
-        let guard = nested(self.condition.clone());
-        match (&self.stance, own) {
-            (Stance::Beside | Stance::Around, None) => guard,
-            (Stance::Beside, Some(own)) => and(guard, nested(own)),
-            (Stance::Around, Some(own)) => choice(guard, nested(own)),
-            (Stance::Apart { lead, places }, own) => {
-                let mut all: Vec<Expr> = self.leading(*lead).into_iter().collect();
+    pub(crate) fn wrap(&self, own: Option<Expr>, place: usize) -> Expr {
+        let guard = nest(self.condition.clone());
+        match (&self.placement, own) {
+            (Placement::Beside | Placement::Around, None) => guard,
+            (Placement::Beside, Some(own)) => and(guard, nest(own)),
+            (Placement::Around, Some(own)) => choice(guard, nest(own)),
+            (Placement::Apart { prefix, places }, own) => {
+                let mut all: Vec<Expr> = self.guard_prefix(*prefix).into_iter().collect();
                 let terms = places.get(place);
                 let tried_where = self.tried_where(own.as_ref(), terms);
                 for Part {
                     is_beside,
                     mut terms,
-                } in apart(own, terms)
+                } in split_terms(own, terms)
                 {
                     let own = if terms.len() == 1 {
                         terms.pop()
                     } else {
-                        terms.into_iter().map(nested).reduce(and)
+                        terms.into_iter().map(nest).reduce(and)
                     };
-                    let own = nested(own.unwrap_or_else(|| boolean(true)));
+                    let own = nest(own.unwrap_or_else(|| boolean(true)));
                     all.push(if is_beside {
                         own
                     } else {
@@ -122,8 +122,8 @@ impl Guard {
     }
 
     /// The guard and all terms of a condition that cannot fail: where those that may are tried.
-    fn tried_where(&self, own: Option<&Expr>, terms: Option<&Vec<Term>>) -> Expr {
-        let guard = nested(self.condition.clone());
+    fn tried_where(&self, own: Option<&Expr>, terms: Option<&Vec<TermPlacement>>) -> Expr {
+        let guard = nest(self.condition.clone());
         let (Some(own), Some(terms)) = (own, terms) else {
             return guard;
         };
@@ -135,56 +135,58 @@ impl Guard {
             .into_iter()
             .zip(terms)
             .filter_map(|(own, term)| match term {
-                Term::Beside | Term::Behind => Some(nested(own.clone())),
-                Term::Tried => None,
+                TermPlacement::Beside | TermPlacement::Behind => Some(nest(own.clone())),
+                TermPlacement::Tried => None,
             });
         met.fold(guard, and)
     }
 
     /// The statement's own condition in `expr`; an error if the guard is not around it.
-    pub(in crate::resolve) fn inside(
+    pub(in crate::resolve) fn extract_own(
         &self,
         expr: Expr,
         place: usize,
     ) -> Result<Option<Expr>, Unguarded> {
         let whole = expr.clone();
         let own = self.taken_out(expr, place)?;
-        if self.around(own.clone(), place) == whole {
+        if self.wrap(own.clone(), place) == whole {
             Ok(own)
         } else {
             Err(Unguarded)
         }
     }
 
-    /// What stands in `expr` where the statement's own condition would; [`inside`](Self::inside) says whether it is one.
+    /// What stands in `expr` where the statement's own condition would; [`extract_own`](Self::extract_own) says whether it is one.
     fn taken_out(&self, expr: Expr, place: usize) -> Result<Option<Expr>, Unguarded> {
-        match &self.stance {
-            Stance::Beside | Stance::Around if self.is_guard(&expr) => Ok(None),
-            Stance::Beside => match expr {
+        match &self.placement {
+            Placement::Beside | Placement::Around if self.is_guard(&expr) => Ok(None),
+            Placement::Beside => match expr {
                 Expr::BinaryOp {
                     left,
                     op: BinaryOperator::And,
                     right,
-                } if self.is_guard(&left) => unnested(*right).map(Some),
+                } if self.is_guard(&left) => unwrap_nested(*right).map(Some),
                 _ => Err(Unguarded),
             },
-            Stance::Around => self.chosen(expr).map(Some),
-            Stance::Apart { lead, places } => {
+            Placement::Around => self.take_tried(expr).map(Some),
+            Placement::Apart { prefix, places } => {
                 let mut all = chain(expr);
-                match self.leading(*lead) {
+                match self.guard_prefix(*prefix) {
                     Some(leading) if all.first() == Some(&leading) => {
                         all.remove(0);
                     }
                     Some(_) => return Err(Unguarded),
                     None => {}
                 }
-                let terms = places.get(place).map_or(&[] as &[Term], Vec::as_slice);
+                let terms = places
+                    .get(place)
+                    .map_or(&[] as &[TermPlacement], Vec::as_slice);
                 if terms.is_empty() {
-                    return match (all.pop(), all.is_empty(), lead) {
-                        (None, _, Lead::Plain | Lead::Opaque) => Ok(None),
-                        (Some(guard), true, Lead::Nothing) if self.is_guard(&guard) => Ok(None),
-                        (Some(own), true, _) => self.chosen(own).map(Some),
-                        (None, _, Lead::Nothing) | (Some(_), false, _) => Err(Unguarded),
+                    return match (all.pop(), all.is_empty(), prefix) {
+                        (None, _, Prefix::Plain | Prefix::Opaque) => Ok(None),
+                        (Some(guard), true, Prefix::Nothing) if self.is_guard(&guard) => Ok(None),
+                        (Some(own), true, _) => self.take_tried(own).map(Some),
+                        (None, _, Prefix::Nothing) | (Some(_), false, _) => Err(Unguarded),
                     };
                 }
                 let runs = terms.chunk_by(|one, next| !one.is_beside() && !next.is_beside());
@@ -192,13 +194,15 @@ impl Guard {
                 let mut own = Vec::new();
                 for run in runs {
                     let part = parts.next().ok_or(Unguarded)?;
-                    own.push(nested(match run.first() {
-                        Some(Term::Beside) => unnested(part)?,
-                        Some(Term::Behind | Term::Tried) | None => self.chosen(part)?,
+                    own.push(nest(match run.first() {
+                        Some(TermPlacement::Beside) => unwrap_nested(part)?,
+                        Some(TermPlacement::Behind | TermPlacement::Tried) | None => {
+                            self.take_tried(part)?
+                        }
                     }));
                 }
                 match (parts.next(), own.len()) {
-                    (None, 1) => own.pop().map(unnested).transpose(),
+                    (None, 1) => own.pop().map(unwrap_nested).transpose(),
                     (None, _) => Ok(own.into_iter().reduce(and)),
                     (Some(_), _) => Err(Unguarded),
                 }
@@ -208,23 +212,23 @@ impl Guard {
 
     /// The conditions of joins that it stands around.
     pub(crate) fn joins(&self) -> usize {
-        match &self.stance {
-            Stance::Beside | Stance::Around => 0,
-            Stance::Apart { lead: _, places } => places.len().saturating_sub(1),
+        match &self.placement {
+            Placement::Beside | Placement::Around => 0,
+            Placement::Apart { prefix: _, places } => places.len().saturating_sub(1),
         }
     }
 
-    fn leading(&self, lead: Lead) -> Option<Expr> {
-        let guard = nested(self.condition.clone());
-        match lead {
-            Lead::Nothing => None,
-            Lead::Plain => Some(guard),
-            Lead::Opaque => Some(choice(guard, boolean(true))),
+    fn guard_prefix(&self, prefix: Prefix) -> Option<Expr> {
+        let guard = nest(self.condition.clone());
+        match prefix {
+            Prefix::Nothing => None,
+            Prefix::Plain => Some(guard),
+            Prefix::Opaque => Some(choice(guard, boolean(true))),
         }
     }
 
     /// What is tried where the guard holds.
-    fn chosen(&self, expr: Expr) -> Result<Expr, Unguarded> {
+    fn take_tried(&self, expr: Expr) -> Result<Expr, Unguarded> {
         match expr {
             Expr::Case {
                 case_token: _,
@@ -234,9 +238,9 @@ impl Guard {
                 else_result: Some(otherwise),
             } if *otherwise == boolean(false) && conditions.len() == 1 => match conditions.pop() {
                 Some(CaseWhen { condition, result }) => {
-                    // `inside` compares what stands after the guard.
+                    // `extract_own` compares what stands after the guard.
                     match chain(condition).first() {
-                        Some(first) if self.is_guard(first) => unnested(result),
+                        Some(first) if self.is_guard(first) => unwrap_nested(result),
                         Some(_) | None => Err(Unguarded),
                     }
                 }
@@ -258,7 +262,7 @@ struct Part {
 }
 
 /// A condition taken apart. Its parameters keep their order, by which MySQL tells them.
-fn apart(own: Option<Expr>, terms: Option<&Vec<Term>>) -> Vec<Part> {
+fn split_terms(own: Option<Expr>, terms: Option<&Vec<TermPlacement>>) -> Vec<Part> {
     let Some(own) = own else {
         return Vec::new();
     };
@@ -326,7 +330,7 @@ fn boolean(value: bool) -> Expr {
     Expr::Value(Value::Boolean(value).into())
 }
 
-fn unnested(expr: Expr) -> Result<Expr, Unguarded> {
+fn unwrap_nested(expr: Expr) -> Result<Expr, Unguarded> {
     match expr {
         Expr::Nested(inner) => Ok(*inner),
         _ => Err(Unguarded),
@@ -347,7 +351,7 @@ pub(crate) struct Admission {
 
 impl Admission {
     /// The frame with `source` in it.
-    pub(crate) fn around(&self, source: Box<Query>) -> Box<Query> {
+    pub(crate) fn wrap(&self, source: Box<Query>) -> Box<Query> {
         let mut out = self.frame.clone();
         if let Some(cte) = first_cte(&mut out) {
             cte.query = source;
@@ -356,7 +360,7 @@ impl Admission {
     }
 
     /// The source in `query`; an error if the frame is not around it.
-    pub(in crate::resolve) fn inside<'q>(
+    pub(in crate::resolve) fn extract_source<'q>(
         &self,
         query: &'q mut Query,
     ) -> Result<&'q mut Query, Unguarded> {
@@ -382,7 +386,7 @@ fn first_cte(query: &mut Query) -> Option<&mut Cte> {
     cte_tables.first_mut()
 }
 
-fn nested(expr: Expr) -> Expr {
+fn nest(expr: Expr) -> Expr {
     Expr::Nested(Box::new(expr))
 }
 
@@ -399,20 +403,20 @@ mod tests {
         parser.parse_expr().unwrap()
     }
 
-    fn guard(stance: Stance) -> Guard {
-        Guard {
+    fn guard(placement: Placement) -> WriteGuard {
+        WriteGuard {
             condition: expr("t.tenant = 7"),
-            stance,
+            placement,
         }
     }
 
-    fn apart(lead: Lead, place: &[bool]) -> Stance {
+    fn place_apart(prefix: Prefix, place: &[bool]) -> Placement {
         let term = |is_beside: &bool| match is_beside {
-            true => Term::Beside,
-            false => Term::Tried,
+            true => TermPlacement::Beside,
+            false => TermPlacement::Tried,
         };
-        Stance::Apart {
-            lead,
+        Placement::Apart {
+            prefix,
             places: vec![place.iter().map(term).collect()],
         }
     }
@@ -421,52 +425,56 @@ mod tests {
 
     #[test]
     fn a_guard_stands_so() {
-        for (stance, own, expected) in [
-            (Stance::Beside, None, "(t.tenant = 7)"),
-            (Stance::Beside, Some("a = 1"), "(t.tenant = 7) AND (a = 1)"),
-            (Stance::Around, None, "(t.tenant = 7)"),
+        for (placement, own, expected) in [
+            (Placement::Beside, None, "(t.tenant = 7)"),
             (
-                Stance::Around,
+                Placement::Beside,
+                Some("a = 1"),
+                "(t.tenant = 7) AND (a = 1)",
+            ),
+            (Placement::Around, None, "(t.tenant = 7)"),
+            (
+                Placement::Around,
                 Some("f(b) AND a = 1"),
                 "CASE WHEN (t.tenant = 7) THEN (f(b) AND a = 1) ELSE false END",
             ),
             (
-                apart(Lead::Plain, &[true, false, true]),
+                place_apart(Prefix::Plain, &[true, false, true]),
                 Some(OWN),
                 "(t.tenant = 7) AND (a = 1) AND CASE WHEN (t.tenant = 7) AND (a = 1) AND (c = 2) THEN (f(b)) ELSE false END AND (c = 2)",
             ),
             (
-                apart(Lead::Nothing, &[true, false, true]),
+                place_apart(Prefix::Nothing, &[true, false, true]),
                 Some(OWN),
                 "(a = 1) AND CASE WHEN (t.tenant = 7) AND (a = 1) AND (c = 2) THEN (f(b)) ELSE false END AND (c = 2)",
             ),
             (
-                apart(Lead::Opaque, &[false, false, true]),
+                place_apart(Prefix::Opaque, &[false, false, true]),
                 Some(OWN),
                 "CASE WHEN (t.tenant = 7) THEN true ELSE false END AND \
                  CASE WHEN (t.tenant = 7) AND (c = 2) THEN ((a = 1) AND (f(b))) ELSE false END AND (c = 2)",
             ),
             (
-                apart(Lead::Opaque, &[true, true, true]),
+                place_apart(Prefix::Opaque, &[true, true, true]),
                 Some(OWN),
                 "CASE WHEN (t.tenant = 7) THEN true ELSE false END AND (a = 1) AND (f(b)) AND (c = 2)",
             ),
             (
-                apart(Lead::Opaque, &[]),
+                place_apart(Prefix::Opaque, &[]),
                 None,
                 "CASE WHEN (t.tenant = 7) THEN true ELSE false END",
             ),
             // What was not taken apart as it stands here is not taken apart at all.
             (
-                apart(Lead::Nothing, &[false]),
+                place_apart(Prefix::Nothing, &[false]),
                 Some("a = 1 XOR f(b) AND c = 2"),
                 "CASE WHEN (t.tenant = 7) THEN (a = 1 XOR f(b) AND c = 2) ELSE false END",
             ),
         ] {
-            let guard = guard(stance);
-            let around = guard.around(own.map(expr), 0);
+            let guard = guard(placement);
+            let around = guard.wrap(own.map(expr), 0);
             assert_eq!(around.to_string(), expected);
-            let inside = guard.inside(around, 0).unwrap();
+            let inside = guard.extract_own(around, 0).unwrap();
             let (inside, own) = (
                 inside.map(conjunct_texts),
                 own.map(expr).map(conjunct_texts),
@@ -481,45 +489,57 @@ mod tests {
 
     #[test]
     fn what_is_not_so_is_found_out() {
-        for (stance, text) in [
-            (Stance::Beside, "(t.tenant = 8) AND (a = 1)"),
-            (Stance::Beside, "(t.tenant = 7) OR (a = 1)"),
-            (Stance::Beside, "a = 1"),
+        for (placement, text) in [
+            (Placement::Beside, "(t.tenant = 8) AND (a = 1)"),
+            (Placement::Beside, "(t.tenant = 7) OR (a = 1)"),
+            (Placement::Beside, "a = 1"),
             (
-                Stance::Beside,
+                Placement::Beside,
                 "CASE WHEN (t.tenant = 7) THEN (a = 1) ELSE false END",
             ),
-            (Stance::Around, "(t.tenant = 7) AND (a = 1)"),
+            (Placement::Around, "(t.tenant = 7) AND (a = 1)"),
             (
-                Stance::Around,
+                Placement::Around,
                 "CASE WHEN (t.tenant = 7) THEN (a = 1) ELSE true END",
             ),
-            (Stance::Around, "CASE WHEN (t.tenant = 7) THEN (a = 1) END"),
             (
-                Stance::Around,
+                Placement::Around,
+                "CASE WHEN (t.tenant = 7) THEN (a = 1) END",
+            ),
+            (
+                Placement::Around,
                 "CASE WHEN (a = 1) THEN true WHEN (t.tenant = 7) THEN (a = 1) ELSE false END",
             ),
-            (apart(Lead::Plain, &[true]), "(a = 1)"),
-            (apart(Lead::Plain, &[true]), "(a = 1) AND (t.tenant = 7)"),
-            (apart(Lead::Plain, &[false]), "(t.tenant = 7) AND (f(a))"),
-            (apart(Lead::Nothing, &[]), "(a = 1)"),
-            (apart(Lead::Nothing, &[false]), "(f(a))"),
-            (apart(Lead::Nothing, &[true, false]), "(a = 1) AND (f(a))"),
+            (place_apart(Prefix::Plain, &[true]), "(a = 1)"),
             (
-                apart(Lead::Nothing, &[false]),
+                place_apart(Prefix::Plain, &[true]),
+                "(a = 1) AND (t.tenant = 7)",
+            ),
+            (
+                place_apart(Prefix::Plain, &[false]),
+                "(t.tenant = 7) AND (f(a))",
+            ),
+            (place_apart(Prefix::Nothing, &[]), "(a = 1)"),
+            (place_apart(Prefix::Nothing, &[false]), "(f(a))"),
+            (
+                place_apart(Prefix::Nothing, &[true, false]),
+                "(a = 1) AND (f(a))",
+            ),
+            (
+                place_apart(Prefix::Nothing, &[false]),
                 "(a = 1) AND CASE WHEN (t.tenant = 7) THEN (f(b)) ELSE false END",
             ),
             (
-                apart(Lead::Nothing, &[true, false]),
+                place_apart(Prefix::Nothing, &[true, false]),
                 "(a = 1) AND CASE WHEN (t.tenant = 8) THEN (f(b)) ELSE false END",
             ),
             (
-                apart(Lead::Opaque, &[true, false]),
+                place_apart(Prefix::Opaque, &[true, false]),
                 "(t.tenant = 7) AND (a = 1) AND CASE WHEN (t.tenant = 7) THEN (f(b)) ELSE false END",
             ),
         ] {
-            let found = guard(stance.clone()).inside(expr(text), 0);
-            assert!(found.is_err(), "{stance:?}: {text} is {found:?}");
+            let found = guard(placement.clone()).extract_own(expr(text), 0);
+            assert!(found.is_err(), "{placement:?}: {text} is {found:?}");
         }
     }
 }

@@ -11,8 +11,8 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     Mode, Resolver,
-    change::{Conflict, Target, conflict_key::Found, is_default},
-    expr::Place,
+    change::{Conflict, Target, conflict_key::ConflictArbiter, is_default},
+    expr::ExprContext,
     query::Ctes,
     scope::{Columns, EXCLUDED, Output, Scope, Source},
     unsupported,
@@ -128,30 +128,30 @@ impl<'a> Resolver<'a> {
         let positional = columns.is_empty() && assignments.is_empty();
         let mut assigned = Vec::new();
         for column in columns.iter_mut() {
-            assigned.push(self.assigned(relation, column)?);
+            assigned.push(self.assigned_column(relation, column)?);
         }
         if positional {
             assigned = self.assignable(relation)?;
         }
         let mut is_given = Vec::new();
         if let Some(source) = source {
-            is_given = self.inserted(source, relation, &assigned, positional, ctes)?;
+            is_given = self.inserted_rows(source, relation, &assigned, positional, ctes)?;
             if positional {
                 assigned.truncate(is_given.len());
                 *columns = self.column_names(relation, &assigned);
             }
             self.assign(&assigned)?;
         }
-        let nothing = Scope::inside(self.catalog.dialect(), None);
+        let nothing = Scope::new(self.catalog.dialect(), None);
         let own = self.assignments(assignments, (relation, &alias), &nothing, ctes)?;
         assigned.extend(own.assigned);
         is_given.extend(assignments.iter().map(|a| !is_default(&a.value)));
-        let found = Found::by(on.as_ref().filter(|_| !replaces));
+        let found = ConflictArbiter::from_insert(on.as_ref().filter(|_| !replaces));
 
         let mut conflict = if replaces {
             Conflict::Replaces
         } else {
-            Conflict::Leaves
+            Conflict::DoNothing
         };
         let given = assigned.iter().zip(is_given);
         let given = given.filter_map(|(id, is_given)| is_given.then_some(*id));
@@ -166,11 +166,11 @@ impl<'a> Resolver<'a> {
         } else if insert_alias.is_some() {
             return Err(unsupported("an alias for the inserted row"));
         }
-        if conflict != Conflict::Leaves {
+        if conflict != Conflict::DoNothing {
             // The row in the way must be one that may be seen.
-            self.readable(relation)?;
+            self.require_readable(relation)?;
             self.access.relations.insert(relation.id);
-            self.may_meet(relation, &found, &assigned)?;
+            self.check_conflict_key(relation, &found, &assigned)?;
         }
         let outputs = self.returning(returning, relation, &alias, ctes)?;
         self.targets.push(Target {
@@ -190,7 +190,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The rows of an INSERT: of each column that they have, whether every row says what its value is.
-    fn inserted(
+    fn inserted_rows(
         &mut self,
         source: &mut Box<Query>,
         relation: &'a Relation,
@@ -206,7 +206,7 @@ impl<'a> Resolver<'a> {
         };
         let source = match admission {
             Some(admission) => admission
-                .inside(source)
+                .extract_source(source)
                 .map_err(|_| self.not_as_decided("the rows are not those that were admitted"))?,
             None => source,
         };
@@ -243,7 +243,7 @@ impl<'a> Resolver<'a> {
         if !(fits(width) || empty) || rows.iter().any(|row| row.content.len() != width) {
             return Err(wrong(width));
         }
-        let scope = Scope::inside(self.catalog.dialect(), None);
+        let scope = Scope::new(self.catalog.dialect(), None);
         let mut is_given = vec![true; width];
         for row in rows {
             let Parens {
@@ -301,24 +301,24 @@ impl<'a> Resolver<'a> {
                     OnConflictAction::DoNothing => return Ok(false),
                     OnConflictAction::DoUpdate(update) => update,
                 };
-                let mut excluded = Scope::inside(dialect, None);
+                let mut excluded = Scope::new(dialect, None);
                 let own = self.own_values(relation, given);
                 let proposed = self.proposed_source(relation, EXCLUDED, &own)?;
                 excluded.sources.push(proposed);
                 // The row that is there comes first; the proposed one by its name only.
-                let mut scope = Scope::inside(dialect, Some(&excluded));
+                let mut scope = Scope::new(dialect, Some(&excluded));
                 scope
                     .sources
                     .push(self.target_source(relation, Some(alias))?);
                 let updated = self.assignments(assignments, (relation, alias), &scope, ctes)?;
                 self.change_columns(relation, Change::Update, true, &updated);
                 scope.in_the_way = Some(alias.clone());
-                self.guarded(selection, &scope, ctes)?;
+                self.change_condition(selection, &scope, ctes)?;
                 Ok(true)
             }
             OnInsert::DuplicateKeyUpdate(assignments) => {
                 let own = self.own_values(relation, given);
-                let mut proposed = Scope::inside(dialect, None);
+                let mut proposed = Scope::new(dialect, None);
                 let row_key = row_alias.map(|alias| self.row_key(alias)).transpose()?;
                 if let Some(key) = &row_key {
                     if self.table_key(alias) == *key {
@@ -327,7 +327,7 @@ impl<'a> Resolver<'a> {
                     let source = self.proposed_source(relation, key, &own)?;
                     proposed.sources.push(source);
                 }
-                let mut scope = Scope::inside(dialect, Some(&proposed));
+                let mut scope = Scope::new(dialect, Some(&proposed));
                 scope
                     .sources
                     .push(self.target_source(relation, Some(alias))?);
@@ -389,7 +389,7 @@ impl<'a> Resolver<'a> {
             let lineage = if is_own {
                 Lineage::default()
             } else {
-                Lineage::of(id)
+                Lineage::from_column(id)
             };
             Output { name, key, lineage }
         });
@@ -459,7 +459,7 @@ impl<'a> Resolver<'a> {
         &mut self,
         name: &ObjectName,
         args: &mut FunctionArguments,
-        at: &Place<'a, '_, '_>,
+        at: &ExprContext<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
     ) -> Result<bool, Rejection> {
         let (Some((relation, own)), [ObjectNamePart::Identifier(word)]) =
@@ -511,8 +511,8 @@ impl<'a> Resolver<'a> {
             .collect()
     }
 
-    /// The columns that values without a list are for: those that are there for the principal. One that is hidden may be
-    /// named where it may be written, and is not counted; where none is to be seen, those count that may be written.
+    /// The columns that values without a list are for: those that exist for the principal. A hidden column that may be written
+    /// is not counted. If no column can be seen, all that may be written count.
     pub(in crate::resolve) fn assignable(
         &self,
         relation: &'a Relation,

@@ -32,20 +32,20 @@ pub(crate) enum Seeing<'t> {
 }
 
 /// What of the `tables` of a change sees its target on MySQL, in the order in which it stands.
-pub(crate) fn seeing<'t>(
+pub(crate) fn joins_that_see<'t>(
     tables: &'t mut [TableWithJoins],
     is_target: &dyn Fn(&TableFactor) -> bool,
 ) -> Vec<Seeing<'t>> {
     let mut out = Vec::new();
     // What stands before a comma is out of sight for conditions, and not for what is computed.
     for table in tables {
-        joined(table, is_target, &mut out);
+        collect_joins(table, is_target, &mut out);
     }
     out
 }
 
 /// Whether the target is among the tables.
-fn joined<'t>(
+fn collect_joins<'t>(
     table: &'t mut TableWithJoins,
     is_target: &dyn Fn(&TableFactor) -> bool,
     out: &mut Vec<Seeing<'t>>,
@@ -110,7 +110,7 @@ fn factor<'t>(
         alias: _,
     } = factor
     {
-        return joined(table_with_joins, is_target, out);
+        return collect_joins(table_with_joins, is_target, out);
     }
     let stands_alone = matches!(
         factor,
@@ -159,10 +159,10 @@ impl<'a> Resolver<'a> {
         let is_target =
             |factor: &TableFactor| key.is_some() && self.factor_key(factor).as_deref() == key;
         let mut count = 0;
-        for seeing in seeing(tables, &is_target) {
+        for seeing in joins_that_see(tables, &is_target) {
             if let Seeing::On(condition) = seeing {
                 count += 1;
-                let own = guard.inside(condition.clone(), count);
+                let own = guard.extract_own(condition.clone(), count);
                 *condition = own
                     .ok()
                     .flatten()
@@ -195,7 +195,7 @@ impl<'a> Resolver<'a> {
         }
         let key = self.table_key(&target.qualifier);
         let is_target = |factor: &TableFactor| self.factor_key(factor).as_deref() == Some(&*key);
-        for seeing in seeing(tables, &is_target) {
+        for seeing in joins_that_see(tables, &is_target) {
             match seeing {
                 Seeing::On(condition) => target.conditions.push(parts(condition)),
                 Seeing::Using(columns) => {
@@ -224,7 +224,7 @@ impl<'a> Resolver<'a> {
         relation: &Relation,
         scope: &Scope<'a, '_>,
     ) -> Vec<Conjunct> {
-        if self.groups_otherwise(condition) {
+        if !self.groups_as_parsed(condition) {
             return vec![None];
         }
         let part = |part: &Expr| {
@@ -254,21 +254,54 @@ impl<'a> Resolver<'a> {
         conjuncts(condition).into_iter().map(part).collect()
     }
 
-    /// Whether MySQL may group a condition otherwise than the parser: it reads `||` as OR, and XOR and `:=` as what binds less
-    /// than AND.
-    pub(in crate::resolve) fn groups_otherwise(&self, condition: &Expr) -> bool {
+    /// Whether MySQL groups a condition as the parser does: every operator in it binds at least as strongly as AND to both, or is OR.
+    /// MySQL reads `||` as OR, and XOR and `:=` bind less than AND there.
+    pub(in crate::resolve) fn groups_as_parsed(&self, condition: &Expr) -> bool {
         match self.catalog.dialect() {
-            Dialect::Sqlite | Dialect::Postgres => return false,
+            Dialect::Sqlite | Dialect::Postgres => return true,
             Dialect::Mysql => {}
         }
-        visit_expressions(condition, |expr| match expr {
+        let other = visit_expressions(condition, |expr| match expr {
             Expr::BinaryOp {
                 left: _,
-                op: BinaryOperator::Xor | BinaryOperator::StringConcat | BinaryOperator::Assignment,
+                op,
                 right: _,
-            } => ControlFlow::Break(()),
+            } if !binds_as_parsed(op) => ControlFlow::Break(()),
+            // Only an operator between two sides can take a part of a neighbour.
             _ => ControlFlow::Continue(()),
-        })
-        .is_break()
+        });
+        other.is_continue()
+    }
+}
+
+/// Whether an operator binds alike for MySQL and for the parser.
+fn binds_as_parsed(op: &BinaryOperator) -> bool {
+    match op {
+        BinaryOperator::And
+        | BinaryOperator::Or
+        | BinaryOperator::Eq
+        | BinaryOperator::NotEq
+        | BinaryOperator::Lt
+        | BinaryOperator::LtEq
+        | BinaryOperator::Gt
+        | BinaryOperator::GtEq
+        | BinaryOperator::Spaceship
+        | BinaryOperator::Plus
+        | BinaryOperator::Minus
+        | BinaryOperator::Multiply
+        | BinaryOperator::Divide
+        | BinaryOperator::Modulo
+        | BinaryOperator::MyIntegerDivide
+        | BinaryOperator::BitwiseAnd
+        | BinaryOperator::BitwiseOr
+        | BinaryOperator::BitwiseXor
+        | BinaryOperator::PGBitwiseXor
+        | BinaryOperator::PGBitwiseShiftLeft
+        | BinaryOperator::PGBitwiseShiftRight
+        | BinaryOperator::Regexp
+        | BinaryOperator::Match
+        | BinaryOperator::Arrow
+        | BinaryOperator::LongArrow => true,
+        _ => false,
     }
 }

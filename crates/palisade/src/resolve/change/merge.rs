@@ -60,10 +60,10 @@ impl<'a> Resolver<'a> {
         }
         optimizer_hints.clear();
         *into = true;
-        let mut scope = Scope::inside(Dialect::Postgres, None);
-        self.await_target(self.factor_key(table), Change::Update);
+        let mut scope = Scope::new(Dialect::Postgres, None);
+        self.expect_target(self.factor_key(table), Change::Update);
         self.table_factor(table, &mut scope, ctes)?;
-        let (relation, mut target) = self.claimed_target()?;
+        let (relation, mut target) = self.take_target_in_from()?;
         self.table_factor(source, &mut scope, ctes)?;
         target.joined = true;
         scope.reached.take();
@@ -181,7 +181,7 @@ impl<'a> Resolver<'a> {
         } else {
             columns
                 .iter_mut()
-                .map(|name| self.assigned(relation, name))
+                .map(|name| self.assigned_column(relation, name))
                 .collect::<Result<_, _>>()?
         };
         if assigned.len() != content.len() {

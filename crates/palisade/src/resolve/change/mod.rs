@@ -1,8 +1,8 @@
 //! Statements that change rows: INSERT, REPLACE, upserts, UPDATE, DELETE.
 //!
-//! What they read is read as in a query. Their target is no source: nothing can stand in its place, so
-//! that a column of it which is masked would be read as it is. `authorize` refuses every masked column
-//! in a statement that changes anything; row filters become a guard around the condition.
+//! What they read is read as in a query. Nothing can stand in the place of their target, so that a masked column of it would be
+//! read as it is. `authorize` refuses every masked column in a statement that changes anything. Row filters become a
+//! guard around the condition.
 
 pub(in crate::resolve) mod condition;
 pub(in crate::resolve) mod conflict_key;
@@ -10,82 +10,39 @@ pub(in crate::resolve) mod guard;
 pub(in crate::resolve) mod insert;
 pub(in crate::resolve) mod join_visibility;
 pub(in crate::resolve) mod merge;
+pub(in crate::resolve) mod returning;
 pub(in crate::resolve) mod self_assignment;
 pub(in crate::resolve) mod side_effects;
-
-use std::{collections::BTreeSet, sync::Arc};
+pub(in crate::resolve) mod target;
 
 use sqlparser::ast::{
     Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, ObjectName, ObjectNamePart,
-    OrderByExpr, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SqliteOnConflict, Statement,
-    TableAlias, TableFactor, TableWithJoins, Update, UpdateTableFromKind,
+    OrderByExpr, SetExpr, SqliteOnConflict, Statement, TableFactor, TableWithJoins, Update,
+    UpdateTableFromKind,
 };
 
 use crate::resolve::{
-    Mode, Reference, Resolver,
+    Mode, Resolver,
     change::{
-        guard::{Conjunct, Guard},
-        self_assignment::stays,
-        side_effects::Updated,
+        guard::WriteGuard, self_assignment::stays, side_effects::Updated, target::target_name,
     },
-    from::{marked, unknown_column},
+    names::unknown_column,
     query::{Ctes, not_reading},
-    scope::{Columns, Output, Scope, Source},
+    scope::{Output, Scope},
     unsupported,
 };
 use crate::{
     access::Usage,
-    catalog::{Change, ColumnId, Relation, RelationId, RelationKind},
+    catalog::{Change, ColumnId, Relation},
     code::Code,
     dialect::Dialect,
-    policy::obligation::{ColumnLevel, Visibility},
+    policy::obligation::ColumnLevel,
     rejection::Rejection,
     syntax::decode,
 };
 
-/// What a statement changes.
-#[derive(Debug, Clone)]
-pub(crate) struct Target {
-    pub(crate) relation: RelationId,
-    /// Its index among the references; none for an INSERT, whose target is read by nobody.
-    pub(crate) reference: Option<usize>,
-    /// What its columns are qualified with, where other tables stand beside it.
-    pub(crate) qualifier: Ident,
-    /// Whether other tables stand beside it.
-    pub(crate) joined: bool,
-    /// Whether each change of rows that are there has a condition on them; that of an INSERT is by a key.
-    pub(crate) conditioned: bool,
-    /// Whether rows of the target are given back.
-    pub(crate) returns: bool,
-    /// Whether an INSERT changes or removes the row that is in its way.
-    pub(crate) on_conflict: Conflict,
-    /// Whether a name in a subquery of an upsert's condition cannot say of which row it is.
-    pub(crate) untold: bool,
-    /// Its own condition, then each condition of a join that sees the target, taken apart; nothing where none of them can
-    /// fail on any row.
-    pub(crate) conditions: Vec<Vec<Conjunct>>,
-    /// Columns of the target that joins merge.
-    pub(crate) merged: BTreeSet<u16>,
-    /// What looks at rows of the target where no guard can be put around it.
-    pub(crate) in_the_open: Option<&'static str>,
-}
-
-/// What an INSERT does with the row that is in its way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Conflict {
-    /// It fails, or does nothing.
-    Leaves,
-    /// It updates the row.
-    Updates,
-    /// It removes the row.
-    Replaces,
-}
-
-/// A target that is waited for in FROM, by its qualifier.
-pub(in crate::resolve) struct Awaited {
-    key: String,
-    change: Change,
-}
+pub(in crate::resolve) use target::ExpectedTarget;
+pub(crate) use target::{Conflict, Target};
 
 impl<'a> Resolver<'a> {
     /// The body of the outermost query, if it changes anything; the columns of what it returns.
@@ -110,7 +67,7 @@ impl<'a> Resolver<'a> {
             | SetExpr::Values(_)
             | SetExpr::Table(_) => return Ok(None),
         };
-        // Where nobody is permitted to change anything, no statement is looked at further.
+        // Where no policy permits a change, no statement is looked at further.
         if !self.visible.may_write() {
             return Err(not_reading(verb));
         }
@@ -123,7 +80,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// What SQLite's `OR …` asks for; whether it removes the rows in the way.
+    /// What SQLite's `OR …` asks for; whether it removes conflicting rows.
     pub(in crate::resolve) fn conflict_clause(
         &self,
         clause: Option<&SqliteOnConflict>,
@@ -191,10 +148,10 @@ impl<'a> Resolver<'a> {
             self.common_qualifier(assignments)
         };
         self.unguard_joins(std::slice::from_mut(table), key.as_deref())?;
-        let mut scope = Scope::inside(dialect, None);
-        self.await_target(key, Change::Update);
+        let mut scope = Scope::new(dialect, None);
+        self.expect_target(key, Change::Update);
         self.table_with_joins(table, &mut scope, ctes)?;
-        let (relation, mut target) = self.claimed_target()?;
+        let (relation, mut target) = self.take_target_in_from()?;
         match from {
             None => {}
             Some(UpdateTableFromKind::AfterSet(tables)) if dialect != Dialect::Mysql => {
@@ -210,7 +167,7 @@ impl<'a> Resolver<'a> {
         }
         target.joined = scope.sources.len() > 1;
         let updated = self.assignments(assignments, (relation, &target.qualifier), &scope, ctes)?;
-        let reached = self.guarded(selection, &scope, ctes)?;
+        let reached = self.change_condition(selection, &scope, ctes)?;
         let tables = std::slice::from_mut(table);
         self.take_apart(&mut target, selection.as_ref(), tables, relation, &scope);
         let others = match &*from {
@@ -221,7 +178,7 @@ impl<'a> Resolver<'a> {
         let condition: Vec<&Expr> = selection.iter().collect();
         target.conditioned = self.is_conditioned(target.reference, &tables, &condition, &reached);
         self.bound_product(&scope)?;
-        self.ordered(order_by, limit, &scope, ctes)?;
+        self.change_order(order_by, limit, &scope, ctes)?;
         self.change_columns(relation, Change::Update, target.conditioned, &updated);
         target.returns = returning.is_some();
         let outputs = self.returning_in(returning, relation, &scope, ctes)?;
@@ -276,12 +233,12 @@ impl<'a> Resolver<'a> {
             _ => return Err(unsupported("DELETE from several tables")),
         };
         self.unguard_joins(from, key.as_deref())?;
-        let mut scope = Scope::inside(dialect, None);
-        self.await_target(key, Change::Delete);
+        let mut scope = Scope::new(dialect, None);
+        self.expect_target(key, Change::Delete);
         for table in from.iter_mut() {
             self.table_with_joins(table, &mut scope, ctes)?;
         }
-        let (relation, mut target) = self.claimed_target()?;
+        let (relation, mut target) = self.take_target_in_from()?;
         if let Some(using) = using.as_mut() {
             if dialect != Dialect::Postgres {
                 return Err(unsupported("USING in DELETE"));
@@ -291,13 +248,13 @@ impl<'a> Resolver<'a> {
             }
         }
         target.joined = scope.sources.len() > 1;
-        let reached = self.guarded(selection, &scope, ctes)?;
+        let reached = self.change_condition(selection, &scope, ctes)?;
         self.take_apart(&mut target, selection.as_ref(), from, relation, &scope);
         let tables: Vec<&TableWithJoins> = from.iter().chain(using.iter().flatten()).collect();
         let condition: Vec<&Expr> = selection.iter().collect();
         target.conditioned = self.is_conditioned(target.reference, &tables, &condition, &reached);
         self.bound_product(&scope)?;
-        self.ordered(order_by, limit, &scope, ctes)?;
+        self.change_order(order_by, limit, &scope, ctes)?;
         self.change(relation, Change::Delete, target.conditioned);
         target.returns = returning.is_some();
         let outputs = self.returning_in(returning, relation, &scope, ctes)?;
@@ -307,7 +264,7 @@ impl<'a> Resolver<'a> {
 
     /// The statement's own condition, inside of the guard where this is our own output; the columns of these tables
     /// that its subqueries name.
-    pub(in crate::resolve) fn guarded(
+    pub(in crate::resolve) fn change_condition(
         &mut self,
         selection: &mut Option<Expr>,
         scope: &Scope<'a, '_>,
@@ -316,7 +273,7 @@ impl<'a> Resolver<'a> {
         if let Some(guard) = self.guard() {
             let missing = || self.not_as_decided("the guard of the target is missing");
             let own = selection.take().ok_or_else(missing)?;
-            *selection = guard.inside(own, 0).map_err(|_| missing())?;
+            *selection = guard.extract_own(own, 0).map_err(|_| missing())?;
         }
         // What stands before it may have subqueries too.
         scope.reached.take();
@@ -329,7 +286,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The guard of the change that is read, where this is our own output.
-    pub(in crate::resolve) fn guard(&self) -> Option<&'a Guard> {
+    pub(in crate::resolve) fn guard(&self) -> Option<&'a WriteGuard> {
         match self.mode {
             Mode::Rewritten { forms: _, writes } => writes
                 .get(self.targets.len())
@@ -339,7 +296,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// MySQL's ORDER BY and LIMIT of UPDATE and DELETE.
-    fn ordered(
+    fn change_order(
         &mut self,
         order_by: &mut [OrderByExpr],
         limit: &mut Option<Expr>,
@@ -351,7 +308,7 @@ impl<'a> Resolver<'a> {
         }
         self.order_terms(order_by, scope, ctes)?;
         if let Some(limit) = limit {
-            let nothing = Scope::inside(self.catalog.dialect(), None);
+            let nothing = Scope::new(self.catalog.dialect(), None);
             self.expr(limit, &nothing, ctes, Usage::Filter)?;
         }
         Ok(())
@@ -369,7 +326,7 @@ impl<'a> Resolver<'a> {
         for Assignment { target, value } in assignments {
             match target {
                 AssignmentTarget::ColumnName(name) => {
-                    let id = self.assigned(relation, name)?;
+                    let id = self.assigned_column(relation, name)?;
                     assigned.push(id);
                     let column = relation.column(id.index);
                     if !column.is_some_and(|column| stays(value, column, own, self.catalog)) {
@@ -378,7 +335,7 @@ impl<'a> Resolver<'a> {
                 }
                 AssignmentTarget::Tuple(names) => {
                     for name in names {
-                        let id = self.assigned(relation, name)?;
+                        let id = self.assigned_column(relation, name)?;
                         assigned.push(id);
                         changed.push(id);
                     }
@@ -390,8 +347,8 @@ impl<'a> Resolver<'a> {
         Ok(Updated { assigned, changed })
     }
 
-    /// The column that an assignment names: one that may be read or written.
-    pub(in crate::resolve) fn assigned(
+    /// The column that an assignment names, if it may be read or written.
+    pub(in crate::resolve) fn assigned_column(
         &mut self,
         relation: &'a Relation,
         name: &mut ObjectName,
@@ -456,343 +413,9 @@ impl<'a> Resolver<'a> {
         Ok(id)
     }
 
-    pub(in crate::resolve) fn returning(
-        &mut self,
-        items: &mut Option<Vec<SelectItem>>,
-        relation: &'a Relation,
-        alias: &Ident,
-        ctes: Ctes<'_>,
-    ) -> Result<Vec<Output>, Rejection> {
-        if items.is_none() {
-            return Ok(Vec::new());
-        }
-        let mut scope = Scope::inside(self.catalog.dialect(), None);
-        scope
-            .sources
-            .push(self.target_source(relation, Some(alias))?);
-        self.returning_in(items, relation, &scope, ctes)
-    }
-
-    /// What is given back of the rows of `scope`. SQLite's RETURNING sees the changed row alone, by the table's own name:
-    /// neither the tables of FROM nor an alias (<https://www.sqlite.org/lang_returning.html>, `codeReturningTrigger`).
-    fn returning_in(
-        &mut self,
-        items: &mut Option<Vec<SelectItem>>,
-        relation: &'a Relation,
-        scope: &Scope<'a, '_>,
-        ctes: Ctes<'_>,
-    ) -> Result<Vec<Output>, Rejection> {
-        let Some(items) = items else {
-            return Ok(Vec::new());
-        };
-        let mut alone = Scope::inside(self.catalog.dialect(), None);
-        let scope = match self.catalog.dialect() {
-            Dialect::Sqlite => {
-                alone.sources.push(self.target_source(relation, None)?);
-                &alone
-            }
-            Dialect::Postgres | Dialect::Mysql => scope,
-        };
-        self.readable(relation)?;
-        self.access.relations.insert(relation.id);
-        self.spell_stars(items, scope);
-        let outputs = self.on_answered_rows(|resolver| {
-            resolver.projection(
-                items,
-                scope,
-                ctes,
-                true,
-                sqlparser::tokenizer::Location::empty(),
-            )
-        })?;
-        // No mask stands in the place of what rows of the target hold.
-        self.give(&outputs);
-        Ok(outputs)
-    }
-
-    /// `*` over the target itself would give its hidden columns too.
-    pub(in crate::resolve) fn spell_stars(
-        &self,
-        items: &mut Vec<SelectItem>,
-        scope: &Scope<'a, '_>,
-    ) {
-        let mut out = Vec::with_capacity(items.len());
-        for item in std::mem::take(items) {
-            let qualifier = match &item {
-                SelectItem::Wildcard(_) => None,
-                SelectItem::QualifiedWildcard(
-                    SelectItemQualifiedWildcardKind::ObjectName(name),
-                    _,
-                ) => match name.0.as_slice() {
-                    [ObjectNamePart::Identifier(name)] => Some(self.table_key(name)),
-                    [] | [_, ..] => {
-                        out.push(item);
-                        continue;
-                    }
-                },
-                SelectItem::UnnamedExpr(_)
-                | SelectItem::ExprWithAlias { expr: _, alias: _ }
-                | SelectItem::ExprWithAliases {
-                    expr: _,
-                    aliases: _,
-                }
-                | SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(_), _) => {
-                    out.push(item);
-                    continue;
-                }
-            };
-            let mut found = false;
-            for source in &scope.sources {
-                let Some(key) = &source.qualifier else {
-                    continue;
-                };
-                if qualifier.as_ref().is_some_and(|wanted| **wanted != **key) {
-                    continue;
-                }
-                found = true;
-                out.extend(source.columns.list().into_iter().map(|output| {
-                    SelectItem::UnnamedExpr(Expr::CompoundIdentifier(vec![
-                        self.encode(key),
-                        self.encode(&output.name),
-                    ]))
-                }));
-            }
-            if !found {
-                out.push(item);
-            }
-        }
-        *items = out;
-    }
-
-    /// The target as a source of its own columns.
-    pub(in crate::resolve) fn target_source(
-        &self,
-        relation: &'a Relation,
-        alias: Option<&Ident>,
-    ) -> Result<Source<'a>, Rejection> {
-        Ok(Source {
-            qualifier: Some(match alias {
-                Some(alias) => self.table_key(alias).into(),
-                None => Arc::clone(&relation.key),
-            }),
-            // A statement that calls it otherwise cannot name it by its schema.
-            schema: alias
-                .is_none_or(|alias| *self.table_key(alias) == *relation.key)
-                .then(|| Arc::clone(&relation.schema_key)),
-            columns: Columns::Relation {
-                relation,
-                decision: self.visible.relation(relation.id)?,
-                hidden_exist: false,
-                bare: true,
-                body: None,
-            },
-        })
-    }
-
-    /// The relation that a statement changes, by its name, which is completed.
-    pub(in crate::resolve) fn target_relation(
-        &mut self,
-        name: &mut ObjectName,
-        change: Change,
-    ) -> Result<&'a Relation, Rejection> {
-        let (schema, last) = self.schema_and_name(name)?;
-        let shown = self.table_name(last).into_owned();
-        let key = self.table_key(last);
-        let schema = schema.map(|schema| self.table_key(schema));
-        let relation = self.in_catalog(schema.as_deref(), &key, &shown)?;
-        let decision = self.visible.relation(relation.id)?;
-        let write = self.visible.write(relation.id)?;
-        if decision.visibility == Visibility::Absent && !write.is_target() {
-            return Err(self.unknown_relation(&shown));
-        }
-        match relation.kind {
-            RelationKind::Table => {}
-            RelationKind::View => {
-                return Err(unsupported(&format!("{} through a view", change.name())));
-            }
-            RelationKind::Materialized | RelationKind::Virtual | RelationKind::System => {
-                return Err(unsupported(&format!("{} on `{shown}`", change.name())));
-            }
-        }
-        self.count_relation(1)?;
-        *name = ObjectName(vec![
-            ObjectNamePart::Identifier(self.encode(&relation.schema)),
-            ObjectNamePart::Identifier(self.encode(&relation.name)),
-        ]);
-        Ok(relation)
-    }
-
-    /// A target whose rows are looked at must be readable.
-    pub(in crate::resolve) fn readable(&self, relation: &Relation) -> Result<(), Rejection> {
-        let decision = self.visible.relation(relation.id)?;
-        match decision.visibility {
-            Visibility::Selectable => Ok(()),
-            Visibility::Absent => Err(self.unknown_relation(&relation.name)),
-            Visibility::Discoverable(code) => {
-                let message = decision
-                    .message
-                    .clone()
-                    .unwrap_or_else(|| format!("`{}` may not be read", relation.name));
-                Err(Rejection::new(code, message).with_policies(decision.policies.clone()))
-            }
-        }
-    }
-
-    /// The key that qualifies a table in FROM.
-    pub(in crate::resolve) fn factor_key(&self, factor: &TableFactor) -> Option<String> {
-        let TableFactor::Table {
-            name,
-            alias,
-            args: _,
-            with_hints: _,
-            version: _,
-            with_ordinality: _,
-            partitions: _,
-            json_path: _,
-            sample: _,
-            index_hints: _,
-        } = factor
-        else {
-            return None;
-        };
-        self.name_key(name, alias.as_ref())
-    }
-
-    fn name_key(&self, name: &ObjectName, alias: Option<&TableAlias>) -> Option<String> {
-        match alias {
-            Some(alias) => Some(self.table_key(&alias.name).into_owned()),
-            None => Some(self.table_key(name.0.last()?.as_ident()?).into_owned()),
-        }
-    }
-
-    /// The qualifier that all assignments have.
-    fn common_qualifier(&self, assignments: &[Assignment]) -> Option<String> {
-        let qualifier = |assignment: &Assignment| match &assignment.target {
-            AssignmentTarget::ColumnName(name) => match name.0.as_slice() {
-                [ObjectNamePart::Identifier(qualifier), _] => {
-                    Some(self.table_key(qualifier).into_owned())
-                }
-                _ => None,
-            },
-            AssignmentTarget::Tuple(_) => None,
-        };
-        let first = qualifier(assignments.first()?)?;
-        assignments
-            .iter()
-            .all(|a| qualifier(a).as_ref() == Some(&first))
-            .then_some(first)
-    }
-
-    pub(in crate::resolve) fn await_target(&mut self, key: Option<String>, change: Change) {
-        self.awaited = key.map(|key| Awaited { key, change });
-    }
-
-    /// Whether the table that FROM names is the one that is waited for.
-    pub(in crate::resolve) fn claims(
-        &mut self,
-        name: &ObjectName,
-        alias: Option<&TableAlias>,
-    ) -> Option<Awaited> {
-        let key = self.name_key(name, alias)?;
-        self.awaited.take_if(|awaited| awaited.key == key)
-    }
-
-    /// The target where it stands in FROM.
-    pub(in crate::resolve) fn target_factor(
-        &mut self,
-        name: &mut ObjectName,
-        alias: &mut Option<TableAlias>,
-        awaited: &Awaited,
-    ) -> Result<Source<'a>, Rejection> {
-        let relation = self.target_relation(name, awaited.change)?;
-        self.readable(relation)?;
-        self.access.relations.insert(relation.id);
-        self.failures.sources += 1;
-        let index = self.references.len();
-        if let Some(ObjectNamePart::Identifier(schema)) = name.0.first_mut() {
-            *schema = marked(schema.clone(), index);
-        }
-        let decision = self.visible.relation(relation.id)?;
-        self.gives_tokens |= decision.gives_tokens();
-        self.references.push(Reference {
-            relation: relation.id,
-            decision,
-            body: None,
-        });
-        let columns = self.target_source(relation, None)?.columns;
-        let source = self.aliased(
-            alias,
-            Some(Arc::clone(&relation.key)),
-            Some(Arc::clone(&relation.schema_key)),
-            columns,
-        )?;
-        if let Columns::Derived(_) = &source.columns {
-            return Err(unsupported("a column list on the target"));
-        }
-        let qualifier = match alias {
-            Some(alias) => alias.name.clone(),
-            None => self.encode(&relation.name),
-        };
-        self.claimed = Some(Target {
-            relation: relation.id,
-            reference: Some(index),
-            qualifier,
-            joined: false,
-            conditioned: true,
-            returns: false,
-            on_conflict: Conflict::Leaves,
-            untold: false,
-            conditions: Vec::new(),
-            merged: BTreeSet::new(),
-            in_the_open: None,
-        });
-        Ok(source)
-    }
-
-    pub(in crate::resolve) fn claimed_target(
-        &mut self,
-    ) -> Result<(&'a Relation, Target), Rejection> {
-        let target = self.claimed.take();
-        let relation = target
-            .as_ref()
-            .and_then(|target| self.catalog.relation(target.relation));
-        match (target, relation) {
-            (Some(target), Some(relation)) => Ok((relation, target)),
-            _ => Err(unsupported(
-                "a target that is no table, or columns without the table's name where several are joined",
-            )),
-        }
-    }
-
     pub(in crate::resolve) fn not_as_decided(&self, detail: &str) -> Rejection {
         Rejection::new(Code::Internal, "the rewritten statement is not as decided")
             .with_operator_detail(detail)
-    }
-}
-
-/// The name of a target that stands by itself.
-fn target_name(target: &TableWithJoins) -> Result<ObjectName, Rejection> {
-    let TableWithJoins { relation, joins } = target;
-    match relation {
-        TableFactor::Table {
-            name,
-            alias: None,
-            args: None,
-            with_hints,
-            version: None,
-            with_ordinality: false,
-            partitions,
-            json_path: None,
-            sample: None,
-            index_hints,
-        } if joins.is_empty()
-            && with_hints.is_empty()
-            && partitions.is_empty()
-            && index_hints.is_empty() =>
-        {
-            Ok(name.clone())
-        }
-        _ => Err(unsupported("a target of this form in DELETE")),
     }
 }
 

@@ -20,7 +20,7 @@ pub(in crate::resolve) struct Updated {
 
 impl Updated {
     /// Columns each of which may get another value.
-    pub(in crate::resolve) fn of(columns: Vec<ColumnId>) -> Self {
+    pub(in crate::resolve) fn from_columns(columns: Vec<ColumnId>) -> Self {
         Self {
             assigned: columns.clone(),
             changed: columns,
@@ -40,7 +40,7 @@ impl Resolver<'_> {
             Change::Update => relation.column_ids().map(|(id, _)| id).collect(),
             Change::Insert | Change::Delete | Change::Truncate => Vec::new(),
         };
-        self.change_columns(relation, change, conditioned, &Updated::of(every))
+        self.change_columns(relation, change, conditioned, &Updated::from_columns(every))
     }
 
     pub(in crate::resolve) fn change_columns(
@@ -115,7 +115,7 @@ impl Resolver<'_> {
                     self.touch(*id, Usage::Write);
                 }
             }
-            self.effects(child, change, &Updated::of(own), done)
+            self.effects(child, change, &Updated::from_columns(own), done)
         }
     }
 
@@ -204,8 +204,8 @@ fn is_touched(index: u16, relation: &Relation, updated: &[ColumnId], catalog: &C
                 .any(is_updated))
 }
 
-/// Whether `change` of `relation`, which assigns these columns, sets `trigger` off. One of `UPDATE OF` is set off where one of its
-/// columns is assigned, or computed of what is, whatever becomes of the others before the row is written
+/// Whether `change` of `relation`, which assigns these columns, sets `trigger` off. `UPDATE OF` names columns: it sets the trigger off if one
+/// of them is assigned, or computed of an assigned column. The row's other columns do not matter
 /// (<https://www.postgresql.org/docs/current/sql-createtrigger.html>, <https://www.sqlite.org/lang_createtrigger.html>).
 fn fires(
     trigger: &Trigger,

@@ -46,7 +46,7 @@ impl<'a> Resolver<'a> {
         match option {
             ColumnOption::Null | ColumnOption::NotNull | ColumnOption::Comment(_) => Ok(()),
             ColumnOption::Default(value) => {
-                let nothing = Scope::inside(self.catalog.dialect(), None);
+                let nothing = Scope::new(self.catalog.dialect(), None);
                 self.expr(value, &nothing, Ctes::NONE, Usage::Output)?;
                 Ok(())
             }
@@ -179,31 +179,19 @@ impl<'a> Resolver<'a> {
         self.constraint_name(name);
         self.constraint_name(index_name);
         for column in columns {
-            let mut expr = Expr::Identifier(column.clone());
-            self.expr(&mut expr, scope, Ctes::NONE, Usage::Join)?;
-            self.normalise(column);
+            self.use_column(column, scope, Usage::Join)?;
         }
         if self.is_new(foreign_table, scope) {
             // It references itself, and nothing that is there.
             for column in referred_columns {
-                let mut expr = Expr::Identifier(column.clone());
-                self.expr(&mut expr, scope, Ctes::NONE, Usage::Join)?;
-                self.normalise(column);
+                self.use_column(column, scope, Usage::Join)?;
             }
             return Ok(());
         }
         let source = self.table(foreign_table, &mut None, Ctes::NONE)?;
-        let Columns::Relation {
-            relation,
-            decision: _,
-            hidden_exist: _,
-            bare: _,
-            body: _,
-        } = &source.columns
-        else {
+        let Some(relation) = source.columns.relation() else {
             return Err(unsupported("a reference to this relation"));
         };
-        let relation = *relation;
         if self.catalog.dialect() == Dialect::Sqlite {
             // There a reference stays within its schema, which is not written.
             *foreign_table = ObjectName::from(self.encode(&relation.name));
@@ -219,12 +207,10 @@ impl<'a> Resolver<'a> {
                 );
             }
         }
-        let mut referred = Scope::inside(self.catalog.dialect(), None);
+        let mut referred = Scope::new(self.catalog.dialect(), None);
         referred.sources.push(source);
         for column in referred_columns {
-            let mut expr = Expr::Identifier(column.clone());
-            self.expr(&mut expr, &referred, Ctes::NONE, Usage::Join)?;
-            self.normalise(column);
+            self.use_column(column, &referred, Usage::Join)?;
         }
         Ok(())
     }
@@ -275,6 +261,19 @@ impl<'a> Resolver<'a> {
         } = check;
         self.constraint_name(name);
         self.expr(expr, scope, Ctes::NONE, Usage::Filter)?;
+        Ok(())
+    }
+
+    /// A column that a definition uses by its bare name.
+    pub(in crate::resolve) fn use_column(
+        &mut self,
+        column: &mut Ident,
+        scope: &Scope<'a, '_>,
+        usage: Usage,
+    ) -> Result<(), Rejection> {
+        let mut expr = Expr::Identifier(column.clone());
+        self.expr(&mut expr, scope, Ctes::NONE, usage)?;
+        self.normalise(column);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //! and TRUNCATE.
 //!
 //! What they read must be plain and unfiltered for the session: a definition stays in the database,
-//! where nobody would mask what it reads. Renaming is refused, because policies and classifications
+//! where no mask applies to what it reads. Renaming is refused, because policies and classifications
 //! name tables and columns; so is whatever is done to objects the statement does not name (CASCADE).
 
 pub(in crate::resolve) mod column;
@@ -37,7 +37,7 @@ use crate::{
 
 /// A definition whose every name is resolved.
 #[derive(Debug)]
-pub(crate) struct ResolvedDefinition {
+pub(crate) struct ResolvedDdl {
     /// The normalised tree.
     pub(crate) statement: Box<Statement>,
     /// What stands in it: everything must be plain and unfiltered.
@@ -52,12 +52,12 @@ pub(crate) struct ResolvedDefinition {
 ///
 /// # Errors
 /// As [`resolve`](crate::resolve::resolve).
-pub(crate) fn resolve_definition(
+pub(crate) fn resolve_ddl(
     parsed: ParsedDefinition<'_>,
     catalog: &Catalog,
     visible: &dyn crate::resolve::Visible,
     limits: &Limits,
-) -> Result<ResolvedDefinition, Rejection> {
+) -> Result<ResolvedDdl, Rejection> {
     let ParsedDefinition {
         text,
         mut statement,
@@ -72,7 +72,7 @@ pub(crate) fn resolve_definition(
         ));
     }
     resolver.access.facts = resolver.facts_of_definition(&statement);
-    Ok(ResolvedDefinition {
+    Ok(ResolvedDdl {
         does_nothing: matches!(
             &*statement,
             Statement::Drop {
@@ -130,7 +130,7 @@ impl<'a> Resolver<'a> {
             CreateTableOptions::None => CreateTableOptions::None,
             _ => return Err(unsupported("a table option")),
         };
-        // Whatever is not named here is an option that nobody has looked at.
+        // Whatever is not named here is an option that is not looked at.
         let looked_at = CreateTableBuilder::new(create.name.clone())
             .if_not_exists(create.if_not_exists)
             .columns(create.columns.clone())
@@ -152,7 +152,7 @@ impl<'a> Resolver<'a> {
                 lineage: Lineage::default(),
             });
         }
-        let mut scope = Scope::inside(dialect, None);
+        let mut scope = Scope::new(dialect, None);
         scope.sources.push(Source {
             qualifier: Some(name.into()),
             schema: Some(schema.into()),
@@ -190,7 +190,7 @@ impl<'a> Resolver<'a> {
             to,
             params,
         } = create;
-        for (present, what) in [
+        refuse_options(&[
             (*or_alter || *or_replace, "OR REPLACE or OR ALTER of a view"),
             (
                 *materialized && self.catalog.dialect() != Dialect::Postgres,
@@ -208,11 +208,7 @@ impl<'a> Resolver<'a> {
                 !cluster_by.is_empty() || comment.is_some() || to.is_some() || params.is_some(),
                 "an option of CREATE VIEW",
             ),
-        ] {
-            if present {
-                return Err(unsupported(what));
-            }
-        }
+        ])?;
         self.new_relation(name, true)?;
         for ViewColumnDef {
             name,
@@ -246,17 +242,13 @@ impl<'a> Resolver<'a> {
             index_options,
             alter_options,
         } = create;
-        for (present, what) in [
+        refuse_options(&[
             (*concurrently || *r#async, "CONCURRENTLY"),
             (
                 !with.is_empty() || !index_options.is_empty() || !alter_options.is_empty(),
                 "an option of CREATE INDEX",
             ),
-        ] {
-            if present {
-                return Err(unsupported(what));
-            }
-        }
+        ])?;
         match using {
             None
             | Some(
@@ -269,15 +261,14 @@ impl<'a> Resolver<'a> {
             ) => {}
             Some(_) => return Err(unsupported("an index of this type")),
         }
-        let relation = self.defined(table_name, Definition::Alter, &[RelationKind::Table])?;
+        let relation =
+            self.changed_relation(table_name, Definition::Alter, &[RelationKind::Table])?;
         let scope = self.scope_of(relation)?;
         for column in columns {
             self.index_column(column, &scope)?;
         }
         for column in include {
-            let mut expr = Expr::Identifier(column.clone());
-            self.expr(&mut expr, &scope, Ctes::NONE, Usage::Order)?;
-            self.normalise(column);
+            self.use_column(column, &scope, Usage::Order)?;
         }
         if let Some(predicate) = predicate {
             self.expr(predicate, &scope, Ctes::NONE, Usage::Filter)?;
@@ -337,7 +328,7 @@ impl<'a> Resolver<'a> {
         if *only || location.is_some() || on_cluster.is_some() || table_type.is_some() {
             return Err(unsupported("an option of ALTER TABLE"));
         }
-        let relation = self.defined(name, Definition::Alter, &[RelationKind::Table])?;
+        let relation = self.changed_relation(name, Definition::Alter, &[RelationKind::Table])?;
         let scope = self.scope_of(relation)?;
         for operation in operations {
             self.alter_operation(operation, &scope)?;
@@ -393,7 +384,7 @@ impl<'a> Resolver<'a> {
                     | AlterColumnOperation::DropNotNull
                     | AlterColumnOperation::DropDefault => Ok(()),
                     AlterColumnOperation::SetDefault { value } => {
-                        let nothing = Scope::inside(self.catalog.dialect(), None);
+                        let nothing = Scope::new(self.catalog.dialect(), None);
                         self.expr(value, &nothing, Ctes::NONE, Usage::Output)?;
                         Ok(())
                     }
@@ -451,7 +442,7 @@ impl<'a> Resolver<'a> {
                     return Err(unsupported("an index name of this form"));
                 };
                 self.normalise(name);
-                self.defined(table, Definition::Alter, &[RelationKind::Table])?;
+                self.changed_relation(table, Definition::Alter, &[RelationKind::Table])?;
                 return Ok(());
             }
             other => {
@@ -465,7 +456,7 @@ impl<'a> Resolver<'a> {
             return Err(unsupported("ON in DROP"));
         }
         for mut name in std::mem::take(names) {
-            let relation = match self.defined(&mut name, Definition::Drop, kinds) {
+            let relation = match self.changed_relation(&mut name, Definition::Drop, kinds) {
                 Err(unknown) if if_exists && unknown.code() == Code::NameUnknownRelation => {
                     // It stays out of the statement, since it may be there all the same. What policies say of the name is not
                     // asked: that they say something would tell that it is.
@@ -529,28 +520,21 @@ impl<'a> Resolver<'a> {
                 return Err(unsupported("ONLY or * in TRUNCATE"));
             }
             let relation = self.target_relation(name, Change::Truncate)?;
-            self.stands(relation)?;
+            self.note_reference(relation)?;
             self.change(relation, Change::Truncate, true);
         }
         Ok(())
     }
 
     /// A relation that the statement changes or drops, by its name, which is completed.
-    fn defined(
+    fn changed_relation(
         &mut self,
         name: &mut ObjectName,
         definition: Definition,
         kinds: &[RelationKind],
     ) -> Result<&'a Relation, Rejection> {
         let source = self.table(name, &mut None, Ctes::NONE)?;
-        let Columns::Relation {
-            relation,
-            decision: _,
-            hidden_exist: _,
-            bare: _,
-            body: _,
-        } = source.columns
-        else {
+        let Some(relation) = source.columns.relation() else {
             return Err(unsupported("a definition of this relation"));
         };
         if !kinds.contains(&relation.kind) {
@@ -568,7 +552,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Notes that a relation stands in the statement as it is.
-    fn stands(&mut self, relation: &'a Relation) -> Result<(), Rejection> {
+    fn note_reference(&mut self, relation: &'a Relation) -> Result<(), Rejection> {
         let decision = self.visible.relation(relation.id)?;
         if decision.visibility != Visibility::Selectable {
             return Err(self.unknown_relation(&relation.name));
@@ -582,7 +566,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn scope_of<'s>(&self, relation: &'a Relation) -> Result<Scope<'a, 's>, Rejection> {
-        let mut scope = Scope::inside(self.catalog.dialect(), None);
+        let mut scope = Scope::new(self.catalog.dialect(), None);
         scope.sources.push(self.target_source(relation, None)?);
         Ok(scope)
     }
@@ -618,6 +602,14 @@ impl<'a> Resolver<'a> {
             },
         });
         Ok((schema_key, key))
+    }
+}
+
+/// Refuses the first of these options that is present, by its name.
+fn refuse_options(options: &[(bool, &str)]) -> Result<(), Rejection> {
+    match options.iter().find(|(is_present, _)| *is_present) {
+        Some((_, what)) => Err(unsupported(what)),
+        None => Ok(()),
     }
 }
 

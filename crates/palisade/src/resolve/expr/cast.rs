@@ -299,8 +299,8 @@ pub(in crate::resolve) fn is_own_type(key: &str) -> bool {
     POSTGRES.binary_search(&key).is_ok()
 }
 
-/// Whether a column's type, as `format_type` spells it, is PostgreSQL's own, or an array of it. One that a database adds is
-/// written with its schema, or in quotes, where it has the name of one of these.
+/// Whether a column's type, as `format_type` spells it, is PostgreSQL's own, or an array of it. The type of a database
+/// is written with its schema, or in quotes if it has the name of one of these.
 pub(crate) fn is_engine_type(type_name: &str) -> bool {
     let element = type_name.trim_end_matches("[]");
     let bare = element.split('(').next().unwrap_or_default().trim();

@@ -6,8 +6,8 @@ use sqlparser::ast::{AccessExpr, Expr, Ident, ObjectName, ObjectNamePart, Subscr
 
 use crate::resolve::{
     Resolver,
-    expr::Place,
-    from::unknown_column,
+    expr::ExprContext,
+    names::unknown_column,
     scope::{Around, Found, Scope},
     unsupported,
 };
@@ -51,7 +51,7 @@ impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn column(
         &mut self,
         expr: &mut Expr,
-        at: &Place<'a, '_, '_>,
+        at: &ExprContext<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         if self.niladic(expr) {
@@ -75,7 +75,7 @@ impl<'a> Resolver<'a> {
         let key = self.key(ident);
         self.spend_on_search(at.scope.sources.len())?;
         let found = at.scope.find(qualifier.as_deref(), &key);
-        let around = at.scope.around(qualifier.as_deref(), &key);
+        let around = at.scope.find_around(qualifier.as_deref(), &key);
         self.untold |= matches!(around, Around::Untold);
         self.spend(match &found {
             Found::Column(origin, _)
@@ -233,7 +233,7 @@ impl<'a> Resolver<'a> {
         match self.catalog.dialect() {
             Dialect::Sqlite => self.normalise(ident),
             Dialect::Postgres | Dialect::Mysql => {
-                let spelling = self.spelt(ident, self.table_name(ident));
+                let spelling = self.respelling(ident, self.table_name(ident));
                 self.respell(ident, spelling);
             }
         }
@@ -251,7 +251,7 @@ impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn field_access(
         &mut self,
         expr: &mut Expr,
-        at: &Place<'a, '_, '_>,
+        at: &ExprContext<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         if self.catalog.dialect() != Dialect::Postgres {
@@ -267,7 +267,7 @@ impl<'a> Resolver<'a> {
         for access in access_chain {
             match access {
                 AccessExpr::Dot(Expr::Identifier(field)) => {
-                    // A field, or a function of one argument in attribute notation (F20).
+                    // A field, or a function of one argument in attribute notation, which could call any function of the database.
                     let key = self.key(field);
                     let functions: Vec<String> = self
                         .catalog
@@ -333,7 +333,7 @@ impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn whole_row_star(
         &mut self,
         name: &mut ObjectName,
-        at: &Place<'a, '_, '_>,
+        at: &ExprContext<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         if self.catalog.dialect() != Dialect::Postgres {

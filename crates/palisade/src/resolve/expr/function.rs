@@ -1,18 +1,11 @@
 //! Calls: of functions, aggregates and windows.
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, Value, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
+    CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
-use crate::resolve::{
-    MAX_SIZE, Mode, Resolver,
-    expr::{Place, parts},
-    query::Ctes,
-    scope::Scope,
-    unsupported,
-};
+use crate::resolve::{Mode, Resolver, expr::ExprContext, query::Ctes, scope::Scope, unsupported};
 use crate::{
     access::Usage,
     catalog::{
@@ -42,7 +35,7 @@ impl<'a> Resolver<'a> {
     /// Every function that `name` with `args` arguments can mean; each is counted as called. Which of
     /// several the engine takes depends on types; all must be permitted. Where all are of one schema
     /// the name gets it.
-    pub(in crate::resolve) fn called(
+    pub(in crate::resolve) fn resolve_function(
         &mut self,
         name: &mut ObjectName,
         args: Option<usize>,
@@ -182,7 +175,7 @@ impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn function(
         &mut self,
         function: &mut Function,
-        at: &Place<'a, '_, '_>,
+        at: &ExprContext<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         let dialect = self.catalog.dialect();
@@ -219,7 +212,7 @@ impl<'a> Resolver<'a> {
             FunctionArguments::Subquery(_) => return Err(unsupported("a bare subquery argument")),
             FunctionArguments::List(list) => Some(list.args.len()),
         };
-        let called = self.called(name, count)?;
+        let called = self.resolve_function(name, count)?;
         if count.is_none() && !called.candidates.iter().any(|def| def.kinds.niladic) {
             return Err(not_this_form(&called));
         }
@@ -244,7 +237,7 @@ impl<'a> Resolver<'a> {
                     FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => Some(arg),
                     _ => None,
                 });
-                self.tokens(&mut args.collect::<Vec<_>>(), at.scope)?;
+                self.untag_compared(&mut args.collect::<Vec<_>>(), at.scope)?;
             }
         }
         if called.is_over_rows(count) {
@@ -277,7 +270,7 @@ impl<'a> Resolver<'a> {
             ));
         }
         if let Some(filter) = filter {
-            let place = Place {
+            let place = ExprContext {
                 usage: Usage::Filter,
                 ..*at
             };
@@ -293,232 +286,6 @@ impl<'a> Resolver<'a> {
                 out.extend(self.window(spec, at.scope, at.ctes)?);
                 Ok(())
             }
-        }
-    }
-
-    pub(in crate::resolve) fn arguments(
-        &mut self,
-        list: &mut FunctionArgumentList,
-        called: &Called<'a>,
-        at: &Place<'a, '_, '_>,
-        out: &mut Vec<ColumnId>,
-    ) -> Result<(), Rejection> {
-        let dialect = self.catalog.dialect();
-        let FunctionArgumentList {
-            duplicate_treatment,
-            args,
-            clauses,
-        } = list;
-        // It is what happens without it.
-        if matches!(duplicate_treatment, Some(DuplicateTreatment::All))
-            && dialect == Dialect::Sqlite
-        {
-            *duplicate_treatment = None;
-        }
-        for clause in clauses {
-            match (clause, dialect) {
-                (FunctionArgumentClause::OrderBy(terms), _) => {
-                    out.extend(self.order_terms(terms, at.scope, at.ctes)?);
-                }
-                (FunctionArgumentClause::Separator(value), Dialect::Mysql) => {
-                    self.value(&mut value.value, value.span.start)?;
-                }
-                (FunctionArgumentClause::Limit(limit), Dialect::Mysql) => {
-                    self.walk(limit, at, out)?;
-                }
-                (FunctionArgumentClause::JsonNullClause(_), Dialect::Postgres) => {}
-                (
-                    FunctionArgumentClause::JsonReturningClause(clause),
-                    Dialect::Postgres | Dialect::Mysql,
-                ) => {
-                    self.cast_type(&mut clause.data_type)?;
-                }
-                (
-                    FunctionArgumentClause::IgnoreOrRespectNulls(_)
-                    | FunctionArgumentClause::Where(_)
-                    | FunctionArgumentClause::Limit(_)
-                    | FunctionArgumentClause::OnOverflow(_)
-                    | FunctionArgumentClause::Having(_)
-                    | FunctionArgumentClause::Separator(_)
-                    | FunctionArgumentClause::JsonNullClause(_)
-                    | FunctionArgumentClause::JsonReturningClause(_),
-                    _,
-                ) => {
-                    return Err(unsupported("a clause inside a function call"));
-                }
-            }
-        }
-        let bound = called.candidates.iter().find_map(|def| def.bound);
-        let budget = self.size_budget;
-        let asked = bound.map_or(1, |position| {
-            let size = usize::from(position)
-                .checked_sub(1)
-                .and_then(|i| args.get(i))
-                .and_then(literal_size);
-            size.unwrap_or(budget)
-        });
-        self.size_budget = if called.candidates.iter().any(|def| def.grows) {
-            budget.isqrt()
-        } else {
-            budget / asked.clamp(1, budget.max(1))
-        };
-        if dialect == Dialect::Postgres && called.candidates.iter().any(|def| def.format) {
-            check_format(args.first())?;
-        }
-        let mut star = false;
-        let total = args.len();
-        let mut starts = Vec::with_capacity(total);
-        for (position, arg) in (1_usize..).zip(args.iter_mut()) {
-            starts.push(out.len());
-            let value = match arg {
-                FunctionArg::Unnamed(value) => value,
-                FunctionArg::Named {
-                    name: _,
-                    arg,
-                    operator: _,
-                } if dialect == Dialect::Postgres => arg,
-                FunctionArg::ExprNamed {
-                    name,
-                    arg,
-                    operator: _,
-                } if dialect == Dialect::Postgres => {
-                    // `json_object('a' : b)` has any expression there; elsewhere it is a name.
-                    if !matches!(name, Expr::Identifier(_)) {
-                        self.walk(name, at, out)?;
-                    }
-                    arg
-                }
-                FunctionArg::Named {
-                    name: _,
-                    arg: _,
-                    operator: _,
-                }
-                | FunctionArg::ExprNamed {
-                    name: _,
-                    arg: _,
-                    operator: _,
-                } => return Err(unsupported("a named argument")),
-            };
-            match value {
-                // `f(name := value)`, which the parser takes for an assignment.
-                FunctionArgExpr::Expr(Expr::BinaryOp {
-                    left,
-                    op: BinaryOperator::Assignment,
-                    right,
-                }) if dialect == Dialect::Postgres && matches!(**left, Expr::Identifier(_)) => {
-                    self.walk(right, at, out)?;
-                }
-                // A unit or a kind of value, which no column can stand for.
-                FunctionArgExpr::Expr(Expr::Identifier(word))
-                    if dialect == Dialect::Mysql
-                        && position == 1
-                        && word.quote_style.is_none()
-                        && takes_word(called) => {}
-                // `xmlforest(a AS n)`: an element's name.
-                FunctionArgExpr::Expr(Expr::Named { expr, name })
-                    if dialect == Dialect::Postgres && names_elements(called) =>
-                {
-                    self.walk(expr, at, out)?;
-                    self.normalise(name);
-                }
-                FunctionArgExpr::Expr(Expr::Identifier(word))
-                    if dialect == Dialect::Postgres
-                        && position == 2
-                        && is_normal_form(called, word) => {}
-                FunctionArgExpr::Expr(expr) => {
-                    self.walk(expr, at, out)?;
-                    if dialect == Dialect::Mysql && position == 2 && matches_regexp(called) {
-                        crate::resolve::expr::regex_cost::check(expr)?;
-                    }
-                    if bound.map(usize::from) == Some(position) {
-                        self.bound_size(expr, budget)?;
-                    }
-                }
-                FunctionArgExpr::Wildcard => star = true,
-                FunctionArgExpr::QualifiedWildcard(name) if dialect == Dialect::Postgres => {
-                    self.whole_row_star(name, at, out)?;
-                }
-                FunctionArgExpr::QualifiedWildcard(_) | FunctionArgExpr::WildcardWithOptions(_) => {
-                    return Err(unsupported("a qualified `*` as an argument"));
-                }
-            }
-        }
-        self.implicit_casts(&parts(out, &starts));
-        self.size_budget = budget;
-        let counts = called
-            .candidates
-            .iter()
-            .any(|def| def.takes(0) && def.kinds.is_over_rows(Some(0)));
-        if star && (total != 1 || !counts) {
-            return Err(unsupported("`*` as an argument of anything but count"));
-        }
-        Ok(())
-    }
-
-    /// Keeps an argument that chooses a size small (F11). A literal is looked at; what is only known
-    /// when the statement runs is bounded there.
-    fn bound_size(&self, expr: &mut Expr, most: u64) -> Result<(), Rejection> {
-        let too_large = || {
-            Rejection::new(
-                Code::LimitCost,
-                format!("calls ask for more than {MAX_SIZE} characters"),
-            )
-        };
-        match expr {
-            Expr::Value(value) => match &value.value {
-                Value::Number(text, _) => match text.parse::<u64>() {
-                    Ok(size) if size <= most => Ok(()),
-                    _ => Err(too_large()),
-                },
-                Value::Null => Ok(()),
-                _ => Err(too_large()),
-            },
-            Expr::UnaryOp {
-                op: sqlparser::ast::UnaryOperator::Minus,
-                expr: inner,
-            } if matches!(**inner, Expr::Value(_)) => Ok(()),
-            // The server's max_allowed_packet bounds every value
-            // (<https://dev.mysql.com/doc/refman/8.4/en/string-functions.html>).
-            _ if self.catalog.dialect() == Dialect::Mysql => Ok(()),
-            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
-                let argument = expr.clone();
-                let cap = || Expr::Value(Value::Number(most.to_string(), false).into());
-                *expr = Expr::Case {
-                    case_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
-                    end_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
-                    operand: None,
-                    conditions: vec![sqlparser::ast::CaseWhen {
-                        condition: Expr::BinaryOp {
-                            left: Box::new(argument.clone()),
-                            op: sqlparser::ast::BinaryOperator::Gt,
-                            right: Box::new(cap()),
-                        },
-                        result: cap(),
-                    }],
-                    else_result: Some(Box::new(argument)),
-                };
-                Ok(())
-            }
-            Expr::Case {
-                case_token: _,
-                end_token: _,
-                operand: None,
-                conditions,
-                else_result: Some(_),
-            } if matches!(
-                self.mode,
-                Mode::Rewritten {
-                    forms: _,
-                    writes: _
-                }
-            ) && conditions.len() == 1 =>
-            {
-                Ok(())
-            }
-            _ => Err(Rejection::new(
-                Code::LimitCost,
-                "the size that a call asks for must be a number or a column",
-            )),
         }
     }
 
@@ -580,107 +347,13 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Whether the first argument of a call is a keyword of MySQL's grammar.
-fn takes_word(called: &Called<'_>) -> bool {
-    called.candidates.iter().all(|def| {
-        def.schema.is_none()
-            && matches!(
-                def.name.as_str(),
-                "timestampadd" | "timestampdiff" | "get_format"
-            )
-    })
-}
-
-/// Whether the arguments of a call may carry the names of elements or attributes.
-fn names_elements(called: &Called<'_>) -> bool {
-    called.candidates.iter().all(|def| {
-        def.schema.is_none() && matches!(def.name.as_str(), "xmlforest" | "xmlattributes")
-    })
-}
-
-/// Whether `word` is the keyword of PostgreSQL's grammar that says which form `normalize` gives.
-fn is_normal_form(called: &Called<'_>, word: &Ident) -> bool {
-    let named = |forms: &[&str]| forms.iter().any(|f| word.value.eq_ignore_ascii_case(f));
-    word.quote_style.is_none()
-        && named(&["nfc", "nfd", "nfkc", "nfkd"])
-        && called.candidates.iter().all(|def| def.name == "normalize")
-}
-
-/// Whether the second argument of a call is a regular expression.
-fn matches_regexp(called: &Called<'_>) -> bool {
-    called
-        .candidates
-        .iter()
-        .any(|def| def.name.starts_with("regexp_"))
-}
-
-/// The size that a literal argument asks for.
-fn literal_size(arg: &FunctionArg) -> Option<u64> {
-    let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = arg else {
-        return None;
-    };
-    match expr {
-        Expr::Value(value) => match &value.value {
-            Value::Number(text, _) => text.parse().ok(),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// Refuses formats whose widths are not small numbers written in them.
-fn check_format(arg: Option<&FunctionArg>) -> Result<(), Rejection> {
-    let refuse = || {
-        Rejection::new(
-            Code::LimitCost,
-            "a format must be a literal whose widths are numbers below 10000",
-        )
-    };
-    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(format))) = arg else {
-        return Err(refuse());
-    };
-    let Expr::Value(format) = uncast(format) else {
-        return Err(refuse());
-    };
-    let text = match &format.value {
-        Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => text.as_str(),
-        Value::DollarQuotedString(text) => text.value.as_str(),
-        Value::Null => "",
-        _ => return Err(refuse()),
-    };
-    for spec in text.split('%').skip(1) {
-        let width: String = spec
-            .chars()
-            .take_while(|c| c.is_ascii_digit() || matches!(c, '-' | '$' | '*'))
-            .collect();
-        if width.contains('*') || width.split(['-', '$']).any(|digits| digits.len() > 4) {
-            return Err(refuse());
-        }
-    }
-    Ok(())
-}
-
-/// What stands before casts to text: PostgreSQL writes one behind each literal of a view.
-fn uncast(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Nested(inner)
-        | Expr::Cast {
-            kind: CastKind::Cast | CastKind::DoubleColon,
-            expr: inner,
-            data_type: DataType::Text,
-            format: None,
-        } => uncast(inner),
-        other => other,
-    }
-}
-
 fn is_array(name: &ObjectName) -> bool {
     matches!(name.0.as_slice(), [ObjectNamePart::Identifier(ident)]
         if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("array"))
 }
 
 /// A name that needs no quotes stays readable.
-fn plain_or_quoted(resolver: &Resolver<'_>, name: &str) -> Ident {
+pub(in crate::resolve) fn plain_or_quoted(resolver: &Resolver<'_>, name: &str) -> Ident {
     if crate::ident::is_plain(name) {
         Ident::new(name)
     } else {
@@ -688,7 +361,7 @@ fn plain_or_quoted(resolver: &Resolver<'_>, name: &str) -> Ident {
     }
 }
 
-fn not_this_form(called: &Called<'_>) -> Rejection {
+pub(in crate::resolve) fn not_this_form(called: &Called<'_>) -> Rejection {
     let name = called.candidates.first().map_or("", |def| &def.name);
     Rejection::new(
         Code::SyntaxInvalid,
@@ -696,7 +369,7 @@ fn not_this_form(called: &Called<'_>) -> Rejection {
     )
 }
 
-fn unknown(name: &str) -> Rejection {
+pub(in crate::resolve) fn unknown(name: &str) -> Rejection {
     Rejection::new(
         Code::FunctionUnknown,
         format!("there is no function `{name}`"),

@@ -1,7 +1,12 @@
-//! Which predicates an engine may run on rows that a filter would hide, without telling (F6).
+//! Which predicates an engine may run on rows that a filter would hide, without telling.
 //!
-//! Comparisons of an unmasked column with a literal, a parameter, a whole number that a query of the statement gives, or another
-//! such column of the same class, IN, BETWEEN, IS NULL, and AND, OR, NOT of these: none can fail or be seen to run.
+//! These predicates cannot fail, and cannot be seen to run:
+//!
+//! * comparisons, IN and BETWEEN of an unmasked column with a literal, a parameter or another such column of its class;
+//! * comparisons of such a column with a whole number that a query of the statement gives;
+//! * IS NULL;
+//! * AND, OR and NOT of these.
+//!
 //! Everything else makes the rewriter fence the filtered tables.
 
 use sqlparser::ast::{
@@ -23,7 +28,7 @@ use crate::{
 };
 
 /// A side of a comparison.
-enum Side<'a> {
+enum LeakproofSide<'a> {
     Column(&'a Column),
     Constant(Option<TypeClass>),
 }
@@ -81,9 +86,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Whether a side is an aggregate over this query's groups. One that may be over the groups of a query
-    /// around this one is a constant here, and the condition no condition over groups: so its arguments
-    /// must be made from columns of this query and constants, and from nothing else.
+    /// Whether a side is an aggregate over this query's groups. An aggregate over the groups of an outer query
+    /// is a constant here, and is none. So its arguments must be made from columns of this query and constants alone.
     fn is_aggregate(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
         let Expr::Function(Function {
             name,
@@ -207,7 +211,7 @@ impl<'a> Resolver<'a> {
                 _ => false,
             },
             Expr::IsNull(inner) | Expr::IsNotNull(inner) => {
-                matches!(self.side(inner, scope), Some(Side::Column(_)))
+                matches!(self.side(inner, scope), Some(LeakproofSide::Column(_)))
             }
             Expr::InList {
                 expr,
@@ -231,7 +235,7 @@ impl<'a> Resolver<'a> {
     /// Whether all sides are columns or constants that compare with each other, whatever their values.
     pub(in crate::resolve) fn comparable(&self, exprs: &[&Expr], scope: &Scope<'a, '_>) -> bool {
         // One of each kind: sides of one kind compare alike, and kinds are few however many sides there are.
-        let mut kinds: Vec<Side<'a>> = Vec::new();
+        let mut kinds: Vec<LeakproofSide<'a>> = Vec::new();
         for expr in exprs {
             let Some(side) = self.side(expr, scope) else {
                 return false;
@@ -253,22 +257,23 @@ impl<'a> Resolver<'a> {
     }
 
     /// Whether two sides compare alike with every other: [`compare`](Self::compare) looks at nothing else of them.
-    fn is_of_kind(&self, one: &Side<'a>, other: &Side<'a>) -> bool {
+    fn is_of_kind(&self, one: &LeakproofSide<'a>, other: &LeakproofSide<'a>) -> bool {
         match (one, other) {
-            (Side::Constant(one), Side::Constant(other)) => one == other,
-            (Side::Column(one), Side::Column(other)) => {
+            (LeakproofSide::Constant(one), LeakproofSide::Constant(other)) => one == other,
+            (LeakproofSide::Column(one), LeakproofSide::Column(other)) => {
                 let is_same = one.uid == other.uid;
                 let is_alike = one.class == other.class && one.collation == other.collation;
                 let by_uid = self.catalog.dialect() == Dialect::Postgres
                     && matches!(one.class, TypeClass::Text | TypeClass::Padded);
                 is_same || (is_alike && !by_uid)
             }
-            (Side::Column(_), Side::Constant(_)) | (Side::Constant(_), Side::Column(_)) => false,
+            (LeakproofSide::Column(_), LeakproofSide::Constant(_))
+            | (LeakproofSide::Constant(_), LeakproofSide::Column(_)) => false,
         }
     }
 
     /// Whether the comparison of two sides cannot fail.
-    fn compare(&self, one: &Side<'a>, other: &Side<'a>) -> bool {
+    fn compare(&self, one: &LeakproofSide<'a>, other: &LeakproofSide<'a>) -> bool {
         let number = |class| {
             matches!(
                 class,
@@ -277,15 +282,17 @@ impl<'a> Resolver<'a> {
         };
         let one_engine = self.catalog.dialect() == Dialect::Sqlite;
         match (one, other) {
-            (Side::Constant(None), _) | (_, Side::Constant(None)) => true,
-            (Side::Constant(Some(one)), Side::Constant(Some(other))) => {
+            (LeakproofSide::Constant(None), _) | (_, LeakproofSide::Constant(None)) => true,
+            (LeakproofSide::Constant(Some(one)), LeakproofSide::Constant(Some(other))) => {
                 one == other || (!one_engine && number(*one) && number(*other))
             }
-            (Side::Column(column), Side::Constant(Some(class)))
-            | (Side::Constant(Some(class)), Side::Column(column)) => {
+            (LeakproofSide::Column(column), LeakproofSide::Constant(Some(class)))
+            | (LeakproofSide::Constant(Some(class)), LeakproofSide::Column(column)) => {
                 column.class == *class || (!one_engine && number(column.class) && number(*class))
             }
-            (Side::Column(one), Side::Column(other)) => self.columns_compare(one, other),
+            (LeakproofSide::Column(one), LeakproofSide::Column(other)) => {
+                self.columns_compare(one, other)
+            }
         }
     }
 
@@ -319,12 +326,12 @@ impl<'a> Resolver<'a> {
         scope: &Scope<'a, '_>,
     ) -> Option<&'a Column> {
         match self.side(expr, scope) {
-            Some(Side::Column(column)) => Some(column),
-            Some(Side::Constant(_)) | None => None,
+            Some(LeakproofSide::Column(column)) => Some(column),
+            Some(LeakproofSide::Constant(_)) | None => None,
         }
     }
 
-    fn side(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<Side<'a>> {
+    fn side(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<LeakproofSide<'a>> {
         let (qualifier, name) = match expr {
             Expr::Nested(inner) => return self.side(inner, scope),
             Expr::UnaryOp {
@@ -332,8 +339,8 @@ impl<'a> Resolver<'a> {
                 expr: inner,
             } => {
                 return match self.side(inner, scope) {
-                    Some(Side::Constant(Some(TypeClass::Integer))) => {
-                        Some(Side::Constant(Some(TypeClass::Integer)))
+                    Some(LeakproofSide::Constant(Some(TypeClass::Integer))) => {
+                        Some(LeakproofSide::Constant(Some(TypeClass::Integer)))
                     }
                     _ => None,
                 };
@@ -341,22 +348,24 @@ impl<'a> Resolver<'a> {
             Expr::Value(value) => {
                 return match &value.value {
                     Value::Number(text, _) if text.bytes().all(|b| b.is_ascii_digit()) => {
-                        Some(Side::Constant(Some(TypeClass::Integer)))
+                        Some(LeakproofSide::Constant(Some(TypeClass::Integer)))
                     }
                     Value::Number(text, _) if is_hexadecimal(text) => None,
-                    Value::Number(..) => Some(Side::Constant(Some(TypeClass::Number))),
+                    Value::Number(..) => Some(LeakproofSide::Constant(Some(TypeClass::Number))),
                     // PostgreSQL reads it as whatever it is compared with, before any row.
                     Value::SingleQuotedString(_) if self.catalog.dialect() == Dialect::Postgres => {
-                        Some(Side::Constant(None))
+                        Some(LeakproofSide::Constant(None))
                     }
-                    Value::SingleQuotedString(_) => Some(Side::Constant(Some(TypeClass::Text))),
-                    Value::Boolean(_) => Some(Side::Constant(Some(TypeClass::Boolean))),
-                    Value::Null => Some(Side::Constant(None)),
+                    Value::SingleQuotedString(_) => {
+                        Some(LeakproofSide::Constant(Some(TypeClass::Text)))
+                    }
+                    Value::Boolean(_) => Some(LeakproofSide::Constant(Some(TypeClass::Boolean))),
+                    Value::Null => Some(LeakproofSide::Constant(None)),
                     // PostgreSQL gives a parameter the type of its first use, and converts what else it
                     // is compared with.
                     Value::Placeholder(text) => (self.catalog.dialect() != Dialect::Postgres
                         || self.outline.is_used_once(text))
-                    .then_some(Side::Constant(None)),
+                    .then_some(LeakproofSide::Constant(None)),
                     _ => None,
                 };
             }
@@ -369,7 +378,7 @@ impl<'a> Resolver<'a> {
         };
         match scope.find(qualifier.as_deref(), &self.key(name)) {
             Found::Column(Origin::Derived(lineage), _) if lineage.is_whole => {
-                Some(Side::Constant(Some(TypeClass::Integer)))
+                Some(LeakproofSide::Constant(Some(TypeClass::Integer)))
             }
             Found::Column(origin, _) => {
                 let id = origin.identity().filter(|id| self.is_plain_base(*id))?;
@@ -377,7 +386,7 @@ impl<'a> Resolver<'a> {
                 // Comparisons of types that a database adds are functions that it adds.
                 let known =
                     self.catalog.dialect() == Dialect::Sqlite || column.class != TypeClass::Other;
-                known.then_some(Side::Column(column))
+                known.then_some(LeakproofSide::Column(column))
             }
             _ => None,
         }

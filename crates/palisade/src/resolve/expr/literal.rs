@@ -37,11 +37,6 @@ impl Resolver<'_> {
         value: &mut Value,
         start: Location,
     ) -> Result<(), Rejection> {
-        self.plain_value(value, start)?;
-        self.take_tag(value, start)
-    }
-
-    fn plain_value(&mut self, value: &mut Value, start: Location) -> Result<(), Rejection> {
         let dialect = self.catalog.dialect();
         match value {
             Value::Number(text, _) => {
@@ -129,7 +124,11 @@ impl Resolver<'_> {
 
 impl Resolver<'_> {
     /// The parameter that a placeholder means which has been resolved.
-    pub(in crate::resolve) fn written(&self, text: &str, start: Location) -> Option<Placeholder> {
+    pub(in crate::resolve) fn placeholder_at(
+        &self,
+        text: &str,
+        start: Location,
+    ) -> Option<Placeholder> {
         let numbered = self.outline.positional.get(&start).copied();
         placeholder(self.catalog.dialect(), text, numbered)
     }

@@ -1,5 +1,6 @@
 //! Expressions: every variant of the parser's enum is answered.
 
+pub(in crate::resolve) mod arguments;
 pub(in crate::resolve) mod cast;
 pub(in crate::resolve) mod column;
 pub(in crate::resolve) mod function;
@@ -23,7 +24,7 @@ use crate::{
 
 /// Where an expression stands.
 #[derive(Clone, Copy)]
-pub(in crate::resolve) struct Place<'a, 's, 'c> {
+pub(in crate::resolve) struct ExprContext<'a, 's, 'c> {
     pub(in crate::resolve) scope: &'s Scope<'a, 's>,
     pub(in crate::resolve) ctes: Ctes<'c>,
     pub(in crate::resolve) usage: Usage,
@@ -39,14 +40,14 @@ impl<'a> Resolver<'a> {
         usage: Usage,
     ) -> Result<Vec<ColumnId>, Rejection> {
         let mut columns = Vec::new();
-        self.walk(expr, &Place { scope, ctes, usage }, &mut columns)?;
+        self.walk(expr, &ExprContext { scope, ctes, usage }, &mut columns)?;
         Ok(columns)
     }
 
     pub(in crate::resolve) fn walk(
         &mut self,
         expr: &mut Expr,
-        at: &Place<'a, '_, '_>,
+        at: &ExprContext<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         let dialect = self.catalog.dialect();
@@ -65,9 +66,9 @@ impl<'a> Resolver<'a> {
             Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
                 self.user_operator("=")?;
                 let before = out.len();
-                self.together([&mut **left, &mut **right], at, out)?;
-                self.joined_by(left, right, out.get(before..).unwrap_or_default(), at);
-                self.tokens(&mut [&mut **left, &mut **right], at.scope)
+                self.walk_together([&mut **left, &mut **right], at, out)?;
+                self.note_comparison(left, right, out.get(before..).unwrap_or_default(), at);
+                self.untag_compared(&mut [&mut **left, &mut **right], at.scope)
             }
             Expr::InList {
                 expr,
@@ -76,9 +77,9 @@ impl<'a> Resolver<'a> {
             } => {
                 self.user_operator("=")?;
                 self.user_operator("<>")?;
-                self.together(std::iter::once(&mut **expr).chain(&mut *list), at, out)?;
+                self.walk_together(std::iter::once(&mut **expr).chain(&mut *list), at, out)?;
                 let mut sides: Vec<_> = std::iter::once(&mut **expr).chain(list).collect();
-                self.tokens(&mut sides, at.scope)
+                self.untag_compared(&mut sides, at.scope)
             }
             Expr::InSubquery {
                 expr,
@@ -92,10 +93,10 @@ impl<'a> Resolver<'a> {
                 let middle = out.len();
                 self.subquery(subquery, at, out)?;
                 if start < middle {
-                    self.joined(out.get(start..).unwrap_or_default(), at);
+                    self.note_join(out.get(start..).unwrap_or_default(), at);
                 }
                 self.implicit_casts(&parts(out, &[start, middle]));
-                self.tokens_in(expr, subquery, at.scope)
+                self.untag_in_subquery(expr, subquery, at.scope)
             }
             Expr::Between {
                 expr,
@@ -106,8 +107,8 @@ impl<'a> Resolver<'a> {
                 for symbol in ["<", "<=", ">=", ">"] {
                     self.user_operator(symbol)?;
                 }
-                self.together([&mut **expr, &mut **low, &mut **high], at, out)?;
-                self.tokens(&mut [&mut **expr, &mut **low, &mut **high], at.scope)
+                self.walk_together([&mut **expr, &mut **low, &mut **high], at, out)?;
+                self.untag_compared(&mut [&mut **expr, &mut **low, &mut **high], at.scope)
             }
             Expr::BinaryOp { left, op, right } => {
                 self.binary_operator(op)?;
@@ -117,11 +118,11 @@ impl<'a> Resolver<'a> {
                     self.walk(left, at, out)?;
                     self.walk(right, at, out)?;
                 } else {
-                    self.together([&mut **left, &mut **right], at, out)?;
+                    self.walk_together([&mut **left, &mut **right], at, out)?;
                 }
                 if token::compares(op) {
-                    self.joined_by(left, right, out.get(before..).unwrap_or_default(), at);
-                    self.tokens(&mut [&mut **left, &mut **right], at.scope)?;
+                    self.note_comparison(left, right, out.get(before..).unwrap_or_default(), at);
+                    self.untag_compared(&mut [&mut **left, &mut **right], at.scope)?;
                 }
                 if *op == BinaryOperator::Regexp {
                     crate::resolve::expr::regex_cost::check(right)?;
@@ -153,7 +154,7 @@ impl<'a> Resolver<'a> {
             Expr::UnaryOp { op, expr } => {
                 self.unary_operator(*op)?;
                 self.walk(expr, at, out)?;
-                // `- - 1` would be printed as a comment (F1).
+                // `- - 1` would be printed as a comment, and hide what follows it.
                 if matches!(**expr, Expr::UnaryOp { op: _, expr: _ }) {
                     let inner = std::mem::replace(&mut **expr, Expr::Identifier(Ident::new("")));
                     **expr = Expr::Nested(Box::new(inner));
@@ -208,8 +209,8 @@ impl<'a> Resolver<'a> {
                         self.user_operator("=")?;
                         let mut operands = vec![&mut **operand];
                         operands.append(&mut whens);
-                        self.together(operands.iter_mut().map(|e| &mut **e), at, out)?;
-                        self.tokens(&mut operands, at.scope)?;
+                        self.walk_together(operands.iter_mut().map(|e| &mut **e), at, out)?;
+                        self.untag_compared(&mut operands, at.scope)?;
                     }
                     None => {
                         for when in whens {
@@ -219,9 +220,8 @@ impl<'a> Resolver<'a> {
                 }
                 let mut values: Vec<&mut Expr> = results;
                 values.extend(else_result.as_deref_mut());
-                self.together(values.iter_mut().map(|value| &mut **value), at, out)?;
-                let values: Vec<&Expr> = values.into_iter().map(|value| &*value).collect();
-                self.given_tokens(&values, at.scope)
+                self.walk_together(values.iter_mut().map(|value| &mut **value), at, out)?;
+                self.untag_choice(values, at.scope)
             }
             Expr::Exists {
                 subquery,
@@ -239,11 +239,7 @@ impl<'a> Resolver<'a> {
                     self.within_call(is_over_rows, |resolver| {
                         resolver.function(function, at, out)
                     })?;
-                    let picks = self.knows_tokens().then(|| self.picks(function));
-                    match picks.flatten() {
-                        Some(picks) => self.given_tokens(&picks.values(), at.scope),
-                        None => Ok(()),
-                    }
+                    self.untag_call(function, at.scope)
                 }
             },
             // Calls for which the parser has nodes of their own.
@@ -362,11 +358,11 @@ impl<'a> Resolver<'a> {
                 right,
             } if dialect != Dialect::Sqlite => {
                 self.binary_operator(compare_op)?;
-                self.together([&mut **left, &mut **right], at, out)?;
+                self.walk_together([&mut **left, &mut **right], at, out)?;
                 if !token::compares(compare_op) {
                     return Ok(());
                 }
-                self.tokens_any(left, right, at.scope)
+                self.untag_quantified(left, right, at.scope)
             }
             Expr::Convert {
                 is_try: false,
@@ -466,7 +462,7 @@ impl<'a> Resolver<'a> {
             Expr::Array(Array { elem, named: true }) if dialect == Dialect::Postgres => {
                 let mut items = Vec::with_capacity(elem.len());
                 array_items(elem, &mut items);
-                self.together(items, at, out)
+                self.walk_together(items, at, out)
             }
             Expr::Array(Array {
                 elem: _,
@@ -635,7 +631,7 @@ impl<'a> Resolver<'a> {
 
     /// Counts what a call with a node of its own can mean.
     fn special(&mut self, name: &str, args: usize) -> Result<(), Rejection> {
-        self.called(&mut ObjectName::from(vec![Ident::new(name)]), Some(args))
+        self.resolve_function(&mut ObjectName::from(vec![Ident::new(name)]), Some(args))
             .map(|_| ())
     }
 
@@ -674,10 +670,10 @@ impl<'a> Resolver<'a> {
     }
 
     /// Expressions that an operator or the like brings together.
-    fn together<'e>(
+    fn walk_together<'e>(
         &mut self,
         exprs: impl IntoIterator<Item = &'e mut Expr>,
-        at: &Place<'a, '_, '_>,
+        at: &ExprContext<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         let mut starts = Vec::new();
@@ -696,7 +692,7 @@ impl<'a> Resolver<'a> {
     fn walk_all(
         &mut self,
         exprs: &mut [Expr],
-        at: &Place<'a, '_, '_>,
+        at: &ExprContext<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         exprs
@@ -707,11 +703,11 @@ impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn subquery(
         &mut self,
         query: &mut sqlparser::ast::Query,
-        at: &Place<'a, '_, '_>,
+        at: &ExprContext<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         let outputs = self.query(query, Some(at.scope), at.ctes, false)?;
-        self.keep_tokens(query, &outputs);
+        self.note_subquery(query, &outputs);
         for output in outputs {
             for column in output.lineage.columns {
                 self.touch(column, at.usage);

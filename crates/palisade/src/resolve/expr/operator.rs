@@ -24,18 +24,18 @@ impl Resolver<'_> {
         }
         let dialect = self.catalog.dialect();
         match meaning(op, dialect) {
-            Meaning::Own => self.user_operator(&op.to_string()),
-            Meaning::Function(function) => {
+            OperatorMeaning::Own => self.user_operator(&op.to_string()),
+            OperatorMeaning::Function(function) => {
                 self.access.functions.insert(function.to_owned());
                 Ok(())
             }
-            Meaning::Foreign => Err(unsupported("an operator of another engine")),
-            Meaning::NotModelled(name) => Err(unsupported(name)),
-            Meaning::UnknownFunction(function) => Err(Rejection::new(
+            OperatorMeaning::Foreign => Err(unsupported("an operator of another engine")),
+            OperatorMeaning::NotModelled(name) => Err(unsupported(name)),
+            OperatorMeaning::UnknownFunction(function) => Err(Rejection::new(
                 Code::FunctionUnknown,
                 format!("there is no function `{function}`"),
             )),
-            Meaning::Assignment => Err(Rejection::new(
+            OperatorMeaning::Assignment => Err(Rejection::new(
                 Code::StatementNotAllowed,
                 "assignments to user variables are not permitted",
             )),
@@ -100,8 +100,8 @@ impl Resolver<'_> {
     }
 
     /// Counts the functions of operators that only values of the database's own types can choose, if anything in the
-    /// statement may be such a value: what is made into one, what a function gives that is not the engine's, and what
-    /// any column holds of any relation that takes part.
+    /// statement may be such a value. That is what is cast to such a type, what a function of the database gives, and what
+    /// any column of a relation in the statement holds.
     pub(in crate::resolve) fn confined_operators(&mut self) {
         if self.confined.is_empty() {
             return;
@@ -150,7 +150,7 @@ impl Resolver<'_> {
 }
 
 /// What an operator is to an engine.
-enum Meaning {
+enum OperatorMeaning {
     /// An operator of the engine's own; on PostgreSQL perhaps also of the database's.
     Own,
     /// A function of this name, which anybody may replace (SQLite).
@@ -159,7 +159,7 @@ enum Meaning {
     Foreign,
     /// The engine has it, the firewall does not model it.
     NotModelled(&'static str),
-    /// A function that nobody has defined.
+    /// No function is defined.
     UnknownFunction(&'static str),
     /// `@a := 1`
     Assignment,
@@ -167,17 +167,17 @@ enum Meaning {
 
 /// One arm for each operator, so that a parser upgrade that adds one does not compile until it is answered
 /// for every engine.
-fn meaning(op: &BinaryOperator, dialect: Dialect) -> Meaning {
+fn meaning(op: &BinaryOperator, dialect: Dialect) -> OperatorMeaning {
     let only = |engines: &[Dialect]| {
         if engines.contains(&dialect) {
-            Meaning::Own
+            OperatorMeaning::Own
         } else {
-            Meaning::Foreign
+            OperatorMeaning::Foreign
         }
     };
     let sqlite_function = |name| match dialect {
-        Dialect::Sqlite => Meaning::Function(name),
-        Dialect::Postgres | Dialect::Mysql => Meaning::Own,
+        Dialect::Sqlite => OperatorMeaning::Function(name),
+        Dialect::Postgres | Dialect::Mysql => OperatorMeaning::Own,
     };
     match op {
         BinaryOperator::Plus
@@ -198,21 +198,21 @@ fn meaning(op: &BinaryOperator, dialect: Dialect) -> Meaning {
         | BinaryOperator::BitwiseOr
         | BinaryOperator::BitwiseAnd
         | BinaryOperator::PGBitwiseShiftLeft
-        | BinaryOperator::PGBitwiseShiftRight => Meaning::Own,
+        | BinaryOperator::PGBitwiseShiftRight => OperatorMeaning::Own,
         BinaryOperator::Arrow => sqlite_function("->"),
         BinaryOperator::LongArrow => sqlite_function("->>"),
         BinaryOperator::Glob => match dialect {
-            Dialect::Sqlite => Meaning::Function("glob"),
-            Dialect::Postgres | Dialect::Mysql => Meaning::Foreign,
+            Dialect::Sqlite => OperatorMeaning::Function("glob"),
+            Dialect::Postgres | Dialect::Mysql => OperatorMeaning::Foreign,
         },
         BinaryOperator::Regexp => match dialect {
-            Dialect::Sqlite => Meaning::UnknownFunction("regexp"),
-            Dialect::Postgres => Meaning::Foreign,
-            Dialect::Mysql => Meaning::Own,
+            Dialect::Sqlite => OperatorMeaning::UnknownFunction("regexp"),
+            Dialect::Postgres => OperatorMeaning::Foreign,
+            Dialect::Mysql => OperatorMeaning::Own,
         },
         BinaryOperator::Assignment => match dialect {
-            Dialect::Sqlite | Dialect::Postgres => Meaning::Foreign,
-            Dialect::Mysql => Meaning::Assignment,
+            Dialect::Sqlite | Dialect::Postgres => OperatorMeaning::Foreign,
+            Dialect::Mysql => OperatorMeaning::Assignment,
         },
         // `&&` is a logical AND on MySQL.
         BinaryOperator::BitwiseXor | BinaryOperator::PGOverlap => {
@@ -261,11 +261,11 @@ fn meaning(op: &BinaryOperator, dialect: Dialect) -> Meaning {
         | BinaryOperator::TildeEq
         | BinaryOperator::Custom(_) => only(&[Dialect::Postgres]),
         BinaryOperator::Match => match dialect {
-            Dialect::Sqlite => Meaning::NotModelled("MATCH"),
-            Dialect::Postgres | Dialect::Mysql => Meaning::Foreign,
+            Dialect::Sqlite => OperatorMeaning::NotModelled("MATCH"),
+            Dialect::Postgres | Dialect::Mysql => OperatorMeaning::Foreign,
         },
         BinaryOperator::DuckIntegerDivide
         // Answered before.
-        | BinaryOperator::PGCustomBinaryOperator(_) => Meaning::Foreign,
+        | BinaryOperator::PGCustomBinaryOperator(_) => OperatorMeaning::Foreign,
     }
 }

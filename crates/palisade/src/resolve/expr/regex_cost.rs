@@ -1,4 +1,4 @@
-//! Regular expressions whose time grows exponentially with what they are matched with (F10).
+//! Regular expressions whose time grows exponentially with what they are matched with.
 
 use sqlparser::ast::{Expr, Value};
 

@@ -1,4 +1,4 @@
-//! Which expressions have a value for every row, and where one that has none would be noticed.
+//! Which expressions have a value for every row, and where a missing value would be noticed.
 //!
 //! An expression fails on some rows, and the plan decides on which rows it is evaluated: a join whose one side is empty never
 //! looks at the other. The planner chooses by statistics of every row of a table, those that a filter hides included. So a
@@ -25,7 +25,7 @@ use crate::{
 
 /// On which rows the expression that is being read is evaluated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Rows {
+enum RowChoice {
     /// On rows that the plan chooses.
     #[default]
     Planned,
@@ -39,12 +39,12 @@ enum Rows {
 
 /// What is known so far of expressions that may fail.
 #[derive(Debug, Default)]
-pub(in crate::resolve) struct Failures {
+pub(in crate::resolve) struct PlanFailures {
     /// Whether one may, on rows that the plan chooses.
     pub(in crate::resolve) planned: bool,
     /// Row sources so far: tables, functions, VALUES and the like, wherever they stand.
     pub(in crate::resolve) sources: usize,
-    rows: Rows,
+    rows: RowChoice,
     /// Whether the outermost SELECT is being read, and none inside of it.
     outermost: bool,
     /// Whether the next SELECT is the outermost one.
@@ -59,19 +59,19 @@ pub(in crate::resolve) struct Failures {
     ctes: BTreeSet<String>,
 }
 
-/// What [`Failures`] held outside of a query.
+/// What [`PlanFailures`] held outside of a query.
 #[derive(Debug)]
 pub(in crate::resolve) struct Outside {
-    rows: Rows,
+    rows: RowChoice,
     outermost: bool,
     term_fails: bool,
     over_rows: bool,
     outputs: BTreeSet<usize>,
 }
 
-impl Failures {
-    /// Of our own output nobody asks.
-    pub(in crate::resolve) fn unasked() -> Self {
+impl PlanFailures {
+    /// For our own output, which has its fences already.
+    pub(in crate::resolve) fn unchecked() -> Self {
         Self {
             planned: true,
             ..Self::default()
@@ -79,16 +79,16 @@ impl Failures {
     }
 
     /// Whether the statement fails or not by what the plan evaluates.
-    pub(in crate::resolve) fn across(&self) -> bool {
+    pub(in crate::resolve) fn depend_on_plan(&self) -> bool {
         self.planned && self.sources > 1
     }
 
     /// That an expression which may fail was met.
     fn note(&mut self) {
         match self.rows {
-            Rows::Planned => self.planned = true,
-            Rows::Answered | Rows::Guarded => {}
-            Rows::Output => self.term_fails = true,
+            RowChoice::Planned => self.planned = true,
+            RowChoice::Answered | RowChoice::Guarded => {}
+            RowChoice::Output => self.term_fails = true,
         }
     }
 
@@ -148,7 +148,7 @@ impl<'a> Resolver<'a> {
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, Rejection>,
     ) -> Result<T, Rejection> {
-        let before = std::mem::replace(&mut self.failures.rows, Rows::Answered);
+        let before = std::mem::replace(&mut self.failures.rows, RowChoice::Answered);
         let result = read(self);
         self.failures.rows = before;
         result
@@ -162,8 +162,10 @@ impl<'a> Resolver<'a> {
         read: impl FnOnce(&mut Self) -> Result<T, Rejection>,
     ) -> Result<T, Rejection> {
         let rows = match (self.catalog.dialect(), is_joined) {
-            (Dialect::Mysql, true) => Rows::Planned,
-            (Dialect::Mysql, false) | (Dialect::Sqlite | Dialect::Postgres, _) => Rows::Guarded,
+            (Dialect::Mysql, true) => RowChoice::Planned,
+            (Dialect::Mysql, false) | (Dialect::Sqlite | Dialect::Postgres, _) => {
+                RowChoice::Guarded
+            }
         };
         let before = std::mem::replace(&mut self.failures.rows, rows);
         let result = read(self);
@@ -176,7 +178,7 @@ impl<'a> Resolver<'a> {
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, Rejection>,
     ) -> Result<(T, bool), Rejection> {
-        let before = std::mem::replace(&mut self.failures.rows, Rows::Output);
+        let before = std::mem::replace(&mut self.failures.rows, RowChoice::Output);
         self.failures.term_fails = false;
         self.failures.over_rows = false;
         let result = read(self);
@@ -222,7 +224,7 @@ impl<'a> Resolver<'a> {
     /// Notes whether `expr` may fail by itself: what it is made from is looked at where that is read.
     pub(in crate::resolve) fn note_failure(&mut self, expr: &Expr, scope: &Scope<'a, '_>) {
         if !self.failures.planned
-            && matches!(self.failures.rows, Rows::Planned | Rows::Output)
+            && matches!(self.failures.rows, RowChoice::Planned | RowChoice::Output)
             && !self.is_total(expr, scope)
         {
             self.failures.note();
@@ -259,8 +261,8 @@ impl<'a> Resolver<'a> {
         named.peek().is_some() && named.all(|def| def.kinds.is_over_rows(args))
     }
 
-    /// Notes what bounds a query's rows: PostgreSQL fails on one that is below zero, when the first row is asked for. That of the
-    /// outermost query is asked for by every plan.
+    /// Notes what bounds a query's rows: PostgreSQL fails on a bound below zero, when the first row is asked for. Every plan
+    /// asks for the first row of the outermost query.
     pub(in crate::resolve) fn note_bounds<'e>(
         &mut self,
         bounds: impl IntoIterator<Item = &'e Expr>,

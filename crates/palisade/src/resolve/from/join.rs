@@ -4,20 +4,15 @@ use std::{ops::Range, sync::Arc};
 
 use sqlparser::ast::{Join, JoinConstraint, JoinOperator, ObjectNamePart, TableWithJoins};
 
-use super::unknown_column;
-use crate::{
-    access::Usage,
-    catalog::Column,
-    dialect::Dialect,
-    rejection::Rejection,
-    resolve::{
-        Resolver,
-        query::Ctes,
-        scope::{Merged, Origin, Scope},
-        token::Beside,
-        unsupported,
-    },
+use crate::resolve::{
+    Resolver,
+    names::unknown_column,
+    query::Ctes,
+    scope::{Merged, Origin, Scope},
+    token::OtherValues,
+    unsupported,
 };
+use crate::{access::Usage, catalog::Column, dialect::Dialect, rejection::Rejection};
 
 impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn table_with_joins(
@@ -117,7 +112,7 @@ impl<'a> Resolver<'a> {
             JoinConstraint::Natural => {
                 let new = keys(scope, left.end..scope.sources.len());
                 let mut shared: Vec<Arc<str>> = Vec::new();
-                for key in listed(scope, left.clone()) {
+                for key in list_columns(scope, left.clone()) {
                     if new.contains(&key) && !shared.contains(&key) {
                         shared.push(key);
                     }
@@ -183,7 +178,7 @@ impl<'a> Resolver<'a> {
         self.user_operator("=")?;
         let operands: Vec<_> = origins.iter().map(Origin::columns).collect();
         self.implicit_casts(&operands);
-        self.merged_tokens(&origins, Beside::Nothing)?;
+        self.check_merged_tokens(&origins, OtherValues::Refused)?;
         for column in used {
             self.touch(column, Usage::Join);
         }
@@ -227,7 +222,7 @@ fn keys(scope: &Scope<'_, '_>, sources: Range<usize>) -> Vec<Arc<str>> {
 
 /// The columns of these sources as `*` lists them, in which order a NATURAL join merges them: of one side of a join, those
 /// that joins within it have merged come first.
-fn listed(scope: &Scope<'_, '_>, sources: Range<usize>) -> Vec<Arc<str>> {
+fn list_columns(scope: &Scope<'_, '_>, sources: Range<usize>) -> Vec<Arc<str>> {
     let before = keys(scope, 0..sources.start).len();
     let count = keys(scope, sources).len();
     let all = scope.star().unwrap_or_default().into_iter();

@@ -6,15 +6,7 @@ pub(in crate::resolve) mod relation;
 pub(in crate::resolve) mod source_form;
 pub(in crate::resolve) mod table_function;
 
-use std::{borrow::Cow, sync::Arc};
-
-use sqlparser::ast::{
-    Ident, TableAlias, TableFactor, TableFunctionArgs, TableSample, TableSampleKind, TableWithJoins,
-};
-
-pub(super) use relation::marked;
-pub(crate) use relation::reference_index;
-pub(crate) use source_form::{form_name, form_place};
+use std::sync::Arc;
 
 use super::{
     Resolver,
@@ -22,24 +14,31 @@ use super::{
     scope::{Columns, Scope, Source},
     unsupported,
 };
+use sqlparser::ast::{
+    Ident, TableAlias, TableFactor, TableFunctionArgs, TableSample, TableSampleKind, TableWithJoins,
+};
+
 use crate::{
     access::Usage,
     code::Code,
     dialect::Dialect,
-    ident,
     rejection::Rejection,
-    syntax::{decode, encode, output_name},
+    syntax::{decode, output_name},
 };
+
+pub(super) use relation::mark_schema;
+pub(crate) use relation::reference_index;
+pub(crate) use source_form::{form_name, form_place};
 
 impl<'a> Resolver<'a> {
     /// Reads the FROM list and gives the scope it makes.
-    pub(super) fn from<'s>(
+    pub(super) fn from_items<'s>(
         &mut self,
         from: &mut [TableWithJoins],
         parent: Option<&'s Scope<'a, 's>>,
         ctes: Ctes<'_>,
     ) -> Result<Scope<'a, 's>, Rejection> {
-        let mut scope = Scope::inside(self.catalog.dialect(), parent);
+        let mut scope = Scope::new(self.catalog.dialect(), parent);
         for table in from {
             self.table_with_joins(table, &mut scope, ctes)?;
         }
@@ -88,9 +87,14 @@ impl<'a> Resolver<'a> {
                         self.table_function(name, args, *with_ordinality, alias, scope, ctes)?
                     }
                     None if *with_ordinality => return Err(unsupported("WITH ORDINALITY")),
-                    None => match (self.named_form(name)?, self.claims(name, alias.as_ref())) {
-                        (Some(columns), _) => self.aliased(alias, None, None, columns)?,
-                        (None, Some(awaited)) => self.target_factor(name, alias, &awaited)?,
+                    None => match (
+                        self.named_form(name)?,
+                        self.take_expected(name, alias.as_ref()),
+                    ) {
+                        (Some(columns), _) => self.alias_source(alias, None, None, columns)?,
+                        (None, Some(expected_target)) => {
+                            self.target_factor(name, alias, &expected_target)?
+                        }
                         (None, None) => self.table(name, alias, ctes)?,
                     },
                 };
@@ -135,7 +139,7 @@ impl<'a> Resolver<'a> {
                     }
                 };
                 self.count_readings(scope);
-                let source = self.aliased(alias, None, None, columns)?;
+                let source = self.alias_source(alias, None, None, columns)?;
                 scope.sources.push(source);
                 Ok(())
             }
@@ -148,12 +152,12 @@ impl<'a> Resolver<'a> {
                         return Err(unsupported("an alias on a join in parentheses"));
                     }
                     // Inside, the tables around it are out of sight and the other way round.
-                    let mut inner = Scope::inside(self.catalog.dialect(), scope.parent);
+                    let mut inner = Scope::new(self.catalog.dialect(), scope.parent);
                     self.table_with_joins(table_with_joins, &mut inner, ctes)?;
                     self.arms = inner.readings;
                     self.count_readings(scope);
                     let columns = Columns::Derived(inner.star().unwrap_or_default());
-                    let source = self.aliased(alias, None, None, columns)?;
+                    let source = self.alias_source(alias, None, None, columns)?;
                     scope.sources.push(source);
                     return Ok(());
                 }
@@ -298,7 +302,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// A source under its alias, with the columns named as the alias's list says.
-    pub(super) fn aliased(
+    pub(super) fn alias_source(
         &mut self,
         alias: &mut Option<TableAlias>,
         name: Option<Arc<str>>,
@@ -421,30 +425,5 @@ pub(super) fn plain_alias(name: Ident) -> TableAlias {
         name,
         columns: Vec::new(),
         at: None,
-    }
-}
-
-/// The refusal of a column name, with the nearest visible one.
-pub(super) fn unknown_column(shown: &str, candidates: &[String], dialect: Dialect) -> Rejection {
-    let message = match ident::closest(shown, candidates.iter().map(String::as_str)) {
-        Some(name) => {
-            let name = written(name, dialect);
-            format!("there is no column `{shown}`; did you mean `{name}`?")
-        }
-        None => format!("there is no column `{shown}`"),
-    };
-    Rejection::new(Code::NameUnknownColumn, message)
-}
-
-/// A name as a statement has to spell it: in quotes where it would be read as another without.
-pub(super) fn written(name: &str, dialect: Dialect) -> Cow<'_, str> {
-    let is_plain = match dialect {
-        Dialect::Postgres => ident::is_plain(name),
-        Dialect::Sqlite | Dialect::Mysql => ident::is_plain(&name.to_ascii_lowercase()),
-    };
-    if is_plain {
-        Cow::Borrowed(name)
-    } else {
-        Cow::Owned(encode(name, dialect).to_string())
     }
 }

@@ -8,7 +8,7 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     Resolver,
-    from::{marked, reference_index},
+    from::{mark_schema, reference_index},
     query::Ctes,
     scope::Source,
     unsupported,
@@ -47,7 +47,7 @@ impl<'a> Resolver<'a> {
             return Ok(());
         };
         let table = args.as_ref().filter(|_| self.is_only(name));
-        let Some(table) = table.and_then(named) else {
+        let Some(table) = table.and_then(function_name) else {
             return Ok(());
         };
         let keys: Vec<_> = table.0.iter().filter_map(|part| part.as_ident()).collect();
@@ -120,7 +120,7 @@ impl<'a> Resolver<'a> {
                 "ONLY cannot be kept before this table, of which not everything is shown",
             ));
         }
-        *name = ObjectName(vec![ObjectNamePart::Identifier(marked(
+        *name = ObjectName(vec![ObjectNamePart::Identifier(mark_schema(
             Ident::new("ONLY"),
             index,
         ))]);
@@ -135,7 +135,7 @@ impl<'a> Resolver<'a> {
 }
 
 /// The name in the parentheses after ONLY, as it stands there.
-fn named(args: &TableFunctionArgs) -> Option<ObjectName> {
+fn function_name(args: &TableFunctionArgs) -> Option<ObjectName> {
     let TableFunctionArgs { args, settings } = args;
     if settings.is_some() {
         return None;

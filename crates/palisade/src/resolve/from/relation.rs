@@ -7,21 +7,20 @@ use sqlparser::{
     tokenizer::{Location, Span},
 };
 
-use crate::resolve::from::{plain_alias, written};
+use crate::resolve::{
+    Mode, Reference, Resolver, ViewBody,
+    from::plain_alias,
+    query::Ctes,
+    scope::{Columns, Output, Source},
+    unsupported,
+};
 use crate::{
     catalog::{Relation, RelationKind, SystemRelation, system_relation},
     code::Code,
     dialect::Dialect,
-    ident,
     lineage::Lineage,
     policy::obligation::Visibility,
     rejection::Rejection,
-    resolve::{
-        Mode, Reference, Resolver, ViewBody,
-        query::Ctes,
-        scope::{Columns, Output, Source},
-        unsupported,
-    },
     syntax::decode,
 };
 
@@ -29,7 +28,7 @@ use crate::{
 const MARK: u64 = u64::MAX;
 
 /// `ident`, marked as the reference with this index.
-pub(in crate::resolve) fn marked(mut ident: Ident, index: usize) -> Ident {
+pub(in crate::resolve) fn mark_schema(mut ident: Ident, index: usize) -> Ident {
     let at = Location {
         line: MARK,
         column: u64::try_from(index).unwrap_or(MARK),
@@ -78,7 +77,7 @@ impl<'a> Resolver<'a> {
             *last = cte.name.clone();
             self.failures.read_cte(&key);
             self.arms = cte.arms;
-            return self.aliased(alias, Some(key.into()), None, Columns::Derived(columns));
+            return self.alias_source(alias, Some(key.into()), None, Columns::Derived(columns));
         }
         // `dual` is a table of one row that every MySQL has.
         if self.catalog.dialect() == Dialect::Mysql
@@ -105,7 +104,7 @@ impl<'a> Resolver<'a> {
     /// The relation of the catalog called `key`, in the search path or in `schema`; both are folded.
     ///
     /// # Errors
-    /// `name.system-relation` for one of the engine's own, `name.unknown-relation` for one that is not there.
+    /// `name.system-relation` for a relation of the engine's own, `name.unknown-relation` where there is none.
     pub(in crate::resolve) fn in_catalog(
         &self,
         schema: Option<&str>,
@@ -143,8 +142,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// A relation of the engine's own: one that policies name, as what they decide about it; any other that tells of names alone, for
-    /// whom nothing is hidden.
+    /// A relation of the engine's own. Policies that name it decide about it. Any other is open, if it tells of names alone, to
+    /// sessions from which nothing is hidden.
     fn system(
         &mut self,
         schema: Option<&str>,
@@ -184,7 +183,7 @@ impl<'a> Resolver<'a> {
         let columns = self.catalog.system_columns(known);
         let columns = columns.into_iter().filter_map(|column| {
             let key = dialect.fold(&column.name);
-            // Whether there are others, nobody has reviewed.
+            // Others are not reviewed.
             known.columns.contains(&key).then(|| Output {
                 name: column.name.into(),
                 key: key.into(),
@@ -193,7 +192,7 @@ impl<'a> Resolver<'a> {
         });
         let columns = Columns::Derived(columns.collect());
         let (schema, key) = (known.schema.as_str().into(), known.name.as_str().into());
-        self.aliased(alias, Some(key), Some(schema), columns)
+        self.alias_source(alias, Some(key), Some(schema), columns)
             .map(Some)
     }
 
@@ -298,7 +297,7 @@ impl<'a> Resolver<'a> {
         self.gives_tokens |= decision.gives_tokens() || view.as_ref().is_some_and(is_among);
         let index = self.references.len();
         *name = ObjectName(vec![
-            ObjectNamePart::Identifier(marked(self.encode(&relation.schema), index)),
+            ObjectNamePart::Identifier(mark_schema(self.encode(&relation.schema), index)),
             ObjectNamePart::Identifier(self.encode(&relation.name)),
         ]);
         self.references.push(Reference {
@@ -313,38 +312,11 @@ impl<'a> Resolver<'a> {
             bare: false,
             body: view,
         };
-        self.aliased(
+        self.alias_source(
             alias,
             Some(Arc::clone(&relation.key)),
             Some(Arc::clone(&relation.schema_key)),
             columns,
         )
-    }
-
-    pub(in crate::resolve) fn unknown_relation(&self, shown: &str) -> Rejection {
-        let names = self.visible.names();
-        let message = match ident::closest(shown, names.iter().map(String::as_str)) {
-            Some(name) => {
-                let dialect = self.catalog.dialect();
-                // The name alone is right: it was looked for in another schema than the one that it is in.
-                let schema = (name == shown).then(|| self.schema_of(name)).flatten();
-                let schema =
-                    schema.map_or_else(String::new, |s| format!("{}.", written(s, dialect)));
-                let name = written(name, dialect);
-                format!("there is no table or view `{shown}`; did you mean `{schema}{name}`?")
-            }
-            None => format!("there is no table or view `{shown}`"),
-        };
-        Rejection::new(Code::NameUnknownRelation, message)
-    }
-
-    /// The schema of a relation called `name` that may be known of.
-    fn schema_of(&self, name: &str) -> Option<&'a str> {
-        let relations = self.catalog.relations();
-        let found = relations.iter().find(|relation| {
-            let decision = self.visible.relation(relation.id);
-            relation.name == name && decision.is_ok_and(|d| d.visibility != Visibility::Absent)
-        });
-        found.map(|relation| &*relation.schema)
     }
 }

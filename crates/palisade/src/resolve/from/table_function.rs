@@ -11,7 +11,7 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     Resolver,
-    expr::{Place, totality::is_series},
+    expr::{ExprContext, totality::is_series},
     from::plain_alias,
     query::Ctes,
     scope::{Columns, Output, Scope, Source},
@@ -22,13 +22,10 @@ use crate::{
     catalog::{ColumnId, functions::FunctionDef},
     code::Code,
     dialect::Dialect,
-    lineage::{Given, Lineage, Tokens},
+    lineage::Lineage,
     rejection::Rejection,
     syntax,
 };
-
-/// What the elements of an array are that a call gives as a column: tokens, and of which constants.
-type Elements = (Option<Tokens>, Option<Arc<Given>>);
 
 impl<'a> Resolver<'a> {
     /// `f(…)` in FROM: of SQLite those that are tables, of PostgreSQL any.
@@ -55,7 +52,7 @@ impl<'a> Resolver<'a> {
         if dialect == Dialect::Postgres && is_rows_from(name) {
             return self.rows_from(name, args, with_ordinality, alias, scope, ctes);
         }
-        let called = self.called(name, Some(args.len()))?;
+        let called = self.resolve_function(name, Some(args.len()))?;
         let stands = match dialect {
             Dialect::Sqlite => called.candidates.iter().all(|def| def.kinds.table),
             Dialect::Postgres => true,
@@ -81,7 +78,7 @@ impl<'a> Resolver<'a> {
             args: args.to_vec(),
             clauses: Vec::new(),
         };
-        let place = Place {
+        let place = ExprContext {
             scope,
             ctes,
             usage: Usage::Output,
@@ -95,19 +92,7 @@ impl<'a> Resolver<'a> {
         self.failures.planned |= !called_name
             .as_deref()
             .is_some_and(|name| is_series(name, args));
-        let of_elements = match (called_name.as_deref(), &*args) {
-            (Some("unnest"), [FunctionArg::Unnamed(FunctionArgExpr::Expr(array))]) => {
-                vec![self.elements_of(array, scope)]
-            }
-            (Some(_) | None, _) => Vec::new(),
-        };
-        self.function_source(
-            called_name,
-            names,
-            (from, of_elements),
-            with_ordinality,
-            alias,
-        )
+        self.function_source(called_name, names, from, with_ordinality, alias)
     }
 
     /// `ROWS FROM (f(…), g(…))`: the columns of one function after those of the other.
@@ -161,7 +146,7 @@ impl<'a> Resolver<'a> {
             return Err(unknown_function(name));
         }
         outputs.extend(with_ordinality.then(ordinality));
-        self.aliased(alias, qualifier, None, Columns::Derived(outputs))
+        self.alias_source(alias, qualifier, None, Columns::Derived(outputs))
     }
 
     /// `unnest(a, b)` in ROWS FROM, which no function but the grammar is: without a schema.
@@ -195,7 +180,7 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<Source<'a>, Rejection> {
         let mut name = ObjectName::from(vec![Ident::new("unnest")]);
-        self.called(&mut name, Some(arrays.len()))?;
+        self.resolve_function(&mut name, Some(arrays.len()))?;
         let mut from = Vec::new();
         for array in arrays.iter_mut() {
             from.extend(self.expr(array, scope, ctes, Usage::Output)?);
@@ -206,12 +191,10 @@ impl<'a> Resolver<'a> {
             1 => None,
             many => Some(vec!["unnest".to_owned(); many]),
         };
-        let elements = arrays.iter().map(|array| self.elements_of(array, scope));
-        let elements = elements.collect();
         self.function_source(
             Some("unnest".to_owned()),
             names,
-            (from, elements),
+            from,
             with_ordinality,
             alias,
         )
@@ -223,7 +206,7 @@ impl<'a> Resolver<'a> {
         &mut self,
         called: Option<String>,
         names: Option<Vec<String>>,
-        (from, mut elements): (Vec<ColumnId>, Vec<Elements>),
+        from: Vec<ColumnId>,
         with_ordinality: bool,
         alias: &mut Option<TableAlias>,
     ) -> Result<Source<'a>, Rejection> {
@@ -241,25 +224,20 @@ impl<'a> Resolver<'a> {
             (None, Some(alias)) => vec![self.table_key(&alias.name).into_owned()],
             (None, None) => called.iter().cloned().collect(),
         };
-        let given = self.given_by_table(&from);
-        let lineage = Lineage::computed(from).with_given(given);
+        let lineage = Lineage::from_columns(from);
         let ordinality = with_ordinality.then(ordinality);
-        if elements.len() != names.len() {
-            elements = vec![(None, lineage.given.clone()); names.len()];
-        }
         let outputs = names
             .into_iter()
             .map(Arc::<str>::from)
-            .zip(elements)
-            .map(|(name, (tokens, given))| Output {
+            .map(|name| Output {
                 key: Arc::clone(&name),
                 name,
-                lineage: lineage.clone().with_tokens(tokens).with_given(given),
+                lineage: lineage.clone(),
             })
             .chain(ordinality)
             .collect();
         if !typed {
-            return self.aliased(
+            return self.alias_source(
                 alias,
                 called.map(Arc::from),
                 None,
@@ -301,17 +279,16 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<Source<'a>, Rejection> {
         let mut name = ObjectName::from(vec![Ident::new("json_table")]);
-        self.called(&mut name, None)?;
+        self.resolve_function(&mut name, None)?;
         self.failures.sources += 1;
         let from = self.expr(document, scope, ctes, Usage::Output)?;
         self.needs_fence |= !from.is_empty();
         self.failures.planned = true;
         self.literal_only(path)?;
-        let given = self.given_by_table(&from);
-        let lineage = Lineage::computed(from).with_given(given);
+        let lineage = Lineage::from_columns(from);
         let mut outputs = Vec::new();
         self.json_columns(columns, &lineage, &mut outputs)?;
-        self.aliased(alias, None, None, Columns::Derived(outputs))
+        self.alias_source(alias, None, None, Columns::Derived(outputs))
     }
 
     fn json_columns(
@@ -391,8 +368,7 @@ impl<'a> Resolver<'a> {
         }
         self.needs_fence |= !from.is_empty();
         self.failures.planned = true;
-        let given = self.given_by_table(&from);
-        let lineage = Lineage::computed(from).with_given(given);
+        let lineage = Lineage::from_columns(from);
         let mut outputs = Vec::with_capacity(columns.len());
         for column in columns {
             outputs.push(Output {
@@ -402,7 +378,7 @@ impl<'a> Resolver<'a> {
             });
             self.normalise(&mut column.name);
         }
-        self.aliased(
+        self.alias_source(
             alias,
             Some("xmltable".into()),
             None,

@@ -1,4 +1,4 @@
-//! Tables combined without a condition between them (F10): each multiplies the rows that the engine
+//! Tables combined without a condition between them: each multiplies the rows that the engine
 //! looks at, and no LIMIT above an aggregate bounds that.
 
 use std::ops::ControlFlow;

@@ -117,7 +117,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The columns of these sources that stand outside of aggregates in `used`.
-    pub(in crate::resolve) fn determined(
+    pub(in crate::resolve) fn find_determined(
         &self,
         keyed: &[usize],
         used: &Used<'_, '_>,
@@ -159,7 +159,7 @@ impl<'a> Resolver<'a> {
                 continue;
             }
             // A name that means something else inside a subquery adds nothing that is not read.
-            let is_read = |id: &_| self.access.columns.of(*id).is_read();
+            let is_read = |id: &_| self.access.columns.usages(*id).is_read();
             if origin.columns().iter().all(is_read) && added.insert((index, name)) {
                 terms.push(Expr::CompoundIdentifier(vec![
                     self.encode(qualifier),

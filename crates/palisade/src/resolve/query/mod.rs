@@ -1,24 +1,25 @@
 //! Queries: WITH, set operations, VALUES, ORDER BY and LIMIT.
 
 pub(in crate::resolve) mod cartesian;
+pub(in crate::resolve) mod cte;
 pub(in crate::resolve) mod group_by_key;
 pub(in crate::resolve) mod recursive_cte;
 pub(in crate::resolve) mod select;
 pub(in crate::resolve) mod view;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use sqlparser::ast::{
-    Cte, Expr, Fetch, Ident, LimitClause, Offset, OrderBy, OrderByExpr, OrderByKind,
-    OrderByOptions, OrderBySort, Parens, Query, SetExpr, SetOperator, SetQuantifier, TableAlias,
-    Value, Values, VisitMut, VisitorMut, With,
+    Expr, Fetch, LimitClause, Offset, OrderBy, OrderByExpr, OrderByKind, OrderByOptions,
+    OrderBySort, Parens, Query, SetExpr, SetOperator, SetQuantifier, Value, Values, VisitMut,
+    VisitorMut, With,
 };
 
 use crate::resolve::{
     Mode, Position, Resolver,
-    query::recursive_cte::{never_ends, recursive_seed},
+    query::cte::uneven,
     scope::{Origin, Output, Scope},
-    token::Beside,
+    token::OtherValues,
     unsupported,
 };
 use crate::{
@@ -26,43 +27,10 @@ use crate::{
     syntax::output_name, value::Placeholder,
 };
 
+pub(in crate::resolve) use cte::Ctes;
+
 /// What is read once the common table expressions are known.
 type Then<'t, 'a> = dyn FnMut(&mut Resolver<'a>, Ctes<'_>) -> Result<Vec<Output>, Rejection> + 't;
-
-/// The common table expressions in force, innermost first.
-#[derive(Clone, Copy)]
-pub(in crate::resolve) struct Ctes<'c> {
-    pub(in crate::resolve) entry: Option<&'c CteEntry<'c>>,
-}
-
-pub(in crate::resolve) struct CteEntry<'c> {
-    pub(in crate::resolve) key: String,
-    /// The name it has in our text.
-    pub(in crate::resolve) name: Ident,
-    /// Its columns; none while its own non-recursive query is being read, and none of a change that gives
-    /// no rows.
-    pub(in crate::resolve) columns: Option<Vec<Output>>,
-    /// The arms of set operations that it is made from.
-    pub(in crate::resolve) arms: u64,
-    /// Whether it changes rows.
-    pub(in crate::resolve) changes: bool,
-    pub(in crate::resolve) outer: Ctes<'c>,
-}
-
-impl<'c> Ctes<'c> {
-    pub(in crate::resolve) const NONE: Self = Self { entry: None };
-
-    pub(in crate::resolve) fn find(self, key: &str) -> Option<&'c CteEntry<'c>> {
-        let mut next = self.entry;
-        while let Some(entry) = next {
-            if entry.key == key {
-                return Some(entry);
-            }
-            next = entry.outer.entry;
-        }
-        None
-    }
-}
 
 impl<'a> Resolver<'a> {
     /// The outermost query.
@@ -89,11 +57,11 @@ impl<'a> Resolver<'a> {
         named: bool,
     ) -> Result<Vec<Output>, Rejection> {
         // The target of a change stands in the FROM of the change itself.
-        let awaited = self.awaited.take();
+        let expected_target = self.expected_target.take();
         let outside = self.failures.enter_query();
         let outputs = self.whole_query(query, parent, ctes, named)?;
         self.failures.leave_query(outside);
-        self.awaited = awaited;
+        self.expected_target = expected_target;
         Ok(outputs)
     }
 
@@ -128,7 +96,7 @@ impl<'a> Resolver<'a> {
             }
             if let Some(quantity) = quantity {
                 self.note_bounds([&*quantity], position == Position::Outermost);
-                let scope = Scope::inside(self.catalog.dialect(), parent);
+                let scope = Scope::new(self.catalog.dialect(), parent);
                 self.expr(quantity, &scope, ctes, Usage::Filter)?;
             }
         }
@@ -171,7 +139,7 @@ impl<'a> Resolver<'a> {
                 with_token: _,
                 recursive,
                 cte_tables,
-            }) => self.with(
+            }) => self.common_tables(
                 cte_tables,
                 *recursive,
                 position,
@@ -183,147 +151,6 @@ impl<'a> Resolver<'a> {
                 },
             ),
         }
-    }
-
-    /// Reads the common table expressions one inside the other, then what follows them.
-    fn with(
-        &mut self,
-        tables: &mut [Cte],
-        recursive: bool,
-        position: Position,
-        parent: Option<&Scope<'a, '_>>,
-        ctes: Ctes<'_>,
-        then: &mut Then<'_, 'a>,
-    ) -> Result<Vec<Output>, Rejection> {
-        let Some((first, rest)) = tables.split_first_mut() else {
-            return then(self, ctes);
-        };
-        let Cte {
-            alias,
-            query,
-            from,
-            materialized: _,
-            closing_paren_token: _,
-        } = first;
-        if from.is_some() {
-            return Err(unsupported("FROM after a common table expression"));
-        }
-        let TableAlias {
-            explicit: _,
-            name,
-            columns,
-            at,
-        } = alias;
-        if at.is_some() {
-            return Err(unsupported("AT in an alias"));
-        }
-        // Without RECURSIVE the name of a CTE means something else inside it (M30b).
-        let sees_itself = recursive || self.catalog.dialect() == Dialect::Sqlite;
-        let key = self.table_key(name).into_owned();
-        let named = relations_named(query, self);
-        self.spend_on(rest.len())?;
-        for later in rest.iter() {
-            let later = self.table_key(&later.alias.name);
-            if later == key {
-                return Err(Rejection::new(
-                    Code::NameAmbiguous,
-                    format!("two common table expressions are called `{key}`"),
-                ));
-            }
-            // SQLite lets a CTE read one that is defined after it; standard SQL does so after RECURSIVE.
-            if sees_itself && named.contains(&*later) {
-                return Err(unsupported(
-                    "a common table expression read before it is defined",
-                ));
-            }
-        }
-        self.rename(name, &key);
-        self.ctes.insert(self.table_key(name).into_owned());
-        let mut names = Vec::with_capacity(columns.len());
-        for column in columns.iter_mut() {
-            if column.data_type.is_some() {
-                return Err(unsupported("a type in a column alias list"));
-            }
-            names.push((
-                self.key(&column.name).into_owned(),
-                self.spelling(&column.name),
-            ));
-            self.normalise(&mut column.name);
-        }
-        if sees_itself
-            && self.catalog.dialect() == Dialect::Mysql
-            && never_ends(query, &self.table_key(name))
-        {
-            return Err(Rejection::new(
-                Code::LimitCost,
-                format!("the common table expression `{key}` has no condition that ends it"),
-            ));
-        }
-        let reads_itself = named.contains(&key);
-        let mut entry = CteEntry {
-            key,
-            name: name.clone(),
-            columns: None,
-            arms: 1,
-            changes: false,
-            outer: ctes,
-        };
-        let changes = self.targets.len();
-        self.position = match (position, self.catalog.dialect()) {
-            (Position::Outermost, Dialect::Postgres) => Position::With,
-            (Position::Outermost, Dialect::Sqlite | Dialect::Mysql)
-            | (Position::With | Position::Inside, _) => Position::Inside,
-        };
-        let outputs = if !sees_itself {
-            self.query(query, parent, ctes, true)?
-        } else if let Some(seed) = recursive_seed(query).filter(|_| reads_itself) {
-            if relations_named(&seed, self).contains(&entry.key) {
-                return Err(unsupported(
-                    "a common table expression that reads itself in its first arm",
-                ));
-            }
-            self.recursive(query, seed, &mut entry, &names, parent)?
-        } else {
-            self.query(
-                query,
-                parent,
-                Ctes {
-                    entry: Some(&entry),
-                },
-                true,
-            )?
-        };
-        entry.changes = self.targets.len() > changes;
-        entry.arms = self.arms;
-        if !(entry.changes && outputs.is_empty()) {
-            entry.columns = Some(renamed(outputs, &names, self.catalog.dialect())?);
-        }
-        self.with(
-            rest,
-            recursive,
-            position,
-            parent,
-            Ctes {
-                entry: Some(&entry),
-            },
-            then,
-        )
-    }
-
-    /// A CTE that has a relation's name gets another: if the engine and we ever disagree about what
-    /// is in scope, the engine finds nothing instead of the relation (M30).
-    fn rename(&mut self, name: &mut Ident, key: &str) {
-        if self.catalog.lookup(key).is_some() || self.is_reserved(key) {
-            loop {
-                self.renamed += 1;
-                let fresh = format!("{key}_cte{}", self.renamed);
-                if self.catalog.lookup(&fresh).is_none() {
-                    *name = self.encode(&fresh);
-                    return;
-                }
-            }
-        }
-        self.normalise(name);
     }
 
     fn body(
@@ -356,7 +183,7 @@ impl<'a> Resolver<'a> {
         let outputs = self.set_expr(body, parent, ctes, named)?;
         if let Some(order_by) = order_by {
             // Only outputs can be named after a set operation.
-            let mut scope = Scope::inside(self.catalog.dialect(), None);
+            let mut scope = Scope::new(self.catalog.dialect(), None);
             scope.aliases = &outputs;
             self.order_by(order_by, &scope, ctes)?;
         }
@@ -415,9 +242,11 @@ impl<'a> Resolver<'a> {
                     match op {
                         // What is left of both was compared.
                         SetOperator::Except | SetOperator::Intersect | SetOperator::Minus => {
-                            self.merged_tokens(&origins, Beside::Nothing)?;
+                            self.check_merged_tokens(&origins, OtherValues::Refused)?;
                         }
-                        SetOperator::Union => self.merged_tokens(&origins, Beside::Constants)?,
+                        SetOperator::Union => {
+                            self.check_merged_tokens(&origins, OtherValues::Constants)?
+                        }
                     }
                 }
                 Ok(left
@@ -469,7 +298,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<Vec<Output>, Rejection> {
         self.failures.sources += 1;
         self.arms = 1;
-        let scope = Scope::inside(self.catalog.dialect(), parent);
+        let scope = Scope::new(self.catalog.dialect(), parent);
         let mut outputs: Vec<Output> = Vec::new();
         for (number, row) in rows.iter_mut().enumerate() {
             let Parens {
@@ -482,7 +311,7 @@ impl<'a> Resolver<'a> {
             }
             for (index, expr) in content.iter_mut().enumerate() {
                 let columns = self.expr(expr, &scope, ctes, Usage::Output)?;
-                let lineage = self.lineage_of(columns, expr, &scope);
+                let lineage = self.computed_lineage(columns, expr, &scope);
                 match outputs.get_mut(index) {
                     Some(output) => {
                         self.implicit_casts(&[&output.lineage.columns, &lineage.columns]);
@@ -602,7 +431,7 @@ impl<'a> Resolver<'a> {
         parent: Option<&Scope<'a, '_>>,
         ctes: Ctes<'_>,
     ) -> Result<(), Rejection> {
-        let scope = Scope::inside(self.catalog.dialect(), parent);
+        let scope = Scope::new(self.catalog.dialect(), parent);
         match limit {
             LimitClause::LimitOffset {
                 limit,
@@ -679,55 +508,6 @@ impl VisitorMut for Numbering<'_> {
     }
 }
 
-/// What `query` names as relations somewhere, without a schema. Used only to refuse, and to read a query as one that names
-/// itself: one of which this says that it does not cannot see itself.
-fn relations_named(query: &Query, resolver: &Resolver<'_>) -> BTreeSet<String> {
-    let mut named = BTreeSet::new();
-    let _ = sqlparser::ast::visit_relations(query, |name| {
-        if let [part] = name.0.as_slice()
-            && let Some(ident) = part.as_ident()
-        {
-            named.insert(resolver.table_key(ident).into_owned());
-        }
-        std::ops::ControlFlow::<()>::Continue(())
-    });
-    named
-}
-
-/// The outputs under the names of a column alias list.
-pub(in crate::resolve) fn renamed(
-    outputs: Vec<Output>,
-    names: &[(String, String)],
-    dialect: Dialect,
-) -> Result<Vec<Output>, Rejection> {
-    if names.is_empty() {
-        return Ok(outputs);
-    }
-    // PostgreSQL takes a list that is shorter than the columns.
-    let fits = match dialect {
-        Dialect::Sqlite | Dialect::Mysql => names.len() == outputs.len(),
-        Dialect::Postgres => names.len() <= outputs.len(),
-    };
-    if !fits {
-        return Err(Rejection::new(
-            Code::SyntaxInvalid,
-            format!("{} columns are given {} names", outputs.len(), names.len()),
-        ));
-    }
-    Ok(outputs
-        .into_iter()
-        .enumerate()
-        .map(|(index, output)| match names.get(index) {
-            Some((key, name)) => Output {
-                key: key.as_str().into(),
-                name: name.as_str().into(),
-                ..output
-            },
-            None => output,
-        })
-        .collect())
-}
-
 /// What a LIMIT says of how many rows are given, and from which on.
 fn bounds(limit: &LimitClause) -> Vec<&Expr> {
     match limit {
@@ -747,12 +527,5 @@ pub(in crate::resolve) fn not_reading(verb: &str) -> Rejection {
     Rejection::new(
         Code::StatementNotAllowed,
         format!("{verb} statements are not permitted"),
-    )
-}
-
-fn uneven() -> Rejection {
-    Rejection::new(
-        Code::SyntaxInvalid,
-        "the rows of VALUES have different lengths",
     )
 }

@@ -1,30 +1,33 @@
 //! Common table expressions that read themselves.
 //!
 //! Which tokens such a query gives depends on those it reads, which it gives. So it is read with those of its first arm, and
-//! again with what came out beside them, until nothing is new: then every row is of what was assumed, since those of
-//! the first arm are, and all others are made of such rows.
+//! again with what came out beside them, until nothing is new. Then the assumption holds: for the rows of the first arm, and for all
+//! others, which are made of such rows.
 
-use sqlparser::ast::{Query, SetExpr, SetOperator, SetQuantifier};
+use sqlparser::ast::{
+    JoinConstraint, JoinOperator, Query, SetExpr, SetOperator, SetQuantifier, TableWithJoins,
+};
 
 use crate::resolve::{
     Position, Resolver,
-    query::{CteEntry, Ctes, renamed},
+    query::cte::{CteEntry, Ctes, relations_named, rename_outputs},
     scope::{Output, Scope},
 };
 use crate::{
     code::Code,
-    lineage::{Lineage, Tokens},
+    lineage::{Lineage, TokenLineage},
     rejection::Rejection,
 };
 
-/// How often such a query is read for its tokens, before it is read as one that reads none.
+/// How often such a query is read for its tokens, before it is read as if it read none.
 const ROUNDS: usize = 4;
 
 /// A query and its columns, resolved.
 type Read = (Query, Vec<Output>);
 
 /// Reads the whole query, where what it reads from itself is these tokens.
-type Arms<'t, 'a> = dyn FnMut(&mut Resolver<'a>, &[Option<Tokens>]) -> Result<Read, Rejection> + 't;
+type Arms<'t, 'a> =
+    dyn FnMut(&mut Resolver<'a>, &[Option<TokenLineage>]) -> Result<Read, Rejection> + 't;
 
 /// What becomes of a value that is compared with tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,12 +53,11 @@ impl<'a> Resolver<'a> {
         // Engines bound how often it may read itself, and fail beyond.
         self.failures.planned = true;
         let (references, parameters) = (self.references.len(), self.token_parameters.len());
-        let (budget, found) = (self.size_budget, self.constants.found());
+        let budget = self.size_budget;
         let read = |resolver: &mut Self, query: &mut Query, ctes: Ctes<'_>| {
             // What an earlier reading found stands in a tree that was dropped.
             resolver.references.truncate(references);
             resolver.token_parameters.truncate(parameters);
-            resolver.constants.forget(&found);
             resolver.size_budget = budget;
             // One such query inside of another is read many times.
             resolver.count_relation(1)?;
@@ -63,14 +65,13 @@ impl<'a> Resolver<'a> {
             resolver.query(query, parent, ctes, true)
         };
         let first = read(self, &mut seed, entry.outer)?;
-        let first = renamed(first, names, self.catalog.dialect())?;
-        let mut arms = |resolver: &mut Self, assumed: &[Option<Tokens>]| {
+        let first = rename_outputs(first, names, self.catalog.dialect())?;
+        let mut arms = |resolver: &mut Self, assumed: &[Option<TokenLineage>]| {
             let seen = first.iter().zip(assumed).map(|(output, tokens)| Output {
                 key: output.key.clone(),
                 name: output.name.clone(),
-                lineage: Lineage::computed(output.lineage.columns.clone())
-                    .with_tokens(tokens.clone())
-                    .with_given(output.lineage.given.clone()),
+                lineage: Lineage::from_columns(output.lineage.columns.clone())
+                    .with_tokens(tokens.clone()),
             });
             entry.columns = Some(seen.collect());
             let ctes = Ctes { entry: Some(entry) };
@@ -82,12 +83,16 @@ impl<'a> Resolver<'a> {
         let nothing = vec![None; first.len()];
         let given = first.iter().map(|output| output.lineage.tokens.clone());
         let mut fixed = None;
-        if !self.knows_tokens() {
-            fixed = Some(arms(self, &nothing)?);
+        if !self.gives_tokens {
+            // With tokens among the arms the tree is dropped, and without them nothing is compared with any.
+            let outer = std::mem::replace(&mut self.comparisons, Comparisons::Left);
+            let read = arms(self, &nothing);
+            self.comparisons = outer;
+            fixed = Some(read?);
         }
         // Another arm may be the first thing that has tokens.
-        if self.knows_tokens() {
-            fixed = self.fixed(given.collect(), &mut arms)?;
+        if self.gives_tokens {
+            fixed = self.find_token_fixpoint(given.collect(), &mut arms)?;
         }
         let (tree, outputs) = match fixed {
             Some(found) => found,
@@ -101,9 +106,9 @@ impl<'a> Resolver<'a> {
     ///
     /// # Errors
     /// Those of `arms`; `token.foreign` only for what is compared with the tokens that are there in the end.
-    fn fixed(
+    fn find_token_fixpoint(
         &mut self,
-        mut assumed: Vec<Option<Tokens>>,
+        mut assumed: Vec<Option<TokenLineage>>,
         arms: &mut Arms<'_, 'a>,
     ) -> Result<Option<Read>, Rejection> {
         for _ in 0..ROUNDS {
@@ -118,7 +123,7 @@ impl<'a> Resolver<'a> {
             };
             let ((tree, outputs), checked) = read;
             let given = assumed.iter().zip(&outputs).map(|(tokens, output)| {
-                Tokens::either(tokens.clone(), output.lineage.tokens.clone())
+                TokenLineage::either(tokens.clone(), output.lineage.tokens.clone())
             });
             let given: Vec<_> = given.collect();
             if given == assumed {
@@ -171,26 +176,54 @@ pub(in crate::resolve) fn recursive_seed(query: &Query) -> Option<Query> {
     })
 }
 
-/// Whether a recursive query takes every row of its last round into the next: MySQL and MariaDB stop
-/// it after a number of rounds and answer with what there is.
-pub(in crate::resolve) fn never_ends(query: &Query, key: &str) -> bool {
-    let SetExpr::SetOperation {
-        left: _,
-        op: SetOperator::Union,
-        set_quantifier: SetQuantifier::All,
-        right,
-    } = &*query.body
-    else {
-        return false;
-    };
-    let SetExpr::Select(arm) = &**right else {
-        return false;
-    };
-    let alone = match arm.from.as_slice() {
-        [table] => {
-            table.joins.is_empty() && table.relation.to_string().to_lowercase().contains(key)
+/// Whether something in a query ends its recursion: a condition of each arm that reads the rows of the round before, or that
+/// equal rows are taken once. MySQL and MariaDB stop a query without an end after a number of rounds, and answer with what there is.
+pub(in crate::resolve) fn may_end(query: &Query, key: &str, resolver: &Resolver<'_>) -> bool {
+    query.limit_clause.is_some() || body_may_end(&query.body, key, resolver)
+}
+
+fn body_may_end(body: &SetExpr, key: &str, resolver: &Resolver<'_>) -> bool {
+    match body {
+        SetExpr::SetOperation {
+            left,
+            op: _,
+            set_quantifier: SetQuantifier::All | SetQuantifier::ByName | SetQuantifier::AllByName,
+            right,
+        } => body_may_end(left, key, resolver) && body_may_end(right, key, resolver),
+        SetExpr::SetOperation {
+            left: _,
+            op: _,
+            set_quantifier:
+                SetQuantifier::None | SetQuantifier::Distinct | SetQuantifier::DistinctByName,
+            right: _,
+        } => true,
+        SetExpr::Query(query) => may_end(query, key, resolver),
+        SetExpr::Select(arm) => {
+            let reads_itself =
+                |table: &TableWithJoins| relations_named(table, resolver).contains(key);
+            let mut joins = arm.from.iter().flat_map(|table| &table.joins);
+            arm.selection.is_some()
+                || arm.having.is_some()
+                || !arm.from.iter().any(reads_itself)
+                || joins.any(|join| may_leave_rows_out(&join.join_operator))
         }
+        SetExpr::Values(_) => true,
+        // Refused where they are read.
+        SetExpr::Insert(_)
+        | SetExpr::Update(_)
+        | SetExpr::Delete(_)
+        | SetExpr::Merge(_)
+        | SetExpr::Table(_) => true,
+    }
+}
+
+/// Whether a join leaves rows of both sides out that do not meet its condition.
+fn may_leave_rows_out(operator: &JoinOperator) -> bool {
+    match operator {
+        JoinOperator::Join(condition)
+        | JoinOperator::Inner(condition)
+        | JoinOperator::CrossJoin(condition)
+        | JoinOperator::StraightJoin(condition) => *condition != JoinConstraint::None,
         _ => false,
-    };
-    alone && arm.selection.is_none() && arm.having.is_none() && query.limit_clause.is_none()
+    }
 }

@@ -97,7 +97,7 @@ impl<'a> Resolver<'a> {
             self.failures.sources += usize::from(!self.failures.is_outermost());
         }
         let windows_around = std::mem::take(&mut self.window_terms);
-        let mut scope = self.from(from, parent, ctes)?;
+        let mut scope = self.from_items(from, parent, ctes)?;
         let before = self.steps;
         for NamedWindowDefinition(name, window) in named_window.iter_mut() {
             self.normalise(name);
@@ -174,7 +174,7 @@ impl<'a> Resolver<'a> {
                 if let Some(order_by) = order_by {
                     used = used.and(order_by);
                 }
-                let determined = self.determined(&keyed, &used, &scope);
+                let determined = self.find_determined(&keyed, &used, &scope);
                 terms.extend(determined);
             }
         }
@@ -323,7 +323,7 @@ impl<'a> Resolver<'a> {
                         };
                     }
                     outputs.push(Output {
-                        key: self.folded(&name),
+                        key: self.fold_shared(&name),
                         name,
                         lineage,
                     });
@@ -398,7 +398,7 @@ impl<'a> Resolver<'a> {
         )
     }
 
-    /// Refuses the star over a join in parentheses where nobody can tell what it lists.
+    /// Refuses the star over a join in parentheses whose columns are not known.
     fn lists_in_order(&self, scope: &Scope<'a, '_>, columns: &[Output]) -> Result<(), Rejection> {
         // SQLite invents names for what such a join gives twice. MySQL lists what a RIGHT JOIN merges in the
         // order of its right side, and that of a join in parentheses is not its tables'.
@@ -463,7 +463,10 @@ impl<'a> Resolver<'a> {
         if let Some((lineage, name)) = self.column_of(expr, scope) {
             return Ok((lineage, Some(name)));
         }
-        Ok((self.lineage_of(columns, expr, scope).sized(size), None))
+        Ok((
+            self.computed_lineage(columns, expr, scope).with_size(size),
+            None,
+        ))
     }
 
     /// How a column is spelled, if not as it is `called`, that MySQL names as it is spelled: that of a table, and not of a view or

@@ -20,11 +20,11 @@ impl Resolver<'_> {
         relation: &Relation,
         shown: &str,
     ) -> Result<Arc<ViewBody>, Rejection> {
-        let body = match self.visible.kept_view(relation.id) {
+        let body = match self.visible.cached_view(relation.id) {
             Some(body) => body,
             None => {
-                let body = Arc::new(self.read_view(relation, shown)?);
-                self.visible.keep_view(relation.id, &body);
+                let body = Arc::new(self.build_view_body(relation, shown)?);
+                self.visible.cache_view(relation.id, &body);
                 body
             }
         };
@@ -60,7 +60,7 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn use_through_views(&mut self) -> Result<(), Rejection> {
         let mut used = Vec::new();
         for reference in &self.references {
-            through(reference, &self.access.columns, &mut used);
+            collect_uses_below(reference, &self.access.columns, &mut used);
         }
         for (column, usages) in used {
             let decision = self.visible.relation(column.relation)?;
@@ -75,7 +75,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    fn read_view(&self, relation: &Relation, shown: &str) -> Result<ViewBody, Rejection> {
+    fn build_view_body(&self, relation: &Relation, shown: &str) -> Result<ViewBody, Rejection> {
         let refuse = |inner: &Rejection| {
             // What is missing below belongs to the operator; to the principal the view is not there.
             let (code, message) =
@@ -115,7 +115,7 @@ impl Resolver<'_> {
             )));
         }
         let within: Vec<_> = above.iter().copied().chain([relation.id]).collect();
-        let resolved = read(self.catalog, self.visible, relation, &within, self.limits)
+        let resolved = read_view(self.catalog, self.visible, relation, &within, self.limits)
             .map_err(|inner| refuse(&inner))?;
         let has_obligation = resolved.references.iter().any(|r| {
             r.decision.has_obligation() || r.body.as_ref().is_some_and(|b| b.has_obligation)
@@ -128,14 +128,14 @@ impl Resolver<'_> {
 }
 
 /// What columns below `reference` are used for where its own are used so.
-fn through(reference: &Reference, uses: &ColumnUses, out: &mut Vec<(ColumnId, Usages)>) {
+fn collect_uses_below(reference: &Reference, uses: &ColumnUses, out: &mut Vec<(ColumnId, Usages)>) {
     let Some(body) = &reference.body else {
         return;
     };
     let mut below = ColumnUses::default();
     for (index, output) in (0u16..).zip(&body.resolved.outputs) {
         let relation = reference.relation;
-        let usages = uses.of(ColumnId { relation, index });
+        let usages = uses.usages(ColumnId { relation, index });
         for column in &output.lineage.columns {
             if usages.is_read() {
                 out.push((*column, usages));
@@ -146,12 +146,12 @@ fn through(reference: &Reference, uses: &ColumnUses, out: &mut Vec<(ColumnId, Us
         }
     }
     for inner in &body.resolved.references {
-        through(inner, &below, out);
+        collect_uses_below(inner, &below, out);
     }
 }
 
 /// Resolves the query of the view `relation`, which stands in the views `within`, itself last.
-pub(crate) fn read(
+pub(crate) fn read_view(
     catalog: &Catalog,
     visible: &dyn crate::resolve::Visible,
     relation: &Relation,

@@ -1,57 +1,23 @@
 //! What a name can mean at one place of a statement.
 
+pub(in crate::resolve) mod source;
+
 use std::{cell::RefCell, sync::Arc};
 
 use sqlparser::ast::Ident;
 
-use crate::resolve::{ViewBody, query::cartesian::Links, steps::MASK};
+use crate::resolve::{query::cartesian::Links, scope::source::is_system_column};
 use crate::{
-    catalog::{ColumnId, Relation, RelationKind},
+    catalog::ColumnId,
     dialect::Dialect,
-    lineage::{Given, Lineage, Tokens},
-    policy::obligation::{ColumnLevel, RelationDecision},
+    lineage::{Lineage, TokenLineage},
 };
+
+pub(crate) use source::Output;
+pub(in crate::resolve) use source::{Columns, Origin, Source};
 
 /// What both engines call the row that an upsert could not insert.
 pub(crate) const EXCLUDED: &str = "excluded";
-
-/// A column of a query's result.
-#[derive(Debug, Clone)]
-pub(crate) struct Output {
-    /// The name the engine gives it.
-    pub(crate) name: Arc<str>,
-    /// The key it is looked up by from outside.
-    pub(crate) key: Arc<str>,
-    /// Where it comes from.
-    pub(crate) lineage: Lineage,
-}
-
-/// A table expression in FROM.
-pub(in crate::resolve) struct Source<'a> {
-    /// The folded name that qualifies its columns; none for a join in parentheses without alias.
-    pub(in crate::resolve) qualifier: Option<Arc<str>>,
-    /// The folded schema that may stand before the qualifier: of a relation without alias.
-    pub(in crate::resolve) schema: Option<Arc<str>>,
-    pub(in crate::resolve) columns: Columns<'a>,
-}
-
-/// The columns of a source.
-pub(in crate::resolve) enum Columns<'a> {
-    /// Those of a relation that the principal sees.
-    Relation {
-        relation: &'a Relation,
-        decision: Arc<RelationDecision>,
-        /// Below a view hidden columns exist (as NULL).
-        hidden_exist: bool,
-        /// It stands as it is, whatever is decided: the target of a change. Its whole rows hold hidden
-        /// columns too.
-        bare: bool,
-        /// For a view that stands as its query: that.
-        body: Option<Arc<ViewBody>>,
-    },
-    /// Those of a subquery, CTE or table function.
-    Derived(Vec<Output>),
-}
 
 /// Where a name was found.
 pub(in crate::resolve) enum Found<'f> {
@@ -76,71 +42,6 @@ pub(in crate::resolve) enum Found<'f> {
     Nothing,
 }
 
-/// Where a column that was found comes from: most come from a relation, and need no list.
-pub(in crate::resolve) enum Origin<'f> {
-    /// It is this column, given as these tokens if it is, and with so many steps in the expression that stands for it.
-    Base(ColumnId, Option<Tokens>, u64),
-    /// It is a column of a query.
-    Derived(&'f Lineage),
-    /// Several columns were merged into it.
-    Merged(Lineage),
-}
-
-impl Origin<'_> {
-    /// The column it is, unchanged, if it is one.
-    pub(in crate::resolve) fn identity(&self) -> Option<ColumnId> {
-        match self {
-            Self::Base(id, _, _) => Some(*id),
-            Self::Derived(lineage) => lineage.identity,
-            Self::Merged(lineage) => lineage.identity,
-        }
-    }
-
-    /// Every column it is made from.
-    pub(in crate::resolve) fn columns(&self) -> &[ColumnId] {
-        match self {
-            Self::Base(id, _, _) => std::slice::from_ref(id),
-            Self::Derived(lineage) => &lineage.columns,
-            Self::Merged(lineage) => &lineage.columns,
-        }
-    }
-
-    /// Which tokens it is.
-    pub(in crate::resolve) fn tokens(&self) -> Option<Tokens> {
-        match self {
-            Self::Base(_, tokens, _) => tokens.clone(),
-            Self::Derived(lineage) => lineage.tokens.clone(),
-            Self::Merged(lineage) => lineage.tokens.clone(),
-        }
-    }
-
-    /// Of which constants it is one.
-    fn given(&self) -> Option<&Arc<Given>> {
-        match self {
-            Self::Base(_, _, _) => None,
-            Self::Derived(lineage) => lineage.given.as_ref(),
-            Self::Merged(lineage) => lineage.given.as_ref(),
-        }
-    }
-
-    /// Steps of the expression that an engine may put in its place.
-    pub(in crate::resolve) fn size(&self) -> u64 {
-        match self {
-            Self::Base(_, _, size) => *size,
-            Self::Derived(lineage) => lineage.size,
-            Self::Merged(lineage) => lineage.size,
-        }
-    }
-
-    pub(in crate::resolve) fn into_lineage(self) -> Lineage {
-        match self {
-            Self::Base(id, tokens, size) => Lineage::of(id).with_tokens(tokens).sized(size),
-            Self::Derived(lineage) => lineage.clone(),
-            Self::Merged(lineage) => lineage,
-        }
-    }
-}
-
 /// The sources of one SELECT, inside those of the SELECTs around it.
 pub(in crate::resolve) struct Scope<'a, 's> {
     pub(in crate::resolve) dialect: Dialect,
@@ -158,7 +59,7 @@ pub(in crate::resolve) struct Scope<'a, 's> {
     /// Columns of these sources that subqueries have named.
     pub(in crate::resolve) reached: RefCell<Vec<ColumnId>>,
     pub(in crate::resolve) parent: Option<&'s Scope<'a, 's>>,
-    /// Set for the row in the way of an upsert, around its condition: what the row is called. In subqueries its columns are spelled
+    /// The name of the conflicting row around an upsert's condition. In subqueries its columns are spelled
     /// with that.
     pub(in crate::resolve) in_the_way: Option<Ident>,
 }
@@ -167,7 +68,7 @@ pub(in crate::resolve) struct Scope<'a, 's> {
 pub(in crate::resolve) enum Around<'s> {
     /// It is the subquery's own, or says itself of which row around it it is.
     Told,
-    /// A column of the row in the way, which is called so.
+    /// A column of the conflicting row, by this name of the row.
     InTheWay(&'s Ident),
     /// It cannot say which it is.
     Untold,
@@ -188,212 +89,9 @@ pub(in crate::resolve) struct Merged {
     pub(in crate::resolve) key: Arc<str>,
 }
 
-impl<'a> Columns<'a> {
-    /// How many columns there are, hidden ones included.
-    pub(in crate::resolve) fn len(&self) -> usize {
-        match self {
-            Self::Derived(columns) => columns.len(),
-            Self::Relation {
-                relation,
-                decision: _,
-                hidden_exist: _,
-                bare: _,
-                body: _,
-            } => relation.columns.len(),
-        }
-    }
-
-    /// The visible columns: key, name, lineage.
-    pub(in crate::resolve) fn list(&self) -> Vec<Output> {
-        let mut outputs = Vec::with_capacity(self.len());
-        self.list_into(&mut outputs);
-        outputs
-    }
-
-    /// Adds the visible columns to `outputs`.
-    fn list_into(&self, outputs: &mut Vec<Output>) {
-        match self {
-            Self::Derived(columns) => outputs.extend_from_slice(columns),
-            Self::Relation {
-                relation,
-                decision,
-                hidden_exist,
-                bare: _,
-                body,
-            } => {
-                for ((id, column), decided) in relation.column_ids().zip(&decision.columns) {
-                    if !*hidden_exist && decided.level == ColumnLevel::Hidden {
-                        continue;
-                    }
-                    let tokens = tokens_of(decision, body.as_deref(), id.index);
-                    outputs.push(Output {
-                        name: Arc::clone(&column.name),
-                        key: Arc::clone(&column.key),
-                        lineage: Lineage::of(id).with_tokens(tokens).sized(size_of(
-                            decision,
-                            body.as_deref(),
-                            id.index,
-                        )),
-                    });
-                }
-            }
-        }
-    }
-
-    /// The columns of a whole row.
-    fn whole(&self) -> Vec<ColumnId> {
-        match self {
-            Self::Relation {
-                relation,
-                decision: _,
-                hidden_exist: _,
-                bare: true,
-                body: _,
-            } => relation.column_ids().map(|(id, _)| id).collect(),
-            Self::Relation {
-                relation: _,
-                decision: _,
-                hidden_exist: _,
-                bare: false,
-                body: _,
-            }
-            | Self::Derived(_) => self
-                .list()
-                .into_iter()
-                .flat_map(|output| output.lineage.columns)
-                .collect(),
-        }
-    }
-
-    /// Whether what stands in the relation's place is not the relation itself.
-    pub(in crate::resolve) fn has_obligation(&self) -> bool {
-        match self {
-            Self::Derived(_) => true,
-            Self::Relation {
-                relation: _,
-                decision,
-                hidden_exist: _,
-                bare: _,
-                body: _,
-            } => decision.has_obligation(),
-        }
-    }
-
-    /// The column called `key`.
-    pub(in crate::resolve) fn find(&self, key: &str) -> Option<(Origin<'_>, &Arc<str>)> {
-        match self {
-            Self::Derived(columns) => columns
-                .iter()
-                .find(|c| *c.key == *key)
-                .map(|c| (Origin::Derived(&c.lineage), &c.name)),
-            Self::Relation {
-                relation,
-                decision,
-                hidden_exist,
-                bare: _,
-                body,
-            } => {
-                let index = relation.position(key)?;
-                let column = relation.column(index)?;
-                let decided = decision.columns.get(usize::from(index))?;
-                if !hidden_exist && decided.level == ColumnLevel::Hidden {
-                    return None;
-                }
-                let id = ColumnId {
-                    relation: relation.id,
-                    index,
-                };
-                let tokens = tokens_of(decision, body.as_deref(), index);
-                let size = size_of(decision, body.as_deref(), index);
-                let origin = Origin::Base(id, tokens, size);
-                Some((origin, &column.name))
-            }
-        }
-    }
-
-    /// Whether there is a column called `key`.
-    fn has(&self, key: &str) -> bool {
-        match self {
-            Self::Derived(columns) => columns.iter().any(|c| *c.key == *key),
-            Self::Relation {
-                relation,
-                decision,
-                hidden_exist,
-                bare: _,
-                body: _,
-            } => relation
-                .position(key)
-                .and_then(|index| decision.columns.get(usize::from(index)))
-                .is_some_and(|decided| *hidden_exist || decided.level != ColumnLevel::Hidden),
-        }
-    }
-
-    /// What `rowid` means in this source, where no column is called so.
-    fn rowid<'f>(&'f self, qualifier: Option<&'f str>) -> Option<Found<'f>> {
-        match self {
-            Self::Derived(_) => None,
-            Self::Relation {
-                relation,
-                decision,
-                hidden_exist: _,
-                bare: _,
-                body: _,
-            } => match relation.rowid_alias {
-                Some(index) => {
-                    let key = &relation.column(index)?.key;
-                    self.find(key).map(|(origin, name)| Found::RowIdAlias {
-                        origin,
-                        qualifier,
-                        name,
-                    })
-                }
-                None => (relation.has_rowid && !decision.has_obligation()).then_some(Found::RowId),
-            },
-        }
-    }
-
-    /// A system column: of a table that stands as it is, not of what stands in its place.
-    fn system(&self) -> Option<Found<'_>> {
-        match self {
-            Self::Derived(_) => None,
-            Self::Relation {
-                relation,
-                decision,
-                hidden_exist: _,
-                bare: _,
-                body: _,
-            } => (relation.kind == RelationKind::Table && !decision.has_obligation())
-                .then_some(Found::RowId),
-        }
-    }
-}
-
-/// The tokens that a column is given as: those that stand for it, or that the query of its view gives.
-fn tokens_of(decision: &RelationDecision, body: Option<&ViewBody>, index: u16) -> Option<Tokens> {
-    if !decision.is_plain(index) {
-        return decision.token(index).cloned().map(Tokens::Of);
-    }
-    let output = body?.resolved.outputs.get(usize::from(index))?;
-    let tokens = output.lineage.tokens.clone();
-    tokens.filter(|tokens| tokens.keys().is_some())
-}
-
-/// Steps of the expression that stands for a column: that of its view, and its mask.
-fn size_of(decision: &RelationDecision, body: Option<&ViewBody>, index: u16) -> u64 {
-    let output = body.and_then(|body| body.resolved.outputs.get(usize::from(index)));
-    let size = output.map_or(0, |output| output.lineage.size);
-    let is_plain = decision.is_plain(index);
-    size.saturating_add(if is_plain { 0 } else { MASK })
-}
-
-/// PostgreSQL's system columns (<https://www.postgresql.org/docs/current/ddl-system-columns.html>).
-fn is_system_column(key: &str) -> bool {
-    matches!(key, "ctid" | "xmin" | "xmax" | "cmin" | "cmax" | "tableoid")
-}
-
 impl<'a, 's> Scope<'a, 's> {
     /// A scope without sources.
-    pub(in crate::resolve) fn inside(dialect: Dialect, parent: Option<&'s Scope<'a, 's>>) -> Self {
+    pub(in crate::resolve) fn new(dialect: Dialect, parent: Option<&'s Scope<'a, 's>>) -> Self {
         Self {
             dialect,
             sources: Vec::new(),
@@ -409,7 +107,7 @@ impl<'a, 's> Scope<'a, 's> {
     }
 
     /// What a name means here, as far as the rows around an upsert's condition go.
-    pub(in crate::resolve) fn around(&self, qualifier: Option<&str>, key: &str) -> Around<'_> {
+    pub(in crate::resolve) fn find_around(&self, qualifier: Option<&str>, key: &str) -> Around<'_> {
         let scopes = || std::iter::successors(Some(self), |scope| scope.parent);
         let Some((outer, name)) =
             scopes().find_map(|scope| Some(scope).zip(scope.in_the_way.as_ref()))
@@ -503,7 +201,7 @@ impl<'a, 's> Scope<'a, 's> {
             .iter()
             .find(|s| s.qualifier.as_deref() == Some(qualifier));
         match here {
-            Some(source) => Some(Lineage::computed(source.columns.whole())),
+            Some(source) => Some(Lineage::from_columns(source.columns.whole_row_columns())),
             None => self.parent?.whole_row(qualifier),
         }
     }
@@ -630,8 +328,7 @@ impl<'a, 's> Scope<'a, 's> {
         for (other, _) in others {
             all.columns.extend_from_slice(other.columns());
             all.size = all.size.saturating_add(other.size());
-            all.tokens = Tokens::either(all.tokens, other.tokens());
-            all.given = Given::either(all.given, other.given());
+            all.tokens = TokenLineage::either(all.tokens, other.tokens());
         }
         if all.columns.len() > own && self.dialect != Dialect::Sqlite {
             all.identity = None;
@@ -679,8 +376,8 @@ impl<'a, 's> Scope<'a, 's> {
     /// The outputs of `*`.
     ///
     /// PostgreSQL and MySQL list what USING and NATURAL merge before the other columns of a join
-    /// (<https://dev.mysql.com/doc/refman/8.4/en/join.html>), and MySQL makes a RIGHT JOIN of theirs a LEFT JOIN of
-    /// its sides in the other order; SQLite leaves it in its place.
+    /// (<https://dev.mysql.com/doc/refman/8.4/en/join.html>). MySQL reads a RIGHT JOIN as a LEFT JOIN with its sides swapped. SQLite
+    /// leaves merged columns in their place.
     pub(in crate::resolve) fn star(&self) -> Option<Vec<Output>> {
         if self.sources.is_empty() {
             return None;

@@ -1,31 +1,36 @@
 //! What is compared with a column of tokens must be a token of the session's own for that column.
 //!
 //! In the text that runs a token stands without its tag, as the engine computes it. What picks one of several tokens of
-//! one domain gives a token of it; what computes anything else of one gives an ordinary string. Beside constants that nobody
-//! takes for a hash (`coalesce(email, 'none')`) it stays one, and may be compared with other text too.
+//! one domain gives a token of it; what computes anything else of one gives an ordinary string. Beside constants that cannot
+//! be a hash (`coalesce(email, 'none')`) it stays one, and may be compared with other text too.
 
-pub(in crate::resolve) mod indirect_constants;
 pub(in crate::resolve) mod provenance;
+mod untag;
+mod wrapper;
 
 use std::sync::Arc;
 
 use sqlparser::{
-    ast::{BinaryOperator, DataType, Expr, Function, Query, SetExpr, Value as Literal},
+    ast::{BinaryOperator, DataType, Expr, Function, Query, SetExpr},
     tokenizer::Location,
 };
 
 use crate::resolve::{
-    Mode, Resolver,
+    Resolver,
     query::recursive_cte::Comparisons,
     scope::{Found, Output, Scope},
-    token::provenance::{Made, Picks, keeps_text, within},
+    token::{
+        provenance::{ChoiceCall, Provenance, is_constant},
+        wrapper::{keeps_text, peel},
+    },
 };
 use crate::{
+    catalog::ColumnId,
     code::Code,
     dialect::Dialect,
-    lineage::{Given, Tokens},
+    lineage::{Lineage, TokenLineage},
     rejection::Rejection,
-    token::{HASH_DIGITS, TOKEN_LENGTH, TokenKeys, is_hash},
+    token::{TOKEN_LENGTH, TokenKeys, is_hash},
     value::{Placeholder, Value},
 };
 
@@ -43,20 +48,52 @@ pub(crate) struct TokenParameter {
 pub(in crate::resolve) struct Wanted {
     /// The keys of these tokens.
     pub(in crate::resolve) keys: Arc<TokenKeys>,
-    pub(in crate::resolve) beside: Beside,
+    /// What else it may be.
+    pub(in crate::resolve) others: OtherValues,
     /// Whether it is an array whose elements are meant.
     pub(in crate::resolve) is_array: bool,
 }
 
 /// What else a value may be that can be a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::resolve) enum Beside {
-    /// Nothing, so that it is compared with tokens alone.
-    Nothing,
+pub(in crate::resolve) enum OtherValues {
+    /// Nothing else: it is compared with tokens alone.
+    Refused,
     /// Some constant.
     Constants,
-    /// Some constant that nobody takes for a token's hash, as it may come out among tokens.
+    /// Some constant that cannot be taken for a token's hash, as it may come out among tokens.
     Harmless,
+}
+
+impl OtherValues {
+    /// Refuses what is no token, where it can be nothing else.
+    ///
+    /// # Errors
+    /// `token.foreign`.
+    pub(in crate::resolve) fn admit(self) -> Result<(), Rejection> {
+        match self {
+            Self::Refused => Err(foreign()),
+            Self::Constants | Self::Harmless => Ok(()),
+        }
+    }
+}
+
+/// What is known of a column of a subquery, as far as tokens go.
+#[derive(Debug, Clone)]
+pub(in crate::resolve) struct SubqueryColumn {
+    /// The tokens that it gives.
+    pub(in crate::resolve) tokens: Option<TokenLineage>,
+    /// Whether it is made of constants.
+    pub(in crate::resolve) is_constant: bool,
+}
+
+impl SubqueryColumn {
+    pub(in crate::resolve) fn new(lineage: &Lineage) -> Self {
+        Self {
+            tokens: lineage.tokens.clone(),
+            is_constant: is_constant(lineage),
+        }
+    }
 }
 
 impl TokenParameter {
@@ -64,10 +101,10 @@ impl TokenParameter {
     ///
     /// # Errors
     /// `token.foreign`.
-    pub(crate) fn bound(&self, value: Value) -> Result<Value, Rejection> {
+    pub(crate) fn bind(&self, value: Value) -> Result<Value, Rejection> {
         let Wanted {
             keys,
-            beside,
+            others,
             is_array,
         } = &self.wanted;
         let text = match &value {
@@ -86,10 +123,10 @@ impl TokenParameter {
                 None => (None, true, true),
             },
         };
-        let is_refused = match beside {
-            Beside::Nothing => has_other,
-            Beside::Constants => false,
-            Beside::Harmless => has_hash,
+        let is_refused = match others {
+            OtherValues::Refused => has_other,
+            OtherValues::Constants => false,
+            OtherValues::Harmless => has_hash,
         };
         match opened {
             _ if is_refused => Err(foreign()),
@@ -137,75 +174,67 @@ impl<'a> Resolver<'a> {
     ///
     /// # Errors
     /// `token.foreign`.
-    pub(in crate::resolve) fn tokens(
+    pub(in crate::resolve) fn untag_compared(
         &mut self,
         sides: &mut [&mut Expr],
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
-        if !self.knows_tokens() || !self.checks_tokens() {
+        if !self.gives_tokens || !self.checks_tokens() {
             return Ok(());
         }
-        let sides = sides.iter_mut().map(|side| Side::One(side));
-        self.compared(sides.collect(), scope)
+        let sides = sides.iter_mut().map(|side| TokenSide::One(side));
+        self.untag_sides(sides.collect(), scope)
     }
 
-    /// As [`tokens`](Self::tokens), of what is compared with each element of an array, or each row of a subquery.
-    pub(in crate::resolve) fn tokens_any(
+    /// As [`untag_compared`](Self::untag_compared), of what is compared with each element of an array, or each row of a subquery.
+    pub(in crate::resolve) fn untag_quantified(
         &mut self,
         left: &mut Expr,
         right: &mut Expr,
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
-        if !self.knows_tokens() || !self.checks_tokens() {
+        if !self.gives_tokens || !self.checks_tokens() {
             return Ok(());
         }
-        let mut sides = vec![Side::One(left)];
-        elements(right, &mut sides);
-        self.compared(sides, scope)
+        let mut sides = vec![TokenSide::One(left)];
+        collect_elements(right, &mut sides);
+        self.untag_sides(sides, scope)
     }
 
-    /// As [`tokens`](Self::tokens), of what is looked for among the rows of a subquery.
-    pub(in crate::resolve) fn tokens_in(
+    /// As [`untag_compared`](Self::untag_compared), of what is looked for among the rows of a subquery.
+    pub(in crate::resolve) fn untag_in_subquery(
         &mut self,
         expr: &mut Expr,
         subquery: &Query,
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
-        match place(subquery) {
-            Some(place) if self.knows_tokens() && self.checks_tokens() => {
-                self.compared(vec![Side::One(expr), Side::Rows(place, 0)], scope)
+        match locate_query(subquery) {
+            Some(place) if self.gives_tokens && self.checks_tokens() => {
+                self.untag_sides(vec![TokenSide::One(expr), TokenSide::Rows(place, 0)], scope)
             }
             Some(_) | None => Ok(()),
         }
     }
 
-    fn compared(
+    fn untag_sides(
         &mut self,
-        mut sides: Vec<Side<'_>>,
+        mut sides: Vec<TokenSide<'_>>,
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
-        let Some(width) = sides.iter().filter_map(Side::width).max() else {
-            return self.of_column(sides, scope);
+        let Some(width) = sides.iter().filter_map(TokenSide::width).max() else {
+            return self.untag_column(sides, scope);
         };
         // Rows are compared column by column, with what is in a row of rows too.
         for at in 0..width {
             let column = sides.iter_mut().filter_map(|side| side.column(at));
-            self.compared(column.collect(), scope)?;
+            self.untag_sides(column.collect(), scope)?;
         }
         Ok(())
     }
 
     /// Whether what is compared with tokens must be one.
     pub(in crate::resolve) fn checks_tokens(&self) -> bool {
-        match self.mode {
-            Mode::Statement => self.comparisons == Comparisons::Checked,
-            // A view's own literals are no principal's; in our own output tokens have no tags.
-            Mode::View { within: _ }
-            | Mode::Rewritten {
-                forms: _,
-                writes: _,
-            } => false,
-        }
+        self.is_statement() && self.comparisons == Comparisons::Checked
     }
 
     /// The type of a text that holds a token of `inner` as it is, where a cast to `data_type` would give another text for the
@@ -232,7 +261,7 @@ impl<'a> Resolver<'a> {
 
     /// Whether `expr` is a cast of tokens to what does not hold them.
     fn is_cut(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
-        if let Some(inner) = within(expr, false, self.catalog.dialect()) {
+        if let Some(inner) = peel(expr, false, self.catalog.dialect()) {
             return self.is_cut(inner, scope);
         }
         match expr {
@@ -258,25 +287,32 @@ impl<'a> Resolver<'a> {
     }
 
     /// Whether a side may be a constant of the statement.
-    fn is_given(&self, side: &Side<'_>, scope: &Scope<'a, '_>) -> bool {
+    fn may_be_constant(&self, side: &TokenSide<'_>, scope: &Scope<'a, '_>) -> bool {
         match side {
-            Side::One(expr) => match self.made(expr, scope) {
-                Made::Of(given) => given != Given::default(),
-                Made::Perhaps => true,
-                Made::Otherwise => false,
+            TokenSide::One(expr) => match self.provenance(expr, scope) {
+                Provenance::Constants => true,
+                Provenance::Null | Provenance::Other => false,
             },
-            Side::Elements(_) => true,
-            Side::Rows(place, at) => self.constants.subqueries.contains_key(&(*place, *at)),
+            TokenSide::Elements(_) => true,
+            TokenSide::Rows(place, at) => {
+                let column = self.subquery_columns.get(&(*place, *at));
+                column.is_some_and(|column| column.is_constant)
+            }
         }
     }
 
     /// Refuses constants beside casts of tokens that no token is equal to.
-    fn uncut(&self, sides: &[Side<'_>], scope: &Scope<'a, '_>) -> Result<(), Rejection> {
-        let is_cut = |side: &Side<'_>| match side {
-            Side::One(expr) => self.is_cut(expr, scope),
-            Side::Elements(_) | Side::Rows(_, _) => false,
+    fn refuse_cut_tokens(
+        &self,
+        sides: &[TokenSide<'_>],
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
+        let is_cut = |side: &TokenSide<'_>| match side {
+            TokenSide::One(expr) => self.is_cut(expr, scope),
+            TokenSide::Elements(_) | TokenSide::Rows(_, _) => false,
         };
-        if !sides.iter().any(is_cut) || !sides.iter().any(|side| self.is_given(side, scope)) {
+        if !sides.iter().any(is_cut) || !sides.iter().any(|side| self.may_be_constant(side, scope))
+        {
             return Ok(());
         }
         Err(Rejection::new(
@@ -287,49 +323,78 @@ impl<'a> Resolver<'a> {
         ))
     }
 
-    fn of_column(&mut self, sides: Vec<Side<'_>>, scope: &Scope<'a, '_>) -> Result<(), Rejection> {
-        self.uncut(&sides, scope)?;
+    fn untag_column(
+        &mut self,
+        sides: Vec<TokenSide<'_>>,
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
+        self.refuse_cut_tokens(&sides, scope)?;
         let tokens = sides.iter().map(|side| match side {
-            Side::One(expr) => self.tokens_of(expr, scope),
-            Side::Elements(_) => None,
-            Side::Rows(place, at) => self.subquery_tokens.get(&(*place, *at)).cloned(),
+            TokenSide::One(expr) => self.tokens_of(expr, scope),
+            TokenSide::Elements(_) => None,
+            TokenSide::Rows(place, at) => {
+                let column = self.subquery_columns.get(&(*place, *at));
+                column.and_then(|column| column.tokens.clone())
+            }
         });
-        let tokens: Vec<Option<Tokens>> = tokens.collect();
+        let tokens: Vec<Option<TokenLineage>> = tokens.collect();
         // What stands beside tokens alone is a token, whatever else is compared.
-        let Some(wanted) = wanted(tokens.iter().flatten()) else {
+        let Some(wanted) = demand_tokens(tokens.iter().flatten()) else {
             return Ok(());
         };
         for (side, tokens) in sides.into_iter().zip(tokens) {
-            let is_token = tokens.is_some_and(|tokens| tokens.keys().is_some());
+            if tokens.is_some_and(|tokens| tokens.keys().is_some()) {
+                continue;
+            }
             match side {
-                Side::One(expr) if is_token => self.beside_tokens(expr, &wanted, scope)?,
-                Side::Elements(_) | Side::Rows(_, _) if is_token => {}
-                Side::One(expr) => self.without_tag(expr, &wanted, scope)?,
-                Side::Elements(expr) => {
+                TokenSide::One(expr) => self.untag_constants(expr, &wanted, scope)?,
+                TokenSide::Elements(expr) => {
                     let wanted = Wanted {
                         is_array: true,
                         ..wanted.clone()
                     };
-                    self.without_tag(expr, &wanted, scope)?;
+                    self.untag_constants(expr, &wanted, scope)?;
                 }
-                Side::Rows(place, at) => self.rows_without_tags(place, at, &wanted)?,
+                TokenSide::Rows(place, at) => {
+                    if let Some(column) = self.subquery_columns.get(&(place, at)) {
+                        column.check(wanted.others)?;
+                    }
+                }
             }
         }
         Ok(())
     }
 
-    /// Notes which tokens the columns of a subquery are.
-    pub(in crate::resolve) fn keep_tokens(&mut self, query: &Query, outputs: &[Output]) {
-        self.keep_given(query, outputs);
-        let Some(place) = place(query).filter(|_| self.knows_tokens()) else {
+    /// Notes which tokens the columns of a subquery are, and which are made of constants.
+    pub(in crate::resolve) fn note_subquery(&mut self, query: &Query, outputs: &[Output]) {
+        let Some(place) = locate_query(query) else {
             return;
         };
         for (at, output) in outputs.iter().enumerate() {
-            match &output.lineage.tokens {
-                Some(tokens) => self.subquery_tokens.insert((place, at), tokens.clone()),
-                None => self.subquery_tokens.remove(&(place, at)),
-            };
+            let column = SubqueryColumn::new(&output.lineage);
+            if column.is_constant || column.tokens.is_some() {
+                self.subquery_columns.insert((place, at), column);
+            } else {
+                self.subquery_columns.remove(&(place, at));
+            }
         }
+    }
+
+    /// What is noted of the first column of a subquery.
+    pub(in crate::resolve) fn subquery_column(&self, query: &Query) -> Option<&SubqueryColumn> {
+        self.subquery_columns.get(&(locate_query(query)?, 0))
+    }
+
+    /// The lineage of an expression that has been resolved and is made from `columns`.
+    pub(in crate::resolve) fn computed_lineage(
+        &self,
+        columns: Vec<ColumnId>,
+        expr: &Expr,
+        scope: &Scope<'a, '_>,
+    ) -> Lineage {
+        Lineage::from_columns(columns)
+            .with_tokens(self.tokens_of(expr, scope))
+            .with_whole(self.is_whole(expr))
     }
 
     /// The tokens that an expression gives, which has been resolved: a column's under any name, or one of several.
@@ -337,23 +402,22 @@ impl<'a> Resolver<'a> {
         &self,
         expr: &Expr,
         scope: &Scope<'a, '_>,
-    ) -> Option<Tokens> {
+    ) -> Option<TokenLineage> {
         if let Expr::Value(value) = expr {
-            let known = self.constants.known(value.span.start, false);
-            return known.or_else(|| self.constant(&value.value));
+            return self.tokens_of_value(value);
         }
-        if !self.knows_tokens() {
+        if !self.gives_tokens {
             return None;
         }
         // PostgreSQL writes casts into the definitions of views.
-        if let Some(inner) = within(expr, false, self.catalog.dialect()) {
+        if let Some(inner) = peel(expr, false, self.catalog.dialect()) {
             return self.tokens_of(inner, scope);
         }
         match expr {
-            Expr::Identifier(name) => found(scope.find(None, &self.key(name))),
+            Expr::Identifier(name) => tokens_of_name(scope.find(None, &self.key(name))),
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
                 [.., qualifier, name] => {
-                    found(scope.find(Some(&self.table_key(qualifier)), &self.key(name)))
+                    tokens_of_name(scope.find(Some(&self.table_key(qualifier)), &self.key(name)))
                 }
                 _ => None,
             },
@@ -367,56 +431,40 @@ impl<'a> Resolver<'a> {
                 let results = conditions.iter().map(|when| &when.result);
                 let otherwise = match else_result {
                     Some(otherwise) => self.tokens_of(otherwise, scope),
-                    None => Some(Tokens::Nothing),
+                    None => Some(TokenLineage::Nothing),
                 };
                 results.fold(otherwise, |tokens, result| {
-                    Tokens::either(tokens, self.tokens_of(result, scope))
+                    TokenLineage::either(tokens, self.tokens_of(result, scope))
                 })
             }
             Expr::Subquery(query) => {
-                let tokens = self.subquery_tokens.get(&(place(query)?, 0)).cloned();
                 // Without a row it is NULL.
-                Tokens::either(tokens, Some(Tokens::Nothing))
+                TokenLineage::either(
+                    self.subquery_column(query)?.tokens.clone(),
+                    Some(TokenLineage::Nothing),
+                )
             }
             Expr::Function(function) => self.tokens_of_call(function, scope),
             _ => None,
         }
     }
 
-    /// The tokens of a call that gives one of its arguments, or of the values of one.
-    fn tokens_of_call(&self, function: &Function, scope: &Scope<'a, '_>) -> Option<Tokens> {
-        let Some(Picks {
+    /// The tokens of a call that gives one of its arguments, or one of the values of an argument.
+    fn tokens_of_call(&self, function: &Function, scope: &Scope<'a, '_>) -> Option<TokenLineage> {
+        let ChoiceCall {
             args,
-            picked,
+            chosen,
             compared: _,
-        }) = self.picks(function)
-        else {
-            return self.tokens_of_unnested(function, scope);
-        };
-        let mut picked = picked.into_iter().filter_map(|at| args.get(at));
-        picked.try_fold(Tokens::Nothing, |tokens, arg| {
-            Tokens::either(Some(tokens), self.tokens_of(arg, scope))
+        } = self.choice_call(function)?;
+        let mut chosen = chosen.into_iter().filter_map(|at| args.get(at));
+        chosen.try_fold(TokenLineage::Nothing, |tokens, arg| {
+            TokenLineage::either(Some(tokens), self.tokens_of(arg, scope))
         })
-    }
-
-    /// What a constant is beside tokens: nothing that could be stamped as one.
-    fn constant(&self, value: &Literal) -> Option<Tokens> {
-        let harmless = match value {
-            Literal::Null => return Some(Tokens::Nothing),
-            Literal::SingleQuotedString(text) => !is_hash(text) && !text.contains('\\'),
-            Literal::DoubleQuotedString(text) => {
-                self.catalog.dialect() == Dialect::Mysql && !is_hash(text) && !text.contains('\\')
-            }
-            Literal::Number(digits, _) => digits.len() < HASH_DIGITS / 2,
-            Literal::Boolean(_) => true,
-            _ => false,
-        };
-        harmless.then_some(Tokens::Constants)
     }
 }
 
 /// One side of a comparison.
-enum Side<'e> {
+enum TokenSide<'e> {
     One(&'e mut Expr),
     /// The elements of an array.
     Elements(&'e mut Expr),
@@ -424,7 +472,7 @@ enum Side<'e> {
     Rows(Location, usize),
 }
 
-impl Side<'_> {
+impl TokenSide<'_> {
     /// How many columns a row value has; none of what is no row.
     fn width(&self) -> Option<usize> {
         match self {
@@ -434,25 +482,25 @@ impl Side<'_> {
     }
 
     /// The column of a row at `at`.
-    fn column(&mut self, at: usize) -> Option<Side<'_>> {
+    fn column(&mut self, at: usize) -> Option<TokenSide<'_>> {
         match self {
-            Self::One(Expr::Tuple(fields)) => fields.get_mut(at).map(Side::One),
-            Self::One(Expr::Subquery(query)) => Some(Side::Rows(place(query)?, at)),
-            Self::Rows(place, _) => Some(Side::Rows(*place, at)),
+            Self::One(Expr::Tuple(fields)) => fields.get_mut(at).map(TokenSide::One),
+            Self::One(Expr::Subquery(query)) => Some(TokenSide::Rows(locate_query(query)?, at)),
+            Self::Rows(place, _) => Some(TokenSide::Rows(*place, at)),
             Self::One(_) | Self::Elements(_) => None,
         }
     }
 }
 
 /// Adds what stands at the right of ANY or ALL to `sides`.
-fn elements<'e>(expr: &'e mut Expr, sides: &mut Vec<Side<'e>>) {
+fn collect_elements<'e>(expr: &'e mut Expr, sides: &mut Vec<TokenSide<'e>>) {
     match expr {
-        Expr::Subquery(_) => sides.push(Side::One(expr)),
+        Expr::Subquery(_) => sides.push(TokenSide::One(expr)),
         Expr::Array(array) => array.elem.iter_mut().for_each(|item| match item {
-            Expr::Array(_) => elements(item, sides),
-            item => sides.push(Side::One(item)),
+            Expr::Array(_) => collect_elements(item, sides),
+            item => sides.push(TokenSide::One(item)),
         }),
-        Expr::Nested(inner) => elements(inner, sides),
+        Expr::Nested(inner) => collect_elements(inner, sides),
         other if is_array_of_texts(other) => {
             if let Expr::Cast {
                 kind: _,
@@ -461,10 +509,10 @@ fn elements<'e>(expr: &'e mut Expr, sides: &mut Vec<Side<'e>>) {
                 format: _,
             } = other
             {
-                elements(inner, sides);
+                collect_elements(inner, sides);
             }
         }
-        other => sides.push(Side::Elements(other)),
+        other => sides.push(TokenSide::Elements(other)),
     }
 }
 
@@ -482,29 +530,23 @@ fn is_array_of_texts(expr: &Expr) -> bool {
 }
 
 /// What tokens demand of what is compared with all of these.
-pub(in crate::resolve) fn wanted<'t>(tokens: impl Iterator<Item = &'t Tokens>) -> Option<Wanted> {
+pub(in crate::resolve) fn demand_tokens<'t>(
+    tokens: impl Iterator<Item = &'t TokenLineage>,
+) -> Option<Wanted> {
     let demands = tokens.filter_map(|tokens| match tokens {
-        Tokens::Of(keys) => Some((keys, Beside::Nothing)),
-        Tokens::Among(keys) => Some((keys, Beside::Constants)),
-        Tokens::Nothing | Tokens::Constants => None,
+        TokenLineage::Of(keys) => Some((keys, OtherValues::Refused)),
+        TokenLineage::Among(keys) => Some((keys, OtherValues::Constants)),
+        TokenLineage::Nothing | TokenLineage::Constants | TokenLineage::Unopened => None,
     });
-    let (keys, beside) = demands.min_by_key(|(_, beside)| *beside)?;
+    let (keys, others) = demands.min_by_key(|(_, others)| *others)?;
     Some(Wanted {
         keys: Arc::clone(keys),
-        beside,
+        others,
         is_array: false,
     })
 }
 
-/// What is no token may be compared with what may be something else.
-pub(in crate::resolve) fn not_alone(beside: Beside) -> Result<(), Rejection> {
-    match beside {
-        Beside::Nothing => Err(foreign()),
-        Beside::Constants | Beside::Harmless => Ok(()),
-    }
-}
-
-fn found(found: Found<'_>) -> Option<Tokens> {
+fn tokens_of_name(found: Found<'_>) -> Option<TokenLineage> {
     match found {
         Found::Column(origin, _) => origin.tokens(),
         Found::Alias(lineage) => lineage.tokens.clone(),
@@ -513,7 +555,7 @@ fn found(found: Found<'_>) -> Option<Tokens> {
 }
 
 /// Where the first SELECT of a query stands, or the first row of VALUES, of which a text has one at a place.
-pub(in crate::resolve) fn place(query: &Query) -> Option<Location> {
+pub(in crate::resolve) fn locate_query(query: &Query) -> Option<Location> {
     let mut body = &*query.body;
     loop {
         body = match body {

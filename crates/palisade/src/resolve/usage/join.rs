@@ -5,26 +5,30 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 use sqlparser::ast::{BinaryOperator, Expr, Query, Visit as _, Visitor};
 
 use crate::resolve::{
-    Resolver, expr::Place, query::Ctes, scope::Scope, token::compares as is_comparison,
+    Resolver, expr::ExprContext, query::Ctes, scope::Scope, token::compares as is_comparison,
 };
 use crate::{access::Usage, catalog::ColumnId, rejection::Rejection};
 
 impl<'a> Resolver<'a> {
     /// Counts `columns`, which are compared as `left` and `right`, as joined by where these are of different sources.
-    pub(in crate::resolve) fn joined_by(
+    pub(in crate::resolve) fn note_comparison(
         &mut self,
         left: &Expr,
         right: &Expr,
         columns: &[ColumnId],
-        at: &Place<'a, '_, '_>,
+        at: &ExprContext<'a, '_, '_>,
     ) {
         if at.usage == Usage::Filter && columns.len() > 1 && self.is_across(left, right, at.scope) {
-            self.joined(columns, at);
+            self.note_join(columns, at);
         }
     }
 
     /// Counts `columns` as joined by.
-    pub(in crate::resolve) fn joined(&mut self, columns: &[ColumnId], at: &Place<'a, '_, '_>) {
+    pub(in crate::resolve) fn note_join(
+        &mut self,
+        columns: &[ColumnId],
+        at: &ExprContext<'a, '_, '_>,
+    ) {
         if at.usage == Usage::Filter {
             for column in columns {
                 self.touch(*column, Usage::Join);
@@ -75,14 +79,14 @@ impl<'a> Resolver<'a> {
             let _ = side.visit(&mut named);
             named.found
         });
-        let other = |one: &Source| right.iter().any(|other| other != one);
+        let other = |one: &JoinedSource| right.iter().any(|other| other != one);
         left.iter().any(other)
     }
 }
 
 /// Where a column is from.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Source {
+enum JoinedSource {
     Here(usize),
     Around,
     Below,
@@ -93,7 +97,7 @@ struct Sources<'r, 'a, 's> {
     resolver: &'r Resolver<'a>,
     scope: &'r Scope<'a, 's>,
     depth: usize,
-    found: BTreeSet<Source>,
+    found: BTreeSet<JoinedSource>,
 }
 
 impl Visitor for Sources<'_, '_, '_> {
@@ -101,7 +105,7 @@ impl Visitor for Sources<'_, '_, '_> {
 
     fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
         self.depth += 1;
-        self.found.insert(Source::Below);
+        self.found.insert(JoinedSource::Below);
         ControlFlow::Continue(())
     }
 
@@ -127,7 +131,7 @@ impl Visitor for Sources<'_, '_, '_> {
         let key = self.resolver.key(name);
         let mut here = self.scope.positions(qualifier.as_deref(), &key);
         self.found
-            .insert(here.next().map_or(Source::Around, Source::Here));
+            .insert(here.next().map_or(JoinedSource::Around, JoinedSource::Here));
         ControlFlow::Continue(())
     }
 }

@@ -38,7 +38,7 @@ impl ChangeRewriter<'_> {
             // Rows are added, and none is looked at.
             None if self.target.reference.is_none()
                 && !self.target.returns
-                && self.target.on_conflict == Conflict::Leaves =>
+                && self.target.on_conflict == Conflict::DoNothing =>
             {
                 RowFilter::Everything
             }

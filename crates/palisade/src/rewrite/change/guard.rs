@@ -22,7 +22,10 @@ use crate::{
     dialect::Dialect,
     policy::obligation::{Predicate, RowFilter},
     rejection::Rejection,
-    resolve::{Conflict, Guard, Lead, Seeing, Stance, Term, WriteForm, reference_index, seeing},
+    resolve::{
+        Conflict, Placement, Prefix, Seeing, TermPlacement, WriteForm, WriteGuard, joins_that_see,
+        reference_index,
+    },
 };
 
 impl ChangeRewriter<'_> {
@@ -34,7 +37,7 @@ impl ChangeRewriter<'_> {
         qualified: bool,
         reads: &mut ColumnSet,
         functions: &mut BTreeSet<String>,
-    ) -> Result<Option<Guard>, Rejection> {
+    ) -> Result<Option<WriteGuard>, Rejection> {
         let mut distinct: Vec<&RowFilter> = Vec::new();
         for filter in filters {
             if **filter != RowFilter::Everything && !distinct.contains(filter) {
@@ -55,9 +58,12 @@ impl ChangeRewriter<'_> {
             }
             None => self.print_filters(&distinct, relation, qualified, functions)?,
         };
-        let stance = self.placement(relation, &looked)?;
+        let placement = self.placement(relation, &looked)?;
         reads.append(&mut looked);
-        Ok(Some(Guard { condition, stance }))
+        Ok(Some(WriteGuard {
+            condition,
+            placement,
+        }))
     }
 
     /// The condition that all of `filters` hold, and the columns that it looks at.
@@ -134,9 +140,9 @@ impl ChangeRewriter<'_> {
         &self,
         relation: &Relation,
         looked: &ColumnSet,
-    ) -> Result<Stance, Rejection> {
+    ) -> Result<Placement, Rejection> {
         if self.target.on_conflict == Conflict::Updates {
-            return Ok(Stance::Around);
+            return Ok(Placement::Around);
         }
         let mut all = self.target.conditions.iter().flatten();
         let may_fail = match (self.catalog.dialect(), self.target.joined) {
@@ -147,12 +153,12 @@ impl ChangeRewriter<'_> {
             }
         };
         if !(may_fail && self.failing.needs_fence) {
-            return Ok(Stance::Beside);
+            return Ok(Placement::Beside);
         }
-        let (lead, opaque) = match (self.catalog.dialect(), self.target.joined) {
-            (Dialect::Postgres, _) => (Lead::Plain, false),
-            (Dialect::Sqlite | Dialect::Mysql, false) => (Lead::Nothing, true),
-            (Dialect::Sqlite | Dialect::Mysql, true) => (Lead::Opaque, true),
+        let (prefix, opaque) = match (self.catalog.dialect(), self.target.joined) {
+            (Dialect::Postgres, _) => (Prefix::Plain, false),
+            (Dialect::Sqlite | Dialect::Mysql, false) => (Prefix::Nothing, true),
+            (Dialect::Sqlite | Dialect::Mysql, true) => (Prefix::Opaque, true),
         };
         if let Some(why) = self.target.in_the_open {
             return Err(unprotected(relation, why));
@@ -164,17 +170,17 @@ impl ChangeRewriter<'_> {
             ));
         }
         let stands = |named: &Option<BTreeSet<u16>>| match named {
-            None => Term::Tried,
+            None => TermPlacement::Tried,
             // What stands beside the guard is estimated by statistics: the plan would follow those of hidden rows, and decide
             // what fails elsewhere.
-            Some(_) if self.failing.by_plan => Term::Tried,
+            Some(_) if self.failing.by_plan => TermPlacement::Tried,
             // An engine that learns a column's value beside the guard would put it into the guard.
-            Some(named) if opaque && !named.is_disjoint(looked) => Term::Behind,
-            Some(_) => Term::Beside,
+            Some(named) if opaque && !named.is_disjoint(looked) => TermPlacement::Behind,
+            Some(_) => TermPlacement::Beside,
         };
         let places = self.target.conditions.iter();
-        Ok(Stance::Apart {
-            lead,
+        Ok(Placement::Apart {
+            prefix,
             places: places
                 .map(|conjuncts| conjuncts.iter().map(stands).collect())
                 .collect(),
@@ -220,7 +226,7 @@ pub(in crate::rewrite) fn put_guards(
         SetExpr::Insert(Statement::Insert(insert)) => {
             if let Some(admission) = admission {
                 let source = insert.source.take().ok_or_else(misplaced)?;
-                insert.source = Some(admission.around(source));
+                insert.source = Some(admission.wrap(source));
             }
             if let Some(guard) = guard {
                 let Some(OnInsert::OnConflict(OnConflict {
@@ -234,7 +240,7 @@ pub(in crate::rewrite) fn put_guards(
                 else {
                     return Err(misplaced());
                 };
-                *selection = Some(guard.around(selection.take(), 0));
+                *selection = Some(guard.wrap(selection.take(), 0));
             }
             Ok(())
         }
@@ -269,7 +275,7 @@ pub(in crate::rewrite) fn put_guards(
 /// Puts the guard around what an UPDATE says of its rows.
 pub(in crate::rewrite) fn filter_update(
     update: &mut Update,
-    guard: &Guard,
+    guard: &WriteGuard,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
     let tables = std::slice::from_mut(&mut update.table);
@@ -280,16 +286,16 @@ pub(in crate::rewrite) fn filter_update(
 pub(in crate::rewrite) fn filter_rows(
     tables: &mut [TableWithJoins],
     condition: &mut Option<Expr>,
-    guard: &Guard,
+    guard: &WriteGuard,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
-    *condition = Some(guard.around(condition.take(), 0));
+    *condition = Some(guard.wrap(condition.take(), 0));
     filter_joins(tables, guard, target)
 }
 
 fn filter_joins(
     tables: &mut [TableWithJoins],
-    guard: &Guard,
+    guard: &WriteGuard,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
     if guard.joins() == 0 {
@@ -311,10 +317,10 @@ fn filter_joins(
         _ => false,
     };
     let mut count = 0;
-    for seeing in seeing(tables, &is_target) {
+    for seeing in joins_that_see(tables, &is_target) {
         if let Seeing::On(condition) = seeing {
             count += 1;
-            *condition = guard.around(Some(condition.clone()), count);
+            *condition = guard.wrap(Some(condition.clone()), count);
         }
     }
     if count == guard.joins() {

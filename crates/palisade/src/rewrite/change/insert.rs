@@ -77,7 +77,7 @@ impl ChangeRewriter<'_> {
             violations.push(precheck);
         }
         match self.target.on_conflict {
-            Conflict::Leaves => Ok(violations),
+            Conflict::DoNothing => Ok(violations),
             Conflict::Replaces => {
                 if proposed_rows::proposed_rows(insert).is_some() {
                     violations.extend(

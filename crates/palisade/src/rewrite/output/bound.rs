@@ -38,7 +38,7 @@ impl Bound {
         match self {
             Self::Agent(placeholder) => given(placeholder),
             Self::Secret(text) => Ok(Value::text(text.clone())),
-            Self::Token(token) => token.bound(given(&token.placeholder)?),
+            Self::Token(token) => token.bind(given(&token.placeholder)?),
         }
     }
 }

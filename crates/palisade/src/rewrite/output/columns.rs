@@ -6,7 +6,7 @@ use crate::rewrite::source::mask;
 use crate::{
     answer::OutputColumn,
     catalog::{Catalog, ColumnId, without_labels},
-    lineage::Tokens,
+    lineage::TokenLineage,
     policy::obligation::ColumnLevel,
     rejection::Rejection,
     resolve::{Output, Reference, ResolvedStatement, Visible},
@@ -74,7 +74,7 @@ pub(crate) fn columns_below(
 
 /// The keys of the tokens that an output is, or that are among its values.
 pub(in crate::rewrite) fn token(output: &Output) -> Option<&Arc<TokenKeys>> {
-    output.lineage.tokens.as_ref().and_then(Tokens::keys)
+    output.lineage.tokens.as_ref().and_then(TokenLineage::keys)
 }
 
 fn has_masked_source(

@@ -231,7 +231,7 @@ impl ExpectedAccess {
         let table = Arc::clone(&relation.key);
         // What is looked for may be found by the row id alone.
         let row_id = match target.on_conflict {
-            Conflict::Leaves => &[][..],
+            Conflict::DoNothing => &[][..],
             Conflict::Updates | Conflict::Replaces => NO_COLUMN,
         };
         self.reads.add_reads(table, row_id, columns.collect());

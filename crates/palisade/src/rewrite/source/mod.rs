@@ -26,7 +26,7 @@ use crate::{
     catalog::{Catalog, Relation, RelationId, RelationKind},
     code::Code,
     dialect::Dialect,
-    lineage::Tokens,
+    lineage::TokenLineage,
     policy::obligation::{ColumnLevel, Mask, RowFilter},
     rejection::Rejection,
     resolve::Reference,
@@ -214,9 +214,18 @@ fn is_token(reference: &Reference, index: u16, mask: &Mask) -> bool {
         .and_then(|body| body.resolved.outputs.get(usize::from(index)));
     let tokens = output.and_then(|output| output.lineage.tokens.as_ref());
     match (tokens, mask.token()) {
-        (Some(Tokens::Of(below)), Some(keys)) => below == keys,
-        (Some(Tokens::Nothing | Tokens::Constants | Tokens::Among(_)) | None, _)
-        | (Some(Tokens::Of(_)), None) => false,
+        (Some(TokenLineage::Of(below)), Some(keys)) => below == keys,
+        (
+            Some(
+                TokenLineage::Nothing
+                | TokenLineage::Constants
+                | TokenLineage::Unopened
+                | TokenLineage::Among(_),
+            )
+            | None,
+            _,
+        )
+        | (Some(TokenLineage::Of(_)), None) => false,
     }
 }
 

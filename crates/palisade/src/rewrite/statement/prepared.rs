@@ -131,7 +131,7 @@ impl Prepared {
         if check.targets.len() != draft.facts.targets.len() {
             return Err(not_as_decided("it changes something else"));
         }
-        if !check.access.within(&draft.facts.access) {
+        if !check.access.is_within(&draft.facts.access) {
             return Err(not_as_decided("it touches more than was permitted"));
         }
         let (names, decided) = (check.outputs.iter(), draft.facts.outputs.iter());
@@ -233,7 +233,7 @@ impl Prepared {
                     statement,
                     outline: Outline::default(),
                 };
-                let check = resolve::resolve_definition(parsed, catalog, visible, limits)
+                let check = resolve::resolve_ddl(parsed, catalog, visible, limits)
                     .map_err(|inner| not_as_decided(&inner.to_string()))?;
                 if check.access != access {
                     return Err(not_as_decided(

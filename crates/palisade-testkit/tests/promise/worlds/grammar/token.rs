@@ -156,28 +156,13 @@ impl Grammar<'_, '_> {
             0 | 1 => {
                 let operator = *self.choices.pick(&["=", "<>"]);
                 let token = self.handed_out(domain, mark);
-                match self.choices.chance(20) {
-                    true => {
-                        self.note("a token behind SELECT");
-                        format!("{column} {operator} (SELECT {token})")
-                    }
-                    false => format!("{column} {operator} {token}"),
-                }
+                format!("{column} {operator} {token}")
             }
             2 => format!("{column} IS {}NULL", self.not()),
             3 => {
                 let list: Vec<String> = (0..self.choices.below(3) + 1)
                     .map(|_| self.handed_out(domain, mark))
                     .collect();
-                if self.choices.chance(30) {
-                    self.note("a table of tokens");
-                    let rows: Vec<String> = list.iter().map(|t| format!("SELECT {t}")).collect();
-                    let (alias, rows) = (self.alias(), rows.join(" UNION ALL "));
-                    return Some(format!(
-                        "{column} {}IN (WITH {alias}(e) AS ({rows}) SELECT e FROM {alias})",
-                        self.not()
-                    ));
-                }
                 format!("{column} {}IN ({})", self.not(), list.join(", "))
             }
             4 if depth < 3 => {

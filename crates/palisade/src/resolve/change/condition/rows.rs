@@ -20,7 +20,7 @@ use crate::{
 
 /// A column that a name means.
 #[derive(Debug, Clone)]
-pub(super) struct Named {
+pub(super) struct RowColumn {
     pub(super) source: usize,
     pub(super) key: String,
     /// The catalog's, where its table stands there by itself.
@@ -29,7 +29,7 @@ pub(super) struct Named {
 }
 
 /// A table in FROM.
-struct Source<'a> {
+struct RowSource<'a> {
     id: usize,
     qualifier: Option<String>,
     /// What stands there by itself, with its index among the references.
@@ -37,12 +37,12 @@ struct Source<'a> {
 }
 
 /// The rows that conditions of one change can look at, and which of them go with the target's.
-pub(in crate::resolve) struct Rows<'r, 'a> {
+pub(in crate::resolve) struct TargetRows<'r, 'a> {
     resolver: &'r Resolver<'a>,
     /// Columns of the statement's own tables that subqueries name.
     reached: &'r [ColumnId],
     /// Sources of the statement, then those of each subquery around the place.
-    frames: Vec<Vec<Source<'a>>>,
+    frames: Vec<Vec<RowSource<'a>>>,
     next: usize,
     /// Sources whose rows hang on the target's: itself, and what is joined to it.
     linked: BTreeSet<usize>,
@@ -72,7 +72,7 @@ struct Demands<'e> {
     outer: Vec<Outer<'e>>,
 }
 
-impl<'r, 'a> Rows<'r, 'a> {
+impl<'r, 'a> TargetRows<'r, 'a> {
     fn new(resolver: &'r Resolver<'a>, reached: &'r [ColumnId]) -> Self {
         Self {
             resolver,
@@ -96,12 +96,12 @@ impl<'r, 'a> Rows<'r, 'a> {
     }
 
     /// What is asked of `expr`: the statement is borrowed, so that each part has one place.
-    pub(super) fn asked(&self, expr: &Expr, holds: bool) -> Asked {
+    pub(super) fn ask(&self, expr: &Expr, holds: bool) -> Asked {
         let place = std::ptr::from_ref(expr).addr();
         (place, holds, self.linked.len())
     }
 
-    pub(super) fn known(&self, asked: Asked) -> Option<bool> {
+    pub(super) fn recall(&self, asked: Asked) -> Option<bool> {
         self.known.get(&asked).copied()
     }
 
@@ -161,7 +161,7 @@ impl<'r, 'a> Rows<'r, 'a> {
             (None, Some(name)) => name.0.last().and_then(ObjectNamePart::as_ident),
             (None, None) => None,
         };
-        let source = Source {
+        let source = RowSource {
             id: self.next,
             qualifier: qualifier.map(|name| self.resolver.table_key(name).into_owned()),
             relation: relation.zip(index).filter(|_| !is_renamed),
@@ -176,43 +176,43 @@ impl<'r, 'a> Rows<'r, 'a> {
         let wanted = reference?;
         let mut sources = self.frames.iter().flatten();
         let is_it =
-            |source: &&Source<'_>| source.relation.is_some_and(|(_, index)| index == wanted);
+            |source: &&RowSource<'_>| source.relation.is_some_and(|(_, index)| index == wanted);
         sources.find(is_it).map(|source| source.id)
     }
 
     /// What a name means; none where it is no column.
-    pub(super) fn column(&self, expr: &Expr) -> Option<Named> {
+    pub(super) fn column(&self, expr: &Expr) -> Option<RowColumn> {
         match expr {
             Expr::Nested(inner) => self.column(inner),
-            Expr::Identifier(name) => self.unqualified(&self.resolver.key(name)),
+            Expr::Identifier(name) => self.unqualified_column(&self.resolver.key(name)),
             Expr::CompoundIdentifier(parts) => {
                 let [.., qualifier, name] = parts.as_slice() else {
                     return None;
                 };
-                self.qualified(qualifier, &self.resolver.key(name))
+                self.qualified_column(qualifier, &self.resolver.key(name))
             }
             _ => None,
         }
     }
 
-    fn qualified(&self, qualifier: &Ident, key: &str) -> Option<Named> {
+    fn qualified_column(&self, qualifier: &Ident, key: &str) -> Option<RowColumn> {
         let qualifier = self.resolver.table_key(qualifier);
         let mut frames = self.frames.iter().rev();
         frames.find_map(|frame| {
-            let is_it = |source: &&Source<'_>| source.qualifier.as_deref() == Some(&*qualifier);
+            let is_it = |source: &&RowSource<'_>| source.qualifier.as_deref() == Some(&*qualifier);
             frame
                 .iter()
                 .find(is_it)
-                .map(|source| self.named(source, key))
+                .map(|source| self.name_column(source, key))
         })
     }
 
-    fn unqualified(&self, key: &str) -> Option<Named> {
+    fn unqualified_column(&self, key: &str) -> Option<RowColumn> {
         for (depth, frame) in self.frames.iter().enumerate().rev() {
-            let mut own: Vec<Named> = frame
+            let mut own: Vec<RowColumn> = frame
                 .iter()
                 .filter(|source| self.position(source, key).is_some())
-                .map(|source| self.named(source, key))
+                .map(|source| self.name_column(source, key))
                 .collect();
             // Columns that a join has made one.
             own.sort_by_key(|named| !self.is_linked(named.source));
@@ -223,7 +223,7 @@ impl<'r, 'a> Rows<'r, 'a> {
             if let Some(source) = unknown.next() {
                 match (depth > 0).then(|| self.reached_column(key)).flatten() {
                     Some(named) => return Some(named),
-                    None => return Some(self.named(source, key)),
+                    None => return Some(self.name_column(source, key)),
                 }
             }
         }
@@ -237,20 +237,20 @@ impl<'r, 'a> Rows<'r, 'a> {
         let found = sources.find(|source| {
             (is_special && source.relation.is_some()) || source.qualifier.as_deref() == Some(key)
         });
-        found.map(|source| self.named(source, key))
+        found.map(|source| self.name_column(source, key))
     }
 
     /// A column of the target that a subquery is known to name.
-    fn reached_column(&self, key: &str) -> Option<Named> {
+    fn reached_column(&self, key: &str) -> Option<RowColumn> {
         let mut sources = self.frames.first()?.iter();
         let source = sources.find(|source| Some(source.id) == self.target)?;
-        let named = self.named(source, key);
+        let named = self.name_column(source, key);
         named.id.filter(|id| self.reached.contains(id))?;
         Some(named)
     }
 
     /// Where the column is in a table, if the session sees it.
-    fn position(&self, source: &Source<'a>, key: &str) -> Option<u16> {
+    fn position(&self, source: &RowSource<'a>, key: &str) -> Option<u16> {
         let (relation, reference) = source.relation?;
         let index = relation.position(key)?;
         let decision = &self.resolver.references.get(reference)?.decision;
@@ -258,7 +258,7 @@ impl<'r, 'a> Rows<'r, 'a> {
         (*level != ColumnLevel::Hidden).then_some(index)
     }
 
-    fn named(&self, source: &Source<'a>, key: &str) -> Named {
+    fn name_column(&self, source: &RowSource<'a>, key: &str) -> RowColumn {
         let index = self.position(source, key);
         let relation = source.relation.map(|(relation, _)| relation);
         let id = relation.zip(index).map(|(relation, index)| ColumnId {
@@ -267,7 +267,7 @@ impl<'r, 'a> Rows<'r, 'a> {
         });
         let column = relation.zip(index).and_then(|(r, index)| r.column(index));
         let is_row_id = relation.is_some_and(|r| index.is_some() && r.rowid_alias == index);
-        Named {
+        RowColumn {
             source: source.id,
             key: key.to_owned(),
             id,
@@ -278,7 +278,7 @@ impl<'r, 'a> Rows<'r, 'a> {
     }
 
     /// How an expression is spelled where each column has one name.
-    pub(super) fn spelled(&self, expr: &Expr) -> String {
+    pub(super) fn spell(&self, expr: &Expr) -> String {
         let mut expr = expr.clone();
         while let Expr::Nested(inner) = expr {
             expr = *inner;
@@ -305,7 +305,7 @@ impl<'r, 'a> Rows<'r, 'a> {
                 Expr::QualifiedWildcard(ObjectName(parts), _) => parts
                     .first()
                     .and_then(ObjectNamePart::as_ident)
-                    .and_then(|name| self.qualified(name, "*")),
+                    .and_then(|name| self.qualified_column(name, "*")),
                 Expr::MatchAgainst {
                     columns,
                     match_value: _,
@@ -314,12 +314,12 @@ impl<'r, 'a> Rows<'r, 'a> {
                     .first()
                     .and_then(|ObjectName(parts)| match parts.as_slice() {
                         [ObjectNamePart::Identifier(name)] => {
-                            self.unqualified(&self.resolver.key(name))
+                            self.unqualified_column(&self.resolver.key(name))
                         }
                         [
                             ObjectNamePart::Identifier(qualifier),
                             ObjectNamePart::Identifier(name),
-                        ] => self.qualified(qualifier, &self.resolver.key(name)),
+                        ] => self.qualified_column(qualifier, &self.resolver.key(name)),
                         _ => None,
                     }),
                 _ => None,
@@ -462,13 +462,13 @@ impl<'r, 'a> Rows<'r, 'a> {
             return false;
         };
         let key = self.resolver.key(name);
-        let named: Vec<Named> = self
+        let named: Vec<RowColumn> = self
             .frames
             .iter()
             .flatten()
             .filter(|source| sources.contains(&source.id))
             .filter(|source| source.relation.is_none() || self.position(source, &key).is_some())
-            .map(|source| self.named(source, &key))
+            .map(|source| self.name_column(source, &key))
             .collect();
         let (own, others): (Vec<_>, Vec<_>) = named
             .into_iter()
@@ -528,7 +528,7 @@ impl Resolver<'_> {
         if self.mode.is_output() {
             return true;
         }
-        let mut rows = Rows::new(self, reached);
+        let mut rows = TargetRows::new(self, reached);
         rows.frames.push(Vec::new());
         for table in tables {
             rows.add_joined(table);
@@ -552,7 +552,7 @@ impl Resolver<'_> {
         } = demands;
         conditions.extend(selection);
         // What it says would be another's than the engine's.
-        conditions.retain(|condition| !self.groups_otherwise(condition));
+        conditions.retain(|condition| self.groups_as_parsed(condition));
         loop {
             let linked = rows.linked_count();
             if rows.any_narrows(&conditions) {
@@ -594,10 +594,10 @@ impl Resolver<'_> {
         let Some(condition) = &select.selection else {
             return false;
         };
-        if self.groups_otherwise(condition) {
+        if !self.groups_as_parsed(condition) {
             return false;
         }
-        let mut rows = Rows::new(self, &[]);
+        let mut rows = TargetRows::new(self, &[]);
         rows.enter(&select.from);
         rows.linked.extend(0..rows.next);
         rows.any_narrows(&[condition])

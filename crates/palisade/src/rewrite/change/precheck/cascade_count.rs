@@ -135,7 +135,7 @@ pub(in crate::rewrite) fn probe(
         }
         SetExpr::Delete(_) => (Change::Delete, &[][..]),
         SetExpr::Insert(Statement::Insert(insert)) => match (target.on_conflict, &insert.on) {
-            (Conflict::Leaves, _) => return Ok(None),
+            (Conflict::DoNothing, _) => return Ok(None),
             (Conflict::Replaces, _) => (Change::Delete, &[][..]),
             (Conflict::Updates, Some(OnInsert::DuplicateKeyUpdate(assignments))) => {
                 (Change::Update, assignments.as_slice())

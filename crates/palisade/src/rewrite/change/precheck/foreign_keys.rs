@@ -36,7 +36,7 @@ use crate::{
     dialect::Dialect,
     policy::obligation::RowFilter,
     rejection::Rejection,
-    resolve::{Guard, Link, links, stays},
+    resolve::{Link, WriteGuard, links, stays},
     syntax::{encode, key},
 };
 
@@ -75,7 +75,7 @@ impl ChangeRewriter<'_> {
     /// Puts that into the guard of a change, and gives what must be looked for before it.
     pub(in crate::rewrite) fn guard_dependents(
         &self,
-        guard: &mut Option<Guard>,
+        guard: &mut Option<WriteGuard>,
         untouched: Expr,
         relation: &Relation,
         reads: &ColumnSet,
@@ -88,9 +88,9 @@ impl ChangeRewriter<'_> {
             .iter()
             .map(|guard| ast::parens(guard.condition.clone()));
         let conditions = own.chain([untouched.clone()]).collect();
-        *guard = Some(Guard {
+        *guard = Some(WriteGuard {
             condition: ast::join_by(conditions, &BinaryOperator::And, true),
-            stance: self.placement(relation, &columns)?,
+            placement: self.placement(relation, &columns)?,
         });
         Ok(ViolationQuery::Target {
             within: within.map(Box::new),

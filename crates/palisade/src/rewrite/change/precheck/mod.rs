@@ -20,7 +20,7 @@ use sqlparser::ast::{Expr, Ident};
 use crate::rewrite::{change::upsert::on_conflict::Proposed, source::row_filter::ColumnSet};
 use crate::{
     catalog::{Change, Relation, RelationId},
-    resolve::Guard,
+    resolve::WriteGuard,
     value::Value,
 };
 
@@ -67,7 +67,7 @@ impl Precheck {
 pub(in crate::rewrite) enum ViolationQuery {
     /// Rows of the target that pass `within`, if they are not `admitted`.
     Target {
-        within: Option<Box<Guard>>,
+        within: Option<Box<WriteGuard>>,
         admitted: Box<Expr>,
         violation: Violation,
     },
@@ -78,7 +78,7 @@ pub(in crate::rewrite) enum ViolationQuery {
     },
     /// Rows that conflict with what an upsert proposes.
     Conflicts {
-        within: Option<Box<Guard>>,
+        within: Option<Box<WriteGuard>>,
         admitted: Box<Expr>,
         proposed: Box<Proposed>,
     },

@@ -19,7 +19,7 @@ use crate::{
     code::Code,
     dialect::Dialect,
     rejection::Rejection,
-    resolve::{Guard, Stance, WriteForm},
+    resolve::{Placement, WriteForm, WriteGuard},
     syntax::{encode, key},
 };
 
@@ -70,7 +70,7 @@ pub(in crate::rewrite) fn violation_query(
         ) => {
             let admission = form.admission.as_ref().ok_or_else(misplaced)?;
             let source = insert.source.clone().ok_or_else(misplaced)?;
-            let mut query = *admission.around(source);
+            let mut query = *admission.wrap(source);
             let SetExpr::Select(select) = &mut *query.body else {
                 return Err(misplaced());
             };
@@ -122,7 +122,7 @@ struct ReachedRows {
 /// Those of an UPDATE that is kept `within`.
 fn rows_of_update(
     update: &Update,
-    within: Option<&Guard>,
+    within: Option<&WriteGuard>,
     target: Option<usize>,
 ) -> Result<ReachedRows, Rejection> {
     let mut update = update.clone();
@@ -161,7 +161,7 @@ fn rows_of_update(
 /// Those of a DELETE that is kept `within`.
 fn rows_of_delete(
     delete: &Delete,
-    within: Option<&Guard>,
+    within: Option<&WriteGuard>,
     target: Option<usize>,
 ) -> Result<ReachedRows, Rejection> {
     let Delete {
@@ -254,7 +254,7 @@ pub(in crate::rewrite) fn target_as(
 
 fn conflicting_rows(
     insert: &Insert,
-    within: Option<&Guard>,
+    within: Option<&WriteGuard>,
     admitted: &Expr,
     proposed: &Proposed,
     dialect: Dialect,
@@ -276,11 +276,11 @@ fn conflicting_rows(
     let mut conditions = vec![reached.clone(), ast::not_true(admitted.clone())];
     if let Some(own) = proposed.condition(insert, dialect) {
         // It may fail, and is tried on no other rows than in the change.
-        let fence = Guard {
+        let fence = WriteGuard {
             condition: reached,
-            stance: Stance::Around,
+            placement: Placement::Around,
         };
-        conditions.push(fence.around(Some(own), 0));
+        conditions.push(fence.wrap(Some(own), 0));
     }
     let condition = ast::join_by(conditions, &BinaryOperator::And, true);
     Ok(ast::select_from(

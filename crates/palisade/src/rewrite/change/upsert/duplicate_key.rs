@@ -108,7 +108,7 @@ impl ChangeRewriter<'_> {
             (Conflict::Updates, Some(OnInsert::DuplicateKeyUpdate(assignments))) => self
                 .update_on_duplicate(insert, assignments, relation, write, seen, reads, functions)?
                 .map(|_| DUPLICATE),
-            (Conflict::Leaves | Conflict::Updates, _) => None,
+            (Conflict::DoNothing | Conflict::Updates, _) => None,
         };
         match constrained {
             None => Ok(()),
@@ -182,7 +182,9 @@ impl ChangeRewriter<'_> {
             (Dialect::Mysql, Conflict::Updates | Conflict::Replaces) => self
                 .conflict_conditions("", insert, relation, false, &mut ColumnSet::new())
                 .ok(),
-            (Dialect::Sqlite | Dialect::Postgres, _) | (Dialect::Mysql, Conflict::Leaves) => None,
+            (Dialect::Sqlite | Dialect::Postgres, _) | (Dialect::Mysql, Conflict::DoNothing) => {
+                None
+            }
         }
     }
 

@@ -1,0 +1,254 @@
+//! Common table expressions: WITH, and the names of its queries.
+
+use std::collections::BTreeSet;
+
+use sqlparser::ast::{Cte, Ident, TableAlias, Visit, visit_relations};
+
+use crate::resolve::{
+    Position, Resolver,
+    query::{
+        Then,
+        recursive_cte::{may_end, recursive_seed},
+    },
+    scope::{Output, Scope},
+    unsupported,
+};
+use crate::{code::Code, dialect::Dialect, rejection::Rejection};
+
+/// The common table expressions in force, innermost first.
+#[derive(Clone, Copy)]
+pub(in crate::resolve) struct Ctes<'c> {
+    pub(in crate::resolve) entry: Option<&'c CteEntry<'c>>,
+}
+
+pub(in crate::resolve) struct CteEntry<'c> {
+    pub(in crate::resolve) key: String,
+    /// The name it has in our text.
+    pub(in crate::resolve) name: Ident,
+    /// Its columns; none while its own non-recursive query is being read, and none of a change that gives
+    /// no rows.
+    pub(in crate::resolve) columns: Option<Vec<Output>>,
+    /// The arms of set operations that it is made from.
+    pub(in crate::resolve) arms: u64,
+    /// Whether it changes rows.
+    pub(in crate::resolve) changes: bool,
+    pub(in crate::resolve) outer: Ctes<'c>,
+}
+
+impl<'c> Ctes<'c> {
+    pub(in crate::resolve) const NONE: Self = Self { entry: None };
+
+    pub(in crate::resolve) fn find(self, key: &str) -> Option<&'c CteEntry<'c>> {
+        let mut next = self.entry;
+        while let Some(entry) = next {
+            if entry.key == key {
+                return Some(entry);
+            }
+            next = entry.outer.entry;
+        }
+        None
+    }
+}
+
+impl<'a> Resolver<'a> {
+    /// Reads the common table expressions one inside the other, then what follows them.
+    pub(in crate::resolve) fn common_tables(
+        &mut self,
+        tables: &mut [Cte],
+        recursive: bool,
+        position: Position,
+        parent: Option<&Scope<'a, '_>>,
+        ctes: Ctes<'_>,
+        then: &mut Then<'_, 'a>,
+    ) -> Result<Vec<Output>, Rejection> {
+        let Some((first, rest)) = tables.split_first_mut() else {
+            return then(self, ctes);
+        };
+        let Cte {
+            alias,
+            query,
+            from,
+            materialized: _,
+            closing_paren_token: _,
+        } = first;
+        if from.is_some() {
+            return Err(unsupported("FROM after a common table expression"));
+        }
+        let TableAlias {
+            explicit: _,
+            name,
+            columns,
+            at,
+        } = alias;
+        if at.is_some() {
+            return Err(unsupported("AT in an alias"));
+        }
+        // Without RECURSIVE the name of a CTE means something else inside it.
+        let sees_itself = recursive || self.catalog.dialect() == Dialect::Sqlite;
+        let key = self.table_key(name).into_owned();
+        let named = relations_named(query, self);
+        self.spend_on(rest.len())?;
+        for later in rest.iter() {
+            let later = self.table_key(&later.alias.name);
+            if later == key {
+                return Err(Rejection::new(
+                    Code::NameAmbiguous,
+                    format!("two common table expressions are called `{key}`"),
+                ));
+            }
+            // SQLite lets a CTE read one that is defined after it; standard SQL does so after RECURSIVE.
+            if sees_itself && named.contains(&*later) {
+                return Err(unsupported(
+                    "a common table expression read before it is defined",
+                ));
+            }
+        }
+        self.rename(name, &key);
+        self.ctes.insert(self.table_key(name).into_owned());
+        let mut names = Vec::with_capacity(columns.len());
+        for column in columns.iter_mut() {
+            if column.data_type.is_some() {
+                return Err(unsupported("a type in a column alias list"));
+            }
+            names.push((
+                self.key(&column.name).into_owned(),
+                self.spelling(&column.name),
+            ));
+            self.normalise(&mut column.name);
+        }
+        if sees_itself
+            && self.catalog.dialect() == Dialect::Mysql
+            && named.contains(&key)
+            && !may_end(query, &key, self)
+        {
+            return Err(Rejection::new(
+                Code::LimitCost,
+                format!("the common table expression `{key}` has no condition that ends it"),
+            ));
+        }
+        let reads_itself = named.contains(&key);
+        let mut entry = CteEntry {
+            key,
+            name: name.clone(),
+            columns: None,
+            arms: 1,
+            changes: false,
+            outer: ctes,
+        };
+        let changes = self.targets.len();
+        self.position = match (position, self.catalog.dialect()) {
+            (Position::Outermost, Dialect::Postgres) => Position::With,
+            (Position::Outermost, Dialect::Sqlite | Dialect::Mysql)
+            | (Position::With | Position::Inside, _) => Position::Inside,
+        };
+        let outputs = if !sees_itself {
+            self.query(query, parent, ctes, true)?
+        } else if let Some(seed) = recursive_seed(query).filter(|_| reads_itself) {
+            if relations_named(&seed, self).contains(&entry.key) {
+                return Err(unsupported(
+                    "a common table expression that reads itself in its first arm",
+                ));
+            }
+            self.recursive(query, seed, &mut entry, &names, parent)?
+        } else {
+            self.query(
+                query,
+                parent,
+                Ctes {
+                    entry: Some(&entry),
+                },
+                true,
+            )?
+        };
+        entry.changes = self.targets.len() > changes;
+        entry.arms = self.arms;
+        if !(entry.changes && outputs.is_empty()) {
+            entry.columns = Some(rename_outputs(outputs, &names, self.catalog.dialect())?);
+        }
+        self.common_tables(
+            rest,
+            recursive,
+            position,
+            parent,
+            Ctes {
+                entry: Some(&entry),
+            },
+            then,
+        )
+    }
+
+    /// A CTE that has a relation's name gets another: if the engine and we ever disagree about what
+    /// is in scope, the engine finds nothing instead of the relation.
+    fn rename(&mut self, name: &mut Ident, key: &str) {
+        if self.catalog.lookup(key).is_some() || self.is_reserved(key) {
+            loop {
+                self.renamed += 1;
+                let fresh = format!("{key}_cte{}", self.renamed);
+                if self.catalog.lookup(&fresh).is_none() {
+                    *name = self.encode(&fresh);
+                    return;
+                }
+            }
+        }
+        self.normalise(name);
+    }
+}
+
+/// The names of relations without a schema that stand anywhere in a part of a statement. A query among whose names its own is not
+/// cannot read itself.
+pub(in crate::resolve) fn relations_named(
+    part: &impl Visit,
+    resolver: &Resolver<'_>,
+) -> BTreeSet<String> {
+    let mut named = BTreeSet::new();
+    let _ = visit_relations(part, |name| {
+        if let [part] = name.0.as_slice()
+            && let Some(ident) = part.as_ident()
+        {
+            named.insert(resolver.table_key(ident).into_owned());
+        }
+        std::ops::ControlFlow::<()>::Continue(())
+    });
+    named
+}
+
+/// The outputs under the names of a column alias list.
+pub(in crate::resolve) fn rename_outputs(
+    outputs: Vec<Output>,
+    names: &[(String, String)],
+    dialect: Dialect,
+) -> Result<Vec<Output>, Rejection> {
+    if names.is_empty() {
+        return Ok(outputs);
+    }
+    // PostgreSQL takes a list that is shorter than the columns.
+    let fits = match dialect {
+        Dialect::Sqlite | Dialect::Mysql => names.len() == outputs.len(),
+        Dialect::Postgres => names.len() <= outputs.len(),
+    };
+    if !fits {
+        return Err(Rejection::new(
+            Code::SyntaxInvalid,
+            format!("{} columns are given {} names", outputs.len(), names.len()),
+        ));
+    }
+    Ok(outputs
+        .into_iter()
+        .enumerate()
+        .map(|(index, output)| match names.get(index) {
+            Some((key, name)) => Output {
+                key: key.as_str().into(),
+                name: name.as_str().into(),
+                ..output
+            },
+            None => output,
+        })
+        .collect())
+}
+
+pub(in crate::resolve) fn uneven() -> Rejection {
+    Rejection::new(
+        Code::SyntaxInvalid,
+        "the rows of VALUES have different lengths",
+    )
+}

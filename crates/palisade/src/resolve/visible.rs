@@ -1,0 +1,43 @@
+//! What exists for a session.
+
+use std::sync::Arc;
+
+use crate::resolve::statement::ViewBody;
+use crate::{
+    catalog::{RelationId, SystemRelation},
+    policy::{WriteDecision, obligation::RelationDecision},
+    rejection::Rejection,
+};
+
+/// What exists: a session's view of the catalog, or everything.
+pub(crate) trait Visible {
+    /// What is decided about a relation.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed`.
+    fn relation(&self, id: RelationId) -> Result<Arc<RelationDecision>, Rejection>;
+
+    /// What is decided about changing a relation.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed`.
+    fn write(&self, id: RelationId) -> Result<Arc<WriteDecision>, Rejection>;
+
+    /// Whether any policy permits anybody to change anything.
+    fn may_write(&self) -> bool;
+
+    /// Whether a relation of the engine's own that no policy names may be read.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed`.
+    fn reads_system(&self, known: &SystemRelation) -> Result<bool, Rejection>;
+
+    /// Names of the relations that may be known of, for "did you mean".
+    fn names(&self) -> Vec<String>;
+
+    /// The resolved query of a view, if it was kept: it depends on the session alone.
+    fn cached_view(&self, id: RelationId) -> Option<Arc<ViewBody>>;
+
+    /// Keeps the resolved query of a view.
+    fn cache_view(&self, id: RelationId, body: &Arc<ViewBody>);
+}
