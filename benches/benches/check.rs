@@ -26,7 +26,7 @@ fn main() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus");
     let corpus = Corpus::load(folder).unwrap_or_else(|error| panic!("{error}"));
     // A plan that is known costs nothing like a check; `decide` measures it.
-    let runner = Runner::configured(&corpus, |builder| builder.cache_bytes(0))
+    let runner = Runner::with_builder(&corpus, |builder| builder.cache_bytes(0))
         .unwrap_or_else(|error| panic!("{error}"));
     let cases: Vec<_> = corpus.cases.iter().filter(|case| case.bench).collect();
     assert!(

@@ -47,7 +47,7 @@ fn main() {
         },
     ));
 
-    let server = PostgresServer::shared().unwrap();
+    let server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database("many").unwrap();
     server.load(&database, &script()).unwrap().clean().unwrap();
     let config = || {
@@ -63,7 +63,7 @@ fn main() {
         line("PostgreSQL", &backend, reading).await;
     });
 
-    let server = MariaDbServer::shared().unwrap();
+    let server = MariaDbServer::start_shared().unwrap();
     let database = server.fresh_database("many").unwrap();
     server.load(&database, &script()).unwrap().clean().unwrap();
     let url = server.url(&database);

@@ -102,7 +102,7 @@ fn report(title: &str, questions: &[Question], rounds: usize) {
     );
     let (mut parses, mut reads, mut worst) = (0.0, 0.0, 0.0_f64);
     for question in questions {
-        let (parse, read) = paired(question, rounds);
+        let (parse, read) = measure_pair(question, rounds);
         println!(
             "{:<36} {:>6} {parse:>9.1} {read:>9.1} {:>11.2}",
             question.name,
@@ -121,7 +121,7 @@ fn report(title: &str, questions: &[Question], rounds: usize) {
 
 /// Microseconds of a bare parse, and of the parse with the resolution, taken in turn: the least of many, since what
 /// else the machine does only adds.
-fn paired(question: &Question, rounds: usize) -> (f64, f64) {
+fn measure_pair(question: &Question, rounds: usize) -> (f64, f64) {
     let Question {
         name,
         sql,

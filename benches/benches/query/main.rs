@@ -134,7 +134,7 @@ async fn bench<B: Backend + Clone>(
     for &(name, sql, rows, runs) in cases {
         let statement = decide(&firewall, sql, &session);
         let text = statement.sql().to_owned();
-        let ours = unscanned(&backend, &statement).await;
+        let ours = run_unscanned(&backend, &statement).await;
         assert_eq!(
             ours.windows(2).filter(|two| two == b"},").count() as u64 + 1,
             rows
@@ -161,7 +161,7 @@ async fn bench<B: Backend + Clone>(
 
             let start = Instant::now();
             let statement = decide(&firewall, sql, &session);
-            let _ = unscanned(&backend, &statement).await;
+            let _ = run_unscanned(&backend, &statement).await;
             times[3].push(ms(start));
 
             let start = Instant::now();
@@ -199,7 +199,7 @@ async fn query_json<B: Backend>(guard: &Guard<B>, sql: &str, session: &Session) 
     }
 }
 
-async fn unscanned<B: Backend>(backend: &B, statement: &RewrittenStatement) -> Vec<u8> {
+async fn run_unscanned<B: Backend>(backend: &B, statement: &RewrittenStatement) -> Vec<u8> {
     let mut sink = JsonSink::default();
     backend.execute(statement, &mut sink).await.unwrap();
     sink.finish()

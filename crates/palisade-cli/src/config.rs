@@ -259,12 +259,12 @@ impl Grants {
         let files = target.tls().keys.iter();
         target
             .secret()
-            .and_then(|secret| self.unnamed(secret))
+            .and_then(|secret| self.refuse_unnamed(secret))
             .or_else(|| files.filter_map(|path| self.unnamed_file(path)).next())
     }
 
     /// That a secret is not granted, and what grants it.
-    fn unnamed(&self, secret: &Secret) -> Option<(String, String)> {
+    fn refuse_unnamed(&self, secret: &Secret) -> Option<(String, String)> {
         match secret {
             Secret::Env(name) => {
                 (!self.env.contains(name)).then(|| explain_missing_grant("env", name))
@@ -395,7 +395,9 @@ impl Reader<'_> {
                 }
             }
         }
-        let handed = hand_principal.map(|name| self.handed(&name)).transpose()?;
+        let handed = hand_principal
+            .map(|name| self.check_session_setting(&name))
+            .transpose()?;
         let is_pooled = match pooled.map(Spanned::into_inner) {
             Some(Pooled::Transaction) => true,
             None => false,
@@ -415,8 +417,9 @@ impl Reader<'_> {
                 Database::Sqlite(self.folder.join(path))
             }
             Ok(Source::Server(engine, text)) => {
-                let target = Target::parse(engine, &text, secret)
-                    .map_err(|problem| self.hidden(&problem.message, url.span(), &problem.help))?;
+                let target = Target::parse(engine, &text, secret).map_err(|problem| {
+                    self.error_without_source(&problem.message, url.span(), &problem.help)
+                })?;
                 if let Some(path) = target.tls().relative() {
                     return Err(at_url(
                         &format!("`{}` means another file in another folder", path.display()),
@@ -443,7 +446,13 @@ impl Reader<'_> {
                     "write the database's own URL",
                 ));
             }
-            Err(why) => return Err(self.hidden(&why, url.span(), "write the database's URL")),
+            Err(why) => {
+                return Err(self.error_without_source(
+                    &why,
+                    url.span(),
+                    "write the database's URL",
+                ));
+            }
         };
         let config = Config {
             policies: policies
@@ -467,7 +476,7 @@ impl Reader<'_> {
     }
 
     /// The setting in which the server is told for whom a statement is.
-    fn handed(&self, name: &Spanned<String>) -> Result<SettingName, Failure> {
+    fn check_session_setting(&self, name: &Spanned<String>) -> Result<SettingName, Failure> {
         SettingName::parse(name.get_ref()).ok_or_else(|| {
             self.fault(
                 &format!("`{}` is no name for a setting", name.get_ref()),
@@ -513,7 +522,10 @@ impl Reader<'_> {
                 "`token_secret_env` and `token_secret_file`",
             ),
         )?;
-        match secret.as_ref().and_then(|secret| grants.unnamed(secret)) {
+        match secret
+            .as_ref()
+            .and_then(|secret| grants.refuse_unnamed(secret))
+        {
             None => Ok(secret),
             Some((message, help)) => Err(self.fault(&message, span, &help)),
         }
@@ -604,7 +616,7 @@ impl Reader<'_> {
     }
 
     /// As [`fault`](Self::fault), with the place but not its text, which can hold a password.
-    fn hidden(&self, message: &str, span: Range<usize>, help: &str) -> Failure {
+    fn error_without_source(&self, message: &str, span: Range<usize>, help: &str) -> Failure {
         let before = self.text.get(..span.start).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
         let column = before

@@ -46,7 +46,7 @@ pub(crate) struct Changes {
 
 impl Changes {
     /// What of it `other` has not.
-    pub(crate) fn without(&self, other: &Self) -> Self {
+    pub(crate) fn subtract(&self, other: &Self) -> Self {
         let less = |own: &BTreeSet<String>, other: &BTreeSet<String>| -> BTreeSet<String> {
             own.difference(other).cloned().collect()
         };

@@ -79,7 +79,7 @@ impl Setup {
         arguments: &PolicyArguments,
         audit: Option<&Path>,
     ) -> Result<(Self, Database), Failure> {
-        secret.unused("a database in memory")?;
+        secret.refuse_unused("a database in memory")?;
         let file = configuration(arguments)?;
         let config = file.map(|file| file.defaults().clone()).unwrap_or_default();
         let database = Database::Memory(schema.map(Path::to_owned));
@@ -94,7 +94,7 @@ impl Setup {
         arguments: &PolicyArguments,
         audit: Option<&Path>,
     ) -> Result<Vec<(Self, Database)>, Failure> {
-        secret.unused("a connection of the configuration")?;
+        secret.refuse_unused("a connection of the configuration")?;
         let file = configuration(arguments)?.ok_or_else(no_configuration)?;
         let names: Vec<&str> = if names.is_empty() {
             file.names().collect()
@@ -136,7 +136,7 @@ impl Setup {
         let source = match source {
             CatalogSource::Database(source) => source,
             CatalogSource::Schema(path) => {
-                secret.unused("a file of CREATE statements")?;
+                secret.refuse_unused("a file of CREATE statements")?;
                 let file = configuration(arguments)?;
                 let config = file.map(|file| file.defaults().clone()).unwrap_or_default();
                 let setup = Self::new(&config, arguments, None)?;
@@ -256,7 +256,7 @@ fn reach(
     let defaults = || file.map(|file| file.defaults().clone()).unwrap_or_default();
     match source {
         Source::Sqlite(path) => {
-            secret.unused("a file")?;
+            secret.refuse_unused("a file")?;
             Ok((defaults(), Database::Sqlite(path)))
         }
         Source::Server(engine, url) => {
@@ -267,7 +267,7 @@ fn reach(
             Ok((defaults(), Database::Server(target)))
         }
         Source::Connection(name) => {
-            secret.unused("a connection of the configuration")?;
+            secret.refuse_unused("a connection of the configuration")?;
             let (config, database) = file.ok_or_else(no_configuration)?.connection(&name)?;
             Ok((config.clone(), database.clone()))
         }
@@ -285,7 +285,7 @@ impl SecretArguments {
     }
 
     /// Refuses a password for what has none.
-    fn unused(&self, what: &str) -> Result<(), Failure> {
+    fn refuse_unused(&self, what: &str) -> Result<(), Failure> {
         match self.named_secret() {
             None => Ok(()),
             Some(_) => Err(Failure::Usage(format!(

@@ -101,7 +101,7 @@ pub(crate) fn answer(case: &Case, answer: &Answer) -> Vec<Difference> {
 }
 
 /// Compares an answer with that of the bare engine.
-pub(crate) fn preserved(case: &Case, answer: &Answer, bare: &Json) -> Vec<Difference> {
+pub(crate) fn compare_rows(case: &Case, answer: &Answer, bare: &Json) -> Vec<Difference> {
     let mut out = Vec::new();
     let (ours, theirs) = (names(&answer.json, |_| true), names(bare, |_| true));
     differ(

@@ -70,7 +70,7 @@ impl Coverage {
                 for dialect in Dialect::ALL {
                     cells.push(match feature.statement(dialect) {
                         None => "–".to_owned(),
-                        Some(sql) => decided(runner, dialect, sql)?,
+                        Some(sql) => describe_decision(runner, dialect, sql)?,
                     });
                 }
                 let _ = writeln!(page, "| {} | {} |", feature.name, cells.join(" | "));
@@ -92,7 +92,7 @@ impl Feature {
     }
 }
 
-fn decided(runner: &Runner, dialect: Dialect, sql: &str) -> Result<String, String> {
+fn describe_decision(runner: &Runner, dialect: Dialect, sql: &str) -> Result<String, String> {
     let case = Case {
         suite: Suite::Accept,
         topic: "coverage".to_owned(),

@@ -129,14 +129,14 @@ impl Runner {
     /// # Errors
     /// If a script fails or policies do not load.
     pub fn new(corpus: &Corpus) -> Result<Self, RunError> {
-        Self::configured(corpus, |builder| builder)
+        Self::with_builder(corpus, |builder| builder)
     }
 
     /// As [`new`](Self::new), with firewalls as `configure` makes them.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn configured(
+    pub fn with_builder(
         corpus: &Corpus,
         configure: impl Fn(FirewallBuilder) -> FirewallBuilder,
     ) -> Result<Self, RunError> {
@@ -201,7 +201,7 @@ impl Runner {
         let mut differences = compare::answer(case, &answer);
         if case.expect.preserve && answer.code.is_none() {
             match self.bare(case) {
-                Ok(bare) => differences.extend(compare::preserved(case, &answer, &bare)),
+                Ok(bare) => differences.extend(compare::compare_rows(case, &answer, &bare)),
                 Err(error) => {
                     differences.push(Difference::new("bare engine", "an answer", error));
                 }
@@ -235,10 +235,10 @@ impl Runner {
                 json: serde_json::Value::Null,
                 text: String::new(),
                 rewritten: Some(statement.sql().to_owned()),
-                policies: sorted(statement.policies()),
+                policies: sort_names(statement.policies()),
                 detail: None,
             },
-            Ok(Decision::Reject(rejection)) => refused(&rejection),
+            Ok(Decision::Reject(rejection)) => answer_of_refusal(&rejection),
             Err(error) => fault(&error),
         })
     }
@@ -271,13 +271,13 @@ impl Runner {
                 json: serde_json::to_value(envelope.answer()).map_err(|e| e.to_string())?,
                 text: envelope.delimited_text(),
                 rewritten: report.rewritten,
-                policies: sorted(&report.policies),
+                policies: sort_names(&report.policies),
                 detail: None,
             },
             Outcome::Rejected(refusal) => Answer {
                 rewritten: report.rewritten,
-                policies: sorted(&report.policies),
-                ..refused(&refusal.rejection)
+                policies: sort_names(&report.policies),
+                ..answer_of_refusal(&refusal.rejection)
             },
         })
     }
@@ -368,13 +368,13 @@ fn ground(
     ))
 }
 
-fn refused(rejection: &Rejection) -> Answer {
+fn answer_of_refusal(rejection: &Rejection) -> Answer {
     Answer {
         code: Some(rejection.code()),
         json: serde_json::to_value(rejection.for_agent()).unwrap_or_default(),
         text: String::new(),
         rewritten: None,
-        policies: sorted(rejection.policies()),
+        policies: sort_names(rejection.policies()),
         detail: rejection.operator_detail().map(str::to_owned),
     }
 }
@@ -382,11 +382,11 @@ fn refused(rejection: &Rejection) -> Answer {
 fn fault(error: &Error) -> Answer {
     Answer {
         detail: Some(error.to_string()),
-        ..refused(&Rejection::new(Code::Internal, Code::Internal.summary()))
+        ..answer_of_refusal(&Rejection::new(Code::Internal, Code::Internal.summary()))
     }
 }
 
-fn sorted(names: &[String]) -> Vec<String> {
+fn sort_names(names: &[String]) -> Vec<String> {
     let mut names = names.to_vec();
     names.sort();
     names
@@ -404,7 +404,7 @@ fn bare_rows(
         Params::Positional(values) => {
             for (value, number) in values.iter().zip(1..) {
                 prepared
-                    .raw_bind_parameter(number, bound(value))
+                    .raw_bind_parameter(number, print_value(value))
                     .map_err(message)?;
             }
         }
@@ -416,7 +416,7 @@ fn bare_rows(
                         .map_err(message)?
                     {
                         prepared
-                            .raw_bind_parameter(number, bound(value))
+                            .raw_bind_parameter(number, print_value(value))
                             .map_err(message)?;
                     }
                 }
@@ -449,7 +449,7 @@ fn bare_rows(
     serde_json::to_value(answer).map_err(|e| e.to_string())
 }
 
-fn bound(value: &Value) -> rusqlite::types::Value {
+fn print_value(value: &Value) -> rusqlite::types::Value {
     use rusqlite::types::Value as Sqlite;
     match value {
         Value::Null => Sqlite::Null,

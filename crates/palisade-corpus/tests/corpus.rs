@@ -434,7 +434,7 @@ fn variants(sql: &str) -> Vec<String> {
 #[test]
 fn decisions_do_not_depend_on_earlier_ones() {
     let corpus = corpus();
-    let forgetful = Runner::configured(&corpus, |builder| builder.cache_bytes(0));
+    let forgetful = Runner::with_builder(&corpus, |builder| builder.cache_bytes(0));
     let forgetful = forgetful.unwrap_or_else(|error| panic!("{error}"));
     let runner = runner(&corpus);
     let mut failed = Vec::new();

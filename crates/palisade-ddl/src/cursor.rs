@@ -59,15 +59,15 @@ impl<'t> Cursor<'t> {
     }
 
     /// What was expected here.
-    pub(super) fn expected(&self, what: &str) -> DdlError {
+    pub(super) fn expected_error(&self, what: &str) -> DdlError {
         let found = match self.tokens.first() {
-            Some(token) => format!("`{}`", self.spelt(token)),
+            Some(token) => format!("`{}`", self.spell_token(token)),
             None => "the end".to_owned(),
         };
         self.error(format!("expected {what}, found {found}"))
     }
 
-    pub(super) fn spelt(&self, token: &Token) -> &'t str {
+    pub(super) fn spell_token(&self, token: &Token) -> &'t str {
         self.text.get(token.start..token.end).unwrap_or_default()
     }
 
@@ -80,7 +80,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// The text from here to where `later` begins.
-    pub(super) fn before(&self, later: &Self) -> &'t str {
+    pub(super) fn text_before(&self, later: &Self) -> &'t str {
         let (all, rest) = (self.written(), later.written());
         all.get(..all.len().saturating_sub(rest.len()))
             .unwrap_or_default()
@@ -96,7 +96,7 @@ impl<'t> Cursor<'t> {
 
     fn nth_spelt(&self, index: usize) -> Option<&'t str> {
         let token = self.tokens.get(index)?;
-        matches!(token.lexeme, Lexeme::Word | Lexeme::Symbol).then(|| self.spelt(token))
+        matches!(token.lexeme, Lexeme::Word | Lexeme::Symbol).then(|| self.spell_token(token))
     }
 
     /// Whether these words or marks come next.
@@ -127,14 +127,14 @@ impl<'t> Cursor<'t> {
         if self.eat(words) {
             Ok(())
         } else {
-            Err(self.expected(&format!("`{}`", words.to_ascii_uppercase())))
+            Err(self.expected_error(&format!("`{}`", words.to_ascii_uppercase())))
         }
     }
 
     /// The word that comes next, in lower case; none if it is no word.
     pub(super) fn word(&self) -> Option<String> {
         let token = self.tokens.first()?;
-        (token.lexeme == Lexeme::Word).then(|| self.spelt(token).to_ascii_lowercase())
+        (token.lexeme == Lexeme::Word).then(|| self.spell_token(token).to_ascii_lowercase())
     }
 
     /// Whether a name comes next.
@@ -147,12 +147,14 @@ impl<'t> Cursor<'t> {
     /// One part of a name, folded as the engine folds it for its catalog.
     pub(super) fn ident(&mut self) -> Result<String, DdlError> {
         let Some(token) = self.tokens.first() else {
-            return Err(self.expected("a name"));
+            return Err(self.expected_error("a name"));
         };
         let name = match &token.lexeme {
-            Lexeme::Word => self.fold(self.spelt(token), false),
+            Lexeme::Word => self.fold(self.spell_token(token), false),
             Lexeme::Quoted(name) => self.fold(name, true),
-            Lexeme::Text | Lexeme::Number | Lexeme::Symbol => return Err(self.expected("a name")),
+            Lexeme::Text | Lexeme::Number | Lexeme::Symbol => {
+                return Err(self.expected_error("a name"));
+            }
         };
         self.bump();
         Ok(name)
@@ -191,12 +193,12 @@ impl<'t> Cursor<'t> {
     /// What stands in the parentheses that open here.
     pub(super) fn group(&mut self) -> Result<Cursor<'t>, DdlError> {
         if !self.sees("(") {
-            return Err(self.expected("`(`"));
+            return Err(self.expected_error("`(`"));
         }
         let mut depth = 0usize;
         for (index, token) in self.tokens.iter().enumerate() {
             if token.lexeme == Lexeme::Symbol {
-                match self.spelt(token) {
+                match self.spell_token(token) {
                     "(" => depth += 1,
                     ")" => depth = depth.saturating_sub(1),
                     _ => {}
@@ -243,7 +245,7 @@ impl<'t> Cursor<'t> {
             if depth == 0 && stops.iter().any(|stop| self.sees(stop)) {
                 break;
             }
-            match self.spelt(token) {
+            match self.spell_token(token) {
                 "(" | "[" if opens => depth += 1,
                 ")" | "]" if opens => depth = depth.saturating_sub(1),
                 _ => {}
@@ -272,7 +274,7 @@ impl<'t> Cursor<'t> {
     /// Every name that stands alone, with no dot before or after it; words of the grammar among them.
     pub(super) fn unqualified(&self) -> Vec<String> {
         let is_dot = |token: Option<&Token>| {
-            token.is_some_and(|t| t.lexeme == Lexeme::Symbol && self.spelt(t) == ".")
+            token.is_some_and(|t| t.lexeme == Lexeme::Symbol && self.spell_token(t) == ".")
         };
         let mut names = Vec::new();
         let mut rest = *self;

@@ -36,7 +36,7 @@ fn action(cursor: &mut Cursor<'_>) -> Result<ReferenceAction, DdlError> {
         "set default",
     ];
     let Some(action) = cursor.eat_any(&done).and_then(ReferenceAction::from_sql) else {
-        return Err(cursor.expected("what a reference does"));
+        return Err(cursor.expected_error("what a reference does"));
     };
     // PostgreSQL can name the columns that are set; all of the key's count.
     if cursor.sees("(") {

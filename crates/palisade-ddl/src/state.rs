@@ -263,7 +263,7 @@ impl SchemaState {
                 }
                 TypeKind::Domain { base, check: _ } => {
                     let found = self.types.iter().find(|other| {
-                        palisade::ident::qualified([other.schema.as_str(), other.name.as_str()])
+                        palisade::ident::qualify([other.schema.as_str(), other.name.as_str()])
                             == *base
                     });
                     match found {
@@ -276,7 +276,7 @@ impl SchemaState {
         TypeClass::Other
     }
 
-    fn meant(&self, name: &str, path: &[String]) -> Meant {
+    fn find_meant(&self, name: &str, path: &[String]) -> Meant {
         let first = |has: &dyn Fn(&String) -> bool| path.iter().find(|schema| has(schema)).cloned();
         [
             first(&|schema| {
@@ -299,7 +299,7 @@ impl SchemaState {
             .unqualified()
             .into_iter()
             .map(|name| {
-                let meant = self.meant(&name, &self.path);
+                let meant = self.find_meant(&name, &self.path);
                 (name, meant)
             })
             .collect();
@@ -321,7 +321,7 @@ impl SchemaState {
         let mut problems = Vec::new();
         for binding in std::mem::take(&mut self.bindings) {
             let changed = (binding.meant.iter())
-                .find(|(name, meant)| self.meant(name, &path) != **meant)
+                .find(|(name, meant)| self.find_meant(name, &path) != **meant)
                 .map(|(name, _)| name.clone());
             let (schema, view) = binding.view;
             let name = Name {
@@ -493,7 +493,7 @@ impl SchemaState {
             for column in &mut table.def.columns {
                 let is_domain = self.types.iter().any(|def| {
                     matches!(def.kind, TypeKind::Domain { .. })
-                        && palisade::ident::qualified([def.schema.as_str(), def.name.as_str()])
+                        && palisade::ident::qualify([def.schema.as_str(), def.name.as_str()])
                             == column.type_name
                 });
                 if is_domain {

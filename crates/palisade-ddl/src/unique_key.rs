@@ -97,7 +97,7 @@ impl DeclaredKey {
     }
 
     /// After a column has another name.
-    pub(super) fn renamed(&mut self, old: &str, new: &str, dialect: Dialect) {
+    pub(super) fn rename_column(&mut self, old: &str, new: &str, dialect: Dialect) {
         for name in self
             .columns
             .iter_mut()

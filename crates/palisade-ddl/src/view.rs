@@ -32,7 +32,7 @@ pub(super) fn put(
     names: &[String],
     state: &mut SchemaState,
 ) -> Result<(), DdlError> {
-    let Some(columns) = renamed(view_columns::columns(query, state), names) else {
+    let Some(columns) = rename_columns(view_columns::columns(query, state), names) else {
         return Err(query.error(format!(
             "it is not certain which columns the view `{}` has; name them",
             def.name
@@ -59,7 +59,10 @@ pub(super) fn finish(
 }
 
 /// Names given outside come first; if they are all there can be, they are enough.
-pub(super) fn renamed(columns: Option<Vec<ColumnDef>>, names: &[String]) -> Option<Vec<ColumnDef>> {
+pub(super) fn rename_columns(
+    columns: Option<Vec<ColumnDef>>,
+    names: &[String],
+) -> Option<Vec<ColumnDef>> {
     let Some(mut columns) = columns else {
         // If they are fewer than the query gives, the resolver finds out.
         return (!names.is_empty()).then(|| {

@@ -413,7 +413,7 @@ fn items<'t>(query: &mut Cursor<'t>) -> Cursor<'t> {
         taken += query.until(CLAUSES).len();
         // `a IS DISTINCT FROM b`
         let distinct = all.prefix(taken).last().is_some_and(|token| {
-            token.lexeme == Lexeme::Word && all.spelt(token).eq_ignore_ascii_case("distinct")
+            token.lexeme == Lexeme::Word && all.spell_token(token).eq_ignore_ascii_case("distinct")
         });
         if query.is_empty() || !distinct || taken == before {
             return all.prefix(taken);
@@ -451,8 +451,8 @@ fn alias<'t>(item: Cursor<'t>) -> Option<(Cursor<'t>, Option<String>)> {
     let previous = body.last()?;
     let ends_value = match &previous.lexeme {
         Lexeme::Quoted(_) | Lexeme::Text | Lexeme::Number => true,
-        Lexeme::Word => !continues(item.spelt(previous)),
-        Lexeme::Symbol => matches!(item.spelt(previous), ")" | "]"),
+        Lexeme::Word => !continues(item.spell_token(previous)),
+        Lexeme::Symbol => matches!(item.spell_token(previous), ")" | "]"),
     };
     if !ends_value {
         return Some((item, None));
@@ -492,5 +492,5 @@ fn is_end(item: &Cursor<'_>, token: &Token) -> bool {
             "varying",
         ]
         .iter()
-        .any(|known| item.spelt(token).eq_ignore_ascii_case(known))
+        .any(|known| item.spell_token(token).eq_ignore_ascii_case(known))
 }

@@ -131,7 +131,7 @@ impl Place {
             if arguments.unprotected {
                 return policies::read_everything(schema, catalog, limits);
             }
-            policies::attacked(schema, catalog, protection, &arguments.mask, limits)
+            policies::policies_under_attack(schema, catalog, protection, &arguments.mask, limits)
         };
         Ok(Self {
             secrets: firewall(Protection::Secrets)?,
@@ -211,7 +211,7 @@ impl Stand {
             }
             Verdict::Allow(statement) => {
                 let caught = if arguments.decisions_only {
-                    decided(case)
+                    decide_case(case)
                 } else {
                     self.ran(case, &statement, &forms)
                 };
@@ -239,7 +239,7 @@ impl Stand {
         match (case.must, case.oracle) {
             (Must::Deny, Oracle::Resource) => match self.first.database.rewritten(statement) {
                 Ok(answer) => stopped_at_rows(&answer, statement),
-                Err(error) => match stopped(&error) {
+                Err(error) => match is_stopped_by_engine(&error) {
                     Some(how) => Caught::Yes(how),
                     None => Caught::No(format!("permitted; {error}")),
                 },
@@ -256,7 +256,7 @@ impl Stand {
                 | Oracle::NoSideEffect
                 | Oracle::Tenant
                 | Oracle::Review,
-            ) => decided(case),
+            ) => decide_case(case),
             (Must::Neutralise, _) => self.check_answers(case, statement, forms),
         }
     }
@@ -282,7 +282,7 @@ impl Stand {
             }
             Err(error) => {
                 if case.oracle == Oracle::Resource
-                    && let Some(how) = stopped(&error)
+                    && let Some(how) = is_stopped_by_engine(&error)
                 {
                     return Caught::Yes(how);
                 }
@@ -299,7 +299,7 @@ impl Stand {
             twins.push(("without other tenants", &self.no_other_tenants));
         }
         for (what, place) in twins {
-            if let Some(difference) = between(&first, &place.answer(case)) {
+            if let Some(difference) = compare_answers(&first, &place.answer(case)) {
                 return Caught::No(format!("differs {what}: {difference}"));
             }
         }
@@ -316,7 +316,7 @@ enum Caught {
 }
 
 /// The verdict on a permitted attack that is not run.
-fn decided(case: &BypassCase) -> Caught {
+fn decide_case(case: &BypassCase) -> Caught {
     match case.must {
         Must::Deny => Caught::No("permitted".to_owned()),
         Must::Neutralise => Caught::Unknown("permitted, not run".to_owned()),
@@ -324,7 +324,10 @@ fn decided(case: &BypassCase) -> Caught {
 }
 
 /// What differs between the answers of two data sets, to whoever sees only what an agent sees.
-fn between(first: &Result<Answer, String>, second: &Result<Answer, String>) -> Option<String> {
+fn compare_answers(
+    first: &Result<Answer, String>,
+    second: &Result<Answer, String>,
+) -> Option<String> {
     match (first, second) {
         (Ok(first), Ok(second)) => first.difference(second, true),
         (Err(first), Err(second)) => (first != second).then(|| format!("{first} became {second}")),
@@ -334,7 +337,7 @@ fn between(first: &Result<Answer, String>, second: &Result<Answer, String>) -> O
 }
 
 /// Which limit stopped it, if one did.
-fn stopped(error: &BackendError) -> Option<String> {
+fn is_stopped_by_engine(error: &BackendError) -> Option<String> {
     match error.kind {
         BackendErrorKind::Timeout => Some("stopped by the limit on time".to_owned()),
         BackendErrorKind::Resource => Some("stopped by the limit on memory".to_owned()),

@@ -58,7 +58,7 @@ impl Derived {
 
     /// Adds what `rejection` says is missing; false if it says nothing of the kind, or all was tried.
     pub(crate) fn grow(&mut self, rejection: &Rejection, sql: &str) -> bool {
-        let Some(name) = quoted(rejection.message()) else {
+        let Some(name) = quoted_names(rejection.message()) else {
             return false;
         };
         match rejection.code() {
@@ -109,7 +109,7 @@ impl Derived {
             return false;
         };
         if let Some(qualifier) = parts.pop() {
-            let named = aliased(sql, &qualifier).unwrap_or(qualifier);
+            let named = find_alias(sql, &qualifier).unwrap_or(qualifier);
             let dialect = self.dialect;
             let meant = self
                 .relations
@@ -168,7 +168,7 @@ fn has(dialect: Dialect, columns: &[String], name: &str) -> bool {
 }
 
 /// The first name in backticks of a message.
-fn quoted(message: &str) -> Option<&str> {
+fn quoted_names(message: &str) -> Option<&str> {
     message.split('`').nth(1).filter(|name| !name.is_empty())
 }
 
@@ -192,7 +192,7 @@ fn parts(shown: &str) -> Vec<String> {
 }
 
 /// The relation that `alias` stands for: the name before it, `AS` aside.
-fn aliased(sql: &str, alias: &str) -> Option<String> {
+fn find_alias(sql: &str, alias: &str) -> Option<String> {
     let words: Vec<&str> = sql
         .split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '"' | '`')))
         .filter(|word| !word.is_empty())
@@ -222,18 +222,18 @@ mod tests {
     #[test]
     fn aliases_are_found_behind_from_and_join() {
         let sql = "SELECT u.a FROM public.users AS u JOIN `Orders` o ON o.id = u.id";
-        assert_eq!(aliased(sql, "u").as_deref(), Some("users"));
-        assert_eq!(aliased(sql, "o").as_deref(), Some("Orders"));
-        assert_eq!(aliased(sql, "x"), None);
+        assert_eq!(find_alias(sql, "u").as_deref(), Some("users"));
+        assert_eq!(find_alias(sql, "o").as_deref(), Some("Orders"));
+        assert_eq!(find_alias(sql, "x"), None);
     }
 
     #[test]
     fn names_come_apart() {
         assert_eq!(parts("a.\"b.c\""), ["a", "b.c"]);
         assert_eq!(
-            quoted("there is no column `u.id`; did you mean `x`?"),
+            quoted_names("there is no column `u.id`; did you mean `x`?"),
             Some("u.id")
         );
-        assert_eq!(quoted("nothing"), None);
+        assert_eq!(quoted_names("nothing"), None);
     }
 }

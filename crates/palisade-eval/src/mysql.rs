@@ -26,7 +26,7 @@ pub(crate) struct Mysql;
 
 impl Engine for Mysql {
     fn load(&self, schema: &str, script: &str) -> Result<Box<dyn Database>, String> {
-        let server = MariaDbServer::shared().map_err(|error| error.to_string())?;
+        let server = MariaDbServer::start_shared().map_err(|error| error.to_string())?;
         let failed = |error: &dyn std::error::Error| format!("the schema does not load: {error}");
         // The statements of this schema name their database.
         let name = if schema == "gms__main" {

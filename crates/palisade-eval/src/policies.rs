@@ -50,7 +50,7 @@ pub(crate) enum Protection {
 ///
 /// # Errors
 /// If the policies do not load over the catalog.
-pub(crate) fn attacked(
+pub(crate) fn policies_under_attack(
     schema: &str,
     catalog: Catalog,
     protection: Protection,

@@ -68,7 +68,7 @@ fn server() -> Result<&'static PostgresServer, String> {
     static SERVER: OnceLock<Result<&'static PostgresServer, String>> = OnceLock::new();
     SERVER
         .get_or_init(|| {
-            let server = PostgresServer::shared().map_err(|error| error.to_string())?;
+            let server = PostgresServer::start_shared().map_err(|error| error.to_string())?;
             server
                 .query("postgres", MAKE_READER)
                 .map_err(|error| error.to_string())?;

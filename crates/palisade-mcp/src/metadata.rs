@@ -169,7 +169,7 @@ fn find_relations<'a>(
     };
     let qualified = [
         all(&|schema, name| {
-            table == format!("{schema}.{name}") || table == ident::qualified([schema, name])
+            table == format!("{schema}.{name}") || table == ident::qualify([schema, name])
         }),
         all(&|schema, name| key == format!("{}.{}", dialect.fold(schema), dialect.fold(name))),
     ];

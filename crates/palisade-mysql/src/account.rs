@@ -58,7 +58,7 @@ pub async fn invoker_views(conn: &mut Conn) -> Result<BTreeSet<String>, Introspe
     rows.iter()
         .map(|row| {
             let (schema, name) = (text(row, 0)?, text(row, 1)?);
-            Ok(ident::qualified([schema.as_str(), name.as_str()]))
+            Ok(ident::qualify([schema.as_str(), name.as_str()]))
         })
         .collect()
 }

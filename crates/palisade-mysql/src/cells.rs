@@ -77,7 +77,7 @@ impl Reading {
         Ok(match cell {
             Cell::NULL => Value::Null,
             Cell::Int(n) => Value::Integer(n),
-            Cell::UInt(n) => unsigned(n),
+            Cell::UInt(n) => read_unsigned(n),
             // The shortest text that means this number, not the digits of its neighbour among doubles.
             Cell::Float(n) => Value::Real(n.to_string().parse().map_err(|_| odd())?),
             Cell::Double(n) => Value::Real(n),
@@ -88,7 +88,7 @@ impl Reading {
                         return Err(odd());
                     }
                     let number = bytes.iter().fold(0_u64, |n, b| n << 8 | u64::from(*b));
-                    unsigned(number)
+                    read_unsigned(number)
                 }
                 Shape::Text | Shape::Date | Shape::Moment => Value::Text(bytes),
             },
@@ -128,7 +128,7 @@ impl Reading {
     }
 }
 
-fn unsigned(n: u64) -> Value {
+fn read_unsigned(n: u64) -> Value {
     i64::try_from(n).map_or_else(|_| Value::text(n.to_string()), Value::Integer)
 }
 

@@ -295,7 +295,7 @@ fn is_decided(schema: &str, table: &str, column: &str, facts: Facts<'_>, task: &
     let catalog = facts.catalog;
     // The server's own relations are spelt in capitals by some versions, and have one name in any.
     let (own_schema, own_table) = (schema.to_lowercase(), table.to_lowercase());
-    let uid = ident::qualified([own_schema.as_str(), own_table.as_str()]);
+    let uid = ident::qualify([own_schema.as_str(), own_table.as_str()]);
     if is_system(&uid) {
         // Some are views, of whose parts the server tells: those of `sys`, and of MySQL's `information_schema`.
         let beyond = |read: &String| {

@@ -95,7 +95,7 @@ impl<'a> Look<'a> {
         let (mut brief, mut whole) = (Vec::new(), Vec::new());
         for uid in relations.iter().filter(|uid| !is_system(uid)) {
             let relation = find(catalog, uid)?;
-            let name = qualified(relation);
+            let name = qualified_name(relation);
             sql.push_str(&format!("; SELECT 1 FROM {name} LIMIT 0"));
             match known.and_then(|known| known.get(uid)) {
                 Some(Told::Text(text)) => {
@@ -159,7 +159,7 @@ impl<'a> Look<'a> {
             if relation.kind != RelationKind::Table || known.get(&relation.uid).is_some() {
                 continue;
             }
-            let sql = format!("SHOW CREATE TABLE {}", qualified(relation));
+            let sql = format!("SHOW CREATE TABLE {}", qualified_name(relation));
             let told = match rows_of(conn, sql).await {
                 Ok(rows) => match rows.first().and_then(create_table) {
                     Some(text) => Told::Text(text.into()),
@@ -201,7 +201,7 @@ fn ask_whole(relation: &Relation) -> String {
 }
 
 /// The name of a relation with its database, quoted.
-fn qualified(relation: &Relation) -> String {
+fn qualified_name(relation: &Relation) -> String {
     format!(
         "{}.{}",
         identifier(&relation.schema),

@@ -246,14 +246,14 @@ async fn check(server: &Server, generated: [&str; 2], tells_triggers: bool) {
 
 #[tokio::test]
 async fn a_catalog_of_mariadb() {
-    let server = MariaDbServer::shared().unwrap();
+    let server = MariaDbServer::start_shared().unwrap();
     check(server, ["`inv` + 1", "concat('x\\'y',`inv`)"], true).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn a_catalog_of_mysql_9() {
-    let server = MySqlServer::shared().unwrap();
+    let server = MySqlServer::start_shared().unwrap();
     check(
         server,
         ["(`inv` + 1)", "concat(_utf8mb4'x\\'y',`inv`)"],
@@ -264,7 +264,7 @@ async fn a_catalog_of_mysql_9() {
 
 #[tokio::test]
 async fn what_only_mariadb_has() {
-    let server = MariaDbServer::shared().unwrap();
+    let server = MariaDbServer::start_shared().unwrap();
     let database = server.fresh_database("maria").unwrap();
     server
         .load(
@@ -299,7 +299,7 @@ async fn what_only_mariadb_has() {
 
 #[test]
 fn without_a_database_there_is_no_catalog() {
-    let server = MariaDbServer::shared().unwrap();
+    let server = MariaDbServer::start_shared().unwrap();
     let url = server.url("");
     let error = MysqlConfig::from_url(&url).unwrap_err();
     assert!(error.to_string().contains("names no database"), "{error}");

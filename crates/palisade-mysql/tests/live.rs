@@ -68,11 +68,11 @@ async fn everything(server: &'static Server) {
 
 #[tokio::test]
 async fn mariadb_is_followed() {
-    everything(MariaDbServer::shared().unwrap()).await;
+    everything(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn mysql_9_is_followed() {
-    everything(MySqlServer::shared().unwrap()).await;
+    everything(MySqlServer::start_shared().unwrap()).await;
 }

@@ -160,7 +160,7 @@ async fn views_without_obligations(server: &'static Server) {
 
 #[tokio::test]
 async fn views_of_mariadb_are_answered() {
-    let server = MariaDbServer::shared().unwrap();
+    let server = MariaDbServer::start_shared().unwrap();
     views(server).await;
     views_without_obligations(server).await;
 }
@@ -168,5 +168,5 @@ async fn views_of_mariadb_are_answered() {
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn views_of_mysql_9_are_answered() {
-    views(MySqlServer::shared().unwrap()).await;
+    views(MySqlServer::start_shared().unwrap()).await;
 }

@@ -214,7 +214,7 @@ pub(crate) async fn answer(
     check_origins(client, schema, &opened, task).await?;
     if !is_declared {
         let bound = params::bind(statement.params(), task.params)?;
-        let bound = params::typed(&bound);
+        let bound = params::with_types(&bound);
         if task.estimates.are_wanted() {
             let estimate = estimate::read_query(client, task.sql, &bound).await?;
             // Planning has locked the relations: an estimate of another one is none of this.

@@ -57,7 +57,7 @@ pub(crate) fn bind(
 }
 
 /// Parameters as the driver takes them.
-pub(crate) fn typed(bound: &[(TextParam, Type)]) -> Vec<(&(dyn ToSql + Sync), Type)> {
+pub(crate) fn with_types(bound: &[(TextParam, Type)]) -> Vec<(&(dyn ToSql + Sync), Type)> {
     bound
         .iter()
         .map(|(param, ty)| (param as &(dyn ToSql + Sync), ty.clone()))

@@ -167,7 +167,7 @@ struct Marked {
 
 impl Marked {
     fn uid(&self) -> String {
-        ident::qualified([self.schema.as_str(), self.name.as_str()])
+        ident::qualify([self.schema.as_str(), self.name.as_str()])
     }
 }
 

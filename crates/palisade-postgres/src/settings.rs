@@ -66,7 +66,7 @@ impl Own {
         };
         let mut path = String::new();
         for schema in search_path {
-            path.push_str(&ident::quoted(schema));
+            path.push_str(&ident::quote(schema));
             path.push_str(", ");
         }
         // Unless it is named, it comes before everything else.

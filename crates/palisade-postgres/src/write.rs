@@ -145,7 +145,7 @@ pub(crate) async fn change(
     let explain = format!("EXPLAIN (FORMAT JSON, VERBOSE, COSTS {costs}) {sql}");
     let plans = facts
         .client
-        .query_typed(&explain, &params::typed(&bound))
+        .query_typed(&explain, &params::with_types(&bound))
         .await
         .map_err(|e| fault::plan(&e))?;
     // Planning has locked what is changed against other definitions.
@@ -230,7 +230,7 @@ async fn seek(client: &Client, precheck: &Precheck) -> Result<(), BackendError> 
     }
     let bound = params::bind(query.params(), precheck.params())?;
     let rows = client
-        .query_typed(precheck.sql(), &params::typed(&bound))
+        .query_typed(precheck.sql(), &params::with_types(&bound))
         .await
         .map_err(|e| match e.code() {
             // A function that may write in the change must not be run to look.
@@ -297,7 +297,7 @@ fn names(statement: &Statement) -> Vec<&str> {
 fn references(
     bound: &[(params::TextParam, Type)],
 ) -> impl ExactSizeIterator<Item = (&(dyn ToSql + Sync), Type)> {
-    params::typed(bound).into_iter()
+    params::with_types(bound).into_iter()
 }
 
 /// Whether rows may be changed beside those that the server tells of: by triggers and rules that were decided, or by foreign

@@ -324,7 +324,7 @@ fn dump(url: &str) -> String {
 
 #[tokio::test]
 async fn a_text_says_what_a_server_says() {
-    let server = PostgresServer::shared().unwrap();
+    let server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database("ddl").unwrap();
     server.load(&database, SCRIPT).unwrap().clean().unwrap();
     let live = by_server(server, &database).await;
@@ -375,7 +375,7 @@ async fn a_text_says_what_a_server_says() {
 #[ignore = "needs the folder of public schemas in PALISADE_EVAL"]
 async fn texts_of_the_evaluation() {
     let folder = std::env::var("PALISADE_EVAL").unwrap();
-    let server = PostgresServer::shared().unwrap();
+    let server = PostgresServer::start_shared().unwrap();
     let mut paths: Vec<PathBuf> = std::fs::read_dir(PathBuf::from(folder).join("schemas"))
         .unwrap()
         .map(|entry| entry.unwrap().path())

@@ -82,7 +82,7 @@ async fn guard_over(
     more: &str,
     configure: impl FnOnce(PostgresConfig) -> PostgresConfig,
 ) -> Guard<PostgresBackend> {
-    let server = PostgresServer::shared().unwrap();
+    let server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database("guard").unwrap();
     server.load(&database, schema).unwrap().clean().unwrap();
     let role = format!("reader_{database}");

@@ -20,7 +20,7 @@ use palisade_testkit::{
 };
 
 async fn database(label: &str) -> (Guard<PostgresBackend>, Ddl) {
-    let server = PostgresServer::shared().unwrap();
+    let server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database(label).unwrap();
     let role = format!("reader_{database}");
     let rights = format!(
@@ -51,7 +51,7 @@ async fn postgres_follows_the_policies() {
 
 #[tokio::test]
 async fn postgres_follows_its_own_definitions() {
-    let server = PostgresServer::shared().unwrap();
+    let server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database("live_own").unwrap();
     let role = format!("writer_{database}");
     let rights = format!(

@@ -133,7 +133,7 @@ pub(crate) fn by_literal(text: &[u8], encodings: Encodings) -> Vec<Decoded> {
     let decoders: [(Encoding, Decoder); 4] = [
         (Encoding::Escapes, escapes),
         (Encoding::Morse, morse),
-        (Encoding::Reversed, reversed),
+        (Encoding::Reversed, reverse_text),
         (Encoding::Rot13, rot13),
     ];
     decoders
@@ -154,7 +154,7 @@ pub(crate) fn by_shape(text: &[u8]) -> Vec<Decoded> {
         found.extend(runs(text));
     }
     if shape.most_singles >= MIN_SPACED {
-        found.extend(spaced(text));
+        found.extend(join_spaced(text));
     }
     if shape.leet >= 3 && shape.leet * 3 >= shape.words {
         found.extend(leet(text));
@@ -439,9 +439,9 @@ const TELLING: &[&str] = &[
     "secret",
 ];
 
-fn reversed(text: &[u8]) -> Option<Decoded> {
+fn reverse_text(text: &[u8]) -> Option<Decoded> {
     let backwards: Vec<u8> = text.iter().rev().copied().collect();
-    disguised(text, backwards, Sign::Reversed)
+    reveal_disguise(text, backwards, Sign::Reversed)
 }
 
 fn rot13(text: &[u8]) -> Option<Decoded> {
@@ -453,11 +453,11 @@ fn rot13(text: &[u8]) -> Option<Decoded> {
             _ => *b,
         })
         .collect();
-    disguised(text, shifted, Sign::Rot13)
+    reveal_disguise(text, shifted, Sign::Rot13)
 }
 
 /// `plain` if it reads more like English than `text` does.
-fn disguised(text: &[u8], plain: Vec<u8>, sign: Sign) -> Option<Decoded> {
+fn reveal_disguise(text: &[u8], plain: Vec<u8>, sign: Sign) -> Option<Decoded> {
     let (common, telling) = known_words(&plain);
     let (common_before, telling_before) = known_words(text);
     let certain = common + 2 * telling >= 2 && common + telling > common_before + telling_before;
@@ -488,7 +488,7 @@ fn known_words(text: &[u8]) -> (usize, usize) {
 }
 
 /// `i g n o r e   t h i s`: single spaces vanish, longer gaps become one.
-fn spaced(text: &[u8]) -> Option<Decoded> {
+fn join_spaced(text: &[u8]) -> Option<Decoded> {
     let mut plain = Vec::with_capacity(text.len());
     let mut spaces = 0_usize;
     for byte in text {
@@ -521,7 +521,7 @@ fn leet(text: &[u8]) -> Option<Decoded> {
             _ => *b,
         })
         .collect();
-    disguised(text, plain, Sign::Leet)
+    reveal_disguise(text, plain, Sign::Leet)
 }
 
 /// Whether `bytes` are printable UTF-8.

@@ -142,7 +142,7 @@ pub(crate) fn execute(
 pub(crate) fn start_clock(conn: &mut Connection, task: &Task<'_>) -> rusqlite::Result<()> {
     // Before as well: a sink that panicked may have left a shared connection in the middle.
     reset(conn)?;
-    let deadline = Deadline::after(task.limits.statement_timeout());
+    let deadline = Deadline::from_now(task.limits.statement_timeout());
     conn.busy_timeout(deadline.left())?;
     conn.progress_handler(INSTRUCTIONS, Some(move || deadline.is_passed()))
 }
@@ -171,7 +171,7 @@ fn in_transaction(
         add_keyed_hash(conn).map_err(unavailable)?;
     }
     let own = own_functions(facts, task, task.sql, []);
-    with_authorizer(conn, permitted(task, own), |conn, denied| {
+    with_authorizer(conn, permitted_accesses(task, own), |conn, denied| {
         run(conn, task, sink, denied)
     })
 }
@@ -436,7 +436,7 @@ pub(crate) fn own_functions<'a>(
 }
 
 /// Admits what is listed in `task`, and functions that its tables call.
-pub(crate) fn permitted(
+pub(crate) fn permitted_accesses(
     task: &Task<'_>,
     own: HashSet<String>,
 ) -> impl FnMut(&AuthContext<'_>) -> bool + Send + use<> {
@@ -477,7 +477,7 @@ struct Deadline {
 }
 
 impl Deadline {
-    fn after(time: Duration) -> Self {
+    fn from_now(time: Duration) -> Self {
         Self {
             start: Instant::now(),
             time,

@@ -45,7 +45,7 @@ impl OwnFunctions {
                 }
                 Authorization::Allow
             }))?;
-            let table = ident::quoted(&relation.name);
+            let table = ident::quote(&relation.name);
             for sql in [
                 format!("SELECT * FROM main.{table}"),
                 format!("INSERT INTO main.{table} DEFAULT VALUES"),

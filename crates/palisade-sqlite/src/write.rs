@@ -100,9 +100,11 @@ fn in_transaction(
     // Nothing else can write meanwhile.
     for precheck in changes.prechecks {
         let called = execute::own_functions(facts, task, precheck.sql(), changes.tables());
-        with_authorizer(conn, execute::permitted(task, called), |conn, denied| {
-            seek(conn, task, precheck, denied)
-        })?;
+        with_authorizer(
+            conn,
+            execute::permitted_accesses(task, called),
+            |conn, denied| seek(conn, task, precheck, denied),
+        )?;
     }
     set_effects(conn, true).map_err(unavailable)?;
     let mut effects = Permitted::with_effects(facts, task, changes);

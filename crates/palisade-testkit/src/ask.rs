@@ -26,7 +26,7 @@ use palisade::{
 };
 
 use crate::{
-    fixture::{permitted, policy_sources},
+    fixture::{policy_sources, require_permitted},
     host::Still,
     rows::Rows,
 };
@@ -106,7 +106,7 @@ pub async fn only_what_is_opened_for_writing_is_written<B: Backend>(
 ) {
     let before = contents();
     for sql in [change, definition] {
-        let statement = permitted(reader.catalog(), sql);
+        let statement = require_permitted(reader.catalog(), sql);
         match reader.execute(&statement, &mut Rows::all()).await {
             Ok(_) => panic!("{sql} is done"),
             Err(error) => assert_eq!(error.kind, BackendErrorKind::ReadOnly, "{sql}"),
@@ -114,7 +114,7 @@ pub async fn only_what_is_opened_for_writing_is_written<B: Backend>(
     }
     assert_eq!(contents(), before);
     for (sql, affected) in [(change, Some(1)), (definition, None)] {
-        let statement = permitted(writer.catalog(), sql);
+        let statement = require_permitted(writer.catalog(), sql);
         match writer.execute(&statement, &mut Rows::all()).await {
             Ok(done) => assert_eq!(done.affected, affected, "{sql}"),
             Err(error) => panic!("{sql}: {error}"),

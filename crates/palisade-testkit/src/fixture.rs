@@ -65,7 +65,7 @@ pub fn permissive() -> &'static Firewall {
 }
 
 /// A firewall with a mask, a hidden column, a row filter and a forbidden table over [`SCHEMA`].
-pub fn restricted() -> &'static Firewall {
+pub fn restricted_firewall() -> &'static Firewall {
     static FIREWALL: OnceLock<Firewall> = OnceLock::new();
     FIREWALL.get_or_init(|| firewall(Policies::Restricted))
 }
@@ -110,7 +110,7 @@ pub fn guard_within(policies: Policies, rows: &str, limits: Limits) -> Guard<Sql
 }
 
 /// `sql` as a firewall over `catalog` that permits everything, changes too, lets it through.
-pub fn permitted(catalog: &Catalog, sql: &str) -> RewrittenStatement {
+pub fn require_permitted(catalog: &Catalog, sql: &str) -> RewrittenStatement {
     let firewall = build(
         Firewall::builder(catalog.clone(), sources(Policies::Everything))
             .allow_changes()

@@ -102,19 +102,19 @@ fn policies(schema: &str, more: &str) -> PolicySources {
 
 /// The rows, or the code of the refusal.
 async fn ask<B: Backend>(guard: &Guard<B>, sql: &str) -> Value {
-    told(guard.query(sql, &Params::None, &session()).await)
+    describe_outcome(guard.query(sql, &Params::None, &session()).await)
 }
 
 /// As [`ask`], of a statement that may change something.
 async fn change<B: Backend>(guard: &Guard<B>, sql: &str) -> Value {
-    told(guard.execute(sql, &Params::None, &session()).await)
+    describe_outcome(guard.execute(sql, &Params::None, &session()).await)
 }
 
 fn session() -> Session {
     Session::new(Principal::new("Agent", "a"))
 }
 
-fn told(outcome: Outcome) -> Value {
+fn describe_outcome(outcome: Outcome) -> Value {
     match outcome {
         Outcome::Rows(envelope) => serde_json::to_value(&envelope)
             .map(|answer| answer.get("rows").cloned().unwrap_or_default())

@@ -55,7 +55,7 @@ pub fn check_total(data: &[u8]) {
     let Ok(sql) = std::str::from_utf8(data) else {
         return;
     };
-    let Some(Decision::Allow(statement)) = decide(fixture::restricted(), sql) else {
+    let Some(Decision::Allow(statement)) = decide(fixture::restricted_firewall(), sql) else {
         return;
     };
     let reads = statement.engine_reads();

@@ -4,10 +4,10 @@
 /// lower-case SQL word is quoted as in SQL (`main."Weird.Name"`), so that no two names collide.
 ///
 /// ```
-/// assert_eq!(palisade::ident::qualified(["main", "users"]), "main.users");
-/// assert_eq!(palisade::ident::qualified(["main", "a.b"]), r#"main."a.b""#);
+/// assert_eq!(palisade::ident::qualify(["main", "users"]), "main.users");
+/// assert_eq!(palisade::ident::qualify(["main", "a.b"]), r#"main."a.b""#);
 /// ```
-pub fn qualified<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+pub fn qualify<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut out = String::new();
     for part in parts {
         if !out.is_empty() {
@@ -16,7 +16,7 @@ pub fn qualified<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
         if is_plain(part) {
             out.push_str(part);
         } else {
-            out.push_str(&quoted(part));
+            out.push_str(&quote(part));
         }
     }
     out
@@ -24,7 +24,7 @@ pub fn qualified<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
 
 /// `part` in SQL double quotes, inner quotes doubled.
 #[must_use]
-pub fn quoted(part: &str) -> String {
+pub fn quote(part: &str) -> String {
     format!("\"{}\"", part.replace('"', "\"\""))
 }
 
@@ -81,8 +81,8 @@ mod tests {
 
     #[test]
     fn names_do_not_collide() {
-        assert_ne!(qualified(["a.b", "c"]), qualified(["a", "b.c"]));
-        assert_eq!(qualified(["main", "say \"hi\""]), r#"main."say ""hi""""#);
+        assert_ne!(qualify(["a.b", "c"]), qualify(["a", "b.c"]));
+        assert_eq!(qualify(["main", "say \"hi\""]), r#"main."say ""hi""""#);
     }
 
     #[test]

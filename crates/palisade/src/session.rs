@@ -118,8 +118,8 @@ impl Claims {
     #[must_use]
     pub fn new(client: Option<&str>, purpose: Option<&str>) -> Self {
         Self {
-            client: client.and_then(cleaned),
-            purpose: purpose.and_then(cleaned),
+            client: client.and_then(clean_text),
+            purpose: purpose.and_then(clean_text),
         }
     }
 
@@ -136,7 +136,7 @@ impl Claims {
     }
 }
 
-fn cleaned(text: &str) -> Option<String> {
+fn clean_text(text: &str) -> Option<String> {
     let is_hidden = |c: char| {
         c.is_control()
             || matches!(c, '\u{ad}' | '\u{61c}' | '\u{feff}')

@@ -63,14 +63,14 @@ impl Value {
                 .iter()
                 .next()
                 .filter(|_| map.len() == 1)
-                .and_then(|(kind, text)| Self::spelt(kind, text.as_str()?))
+                .and_then(|(kind, text)| Self::spell_value(kind, text.as_str()?))
                 .ok_or_else(|| UNFIT.to_owned()),
             Json::Array(_) => Err(UNFIT.to_owned()),
         }
     }
 
     /// A value of a kind that JSON has no form for, from the text that stands for it in answers.
-    fn spelt(kind: &str, text: &str) -> Option<Self> {
+    fn spell_value(kind: &str, text: &str) -> Option<Self> {
         match kind {
             "bytes" => decode_hex(text.strip_prefix("\\x")?).map(Self::Blob),
             "integer" => text.parse().ok().map(Self::Integer),

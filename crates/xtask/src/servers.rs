@@ -21,7 +21,7 @@ const OPTIONAL: [(Kind, &str); 3] = [
 
 /// Finds or fetches all servers; fails when a needed one cannot be had.
 pub(crate) fn all() -> Result {
-    needed()?;
+    install_needed()?;
     for note in optional().1 {
         println!("\n{note}");
     }
@@ -30,7 +30,7 @@ pub(crate) fn all() -> Result {
 
 /// Finds PostgreSQL and MariaDB, or installs them: as root on the machine, else under
 /// `target/tools`.
-pub(crate) fn needed() -> Result {
+pub(crate) fn install_needed() -> Result {
     for kind in NEEDED {
         if let Some(programs) = kind.find() {
             println!("\n{}: {}", kind.name(), programs.version);

@@ -22,7 +22,7 @@ pub(crate) fn all() -> Result {
     ])?;
     licences::check()?;
     docs::build(&[])?;
-    servers::needed()?;
+    servers::install_needed()?;
     // The binary is built first: tests and clients start it.
     cargo(&["build", "--workspace", "--bins"])?;
     clients::check(&root().join("target/debug/palisade"))?;

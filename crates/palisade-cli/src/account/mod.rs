@@ -93,13 +93,13 @@ fn compare_changes(
             needed.get(key).unwrap_or(&none),
             held.get(key).unwrap_or(&none),
         );
-        let shown = ident::qualified([schema.as_str(), name.as_str()]);
+        let shown = ident::qualify([schema.as_str(), name.as_str()]);
         let spelled = |changes: &Changes| {
             let mut words = changes.privileges(mending.identifier);
             words.extend(changes.truncate.then(|| "TRUNCATE".to_owned()));
             words
         };
-        let lacking = spelled(&needed.without(held));
+        let lacking = spelled(&needed.subtract(held));
         if !lacking.is_empty() {
             let remedy = (mending.grant)(&lacking, schema, name);
             found.push(missing_changes(
@@ -109,7 +109,7 @@ fn compare_changes(
                 remedy,
             ));
         }
-        let excess = spelled(&held.without(needed));
+        let excess = spelled(&held.subtract(needed));
         if !excess.is_empty() {
             let remedy = (mending.revoke)(&spelled(needed), schema, name);
             found.push(excessive_changes(

@@ -87,7 +87,7 @@ pub(crate) async fn look(
                 if held.is_empty() {
                     let table = relation(schema, name);
                     let remedy = format!("GRANT {word} ON {table} TO {account};");
-                    let shown = ident::qualified([schema.as_str(), name.as_str()]);
+                    let shown = ident::qualify([schema.as_str(), name.as_str()]);
                     weaknesses.push(missing_changes(&account, &shown, word, remedy));
                 }
             }
@@ -186,7 +186,7 @@ fn lacking(
         .map(|((schema, name), columns)| {
             missing(
                 account,
-                &ident::qualified([*schema, *name]),
+                &ident::qualify([*schema, *name]),
                 columns.iter().map(String::as_str),
                 format!(
                     "GRANT {} ON {} TO {};",
@@ -209,7 +209,7 @@ fn lacking_system(
     lacking
         .map(|((schema, name), _)| {
             let remedy = format!("GRANT SELECT ON {} TO {account};", relation(schema, name));
-            let shown = ident::qualified([schema.as_str(), name.as_str()]);
+            let shown = ident::qualify([schema.as_str(), name.as_str()]);
             missing_changes(account, &shown, "SELECT", remedy)
         })
         .collect()

@@ -121,7 +121,7 @@ async fn invoker_views(client: &Client) -> Result<BTreeSet<String>, tokio_postgr
     let mut uids = BTreeSet::new();
     for row in client.query_typed(sql, &[]).await? {
         let (schema, name): (String, String) = (row.try_get(0)?, row.try_get(1)?);
-        uids.insert(ident::qualified([schema.as_str(), name.as_str()]));
+        uids.insert(ident::qualify([schema.as_str(), name.as_str()]));
     }
     Ok(uids)
 }
@@ -134,17 +134,17 @@ async fn lacking(
 ) -> Result<Vec<Weak>, tokio_postgres::Error> {
     let wanted = needs.relations.iter().chain(&needs.system);
     let lacking = unreadable(client, "current_user", wanted).await?;
-    let role = ident::quoted(user);
+    let role = ident::quote(user);
     Ok(lacking
         .iter()
         .map(|((schema, name), columns)| {
             missing(
                 user,
-                &ident::qualified([schema.as_str(), name.as_str()]),
+                &ident::qualify([schema.as_str(), name.as_str()]),
                 columns.iter().map(String::as_str),
                 format!(
                     "GRANT USAGE ON SCHEMA {} TO {role}; {}",
-                    ident::quoted(schema),
+                    ident::quote(schema),
                     grant(schema, name, columns, &role)
                 ),
             )
@@ -258,7 +258,7 @@ async fn read_changes(
 
 /// What the account can change, beside what the policies permit. Of what it owns there is nothing to compare.
 fn changes(user: &str, needs: &Needs, held: &BTreeMap<(String, String), Changes>) -> Vec<Weak> {
-    let role = ident::quoted(user);
+    let role = ident::quote(user);
     let needed = needs
         .changes
         .iter()
@@ -267,7 +267,7 @@ fn changes(user: &str, needs: &Needs, held: &BTreeMap<(String, String), Changes>
         .map(|(key, changes)| (key.clone(), changes.clone()))
         .collect();
     let relation =
-        |schema: &str, name: &str| format!("{}.{}", ident::quoted(schema), ident::quoted(name));
+        |schema: &str, name: &str| format!("{}.{}", ident::quote(schema), ident::quote(name));
     let grant = |privileges: &[String], schema: &str, name: &str| {
         format!(
             "GRANT {} ON {} TO {role};",
@@ -287,7 +287,7 @@ fn changes(user: &str, needs: &Needs, held: &BTreeMap<(String, String), Changes>
     };
     let mending = Mending {
         user,
-        identifier: ident::quoted,
+        identifier: ident::quote,
         grant: &grant,
         revoke: &revoke,
     };
@@ -300,7 +300,7 @@ fn script(
     (sequences, kept): (&BTreeSet<(String, String)>, &Columns),
     limits: &Limits,
 ) -> String {
-    let (role, database) = (ident::quoted(plan.role), ident::quoted(database));
+    let (role, database) = (ident::quote(plan.role), ident::quote(database));
     let statement = STATEMENT_TIMEOUT_MS.max(limits.statement_timeout_ms);
     let read_only = match plan.access {
         Access::Read => format!("ALTER ROLE {role} SET default_transaction_read_only = on;\n"),
@@ -332,7 +332,7 @@ fn script(
         let _ = writeln!(
             out,
             "GRANT USAGE ON SCHEMA {} TO {role};",
-            ident::quoted(schema)
+            ident::quote(schema)
         );
     }
     // By column: a grant on a table would hold for columns that are added later, too.
@@ -341,7 +341,7 @@ fn script(
     }
     if !plan.needs.system.is_empty() {
         let names: Vec<String> = (plan.needs.system.keys())
-            .map(|(schema, name)| ident::qualified([schema.as_str(), name.as_str()]))
+            .map(|(schema, name)| ident::qualify([schema.as_str(), name.as_str()]))
             .collect();
         let _ = write!(
             out,
@@ -353,22 +353,22 @@ fn script(
         );
     }
     for ((schema, name), changes) in &plan.needs.changes {
-        let mut privileges = changes.privileges(ident::quoted);
+        let mut privileges = changes.privileges(ident::quote);
         privileges.extend(changes.truncate.then(|| "TRUNCATE".to_owned()));
         let _ = writeln!(
             out,
             "GRANT {} ON {}.{} TO {role};",
             privileges.join(", "),
-            ident::quoted(schema),
-            ident::quoted(name)
+            ident::quote(schema),
+            ident::quote(name)
         );
     }
     for (schema, name) in sequences {
         let _ = writeln!(
             out,
             "GRANT USAGE ON SEQUENCE {}.{} TO {role};",
-            ident::quoted(schema),
-            ident::quoted(name)
+            ident::quote(schema),
+            ident::quote(name)
         );
     }
     out.push_str("COMMIT;\n");
@@ -386,12 +386,12 @@ fn script(
 
 /// Lets `role`, quoted, read these columns.
 fn grant(schema: &str, name: &str, columns: &BTreeSet<String>, role: &str) -> String {
-    let columns: Vec<String> = columns.iter().map(|column| ident::quoted(column)).collect();
+    let columns: Vec<String> = columns.iter().map(|column| ident::quote(column)).collect();
     format!(
         "GRANT SELECT ({}) ON {}.{} TO {role};",
         columns.join(", "),
-        ident::quoted(schema),
-        ident::quoted(name)
+        ident::quote(schema),
+        ident::quote(name)
     )
 }
 

@@ -344,7 +344,7 @@ fn a_connection_goes_through_pgbouncer() {
         "permit (principal, action in [Action::\"delete\", Action::\"change\"], resource);",
     );
     let lines = ["max_prepared_statements = 0"];
-    let pooler = PgBouncer::before(shop.server, &[&shop.reader], &lines).unwrap();
+    let pooler = PgBouncer::start_before(shop.server, &[&shop.reader], &lines).unwrap();
     let text = format!(
         "[grants]\nhosts = [\"{}:{}\"]\n[connections.a]\nurl = \"{}\"\npooled = \"transaction\"\nwritable = true\n\
          policies = \"p\"\nprincipal = '{BOT}'\n",

@@ -83,7 +83,7 @@ fn a_statement_is_masked_filtered_and_refused() {
 #[test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 fn a_statement_is_masked_filtered_and_refused_on_mysql_9() {
-    statements(&Shop::mysql(MySqlServer::shared().unwrap(), "query"));
+    statements(&Shop::mysql(MySqlServer::start_shared().unwrap(), "query"));
 }
 
 #[test]
@@ -408,7 +408,7 @@ fn the_account_may_read_what_principals_may_see_and_no_more() {
 #[test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 fn the_account_may_read_what_principals_may_see_and_no_more_on_mysql_9() {
-    least(&Shop::mysql(MySqlServer::shared().unwrap(), "least"));
+    least(&Shop::mysql(MySqlServer::start_shared().unwrap(), "least"));
 }
 
 fn powers(shop: &Shop) {
@@ -496,7 +496,7 @@ fn an_account_that_can_do_more_than_read_does_not_start() {
 #[test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 fn an_account_that_can_do_more_than_read_does_not_start_on_mysql_9() {
-    powers(&Shop::mysql(MySqlServer::shared().unwrap(), "powers"));
+    powers(&Shop::mysql(MySqlServer::start_shared().unwrap(), "powers"));
 }
 
 #[test]
@@ -634,7 +634,7 @@ fn connections_are_encrypted_as_the_url_says() {
         &format!("--ssl-key={}", path("server.key", &key)),
     ])
     .unwrap();
-    let bare = MariaDbServer::shared().unwrap();
+    let bare = MariaDbServer::start_shared().unwrap();
     let accounts =
         "CREATE USER tls_ann@'127.0.0.1'; GRANT SELECT ON mysql.db TO tls_ann@'127.0.0.1'";
     server.query("mysql", accounts).unwrap();

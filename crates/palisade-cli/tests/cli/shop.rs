@@ -72,7 +72,7 @@ pub(crate) struct Shop {
 
 impl Shop {
     pub(crate) fn new(label: &str) -> Self {
-        let server: &'static Server = PostgresServer::shared().unwrap();
+        let server: &'static Server = PostgresServer::start_shared().unwrap();
         let database = server.fresh_database(label).unwrap();
         let reader = format!("reader_{database}");
         let script = format!(
@@ -85,7 +85,7 @@ impl Shop {
 
     /// As [`new`](Self::new), of MariaDB; the schema `public` is the database, and `hr` another.
     pub(crate) fn mariadb(label: &str) -> Self {
-        Self::mysql(MariaDbServer::shared().unwrap(), label)
+        Self::mysql(MariaDbServer::start_shared().unwrap(), label)
     }
 
     /// As [`mariadb`](Self::mariadb), of any server of its kin.

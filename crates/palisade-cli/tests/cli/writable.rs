@@ -368,7 +368,7 @@ fn mariadb_upserts_what_is_not_shown() {
 #[test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 fn mysql_9_upserts_what_is_not_shown() {
-    let shop = Shop::mysql(MySqlServer::shared().unwrap(), "upserted");
+    let shop = Shop::mysql(MySqlServer::start_shared().unwrap(), "upserted");
     is_upserted(shop);
 }
 
@@ -454,14 +454,17 @@ fn mariadb_is_emptied_and_dropped_by_an_account_that_may_no_more() {
 #[test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 fn mysql_9_is_emptied_and_dropped_by_an_account_that_may_no_more() {
-    is_emptied_and_dropped(Shop::mysql(MySqlServer::shared().unwrap(), "scrap"));
+    is_emptied_and_dropped(Shop::mysql(MySqlServer::start_shared().unwrap(), "scrap"));
 }
 
 /// MySQL tells of triggers only to who may make them: what is not told is not set off.
 #[test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 fn what_may_have_triggers_is_not_changed_unseen_on_mysql_9() {
-    let made = Writable::mysql(Shop::mysql(MySqlServer::shared().unwrap(), "writable"));
+    let made = Writable::mysql(Shop::mysql(
+        MySqlServer::start_shared().unwrap(),
+        "writable",
+    ));
     let Writable { shop, writer } = &made;
     let url = shop.url_as(writer);
     let execute = |sql: &str| {

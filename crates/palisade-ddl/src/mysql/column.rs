@@ -97,7 +97,7 @@ fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlErr
         cursor.eat("=");
         let name = cursor
             .bump()
-            .map(|token| cursor.spelt(token))
+            .map(|token| cursor.spell_token(token))
             .unwrap_or_default();
         found.column.collation = name.trim_matches(['\'', '`', '"']).to_ascii_lowercase();
     } else if cursor.eat("unique key") || cursor.eat("unique") {
@@ -168,7 +168,7 @@ fn attribute(cursor: &mut Cursor<'_>, found: &mut Declared) -> Result<(), DdlErr
         ])
         .is_none()
     {
-        return Err(cursor.expected("an attribute of the column"));
+        return Err(cursor.expected_error("an attribute of the column"));
     }
     Ok(())
 }
@@ -180,7 +180,7 @@ pub(super) fn default(
 ) -> Result<DefaultValue, DdlError> {
     let before = *cursor;
     value(cursor)?;
-    let text = before.before(cursor);
+    let text = before.text_before(cursor);
     let (class, type_name) = (column.class, &column.type_name);
     Ok(DefaultValue::by(text, class, type_name, Dialect::Mysql))
 }
@@ -211,7 +211,7 @@ fn value(cursor: &mut Cursor<'_>) -> Result<(), DdlError> {
 /// A type as `COLUMN_TYPE` spells it, and whether it is SERIAL, which says more.
 fn parse_type(cursor: &mut Cursor<'_>) -> Result<(Typed, bool), DdlError> {
     let Some(word) = cursor.word() else {
-        return Err(cursor.expected("a type"));
+        return Err(cursor.expected_error("a type"));
     };
     cursor.bump();
     let mut serial = false;

@@ -21,7 +21,7 @@ pub(super) fn statement(
 ) -> Result<(), DdlError> {
     let mut cursor = statement;
     let Some(word) = cursor.word() else {
-        return Err(cursor.expected("a statement"));
+        return Err(cursor.expected_error("a statement"));
     };
     cursor.bump();
     match word.as_str() {
@@ -62,7 +62,7 @@ fn set(cursor: Cursor<'_>, lexer: &mut Lexer<'_>) {
         let mode = part
             .first()
             .filter(|token| token.lexeme == Lexeme::Text)
-            .map(|token| part.spelt(token).to_ascii_uppercase())
+            .map(|token| part.spell_token(token).to_ascii_uppercase())
             .unwrap_or_default();
         let has = |name: &str| {
             mode.trim_matches(['\'', '"'])
@@ -105,7 +105,7 @@ fn create(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     // ALGORITHM, DEFINER, SQL SECURITY: whose rights a view has is the server's business.
     cursor.until(OBJECTS);
     let Some(what) = cursor.eat_any(OBJECTS) else {
-        return Err(cursor.expected("what to create"));
+        return Err(cursor.expected_error("what to create"));
     };
     match what {
         "table" => table::create(cursor, state),
@@ -222,7 +222,7 @@ fn drop(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
         "procedure",
         "package",
     ]) else {
-        return Err(cursor.expected("what to drop"));
+        return Err(cursor.expected_error("what to drop"));
     };
     let optional = cursor.eat("if exists");
     match what {

@@ -41,7 +41,7 @@ pub(super) fn create(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), 
             }
             let declared = column::parse_column(&mut part)?;
             if !part.is_empty() {
-                return Err(part.expected("the end of the column"));
+                return Err(part.expected_error("the end of the column"));
             }
             if declared.is_hidden {
                 hidden.push(declared.column.name.clone());
@@ -58,7 +58,7 @@ pub(super) fn create(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), 
     query.until(&["as select", "as with", "as (", "select", "( select"]);
     if !query.is_empty() && !cursor.has("partition by") {
         query.eat("as");
-        let Some(columns) = view::renamed(view_columns::columns(query, state), &[]) else {
+        let Some(columns) = view::rename_columns(view_columns::columns(query, state), &[]) else {
             return Err(query.error("it is not certain which columns the table has"));
         };
         for column in columns {
@@ -251,7 +251,7 @@ fn options(cursor: Cursor<'_>, table: &mut Table, charset: &[String]) {
             rest.eat("=");
             let Some(name) = rest
                 .first()
-                .map(|token| rest.spelt(token).to_ascii_lowercase())
+                .map(|token| rest.spell_token(token).to_ascii_lowercase())
             else {
                 return;
             };
@@ -324,7 +324,7 @@ fn change(part: Cursor<'_>, table: &mut Table) -> Result<(), DdlError> {
             }
         }
         for key in table.unique.iter_mut().chain(&mut table.primary) {
-            key.renamed(&old, &new, Dialect::Mysql);
+            key.rename_column(&old, &new, Dialect::Mysql);
         }
         return place(declared, Some(old), &mut part, table);
     }
@@ -431,7 +431,7 @@ fn change(part: Cursor<'_>, table: &mut Table) -> Result<(), DdlError> {
     if harmless.iter().any(|words| part.sees(words)) {
         Ok(())
     } else {
-        Err(part.expected("a change that is understood"))
+        Err(part.expected_error("a change that is understood"))
     }
 }
 
@@ -463,7 +463,7 @@ fn place(
         at = found + 1;
     }
     if !rest.is_empty() {
-        return Err(rest.expected("the end of the column"));
+        return Err(rest.expected_error("the end of the column"));
     }
     let in_key =
         (table.def.primary_key.iter()).any(|name| name.eq_ignore_ascii_case(&declared.column.name));

@@ -79,7 +79,7 @@ pub(super) fn statement(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(
             "validate constraint",
             "rename constraint",
         ];
-        return unless(&cursor, &harmless);
+        return refuse_unless(&cursor, &harmless);
     }
     if cursor
         .eat_any(&[
@@ -140,14 +140,14 @@ pub(super) fn statement(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(
         "conversion",
         "procedural language",
     ];
-    unless(&cursor, &harmless)
+    refuse_unless(&cursor, &harmless)
 }
 
-fn unless(cursor: &Cursor<'_>, harmless: &[&str]) -> Result<(), DdlError> {
+fn refuse_unless(cursor: &Cursor<'_>, harmless: &[&str]) -> Result<(), DdlError> {
     if harmless.iter().any(|words| cursor.sees(words)) {
         Ok(())
     } else {
-        Err(cursor.expected("a change that is understood"))
+        Err(cursor.expected_error("a change that is understood"))
     }
 }
 
@@ -244,7 +244,7 @@ fn change(
         });
         return match parent {
             Some(parent) => orphan(state, name, &parent, &part),
-            None => Err(part.expected("a parent")),
+            None => Err(part.expected_error("a parent")),
         };
     }
     if part.eat("rename to") || part.sees("set schema") {
@@ -252,7 +252,7 @@ fn change(
     }
     let position = state.position(name);
     let Some(mut table) = state.relation(name).cloned() else {
-        return Err(part.expected("a relation"));
+        return Err(part.expected_error("a relation"));
     };
     apply(part, &mut table, state)?;
     if let Some(old) = position.and_then(|position| state.relations.get_mut(position)) {
@@ -422,7 +422,7 @@ fn apply(part: Cursor<'_>, table: &mut Table, state: &SchemaState) -> Result<(),
             name.clone_from(&new);
         }
         for key in table.unique.iter_mut().chain(&mut table.primary) {
-            key.renamed(&old, &new, state.dialect);
+            key.rename_column(&old, &new, state.dialect);
         }
         return Ok(());
     }
@@ -433,7 +433,7 @@ fn apply(part: Cursor<'_>, table: &mut Table, state: &SchemaState) -> Result<(),
         return Err(part.error(format!("there is no column `{name}`")));
     };
     if part.eat("set default") {
-        column.filled = table::filled(part.written(), column);
+        column.filled = table::default_value(part.written(), column);
         let is_filled = table::is_filled(&part);
         table.fill(&name, is_filled);
     } else if part.eat("drop default") {
@@ -475,7 +475,7 @@ fn apply(part: Cursor<'_>, table: &mut Table, state: &SchemaState) -> Result<(),
             "options",
             "set",
         ];
-        return unless(&part, &harmless);
+        return refuse_unless(&part, &harmless);
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ const PERSISTENCE: &[&str] = &[
 pub(super) fn statement(statement: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
     let mut cursor = statement;
     let Some(word) = cursor.word() else {
-        return Err(cursor.expected("a statement"));
+        return Err(cursor.expected_error("a statement"));
     };
     cursor.bump();
     match word.as_str() {
@@ -67,7 +67,10 @@ pub(super) fn statement(statement: Cursor<'_>, state: &mut SchemaState) -> Resul
 fn path(cursor: Cursor<'_>) -> Result<Vec<String>, DdlError> {
     let mut path = Vec::new();
     for mut part in cursor.parts() {
-        let name = match part.first().map(|token| (&token.lexeme, part.spelt(token))) {
+        let name = match part
+            .first()
+            .map(|token| (&token.lexeme, part.spell_token(token)))
+        {
             Some((Lexeme::Text, text)) => text.trim_matches('\'').to_owned(),
             Some(_) | None => part.ident()?,
         };
@@ -84,12 +87,12 @@ fn select(statement: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError
     let mut cursor = statement;
     if cursor.eat("select pg_catalog . set_config (") || cursor.eat("select set_config (") {
         let Some(setting) = cursor.bump() else {
-            return Err(cursor.expected("a setting"));
+            return Err(cursor.expected_error("a setting"));
         };
-        if cursor.spelt(setting) == "'search_path'" && cursor.eat(",") {
+        if cursor.spell_token(setting) == "'search_path'" && cursor.eat(",") {
             let value = cursor
                 .bump()
-                .map(|token| cursor.spelt(token))
+                .map(|token| cursor.spell_token(token))
                 .unwrap_or_default();
             let names = value.trim_matches('\'').split(',');
             state.path = names
@@ -163,13 +166,13 @@ fn create(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
         "transform",
         "default conversion",
     ]) else {
-        return Err(cursor.expected("what to create"));
+        return Err(cursor.expected_error("what to create"));
     };
     match what {
         "table" | "foreign table" => table::create(cursor, state),
         "view" => view::view(cursor, state),
         "recursive view" => view::recursive(cursor, state),
-        "materialized view" => view::materialized(cursor, state),
+        "materialized view" => view::create_materialized(cursor, state),
         "type" => object::create_type(cursor, state),
         "domain" => object::domain(cursor, state),
         "function" => routine::function(cursor, state, routine::Callable::Function),
@@ -245,7 +248,7 @@ fn drop(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
         "foreign data wrapper",
         "language",
     ]) else {
-        return Err(cursor.expected("what to drop"));
+        return Err(cursor.expected_error("what to drop"));
     };
     cursor.eat("if exists");
     if matches!(what, "server" | "foreign data wrapper" | "language") {

@@ -132,7 +132,7 @@ pub(super) fn domain(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), 
             cursor.bump();
             cursor.until(&["constraint", "check", "not null", "null", "collate"]);
         } else if !cursor.eat("not null") && !cursor.eat("null") {
-            return Err(cursor.expected("a condition"));
+            return Err(cursor.expected_error("a condition"));
         }
     }
     checks.sort();
@@ -181,11 +181,11 @@ pub(super) fn operator(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<()
         None
     };
     let Some(symbol) = cursor.bump() else {
-        return Err(cursor.expected("an operator"));
+        return Err(cursor.expected_error("an operator"));
     };
     let name = Name {
         schema,
-        name: cursor.spelt(symbol).to_owned(),
+        name: cursor.spell_token(symbol).to_owned(),
     };
     let (schema, name) = state.place(&name, &cursor)?;
     let options = cursor.group()?;
@@ -262,7 +262,7 @@ fn function_id(function: &Name, state: &SchemaState) -> String {
             }
         }
     };
-    ident::qualified([in_schema.as_str(), function.name.as_str()])
+    ident::qualify([in_schema.as_str(), function.name.as_str()])
 }
 
 pub(super) fn extension(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {

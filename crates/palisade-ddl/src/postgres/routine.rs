@@ -196,7 +196,9 @@ fn name(part: &mut Cursor<'_>) -> Option<String> {
 fn has_equals(part: Cursor<'_>) -> bool {
     let mut part = part;
     while let Some(token) = part.bump() {
-        if token.lexeme == Lexeme::Symbol && matches!(part.spelt(token), "=" | ":=" | "=-" | "=+") {
+        if token.lexeme == Lexeme::Symbol
+            && matches!(part.spell_token(token), "=" | ":=" | "=-" | "=+")
+        {
             return true;
         }
     }

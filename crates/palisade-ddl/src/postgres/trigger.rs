@@ -21,7 +21,7 @@ pub(super) fn trigger(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(),
     cursor.until(&["execute"]);
     cursor.expect("execute")?;
     if cursor.eat_any(&["function", "procedure"]).is_none() {
-        return Err(cursor.expected("`FUNCTION`"));
+        return Err(cursor.expected_error("`FUNCTION`"));
     }
     let (schema, function) = state.trigger_function(cursor.name()?);
     let armed = Armed {

@@ -118,7 +118,7 @@ fn keyword(cursor: &mut Cursor<'_>) -> Result<Option<(String, bool)>, DdlError> 
         return Ok(None);
     }
     let Some(word) = cursor.word() else {
-        return Err(cursor.expected("a type"));
+        return Err(cursor.expected_error("a type"));
     };
     // `pg_catalog.char` is the type whose bare name is in quotes.
     if qualified && word == "char" {
@@ -172,7 +172,7 @@ fn keyword(cursor: &mut Cursor<'_>) -> Result<Option<(String, bool)>, DdlError> 
         },
         "character" | "char" | "nchar" | "national" => {
             if word == "national" && cursor.eat_any(&["character", "char"]).is_none() {
-                return Err(cursor.expected("`CHARACTER`"));
+                return Err(cursor.expected_error("`CHARACTER`"));
             }
             if cursor.eat("varying") {
                 format!("character varying{}", modifier(cursor)?)
@@ -298,13 +298,13 @@ fn is_plain(word: &str) -> bool {
 fn other(name: &Name, modifier: &str, state: &SchemaState) -> Typed {
     if let Some(def) = state.type_named(name) {
         return Typed {
-            name: ident::qualified([def.schema.as_str(), def.name.as_str()]) + modifier,
+            name: ident::qualify([def.schema.as_str(), def.name.as_str()]) + modifier,
             class: state.class(def),
         };
     }
     let spelt = match state.relation(name) {
-        Some(row) => ident::qualified([row.def.schema.as_str(), row.def.name.as_str()]),
-        None => ident::qualified(
+        Some(row) => ident::qualify([row.def.schema.as_str(), row.def.name.as_str()]),
+        None => ident::qualify(
             name.schema
                 .as_deref()
                 .into_iter()

@@ -4,7 +4,7 @@ use crate::{
     DdlError,
     cursor::Cursor,
     state::{SchemaState, Table},
-    view::{finish, names, put, renamed, without_tail},
+    view::{finish, names, put, rename_columns, without_tail},
     view_columns,
 };
 use palisade::catalog::{DefaultValue, RelationDef, RelationKind};
@@ -34,7 +34,10 @@ pub(super) fn view(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), Dd
     )
 }
 
-pub(super) fn materialized(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), DdlError> {
+pub(super) fn create_materialized(
+    cursor: Cursor<'_>,
+    state: &mut SchemaState,
+) -> Result<(), DdlError> {
     let mut cursor = cursor;
     cursor.eat("if not exists");
     let name = cursor.name()?;
@@ -55,15 +58,15 @@ pub(super) fn recursive(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(
     let names = names(&mut cursor)?;
     cursor.until(&["as"]);
     cursor.expect("as")?;
-    let quoted: Vec<String> = names.iter().map(|n| palisade::ident::quoted(n)).collect();
-    let own = palisade::ident::quoted(&name);
+    let quoted: Vec<String> = names.iter().map(|n| palisade::ident::quote(n)).collect();
+    let own = palisade::ident::quote(&name);
     let list = quoted.join(", ");
     let mut def = RelationDef::new(schema, name, RelationKind::View, Vec::new());
     def.definition = Some(format!(
         "WITH RECURSIVE {own} ({list}) AS ({}) SELECT {list} FROM {own}",
         cursor.written()
     ));
-    let Some(columns) = renamed(view_columns::columns(cursor, state), &names) else {
+    let Some(columns) = rename_columns(view_columns::columns(cursor, state), &names) else {
         return Err(cursor.error("it is not certain which columns the view has"));
     };
     def.columns = columns;
@@ -81,7 +84,7 @@ pub(super) fn table_as(
     cursor.until(&["as"]);
     cursor.expect("as")?;
     let query = without_tail(cursor, &["with no data", "with data"]);
-    let Some(columns) = renamed(view_columns::columns(query, state), &names) else {
+    let Some(columns) = rename_columns(view_columns::columns(query, state), &names) else {
         return Err(cursor.error("it is not certain which columns the table has"));
     };
     let mut def = new.def;

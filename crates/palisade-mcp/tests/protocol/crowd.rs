@@ -182,7 +182,7 @@ fn whoever_finds_no_room_is_told_when_to_come_again() {
 #[test]
 fn deciding_delays_nobody_else() {
     within_a_runtime(async {
-        let cluster = PostgresServer::shared().unwrap();
+        let cluster = PostgresServer::start_shared().unwrap();
         let database = cluster.fresh_database("crowd").unwrap();
         cluster.query(&database, "CREATE TABLE t (k int)").unwrap();
         let config = PostgresConfig::from_url(&cluster.url(&database)).unwrap();

@@ -78,11 +78,11 @@ async fn accounts(server: &'static Server, refuses: &str) {
 
 #[tokio::test]
 async fn accounts_of_mariadb() {
-    accounts(MariaDbServer::shared().unwrap(), "ALL PRIVILEGES").await;
+    accounts(MariaDbServer::start_shared().unwrap(), "ALL PRIVILEGES").await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn accounts_of_mysql_9() {
-    accounts(MySqlServer::shared().unwrap(), "FILE").await;
+    accounts(MySqlServer::start_shared().unwrap(), "FILE").await;
 }

@@ -130,7 +130,7 @@ async fn writes_are_refused_whoever_asks() {
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn writes_are_refused_by_mysql_9() {
-    let server: &Server = MySqlServer::shared().unwrap();
+    let server: &Server = MySqlServer::start_shared().unwrap();
     writes(&Shop::on(server, "writes", |config| config).await).await;
 }
 
@@ -253,7 +253,7 @@ async fn columns_that_were_not_decided() {
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn columns_that_were_not_decided_on_mysql_9() {
-    let server: &Server = MySqlServer::shared().unwrap();
+    let server: &Server = MySqlServer::start_shared().unwrap();
     origins(&Shop::on(server, "origins", |config| config).await, true).await;
 }
 

@@ -58,7 +58,7 @@ impl Shop {
     }
 
     async fn with(label: &str, configure: impl FnOnce(MysqlConfig) -> MysqlConfig) -> Self {
-        Self::on(MariaDbServer::shared().unwrap(), label, configure).await
+        Self::on(MariaDbServer::start_shared().unwrap(), label, configure).await
     }
 
     async fn on(

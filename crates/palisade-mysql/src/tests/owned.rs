@@ -11,7 +11,7 @@ use crate::{MysqlBackend, MysqlConfig};
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn a_view_of_a_more_powerful_account_is_the_databases_to_refuse() {
-    let server = MySqlServer::shared().unwrap();
+    let server = MySqlServer::start_shared().unwrap();
     let mut shop = Shop::on(server, "owned", |config| config).await;
     let database = shop.database.clone();
     shop.ask(&format!(

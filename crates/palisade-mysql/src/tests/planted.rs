@@ -64,6 +64,6 @@ async fn wrong_decisions_are_caught() {
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn wrong_decisions_are_caught_on_mysql_9() {
-    let server: &Server = MySqlServer::shared().unwrap();
+    let server: &Server = MySqlServer::start_shared().unwrap();
     planted(&Shop::on(server, "planted", |config| config).await).await;
 }

@@ -42,7 +42,7 @@ async fn nothing_of_a_statement_is_left_to_the_next() {
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn nothing_of_a_statement_is_left_to_the_next_on_mysql_9() {
-    let server: &Server = MySqlServer::shared().unwrap();
+    let server: &Server = MySqlServer::start_shared().unwrap();
     clean(&Shop::on(server, "clean", |config| config.connections(1, 8)).await).await;
 }
 

@@ -79,7 +79,7 @@ async fn no_statement_runs_on_another_schema() {
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn no_statement_runs_on_another_schema_of_mysql_9() {
-    let server: &Server = MySqlServer::shared().unwrap();
+    let server: &Server = MySqlServer::start_shared().unwrap();
     changes(&Shop::on(server, "schema", |config| config).await).await;
 }
 

@@ -118,7 +118,7 @@ async fn every_type() {
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn every_type_of_mysql_9() {
-    let server: &Server = MySqlServer::shared().unwrap();
+    let server: &Server = MySqlServer::start_shared().unwrap();
     types(&Shop::on(server, "types", |config| config).await).await;
 }
 

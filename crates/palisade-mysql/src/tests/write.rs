@@ -42,7 +42,7 @@ async fn ledger(server: &'static Server, label: &str) -> Shop {
 }
 
 fn maria() -> &'static Server {
-    MariaDbServer::shared().unwrap()
+    MariaDbServer::start_shared().unwrap()
 }
 
 fn change(shop: &Shop, sql: &str, writes: &[Write]) -> Query {
@@ -161,7 +161,7 @@ async fn what_is_decided_happens_and_is_counted() {
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn what_is_decided_happens_on_mysql_9() {
-    happens(MySqlServer::shared().unwrap(), false).await;
+    happens(MySqlServer::start_shared().unwrap(), false).await;
 }
 
 #[tokio::test]
@@ -316,7 +316,7 @@ async fn nothing_else_happens() {
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn nothing_else_happens_on_mysql_9() {
-    nothing_else(MySqlServer::shared().unwrap(), false).await;
+    nothing_else(MySqlServer::start_shared().unwrap(), false).await;
 }
 
 async fn refused_ones(server: &'static Server) {
@@ -349,7 +349,7 @@ async fn constraints_and_too_many_rows_change_nothing() {
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn constraints_change_nothing_on_mysql_9() {
-    refused_ones(MySqlServer::shared().unwrap()).await;
+    refused_ones(MySqlServer::start_shared().unwrap()).await;
 }
 
 async fn time(server: &'static Server) {
@@ -382,14 +382,14 @@ async fn time_and_cancellation_leave_nothing() {
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn time_leaves_nothing_on_mysql_9() {
-    time(MySqlServer::shared().unwrap()).await;
+    time(MySqlServer::start_shared().unwrap()).await;
 }
 
 /// The server keeps a definition as it runs it: whoever stops waiting does not know.
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn a_definition_that_nobody_waited_for_may_be_there_on_mysql_9() {
-    let shop = ledger(MySqlServer::shared().unwrap(), "unknown").await;
+    let shop = ledger(MySqlServer::start_shared().unwrap(), "unknown").await;
     let (server, database) = (shop.server, shop.database.clone());
     let held =
         std::thread::spawn(move || server.query(&database, "LOCK TABLES log READ; DO sleep(2)"));
@@ -472,5 +472,5 @@ async fn plans_are_shown_and_definitions_run() {
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn plans_and_definitions_on_mysql_9() {
-    plans_and_definitions(MySqlServer::shared().unwrap()).await;
+    plans_and_definitions(MySqlServer::start_shared().unwrap()).await;
 }

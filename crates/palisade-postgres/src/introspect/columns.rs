@@ -59,7 +59,7 @@ impl Columns {
                 row.try_get::<_, Option<&str>>(6)?,
                 row.try_get::<_, Option<&str>>(7)?,
             ) {
-                (Some(schema), Some(name)) => ident::qualified([schema, name]),
+                (Some(schema), Some(name)) => ident::qualify([schema, name]),
                 (Some(_), None) | (None, Some(_)) | (None, None) => String::new(),
             };
             by_relation

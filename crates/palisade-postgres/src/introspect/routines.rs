@@ -227,7 +227,7 @@ pub(super) async fn operators(client: &Client) -> Result<Vec<OperatorDef>, Intro
         operators.push(OperatorDef {
             schema: row.try_get(0)?,
             name: row.try_get(1)?,
-            function: ident::qualified([row.try_get(2)?, row.try_get(3)?]),
+            function: ident::qualify([row.try_get(2)?, row.try_get(3)?]),
             confined: row.try_get(4)?,
         });
     }
@@ -258,7 +258,7 @@ pub(super) async fn casts(client: &Client) -> Result<Vec<CastDef>, IntrospectErr
         casts.push(CastDef {
             source: end(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?),
             target: end(row.try_get(3)?, row.try_get(4)?, row.try_get(5)?),
-            function: ident::qualified([row.try_get(6)?, row.try_get(7)?]),
+            function: ident::qualify([row.try_get(6)?, row.try_get(7)?]),
             implicit: row.try_get(8)?,
         });
     }

@@ -28,7 +28,7 @@ async fn pooled(label: &str, lines: &[&str]) -> (Shop, PgBouncer) {
     shop.ask(&format!(
         "{NOTES} GRANT ALL ON app.notes, app.armed TO {agent}"
     ));
-    let pooler = PgBouncer::before(shop.server, &[&agent], lines).unwrap();
+    let pooler = PgBouncer::start_before(shop.server, &[&agent], lines).unwrap();
     let config = PostgresConfig::from_url(&pooler.url_as(&agent, &shop.database))
         .unwrap()
         .hand_principal(SettingName::parse("app.user").unwrap())

@@ -258,7 +258,7 @@ async fn pgbouncer_that_ends_tls_is_verified_by_its_name() {
         format!("client_tls_key_file = {}", file("proxy.key", &key)),
     ];
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    let pooler = PgBouncer::before(shop.server, &[&agent], &lines).unwrap();
+    let pooler = PgBouncer::start_before(shop.server, &[&agent], &lines).unwrap();
     let open = async |options: String| {
         let url = format!("{}?{options}", pooler.url_as(&agent, &shop.database));
         let config = PostgresConfig::from_url(&url).unwrap();

@@ -182,7 +182,7 @@ impl Desk {
         script: &str,
         policies: impl FnOnce(&Catalog) -> String,
     ) -> Result<Self, String> {
-        let server: &Server = PostgresServer::shared().map_err(|e| e.to_string())?;
+        let server: &Server = PostgresServer::start_shared().map_err(|e| e.to_string())?;
         let database = server.fresh_database(label).map_err(|e| e.to_string())?;
         let loaded = server.load(&database, script).map_err(|e| e.to_string())?;
         if let Some(first) = loaded.failures.first() {

@@ -28,7 +28,7 @@ pub(crate) struct Stand {
 impl Stand {
     /// A new database that `scripts` fill, behind `policies`.
     pub(crate) async fn new(label: &str, scripts: &[&str], policies: &str) -> Self {
-        let server: &Server = PostgresServer::shared().unwrap();
+        let server: &Server = PostgresServer::start_shared().unwrap();
         let database = server.fresh_database(label).unwrap();
         let mut script = scripts.join("\n");
         write!(

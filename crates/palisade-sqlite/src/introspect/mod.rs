@@ -334,7 +334,7 @@ fn column_infos(conn: &Connection, relation: &str) -> rusqlite::Result<Vec<Colum
 /// Whether the engine can run the view and gives it `width` columns: the pragma describes some views
 /// that it cannot.
 fn is_sound_view(conn: &Connection, view: &str, width: usize) -> bool {
-    conn.prepare(&format!("SELECT * FROM main.{}", ident::quoted(view)))
+    conn.prepare(&format!("SELECT * FROM main.{}", ident::quote(view)))
         .is_ok_and(|statement| statement.column_count() == width)
 }
 

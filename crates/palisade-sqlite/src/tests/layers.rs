@@ -6,7 +6,9 @@ use palisade::guard::{BackendErrorKind as Kind, RowSink};
 use rusqlite::{OpenFlags, config::DbConfig, limits::Limit};
 
 use super::*;
-use crate::execute::{check_origins, check_query, engine, limit, permitted, with_authorizer};
+use crate::execute::{
+    check_origins, check_query, engine, limit, permitted_accesses, with_authorizer,
+};
 
 /// Statements that write or reach outside.
 const WRITES: &[&str] = &[
@@ -236,7 +238,7 @@ fn the_authorizer() {
     let folder = tempfile::tempdir().unwrap();
     let copy = format!("VACUUM INTO '{}'", folder.path().join("copy.db").display());
     let mut run = |sql: &str| {
-        let admits = with_task("", |task| permitted(task, HashSet::new()));
+        let admits = with_task("", |task| permitted_accesses(task, HashSet::new()));
         with_authorizer(&mut conn, admits, |conn, _| {
             conn.execute_batch(sql).map_err(|e| engine(&e))
         })

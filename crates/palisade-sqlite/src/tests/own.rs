@@ -6,7 +6,7 @@ use palisade::{
     catalog::Change,
     guard::{Backend as _, BackendErrorKind as Kind},
 };
-use palisade_testkit::fixture::permitted;
+use palisade_testkit::fixture::require_permitted;
 
 use super::*;
 use crate::write::Changes;
@@ -35,7 +35,7 @@ fn ask(statements: &[&str]) -> Value {
     let mut last = None;
     for sql in statements {
         let backend = SqliteBackend::open_file(&path, "notes").unwrap().writable();
-        let statement = permitted(backend.catalog(), sql);
+        let statement = require_permitted(backend.catalog(), sql);
         let mut rows = Rows::all();
         {
             let future = std::pin::pin!(backend.execute(&statement, &mut rows));

@@ -10,7 +10,7 @@ use palisade::{
     guard::{Backend as _, BackendErrorKind as Kind, Completion, RowSink},
 };
 
-use palisade_testkit::fixture::permitted;
+use palisade_testkit::fixture::require_permitted;
 
 use super::*;
 use crate::write::Changes;
@@ -212,7 +212,7 @@ fn only_what_is_opened_for_writing_is_written() {
     let ledger = Ledger::new();
     let reader = SqliteBackend::open_file(ledger.dir.path().join("ledger.db"), "ledger").unwrap();
     let run = |backend: &SqliteBackend, sql: &str| {
-        let statement = permitted(backend.catalog(), sql);
+        let statement = require_permitted(backend.catalog(), sql);
         let mut rows = Rows::all();
         let future = std::pin::pin!(backend.execute(&statement, &mut rows));
         match future.poll(&mut Context::from_waker(Waker::noop())) {

@@ -14,9 +14,9 @@ use palisade_testkit::servers::{MariaDbServer, MySqlServer, PostgresServer, Serv
 fn main() -> ExitCode {
     let shared: fn() -> Result<&'static Server, ServerError> =
         match std::env::args().nth(1).as_deref() {
-            Some("postgres") => || PostgresServer::shared().map(|server| &**server),
-            Some("mariadb") => || MariaDbServer::shared().map(|server| &**server),
-            Some("mysql") => || MySqlServer::shared().map(|server| &**server),
+            Some("postgres") => || PostgresServer::start_shared().map(|server| &**server),
+            Some("mariadb") => || MariaDbServer::start_shared().map(|server| &**server),
+            Some("mysql") => || MySqlServer::start_shared().map(|server| &**server),
             Some(_) | None => {
                 eprintln!("usage: test-server postgres|mariadb|mysql [FILE]");
                 return ExitCode::from(2);

@@ -6,7 +6,7 @@
 //! ```no_run
 //! # use palisade_testkit::servers::{PostgresServer, ServerError};
 //! # fn main() -> Result<(), ServerError> {
-//! let server = PostgresServer::shared()?;
+//! let server = PostgresServer::start_shared()?;
 //! let database = server.fresh_database("masks")?;
 //! server.load(&database, "CREATE TABLE t (a int); INSERT INTO t VALUES (1);")?.clean()?;
 //! assert_eq!(server.query(&database, "SELECT a FROM t")?, "1");
@@ -74,7 +74,7 @@ impl PostgresServer {
     ///
     /// # Errors
     /// As [`PostgresServer::start`]; the first failure is remembered.
-    pub fn shared() -> Result<&'static Self, ServerError> {
+    pub fn start_shared() -> Result<&'static Self, ServerError> {
         static SERVER: OnceLock<Result<PostgresServer, ServerError>> = OnceLock::new();
         SERVER
             .get_or_init(Self::start)
@@ -101,7 +101,7 @@ impl MySqlServer {
     ///
     /// # Errors
     /// As [`MySqlServer::start`]; the first failure is remembered.
-    pub fn shared() -> Result<&'static Self, ServerError> {
+    pub fn start_shared() -> Result<&'static Self, ServerError> {
         static SERVER: OnceLock<Result<MySqlServer, ServerError>> = OnceLock::new();
         SERVER
             .get_or_init(Self::start)
@@ -119,7 +119,11 @@ impl PgBouncer {
     ///
     /// # Errors
     /// If PgBouncer was not fetched or does not start.
-    pub fn before(server: &Server, users: &[&str], lines: &[&str]) -> Result<Self, ServerError> {
+    pub fn start_before(
+        server: &Server,
+        users: &[&str],
+        lines: &[&str],
+    ) -> Result<Self, ServerError> {
         Server::start(pgbouncer::engine(server.port(), users, lines)?).map(Self)
     }
 }
@@ -161,7 +165,7 @@ impl MariaDbServer {
     ///
     /// # Errors
     /// As [`MariaDbServer::start`]; the first failure is remembered.
-    pub fn shared() -> Result<&'static Self, ServerError> {
+    pub fn start_shared() -> Result<&'static Self, ServerError> {
         static SERVER: OnceLock<Result<MariaDbServer, ServerError>> = OnceLock::new();
         SERVER
             .get_or_init(Self::start)

@@ -306,7 +306,11 @@ impl Server {
             .collect();
         // With failures to show for it, a status that is not zero says nothing new.
         if !output.status.success() && failures.is_empty() {
-            return Err(failed(&command, output.status.to_string(), complaints));
+            return Err(command_error(
+                &command,
+                output.status.to_string(),
+                complaints,
+            ));
         }
         Ok(Loaded { failures })
     }
@@ -330,7 +334,11 @@ impl Server {
         let output = run(&mut command, file_of(sql)?)?;
         if !output.status.success() {
             let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Err(failed(&command, output.status.to_string(), complaints));
+            return Err(command_error(
+                &command,
+                output.status.to_string(),
+                complaints,
+            ));
         }
         let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
         if text.ends_with('\n') {
@@ -369,7 +377,7 @@ fn prepare(engine: &dyn Engine, account: Account) -> Result<Home, ServerError> {
     if !output.status.success() {
         let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
         text.push_str(&String::from_utf8_lossy(&output.stderr));
-        return Err(failed(&command, output.status.to_string(), text));
+        return Err(command_error(&command, output.status.to_string(), text));
     }
     template.keep(&home.data());
     Ok(home)
@@ -441,7 +449,7 @@ fn run(command: &mut Command, input: File) -> Result<std::process::Output, Serve
         .map_err(|why| ServerError::system("start", Path::new(command.get_program()), &why))
 }
 
-fn failed(command: &Command, status: String, output: String) -> ServerError {
+fn command_error(command: &Command, status: String, output: String) -> ServerError {
     ServerError::Program {
         program: command.get_program().to_string_lossy().into_owned(),
         status,

@@ -54,11 +54,11 @@ async fn are_not_told(server: &'static Server) {
 
 #[tokio::test]
 async fn labels_of_what_is_masked_are_not_told_on_mariadb() {
-    are_not_told(MariaDbServer::shared().unwrap()).await;
+    are_not_told(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn labels_of_what_is_masked_are_not_told_on_mysql_9() {
-    are_not_told(MySqlServer::shared().unwrap()).await;
+    are_not_told(MySqlServer::start_shared().unwrap()).await;
 }

@@ -231,7 +231,7 @@ fn dump(server: &Server, database: &str, tables: &[&str], triggers: &[&str]) -> 
 
 #[test]
 fn a_text_says_what_mariadb_says() {
-    let server = MariaDbServer::shared().unwrap();
+    let server = MariaDbServer::start_shared().unwrap();
     let database = server.fresh_database("ddl").unwrap();
     // The one name in double quotes is written for both modes.
     let script = SCRIPT.replace("\"quoted\"", "quoted");
@@ -332,7 +332,7 @@ async fn says_the_same_keys(server: &Server, script: &str) {
 
 #[tokio::test]
 async fn a_text_has_the_unique_keys_of_mariadb() {
-    says_the_same_keys(MariaDbServer::shared().unwrap(), KEYS).await;
+    says_the_same_keys(MariaDbServer::start_shared().unwrap(), KEYS).await;
 }
 
 #[tokio::test]
@@ -342,7 +342,7 @@ async fn a_text_has_the_unique_keys_of_mysql_9() {
     let expression =
         "CREATE TABLE f (a INT, b VARCHAR(9), UNIQUE INDEX low ((lower(b)), a)) ENGINE=InnoDB;";
     says_the_same_keys(
-        MySqlServer::shared().unwrap(),
+        MySqlServer::start_shared().unwrap(),
         &format!("{KEYS}{expression}"),
     )
     .await;
@@ -353,7 +353,7 @@ async fn a_text_has_the_unique_keys_of_mysql_9() {
 #[ignore = "needs the folder of public schemas in PALISADE_EVAL"]
 fn texts_of_the_evaluation() {
     let folder = std::env::var("PALISADE_EVAL").unwrap();
-    let server = MariaDbServer::shared().unwrap();
+    let server = MariaDbServer::start_shared().unwrap();
     let mut paths: Vec<PathBuf> = std::fs::read_dir(PathBuf::from(folder).join("schemas"))
         .unwrap()
         .map(|entry| entry.unwrap().path())

@@ -77,7 +77,7 @@ fn column_names(answer: &Value) -> Vec<String> {
 }
 
 async fn postgres(label: &str, policies_text: &str, writable: bool) -> Guard<PostgresBackend> {
-    let server = PostgresServer::shared().unwrap();
+    let server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database(label).unwrap();
     let role = format!("reader_{database}");
     let rights = format!(
@@ -266,13 +266,13 @@ async fn shows_what_a_permit_names(server: &'static Server) {
 
 #[tokio::test]
 async fn mariadb_shows_what_a_permit_names() {
-    shows_what_a_permit_names(MariaDbServer::shared().unwrap()).await;
+    shows_what_a_permit_names(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn mysql_9_shows_what_a_permit_names() {
-    shows_what_a_permit_names(MySqlServer::shared().unwrap()).await;
+    shows_what_a_permit_names(MySqlServer::start_shared().unwrap()).await;
 }
 
 /// Columns by schema and name of their relation.
@@ -296,8 +296,7 @@ fn there(dialect: Dialect, lines: &str) -> There {
 
 /// Everything for everybody; all that is there by name to one, and to another without its first column.
 fn naming_all(there: &There) -> PolicySources {
-    let uid =
-        |(schema, name): &(String, String)| ident::qualified([schema.as_str(), name.as_str()]);
+    let uid = |(schema, name): &(String, String)| ident::qualify([schema.as_str(), name.as_str()]);
     let names: Vec<_> = there.keys().map(uid).collect();
     let names = || names.iter().map(String::as_str);
     let mut text = format!(
@@ -309,7 +308,7 @@ fn naming_all(there: &There) -> PolicySources {
         text.push_str(&format!(
             "forbid (principal == Agent::\"auditor\", action in Action::\"read\", resource == Column::\"{}.{}\");\n",
             uid(key).replace('"', "\\\""),
-            ident::qualified([columns[0].as_str()]).replace('"', "\\\"")
+            ident::qualify([columns[0].as_str()]).replace('"', "\\\"")
         ));
     }
     policies(&text)
@@ -349,7 +348,7 @@ async fn reads_them_all<B: Backend>(guard: &Guard<B>, dialect: Dialect, there: &
 
 #[tokio::test]
 async fn every_relation_of_postgres_is_read_as_the_server_has_it() {
-    let server = PostgresServer::shared().unwrap();
+    let server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database("system_all").unwrap();
     server.load(&database, SCRIPT).unwrap().clean().unwrap();
     let columns = "SELECT n.nspname, c.relname, a.attname FROM pg_attribute a \
@@ -384,11 +383,11 @@ async fn every_relation_is_read(server: &'static Server) {
 
 #[tokio::test]
 async fn every_relation_of_mariadb_is_read_as_the_server_has_it() {
-    every_relation_is_read(MariaDbServer::shared().unwrap()).await;
+    every_relation_is_read(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn every_relation_of_mysql_9_is_read_as_the_server_has_it() {
-    every_relation_is_read(MySqlServer::shared().unwrap()).await;
+    every_relation_is_read(MySqlServer::start_shared().unwrap()).await;
 }

@@ -179,19 +179,19 @@ async fn counts(server: &Server) {
 
 #[tokio::test]
 async fn what_foreign_keys_change_counts_on_mariadb() {
-    counts(MariaDbServer::shared().unwrap()).await;
+    counts(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn what_foreign_keys_change_counts_on_mysql_9() {
-    counts(MySqlServer::shared().unwrap()).await;
+    counts(MySqlServer::start_shared().unwrap()).await;
 }
 
 /// A condition with a random function could find every row, so every row counts.
 #[tokio::test]
 async fn what_is_found_by_chance_counts_as_everything() {
-    let server: &Server = MariaDbServer::shared().unwrap();
+    let server: &Server = MariaDbServer::start_shared().unwrap();
     let session = Session::new(Principal::new("Agent", "a"));
     for chance in [
         "id > 0 AND rand() > 2",
@@ -238,11 +238,11 @@ async fn no_row_comes_meanwhile(server: &'static Server) {
 
 #[tokio::test]
 async fn no_row_comes_meanwhile_on_mariadb() {
-    no_row_comes_meanwhile(MariaDbServer::shared().unwrap()).await;
+    no_row_comes_meanwhile(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn no_row_comes_meanwhile_on_mysql_9() {
-    no_row_comes_meanwhile(MySqlServer::shared().unwrap()).await;
+    no_row_comes_meanwhile(MySqlServer::start_shared().unwrap()).await;
 }

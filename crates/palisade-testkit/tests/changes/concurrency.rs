@@ -111,7 +111,7 @@ async fn wait(server: &Server, database: &str, waiting: &str) {
 }
 
 async fn on_postgres(label: &str) -> (&'static Server, String, Arc<Guard<PostgresBackend>>) {
-    let server: &Server = PostgresServer::shared().unwrap();
+    let server: &Server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database(label).unwrap();
     server.load(&database, ROWS).unwrap().clean().unwrap();
     let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
@@ -238,7 +238,7 @@ async fn on_postgres_a_look_takes_no_more_rights_than_the_change() {
 async fn on_postgres_a_look_goes_through_a_pooler() {
     let (server, database, _) = on_postgres("pooled").await;
     let role = writer(server, &database);
-    let pooler = PgBouncer::before(server, &[&role], &["default_pool_size = 2"]).unwrap();
+    let pooler = PgBouncer::start_before(server, &[&role], &["default_pool_size = 2"]).unwrap();
     let config = PostgresConfig::from_url(&pooler.url_as(&role, &database)).unwrap();
     changes_both(config.pooled_by_transaction()).await;
 }
@@ -368,24 +368,24 @@ async fn meets_on_mysql(server: &'static Server) {
 
 #[tokio::test]
 async fn on_mariadb_a_row_that_came_meanwhile_is_in_the_way() {
-    meets_on_mysql(MariaDbServer::shared().unwrap()).await;
+    meets_on_mysql(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn on_mysql_9_a_row_that_came_meanwhile_is_in_the_way() {
-    meets_on_mysql(MySqlServer::shared().unwrap()).await;
+    meets_on_mysql(MySqlServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 async fn on_mariadb_a_row_that_changed_meanwhile_refuses_the_change() {
-    refuses_on_mysql(MariaDbServer::shared().unwrap()).await;
+    refuses_on_mysql(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn on_mysql_9_a_row_that_changed_meanwhile_refuses_the_change() {
-    refuses_on_mysql(MySqlServer::shared().unwrap()).await;
+    refuses_on_mysql(MySqlServer::start_shared().unwrap()).await;
 }
 
 /// SQLite has one writer at a time, and a change is one from its beginning: what another has begun is waited for, and

@@ -179,7 +179,7 @@ async fn postgres(server: &Server, database: &str, corpus: &Corpus) -> PostgresB
 #[tokio::test]
 async fn rows_that_a_with_changes_count_as_all_others_do() {
     let corpus = corpus();
-    let server: &Server = PostgresServer::shared().unwrap();
+    let server: &Server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database("capped").unwrap();
     let backend = postgres(server, &database, &corpus).await;
     let catalog = backend.catalog().clone();
@@ -238,7 +238,7 @@ async fn rows_that_a_with_changes_count_as_all_others_do() {
 /// PostgreSQL counts what triggers change with what a WITH changes.
 #[tokio::test]
 async fn rows_that_triggers_change_are_not_told_of() {
-    let server: &Server = PostgresServer::shared().unwrap();
+    let server: &Server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database("set_off").unwrap();
     server
         .load(
@@ -359,7 +359,7 @@ async fn sqlite_counts_cascades_against_the_cap() {
 
 #[tokio::test]
 async fn postgres_counts_cascades_against_the_cap() {
-    let server: &Server = PostgresServer::shared().unwrap();
+    let server: &Server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database("cascades").unwrap();
     server.query(&database, &FAMILY.join(";")).unwrap();
     let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
@@ -403,7 +403,7 @@ async fn what_writes_is_not_run_to_look() {
     let (on_postgres, on_mysql) = (of("ledger.postgres"), of("ledger.mysql"));
     let session = Session::new(on_postgres.principal.clone());
 
-    let server: &Server = PostgresServer::shared().unwrap();
+    let server: &Server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database("twice").unwrap();
     drop(postgres(server, &database, &corpus).await);
     server
@@ -422,7 +422,7 @@ async fn what_writes_is_not_run_to_look() {
     let next = server.query(&database, "SELECT nextval('main.numbers')");
     assert_eq!(next.unwrap(), "500");
 
-    let server: &Server = MariaDbServer::shared().unwrap();
+    let server: &Server = MariaDbServer::start_shared().unwrap();
     let database = server.fresh_database("twice").unwrap();
     server
         .load(&database, &corpus.catalogs["ledger.mysql"])
@@ -448,7 +448,7 @@ async fn what_writes_is_not_run_to_look() {
 #[tokio::test]
 async fn postgres_changes_what_is_permitted_and_nothing_else() {
     let corpus = corpus();
-    let server: &Server = PostgresServer::shared().unwrap();
+    let server: &Server = PostgresServer::start_shared().unwrap();
     let (mut failures, mut count) = (Vec::new(), 0);
     for case in cases(&corpus, "ledger.postgres") {
         let database = server.fresh_database("changes").unwrap();
@@ -467,7 +467,7 @@ async fn postgres_changes_what_is_permitted_and_nothing_else() {
 #[tokio::test]
 async fn mariadb_changes_what_is_permitted_and_nothing_else() {
     let corpus = corpus();
-    let server: &Server = MariaDbServer::shared().unwrap();
+    let server: &Server = MariaDbServer::start_shared().unwrap();
     let (mut failures, mut count) = (Vec::new(), 0);
     for case in cases(&corpus, "ledger.mysql") {
         // The database that policies name.

@@ -293,13 +293,13 @@ async fn finds_what_the_server_finds(server: &'static Server) {
 
 #[tokio::test]
 async fn mariadb_finds_what_was_looked_for() {
-    finds_what_the_server_finds(MariaDbServer::shared().unwrap()).await;
+    finds_what_the_server_finds(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn mysql_9_finds_what_was_looked_for() {
-    finds_what_the_server_finds(MySqlServer::shared().unwrap()).await;
+    finds_what_the_server_finds(MySqlServer::start_shared().unwrap()).await;
 }
 
 /// Keys of which not every source can say by what they are equal.

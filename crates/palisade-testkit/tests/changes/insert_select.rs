@@ -243,13 +243,13 @@ async fn keeps_apart(server: &'static Server) {
 
 #[tokio::test]
 async fn what_a_query_gives_meets_no_other_tenant_on_mariadb() {
-    keeps_apart(MariaDbServer::shared().unwrap()).await;
+    keeps_apart(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn what_a_query_gives_meets_no_other_tenant_on_mysql_9() {
-    keeps_apart(MySqlServer::shared().unwrap()).await;
+    keeps_apart(MySqlServer::start_shared().unwrap()).await;
 }
 
 /// Column, what another tenant has in it, what is given, and what comes of that.
@@ -388,7 +388,7 @@ const WRITTEN: &[Type] = &[
 
 #[tokio::test]
 async fn what_mariadb_stores_is_what_is_looked_for() {
-    let server = MariaDbServer::shared().unwrap();
+    let server = MariaDbServer::start_shared().unwrap();
     is_stored_so(server, QUERIED, Given::Query).await;
     is_stored_so(server, WRITTEN, Given::Values).await;
     const A: &str = "'123e4567-e89b-12d3-a456-426614174000'";
@@ -401,7 +401,7 @@ async fn what_mariadb_stores_is_what_is_looked_for() {
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn what_mysql_9_stores_is_what_is_looked_for() {
-    let server = MySqlServer::shared().unwrap();
+    let server = MySqlServer::start_shared().unwrap();
     is_stored_so(server, QUERIED, Given::Query).await;
     is_stored_so(server, WRITTEN, Given::Values).await;
 }

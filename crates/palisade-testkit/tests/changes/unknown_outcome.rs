@@ -77,7 +77,7 @@ async fn a_blocked_answer_of_a_change_says_so_and_changes_nothing() {
     let count = |sql| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!(count("SELECT count(*) FROM people"), 2);
 
-    let server: &Server = PostgresServer::shared().unwrap();
+    let server: &Server = PostgresServer::start_shared().unwrap();
     let database = shop(server, "blocked");
     blocks(postgres(&server.url(&database)).await, "public").await;
     caps(&still_gate(
@@ -87,7 +87,7 @@ async fn a_blocked_answer_of_a_change_says_so_and_changes_nothing() {
     .await;
     assert_eq!(people(server, &database), "2");
 
-    let server: &Server = MariaDbServer::shared().unwrap();
+    let server: &Server = MariaDbServer::start_shared().unwrap();
     let database = shop(server, "blocked");
     blocks(mariadb(&server.url(&database)).await, &database).await;
     caps(&still_gate(
@@ -119,7 +119,7 @@ async fn loses<B: Backend>(guard: &Guard<B>, server: &Server, database: &str) {
 
 #[tokio::test]
 async fn who_loses_the_server_while_it_keeps_a_change_is_told_to_look() {
-    let server: &Server = PostgresServer::shared().unwrap();
+    let server: &Server = PostgresServer::start_shared().unwrap();
     let database = shop(server, "lost");
     let proxy = LosingProxy::start(server.port(), b"COMMIT\0").unwrap();
     let url = through(&proxy, server, &database);
@@ -130,7 +130,7 @@ async fn who_loses_the_server_while_it_keeps_a_change_is_told_to_look() {
     )
     .await;
 
-    let server: &Server = MariaDbServer::shared().unwrap();
+    let server: &Server = MariaDbServer::start_shared().unwrap();
     let database = shop(server, "lost");
     let proxy = LosingProxy::start(server.port(), b"\x03COMMIT").unwrap();
     let url = through(&proxy, server, &database);

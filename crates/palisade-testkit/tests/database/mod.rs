@@ -20,12 +20,12 @@ pub(crate) struct TestDatabase<'s> {
 impl TestDatabase<'static> {
     /// As [`TestDatabase::on`] the shared PostgreSQL.
     pub(crate) fn postgres(label: &str, script: &str) -> Self {
-        Self::on(PostgresServer::shared().unwrap(), label, script)
+        Self::on(PostgresServer::start_shared().unwrap(), label, script)
     }
 
     /// As [`TestDatabase::on`] the shared MariaDB.
     pub(crate) fn mariadb(label: &str, script: &str) -> Self {
-        Self::on(MariaDbServer::shared().unwrap(), label, script)
+        Self::on(MariaDbServer::start_shared().unwrap(), label, script)
     }
 }
 

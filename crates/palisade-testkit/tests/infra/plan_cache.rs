@@ -32,7 +32,7 @@ fn stage() -> &'static Stage {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
         let corpus = Corpus::load(folder).unwrap();
         let runner =
-            |bytes| Runner::configured(&corpus, |builder| builder.cache_bytes(bytes)).unwrap();
+            |bytes| Runner::with_builder(&corpus, |builder| builder.cache_bytes(bytes)).unwrap();
         let principals: BTreeSet<_> = corpus.cases.iter().map(|c| c.principal.clone()).collect();
         Stage {
             principals: principals.into_iter().collect(),

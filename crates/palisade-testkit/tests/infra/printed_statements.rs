@@ -65,7 +65,7 @@ fn prepare(
 
 #[test]
 fn postgres_reads_what_is_printed() {
-    let server: &Server = PostgresServer::shared().unwrap();
+    let server: &Server = PostgresServer::start_shared().unwrap();
     for catalog in ["shop.postgres", "desk.postgres", "ledger.postgres"] {
         let database = server.fresh_database("printed").unwrap();
         let (count, refused) = prepare(server, &database, catalog, |sql| {
@@ -85,7 +85,7 @@ fn postgres_reads_what_is_printed() {
 /// Escaped strings are read by the parser and printed as plain ones.
 #[test]
 fn postgres_gives_the_same_strings() {
-    let server: &Server = PostgresServer::shared().unwrap();
+    let server: &Server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database("strings").unwrap();
     let corpus = corpus();
     let runner = Runner::new(&corpus).unwrap();
@@ -107,7 +107,7 @@ fn postgres_gives_the_same_strings() {
 
 #[test]
 fn mariadb_reads_what_is_printed() {
-    let server: &Server = MariaDbServer::shared().unwrap();
+    let server: &Server = MariaDbServer::start_shared().unwrap();
     for catalog in ["shop.mysql", "desk.mysql", "ledger.mysql"] {
         // The database that the corpus decides over.
         server.create_database("main").unwrap();

@@ -225,8 +225,8 @@ fn two_servers_run_side_by_side() {
 
 #[test]
 fn a_shared_server_is_one() {
-    let first = PostgresServer::shared().unwrap();
-    let second = PostgresServer::shared().unwrap();
+    let first = PostgresServer::start_shared().unwrap();
+    let second = PostgresServer::start_shared().unwrap();
     assert_eq!(first.process_id(), second.process_id());
 }
 

@@ -156,7 +156,7 @@ fn shop<'s>(server: &'s Server, analyze: &str) -> TestDatabase<'s> {
 
 #[tokio::test]
 async fn postgres_keeps_caps() {
-    let database = shop(PostgresServer::shared().unwrap(), "ANALYZE;");
+    let database = shop(PostgresServer::start_shared().unwrap(), "ANALYZE;");
     let open = async |limits| guard(database.postgres_backend().await, "public", limits);
     let guard = open(rows(3000)).await;
     caps_rows(&guard, "$1", COSTS).await;
@@ -183,7 +183,7 @@ async fn postgres_keeps_caps() {
 
 #[tokio::test]
 async fn mariadb_keeps_caps_on_rows() {
-    let database = shop(MariaDbServer::shared().unwrap(), "ANALYZE TABLE big;");
+    let database = shop(MariaDbServer::start_shared().unwrap(), "ANALYZE TABLE big;");
     caps_rows(&mysql(&database, rows(3000)).await, "?", COSTS).await;
     caps_changes(&database).await;
     // It tells no cost: who caps that gets nothing unbounded.
@@ -254,7 +254,7 @@ async fn mysql_keeps_caps(server: &Server) {
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn mysql_9_keeps_caps() {
-    let server: &Server = MySqlServer::shared().unwrap();
+    let server: &Server = MySqlServer::start_shared().unwrap();
     mysql_keeps_caps(server).await;
 }
 
@@ -303,7 +303,7 @@ async fn forbids_unless_few<B: Backend>(guard: &Guard<B>) {
 
 #[tokio::test]
 async fn postgres_policies_look_at_estimates() {
-    let database = shop(PostgresServer::shared().unwrap(), "ANALYZE;");
+    let database = shop(PostgresServer::start_shared().unwrap(), "ANALYZE;");
     let backend = database.postgres_backend().await;
     let few = guard_by(backend.clone(), "public", Limits::default(), UNLESS);
     forbids_unless_few(&few).await;
@@ -319,7 +319,7 @@ async fn postgres_policies_look_at_estimates() {
 
 #[tokio::test]
 async fn mariadb_policies_look_at_estimates() {
-    let database = shop(MariaDbServer::shared().unwrap(), "ANALYZE TABLE big;");
+    let database = shop(MariaDbServer::start_shared().unwrap(), "ANALYZE TABLE big;");
     let backend = database.mysql_backend().await;
     let few = guard_by(backend.clone(), database.name(), Limits::default(), UNLESS);
     forbids_unless_few(&few).await;

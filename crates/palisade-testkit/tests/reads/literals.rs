@@ -90,11 +90,11 @@ async fn literals_keep_their_meaning(server: &'static Server) {
 
 #[tokio::test]
 async fn literals_keep_their_meaning_on_mariadb() {
-    literals_keep_their_meaning(MariaDbServer::shared().unwrap()).await;
+    literals_keep_their_meaning(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn literals_keep_their_meaning_on_mysql_9() {
-    literals_keep_their_meaning(MySqlServer::shared().unwrap()).await;
+    literals_keep_their_meaning(MySqlServer::start_shared().unwrap()).await;
 }

@@ -9,25 +9,6 @@ use serde::{
 
 use crate::answer::session::ScannedRows;
 
-/// A random mark for one answer, which data cannot hold because it was written before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Marker([u8; 16]);
-
-impl Marker {
-    /// A marker from random bytes. The core has no source of randomness; the caller must not use
-    /// bytes twice.
-    #[must_use]
-    pub fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(bytes)
-    }
-}
-
-impl fmt::Display for Marker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
 /// An answer as an agent gets it.
 ///
 /// As JSON it is an object with these keys:

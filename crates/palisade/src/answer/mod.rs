@@ -9,9 +9,11 @@ mod scanned;
 mod unscanned;
 
 pub mod envelope;
+mod marker;
 pub mod session;
 
-pub use envelope::{CONTENT_POLICY, Envelope, Marker, ModelEnvelope};
+pub use envelope::{CONTENT_POLICY, Envelope, ModelEnvelope};
+pub use marker::Marker;
 #[cfg(feature = "scan")]
 pub use scanned::{Detector, Severity};
 #[cfg(feature = "scan")]

@@ -10,7 +10,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    answer::{Detector, OutputColumn, ScanPlan, Severity, detect, envelope::Marker, spell_out},
+    answer::{Detector, OutputColumn, ScanPlan, Severity, detect, marker::Marker, spell_out},
     code::Code,
     rejection::Rejection,
     value::{RowSink, Value},

@@ -263,8 +263,8 @@ impl CatalogBuilder {
             );
             let schema: Arc<str> = catalog.fold_relation(&def.schema).into();
             let key: Arc<str> = catalog.fold_relation(&def.name).into();
-            let uid = ident::qualified([&*schema, &*key]);
-            if catalog.keyed(&schema, &key).is_some() {
+            let uid = ident::qualify([&*schema, &*key]);
+            if catalog.find_by_key(&schema, &key).is_some() {
                 return Err(CatalogError::DuplicateRelation(uid));
             }
             let named = catalog.by_key.entry(Arc::clone(&key)).or_default();
@@ -307,7 +307,7 @@ fn functions_of(
                 .as_deref()
                 .and_then(|extension| functions::extension(dialect, extension, &name));
             FunctionDef {
-                uid: ident::qualified([routine.schema.as_str(), name.as_str()]),
+                uid: ident::qualify([routine.schema.as_str(), name.as_str()]),
                 schema: Some(routine.schema.clone()),
                 kinds: routine.kinds,
                 safety: known.map_or(Safety::Unknown, |def| def.safety),
@@ -357,7 +357,7 @@ pub(super) fn relation(
     let mut columns = Vec::with_capacity(def.columns.len());
     for column in def.columns {
         let column_key: Arc<str> = dialect.fold(&column.name).into();
-        let column_uid = ident::qualified([&*schema_key, &*key, &*column_key]);
+        let column_uid = ident::qualify([&*schema_key, &*key, &*column_key]);
         if !seen.insert(Arc::clone(&column_key)) {
             return Err(CatalogError::DuplicateColumn(column_uid));
         }

@@ -27,9 +27,11 @@ impl DefaultValue {
     /// column's own type. What is computed is not known.
     #[must_use]
     pub fn by(text: &str, class: TypeClass, type_name: &str, dialect: Dialect) -> Self {
-        let text = inside(text.trim());
+        let text = strip_quotes(text.trim());
         let (literal, cast) = match (dialect, text.rsplit_once("::")) {
-            (Dialect::Postgres, Some((literal, cast))) => (inside(literal.trim()), Some(cast)),
+            (Dialect::Postgres, Some((literal, cast))) => {
+                (strip_quotes(literal.trim()), Some(cast))
+            }
             (Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql, _) => (text, None),
         };
         if literal.eq_ignore_ascii_case("null") {
@@ -38,7 +40,7 @@ impl DefaultValue {
         if cast.is_some_and(|cast| !is_own(cast.trim(), class, type_name)) {
             return Self::Unknown;
         }
-        let found = match unquoted(literal, dialect) {
+        let found = match unquote(literal, dialect) {
             Some(text) => Self::Text(text),
             None if is_number(literal) => Self::Number(literal.to_owned()),
             None if literal.eq_ignore_ascii_case("true") => Self::Boolean(true),
@@ -82,7 +84,7 @@ impl DefaultValue {
 }
 
 /// `text` without parentheses around the whole of it.
-fn inside(text: &str) -> &str {
+fn strip_quotes(text: &str) -> &str {
     let Some(inner) = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) else {
         return text;
     };
@@ -94,7 +96,7 @@ fn inside(text: &str) -> &str {
 }
 
 /// The text that a literal in single quotes is, if it is written without escapes.
-fn unquoted(literal: &str, dialect: Dialect) -> Option<String> {
+fn unquote(literal: &str, dialect: Dialect) -> Option<String> {
     let inner = literal.strip_prefix('\'')?.strip_suffix('\'')?;
     let is_plain = !inner.replace("''", "").contains('\'');
     (is_plain && !(dialect == Dialect::Mysql && inner.contains('\\')))

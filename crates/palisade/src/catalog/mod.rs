@@ -239,12 +239,12 @@ impl Catalog {
     #[must_use]
     pub fn lookup(&self, name: &str) -> Option<&Relation> {
         let mut schemas = self.search_keys.iter();
-        schemas.find_map(|schema| self.keyed(schema, name))
+        schemas.find_map(|schema| self.find_by_key(schema, name))
     }
 
     /// The relation called `schema.name`, both keys.
     #[must_use]
-    pub(crate) fn keyed(&self, schema: &str, name: &str) -> Option<&Relation> {
+    pub(crate) fn find_by_key(&self, schema: &str, name: &str) -> Option<&Relation> {
         let named = self.by_key.get(name)?.iter();
         let mut named = named.filter_map(|id| self.relation(*id));
         named.find(|relation| *relation.schema_key == *schema)
@@ -310,7 +310,7 @@ impl Catalog {
     /// The relation called `schema.name`, names as the catalog holds them; both are folded here.
     #[must_use]
     pub fn find(&self, schema: &str, name: &str) -> Option<&Relation> {
-        self.keyed(&self.fold_relation(schema), &self.fold_relation(name))
+        self.find_by_key(&self.fold_relation(schema), &self.fold_relation(name))
     }
 
     /// The relation with this id; `None` for an id of another catalog.

@@ -248,7 +248,7 @@ impl Catalog {
             // What policies name of the server's own is no part of what the database holds.
             relations: (self.relations.iter())
                 .filter(|relation| relation.system.is_none())
-                .map(|relation| self.written(relation))
+                .map(|relation| self.write_relation(relation))
                 .collect(),
             routines: self.routines.iter().map(RoutineText::new).collect(),
             types: self.types.iter().map(TypeText::new).collect(),
@@ -294,7 +294,7 @@ impl Catalog {
         builder(snapshot)?.build().map_err(Into::into)
     }
 
-    fn written(&self, relation: &super::Relation) -> RelationText {
+    fn write_relation(&self, relation: &super::Relation) -> RelationText {
         let name_of = |index: u16| relation.column(index).map(|column| column.name.to_string());
         RelationText {
             schema: relation.schema.clone(),
@@ -383,7 +383,7 @@ fn builder(snapshot: Snapshot) -> Result<CatalogBuilder, SnapshotError> {
     }
     let mut seen = HashSet::new();
     for routine in snapshot.routines {
-        let place = ident::qualified([routine.schema.as_str(), routine.name.as_str()]);
+        let place = ident::qualify([routine.schema.as_str(), routine.name.as_str()]);
         if !seen.insert(place.clone()) {
             return Err(contradiction(&place, "is a routine twice"));
         }
@@ -391,7 +391,7 @@ fn builder(snapshot: Snapshot) -> Result<CatalogBuilder, SnapshotError> {
     }
     seen.clear();
     for def in snapshot.types {
-        let place = ident::qualified([def.schema.as_str(), def.name.as_str()]);
+        let place = ident::qualify([def.schema.as_str(), def.name.as_str()]);
         if !seen.insert(place.clone()) {
             return Err(contradiction(&place, "is a type twice"));
         }
@@ -425,7 +425,7 @@ fn contradiction(place: &str, message: impl Into<String>) -> SnapshotError {
 
 impl RelationText {
     fn into_def(self, dialect: Dialect) -> Result<RelationDef, SnapshotError> {
-        let place = ident::qualified([self.schema.as_str(), self.name.as_str()]);
+        let place = ident::qualify([self.schema.as_str(), self.name.as_str()]);
         let keys: HashSet<String> = self.columns.iter().map(|c| dialect.fold(&c.name)).collect();
         let named = (self.primary_key.iter())
             .chain(&self.rowid_alias)

@@ -78,7 +78,7 @@ impl SystemRelation {
     /// The qualified name that policies use.
     #[must_use]
     pub fn uid(&self) -> String {
-        ident::qualified([self.schema.as_str(), self.name.as_str()])
+        ident::qualify([self.schema.as_str(), self.name.as_str()])
     }
 }
 
@@ -167,7 +167,7 @@ impl Catalog {
             let Ok(id) = u32::try_from(self.relations.len()) else {
                 break;
             };
-            if self.keyed(&schema, &key).is_some() {
+            if self.find_by_key(&schema, &key).is_some() {
                 continue;
             }
             let mut columns = self.system_columns(known);

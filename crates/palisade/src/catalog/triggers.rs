@@ -58,7 +58,7 @@ impl Trigger {
     /// The id of the function in policies.
     #[must_use]
     pub fn uid(&self, dialect: Dialect) -> String {
-        ident::qualified([self.schema.as_str(), dialect.fold(&self.function).as_str()])
+        ident::qualify([self.schema.as_str(), dialect.fold(&self.function).as_str()])
     }
 }
 

@@ -169,7 +169,7 @@ fn statement_facts(catalog: &Catalog, access: &AccessSet) -> Vec<(String, Restri
             schema,
             name,
             view: _,
-        } => Some(text(&ident::qualified([schema.as_str(), name.as_str()]))),
+        } => Some(text(&ident::qualify([schema.as_str(), name.as_str()]))),
     });
     let tables = access
         .relations()

@@ -80,7 +80,9 @@ pub(crate) fn resolve(
     let outputs = resolver.top(&mut query)?;
     resolver.number_names(&mut query)?;
     if explain.is_some() && !resolver.targets.is_empty() {
-        return Err(unsupported("EXPLAIN of a statement that changes data"));
+        return Err(refuse_unsupported(
+            "EXPLAIN of a statement that changes data",
+        ));
     }
     resolver.settle()?;
     resolver.confined_operators();
@@ -371,6 +373,6 @@ impl<'a> Resolver<'a> {
 }
 
 /// The refusal of a construct that is not modelled, by name.
-fn unsupported(what: &str) -> Rejection {
+fn refuse_unsupported(what: &str) -> Rejection {
     Rejection::new(Code::SyntaxUnsupported, format!("{what} is not supported"))
 }

@@ -184,7 +184,7 @@ impl Cap<'_> {
                     offset: _,
                     limit: _,
                 },
-            ) => return Err(unsupported("both LIMIT and FETCH")),
+            ) => return Err(refuse_unsupported("both LIMIT and FETCH")),
         };
         let Fetch {
             with_ties,
@@ -192,7 +192,7 @@ impl Cap<'_> {
             quantity,
         } = &fetch;
         if *percent {
-            return Err(unsupported("FETCH … PERCENT"));
+            return Err(refuse_unsupported("FETCH … PERCENT"));
         }
         let limit = match quantity {
             // One row.
@@ -289,10 +289,10 @@ fn wrap(query: &mut Query, alias: Option<&str>) {
 }
 
 fn not_a_number() -> Rejection {
-    unsupported("a LIMIT that is neither an integer nor a parameter")
+    refuse_unsupported("a LIMIT that is neither an integer nor a parameter")
 }
 
-fn unsupported(what: &str) -> Rejection {
+fn refuse_unsupported(what: &str) -> Rejection {
     Rejection::new(Code::SyntaxUnsupported, format!("{what} is not supported"))
 }
 

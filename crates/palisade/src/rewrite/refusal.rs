@@ -9,7 +9,7 @@ pub(in crate::rewrite) fn not_as_decided(detail: &str) -> Rejection {
 }
 
 /// The refusal of a text of ours that does not resolve. `limit.work` stays what it is: what we add to a statement counts as work on it.
-pub(in crate::rewrite) fn unresolved(inner: Rejection) -> Rejection {
+pub(in crate::rewrite) fn refuse_unresolved(inner: Rejection) -> Rejection {
     match inner.code() {
         Code::LimitWork => inner,
         _ => not_as_decided(&inner.to_string()),

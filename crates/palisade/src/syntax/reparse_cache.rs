@@ -1,16 +1,16 @@
-//! What texts of our own read as, remembered without their literals.
+//! Trees that printed texts were read as, remembered without their literals.
 //!
-//! Printed text must read back as the tree it was printed from. To read it takes as long as to read the statement, and the
-//! texts of a session are few when their literals are left out. So plain literals are taken out of the tree, each
-//! for a name that no text can spell, the rest is printed, and if that text was read before, the tree it gave is compared
-//! with this one. That is the answer that reading would give:
+//! Printed text must read back as the tree it was printed from, which takes as long as to read the statement. The texts of a
+//! session are few when their literals are left out. So plain literals are taken out of the tree, each for a name that no SQL
+//! text can contain, and the rest is printed. If that text was read before, the remembered tree is compared with this one. The
+//! comparison gives the answer that reading would give:
 //!
-//! * The parser has no state: one text gives one tree. With its first literals the text was read, and gave this tree with them.
-//! * A literal is taken out if it is one token whatever stands around it: digits, which no letter, digit or period may follow, or
-//!   a string without quotes, backslashes and control characters, which is not empty. Other ones stay in the text. So with other
-//!   literals the same tokens follow one another.
-//! * What the parser reads a number or a string as depends on no value of either, but where a number is part of a type or of
-//!   a limit of its own; those are no literals of the tree, and stay in the text.
+//! * The parser has no state: one text gives one tree.
+//! * A literal is taken out only if it is one token whatever stands around it. Digits are, where no letter, digit or period
+//!   follows. So is a string that is not empty and has no quotes, backslashes or control characters. With other literals the same
+//!   tokens follow one another.
+//! * The parser reads a number or a string the same way whatever its value. Numbers that are part of a type or of a limit are no
+//!   literals of the tree, and stay in the text.
 //!
 //! Builds with debug assertions read every whole text back as well.
 
@@ -25,7 +25,7 @@ use crate::{dialect::Dialect, limits::Limits, rejection::Rejection};
 /// Texts that were read back, without literals, each with the tree it gave; bounded in bytes.
 pub(crate) struct Readings(Cache<Box<str>, Arc<Query>, Weight>);
 
-/// Bytes that they may take until those that nobody asks for are forgotten.
+/// Bytes that they may take: the least used are forgotten first.
 const BYTES: u64 = 8 * 1024 * 1024;
 
 /// Bytes of one, about, for a first guess of how many fit.
@@ -56,7 +56,7 @@ impl Weighter<Box<str>, Arc<Query>> for Weight {
 }
 
 impl Readings {
-    /// As [`print_stable`], of a tree that holds no parameter; the tree that comes back may be the one that was given.
+    /// As [`print_stable`], for a tree without parameters. It may give the same tree back.
     ///
     /// # Errors
     /// `syntax.not-stable`.
@@ -78,7 +78,7 @@ impl Readings {
             .0
             .get(skeleton.as_str())
             .is_some_and(|tree| *tree == *query);
-        let text = literals.within(&skeleton);
+        let text = literals.put_into(&skeleton);
         literals.put_back(&mut query);
         match text {
             Some(text) if is_known => Ok((text, query)),
@@ -131,7 +131,7 @@ impl Literals {
     }
 
     /// `skeleton` with each in its place; none if one has not exactly one, or might be read with what follows it.
-    fn within(&self, skeleton: &str) -> Option<String> {
+    fn put_into(&self, skeleton: &str) -> Option<String> {
         let length: usize = self.texts.iter().map(String::len).sum();
         let mut out = String::with_capacity(skeleton.len() + length);
         let (mut rest, mut found) = (skeleton, 0_u64);
@@ -354,7 +354,7 @@ mod tests {
             ("nothing", None),
         ] {
             assert_eq!(
-                literals("7").within(skeleton).as_deref(),
+                literals("7").put_into(skeleton).as_deref(),
                 expected,
                 "{skeleton:?}"
             );

@@ -204,7 +204,7 @@ fn files_are_small() {
 fn catch_all_arms_only_refuse() {
     let arm = Regex::new(r"(?m)^\s*_ => *(\{\s*)?(.*)$").unwrap();
     let refuses = Regex::new(
-        r"^(return )?(Found::Ambiguous|Err\(|not_as_decided\(|None\b|false\b|unsupported|ControlFlow::Continue|ControlFlow::<\(\)>::Continue|\w+\(\)\))|^return Err",
+        r"^(return )?(Found::Ambiguous|Err\(|not_as_decided\(|None\b|false\b|unsupported|refuse_unsupported|ControlFlow::Continue|ControlFlow::<\(\)>::Continue|\w+\(\)\))|^return Err",
     )
     .unwrap();
     let rest = Regex::new(r"[{,]\s*\.\.\s*[})]").unwrap();

@@ -87,11 +87,11 @@ async fn of_columns(server: &'static Server) {
 
 #[tokio::test]
 async fn on_mariadb_bytes_are_looked_at_as_the_column_reads_them() {
-    of_columns(MariaDbServer::shared().unwrap()).await;
+    of_columns(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn on_mysql_9_bytes_are_looked_at_as_the_column_reads_them() {
-    of_columns(MySqlServer::shared().unwrap()).await;
+    of_columns(MySqlServer::start_shared().unwrap()).await;
 }

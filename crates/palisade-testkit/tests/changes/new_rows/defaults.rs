@@ -318,7 +318,7 @@ async fn on_mysql(server: &'static Server) {
 
 #[tokio::test]
 async fn on_mariadb_what_is_not_said_is_known() {
-    let server = MariaDbServer::shared().unwrap();
+    let server = MariaDbServer::start_shared().unwrap();
     on_mysql(server).await;
     // The first of these has a default that nobody wrote, where the server's settings say so.
     let script = "SET explicit_defaults_for_timestamp = OFF;
@@ -337,7 +337,7 @@ async fn on_mariadb_what_is_not_said_is_known() {
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn on_mysql_9_what_is_not_said_is_known() {
-    on_mysql(MySqlServer::shared().unwrap()).await;
+    on_mysql(MySqlServer::start_shared().unwrap()).await;
 }
 
 /// What a trigger may have put in the place of nothing is not known.

@@ -291,13 +291,13 @@ async fn on_mysql(server: &'static Server) {
 
 #[tokio::test]
 async fn on_mariadb_what_is_admitted_is_stored() {
-    on_mysql(MariaDbServer::shared().unwrap()).await;
+    on_mysql(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn on_mysql_9_what_is_admitted_is_stored() {
-    on_mysql(MySqlServer::shared().unwrap()).await;
+    on_mysql(MySqlServer::start_shared().unwrap()).await;
 }
 
 /// A table whose tenant is computed from a column that may be written, twice over.

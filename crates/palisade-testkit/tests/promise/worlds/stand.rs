@@ -325,7 +325,7 @@ impl Engine for Postgres {
         fill: Vec<String>,
         policies: impl FnOnce(&str) -> String,
     ) -> Stand<PostgresBackend, PostgresSession> {
-        let server: &Server = PostgresServer::shared().unwrap();
+        let server: &Server = PostgresServer::start_shared().unwrap();
         let name = server.fresh_database("worlds").unwrap();
         let url = server.url(&name);
         let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
@@ -359,7 +359,7 @@ impl Engine for MariaDb {
         fill: Vec<String>,
         policies: impl FnOnce(&str) -> String,
     ) -> Stand<MysqlBackend, MysqlSession> {
-        let server: &Server = MariaDbServer::shared().unwrap();
+        let server: &Server = MariaDbServer::start_shared().unwrap();
         let name = server.fresh_database("worlds").unwrap();
         server.load(&name, script).unwrap().clean().unwrap();
         let url = server.url(&name);

@@ -87,11 +87,11 @@ async fn go_with_other_text(server: &Server) {
 
 #[tokio::test]
 async fn masks_go_with_other_text_on_mariadb() {
-    go_with_other_text(MariaDbServer::shared().unwrap()).await;
+    go_with_other_text(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn masks_go_with_other_text_on_mysql_9() {
-    go_with_other_text(MySqlServer::shared().unwrap()).await;
+    go_with_other_text(MySqlServer::start_shared().unwrap()).await;
 }

@@ -302,7 +302,7 @@ async fn edges_of_mariadb() {
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn edges_of_mysql_9() {
     let edges = flatten(&[EDGES_MYSQL]);
-    let server: &Server = MySqlServer::shared().unwrap();
+    let server: &Server = MySqlServer::start_shared().unwrap();
     let database = TestDatabase::on(server, "edges", &edge_script(&edges));
     let backend = database.mysql_reader().await;
     come_out(&backend, database.name(), &edges).await;

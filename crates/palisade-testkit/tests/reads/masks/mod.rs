@@ -260,11 +260,11 @@ async fn on_mysql(server: &Server) {
 
 #[tokio::test]
 async fn masks_of_mariadb() {
-    on_mysql(MariaDbServer::shared().unwrap()).await;
+    on_mysql(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn masks_of_mysql_9() {
-    on_mysql(MySqlServer::shared().unwrap()).await;
+    on_mysql(MySqlServer::start_shared().unwrap()).await;
 }

@@ -332,11 +332,11 @@ async fn all_are_total_on_mysql(server: &Server) {
 
 #[tokio::test]
 async fn masks_are_total_on_mariadb() {
-    all_are_total_on_mysql(MariaDbServer::shared().unwrap()).await;
+    all_are_total_on_mysql(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn masks_are_total_on_mysql_9() {
-    all_are_total_on_mysql(MySqlServer::shared().unwrap()).await;
+    all_are_total_on_mysql(MySqlServer::start_shared().unwrap()).await;
 }

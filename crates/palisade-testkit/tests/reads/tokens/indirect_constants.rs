@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::Asking;
 
-/// A token is one beside the column, in a cast, a list or a choice, and is refused behind SELECT or in a table of constants. `T`
-/// in a statement is a token of the first person, `U` one of the second.
+/// A token is accepted beside the column, in a cast, a list or a choice. It is refused behind SELECT or in a table of constants.
+/// In a statement `T` is a token of the first person, `U` of the second.
 pub(crate) async fn tokens_are_given<B: Backend>(
     to: &Asking<B>,
     row: &str,

@@ -756,11 +756,11 @@ async fn on_mysql(server: &'static Server, row: &str) {
 
 #[tokio::test]
 async fn tokens_on_mariadb() {
-    on_mysql(MariaDbServer::shared().unwrap(), "").await;
+    on_mysql(MariaDbServer::start_shared().unwrap(), "").await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn tokens_on_mysql_9() {
-    on_mysql(MySqlServer::shared().unwrap(), "ROW").await;
+    on_mysql(MySqlServer::start_shared().unwrap(), "ROW").await;
 }

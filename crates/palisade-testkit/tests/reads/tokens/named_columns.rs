@@ -228,11 +228,11 @@ async fn named_tokens_hold_on(server: &'static Server) {
 
 #[tokio::test]
 async fn named_tokens_hold_on_mariadb() {
-    named_tokens_hold_on(MariaDbServer::shared().unwrap()).await;
+    named_tokens_hold_on(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn named_tokens_hold_on_mysql_9() {
-    named_tokens_hold_on(MySqlServer::shared().unwrap()).await;
+    named_tokens_hold_on(MySqlServer::start_shared().unwrap()).await;
 }

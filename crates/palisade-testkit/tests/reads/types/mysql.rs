@@ -182,7 +182,7 @@ async fn section(server: &Server, own: &[Type]) -> String {
 async fn mariadb_sends_every_type_there_and_back() {
     page::check(
         "MariaDB",
-        &section(MariaDbServer::shared().unwrap(), MARIADB).await,
+        &section(MariaDbServer::start_shared().unwrap(), MARIADB).await,
     );
 }
 
@@ -191,6 +191,6 @@ async fn mariadb_sends_every_type_there_and_back() {
 async fn mysql_9_sends_every_type_there_and_back() {
     page::check(
         "MySQL",
-        &section(MySqlServer::shared().unwrap(), MYSQL).await,
+        &section(MySqlServer::start_shared().unwrap(), MYSQL).await,
     );
 }

@@ -186,7 +186,7 @@ async fn section(server: &Server) -> String {
 async fn postgres_sends_every_type_there_and_back() {
     page::check(
         "PostgreSQL",
-        &section(PostgresServer::shared().unwrap()).await,
+        &section(PostgresServer::start_shared().unwrap()).await,
     );
 }
 

@@ -149,7 +149,7 @@ fn row(line: &str) -> Option<(Option<String>, (FunctionDef, Exceptions))> {
 pub(in crate::catalog) fn uid(schema: Option<&str>, name: &str) -> String {
     match schema {
         None => name.to_owned(),
-        Some(schema) => ident::qualified([schema, name]),
+        Some(schema) => ident::qualify([schema, name]),
     }
 }
 

@@ -206,7 +206,7 @@ pub(in crate::policy) fn has_entity(relation: &Relation) -> bool {
 
 /// The id of the schema entity a relation is in.
 pub(in crate::policy) fn schema_id(catalog: &Catalog, schema: &str) -> String {
-    ident::qualified([catalog.fold_relation(schema).as_str()])
+    ident::qualify([catalog.fold_relation(schema).as_str()])
 }
 
 /// The types that every catalog has.

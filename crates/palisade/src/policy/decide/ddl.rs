@@ -78,7 +78,7 @@ pub(in crate::policy) fn verdict(
             decide_among(loaded, subject, action, table, entities, context)
         }
         DefinedObject::New { schema, name, view } => {
-            let uid = ident::qualified([schema.as_str(), name.as_str()]);
+            let uid = ident::qualify([schema.as_str(), name.as_str()]);
             let table = resource("Table", &uid)?;
             // One that is there, seen or not, is what policies say of it.
             if loaded.catalog.find(schema, name).is_some() {

@@ -189,7 +189,7 @@ pub(in crate::policy) fn verdict(
 ) -> Result<Verdict, Failure> {
     // What no policy names is told apart by nothing.
     let name = known.columns.first().map_or("", String::as_str);
-    let column = ident::qualified([known.schema.as_str(), known.name.as_str(), name]);
+    let column = ident::qualify([known.schema.as_str(), known.name.as_str(), name]);
     let added = entities::system_entities(&loaded.catalog, known, &column)
         .map_err(|error| Failure::new(error.message))?;
     let entities = Entities::clone(&subject.store.entities)

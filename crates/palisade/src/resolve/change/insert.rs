@@ -14,8 +14,8 @@ use crate::resolve::{
     change::{Conflict, Target, conflict_key::ConflictArbiter, is_default},
     expr::ExprContext,
     query::Ctes,
+    refuse_unsupported,
     scope::{Columns, EXCLUDED, Output, Scope, Source},
-    unsupported,
 };
 use crate::{
     access::Usage,
@@ -91,14 +91,16 @@ impl<'a> Resolver<'a> {
             ),
         ] {
             if present {
-                return Err(unsupported(what));
+                return Err(refuse_unsupported(what));
             }
         }
         let replaces = *replace_into || self.conflict_clause(or.as_ref())?;
         let name = match table {
             TableObject::TableName(name) => name,
-            TableObject::TableFunction(_) => return Err(unsupported("INSERT into a function")),
-            TableObject::TableQuery(_) => return Err(unsupported("INSERT into a query")),
+            TableObject::TableFunction(_) => {
+                return Err(refuse_unsupported("INSERT into a function"));
+            }
+            TableObject::TableQuery(_) => return Err(refuse_unsupported("INSERT into a query")),
         };
         let relation = self.target_relation(name, Change::Insert)?;
         let own = self.encode(&relation.name);
@@ -160,11 +162,11 @@ impl<'a> Resolver<'a> {
             && self.on_conflict(on, relation, &alias, insert_alias.take(), given, ctes)?
         {
             if conflict == Conflict::Replaces {
-                return Err(unsupported("ON CONFLICT after REPLACE"));
+                return Err(refuse_unsupported("ON CONFLICT after REPLACE"));
             }
             conflict = Conflict::Updates;
         } else if insert_alias.is_some() {
-            return Err(unsupported("an alias for the inserted row"));
+            return Err(refuse_unsupported("an alias for the inserted row"));
         }
         if conflict != Conflict::DoNothing {
             // The row in the way must be one that may be seen.
@@ -275,7 +277,7 @@ impl<'a> Resolver<'a> {
         }
         match on {
             OnInsert::OnConflict(_) if row_alias.is_some() => {
-                Err(unsupported("an alias for the inserted row"))
+                Err(refuse_unsupported("an alias for the inserted row"))
             }
             OnInsert::OnConflict(OnConflict {
                 conflict_target,
@@ -291,7 +293,7 @@ impl<'a> Resolver<'a> {
                     }
                     Some(ConflictTarget::OnConstraint(name)) => match name.0.as_mut_slice() {
                         [ObjectNamePart::Identifier(name)] => self.normalise(name),
-                        _ => return Err(unsupported("a constraint's name of this form")),
+                        _ => return Err(refuse_unsupported("a constraint's name of this form")),
                     },
                 }
                 let DoUpdate {
@@ -322,7 +324,9 @@ impl<'a> Resolver<'a> {
                 let row_key = row_alias.map(|alias| self.row_key(alias)).transpose()?;
                 if let Some(key) = &row_key {
                     if self.table_key(alias) == *key {
-                        return Err(unsupported("one name for the table and the inserted row"));
+                        return Err(refuse_unsupported(
+                            "one name for the table and the inserted row",
+                        ));
                     }
                     let source = self.proposed_source(relation, key, &own)?;
                     proposed.sources.push(source);
@@ -341,7 +345,7 @@ impl<'a> Resolver<'a> {
                 Ok(true)
             }
             // The parser's list is open.
-            _ => Err(unsupported("what an INSERT does on a conflict")),
+            _ => Err(refuse_unsupported("what an INSERT does on a conflict")),
         }
     }
 
@@ -404,11 +408,11 @@ impl<'a> Resolver<'a> {
             col_aliases,
         } = alias;
         if col_aliases.is_some_and(|columns| !columns.is_empty()) {
-            return Err(unsupported("column aliases for the inserted row"));
+            return Err(refuse_unsupported("column aliases for the inserted row"));
         }
         match row_alias.0.as_slice() {
             [ObjectNamePart::Identifier(name)] => Ok(self.table_key(name).into_owned()),
-            _ => Err(unsupported("an alias of this form")),
+            _ => Err(refuse_unsupported("an alias of this form")),
         }
     }
 
@@ -446,7 +450,7 @@ impl<'a> Resolver<'a> {
             let _ = visit_expressions_mut(value, &mut spell);
         }
         if inside {
-            return Err(unsupported(
+            return Err(refuse_unsupported(
                 "a subquery beside an alias for the inserted row",
             ));
         }

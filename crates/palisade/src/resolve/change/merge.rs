@@ -8,8 +8,8 @@ use sqlparser::ast::{
 use crate::resolve::{
     Resolver,
     query::Ctes,
+    refuse_unsupported,
     scope::{Output, Scope},
-    unsupported,
 };
 use crate::{
     access::Usage,
@@ -36,10 +36,10 @@ impl<'a> Resolver<'a> {
             output,
         } = merge;
         if self.catalog.dialect() != Dialect::Postgres {
-            return Err(unsupported("MERGE"));
+            return Err(refuse_unsupported("MERGE"));
         }
         if output.is_some() {
-            return Err(unsupported("RETURNING or OUTPUT in MERGE"));
+            return Err(refuse_unsupported("RETURNING or OUTPUT in MERGE"));
         }
         // The rewriter refuses a MERGE over a filtered target.
         if self.guard().is_some() {
@@ -56,7 +56,7 @@ impl<'a> Resolver<'a> {
         };
         // Nobody would have decided about a change of its target.
         if clauses.iter().all(is_idle) {
-            return Err(unsupported("a MERGE that changes nothing"));
+            return Err(refuse_unsupported("a MERGE that changes nothing"));
         }
         optimizer_hints.clear();
         *into = true;
@@ -135,7 +135,7 @@ impl<'a> Resolver<'a> {
                     insert_predicate: None,
                 }) => self.merged_row(columns, values, relation, &scope, ctes)?,
                 MergeAction::Update(_) | MergeAction::Insert(_) => {
-                    return Err(unsupported("an action of this form in MERGE"));
+                    return Err(refuse_unsupported("an action of this form in MERGE"));
                 }
             }
         }
@@ -158,7 +158,7 @@ impl<'a> Resolver<'a> {
             rows,
         } = values
         else {
-            return Err(unsupported("values of this form in MERGE"));
+            return Err(refuse_unsupported("values of this form in MERGE"));
         };
         let [
             Parens {
@@ -168,7 +168,7 @@ impl<'a> Resolver<'a> {
             },
         ] = rows.as_mut_slice()
         else {
-            return Err(unsupported("several rows in MERGE"));
+            return Err(refuse_unsupported("several rows in MERGE"));
         };
         let assigned: Vec<ColumnId> = if columns.is_empty() {
             let all: Vec<_> = self

@@ -28,8 +28,8 @@ use crate::resolve::{
     },
     names::unknown_column,
     query::{Ctes, not_reading},
+    refuse_unsupported,
     scope::{Output, Scope},
-    unsupported,
 };
 use crate::{
     access::Usage,
@@ -76,7 +76,7 @@ impl<'a> Resolver<'a> {
             SetExpr::Update(Statement::Update(update)) => self.update(update, ctes).map(Some),
             SetExpr::Delete(Statement::Delete(delete)) => self.delete(delete, ctes).map(Some),
             SetExpr::Merge(Statement::Merge(merge)) => self.merge_into(merge, ctes).map(Some),
-            _ => Err(unsupported(verb)),
+            _ => Err(refuse_unsupported(verb)),
         }
     }
 
@@ -92,7 +92,7 @@ impl<'a> Resolver<'a> {
             }
             Some(SqliteOnConflict::Replace) => Ok(true),
             // It would end the transaction that the statement runs in.
-            Some(SqliteOnConflict::Rollback) => Err(unsupported("OR ROLLBACK")),
+            Some(SqliteOnConflict::Rollback) => Err(refuse_unsupported("OR ROLLBACK")),
         }
     }
 
@@ -127,19 +127,19 @@ impl<'a> Resolver<'a> {
         } = update;
         optimizer_hints.clear();
         if output.is_some() {
-            return Err(unsupported("OUTPUT"));
+            return Err(refuse_unsupported("OUTPUT"));
         }
         if self.conflict_clause(or.as_ref())? {
-            return Err(unsupported("UPDATE OR REPLACE"));
+            return Err(refuse_unsupported("UPDATE OR REPLACE"));
         }
         let dialect = self.catalog.dialect();
         if dialect == Dialect::Mysql
             && let Some(word) = modifier(&table.relation)
         {
-            return Err(unsupported(&format!("UPDATE {word}")));
+            return Err(refuse_unsupported(&format!("UPDATE {word}")));
         }
         if !table.joins.is_empty() && dialect != Dialect::Mysql {
-            return Err(unsupported("a join as the target of UPDATE"));
+            return Err(refuse_unsupported("a join as the target of UPDATE"));
         }
         self.drop_only(&mut table.relation)?;
         let key = if table.joins.is_empty() {
@@ -162,7 +162,7 @@ impl<'a> Resolver<'a> {
                 }
             }
             Some(UpdateTableFromKind::AfterSet(_) | UpdateTableFromKind::BeforeSet(_)) => {
-                return Err(unsupported("FROM in this place of UPDATE"));
+                return Err(refuse_unsupported("FROM in this place of UPDATE"));
             }
         }
         target.joined = scope.sources.len() > 1;
@@ -201,18 +201,18 @@ impl<'a> Resolver<'a> {
         } = delete;
         optimizer_hints.clear();
         if output.is_some() {
-            return Err(unsupported("OUTPUT"));
+            return Err(refuse_unsupported("OUTPUT"));
         }
         let dialect = self.catalog.dialect();
         let FromTable::WithFromKeyword(from) = from else {
-            return Err(unsupported("DELETE without FROM"));
+            return Err(refuse_unsupported("DELETE without FROM"));
         };
         if dialect == Dialect::Mysql
             && let Some(joined) = using.take()
         {
             // `DELETE FROM t USING t JOIN u …` is MySQL's `DELETE t FROM t JOIN u …`.
             let [target] = from.as_slice() else {
-                return Err(unsupported("DELETE from several tables"));
+                return Err(refuse_unsupported("DELETE from several tables"));
             };
             tables.push(target_name(target)?);
             *from = joined;
@@ -228,9 +228,9 @@ impl<'a> Resolver<'a> {
                     self.normalise_table(name);
                     Some(self.table_key(name).into_owned())
                 }
-                _ => return Err(unsupported("a target of this form in DELETE")),
+                _ => return Err(refuse_unsupported("a target of this form in DELETE")),
             },
-            _ => return Err(unsupported("DELETE from several tables")),
+            _ => return Err(refuse_unsupported("DELETE from several tables")),
         };
         self.unguard_joins(from, key.as_deref())?;
         let mut scope = Scope::new(dialect, None);
@@ -241,7 +241,7 @@ impl<'a> Resolver<'a> {
         let (relation, mut target) = self.take_target_in_from()?;
         if let Some(using) = using.as_mut() {
             if dialect != Dialect::Postgres {
-                return Err(unsupported("USING in DELETE"));
+                return Err(refuse_unsupported("USING in DELETE"));
             }
             for table in using {
                 self.table_with_joins(table, &mut scope, ctes)?;
@@ -304,7 +304,7 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<(), Rejection> {
         if (!order_by.is_empty() || limit.is_some()) && self.catalog.dialect() != Dialect::Mysql {
-            return Err(unsupported("ORDER BY or LIMIT in UPDATE or DELETE"));
+            return Err(refuse_unsupported("ORDER BY or LIMIT in UPDATE or DELETE"));
         }
         self.order_terms(order_by, scope, ctes)?;
         if let Some(limit) = limit {
@@ -363,7 +363,7 @@ impl<'a> Resolver<'a> {
                 self.normalise_table(qualifier);
                 ident
             }
-            _ => return Err(unsupported("an assigned column of this form")),
+            _ => return Err(refuse_unsupported("an assigned column of this form")),
         };
         let shown = decode(ident).into_owned();
         let key = self.key(ident);

@@ -11,8 +11,8 @@ use crate::resolve::{
     Reference, Resolver,
     change::guard::Conjunct,
     from::mark_schema,
+    refuse_unsupported,
     scope::{Columns, Source},
-    unsupported,
 };
 use crate::{
     catalog::{Change, Relation, RelationId, RelationKind},
@@ -109,10 +109,16 @@ impl<'a> Resolver<'a> {
         match relation.kind {
             RelationKind::Table => {}
             RelationKind::View => {
-                return Err(unsupported(&format!("{} through a view", change.name())));
+                return Err(refuse_unsupported(&format!(
+                    "{} through a view",
+                    change.name()
+                )));
             }
             RelationKind::Materialized | RelationKind::Virtual | RelationKind::System => {
-                return Err(unsupported(&format!("{} on `{shown}`", change.name())));
+                return Err(refuse_unsupported(&format!(
+                    "{} on `{shown}`",
+                    change.name()
+                )));
             }
         }
         self.count_relation(1)?;
@@ -239,7 +245,7 @@ impl<'a> Resolver<'a> {
             columns,
         )?;
         if let Columns::Derived(_) = &source.columns {
-            return Err(unsupported("a column list on the target"));
+            return Err(refuse_unsupported("a column list on the target"));
         }
         let qualifier = match alias {
             Some(alias) => alias.name.clone(),
@@ -270,7 +276,7 @@ impl<'a> Resolver<'a> {
             .and_then(|target| self.catalog.relation(target.relation));
         match (target, relation) {
             (Some(target), Some(relation)) => Ok((relation, target)),
-            _ => Err(unsupported(
+            _ => Err(refuse_unsupported(
                 "a target that is no table, or columns without the table's name where several are joined",
             )),
         }
@@ -299,6 +305,6 @@ pub(in crate::resolve) fn target_name(target: &TableWithJoins) -> Result<ObjectN
         {
             Ok(name.clone())
         }
-        _ => Err(unsupported("a target of this form in DELETE")),
+        _ => Err(refuse_unsupported("a target of this form in DELETE")),
     }
 }

@@ -13,8 +13,8 @@ use crate::resolve::{
     Resolver,
     expr::plain_name,
     query::Ctes,
+    refuse_unsupported,
     scope::{Columns, Scope, Source},
-    unsupported,
 };
 use crate::{access::Usage, catalog::ColumnId, dialect::Dialect, rejection::Rejection};
 
@@ -76,9 +76,9 @@ impl<'a> Resolver<'a> {
                 {
                     Ok(())
                 }
-                _ => Err(unsupported("an option of a column")),
+                _ => Err(refuse_unsupported("an option of a column")),
             },
-            _ => Err(unsupported("an option of a column")),
+            _ => Err(refuse_unsupported("an option of a column")),
         }
     }
 
@@ -92,7 +92,7 @@ impl<'a> Resolver<'a> {
             TableConstraint::Unique(key) => self.unique(key, scope),
             TableConstraint::ForeignKey(key) => self.foreign_key(key, scope),
             TableConstraint::Check(check) => self.check(check, scope),
-            _ => Err(unsupported("a constraint of this kind")),
+            _ => Err(refuse_unsupported("a constraint of this kind")),
         }
     }
 
@@ -115,7 +115,7 @@ impl<'a> Resolver<'a> {
             || !include.is_empty()
             || !index_options.is_empty()
         {
-            return Err(unsupported("an option of a primary key"));
+            return Err(refuse_unsupported("an option of a primary key"));
         }
         self.constraint_name(name);
         // SQLite's `PRIMARY KEY (id AUTOINCREMENT)` (<https://www.sqlite.org/syntax/table-constraint.html>), whose word the
@@ -149,7 +149,7 @@ impl<'a> Resolver<'a> {
             nulls_distinct: _,
         } = key;
         if index_type.is_some() || !include.is_empty() || !index_options.is_empty() {
-            return Err(unsupported("an option of a unique constraint"));
+            return Err(refuse_unsupported("an option of a unique constraint"));
         }
         self.constraint_name(name);
         self.constraint_name(index_name);
@@ -190,7 +190,7 @@ impl<'a> Resolver<'a> {
         }
         let source = self.table(foreign_table, &mut None, Ctes::NONE)?;
         let Some(relation) = source.columns.relation() else {
-            return Err(unsupported("a reference to this relation"));
+            return Err(refuse_unsupported("a reference to this relation"));
         };
         if self.catalog.dialect() == Dialect::Sqlite {
             // There a reference stays within its schema, which is not written.

@@ -20,8 +20,8 @@ use crate::resolve::{
     Mode, Reference, Resolver,
     change::side_effects::Updated,
     query::Ctes,
+    refuse_unsupported,
     scope::{Columns, Output, Scope, Source},
-    unsupported,
 };
 use crate::{
     access::{AccessSet, DefinedObject, Definition, DefinitionAccess, Usage},
@@ -110,12 +110,12 @@ impl<'a> Resolver<'a> {
                 table,
             } => {
                 if *cascade || *purge || *temporary {
-                    return Err(unsupported("CASCADE, PURGE or TEMPORARY in DROP"));
+                    return Err(refuse_unsupported("CASCADE, PURGE or TEMPORARY in DROP"));
                 }
                 self.drop_objects(*object_type, *if_exists, names, table.as_mut())
             }
             Statement::Truncate(truncate) => self.truncate(truncate),
-            _ => Err(unsupported("a definition of this kind")),
+            _ => Err(refuse_unsupported("a definition of this kind")),
         }
     }
 
@@ -128,7 +128,7 @@ impl<'a> Resolver<'a> {
                 CreateTableOptions::Plain(options.clone())
             }
             CreateTableOptions::None => CreateTableOptions::None,
-            _ => return Err(unsupported("a table option")),
+            _ => return Err(refuse_unsupported("a table option")),
         };
         // Whatever is not named here is an option that is not looked at.
         let looked_at = CreateTableBuilder::new(create.name.clone())
@@ -141,7 +141,7 @@ impl<'a> Resolver<'a> {
             .table_options(options)
             .build();
         if looked_at != *create {
-            return Err(unsupported("an option of CREATE TABLE"));
+            return Err(refuse_unsupported("an option of CREATE TABLE"));
         }
         let (schema, name) = self.new_relation(&mut create.name, false)?;
         let mut outputs = Vec::with_capacity(create.columns.len());
@@ -217,7 +217,7 @@ impl<'a> Resolver<'a> {
         } in columns
         {
             if data_type.is_some() || options.is_some() {
-                return Err(unsupported("an option of a view's column"));
+                return Err(refuse_unsupported("an option of a view's column"));
             }
             self.normalise(name);
         }
@@ -259,7 +259,7 @@ impl<'a> Resolver<'a> {
                 | IndexType::SPGiST
                 | IndexType::BRIN,
             ) => {}
-            Some(_) => return Err(unsupported("an index of this type")),
+            Some(_) => return Err(refuse_unsupported("an index of this type")),
         }
         let relation =
             self.changed_relation(table_name, Definition::Alter, &[RelationKind::Table])?;
@@ -281,7 +281,7 @@ impl<'a> Resolver<'a> {
                     ObjectNamePart::Identifier(schema),
                     ObjectNamePart::Identifier(own),
                 ] if self.catalog.dialect() == Dialect::Sqlite && is_own(schema) => own,
-                _ => return Err(unsupported("an index name of this form")),
+                _ => return Err(refuse_unsupported("an index name of this form")),
             };
             self.normalise(own);
             if self.catalog.dialect() == Dialect::Sqlite {
@@ -304,11 +304,11 @@ impl<'a> Resolver<'a> {
             operator_class,
         } = column;
         if operator_class.is_some() {
-            return Err(unsupported("an operator class"));
+            return Err(refuse_unsupported("an operator class"));
         }
         // A whole number would be a position in ORDER BY, and is a constant here.
         if crate::resolve::query::select::position(&column.expr).is_some() {
-            return Err(unsupported("a constant in an index"));
+            return Err(refuse_unsupported("a constant in an index"));
         }
         self.order_terms(std::slice::from_mut(column), scope, Ctes::NONE)?;
         Ok(())
@@ -326,7 +326,7 @@ impl<'a> Resolver<'a> {
             end_token: _,
         } = alter;
         if *only || location.is_some() || on_cluster.is_some() || table_type.is_some() {
-            return Err(unsupported("an option of ALTER TABLE"));
+            return Err(refuse_unsupported("an option of ALTER TABLE"));
         }
         let relation = self.changed_relation(name, Definition::Alter, &[RelationKind::Table])?;
         let scope = self.scope_of(relation)?;
@@ -399,7 +399,7 @@ impl<'a> Resolver<'a> {
                         }
                         Ok(())
                     }
-                    _ => Err(unsupported("this change of a column")),
+                    _ => Err(refuse_unsupported("this change of a column")),
                 }
             }
             AlterTableOperation::RenameColumn {
@@ -418,7 +418,7 @@ impl<'a> Resolver<'a> {
                 Code::StatementNotAllowed,
                 "renaming is not permitted: policies and classifications name tables and columns",
             )),
-            _ => Err(unsupported("this form of ALTER TABLE")),
+            _ => Err(refuse_unsupported("this form of ALTER TABLE")),
         }
     }
 
@@ -436,10 +436,10 @@ impl<'a> Resolver<'a> {
             ObjectType::Index => {
                 // Whose index it is, only MySQL says.
                 let (Some(table), [name]) = (table, names.as_mut_slice()) else {
-                    return Err(unsupported("DROP INDEX without its table"));
+                    return Err(refuse_unsupported("DROP INDEX without its table"));
                 };
                 let [ObjectNamePart::Identifier(name)] = name.0.as_mut_slice() else {
-                    return Err(unsupported("an index name of this form"));
+                    return Err(refuse_unsupported("an index name of this form"));
                 };
                 self.normalise(name);
                 self.changed_relation(table, Definition::Alter, &[RelationKind::Table])?;
@@ -453,7 +453,7 @@ impl<'a> Resolver<'a> {
             }
         };
         if table.is_some() {
-            return Err(unsupported("ON in DROP"));
+            return Err(refuse_unsupported("ON in DROP"));
         }
         for mut name in std::mem::take(names) {
             let relation = match self.changed_relation(&mut name, Definition::Drop, kinds) {
@@ -503,11 +503,11 @@ impl<'a> Resolver<'a> {
             ));
         }
         if partitions.is_some() || *if_exists || on_cluster.is_some() {
-            return Err(unsupported("an option of TRUNCATE"));
+            return Err(refuse_unsupported("an option of TRUNCATE"));
         }
         match cascade {
             None | Some(CascadeOption::Restrict) => {}
-            Some(CascadeOption::Cascade) => return Err(unsupported("TRUNCATE … CASCADE")),
+            Some(CascadeOption::Cascade) => return Err(refuse_unsupported("TRUNCATE … CASCADE")),
         }
         *table = true;
         for TruncateTableTarget {
@@ -517,7 +517,7 @@ impl<'a> Resolver<'a> {
         } in table_names
         {
             if *only || *has_asterisk {
-                return Err(unsupported("ONLY or * in TRUNCATE"));
+                return Err(refuse_unsupported("ONLY or * in TRUNCATE"));
             }
             let relation = self.target_relation(name, Change::Truncate)?;
             self.note_reference(relation)?;
@@ -535,7 +535,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<&'a Relation, Rejection> {
         let source = self.table(name, &mut None, Ctes::NONE)?;
         let Some(relation) = source.columns.relation() else {
-            return Err(unsupported("a definition of this relation"));
+            return Err(refuse_unsupported("a definition of this relation"));
         };
         if !kinds.contains(&relation.kind) {
             let shown = &relation.name;
@@ -608,7 +608,7 @@ impl<'a> Resolver<'a> {
 /// Refuses the first of these options that is present, by its name.
 fn refuse_options(options: &[(bool, &str)]) -> Result<(), Rejection> {
     match options.iter().find(|(is_present, _)| *is_present) {
-        Some((_, what)) => Err(unsupported(what)),
+        Some((_, what)) => Err(refuse_unsupported(what)),
         None => Ok(()),
     }
 }

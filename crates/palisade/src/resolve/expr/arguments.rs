@@ -8,7 +8,7 @@ use sqlparser::ast::{
 use crate::resolve::{
     MAX_SIZE, Mode, Resolver,
     expr::{ExprContext, function::Called, parts},
-    unsupported,
+    refuse_unsupported,
 };
 use crate::{catalog::ColumnId, code::Code, dialect::Dialect, rejection::Rejection};
 
@@ -61,7 +61,7 @@ impl<'a> Resolver<'a> {
                     | FunctionArgumentClause::JsonReturningClause(_),
                     _,
                 ) => {
-                    return Err(unsupported("a clause inside a function call"));
+                    return Err(refuse_unsupported("a clause inside a function call"));
                 }
             }
         }
@@ -114,7 +114,7 @@ impl<'a> Resolver<'a> {
                     name: _,
                     arg: _,
                     operator: _,
-                } => return Err(unsupported("a named argument")),
+                } => return Err(refuse_unsupported("a named argument")),
             };
             match value {
                 // `f(name := value)`, which the parser takes for an assignment.
@@ -156,7 +156,7 @@ impl<'a> Resolver<'a> {
                     self.whole_row_star(name, at, out)?;
                 }
                 FunctionArgExpr::QualifiedWildcard(_) | FunctionArgExpr::WildcardWithOptions(_) => {
-                    return Err(unsupported("a qualified `*` as an argument"));
+                    return Err(refuse_unsupported("a qualified `*` as an argument"));
                 }
             }
         }
@@ -167,7 +167,9 @@ impl<'a> Resolver<'a> {
             .iter()
             .any(|def| def.takes(0) && def.kinds.is_over_rows(Some(0)));
         if star && (total != 1 || !counts) {
-            return Err(unsupported("`*` as an argument of anything but count"));
+            return Err(refuse_unsupported(
+                "`*` as an argument of anything but count",
+            ));
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{ArrayElemTypeDef, DataType, Ident, ObjectName, ObjectNamePart};
 
-use crate::resolve::{Resolver, unsupported};
+use crate::resolve::{Resolver, refuse_unsupported};
 use crate::{
     catalog::{Relation, TypeClass, TypeKind},
     code::Code,
@@ -111,7 +111,7 @@ impl<'a> Resolver<'a> {
                         .iter()
                         .any(|m| !m.bytes().all(|b| b.is_ascii_alphanumeric()))
                     {
-                        return Err(unsupported("a type of this form"));
+                        return Err(refuse_unsupported("a type of this form"));
                     }
                     self.named_type(name)
                 }
@@ -152,7 +152,7 @@ impl<'a> Resolver<'a> {
         let (schema, key) = match parts.as_slice() {
             [key] => (None, key),
             [schema, key] => (Some(schema), key),
-            _ => return Err(unsupported("a type of this form")),
+            _ => return Err(refuse_unsupported("a type of this form")),
         };
         if schema.is_none_or(|schema| schema == "pg_catalog") {
             // `_int4` is `int4[]`.
@@ -218,7 +218,7 @@ impl<'a> Resolver<'a> {
                 Ok(())
             }
             // So may its input function.
-            TypeKind::Base => Err(unsupported("a cast to a base type of the database")),
+            TypeKind::Base => Err(refuse_unsupported("a cast to a base type of the database")),
         }
     }
 
@@ -288,7 +288,7 @@ impl<'a> Resolver<'a> {
         let (schema, key) = match parts.as_slice() {
             [key] => (None, key),
             [schema, key] => (Some(schema.as_str()), key),
-            _ => return Err(unsupported("a type of this form")),
+            _ => return Err(refuse_unsupported("a type of this form")),
         };
         self.row_type(schema, key)
     }
@@ -342,7 +342,7 @@ fn plain(data_type: &DataType) -> Result<(), Rejection> {
     if plain {
         Ok(())
     } else {
-        Err(unsupported("a type of this form in a cast"))
+        Err(refuse_unsupported("a type of this form in a cast"))
     }
 }
 

@@ -8,8 +8,8 @@ use crate::resolve::{
     Resolver,
     expr::ExprContext,
     names::unknown_column,
+    refuse_unsupported,
     scope::{Around, Found, Scope},
-    unsupported,
 };
 use crate::{
     catalog::ColumnId, code::Code, dialect::Dialect, lineage::Lineage, rejection::Rejection,
@@ -67,10 +67,10 @@ impl<'a> Resolver<'a> {
                         self.normalise_table(qualifier);
                         (Some(self.table_key(qualifier)), ident)
                     }
-                    _ => return Err(unsupported("a column name of this form")),
+                    _ => return Err(refuse_unsupported("a column name of this form")),
                 }
             }
-            _ => return Err(unsupported("a column name of this form")),
+            _ => return Err(refuse_unsupported("a column name of this form")),
         };
         let key = self.key(ident);
         self.spend_on_search(at.scope.sources.len())?;
@@ -255,7 +255,7 @@ impl<'a> Resolver<'a> {
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         if self.catalog.dialect() != Dialect::Postgres {
-            return Err(unsupported("field access or a subscript"));
+            return Err(refuse_unsupported("field access or a subscript"));
         }
         if self.row_field(expr, at.scope)? {
             return self.walk(expr, at, out);
@@ -278,7 +278,7 @@ impl<'a> Resolver<'a> {
                     self.access.functions.extend(functions);
                     self.normalise(field);
                 }
-                AccessExpr::Dot(_) => return Err(unsupported("a field of this form")),
+                AccessExpr::Dot(_) => return Err(refuse_unsupported("a field of this form")),
                 AccessExpr::Subscript(Subscript::Index { index }) => self.walk(index, at, out)?,
                 AccessExpr::Subscript(Subscript::Slice {
                     lower_bound,
@@ -286,7 +286,7 @@ impl<'a> Resolver<'a> {
                     stride,
                 }) => {
                     if stride.is_some() {
-                        return Err(unsupported("a stride in a subscript"));
+                        return Err(refuse_unsupported("a stride in a subscript"));
                     }
                     for bound in [lower_bound, upper_bound].into_iter().flatten() {
                         self.walk(bound, at, out)?;
@@ -337,7 +337,7 @@ impl<'a> Resolver<'a> {
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         if self.catalog.dialect() != Dialect::Postgres {
-            return Err(unsupported("`*` in an expression"));
+            return Err(refuse_unsupported("`*` in an expression"));
         }
         let qualifier = self.star_qualifier(name, at.scope)?;
         let Some(lineage) = at.scope.whole_row(&qualifier) else {
@@ -372,7 +372,7 @@ impl<'a> Resolver<'a> {
                 self.normalise_table(ident);
                 Ok(self.table_key(ident).into_owned())
             }
-            _ => Err(unsupported("a name of this form before `.*`")),
+            _ => Err(refuse_unsupported("a name of this form before `.*`")),
         }
     }
 }

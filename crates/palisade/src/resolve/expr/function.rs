@@ -5,7 +5,9 @@ use sqlparser::ast::{
     ObjectNamePart, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
-use crate::resolve::{Mode, Resolver, expr::ExprContext, query::Ctes, scope::Scope, unsupported};
+use crate::resolve::{
+    Mode, Resolver, expr::ExprContext, query::Ctes, refuse_unsupported, scope::Scope,
+};
 use crate::{
     access::Usage,
     catalog::{
@@ -190,16 +192,16 @@ impl<'a> Resolver<'a> {
             over,
         } = function;
         if *uses_odbc_syntax {
-            return Err(unsupported("{fn …}"));
+            return Err(refuse_unsupported("{fn …}"));
         }
         if self.proposed_value(name, args, at, out)? {
             return Ok(());
         }
         if !matches!(parameters, FunctionArguments::None) {
-            return Err(unsupported("a parametric function"));
+            return Err(refuse_unsupported("a parametric function"));
         }
         if null_treatment.is_some() && dialect != Dialect::Mysql {
-            return Err(unsupported("IGNORE or RESPECT NULLS"));
+            return Err(refuse_unsupported("IGNORE or RESPECT NULLS"));
         }
         let count = match args {
             FunctionArguments::None => None,
@@ -209,7 +211,9 @@ impl<'a> Resolver<'a> {
             {
                 return self.subquery(query, at, out);
             }
-            FunctionArguments::Subquery(_) => return Err(unsupported("a bare subquery argument")),
+            FunctionArguments::Subquery(_) => {
+                return Err(refuse_unsupported("a bare subquery argument"));
+            }
             FunctionArguments::List(list) => Some(list.args.len()),
         };
         let called = self.resolve_function(name, count)?;
@@ -250,7 +254,7 @@ impl<'a> Resolver<'a> {
             // (<https://mariadb.com/kb/en/percentile_cont/>).
             let ordered = called.candidates.iter().all(|def| def.kinds.ordered);
             if dialect != Dialect::Postgres && !(ordered && over.is_some()) {
-                return Err(unsupported(
+                return Err(refuse_unsupported(
                     "WITHIN GROUP without OVER, or of this function,",
                 ));
             }

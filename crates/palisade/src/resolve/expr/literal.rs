@@ -5,7 +5,7 @@ use sqlparser::{
     tokenizer::Location,
 };
 
-use crate::resolve::{Resolver, unsupported};
+use crate::resolve::{Resolver, refuse_unsupported};
 use crate::{
     code::Code, dialect::Dialect, rejection::Rejection, syntax::placeholder_name,
     value::Placeholder,
@@ -61,9 +61,11 @@ impl Resolver<'_> {
                         Ok(())
                     }
                     // An integer since PostgreSQL 16, `0` with an alias before.
-                    Dialect::Postgres => Err(unsupported("an integer written in hexadecimal")),
+                    Dialect::Postgres => {
+                        Err(refuse_unsupported("an integer written in hexadecimal"))
+                    }
                     // Our dialect reads it as a number.
-                    Dialect::Mysql => Err(unsupported("a literal of this form")),
+                    Dialect::Mysql => Err(refuse_unsupported("a literal of this form")),
                 }
             }
             Value::SingleQuotedByteStringLiteral(digits)
@@ -117,7 +119,7 @@ impl Resolver<'_> {
             | Value::NationalStringLiteral(_)
             | Value::QuoteDelimitedStringLiteral(_)
             | Value::NationalQuoteDelimitedStringLiteral(_)
-            | Value::DoubleQuotedString(_) => Err(unsupported("a literal of this form")),
+            | Value::DoubleQuotedString(_) => Err(refuse_unsupported("a literal of this form")),
         }
     }
 }

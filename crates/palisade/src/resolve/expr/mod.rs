@@ -16,7 +16,7 @@ use sqlparser::ast::{
     Ident, Interval, MemberOf, ObjectName, ObjectNamePart, TypedString,
 };
 
-use crate::resolve::{Resolver, query::Ctes, scope::Scope, token, unsupported};
+use crate::resolve::{Resolver, query::Ctes, refuse_unsupported, scope::Scope, token};
 use crate::{
     access::Usage, catalog::ColumnId, code::Code, dialect::Dialect, rejection::Rejection,
     syntax::decode,
@@ -137,7 +137,7 @@ impl<'a> Resolver<'a> {
                 escape_char,
             } => {
                 if *any {
-                    return Err(unsupported("LIKE ANY"));
+                    return Err(refuse_unsupported("LIKE ANY"));
                 }
                 if dialect == Dialect::Sqlite {
                     self.calls("like");
@@ -174,11 +174,11 @@ impl<'a> Resolver<'a> {
                         CastKind::DoubleColon | CastKind::TryCast | CastKind::SafeCast,
                         Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql,
                     ) => {
-                        return Err(unsupported("a cast other than CAST(… AS …)"));
+                        return Err(refuse_unsupported("a cast other than CAST(… AS …)"));
                     }
                 }
                 if format.is_some() {
-                    return Err(unsupported("FORMAT in a cast"));
+                    return Err(refuse_unsupported("FORMAT in a cast"));
                 }
                 let own = self.cast_type(data_type)?;
                 let start = out.len();
@@ -261,7 +261,7 @@ impl<'a> Resolver<'a> {
                 shorthand,
             } => {
                 if !*special && dialect == Dialect::Sqlite {
-                    return Err(unsupported("SUBSTRING … FROM … FOR"));
+                    return Err(refuse_unsupported("SUBSTRING … FROM … FOR"));
                 }
                 let parts = [substring_from, substring_for];
                 let count = 1 + parts.iter().filter(|part| part.is_some()).count();
@@ -279,7 +279,7 @@ impl<'a> Resolver<'a> {
                 trim_characters,
             } => {
                 if (trim_where.is_some() || trim_what.is_some()) && dialect == Dialect::Sqlite {
-                    return Err(unsupported("TRIM … FROM"));
+                    return Err(refuse_unsupported("TRIM … FROM"));
                 }
                 self.special("trim", 1)?;
                 self.walk(expr, at, out)?;
@@ -298,7 +298,7 @@ impl<'a> Resolver<'a> {
             Expr::IsUnknown(inner) | Expr::IsNotUnknown(inner) if dialect != Dialect::Sqlite => {
                 self.walk(inner, at, out)
             }
-            Expr::IsUnknown(_) | Expr::IsNotUnknown(_) => Err(unsupported("IS UNKNOWN")),
+            Expr::IsUnknown(_) | Expr::IsNotUnknown(_) => Err(refuse_unsupported("IS UNKNOWN")),
             Expr::IsJson {
                 expr,
                 kind: _,
@@ -440,7 +440,7 @@ impl<'a> Resolver<'a> {
                         self.normalise(ident);
                         Ok(())
                     }
-                    _ => Err(unsupported("NAME before an expression")),
+                    _ => Err(refuse_unsupported("NAME before an expression")),
                 }
             }
             Expr::TypedString(TypedString {
@@ -504,7 +504,7 @@ impl<'a> Resolver<'a> {
                     let parts = match column {
                         Expr::Identifier(ident) => vec![ident],
                         Expr::CompoundIdentifier(parts) => parts,
-                        _ => return Err(unsupported("a column name of this form")),
+                        _ => return Err(refuse_unsupported("a column name of this form")),
                     };
                     name.0 = parts.into_iter().map(ObjectNamePart::Identifier).collect();
                 }
@@ -524,30 +524,30 @@ impl<'a> Resolver<'a> {
                 self.walk(value, at, out)?;
                 self.walk(array, at, out)
             }
-            Expr::JsonAccess { value: _, path: _ } => Err(unsupported("`:` path access")),
+            Expr::JsonAccess { value: _, path: _ } => Err(refuse_unsupported("`:` path access")),
             Expr::IsJson {
                 expr: _,
                 kind: _,
                 unique_keys: _,
                 negated: _,
-            } => Err(unsupported("IS JSON")),
+            } => Err(refuse_unsupported("IS JSON")),
             Expr::IsNormalized {
                 expr: _,
                 form: _,
                 negated: _,
-            } => Err(unsupported("IS NORMALIZED")),
+            } => Err(refuse_unsupported("IS NORMALIZED")),
             Expr::InUnnest {
                 expr: _,
                 array_expr: _,
                 negated: _,
-            } => Err(unsupported("IN UNNEST")),
+            } => Err(refuse_unsupported("IN UNNEST")),
             Expr::ILike {
                 negated: _,
                 any: _,
                 expr: _,
                 pattern: _,
                 escape_char: _,
-            } => Err(unsupported(
+            } => Err(refuse_unsupported(
                 "ILIKE (LIKE ignores the case of ASCII letters here)",
             )),
             Expr::SimilarTo {
@@ -555,7 +555,7 @@ impl<'a> Resolver<'a> {
                 expr: _,
                 pattern: _,
                 escape_char: _,
-            } => Err(unsupported("SIMILAR TO")),
+            } => Err(refuse_unsupported("SIMILAR TO")),
             Expr::RLike {
                 negated: _,
                 expr: _,
@@ -570,12 +570,12 @@ impl<'a> Resolver<'a> {
                 compare_op: _,
                 right: _,
                 is_some: _,
-            } => Err(unsupported("ANY")),
+            } => Err(refuse_unsupported("ANY")),
             Expr::AllOp {
                 left: _,
                 compare_op: _,
                 right: _,
-            } => Err(unsupported("ALL")),
+            } => Err(refuse_unsupported("ALL")),
             Expr::Convert {
                 is_try: _,
                 expr: _,
@@ -583,49 +583,49 @@ impl<'a> Resolver<'a> {
                 charset: _,
                 target_before_value: _,
                 styles: _,
-            } => Err(unsupported("CONVERT")),
+            } => Err(refuse_unsupported("CONVERT")),
             Expr::AtTimeZone {
                 timestamp: _,
                 time_zone: _,
-            } => Err(unsupported("AT TIME ZONE")),
+            } => Err(refuse_unsupported("AT TIME ZONE")),
             Expr::Extract {
                 field: _,
                 syntax: _,
                 expr: _,
-            } => Err(unsupported("EXTRACT of this form")),
-            Expr::Position { expr: _, r#in: _ } => Err(unsupported("POSITION (use instr)")),
+            } => Err(refuse_unsupported("EXTRACT of this form")),
+            Expr::Position { expr: _, r#in: _ } => Err(refuse_unsupported("POSITION (use instr)")),
             Expr::Overlay {
                 expr: _,
                 overlay_what: _,
                 overlay_from: _,
                 overlay_for: _,
-            } => Err(unsupported("OVERLAY")),
+            } => Err(refuse_unsupported("OVERLAY")),
             Expr::Prefixed {
                 prefix: _,
                 value: _,
-            } => Err(unsupported("a prefixed literal")),
-            Expr::TypedString(_) => Err(unsupported("a typed literal such as DATE '…'")),
+            } => Err(refuse_unsupported("a prefixed literal")),
+            Expr::TypedString(_) => Err(refuse_unsupported("a typed literal such as DATE '…'")),
             Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_) => {
-                Err(unsupported("GROUPING SETS, CUBE or ROLLUP"))
+                Err(refuse_unsupported("GROUPING SETS, CUBE or ROLLUP"))
             }
             Expr::Struct {
                 values: _,
                 fields: _,
-            } => Err(unsupported("STRUCT")),
-            Expr::Named { expr: _, name: _ } => Err(unsupported("a named expression")),
-            Expr::Dictionary(_) | Expr::Map(_) => Err(unsupported("a map literal")),
-            Expr::Array(_) => Err(unsupported("an array")),
-            Expr::Interval(_) => Err(unsupported("INTERVAL")),
+            } => Err(refuse_unsupported("STRUCT")),
+            Expr::Named { expr: _, name: _ } => Err(refuse_unsupported("a named expression")),
+            Expr::Dictionary(_) | Expr::Map(_) => Err(refuse_unsupported("a map literal")),
+            Expr::Array(_) => Err(refuse_unsupported("an array")),
+            Expr::Interval(_) => Err(refuse_unsupported("INTERVAL")),
             Expr::MatchAgainst {
                 columns: _,
                 match_value: _,
                 opt_search_modifier: _,
-            } => Err(unsupported("MATCH … AGAINST")),
-            Expr::Wildcard(_) => Err(unsupported("`*` in an expression")),
-            Expr::OuterJoin(_) => Err(unsupported("(+)")),
-            Expr::Prior(_) => Err(unsupported("PRIOR")),
-            Expr::Lambda(_) => Err(unsupported("a lambda")),
-            Expr::MemberOf(_) => Err(unsupported("MEMBER OF")),
+            } => Err(refuse_unsupported("MATCH … AGAINST")),
+            Expr::Wildcard(_) => Err(refuse_unsupported("`*` in an expression")),
+            Expr::OuterJoin(_) => Err(refuse_unsupported("(+)")),
+            Expr::Prior(_) => Err(refuse_unsupported("PRIOR")),
+            Expr::Lambda(_) => Err(refuse_unsupported("a lambda")),
+            Expr::MemberOf(_) => Err(refuse_unsupported("MEMBER OF")),
         }
     }
 
@@ -649,7 +649,7 @@ impl<'a> Resolver<'a> {
                 if known {
                     Ok(())
                 } else {
-                    Err(unsupported(
+                    Err(refuse_unsupported(
                         "a collation other than BINARY, NOCASE or RTRIM",
                     ))
                 }
@@ -659,7 +659,7 @@ impl<'a> Resolver<'a> {
                     match part {
                         ObjectNamePart::Identifier(ident) => self.normalise(ident),
                         ObjectNamePart::Function(_) => {
-                            return Err(unsupported("a collation of this form"));
+                            return Err(refuse_unsupported("a collation of this form"));
                         }
                     }
                 }
@@ -745,7 +745,7 @@ fn no_field(field: &CeilFloorKind) -> Result<(), Rejection> {
     match field {
         CeilFloorKind::DateTimeField(DateTimeField::NoDateTime) => Ok(()),
         CeilFloorKind::DateTimeField(_) | CeilFloorKind::Scale(_) => {
-            Err(unsupported("CEIL or FLOOR … TO"))
+            Err(refuse_unsupported("CEIL or FLOOR … TO"))
         }
     }
 }
@@ -759,7 +759,7 @@ fn date_field(field: &DateTimeField) -> Result<(), Rejection> {
     if plain {
         Ok(())
     } else {
-        Err(unsupported("a date field of this form"))
+        Err(refuse_unsupported("a date field of this form"))
     }
 }
 
@@ -773,6 +773,8 @@ pub(in crate::resolve) fn plain_name(name: &ObjectName) -> Result<(), Rejection>
         {
             Ok(())
         }
-        _ => Err(unsupported("a character set or collation of this form")),
+        _ => Err(refuse_unsupported(
+            "a character set or collation of this form",
+        )),
     }
 }

@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{BinaryOperator, UnaryOperator};
 
-use crate::resolve::{Resolver, expr::cast::is_engine_type, unsupported};
+use crate::resolve::{Resolver, expr::cast::is_engine_type, refuse_unsupported};
 use crate::{code::Code, dialect::Dialect, rejection::Rejection, syntax};
 
 impl Resolver<'_> {
@@ -29,8 +29,8 @@ impl Resolver<'_> {
                 self.access.functions.insert(function.to_owned());
                 Ok(())
             }
-            OperatorMeaning::Foreign => Err(unsupported("an operator of another engine")),
-            OperatorMeaning::NotModelled(name) => Err(unsupported(name)),
+            OperatorMeaning::Foreign => Err(refuse_unsupported("an operator of another engine")),
+            OperatorMeaning::NotModelled(name) => Err(refuse_unsupported(name)),
             OperatorMeaning::UnknownFunction(function) => Err(Rejection::new(
                 Code::FunctionUnknown,
                 format!("there is no function `{function}`"),
@@ -77,7 +77,7 @@ impl Resolver<'_> {
             | UnaryOperator::QuestionPipe
             | UnaryOperator::BangNot
             | UnaryOperator::PGPostfixFactorial
-            | UnaryOperator::PGPrefixFactorial => Err(unsupported("an operator of another engine")),
+            | UnaryOperator::PGPrefixFactorial => Err(refuse_unsupported("an operator of another engine")),
         }
     }
 
@@ -143,7 +143,7 @@ impl Resolver<'_> {
                 self.user_operator(symbol)
             }
             (Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql, _) => {
-                Err(unsupported("ORDER BY … USING"))
+                Err(refuse_unsupported("ORDER BY … USING"))
             }
         }
     }

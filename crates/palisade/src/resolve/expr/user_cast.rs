@@ -165,6 +165,6 @@ fn is_system(own: &Own) -> bool {
 /// Whether a type's declared name is this one, with its schema or without, or an array of it.
 fn is_called(declared: &str, own: &Own) -> bool {
     let element = declared.split(['[', '(']).next().unwrap_or_default().trim();
-    let name = crate::ident::qualified([own.1.as_str()]);
-    element == name || element == crate::ident::qualified([own.0.as_str(), own.1.as_str()])
+    let name = crate::ident::qualify([own.1.as_str()]);
+    element == name || element == crate::ident::qualify([own.0.as_str(), own.1.as_str()])
 }

@@ -8,9 +8,9 @@ use crate::resolve::{
     Resolver,
     names::unknown_column,
     query::Ctes,
+    refuse_unsupported,
     scope::{Merged, Origin, Scope},
     token::OtherValues,
-    unsupported,
 };
 use crate::{access::Usage, catalog::Column, dialect::Dialect, rejection::Rejection};
 
@@ -35,7 +35,7 @@ impl<'a> Resolver<'a> {
                 join_operator,
             } = join;
             if *global {
-                return Err(unsupported("GLOBAL JOIN"));
+                return Err(refuse_unsupported("GLOBAL JOIN"));
             }
             let right = scope.sources.len();
             self.table_factor(relation, scope, ctes)?;
@@ -65,20 +65,22 @@ impl<'a> Resolver<'a> {
                 | JoinOperator::RightSemi(_)
                 | JoinOperator::Anti(_)
                 | JoinOperator::LeftAnti(_)
-                | JoinOperator::RightAnti(_) => return Err(unsupported("SEMI or ANTI JOIN")),
+                | JoinOperator::RightAnti(_) => {
+                    return Err(refuse_unsupported("SEMI or ANTI JOIN"));
+                }
                 JoinOperator::CrossApply | JoinOperator::OuterApply => {
-                    return Err(unsupported("APPLY"));
+                    return Err(refuse_unsupported("APPLY"));
                 }
                 JoinOperator::AsOf {
                     match_condition: _,
                     constraint: _,
                 } => {
-                    return Err(unsupported("ASOF JOIN"));
+                    return Err(refuse_unsupported("ASOF JOIN"));
                 }
-                JoinOperator::StraightJoin(_) => return Err(unsupported("STRAIGHT_JOIN")),
+                JoinOperator::StraightJoin(_) => return Err(refuse_unsupported("STRAIGHT_JOIN")),
                 JoinOperator::ArrayJoin
                 | JoinOperator::LeftArrayJoin
-                | JoinOperator::InnerArrayJoin => return Err(unsupported("ARRAY JOIN")),
+                | JoinOperator::InnerArrayJoin => return Err(refuse_unsupported("ARRAY JOIN")),
             }
         }
         Ok(())
@@ -101,7 +103,7 @@ impl<'a> Resolver<'a> {
             JoinConstraint::Using(columns) => {
                 for column in columns {
                     let [ObjectNamePart::Identifier(ident)] = column.0.as_mut_slice() else {
-                        return Err(unsupported("a qualified name in USING"));
+                        return Err(refuse_unsupported("a qualified name in USING"));
                     };
                     self.normalise(ident);
                     let key = self.key(ident).into();

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use super::{
     Resolver,
     query::Ctes,
+    refuse_unsupported,
     scope::{Columns, Scope, Source},
-    unsupported,
 };
 use sqlparser::ast::{
     Ident, TableAlias, TableFactor, TableFunctionArgs, TableSample, TableSampleKind, TableWithJoins,
@@ -65,15 +65,15 @@ impl<'a> Resolver<'a> {
                 index_hints,
             } => {
                 if !with_hints.is_empty() {
-                    return Err(unsupported("a table hint"));
+                    return Err(refuse_unsupported("a table hint"));
                 }
                 // They choose a plan and nothing else.
                 index_hints.clear();
                 if version.is_some() {
-                    return Err(unsupported("a table version"));
+                    return Err(refuse_unsupported("a table version"));
                 }
                 if json_path.is_some() {
-                    return Err(unsupported("a path after a table"));
+                    return Err(refuse_unsupported("a path after a table"));
                 }
                 self.arms = 1;
                 let source = match args {
@@ -82,11 +82,11 @@ impl<'a> Resolver<'a> {
                     }
                     Some(TableFunctionArgs { args, settings }) => {
                         if settings.is_some() {
-                            return Err(unsupported("SETTINGS"));
+                            return Err(refuse_unsupported("SETTINGS"));
                         }
                         self.table_function(name, args, *with_ordinality, alias, scope, ctes)?
                     }
-                    None if *with_ordinality => return Err(unsupported("WITH ORDINALITY")),
+                    None if *with_ordinality => return Err(refuse_unsupported("WITH ORDINALITY")),
                     None => match (
                         self.named_form(name)?,
                         self.take_expected(name, alias.as_ref()),
@@ -103,7 +103,7 @@ impl<'a> Resolver<'a> {
                 }
                 if !partitions.is_empty() {
                     if source.columns.has_obligation() {
-                        return Err(unsupported("PARTITION of a table with obligations"));
+                        return Err(refuse_unsupported("PARTITION of a table with obligations"));
                     }
                     for partition in partitions {
                         self.normalise(partition);
@@ -121,10 +121,10 @@ impl<'a> Resolver<'a> {
                 sample,
             } => {
                 if sample.is_some() {
-                    return Err(unsupported("TABLESAMPLE of a subquery"));
+                    return Err(refuse_unsupported("TABLESAMPLE of a subquery"));
                 }
                 if *lateral && self.catalog.dialect() == Dialect::Sqlite {
-                    return Err(unsupported("LATERAL"));
+                    return Err(refuse_unsupported("LATERAL"));
                 }
                 let columns = match self.source_form(subquery)? {
                     Some(columns) => columns,
@@ -149,7 +149,7 @@ impl<'a> Resolver<'a> {
             } => {
                 if alias.is_some() {
                     if self.catalog.dialect() != Dialect::Postgres {
-                        return Err(unsupported("an alias on a join in parentheses"));
+                        return Err(refuse_unsupported("an alias on a join in parentheses"));
                     }
                     // Inside, the tables around it are out of sight and the other way round.
                     let mut inner = Scope::new(self.catalog.dialect(), scope.parent);
@@ -166,7 +166,7 @@ impl<'a> Resolver<'a> {
                 scope.nested |= !scope.sources.is_empty();
                 self.table_with_joins(table_with_joins, scope, ctes)
             }
-            TableFactor::TableFunction { expr: _, alias: _ } => Err(unsupported("TABLE(…)")),
+            TableFactor::TableFunction { expr: _, alias: _ } => Err(refuse_unsupported("TABLE(…)")),
             TableFactor::Function {
                 lateral: _,
                 name,
@@ -175,7 +175,7 @@ impl<'a> Resolver<'a> {
                 alias,
             } => {
                 if self.catalog.dialect() != Dialect::Postgres {
-                    return Err(unsupported("LATERAL with a function"));
+                    return Err(refuse_unsupported("LATERAL with a function"));
                 }
                 let source =
                     self.table_function(name, args, *with_ordinality, alias, scope, ctes)?;
@@ -199,7 +199,7 @@ impl<'a> Resolver<'a> {
                 with_offset: _,
                 with_offset_alias: _,
                 with_ordinality: _,
-            } => Err(unsupported("UNNEST of this form")),
+            } => Err(refuse_unsupported("UNNEST of this form")),
             TableFactor::JsonTable {
                 json_expr,
                 json_path,
@@ -207,7 +207,7 @@ impl<'a> Resolver<'a> {
                 alias,
             } => {
                 if self.catalog.dialect() == Dialect::Sqlite {
-                    return Err(unsupported("JSON_TABLE"));
+                    return Err(refuse_unsupported("JSON_TABLE"));
                 }
                 let source = self.json_table(json_expr, json_path, columns, alias, scope, ctes)?;
                 scope.sources.push(source);
@@ -218,7 +218,7 @@ impl<'a> Resolver<'a> {
                 json_path: _,
                 columns: _,
                 alias: _,
-            } => Err(unsupported("OPENJSON")),
+            } => Err(refuse_unsupported("OPENJSON")),
             TableFactor::Pivot {
                 table: _,
                 aggregate_functions: _,
@@ -226,7 +226,7 @@ impl<'a> Resolver<'a> {
                 value_source: _,
                 default_on_null: _,
                 alias: _,
-            } => Err(unsupported("PIVOT")),
+            } => Err(refuse_unsupported("PIVOT")),
             TableFactor::Unpivot {
                 table: _,
                 value: _,
@@ -239,7 +239,7 @@ impl<'a> Resolver<'a> {
                 expression: _,
                 value_alias: _,
                 attribute_alias: _,
-            } => Err(unsupported("UNPIVOT")),
+            } => Err(refuse_unsupported("UNPIVOT")),
             TableFactor::MatchRecognize {
                 table: _,
                 partition_by: _,
@@ -250,7 +250,7 @@ impl<'a> Resolver<'a> {
                 pattern: _,
                 symbols: _,
                 alias: _,
-            } => Err(unsupported("MATCH_RECOGNIZE")),
+            } => Err(refuse_unsupported("MATCH_RECOGNIZE")),
             TableFactor::XmlTable {
                 namespaces,
                 row_expression,
@@ -259,7 +259,7 @@ impl<'a> Resolver<'a> {
                 alias,
             } => {
                 if self.catalog.dialect() != Dialect::Postgres {
-                    return Err(unsupported("XMLTABLE"));
+                    return Err(refuse_unsupported("XMLTABLE"));
                 }
                 for namespace in namespaces {
                     self.expr(&mut namespace.uri, scope, ctes, Usage::Output)?;
@@ -280,7 +280,7 @@ impl<'a> Resolver<'a> {
                 facts: _,
                 where_clause: _,
                 alias: _,
-            } => Err(unsupported("SEMANTIC_VIEW")),
+            } => Err(refuse_unsupported("SEMANTIC_VIEW")),
         }
     }
 
@@ -315,7 +315,9 @@ impl<'a> Resolver<'a> {
                 .iter()
                 .any(|output| output_name::is_truth(&output.key))
         {
-            return Err(unsupported("a column called TRUE or FALSE of a subquery"));
+            return Err(refuse_unsupported(
+                "a column called TRUE or FALSE of a subquery",
+            ));
         }
         let Some(TableAlias {
             explicit: _,
@@ -331,7 +333,7 @@ impl<'a> Resolver<'a> {
             });
         };
         if at.is_some() {
-            return Err(unsupported("AT in an alias"));
+            return Err(refuse_unsupported("AT in an alias"));
         }
         self.is_name(ident)?;
         self.normalise_table(ident);
@@ -349,7 +351,7 @@ impl<'a> Resolver<'a> {
         let mut outputs = columns.list();
         // PostgreSQL takes a list that is shorter than the columns.
         let fits = match dialect {
-            Dialect::Sqlite => return Err(unsupported("a column list on a table alias")),
+            Dialect::Sqlite => return Err(refuse_unsupported("a column list on a table alias")),
             Dialect::Postgres => list.len() <= outputs.len(),
             Dialect::Mysql => list.len() == outputs.len(),
         };
@@ -361,7 +363,7 @@ impl<'a> Resolver<'a> {
         }
         for (output, column) in outputs.iter_mut().zip(list) {
             if column.data_type.is_some() {
-                return Err(unsupported("a type in a column alias list"));
+                return Err(refuse_unsupported("a type in a column alias list"));
             }
             output.key = self.key(&column.name).into();
             output.name = self.spelling(&column.name).into();
@@ -391,7 +393,7 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<(), Rejection> {
         if self.catalog.dialect() != Dialect::Postgres || source.columns.has_obligation() {
-            return Err(unsupported("TABLESAMPLE of this table"));
+            return Err(refuse_unsupported("TABLESAMPLE of this table"));
         }
         // A share beyond what there is fails when rows are asked for.
         self.failures.planned = true;
@@ -406,7 +408,7 @@ impl<'a> Resolver<'a> {
             offset,
         } = &mut **sample;
         if bucket.is_some() || offset.is_some() {
-            return Err(unsupported("TABLESAMPLE of this form"));
+            return Err(refuse_unsupported("TABLESAMPLE of this form"));
         }
         if let Some(quantity) = quantity {
             self.expr(&mut quantity.value, scope, ctes, Usage::Filter)?;

@@ -10,8 +10,8 @@ use crate::resolve::{
     Resolver,
     from::{mark_schema, reference_index},
     query::Ctes,
+    refuse_unsupported,
     scope::Source,
-    unsupported,
 };
 use crate::{
     catalog::RelationId, code::Code, dialect::Dialect, policy::obligation::Visibility,
@@ -159,5 +159,5 @@ fn table_name(args: Vec<FunctionArg>) -> Result<ObjectName, Rejection> {
 }
 
 fn not_a_table() -> Rejection {
-    unsupported("ONLY before anything but a table's name")
+    refuse_unsupported("ONLY before anything but a table's name")
 }

@@ -11,8 +11,8 @@ use crate::resolve::{
     Mode, Reference, Resolver, ViewBody,
     from::plain_alias,
     query::Ctes,
+    refuse_unsupported,
     scope::{Columns, Output, Source},
-    unsupported,
 };
 use crate::{
     catalog::{Relation, RelationKind, SystemRelation, system_relation},
@@ -112,7 +112,7 @@ impl<'a> Resolver<'a> {
         shown: &str,
     ) -> Result<&'a Relation, Rejection> {
         let found = match schema {
-            Some(schema) => self.catalog.keyed(schema, key),
+            Some(schema) => self.catalog.find_by_key(schema, key),
             None => self.catalog.lookup(key),
         };
         if self.is_system_name(schema, key) || found.is_some_and(|r| r.kind == RelationKind::System)
@@ -155,7 +155,7 @@ impl<'a> Resolver<'a> {
         let Some(known) = self.known_system(schema, key) else {
             return Ok(None);
         };
-        if let Some(relation) = self.catalog.keyed(&known.schema, &known.name) {
+        if let Some(relation) = self.catalog.find_by_key(&known.schema, &known.name) {
             let decision = self.visible.relation(relation.id)?;
             return match decision.visibility {
                 Visibility::Selectable => self.relation(name, relation, alias, shown).map(Some),
@@ -208,7 +208,7 @@ impl<'a> Resolver<'a> {
                 ObjectNamePart::Identifier(schema),
                 ObjectNamePart::Identifier(last),
             ] => Ok((Some(schema), last)),
-            _ => Err(unsupported("a relation name of this form")),
+            _ => Err(refuse_unsupported("a relation name of this form")),
         }
     }
 

@@ -14,8 +14,8 @@ use crate::resolve::{
     expr::{ExprContext, totality::is_series},
     from::plain_alias,
     query::Ctes,
+    refuse_unsupported,
     scope::{Columns, Output, Scope, Source},
-    unsupported,
 };
 use crate::{
     access::Usage,
@@ -129,10 +129,10 @@ impl<'a> Resolver<'a> {
                 over: None,
             }))) = arg
             else {
-                return Err(unsupported("anything but plain calls in ROWS FROM"));
+                return Err(refuse_unsupported("anything but plain calls in ROWS FROM"));
             };
             if !clauses.is_empty() || !within_group.is_empty() || is_rows_from(called) {
-                return Err(unsupported("anything but plain calls in ROWS FROM"));
+                return Err(refuse_unsupported("anything but plain calls in ROWS FROM"));
             }
             let source = if is_unnest(called) && args.len() > 1 {
                 self.unnest_call(args, scope, ctes)?
@@ -159,7 +159,7 @@ impl<'a> Resolver<'a> {
         let mut arrays = Vec::with_capacity(args.len());
         for arg in args.iter() {
             let FunctionArg::Unnamed(FunctionArgExpr::Expr(array)) = arg else {
-                return Err(unsupported("UNNEST of this form"));
+                return Err(refuse_unsupported("UNNEST of this form"));
             };
             arrays.push(array.clone());
         }
@@ -251,11 +251,11 @@ impl<'a> Resolver<'a> {
             at: None,
         }) = alias
         else {
-            return Err(unsupported("AT in an alias"));
+            return Err(refuse_unsupported("AT in an alias"));
         };
         for column in columns.iter_mut() {
             let Some(data_type) = &mut column.data_type else {
-                return Err(unsupported("a column of a function without a type"));
+                return Err(refuse_unsupported("a column of a function without a type"));
             };
             self.cast_type(data_type)?;
             self.normalise(&mut column.name);
@@ -335,7 +335,7 @@ impl<'a> Resolver<'a> {
 
     fn literal_only(&mut self, value: &mut ValueWithSpan) -> Result<(), Rejection> {
         if matches!(value.value, Value::Placeholder(_)) {
-            return Err(unsupported("a parameter as a path"));
+            return Err(refuse_unsupported("a parameter as a path"));
         }
         self.value(&mut value.value, value.span.start)
     }

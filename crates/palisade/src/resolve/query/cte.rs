@@ -10,8 +10,8 @@ use crate::resolve::{
         Then,
         recursive_cte::{may_end, recursive_seed},
     },
+    refuse_unsupported,
     scope::{Output, Scope},
-    unsupported,
 };
 use crate::{code::Code, dialect::Dialect, rejection::Rejection};
 
@@ -72,7 +72,7 @@ impl<'a> Resolver<'a> {
             closing_paren_token: _,
         } = first;
         if from.is_some() {
-            return Err(unsupported("FROM after a common table expression"));
+            return Err(refuse_unsupported("FROM after a common table expression"));
         }
         let TableAlias {
             explicit: _,
@@ -81,7 +81,7 @@ impl<'a> Resolver<'a> {
             at,
         } = alias;
         if at.is_some() {
-            return Err(unsupported("AT in an alias"));
+            return Err(refuse_unsupported("AT in an alias"));
         }
         // Without RECURSIVE the name of a CTE means something else inside it.
         let sees_itself = recursive || self.catalog.dialect() == Dialect::Sqlite;
@@ -98,7 +98,7 @@ impl<'a> Resolver<'a> {
             }
             // SQLite lets a CTE read one that is defined after it; standard SQL does so after RECURSIVE.
             if sees_itself && named.contains(&*later) {
-                return Err(unsupported(
+                return Err(refuse_unsupported(
                     "a common table expression read before it is defined",
                 ));
             }
@@ -108,7 +108,7 @@ impl<'a> Resolver<'a> {
         let mut names = Vec::with_capacity(columns.len());
         for column in columns.iter_mut() {
             if column.data_type.is_some() {
-                return Err(unsupported("a type in a column alias list"));
+                return Err(refuse_unsupported("a type in a column alias list"));
             }
             names.push((
                 self.key(&column.name).into_owned(),
@@ -145,7 +145,7 @@ impl<'a> Resolver<'a> {
             self.query(query, parent, ctes, true)?
         } else if let Some(seed) = recursive_seed(query).filter(|_| reads_itself) {
             if relations_named(&seed, self).contains(&entry.key) {
-                return Err(unsupported(
+                return Err(refuse_unsupported(
                     "a common table expression that reads itself in its first arm",
                 ));
             }

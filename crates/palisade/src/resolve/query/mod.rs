@@ -18,9 +18,9 @@ use sqlparser::ast::{
 use crate::resolve::{
     Mode, Position, Resolver,
     query::cte::uneven,
+    refuse_unsupported,
     scope::{Origin, Output, Scope},
     token::OtherValues,
-    unsupported,
 };
 use crate::{
     access::Usage, catalog::ColumnId, code::Code, dialect::Dialect, rejection::Rejection,
@@ -92,7 +92,7 @@ impl<'a> Resolver<'a> {
         }) = fetch
         {
             if *percent || self.catalog.dialect() == Dialect::Sqlite {
-                return Err(unsupported("FETCH"));
+                return Err(refuse_unsupported("FETCH"));
             }
             if let Some(quantity) = quantity {
                 self.note_bounds([&*quantity], position == Position::Outermost);
@@ -107,16 +107,16 @@ impl<'a> Resolver<'a> {
             ));
         }
         if for_clause.is_some() {
-            return Err(unsupported("FOR XML or FOR JSON"));
+            return Err(refuse_unsupported("FOR XML or FOR JSON"));
         }
         if settings.is_some() {
-            return Err(unsupported("SETTINGS"));
+            return Err(refuse_unsupported("SETTINGS"));
         }
         if format_clause.is_some() {
-            return Err(unsupported("FORMAT"));
+            return Err(refuse_unsupported("FORMAT"));
         }
         if !pipe_operators.is_empty() {
-            return Err(unsupported("a pipe operator"));
+            return Err(refuse_unsupported("a pipe operator"));
         }
         match with {
             None => {
@@ -207,13 +207,13 @@ impl<'a> Resolver<'a> {
             } => {
                 match op {
                     SetOperator::Union | SetOperator::Except | SetOperator::Intersect => {}
-                    SetOperator::Minus => return Err(unsupported("MINUS")),
+                    SetOperator::Minus => return Err(refuse_unsupported("MINUS")),
                 }
                 match set_quantifier {
                     SetQuantifier::All | SetQuantifier::None | SetQuantifier::Distinct => {}
                     SetQuantifier::ByName
                     | SetQuantifier::AllByName
-                    | SetQuantifier::DistinctByName => return Err(unsupported("BY NAME")),
+                    | SetQuantifier::DistinctByName => return Err(refuse_unsupported("BY NAME")),
                 }
                 let left = self.set_expr(left, parent, ctes, named)?;
                 let arms = self.arms;
@@ -264,26 +264,28 @@ impl<'a> Resolver<'a> {
                 rows,
             }) => {
                 if *value_keyword || (*explicit_row && self.catalog.dialect() != Dialect::Mysql) {
-                    return Err(unsupported("VALUE or ROW in VALUES"));
+                    return Err(refuse_unsupported("VALUE or ROW in VALUES"));
                 }
                 self.values(rows, *explicit_row, parent, ctes)
             }
             SetExpr::Query(query) if self.catalog.dialect() != Dialect::Sqlite => {
                 self.query(query, parent, ctes, named)
             }
-            SetExpr::Query(_) => Err(unsupported("a query in parentheses as a statement or arm")),
+            SetExpr::Query(_) => Err(refuse_unsupported(
+                "a query in parentheses as a statement or arm",
+            )),
             SetExpr::Insert(_) => Err(self.not_here("INSERT")),
             SetExpr::Update(_) => Err(self.not_here("UPDATE")),
             SetExpr::Delete(_) => Err(self.not_here("DELETE")),
             SetExpr::Merge(_) => Err(self.not_here("MERGE")),
-            SetExpr::Table(_) => Err(unsupported("TABLE")),
+            SetExpr::Table(_) => Err(refuse_unsupported("TABLE")),
         }
     }
 
     /// The refusal of a change where only a query can stand.
     fn not_here(&self, verb: &str) -> Rejection {
         if self.visible.may_write() {
-            unsupported(&format!("{verb} inside of a query"))
+            refuse_unsupported(&format!("{verb} inside of a query"))
         } else {
             not_reading(verb)
         }
@@ -325,7 +327,7 @@ impl<'a> Resolver<'a> {
                             Dialect::Mysql if explicit_row => format!("column_{index}"),
                             // Of MariaDB alone, which names columns after the texts of the first row.
                             Dialect::Mysql => output_name::mariadb_value(expr).ok_or_else(|| {
-                                unsupported(
+                                refuse_unsupported(
                                     "VALUES whose first row has anything but strings, numbers and NULL",
                                 )
                             })?,
@@ -355,10 +357,10 @@ impl<'a> Resolver<'a> {
     ) -> Result<(), Rejection> {
         let OrderBy { kind, interpolate } = order_by;
         if interpolate.is_some() {
-            return Err(unsupported("INTERPOLATE"));
+            return Err(refuse_unsupported("INTERPOLATE"));
         }
         match kind {
-            OrderByKind::All(_) => Err(unsupported("ORDER BY ALL")),
+            OrderByKind::All(_) => Err(refuse_unsupported("ORDER BY ALL")),
             OrderByKind::Expressions(terms) => {
                 self.order_terms(terms, scope, ctes)?;
                 Ok(())
@@ -382,7 +384,7 @@ impl<'a> Resolver<'a> {
                 with_fill,
             } = term;
             if with_fill.is_some() {
-                return Err(unsupported("WITH FILL"));
+                return Err(refuse_unsupported("WITH FILL"));
             }
             let OrderByOptions {
                 sort,
@@ -439,7 +441,7 @@ impl<'a> Resolver<'a> {
                 limit_by,
             } => {
                 if !limit_by.is_empty() {
-                    return Err(unsupported("LIMIT … BY"));
+                    return Err(refuse_unsupported("LIMIT … BY"));
                 }
                 if let Some(limit) = limit {
                     self.expr(limit, &scope, ctes, Usage::Filter)?;

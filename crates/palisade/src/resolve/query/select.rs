@@ -12,8 +12,8 @@ use crate::resolve::{
     Resolver,
     expr::column::unknown_qualifier,
     query::{Ctes, group_by_key::Used},
+    refuse_unsupported,
     scope::{Found, Origin, Output, Scope},
-    unsupported,
 };
 use crate::{
     access::Usage, catalog::RelationKind, code::Code, dialect::Dialect, lineage::Lineage,
@@ -77,7 +77,7 @@ impl<'a> Resolver<'a> {
             (*flavor != SelectFlavor::Standard, "FROM before SELECT"),
         ] {
             if present {
-                return Err(unsupported(what));
+                return Err(refuse_unsupported(what));
             }
         }
         if into.is_some() {
@@ -89,7 +89,7 @@ impl<'a> Resolver<'a> {
         if let Some(Distinct::On(_)) = distinct
             && dialect != Dialect::Postgres
         {
-            return Err(unsupported("DISTINCT ON"));
+            return Err(refuse_unsupported("DISTINCT ON"));
         }
 
         self.failures.begin_select();
@@ -136,7 +136,7 @@ impl<'a> Resolver<'a> {
             scope.aliases = &outputs;
         }
         match group_by {
-            GroupByExpr::All(_) => return Err(unsupported("GROUP BY ALL")),
+            GroupByExpr::All(_) => return Err(refuse_unsupported("GROUP BY ALL")),
             GroupByExpr::Expressions(exprs, modifiers) => {
                 for modifier in modifiers {
                     match modifier {
@@ -145,7 +145,7 @@ impl<'a> Resolver<'a> {
                         | GroupByWithModifier::Cube
                         | GroupByWithModifier::Totals
                         | GroupByWithModifier::GroupingSets(_) => {
-                            return Err(unsupported("WITH ROLLUP, CUBE or TOTALS"));
+                            return Err(refuse_unsupported("WITH ROLLUP, CUBE or TOTALS"));
                         }
                     }
                 }
@@ -341,7 +341,7 @@ impl<'a> Resolver<'a> {
                     expr: _,
                     aliases: _,
                 } => {
-                    return Err(unsupported("several aliases for one expression"));
+                    return Err(refuse_unsupported("several aliases for one expression"));
                 }
                 SelectItem::Wildcard(options) => {
                     plain_star(options)?;
@@ -371,7 +371,7 @@ impl<'a> Resolver<'a> {
                     let before = outputs.len();
                     if !scope.star_of(&qualifier, &mut outputs) {
                         return Err(if scope.has_column(None, &qualifier) {
-                            unsupported("`.*` after a column")
+                            refuse_unsupported("`.*` after a column")
                         } else {
                             unknown_qualifier(&qualifier)
                         });
@@ -410,7 +410,7 @@ impl<'a> Resolver<'a> {
         let is_renamed = self.catalog.dialect() == Dialect::Sqlite
             && !columns.iter().all(|c| keys.insert(&c.key));
         if is_unordered || is_renamed {
-            return Err(unsupported("`*` over a join in parentheses"));
+            return Err(refuse_unsupported("`*` over a join in parentheses"));
         }
         Ok(())
     }
@@ -446,7 +446,7 @@ impl<'a> Resolver<'a> {
                 self.normalise_table(&mut ident);
                 Ok(ident)
             }
-            _ => Err(unsupported("`.*` after an expression")),
+            _ => Err(refuse_unsupported("`.*` after an expression")),
         }
     }
 
@@ -538,7 +538,7 @@ fn plain_star(options: &WildcardAdditionalOptions) -> Result<(), Rejection> {
         || opt_rename.is_some()
         || opt_alias.is_some()
     {
-        return Err(unsupported("an option after `*`"));
+        return Err(refuse_unsupported("an option after `*`"));
     }
     Ok(())
 }

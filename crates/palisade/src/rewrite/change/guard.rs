@@ -161,10 +161,10 @@ impl ChangeRewriter<'_> {
             (Dialect::Sqlite | Dialect::Mysql, true) => (Prefix::Opaque, true),
         };
         if let Some(why) = self.target.in_the_open {
-            return Err(unprotected(relation, why));
+            return Err(refuse_unprotected(relation, why));
         }
         if opaque && !self.target.merged.is_disjoint(looked) {
-            return Err(unprotected(
+            return Err(refuse_unprotected(
                 relation,
                 "USING merges a column that the filter looks at: compare it with ON",
             ));
@@ -347,7 +347,7 @@ impl VisitorMut for Qualifier<'_> {
     }
 }
 
-fn unprotected(relation: &Relation, why: &str) -> Rejection {
+fn refuse_unprotected(relation: &Relation, why: &str) -> Rejection {
     Rejection::new(
         Code::ObligationInapplicable,
         format!("`{}` has a row filter, and {why}", relation.name),

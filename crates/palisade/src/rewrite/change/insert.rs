@@ -15,7 +15,7 @@ use crate::rewrite::{
         ChangeRewriter, determinism,
         new_row::{converted::StoredValue, fold::Folded},
         precheck::{ProbedRows, Violation, ViolationQuery},
-        refusal::{cannot_find_conflicts, not_admitted, unassigned, undecided},
+        refusal::{cannot_find_conflicts, not_admitted, unassigned_column, undecided_row},
         update::{fold_with_row, not_entailed},
         upsert::{
             excluded::refusal_of_update,
@@ -335,7 +335,7 @@ impl ChangeRewriter<'_> {
     ) -> Result<(), Rejection> {
         for index in looked {
             if !row.contains_key(index) {
-                return Err(unassigned(relation, *index));
+                return Err(unassigned_column(relation, *index));
             }
         }
         for predicate in predicates {
@@ -344,7 +344,7 @@ impl ChangeRewriter<'_> {
                 Folded::Known(Some(false) | None) => {
                     return Err(not_admitted("a row would be outside of what policy admits"));
                 }
-                Folded::Rest(_) => return Err(undecided(relation, None)),
+                Folded::Rest(_) => return Err(undecided_row(relation, None)),
             }
         }
         Ok(())

@@ -14,7 +14,7 @@ use crate::rewrite::{
         ChangeRewriter,
         new_row::{converted, insert_ignore, storage, stored_text},
         precheck::{Violation, ViolationQuery},
-        refusal::{unassigned, undecided},
+        refusal::{unassigned_column, undecided_row},
     },
     source,
     source::row_filter,
@@ -58,7 +58,7 @@ impl ChangeRewriter<'_> {
         }
         for index in &looked {
             if columns.iter().all(|(known, _)| known != index) {
-                return Err(unassigned(relation, *index));
+                return Err(unassigned_column(relation, *index));
             }
         }
         let mut frame = Frame::default();
@@ -82,7 +82,7 @@ impl ChangeRewriter<'_> {
                 let behind = storage::storage_column(column, self.catalog);
                 typed = converted::cast_to_stored(plain.clone(), &behind, dialect);
                 if typed.is_none() {
-                    return Err(undecided(relation, Some(column)));
+                    return Err(undecided_row(relation, Some(column)));
                 }
                 let kept = storage::whole_text_conditions(&plain, &behind, dialect, functions);
                 frame.conditions.extend(kept);

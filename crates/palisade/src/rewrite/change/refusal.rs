@@ -18,7 +18,7 @@ pub(in crate::rewrite) fn cannot_find_conflicts(unknown: &UnknownRows) -> Reject
     ))
 }
 
-pub(in crate::rewrite) fn unassigned(relation: &Relation, index: u16) -> Rejection {
+pub(in crate::rewrite) fn unassigned_column(relation: &Relation, index: u16) -> Rejection {
     let column = relation.column(index);
     let name = column.map_or("", |c| &*c.name);
     let instead = match column.and_then(|c| c.generated.as_ref()) {
@@ -30,7 +30,7 @@ pub(in crate::rewrite) fn unassigned(relation: &Relation, index: u16) -> Rejecti
     ))
 }
 
-pub(in crate::rewrite) fn undecided(relation: &Relation, column: Option<&Column>) -> Rejection {
+pub(in crate::rewrite) fn undecided_row(relation: &Relation, column: Option<&Column>) -> Rejection {
     match column {
         Some(column) if column.generated.is_some() => not_admitted(&format!(
             "policy looks at column `{}` of new rows, which the table computes from the assigned values: its value is not known \

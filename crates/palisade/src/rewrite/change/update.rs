@@ -12,7 +12,7 @@ use crate::rewrite::{
             fold,
             fold::{Folded, fold},
         },
-        refusal::{not_admitted, undecided},
+        refusal::{not_admitted, undecided_row},
     },
     source::row_filter,
 };
@@ -251,10 +251,10 @@ pub(in crate::rewrite) fn fold_with_row(
                 known.insert(index, value.clone());
             }
             Some(StoredValue::NotNull | StoredValue::Unknown) => {
-                return Err(undecided(relation, relation.column(index)));
+                return Err(undecided_row(relation, relation.column(index)));
             }
             None => {}
         }
     }
-    fold(&predicate, &known).map_err(|fold::Undecided| undecided(relation, None))
+    fold(&predicate, &known).map_err(|fold::Undecided| undecided_row(relation, None))
 }

@@ -63,12 +63,15 @@ pub(in crate::rewrite) fn renumber(
         Dialect::Sqlite | Dialect::Postgres if numbered.is_empty() => {}
         // A limit above the cap has been replaced, and with it perhaps the last placeholder.
         Dialect::Sqlite => {
-            let highest = seen(query, '?').into_keys().max().unwrap_or_default();
+            let highest = count_numbers(query, '?')
+                .into_keys()
+                .max()
+                .unwrap_or_default();
             numbered.truncate(usize::try_from(highest).unwrap_or(usize::MAX));
         }
         // PostgreSQL knows no type for a parameter that stands nowhere.
         Dialect::Postgres => {
-            numbers = seen(query, '$');
+            numbers = count_numbers(query, '$');
             numbered.retain(|(number, _)| numbers.contains_key(number));
             if numbers.len() != numbered.len() {
                 return Err(not_as_decided("a parameter has no value"));
@@ -279,7 +282,7 @@ pub(in crate::rewrite) fn positions(query: &Query) -> HashMap<Location, u32> {
 }
 
 /// The numbers that stand in `query` after `sigil`, each with its rank from 1.
-fn seen(query: &Query, sigil: char) -> BTreeMap<u32, u32> {
+fn count_numbers(query: &Query, sigil: char) -> BTreeMap<u32, u32> {
     let mut all = All(Vec::new());
     let _ = Visit::visit(query, &mut all);
     let numbers: BTreeMap<u32, u32> = all

@@ -23,7 +23,7 @@ pub(in crate::rewrite) fn expression(
     dialect: Dialect,
     functions: &mut BTreeSet<String>,
 ) -> Expr {
-    let pad = |with: u8| parameters::secret(padded(key.digits(), with));
+    let pad = |with: u8| parameters::secret(pad_key(key.digits(), with));
     let call = |name: &str, args| ast::call(dialect, name, args);
     match dialect {
         Dialect::Sqlite => {
@@ -52,7 +52,7 @@ pub(in crate::rewrite) fn expression(
 }
 
 /// As many of a hash's digits as a token has; NULL stays NULL.
-pub(in crate::rewrite) fn shortened(
+pub(in crate::rewrite) fn shorten(
     hash: Expr,
     dialect: Dialect,
     functions: &mut BTreeSet<String>,
@@ -74,7 +74,7 @@ const INNER: u8 = 0x36;
 const OUTER: u8 = 0x5c;
 
 /// The key, each byte combined with `with`, in hexadecimal.
-fn padded(key: &str, with: u8) -> String {
+fn pad_key(key: &str, with: u8) -> String {
     key.bytes()
         .fold(String::with_capacity(128), |mut out, byte| {
             // Writing to a String cannot fail.

@@ -55,7 +55,7 @@ pub(in crate::rewrite) fn expression(
             Some(keys) => {
                 let hash =
                     keyed_hash::expression(&keys.source, masking.value(), dialect, functions);
-                ast::mysql_text(keyed_hash::shortened(hash, dialect, functions), dialect)
+                ast::mysql_text(keyed_hash::shorten(hash, dialect, functions), dialect)
             }
             None => typed_null::typed_null(column, catalog),
         },
@@ -286,7 +286,7 @@ impl MaskWriter<'_> {
 
     /// The value, where it is at least `low` and on `to`'s side of `high`. PostgreSQL's dates reach further than
     /// its points in time, and MySQL has days and months 0.
-    fn between(&self, low: Expr, to: BinaryOperator, high: Expr, shown: Expr) -> Expr {
+    fn bucket_text(&self, low: Expr, to: BinaryOperator, high: Expr, shown: Expr) -> Expr {
         let from = ast::binary(self.value(), BinaryOperator::GtEq, low);
         let to = ast::binary(self.value(), to, high);
         let within = ast::join_by(vec![from, to], &BinaryOperator::And, true);
@@ -353,7 +353,7 @@ impl MaskWriter<'_> {
             (_, _) => (own, "0001-01-01", "9999-12-31 23:59:59.999999"),
         };
         let bound = |text: &str| ast::cast(ast::text(dialect, text), own.clone());
-        Some(self.between(bound(first), BinaryOperator::LtEq, bound(last), cut))
+        Some(self.bucket_text(bound(first), BinaryOperator::LtEq, bound(last), cut))
     }
 
     fn bucket(&mut self, width: i64) -> Expr {
@@ -372,7 +372,7 @@ impl MaskWriter<'_> {
     }
 
     /// The bucket of a number below zero, of which `next` is the whole number after it.
-    fn below(next: Expr, width: i64) -> Expr {
+    fn negative_bucket(next: Expr, width: i64) -> Expr {
         let cut = Self::cut(ast::parens(next), width);
         ast::binary(cut, BinaryOperator::Minus, ast::integer(width))
     }
@@ -397,7 +397,10 @@ impl MaskWriter<'_> {
         ast::case(
             vec![
                 (from(0), Self::cut(value.clone(), width)),
-                (from(lowest.saturating_add(width)), Self::below(next, width)),
+                (
+                    from(lowest.saturating_add(width)),
+                    Self::negative_bucket(next, width),
+                ),
             ],
             None,
         )
@@ -428,7 +431,7 @@ impl MaskWriter<'_> {
         let bucket = ast::binary(parts, BinaryOperator::Multiply, ast::integer(width));
         let bucket = ast::binary(bucket, BinaryOperator::Plus, ast::integer(0));
         let (low, high) = (ast::integer(-LARGEST_FLOAT), ast::integer(LARGEST_FLOAT));
-        self.between(low, BinaryOperator::Lt, high, bucket)
+        self.bucket_text(low, BinaryOperator::Lt, high, bucket)
     }
 
     /// SQLite's numbers of any kind. What is no number has the whole number that a cast makes of it, and is not less
@@ -453,7 +456,7 @@ impl MaskWriter<'_> {
                 (not_below, Self::cut(whole.clone(), width)),
                 (
                     from(i64::MIN.saturating_add(width)),
-                    Self::below(next, width),
+                    Self::negative_bucket(next, width),
                 ),
             ],
             None,

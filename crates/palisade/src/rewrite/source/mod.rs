@@ -107,7 +107,9 @@ pub(in crate::rewrite) fn source_query(
             ));
         }
         match &decided.level {
-            ColumnLevel::Plain if fenced => projection.push(unestimated(&column.name, dialect)),
+            ColumnLevel::Plain if fenced => {
+                projection.push(without_statistics(&column.name, dialect))
+            }
             ColumnLevel::Plain => {
                 projection.push(SelectItem::UnnamedExpr(ast::column(dialect, &column.name)));
             }
@@ -195,7 +197,7 @@ pub(in crate::rewrite) fn source_query(
 /// PostgreSQL looks through a subquery at the statistics of a bare column of it, and of nothing else (`examine_simple_variable`
 /// in its `selfuncs.c`); COALESCE of a column twice is that column, of the same type, modifier and collation. SQLite and MySQL
 /// keep none of what a subquery gives.
-fn unestimated(name: &str, dialect: Dialect) -> SelectItem {
+fn without_statistics(name: &str, dialect: Dialect) -> SelectItem {
     let column = || ast::column(dialect, name);
     match dialect {
         Dialect::Postgres => {

@@ -18,7 +18,7 @@ use crate::rewrite::{
         parameters,
     },
     pipeline::{Context, Draft, Parts, Printed, UnprintedCount, UnprintedPrecheck},
-    refusal::{not_as_decided, unresolved},
+    refusal::{not_as_decided, refuse_unresolved},
     source,
     statement::{Effect, RewrittenStatement},
 };
@@ -124,7 +124,8 @@ impl Prepared {
             forms: &source::cache::source_forms(&draft.sources),
             writes: &forms,
         };
-        let check = resolve::resolve(parsed, catalog, visible, mode, limits).map_err(unresolved)?;
+        let check =
+            resolve::resolve(parsed, catalog, visible, mode, limits).map_err(refuse_unresolved)?;
         if bound.is_empty() && !check.placeholders.is_empty() {
             return Err(not_as_decided("a parameter has no value"));
         }
@@ -524,6 +525,6 @@ fn relations(access: &AccessSet, catalog: &Catalog) -> Vec<String> {
     let system = access.system_relations();
     (read.union(&changed))
         .filter_map(|id| Some(catalog.relation(*id)?.uid.clone()))
-        .chain(system.map(|(schema, name)| ident::qualified([schema, name])))
+        .chain(system.map(|(schema, name)| ident::qualify([schema, name])))
         .collect()
 }

@@ -36,7 +36,7 @@ pub(in crate::rewrite) fn resolve_reads(
     let below = Mode::View { within: &[] };
     resolve::resolve(parsed, catalog, visible, below, limits)
         .map(|resolved| resolved.access)
-        .map_err(crate::rewrite::refusal::unresolved)
+        .map_err(crate::rewrite::refusal::refuse_unresolved)
 }
 
 /// Refuses a statement with a function that must not run twice, once to look and once in the change. PostgreSQL looks

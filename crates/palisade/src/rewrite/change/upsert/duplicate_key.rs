@@ -171,8 +171,8 @@ impl ChangeRewriter<'_> {
         }))
     }
 
-    /// Conditions of the rows that conflict with the proposed ones, where they are known; none where nothing becomes of
-    /// what is in the way.
+    /// Conditions of the rows that conflict with the proposed ones, where they are known. None where the
+    /// statement leaves them alone.
     pub(in crate::rewrite) fn conflicting_rows(
         &self,
         insert: &Insert,
