@@ -10,7 +10,7 @@
 //! ```
 //! use palisade::firewall::{Decision, Firewall};
 //! use palisade::policy::{PolicyFile, PolicySources};
-//! use palisade::scan::{Action, Marker, ScanSession};
+//! use palisade::answer::{Action, Marker, ScanSession};
 //! use palisade::session::{Principal, Session};
 //! use palisade::value::{Params, Value};
 //!

@@ -1,7 +1,5 @@
 //! The one form in which an answer reaches an agent, as JSON and as text.
 
-use std::fmt;
-
 use serde::{
     Serialize, Serializer,
     ser::{SerializeMap, SerializeSeq},
@@ -267,6 +265,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::answer::Marker;
     use crate::{
         answer::{Action, EmptyReason, OutputColumn, ScanPlan, ScanSession},
         code::Code,

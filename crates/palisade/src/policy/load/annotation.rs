@@ -89,10 +89,10 @@ pub(in crate::policy) fn read(
             "approval" => approval(policy, value).map(|()| out.approval = true),
             unknown => Err(Refused {
                 message: format!("there is no annotation `@{unknown}`"),
-                help: Some(match probably(unknown, known_names()) {
+                help: Some(match probably(unknown, annotation_names()) {
                     Some(name) => format!("did you mean `@{name}`?"),
                     None => {
-                        let names: Vec<&str> = known_names().collect();
+                        let names: Vec<&str> = annotation_names().collect();
                         format!("the annotations are `@{}`", names.join("`, `@"))
                     }
                 }),
@@ -162,7 +162,7 @@ pub const ANNOTATIONS: &[Annotation] = &[
     },
 ];
 
-fn known_names() -> impl Iterator<Item = &'static str> {
+fn annotation_names() -> impl Iterator<Item = &'static str> {
     ANNOTATIONS.iter().map(|annotation| annotation.name)
 }
 
