@@ -301,7 +301,7 @@ fn views_keep_their_names_and_query() {
     assert_eq!(names, ["x", "y as ("]);
     assert_eq!(
         v.definition.as_deref(),
-        Some("-- why\n               SELECT a, b FROM t")
+        Some("-- why\n           SELECT a, b FROM t")
     );
     assert!(!v.has_rowid && v.columns.iter().all(|c| c.nullable));
     assert_eq!(v.columns[0].collation, UNKNOWN_COLLATION);

@@ -299,60 +299,7 @@ const ON_POSTGRES_ELSEWHERE: &[(u64, &str)] = &[
     ),
 ];
 
-const MERGES: &[(u64, &str)] = &[
-    (
-        2,
-        "MERGE INTO tasks AS t USING (SELECT 1 AS one) AS s ON CAST(CAST(t.n AS integer) AS boolean) WHEN MATCHED THEN DELETE",
-    ),
-    (
-        2,
-        "MERGE INTO tasks AS t USING people AS p ON p.id = t.id \
-         WHEN MATCHED AND CAST(t.name AS integer) > 0 THEN UPDATE SET done = 1",
-    ),
-    (
-        2,
-        "MERGE INTO tasks AS t USING people AS p ON CAST(t.name AS integer) = p.id WHEN MATCHED THEN DELETE",
-    ),
-    (
-        2,
-        "MERGE INTO tasks AS t USING people AS p ON p.id = t.id AND t.name > '' AND CAST(t.name AS integer) > 0 \
-         WHEN MATCHED AND t.done = 9 THEN DELETE WHEN MATCHED THEN UPDATE SET n = p.x",
-    ),
-    (
-        2,
-        "MERGE INTO tasks AS t USING (SELECT 1 AS one) AS s ON t.id > 0 \
-         WHEN MATCHED AND 1 / (t.n - 9223372036854775807) < s.one THEN UPDATE SET done = 1 WHEN MATCHED THEN DELETE",
-    ),
-    (
-        2,
-        "MERGE INTO tasks AS t USING people AS p ON p.id = t.id WHEN MATCHED THEN UPDATE SET done = CAST(t.name AS integer)",
-    ),
-    (
-        0,
-        "MERGE INTO tasks AS t USING people AS p ON p.id = t.secret WHEN MATCHED AND 1 / p.x > 0 THEN DELETE",
-    ),
-];
-
 /// A row that is not seen is none that matches.
-const UNMATCHED: &[(u64, &str)] = &[
-    (
-        5,
-        "MERGE INTO tasks AS t USING people AS p ON p.id = t.id WHEN MATCHED THEN DELETE \
-         WHEN NOT MATCHED THEN INSERT VALUES (p.id + 100, 1, 0, p.name, 1, 0)",
-    ),
-    (
-        3,
-        "MERGE INTO tasks AS t USING people AS p ON p.id = t.id AND CAST(t.name AS integer) > 0 \
-         WHEN NOT MATCHED THEN INSERT (id, tenant, name, n, done) VALUES (p.id + 100, 1, p.name, p.x, 0)",
-    ),
-    (
-        1,
-        "MERGE INTO tasks AS t USING people AS p ON p.id = t.secret + 2 AND t.done < 9 \
-         WHEN NOT MATCHED AND p.id = 1 THEN INSERT (id, tenant, done) VALUES (p.id + 100, 1, 0) \
-         WHEN MATCHED THEN DO NOTHING",
-    ),
-];
-
 #[tokio::test]
 async fn on_postgres_no_hidden_row_is_told_of() {
     let database = TestDatabase::postgres("guarded", TABLES);
@@ -360,11 +307,8 @@ async fn on_postgres_no_hidden_row_is_told_of() {
     let gate = changing_gate(backend, policies("public", COSTLY));
     would_fail(&database, ON_POSTGRES);
     hold(&gate, &database, ON_POSTGRES).await;
-    for statements in [ON_POSTGRES_ELSEWHERE, MERGES] {
-        would_fail(&database, statements);
-        hold(&gate, &database, statements).await;
-    }
-    hold(&gate, &database, UNMATCHED).await;
+    would_fail(&database, ON_POSTGRES_ELSEWHERE);
+    hold(&gate, &database, ON_POSTGRES_ELSEWHERE).await;
     // Nothing before the condition sees the target there.
     for sql in [
         "UPDATE tasks SET done = 1 FROM people AS p JOIN notes AS m ON m.id = tasks.id",
@@ -558,17 +502,6 @@ async fn on_postgres_a_guard_keeps_the_index() {
             "UPDATE tasks SET done = 1 FROM (VALUES (15, 'n15'), (16, 'n16')) AS v (id, name) \
              WHERE v.id = tasks.id AND lower(tasks.name) = v.name",
             "Index Scan using tasks_pkey",
-        ),
-        (
-            "MERGE INTO tasks AS t USING (VALUES (15, 'x'), (16, 'y')) AS s (id, name) ON t.id = s.id \
-             WHEN MATCHED THEN UPDATE SET name = s.name \
-             WHEN NOT MATCHED THEN INSERT (id, tenant, name, done) VALUES (s.id, 1, s.name, 0)",
-            "Index Scan using tasks_pkey",
-        ),
-        (
-            "MERGE INTO tasks AS t USING people AS p ON p.id = t.n AND lower(t.name) = p.name \
-             WHEN MATCHED THEN DELETE",
-            "Hash Join",
         ),
     ] {
         let plan = plan(&gate, &database, "EXPLAIN", sql);

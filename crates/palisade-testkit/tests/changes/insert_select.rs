@@ -1,4 +1,4 @@
-//! REPLACE, ON DUPLICATE KEY UPDATE and INSERT IGNORE of what a query gives, over rows of several tenants.
+//! REPLACE, ON DUPLICATE KEY UPDATE and INSERT IGNORE of a query's rows, over row policies: the first two are refused.
 
 use palisade::{
     guard::{Backend, Guard, Outcome},
@@ -68,160 +68,108 @@ const SEEN: &str = "SELECT id, code, name, n FROM things WHERE tenant = 1 ORDER 
 const UNSEEN: &str = "SELECT id, tenant, code, name, n FROM things WHERE tenant <> 1 ORDER BY id";
 
 /// The rows that a query gives to `things (…)`: what comes of REPLACE, and of ON DUPLICATE KEY UPDATE.
-const QUERIES: &[(&str, &str, Done, Done)] = &[
+const QUERIES: &[(&str, &str)] = &[
     (
         TENANT,
         "(id, tenant, name) SELECT id, 1, 'x' FROM news WHERE id = 3",
-        HELD,
-        HELD,
     ),
     (
         TENANT,
         "(id, tenant, name) SELECT id, 1, 'x' FROM news WHERE id <> 3",
-        Ok(4),
-        Ok(4),
     ),
-    (
-        TENANT,
-        "(id, tenant, name) SELECT id, 1, 'x' FROM news",
-        HELD,
-        HELD,
-    ),
+    (TENANT, "(id, tenant, name) SELECT id, 1, 'x' FROM news"),
     (
         TENANT,
         "(id, tenant, name) SELECT id, 2, 'x' FROM news WHERE id = 90",
-        REFUSED,
-        REFUSED,
     ),
     (
         TENANT,
         "(id, tenant, name) SELECT id, flag, 'x' FROM news WHERE id IN (2, 91)",
-        Ok(2),
-        Ok(2),
     ),
     (
         TENANT,
         "(id, tenant, name) SELECT id, flag, 'x' FROM news WHERE id IN (2, 90)",
-        REFUSED,
-        REFUSED,
     ),
     // By another key than the one that is meant.
     (
         TENANT,
         "(id, tenant, code, name) SELECT id, 1, code, 'x' FROM news WHERE id = 90",
-        Ok(1),
-        Ok(1),
     ),
     (
         TENANT,
         "(id, tenant, code, name) SELECT 80, 1, code, 'x' FROM news WHERE code = 'three'",
-        HELD,
-        HELD,
     ),
     (
         TENANT,
         "(id, tenant, code, name) SELECT 80, 1, upper(code), 'x' FROM news WHERE code = 'three'",
-        HELD,
-        HELD,
     ),
     (
         TENANT,
         "(id, tenant, code, name) SELECT 80, 1, 'four', 'x' FROM news WHERE id = 1",
-        Ok(1),
-        Ok(1),
     ),
     // What is stored is not what is given.
     (
         TENANT,
         "(id, tenant, name) SELECT ratio, 1, 'x' FROM news WHERE id = 2",
-        HELD,
-        HELD,
     ),
     (
         TENANT,
         "(id, tenant, name) SELECT word, 1, 'x' FROM news WHERE id IN (2, 90)",
-        Ok(2),
-        Ok(2),
     ),
     (
         TENANT,
         "(id, tenant, name) SELECT ' 3', 1, 'x' FROM news WHERE id = 1",
-        HELD,
-        HELD,
     ),
     // What the statement itself adds is changed again.
     (
         TENANT,
         "(id, tenant, name) SELECT 80, 1, code FROM news WHERE code IS NOT NULL ORDER BY id",
-        Ok(4),
-        Ok(4),
     ),
     (
         KEPT,
         "(id, tenant, name) SELECT 80, 1, code FROM news WHERE code IS NOT NULL ORDER BY id",
-        REFUSED,
-        REFUSED,
     ),
     (
         KEPT,
         "(id, tenant, code, name) SELECT id, 1, code, 'x' FROM news WHERE id >= 90",
-        Ok(2),
-        Ok(2),
     ),
     (
         KEPT,
         "(id, tenant, code, name) SELECT id, 1, 'same', 'x' FROM news WHERE id >= 90",
-        REFUSED,
-        REFUSED,
     ),
     (
         KEPT,
         "(id, tenant, name) SELECT 4, 1, 'x' FROM news WHERE id = 1",
-        HELD,
-        HELD,
     ),
     // It reads what it changes.
     (
         TENANT,
         "(id, tenant, name) SELECT id + 1, 1, 'x' FROM things WHERE id = 2",
-        HELD,
-        HELD,
     ),
     (
         TENANT,
         "(id, tenant, name) SELECT id + 2, 1, 'x' FROM things WHERE id = 2",
-        Ok(1),
-        Ok(1),
     ),
     (
         TENANT,
         "(id, tenant, code, name) SELECT id + 100, 1, code, 'x' FROM things",
-        Ok(3),
-        Ok(3),
     ),
     (
         TENANT,
         "(id, tenant, name) WITH w AS (SELECT 3 AS i) SELECT i, 1, 'x' FROM w",
-        HELD,
-        HELD,
     ),
     (
         TENANT,
         "(id, tenant, name) SELECT 3, 1, 'x' UNION ALL SELECT 80, 1, 'x' FROM news",
-        HELD,
-        HELD,
     ),
 ];
 
 async fn keeps_apart(server: &'static Server) {
-    for (policies, rows, replaced, updated) in QUERIES {
-        for (sql, expected) in [
-            (format!("REPLACE INTO things {rows}"), replaced),
-            (
-                format!(
-                    "INSERT INTO things {rows} ON DUPLICATE KEY UPDATE n = things.n + 1, tenant = VALUES(tenant)"
-                ),
-                updated,
+    for (policies, rows) in QUERIES {
+        for sql in [
+            format!("REPLACE INTO things {rows}"),
+            format!(
+                "INSERT INTO things {rows} ON DUPLICATE KEY UPDATE n = things.n + 1, tenant = VALUES(tenant)"
             ),
         ] {
             let mut left = Vec::new();
@@ -231,8 +179,7 @@ async fn keeps_apart(server: &'static Server) {
                 let before = database.query(UNSEEN);
                 let backend = database.mysql_backend().await;
                 let found = changed(&gate(backend, database.name(), policies), &sql).await;
-                // How many rows are changed counts those that are removed too.
-                assert_eq!(found.map(|_| ()), expected.map(|_| ()), "{sql}");
+                assert!([UNSOUGHT, REFUSED].contains(&found), "{sql}: {found:?}");
                 assert_eq!(database.query(UNSEEN), before, "{sql}");
                 left.push((found, database.query(SEEN)));
             }
@@ -255,14 +202,8 @@ async fn what_a_query_gives_meets_no_other_tenant_on_mysql_9() {
 /// Column, what another tenant has in it, what is given, and what comes of that.
 type Type = (&'static str, &'static str, &'static str, Done);
 
-#[derive(Clone, Copy)]
-enum Given {
-    Query,
-    Values,
-}
-
 /// Which is what the engine would make of a value in a column of the type.
-async fn is_stored_so(server: &'static Server, types: &[Type], given: Given) {
+async fn is_stored_so(server: &'static Server, types: &[Type]) {
     for (of_key, held, value, expected) in types {
         let script = format!(
             "CREATE TABLE things (id INTEGER PRIMARY KEY, tenant INTEGER NOT NULL, k {of_key} UNIQUE);
@@ -271,60 +212,11 @@ async fn is_stored_so(server: &'static Server, types: &[Type], given: Given) {
         let database = TestDatabase::on(server, "stored", &script);
         let backend = database.mysql_backend().await;
         let gate = gate(backend, database.name(), TENANT);
-        let sql = match given {
-            Given::Query => format!("REPLACE INTO things (id, tenant, k) SELECT 9, 1, {value}"),
-            Given::Values => format!("REPLACE INTO things (id, tenant, k) VALUES (9, 1, {value})"),
-        };
+        let sql = format!("REPLACE INTO things (id, tenant, k) VALUES (9, 1, {value})");
         let found = changed(&gate, &sql).await;
         assert_eq!(found, *expected, "{of_key} {held}: {sql}");
     }
 }
-
-const QUERIED: &[Type] = &[
-    ("DATE", "'2026-01-02'", "'2026-1-2'", HELD),
-    ("DATE", "'2026-01-02'", "20260102", HELD),
-    ("DATE", "'2026-01-02'", "'2026-01-03'", Ok(1)),
-    (
-        "DATETIME",
-        "'2026-01-02 10:00:00'",
-        "'2026-01-02 10:00'",
-        HELD,
-    ),
-    (
-        "DATETIME(3)",
-        "'2026-01-02 10:00:00.5'",
-        "'2026-01-02 10:00:00.500'",
-        HELD,
-    ),
-    (
-        "TIMESTAMP NULL",
-        "'2026-01-02 10:00:00'",
-        "'2026-01-02 10:00:00'",
-        HELD,
-    ),
-    ("TIME", "'10:00:00'", "'10:00'", HELD),
-    ("YEAR", "2005", "2005", HELD),
-    ("YEAR", "2005", "5", REFUSED),
-    ("ENUM('x', 'y')", "'x'", "'X'", HELD),
-    ("ENUM('x', 'y')", "'x'", "'y'", Ok(1)),
-    ("ENUM('x', 'y')", "'x'", "'1'", REFUSED),
-    ("varbinary(8)", "'a'", "'a'", HELD),
-    ("varbinary(8)", "'a'", "'A'", Ok(1)),
-    ("binary(2)", "'ab'", "'ab'", HELD),
-    ("binary(2)", "'a'", "'a'", REFUSED),
-    ("double", "1.1", "'1.1'", HELD),
-    ("double", "1.1", "1.1e0", HELD),
-    ("float", "1.1", "1.1", UNSOUGHT),
-    ("DECIMAL(8,2)", "1.1", "1.1", HELD),
-    ("DECIMAL(8,2)", "1.1", "'1.10'", HELD),
-    ("char(5)", "'a'", "'A'", HELD),
-    ("varchar(5)", "'a'", "'A '", HELD),
-    ("varchar(5) COLLATE utf8mb4_bin", "'a'", "'A'", Ok(1)),
-    ("varchar(5) CHARACTER SET latin1", "'ä'", "'Ä'", HELD),
-    ("varchar(5)", "'12'", "12", HELD),
-    ("bigint", "12", "'12'", HELD),
-    ("SET('x', 'y')", "'x'", "'x'", UNSOUGHT),
-];
 
 const WRITTEN: &[Type] = &[
     ("DATE", "'2026-01-02'", "'2026-01-02'", HELD),
@@ -389,21 +281,17 @@ const WRITTEN: &[Type] = &[
 #[tokio::test]
 async fn what_mariadb_stores_is_what_is_looked_for() {
     let server = MariaDbServer::start_shared().unwrap();
-    is_stored_so(server, QUERIED, Given::Query).await;
-    is_stored_so(server, WRITTEN, Given::Values).await;
+    is_stored_so(server, WRITTEN).await;
     const A: &str = "'123e4567-e89b-12d3-a456-426614174000'";
     const B: &str = "'123E4567-e89b-12d3-a456-426614174000'";
-    for given in [Given::Query, Given::Values] {
-        is_stored_so(server, &[("uuid", A, B, HELD)], given).await;
-    }
+    is_stored_so(server, &[("uuid", A, B, HELD)]).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn what_mysql_9_stores_is_what_is_looked_for() {
     let server = MySqlServer::start_shared().unwrap();
-    is_stored_so(server, QUERIED, Given::Query).await;
-    is_stored_so(server, WRITTEN, Given::Values).await;
+    is_stored_so(server, WRITTEN).await;
 }
 
 /// What IGNORE changes is not what policy looked at.
@@ -467,92 +355,61 @@ async fn what_a_query_gives_meets_no_other_tenant_on_sqlite() {
             ratio REAL UNIQUE, part INTEGER NOT NULL DEFAULT 7, UNIQUE (part, name));
         INSERT INTO things VALUES (1, 1, 'one', 'a', 1.5, 1), (2, 1, '02', 'kept', NULL, 2), (3, 2, 'Three', 'HIDDEN', 3.5, 3),
             (4, 2, '5', 'd', 9007199254740992, 7);";
-    for (policies, rows, expected) in [
-        (TENANT, "(id, tenant, part, name) SELECT 3, 1, 9, 'x'", HELD),
-        (
-            TENANT,
-            "(id, tenant, part, name) SELECT '3', 1, 9, 'x'",
-            HELD,
-        ),
-        (
-            TENANT,
-            "(id, tenant, part, name) SELECT 3.0, 1, 9, 'x'",
-            HELD,
-        ),
+    for (policies, rows) in [
+        (TENANT, "(id, tenant, part, name) SELECT 3, 1, 9, 'x'"),
+        (TENANT, "(id, tenant, part, name) SELECT '3', 1, 9, 'x'"),
+        (TENANT, "(id, tenant, part, name) SELECT 3.0, 1, 9, 'x'"),
         (
             TENANT,
             "(id, tenant, part, name) SELECT id + 1, 1, 9, 'x' FROM things WHERE id = 2",
-            HELD,
         ),
         (
             TENANT,
             "(id, tenant, part, name) SELECT id, 1, 9, name FROM things",
-            Ok(2),
         ),
-        (
-            TENANT,
-            "(id, tenant, part, name) SELECT NULL, 1, 9, 'x'",
-            Ok(1),
-        ),
-        (
-            TENANT,
-            "(id, tenant, part, name) SELECT 80, 2, 9, 'x'",
-            REFUSED,
-        ),
+        (TENANT, "(id, tenant, part, name) SELECT NULL, 1, 9, 'x'"),
+        (TENANT, "(id, tenant, part, name) SELECT 80, 2, 9, 'x'"),
         (
             TENANT,
             "(tenant, part, code, name) SELECT 1, 9, 'THREE' COLLATE BINARY, 'x'",
-            HELD,
         ),
         (
             TENANT,
             "(tenant, part, code, name) SELECT 1, 9, CAST(5 AS INTEGER), 'x'",
-            HELD,
         ),
         (
             TENANT,
             "(tenant, part, code, name) SELECT 1, 9, CAST(2 AS INTEGER), 'x'",
-            Ok(1),
         ),
         (
             TENANT,
             "(tenant, part, ratio, name) SELECT 1, 9, '3.5', 'x'",
-            REFUSED,
         ),
-        (
-            TENANT,
-            "(tenant, part, ratio, name) SELECT 1, 9, 3.5, 'x'",
-            HELD,
-        ),
+        (TENANT, "(tenant, part, ratio, name) SELECT 1, 9, 3.5, 'x'"),
         (
             TENANT,
             "(tenant, part, ratio, name) SELECT 1, 9, 9007199254740993, 'x'",
-            REFUSED,
         ),
-        (TENANT, "(tenant, part, name) SELECT 1, NULL, 'x'", REFUSED),
-        (TENANT, "(tenant, name) SELECT 1, 'd'", UNSOUGHT),
-        (TENANT, "(tenant, part, name) SELECT 1, '7', 'd'", HELD),
+        (TENANT, "(tenant, part, name) SELECT 1, NULL, 'x'"),
+        (TENANT, "(tenant, name) SELECT 1, 'd'"),
+        (TENANT, "(tenant, part, name) SELECT 1, '7', 'd'"),
         (
             TENANT,
             "(id, tenant, part, name) SELECT 80, 1, id, name FROM things",
-            Ok(2),
         ),
         (
             KEPT,
             "(id, tenant, part, name) SELECT 80, 1, id, name FROM things",
-            REFUSED,
         ),
         (
             KEPT,
             "(id, tenant, part, name) SELECT 80 + id, 1, 9 + id, name FROM things",
-            Ok(2),
         ),
         (
             KEPT,
             "(id, tenant, part, name) SELECT 80 + id, 1, 9, 'x' FROM things",
-            REFUSED,
         ),
-        (KEPT, "(id, tenant, part, name) SELECT 2, 1, 9, 'x'", HELD),
+        (KEPT, "(id, tenant, part, name) SELECT 2, 1, 9, 'x'"),
     ] {
         let mut left = Vec::new();
         for name in ["c", "kept"] {
@@ -569,33 +426,10 @@ async fn what_a_query_gives_meets_no_other_tenant_on_sqlite() {
             let gate = gate(backend, "main", policies);
             let sql = format!("INSERT OR REPLACE INTO things {rows}");
             let found = changed(&gate, &sql).await;
-            assert_eq!(found, expected, "{sql}");
+            assert!([UNSOUGHT, REFUSED].contains(&found), "{sql}: {found:?}");
             assert_eq!(all("tenant <> 1"), before, "{sql}");
             left.push((found, all("tenant = 1")));
         }
         assert_eq!(left.first(), left.last(), "{rows}");
     }
-}
-
-/// What is looked at is worked out once: what is stored is what was looked at.
-#[tokio::test]
-async fn what_differs_each_time_is_looked_at_once() {
-    let script = "
-        CREATE TABLE things (id INTEGER PRIMARY KEY, tenant INTEGER NOT NULL);
-        CREATE TABLE news (id INTEGER PRIMARY KEY);
-        INSERT INTO news VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10);";
-    let file = TestFile::new(script);
-    let backend = file.backend();
-    let gate = gate(backend, "main", TENANT);
-    for _ in 0..40 {
-        let sql = "INSERT OR REPLACE INTO things (id, tenant) SELECT id, 1 + (random() > 0) FROM news WHERE id < 3";
-        let _ = changed(&gate, sql).await;
-    }
-    let conn = file.open_bare();
-    let others = "SELECT count(*) FROM things WHERE tenant <> 1";
-    let others: i64 = conn.query_row(others, [], |row| row.get(0)).unwrap();
-    assert_eq!(others, 0);
-    let own = "SELECT count(*) FROM things";
-    let own: i64 = conn.query_row(own, [], |row| row.get(0)).unwrap();
-    assert!(own > 0);
 }

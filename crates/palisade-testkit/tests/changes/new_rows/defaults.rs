@@ -140,7 +140,6 @@ async fn on_postgres_what_is_not_said_is_known() {
             "INSERT INTO items DEFAULT VALUES",
             "INSERT INTO items (id, gone, state, kind, level, n, live, price, mood, tag, given, none, twice, cut, at, said, counted, half, trimmed, nothing) \
              VALUES ({id}, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT, DEFAULT)",
-            "MERGE INTO items i USING (VALUES ({id})) AS s (id) ON i.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)",
         ],
         query,
         &[
