@@ -55,8 +55,6 @@ enum Mutant {
     UnguardedUpdate,
     /// Nor those of a DELETE.
     UnguardedDelete,
-    /// Nor those that a MERGE matches. (PostgreSQL alone has it.)
-    UnguardedMerge,
     /// The rows of a query are added as they are.
     UncheckedRows,
     /// Tokens of all domains have one key.
@@ -96,7 +94,7 @@ const STATEMENTS: usize = 1500;
 fn mutants(dialect: Dialect) -> Vec<Mutant> {
     let mut all = MUTANTS.to_vec();
     if dialect == Dialect::Postgres {
-        all.extend([Mutant::Partitions, Mutant::UnguardedMerge]);
+        all.push(Mutant::Partitions);
     }
     all
 }
@@ -139,7 +137,7 @@ impl Mutant {
             | Self::HiddenInView
             | Self::UnguardedUpdate
             | Self::UnguardedDelete => number < 100,
-            Self::UncheckedRows | Self::UnguardedMerge => number < 300,
+            Self::UncheckedRows => number < 300,
         }
     }
 
@@ -237,13 +235,6 @@ impl Mutant {
             Self::UnguardedDelete => {
                 if let (Parsed::Delete(delete), true) = (&mut parsed, filtered) {
                     unguard(&mut delete.selection);
-                }
-            }
-            Self::UnguardedMerge => {
-                if let (Parsed::Merge(merge), true) = (&mut parsed, filtered) {
-                    let mut on = Some((*merge.on).clone());
-                    unguard(&mut on);
-                    *merge.on = on?;
                 }
             }
             Self::UncheckedRows => {

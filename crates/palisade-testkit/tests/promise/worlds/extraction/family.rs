@@ -441,10 +441,6 @@ const POSTGRES_CHANGES: &[(&str, &str)] = &[
         "UPDATE FROM of its own",
         "UPDATE leads l SET hint = 'x' FROM <n> n WHERE n.id = l.score AND <o>",
     ),
-    (
-        "MERGE",
-        "MERGE INTO leads l USING (SELECT n.id, <f> AS x FROM <n> n) s ON s.id = l.team AND <p> WHEN MATCHED THEN UPDATE SET team = 3",
-    ),
 ];
 
 /// Of MySQL and MariaDB alone.

@@ -426,9 +426,9 @@ impl Grammar<'_, '_> {
                 _ => self.new_value(table, column),
             })
             .collect();
-        self.note("MERGE");
-        if !matches!(table.filter, Filter::All) {
-            self.note("MERGE over a filtered table");
+        // Over a filtered table it is refused by name.
+        if matches!(table.filter, Filter::All) {
+            self.note("MERGE");
         }
         let matched = if self.choices.chance(60) {
             format!("UPDATE SET {assigned}")
