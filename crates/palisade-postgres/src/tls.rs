@@ -1,6 +1,10 @@
 //! TLS: as the URL says, and never less.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use palisade_pool::{
     ConfigError,
@@ -111,7 +115,7 @@ impl TlsOptions {
     }
 }
 
-fn read_roots(path: &PathBuf) -> Result<RootCertStore, ConfigError> {
+fn read_roots(path: &Path) -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
     for certificate in read_certificates(path)? {
         roots

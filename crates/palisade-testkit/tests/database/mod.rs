@@ -124,7 +124,7 @@ impl TestFile {
         let file = Self {
             folder: tempfile::tempdir().unwrap(),
         };
-        create_database(&file.path(), script).unwrap();
+        create_database(file.path(), script).unwrap();
         file
     }
 

@@ -276,32 +276,32 @@ impl<'a> Resolver<'a> {
 
 /// Whether an operator binds alike for MySQL and for the parser.
 fn binds_as_parsed(op: &BinaryOperator) -> bool {
-    match op {
+    matches!(
+        op,
         BinaryOperator::And
-        | BinaryOperator::Or
-        | BinaryOperator::Eq
-        | BinaryOperator::NotEq
-        | BinaryOperator::Lt
-        | BinaryOperator::LtEq
-        | BinaryOperator::Gt
-        | BinaryOperator::GtEq
-        | BinaryOperator::Spaceship
-        | BinaryOperator::Plus
-        | BinaryOperator::Minus
-        | BinaryOperator::Multiply
-        | BinaryOperator::Divide
-        | BinaryOperator::Modulo
-        | BinaryOperator::MyIntegerDivide
-        | BinaryOperator::BitwiseAnd
-        | BinaryOperator::BitwiseOr
-        | BinaryOperator::BitwiseXor
-        | BinaryOperator::PGBitwiseXor
-        | BinaryOperator::PGBitwiseShiftLeft
-        | BinaryOperator::PGBitwiseShiftRight
-        | BinaryOperator::Regexp
-        | BinaryOperator::Match
-        | BinaryOperator::Arrow
-        | BinaryOperator::LongArrow => true,
-        _ => false,
-    }
+            | BinaryOperator::Or
+            | BinaryOperator::Eq
+            | BinaryOperator::NotEq
+            | BinaryOperator::Lt
+            | BinaryOperator::LtEq
+            | BinaryOperator::Gt
+            | BinaryOperator::GtEq
+            | BinaryOperator::Spaceship
+            | BinaryOperator::Plus
+            | BinaryOperator::Minus
+            | BinaryOperator::Multiply
+            | BinaryOperator::Divide
+            | BinaryOperator::Modulo
+            | BinaryOperator::MyIntegerDivide
+            | BinaryOperator::BitwiseAnd
+            | BinaryOperator::BitwiseOr
+            | BinaryOperator::BitwiseXor
+            | BinaryOperator::PGBitwiseXor
+            | BinaryOperator::PGBitwiseShiftLeft
+            | BinaryOperator::PGBitwiseShiftRight
+            | BinaryOperator::Regexp
+            | BinaryOperator::Match
+            | BinaryOperator::Arrow
+            | BinaryOperator::LongArrow
+    )
 }

@@ -32,7 +32,7 @@ pub(crate) use source_form::{form_name, form_place};
 
 impl<'a> Resolver<'a> {
     /// Reads the FROM list and gives the scope it makes.
-    pub(super) fn from_items<'s>(
+    pub(super) fn resolve_from<'s>(
         &mut self,
         from: &mut [TableWithJoins],
         parent: Option<&'s Scope<'a, 's>>,

@@ -97,7 +97,7 @@ impl<'a> Resolver<'a> {
             self.failures.sources += usize::from(!self.failures.is_outermost());
         }
         let windows_around = std::mem::take(&mut self.window_terms);
-        let mut scope = self.from_items(from, parent, ctes)?;
+        let mut scope = self.resolve_from(from, parent, ctes)?;
         let before = self.steps;
         for NamedWindowDefinition(name, window) in named_window.iter_mut() {
             self.normalise(name);

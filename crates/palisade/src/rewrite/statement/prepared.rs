@@ -55,10 +55,9 @@ pub struct Prepared {
     /// What is bound, the first to the first parameter.
     pub(in crate::rewrite::statement) bound: Vec<Bound>,
     /// Queries that must give no row before it, with what is bound there.
-    pub(in crate::rewrite::statement) prechecks: Vec<(Arc<str>, Vec<Bound>, Violation)>,
+    pub(in crate::rewrite::statement) prechecks: PreparedPrechecks,
     /// Queries for rows that foreign keys follow, with what is bound there.
-    pub(in crate::rewrite::statement) cascade_counts:
-        Vec<(Arc<str>, Vec<Bound>, Arc<CascadeOrigin>)>,
+    pub(in crate::rewrite::statement) cascade_counts: PreparedCounts,
     /// Parameters whose values were looked at: with other values the statement might be another.
     pub(in crate::rewrite::statement) looked_at: BTreeSet<Placeholder>,
     pub(in crate::rewrite::statement) scan_plan: ScanPlan,
@@ -330,10 +329,16 @@ impl Prepared {
     }
 }
 
+/// Texts of prechecks, with what is bound there and what a row says of the change.
+type PreparedPrechecks = Vec<(Arc<str>, Vec<Bound>, Violation)>;
+
+/// Texts of queries for rows that foreign keys follow, with what is bound there.
+type PreparedCounts = Vec<(Arc<str>, Vec<Bound>, Arc<CascadeOrigin>)>;
+
 /// What the second resolution has shown of a printed statement.
 struct Verified {
-    prechecks: Vec<(Arc<str>, Vec<Bound>, Violation)>,
-    cascade_counts: Vec<(Arc<str>, Vec<Bound>, Arc<CascadeOrigin>)>,
+    prechecks: PreparedPrechecks,
+    cascade_counts: PreparedCounts,
     body_after_changes: Option<usize>,
     /// Whether a guard stands around a change, which is a filter.
     is_guarded: bool,
@@ -344,7 +349,7 @@ impl Draft<'_> {
     fn verify_prechecks(
         &mut self,
         prechecks: Vec<UnprintedPrecheck>,
-    ) -> Result<Vec<(Arc<str>, Vec<Bound>, Violation)>, Rejection> {
+    ) -> Result<PreparedPrechecks, Rejection> {
         let Context {
             catalog,
             visible,
@@ -373,10 +378,7 @@ impl Draft<'_> {
     }
 
     /// Prints the first steady candidate of each query for rows that foreign keys follow.
-    fn verify_counts(
-        &self,
-        counts: Vec<UnprintedCount>,
-    ) -> Result<Vec<(Arc<str>, Vec<Bound>, Arc<CascadeOrigin>)>, Rejection> {
+    fn verify_counts(&self, counts: Vec<UnprintedCount>) -> Result<PreparedCounts, Rejection> {
         let Context {
             catalog,
             visible,
