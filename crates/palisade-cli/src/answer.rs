@@ -87,7 +87,7 @@ impl Answer {
             Ok(Decision::Allow(statement)) => Self {
                 id: None,
                 verdict: Verdict::Permitted,
-                rewritten: Some(statement.sql().to_owned()),
+                rewritten: Some(palisade::danger::parts(&statement).sql.to_owned()),
                 policies: statement.policies().to_vec(),
                 duration: Duration::ZERO,
                 trace: None,

@@ -3,9 +3,8 @@
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{Backend, BackendError, Completion, Introspect, RowSink},
+    guard::{Backend, BackendError, Completion, Introspect, RowSink, Ticket},
     limits::Limits,
-    rewrite::RewrittenStatement,
 };
 use palisade_mysql::MysqlBackend;
 use palisade_postgres::PostgresBackend;
@@ -78,13 +77,13 @@ impl Backend for AnyBackend {
 
     async fn execute(
         &self,
-        statement: &RewrittenStatement,
+        ticket: Ticket<'_>,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
         match self {
-            Self::Sqlite(backend) => backend.execute(statement, sink).await,
-            Self::Postgres(backend) => backend.execute(statement, sink).await,
-            Self::Mysql(backend) => backend.execute(statement, sink).await,
+            Self::Sqlite(backend) => backend.execute(ticket, sink).await,
+            Self::Postgres(backend) => backend.execute(ticket, sink).await,
+            Self::Mysql(backend) => backend.execute(ticket, sink).await,
         }
     }
 }

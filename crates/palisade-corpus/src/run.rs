@@ -234,7 +234,7 @@ impl Runner {
                 code: None,
                 json: serde_json::Value::Null,
                 text: String::new(),
-                rewritten: Some(statement.sql().to_owned()),
+                rewritten: Some(palisade::danger::parts(&statement).sql.to_owned()),
                 policies: sort_names(statement.policies()),
                 detail: None,
             },

@@ -149,13 +149,19 @@ fn compare(
         Err(error) => {
             return (
                 Rows::Differ,
-                format!("the rewritten fails: {error}; {}", statement.sql()),
+                format!(
+                    "the rewritten fails: {error}; {}",
+                    palisade::danger::parts(statement).sql
+                ),
             );
         }
     };
     match original.difference(&rewritten, query.has_order_by == Some(true)) {
         None => (Rows::Equal, String::new()),
-        Some(difference) => (Rows::Differ, format!("{difference}; {}", statement.sql())),
+        Some(difference) => (
+            Rows::Differ,
+            format!("{difference}; {}", palisade::danger::parts(statement).sql),
+        ),
     }
 }
 

@@ -217,7 +217,10 @@ impl Stand {
                 };
                 let (judgement, message) = match caught {
                     Caught::Yes(how) => (Judgement::Right, how),
-                    Caught::No(how) => (Judgement::Wrong, format!("{how}; {}", statement.sql())),
+                    Caught::No(how) => (
+                        Judgement::Wrong,
+                        format!("{how}; {}", palisade::danger::parts(&statement).sql),
+                    ),
                     Caught::Unknown(why) => (Judgement::NotRun, why),
                 };
                 Record {

@@ -49,7 +49,9 @@ fn judge(case: &PeerCase) -> Result<Record, Fault> {
         })?;
         let firewall = policies::read_everything(&case.id, catalog, Limits::default())?;
         match decide(&firewall, &case.sql, None) {
-            Verdict::Allow(statement) => break (None, statement.sql().to_owned()),
+            Verdict::Allow(statement) => {
+                break (None, palisade::danger::parts(&statement).sql.to_owned());
+            }
             Verdict::Reject(rejection) => {
                 rounds = rounds.saturating_add(1);
                 if rounds > MAX_ROUNDS || !derived.grow(&rejection, &case.sql) {

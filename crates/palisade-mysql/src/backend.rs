@@ -6,8 +6,7 @@ use mysql_async::Conn;
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{Backend, BackendError, Completion, Introspect, RowSink},
-    rewrite::RewrittenStatement,
+    guard::{Backend, BackendError, Completion, Introspect, RowSink, Ticket},
 };
 use palisade_pool::{Ended, Failed, Pool, Statement, Task, Work};
 use tokio::{runtime::Handle, time::timeout};
@@ -181,10 +180,11 @@ impl Backend for MysqlBackend {
 
     async fn execute(
         &self,
-        statement: &RewrittenStatement,
+        ticket: Ticket<'_>,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
-        match Task::admit(statement, self.config.is_writable)? {
+        let ticket = ticket.open(&self.catalog)?;
+        match Task::admit(&ticket, self.config.is_writable)? {
             Some(task) => self.run(&task, sink).await,
             None => Ok(Completion::default()),
         }

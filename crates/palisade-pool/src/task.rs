@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, future::Future, ops::ControlFlow, time::Duratio
 
 use palisade::{
     catalog::Change,
-    guard::{BackendError, BackendErrorKind, Completion, Estimates},
+    guard::{BackendError, BackendErrorKind, Completion, Estimates, OpenTicket},
     limits::Limits,
-    rewrite::{CascadeCount, Effect, Precheck, RewrittenStatement},
+    rewrite::{CascadeCount, Effect, Precheck},
     session::Principal,
     value::Value,
 };
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 /// How long the server may take to say that a change is kept.
 const COMMIT_TIME: Duration = Duration::from_secs(10);
 
-/// The part of a [`RewrittenStatement`] that a database needs: the text, its values, and everything that it may touch.
+/// The part of a statement that a database needs: the text, its values, and everything that it may touch.
 #[derive(Debug)]
 pub struct Task<'a> {
     /// The text.
@@ -41,25 +41,23 @@ pub struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    /// What there is to run of `statement`; none if it does nothing.
+    /// What there is to run of a statement; none if it does nothing.
     ///
     /// # Errors
     /// If it changes something and the backend is not writable.
-    pub fn admit(
-        statement: &'a RewrittenStatement,
-        is_writable: bool,
-    ) -> Result<Option<Self>, BackendError> {
+    pub fn admit(ticket: &OpenTicket<'a>, is_writable: bool) -> Result<Option<Self>, BackendError> {
         if !is_writable {
-            BackendError::unless_reading(statement)?;
+            BackendError::unless_reading(ticket.statement())?;
         }
-        Ok((statement.effect() != Effect::Nothing).then(|| Self::from(statement)))
+        Ok((ticket.statement().effect() != Effect::Nothing).then(|| Self::from(ticket)))
     }
 }
 
-impl<'a> From<&'a RewrittenStatement> for Task<'a> {
-    fn from(statement: &'a RewrittenStatement) -> Self {
+impl<'a> From<&OpenTicket<'a>> for Task<'a> {
+    fn from(ticket: &OpenTicket<'a>) -> Self {
+        let statement = ticket.statement();
         Self {
-            sql: statement.sql(),
+            sql: ticket.sql(),
             params: statement.params(),
             reads: statement.engine_reads(),
             relations: statement.relations(),
@@ -68,7 +66,7 @@ impl<'a> From<&'a RewrittenStatement> for Task<'a> {
             estimates: Estimates::from_statement(statement),
             principal: statement.principal(),
             gathers: statement.gathers(),
-            work: Work::from(statement),
+            work: Work::from(ticket),
         }
     }
 }
@@ -97,8 +95,9 @@ impl Work<'_> {
     }
 }
 
-impl<'a> From<&'a RewrittenStatement> for Work<'a> {
-    fn from(statement: &'a RewrittenStatement) -> Self {
+impl<'a> From<&OpenTicket<'a>> for Work<'a> {
+    fn from(ticket: &OpenTicket<'a>) -> Self {
+        let statement = ticket.statement();
         match statement.effect() {
             Effect::Read => Self::Read,
             Effect::Explain => Self::Explain,
@@ -107,8 +106,8 @@ impl<'a> From<&'a RewrittenStatement> for Work<'a> {
                 triggers: statement.engine_triggers(),
                 max_affected: statement.max_affected(),
                 body: statement.body_after_changes(),
-                prechecks: statement.prechecks(),
-                cascade_counts: statement.cascade_counts(),
+                prechecks: ticket.prechecks(),
+                cascade_counts: ticket.cascade_counts(),
             }),
             // Nothing is run of a statement that does nothing.
             Effect::Define | Effect::Nothing => Self::Define,

@@ -9,8 +9,10 @@ use std::{
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{Backend, BackendError, BackendErrorKind, Completion, Estimate, Introspect, RowSink},
-    rewrite::{Effect, RewrittenStatement},
+    guard::{
+        Backend, BackendError, BackendErrorKind, Completion, Estimate, Introspect, RowSink, Ticket,
+    },
+    rewrite::Effect,
 };
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -272,15 +274,17 @@ impl Backend for SqliteBackend {
 
     async fn execute(
         &self,
-        statement: &RewrittenStatement,
+        ticket: Ticket<'_>,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
+        let ticket = ticket.open(&self.catalog)?;
+        let statement = ticket.statement();
         if !self.writable {
             BackendError::unless_reading(statement)?;
         }
         // The engine tells none: whoever asks for caps gets no answer without them.
         BackendError::unless_admitted(statement, Estimate::default())?;
-        let (task, changes) = (Task::from(statement), Changes::from(statement));
+        let (task, changes) = (Task::from(&ticket), Changes::from(&ticket));
         match statement.effect() {
             Effect::Read | Effect::Explain => self.execute_now(&task, sink)?,
             Effect::Write => return self.write_now(&task, &changes, sink),

@@ -36,9 +36,9 @@ use std::{
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{BackendError, BackendErrorKind, RowSink},
+    guard::{BackendError, BackendErrorKind, OpenTicket, RowSink},
     limits::Limits,
-    rewrite::{ANY_COLUMN, Effect, RewrittenStatement},
+    rewrite::{ANY_COLUMN, Effect},
     token::SQLITE_FUNCTION,
     value::Value,
 };
@@ -93,7 +93,7 @@ const QUERY_PLAN: i32 = 2;
 /// Virtual machine instructions between two looks at the clock.
 const INSTRUCTIONS: i32 = 100;
 
-/// The part of a [`RewrittenStatement`] that a database needs: the text, its values, and everything that it may touch.
+/// The part of a statement that a database needs: the text, its values, and everything that it may touch.
 pub(crate) struct Task<'a> {
     pub(crate) sql: &'a str,
     pub(crate) params: &'a [Value],
@@ -104,10 +104,11 @@ pub(crate) struct Task<'a> {
     pub(crate) is_explain: bool,
 }
 
-impl<'a> From<&'a RewrittenStatement> for Task<'a> {
-    fn from(statement: &'a RewrittenStatement) -> Self {
+impl<'a> From<&OpenTicket<'a>> for Task<'a> {
+    fn from(ticket: &OpenTicket<'a>) -> Self {
+        let statement = ticket.statement();
         Self {
-            sql: statement.sql(),
+            sql: ticket.sql(),
             params: statement.params(),
             reads: statement.engine_reads(),
             functions: statement.engine_functions(),

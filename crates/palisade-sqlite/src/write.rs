@@ -20,8 +20,8 @@ use std::{
 use palisade::{
     catalog::{Catalog, Change, ReferenceAction},
     dialect::Dialect,
-    guard::{BackendError, BackendErrorKind, RowSink},
-    rewrite::{Precheck, RewrittenStatement},
+    guard::{BackendError, BackendErrorKind, OpenTicket, RowSink},
+    rewrite::Precheck,
 };
 use rusqlite::{
     Connection,
@@ -53,13 +53,14 @@ impl<'a> Changes<'a> {
     }
 }
 
-impl<'a> From<&'a RewrittenStatement> for Changes<'a> {
-    fn from(statement: &'a RewrittenStatement) -> Self {
+impl<'a> From<&OpenTicket<'a>> for Changes<'a> {
+    fn from(ticket: &OpenTicket<'a>) -> Self {
+        let statement = ticket.statement();
         Self {
             writes: statement.engine_writes(),
             triggers: statement.engine_triggers(),
             max_affected: statement.max_affected(),
-            prechecks: statement.prechecks(),
+            prechecks: ticket.prechecks(),
         }
     }
 }

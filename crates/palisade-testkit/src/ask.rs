@@ -15,12 +15,13 @@ use palisade::{
     audit::{AuditRecord, AuditSink},
     catalog::Catalog,
     code::Code,
+    danger,
     dialect::Dialect,
     firewall::Firewall,
     guard::{
         Backend, BackendError, BackendErrorKind, Completion, Guard, Introspect, Outcome, RowSink,
+        Ticket,
     },
-    rewrite::RewrittenStatement,
     session::{Principal, Session},
     value::{Params, Value},
 };
@@ -107,7 +108,10 @@ pub async fn only_what_is_opened_for_writing_is_written<B: Backend>(
     let before = contents();
     for sql in [change, definition] {
         let statement = require_permitted(reader.catalog(), sql);
-        match reader.execute(&statement, &mut Rows::all()).await {
+        match reader
+            .execute(danger::ticket(&statement), &mut Rows::all())
+            .await
+        {
             Ok(_) => panic!("{sql} is done"),
             Err(error) => assert_eq!(error.kind, BackendErrorKind::ReadOnly, "{sql}"),
         }
@@ -115,7 +119,10 @@ pub async fn only_what_is_opened_for_writing_is_written<B: Backend>(
     assert_eq!(contents(), before);
     for (sql, affected) in [(change, Some(1)), (definition, None)] {
         let statement = require_permitted(writer.catalog(), sql);
-        match writer.execute(&statement, &mut Rows::all()).await {
+        match writer
+            .execute(danger::ticket(&statement), &mut Rows::all())
+            .await
+        {
             Ok(done) => assert_eq!(done.affected, affected, "{sql}"),
             Err(error) => panic!("{sql}: {error}"),
         }
@@ -136,10 +143,10 @@ impl AuditSink for Kept {
 
 /// A backend that can take every decision for a decision that permits nothing.
 pub trait Misled: Backend {
-    /// Runs `statement` as if nothing had been decided about what it reads and writes.
+    /// Runs the statement of `ticket` as if nothing had been decided about what it reads and writes.
     fn execute_misled(
         &self,
-        statement: &RewrittenStatement,
+        ticket: Ticket<'_>,
         sink: &mut (dyn RowSink + Send),
     ) -> impl Future<Output = Result<Completion, BackendError>> + Send;
 }
@@ -168,10 +175,10 @@ impl<B: Misled> Backend for Planted<B> {
 
     async fn execute(
         &self,
-        statement: &RewrittenStatement,
+        ticket: Ticket<'_>,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
-        self.0.execute_misled(statement, sink).await
+        self.0.execute_misled(ticket, sink).await
     }
 }
 

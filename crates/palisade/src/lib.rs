@@ -35,7 +35,9 @@
 //!     Decision::Allow(statement) => {
 //!         let marker = Marker::from_bytes(*b"sixteen random b"); // from your source of randomness
 //!         let mut scan = ScanSession::new(statement.scan_plan(), Action::Flag, marker);
-//!         let mut query = db.prepare(statement.sql())?;
+//!         // What reads has a text of its own; changes go through a `Guard`.
+//!         let text = statement.sql().ok_or("it changes data")?;
+//!         let mut query = db.prepare(text)?;
 //!         let mut rows = query.query([])?; // statement.params() where there are any
 //!         while let Some(row) = rows.next()? {
 //!             let cells = vec![Value::text(row.get::<_, String>(0)?), Value::text(row.get::<_, String>(1)?)];
@@ -57,6 +59,7 @@ pub mod answer;
 pub mod audit;
 pub mod catalog;
 pub mod code;
+pub mod danger;
 pub mod dialect;
 mod digest;
 pub mod error;

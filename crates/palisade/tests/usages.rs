@@ -263,7 +263,7 @@ fn what_is_computed_where_it_is_read_is_computed_of_what_is_shown() {
         let firewall = events(kind, expression, &by("tenant")).unwrap();
         let session = Session::new(Principal::new("Agent", "a"));
         match firewall.check(sql, &Params::None, &session).unwrap() {
-            Decision::Allow(statement) => statement.sql().to_owned(),
+            Decision::Allow(statement) => palisade::danger::parts(&statement).sql.to_owned(),
             Decision::Reject(why) => panic!("{why}"),
         }
     };

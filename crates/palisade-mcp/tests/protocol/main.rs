@@ -27,10 +27,9 @@ use palisade::{
     catalog::Catalog,
     dialect::Dialect,
     firewall::Firewall,
-    guard::{Backend, BackendError, Completion, Guard, Introspect, RowSink},
+    guard::{Backend, BackendError, Completion, Guard, Introspect, RowSink, Ticket},
     host::Host,
     policy::{PolicyFile, PolicySources},
-    rewrite::RewrittenStatement,
     session::Principal,
 };
 use palisade_mcp::{PalisadeServer, ServeError, ServeOptions, serve};
@@ -754,7 +753,7 @@ impl Backend for Broken {
 
     async fn execute(
         &self,
-        _: &RewrittenStatement,
+        _: Ticket<'_>,
         _: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
         match self {

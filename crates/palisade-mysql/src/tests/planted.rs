@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use palisade::{
-    guard::{BackendError, Completion, RowSink},
-    rewrite::RewrittenStatement,
-};
+use palisade::guard::{BackendError, Completion, RowSink, Ticket};
 use palisade_testkit::{
     ask::{Misled, wrong_decisions_are_incidents},
     servers::{MySqlServer, Server},
@@ -19,11 +16,12 @@ use crate::{MysqlBackend, MysqlConfig};
 impl Misled for MysqlBackend {
     async fn execute_misled(
         &self,
-        statement: &RewrittenStatement,
+        ticket: Ticket<'_>,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
+        let ticket = ticket.open(self.catalog())?;
         let (reads, writes) = (BTreeSet::new(), BTreeSet::new());
-        let work = match Work::from(statement) {
+        let work = match Work::from(&ticket) {
             Work::Change(changes) => Work::Change(Changes {
                 writes: &writes,
                 ..changes
@@ -33,7 +31,7 @@ impl Misled for MysqlBackend {
         let task = Task {
             reads: &reads,
             work,
-            ..Task::from(statement)
+            ..Task::from(&ticket)
         };
         self.run(&task, sink).await
     }

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use palisade::{
-    guard::{BackendError, Completion, RowSink},
-    rewrite::RewrittenStatement,
-};
+use palisade::guard::{BackendError, Completion, RowSink, Ticket};
 use palisade_testkit::ask::{Misled, wrong_decisions_are_incidents};
 
 use palisade_pool::{Changes, Task, Work};
@@ -16,11 +13,12 @@ use crate::{PostgresBackend, PostgresConfig};
 impl Misled for PostgresBackend {
     async fn execute_misled(
         &self,
-        statement: &RewrittenStatement,
+        ticket: Ticket<'_>,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
+        let ticket = ticket.open(self.catalog())?;
         let (reads, writes) = (BTreeSet::new(), BTreeSet::new());
-        let work = match Work::from(statement) {
+        let work = match Work::from(&ticket) {
             Work::Change(changes) => Work::Change(Changes {
                 writes: &writes,
                 ..changes
@@ -30,7 +28,7 @@ impl Misled for PostgresBackend {
         let task = Task {
             reads: &reads,
             work,
-            ..Task::from(statement)
+            ..Task::from(&ticket)
         };
         self.run(&task, sink).await
     }

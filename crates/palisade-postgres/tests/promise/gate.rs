@@ -88,7 +88,7 @@ impl Stand {
     pub(crate) fn rewritten(&self, sql: &str, params: &Params) -> Result<String, String> {
         let firewall = self.guard.firewall();
         match firewall.check(sql, params, &session()).unwrap() {
-            Decision::Allow(statement) => Ok(statement.sql().to_owned()),
+            Decision::Allow(statement) => Ok(palisade::danger::parts(&statement).sql.to_owned()),
             Decision::Reject(why) => Err(why.to_string()),
         }
     }

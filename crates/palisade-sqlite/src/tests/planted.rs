@@ -7,8 +7,8 @@ use std::{
 };
 
 use palisade::{
-    guard::{BackendError, Completion, RowSink},
-    rewrite::{Effect, RewrittenStatement},
+    guard::{BackendError, Completion, RowSink, Ticket},
+    rewrite::Effect,
 };
 use palisade_testkit::ask::{Misled, wrong_decisions_are_incidents};
 
@@ -18,19 +18,20 @@ use crate::{SqliteBackend, execute::Task, write::Changes};
 impl Misled for SqliteBackend {
     async fn execute_misled(
         &self,
-        statement: &RewrittenStatement,
+        ticket: Ticket<'_>,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
+        let ticket = ticket.open(self.catalog())?;
         let (reads, writes) = (BTreeSet::new(), BTreeSet::new());
         let task = Task {
             reads: &reads,
-            ..Task::from(statement)
+            ..Task::from(&ticket)
         };
         let changes = Changes {
             writes: &writes,
-            ..Changes::from(statement)
+            ..Changes::from(&ticket)
         };
-        match statement.effect() {
+        match ticket.statement().effect() {
             Effect::Write => self.write_now(&task, &changes, sink),
             Effect::Read | Effect::Explain | Effect::Define | Effect::Nothing => self
                 .execute_now(&task, sink)

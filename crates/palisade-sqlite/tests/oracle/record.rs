@@ -223,7 +223,7 @@ impl Desk {
 impl Desk {
     /// The backend refuses a statement of whose columns the engine says that they come from elsewhere.
     fn origins_are_decided(&self, statement: &RewrittenStatement) {
-        let sql = statement.sql();
+        let sql = palisade::danger::parts(statement).sql;
         let Ok(compiled) = self.conn.prepare(sql) else {
             return;
         };

@@ -66,7 +66,7 @@ fn rewritten<B: Backend>(gate: &Guard<B>) -> RewrittenStatement {
     let firewall = gate.firewall();
     match firewall.check_within(CHANGE, &Params::None, &session(), &limits) {
         Ok(Decision::Allow(statement)) => {
-            assert_eq!(statement.prechecks().len(), 1);
+            assert_eq!(palisade::danger::parts(&statement).prechecks.len(), 1);
             *statement
         }
         other => panic!("{other:?}"),
@@ -147,12 +147,17 @@ async fn on_postgres_a_row_that_changed_meanwhile_refuses_the_change() {
         .await
         .unwrap();
     let found = one
-        .query(statement.prechecks()[0].sql(), &[])
+        .query(palisade::danger::parts(&statement).prechecks[0].sql(), &[])
         .await
         .unwrap();
     assert!(found.is_empty());
     other.batch_execute(MEANWHILE).await.unwrap();
-    assert_eq!(one.execute(statement.sql(), &[]).await.unwrap(), 1);
+    assert_eq!(
+        one.execute(palisade::danger::parts(&statement).sql, &[])
+            .await
+            .unwrap(),
+        1
+    );
     one.batch_execute("ROLLBACK").await.unwrap();
     other
         .batch_execute("UPDATE accounts SET tenant = 1")
@@ -280,12 +285,14 @@ async fn refuses_on_mysql(server: &'static Server) {
         one.query_drop(sql).await.unwrap();
     }
     let found: Option<i64> = one
-        .query_first(statement.prechecks()[0].sql())
+        .query_first(palisade::danger::parts(&statement).prechecks[0].sql())
         .await
         .unwrap();
     assert_eq!(found, None);
     other.query_drop(MEANWHILE).await.unwrap();
-    one.query_drop(statement.sql()).await.unwrap();
+    one.query_drop(palisade::danger::parts(&statement).sql)
+        .await
+        .unwrap();
     assert_eq!(one.affected_rows(), 1);
     one.query_drop("ROLLBACK").await.unwrap();
 

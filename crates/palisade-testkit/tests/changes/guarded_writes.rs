@@ -141,8 +141,13 @@ fn rewritten<B: Backend>(gate: &Guard<B>, sql: &str) -> String {
     let session = Session::new(Principal::new("Agent", "a"));
     match gate.firewall().check(sql, &Params::None, &session) {
         Ok(Decision::Allow(statement)) => {
-            let prechecks = statement.prechecks().iter().map(|precheck| precheck.sql());
-            let all: Vec<&str> = prechecks.chain([statement.sql()]).collect();
+            let prechecks = palisade::danger::parts(&statement)
+                .prechecks
+                .iter()
+                .map(|precheck| precheck.sql());
+            let all: Vec<&str> = prechecks
+                .chain([palisade::danger::parts(&statement).sql])
+                .collect();
             all.join("\n")
         }
         Ok(Decision::Reject(why)) => why.to_string(),

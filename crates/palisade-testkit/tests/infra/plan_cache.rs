@@ -85,10 +85,10 @@ fn told(decided: Result<Decision, Error>) -> String {
         other => return format!("{other:?}"),
     };
     let runs = (
-        statement.sql(),
+        palisade::danger::parts(&statement).sql,
         statement.params(),
-        statement.prechecks(),
-        statement.cascade_counts(),
+        palisade::danger::parts(&statement).prechecks,
+        palisade::danger::parts(&statement).cascade_counts,
         statement.effect(),
         statement.max_affected(),
         statement.body_after_changes(),

@@ -134,7 +134,7 @@ unless { resource has tenant_id && resource.tenant_id == 1 };
 fn outcome(sql: &str) -> String {
     let session = Session::new(Principal::new("Agent", "a"));
     match firewall().check(sql, &Params::None, &session) {
-        Ok(Decision::Allow(statement)) => statement.sql().to_owned(),
+        Ok(Decision::Allow(statement)) => statement.text().to_owned(),
         Ok(Decision::Reject(why)) => format!("{why} [{}]", why.operator_detail().unwrap_or("")),
         Err(error) => format!("ERROR {error}"),
     }
@@ -223,7 +223,7 @@ fn the_trace_is_of_the_decision() {
     let Decision::Allow(statement) = decision else {
         panic!("refused")
     };
-    assert_eq!(trace.rewritten.as_deref(), Some(statement.sql()));
+    assert_eq!(trace.rewritten.as_deref(), Some(statement.text()));
     assert_eq!(trace.relations.len(), 1);
     assert_eq!(trace.relations[0].rows, "filtered");
     let levels: Vec<_> = trace.relations[0]
@@ -259,7 +259,7 @@ fn materialised_views_stay_or_are_refused() {
         panic!("refused")
     };
     assert_eq!(
-        statement.sql(),
+        statement.text(),
         "SELECT id, total FROM (SELECT NULL AS \"id\", \"total\" FROM \"main\".\"totals_now\") AS \"totals_now\" LIMIT 1001"
     );
 }

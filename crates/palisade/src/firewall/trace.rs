@@ -173,7 +173,7 @@ impl Trace {
                 self.prechecks = prechecks
                     .map(|precheck| precheck.sql().to_owned())
                     .collect();
-                self.rewritten = Some(statement.sql().to_owned());
+                self.rewritten = Some(statement.text().to_owned());
                 for (relation, source) in statement.sources() {
                     if let Some(trace) = self.relations.iter_mut().find(|r| r.relation == *relation)
                     {

@@ -2,8 +2,8 @@
 
 use std::future::Future;
 
-use crate::guard::failure::BackendError;
-use crate::{catalog::Catalog, dialect::Dialect, rewrite::RewrittenStatement, value::RowSink};
+use crate::guard::{failure::BackendError, ticket::Ticket};
+use crate::{catalog::Catalog, dialect::Dialect, value::RowSink};
 
 /// A database behind the gate: a driver and nothing else. It holds no policy; what it adds is the
 /// engine's own locks (read-only mode, time-outs, authorizer).
@@ -14,14 +14,15 @@ pub trait Backend: Introspect + Send + Sync {
     /// The dialect it runs.
     fn dialect(&self) -> Dialect;
 
-    /// Runs `statement` exactly as printed and feeds its rows to `sink` until the sink breaks.
+    /// Opens `ticket` for the backend's catalog, runs the statement exactly as printed, and feeds its rows to `sink` until the
+    /// sink breaks.
     ///
-    /// In the same transaction, before it: where one of its [prechecks](RewrittenStatement::prechecks) gives a row, it is
-    /// [not admitted](BackendError::not_admitted); where it [awaits an estimate](RewrittenStatement::awaits_estimate) or has
+    /// In the same transaction, before it: where one of its [prechecks](crate::guard::OpenTicket::prechecks) gives a row, it is
+    /// [not admitted](BackendError::not_admitted); where it [awaits an estimate](crate::rewrite::RewrittenStatement::awaits_estimate) or has
     /// caps on one, the engine's decides, by [`unless_admitted`](BackendError::unless_admitted).
     fn execute(
         &self,
-        statement: &RewrittenStatement,
+        ticket: Ticket<'_>,
         sink: &mut (dyn RowSink + Send),
     ) -> impl Future<Output = Result<Completion, BackendError>> + Send;
 }

@@ -7,6 +7,7 @@ mod failures;
 mod live;
 mod refresh;
 mod request;
+mod ticket;
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -16,6 +17,7 @@ pub use estimates::Estimates;
 pub use failure::{BackendError, BackendErrorKind};
 pub use refresh::RefreshError;
 pub use request::Request;
+pub use ticket::{OpenTicket, Ticket};
 
 use failure::describe_failure;
 use failures::Failures;
@@ -262,7 +264,7 @@ impl<B: Backend> Guard<B> {
                 "the statement changes data, and only reading ones are run here",
             ));
         }
-        run.report.rewritten = Some(statement.sql().to_owned());
+        run.report.rewritten = Some(statement.text().to_owned());
         run.report.policies = statement.policies().to_vec();
         run.relations = statement.relations().to_vec();
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
@@ -278,7 +280,8 @@ impl<B: Backend> Guard<B> {
             self.failures
                 .admit(session.principal(), most, self.host.monotonic())?;
         }
-        let result = run.live.backend.execute(&statement, &mut scan).await;
+        let ticket = Ticket::issue(&statement);
+        let result = run.live.backend.execute(ticket, &mut scan).await;
         match &result {
             // So that the next statement is decided over what this one has made.
             Ok(_) if statement.effect() == Effect::Define => {

@@ -43,6 +43,7 @@ const LAYERS: &[&[&str]] = &[
     &["audit"],
     &["error", "firewall"],
     &["guard"],
+    &["danger"],
 ];
 
 fn sources(dir: &Path) -> Vec<PathBuf> {

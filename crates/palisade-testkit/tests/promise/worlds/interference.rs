@@ -277,7 +277,7 @@ fn orders_texts<B: Backend, D: Bare>(stand: &Stand<B, D>, statement: &Statement)
     statement.forges()
         && stand
             .rewritten(statement)
-            .is_ok_and(|rewritten| orders(rewritten.sql()))
+            .is_ok_and(|rewritten| orders(palisade::danger::parts(&rewritten).sql))
 }
 
 /// Runs one statement on both, and says what tells them apart.
@@ -357,7 +357,7 @@ async fn simplest<E: Engine>(
     let (world, statement, why) = found.unwrap();
     let stand = engine.stand(&world, 0, Policies::World).await;
     let ran = match stand.rewritten(&statement) {
-        Ok(rewritten) => rewritten.sql().to_owned(),
+        Ok(rewritten) => palisade::danger::parts(&rewritten).sql.to_owned(),
         Err(why) => why,
     };
     report(&world, &stand.spoken(&statement), &why, &ran)

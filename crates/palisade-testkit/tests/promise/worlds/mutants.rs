@@ -599,7 +599,11 @@ async fn run<B: palisade::guard::Backend, D: Bare>(
         }
         _ => stand.rewritten(statement).ok()?,
     };
-    let sql = bound(rewritten.sql(), rewritten.params(), world.dialect);
+    let sql = bound(
+        palisade::danger::parts(&rewritten).sql,
+        rewritten.params(),
+        world.dialect,
+    );
     let sql = mutant.apply(&sql, world.dialect, world, statement)?;
     let answer = match stand.bare.run(&sql).await {
         // The gate forwards no message.
@@ -697,7 +701,7 @@ async fn hunt<E: Engine>(engine: &E, seed: u64, worlds: usize) -> BTreeMap<Mutan
                 if let Some(why) = difference(&world, &statement, &seen) {
                     let ran = stands[0]
                         .rewritten(&statement)
-                        .map(|ran| ran.sql().to_owned());
+                        .map(|ran| palisade::danger::parts(&ran).sql.to_owned());
                     assert_ne!(*mutant, Mutant::None, "{}\n{ran:?}\n{why}", statement.sql);
                     caught.insert(*mutant, *count);
                 }

@@ -165,9 +165,10 @@ async fn hold<E: Engine>(engine: &E, seed: u64, worlds: u64, statements: usize) 
             let statement = statement_of(&world, &numbers);
             let why = difference(&mut stand, &world, &statement, &mut tally).await;
             if let Some(why) = why {
-                let ran = stand
-                    .rewritten(&statement)
-                    .map_or_else(|why| why, |rewritten| rewritten.sql().to_owned());
+                let ran = stand.rewritten(&statement).map_or_else(
+                    |why| why,
+                    |rewritten| palisade::danger::parts(&rewritten).sql.to_owned(),
+                );
                 wrong.push(format!("{}\n  {ran}\n  {why}", statement.sql));
             }
         }

@@ -719,18 +719,22 @@ async fn tokens_end_with_their_hour() {
         panic!("refused")
     };
     assert!(
-        statement.sql().contains("NULL AS \"email\""),
+        palisade::danger::parts(&statement)
+            .sql
+            .contains("NULL AS \"email\""),
         "{}",
-        statement.sql()
+        palisade::danger::parts(&statement).sql
     );
     let session = session.at(Duration::from_secs(10));
     let Decision::Allow(statement) = firewall.check(sql, &Params::None, &session).unwrap() else {
         panic!("refused")
     };
     assert!(
-        !statement.sql().contains("NULL AS \"email\""),
+        !palisade::danger::parts(&statement)
+            .sql
+            .contains("NULL AS \"email\""),
         "{}",
-        statement.sql()
+        palisade::danger::parts(&statement).sql
     );
 }
 

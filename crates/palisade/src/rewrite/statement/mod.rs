@@ -75,7 +75,7 @@ impl RewrittenStatement {
         self.prepared.max_affected
     }
 
-    /// Where its body begins in [`sql`](Self::sql), in bytes, if rows are changed in the WITH before it: that
+    /// Where its body begins in its text, in bytes, if rows are changed in the WITH before it: that
     /// WITH has to stay the outermost (PostgreSQL), and the number of rows of the body is not that of the rows changed.
     #[must_use]
     pub fn body_after_changes(&self) -> Option<usize> {
@@ -157,10 +157,41 @@ impl RewrittenStatement {
         &self.prepared.principal
     }
 
-    /// The text to run, and nothing else.
+    /// The text to run, where nothing has to be looked at before it: it reads, and no estimate is waited for. Others have
+    /// none but in the hands of a [`Backend`](crate::guard::Backend), which takes it from a
+    /// [`Ticket`](crate::guard::Ticket), or by [`danger::parts`](crate::danger::parts).
+    ///
+    /// ```compile_fail,E0308
+    /// fn run(statement: &palisade::rewrite::RewrittenStatement) -> &str {
+    ///     statement.sql()
+    /// }
+    /// ```
+    ///
+    /// Nor are the queries that come before it at hand:
+    ///
+    /// ```compile_fail,E0624
+    /// fn look(statement: &palisade::rewrite::RewrittenStatement) -> usize {
+    ///     statement.prechecks().len()
+    /// }
+    /// ```
     #[must_use]
-    pub fn sql(&self) -> &str {
+    pub fn sql(&self) -> Option<&str> {
+        let reads = match self.effect() {
+            Effect::Read | Effect::Explain => true,
+            Effect::Write | Effect::Define | Effect::Nothing => false,
+        };
+        let waits = self.awaits_estimate() || self.estimate_caps().is_some();
+        (reads && !waits).then_some(self.text())
+    }
+
+    /// The text, whatever has to be done before it runs.
+    pub(crate) fn text(&self) -> &str {
         &self.prepared.sql
+    }
+
+    /// The version of the catalog over which it was decided.
+    pub(crate) fn catalog_version(&self) -> &str {
+        &self.prepared.catalog_version
     }
 
     /// The values to bind, the first to `?1`.
@@ -169,23 +200,13 @@ impl RewrittenStatement {
         &self.params
     }
 
-    /// What must give no row when it runs in the statement's transaction, before it: rows that policy does not admit as
-    /// the statement would leave them, or that it would reach and may not. A backend refuses the statement then, as the first
-    /// that gives one says, and changes nothing. The transaction must see
-    /// the same rows from the first of these to the statement's end, or fail as [`BackendErrorKind::Conflict`]; and the schema
-    /// must be looked at as it is under the statement's locks.
-    ///
-    /// [`BackendErrorKind::Conflict`]: crate::guard::BackendErrorKind::Conflict
-    #[must_use]
-    pub fn prechecks(&self) -> &[Precheck] {
+    /// Queries that must give no row before it.
+    pub(crate) fn prechecks(&self) -> &[Precheck] {
         &self.prechecks
     }
 
-    /// Queries for rows that the statement changes and others refer to, on MySQL and MariaDB, where the engine does not count what
-    /// foreign keys change: it counts against [`max_affected`](Self::max_affected). The transaction must see the same rows, and
-    /// the same time, from these to the statement's end.
-    #[must_use]
-    pub fn cascade_counts(&self) -> &[CascadeCount] {
+    /// Queries for rows that foreign keys follow.
+    pub(crate) fn cascade_counts(&self) -> &[CascadeCount] {
         &self.cascade_counts
     }
 

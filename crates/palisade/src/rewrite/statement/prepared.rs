@@ -50,6 +50,8 @@ use crate::{
 pub struct Prepared {
     pub(in crate::rewrite::statement) principal: Principal,
     pub(in crate::rewrite::statement) sql: String,
+    /// The version of the catalog over which it was decided.
+    pub(in crate::rewrite::statement) catalog_version: String,
     /// The placeholders of the statement as it was written.
     pub(in crate::rewrite::statement) used: BTreeSet<Placeholder>,
     /// What is bound, the first to the first parameter.
@@ -247,6 +249,7 @@ impl Prepared {
         let (principal, policies) = permit.spent();
         let relations = access.relations();
         Ok(Self {
+            catalog_version: catalog.version().to_owned(),
             body_after_changes: None,
             principal,
             used: BTreeSet::new(),
@@ -472,6 +475,7 @@ impl Draft<'_> {
         // A permit is used once.
         let (principal, policies) = facts.permit.spent();
         Ok(Prepared {
+            catalog_version: catalog.version().to_owned(),
             body_after_changes,
             prechecks,
             cascade_counts,

@@ -67,7 +67,7 @@ impl<B: Backend, D: Bare> Stand<B, D> {
         let session = Session::new(Principal::new("Agent", "a"));
         let firewall = self.guard.firewall();
         match firewall.check(sql, &Params::None, &session).unwrap() {
-            Decision::Allow(statement) => Ok(statement.sql().to_owned()),
+            Decision::Allow(statement) => Ok(palisade::danger::parts(&statement).sql.to_owned()),
             Decision::Reject(why) => Err(why.to_string()),
         }
     }

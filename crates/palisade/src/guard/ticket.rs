@@ -1,0 +1,97 @@
+//! The right to run one statement, once, over the catalog for which it was decided.
+
+use crate::{
+    catalog::Catalog,
+    guard::failure::{BackendError, BackendErrorKind},
+    rewrite::{CascadeCount, Precheck, RewrittenStatement},
+};
+
+/// The right to run one statement. A [`Guard`](crate::guard::Guard) makes one for each statement that it hands to its backend.
+/// [`danger::ticket`](crate::danger::ticket) is the only other way.
+///
+/// Nobody else can make one:
+///
+/// ```compile_fail,E0451
+/// use palisade::{guard::Ticket, rewrite::RewrittenStatement};
+/// fn forge(statement: &RewrittenStatement) -> Ticket<'_> {
+///     Ticket { statement }
+/// }
+/// ```
+///
+/// It is good for one run:
+///
+/// ```compile_fail,E0382
+/// use palisade::{catalog::Catalog, guard::Ticket};
+/// fn run_twice(ticket: Ticket<'_>, catalog: &Catalog) {
+///     let first = ticket.open(catalog);
+///     let second = ticket.open(catalog);
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Ticket<'s> {
+    statement: &'s RewrittenStatement,
+}
+
+impl<'s> Ticket<'s> {
+    pub(crate) fn issue(statement: &'s RewrittenStatement) -> Self {
+        Self { statement }
+    }
+
+    /// Takes the statement out of it, for a backend that has `catalog`.
+    ///
+    /// # Errors
+    /// `SchemaChanged` if the statement was decided over another catalog.
+    pub fn open(self, catalog: &Catalog) -> Result<OpenTicket<'s>, BackendError> {
+        let Self { statement } = self;
+        if statement.catalog_version() == catalog.version() {
+            Ok(OpenTicket { statement })
+        } else {
+            Err(BackendError::new(
+                BackendErrorKind::SchemaChanged,
+                "the statement was decided over another catalog",
+            ))
+        }
+    }
+}
+
+/// A statement in the hands of the backend that runs it: the text, and what has to be looked at before it.
+///
+/// The text may be prepared and planned at once. Before it runs, in the same transaction, come the estimates, each precheck
+/// and each count.
+#[derive(Debug)]
+pub struct OpenTicket<'s> {
+    statement: &'s RewrittenStatement,
+}
+
+impl<'s> OpenTicket<'s> {
+    /// What was decided of it.
+    #[must_use]
+    pub fn statement(&self) -> &'s RewrittenStatement {
+        self.statement
+    }
+
+    /// The text to run, and nothing else.
+    #[must_use]
+    pub fn sql(&self) -> &'s str {
+        self.statement.text()
+    }
+
+    /// What must give no row when it runs in the statement's transaction, before it. Such a row is one that policy does not
+    /// admit as the statement would leave it, or one that the statement would reach and may not.
+    ///
+    /// The first that gives a row refuses the statement, by [`BackendError::violated`], and nothing is changed. The transaction
+    /// must see the same rows from the first of these to the statement's end, or fail as [`BackendErrorKind::Conflict`]. The schema
+    /// must be looked at as it is under the statement's locks.
+    #[must_use]
+    pub fn prechecks(&self) -> &'s [Precheck] {
+        self.statement.prechecks()
+    }
+
+    /// Queries for rows that the statement changes and others refer to, on MySQL and MariaDB. The engine does not count what
+    /// foreign keys change, which counts against [`max_affected`](RewrittenStatement::max_affected). The transaction must see
+    /// the same rows, and the same time, from these to the statement's end.
+    #[must_use]
+    pub fn cascade_counts(&self) -> &'s [CascadeCount] {
+        self.statement.cascade_counts()
+    }
+}
