@@ -25,7 +25,7 @@ use crate::{
 /// [`BackendError::violated`]: crate::guard::BackendError::violated
 /// [`BackendError::unless_admitted`]: crate::guard::BackendError::unless_admitted
 #[derive(Debug, Clone, Copy)]
-pub struct Parts<'s> {
+pub struct RawParts<'s> {
     /// The text.
     pub sql: &'s str,
     /// The values of its parameters, the first to the first.
@@ -42,10 +42,10 @@ pub struct Parts<'s> {
     pub max_affected: u64,
 }
 
-/// The parts of `statement`. Whoever runs them has the duties of [`Parts`].
+/// The parts of `statement`. Whoever runs them has the duties of [`RawParts`].
 #[must_use]
-pub fn parts(statement: &RewrittenStatement) -> Parts<'_> {
-    Parts {
+pub fn parts(statement: &RewrittenStatement) -> RawParts<'_> {
+    RawParts {
         sql: statement.text(),
         params: statement.params(),
         prechecks: statement.prechecks(),

@@ -755,3 +755,32 @@ fn definitions_are_kept_whole_or_not_at_all() {
     assert_eq!(ledger.all(), before);
     assert!(schema(&ledger).is_empty());
 }
+
+#[test]
+fn a_ticket_is_good_for_the_catalog_of_the_decision() {
+    let ledger = Ledger::new();
+    let path = ledger.dir.path().join("ledger.db");
+    let open = || {
+        SqliteBackend::open_file(&path, "ledger")
+            .unwrap()
+            .writable()
+    };
+    let before = open();
+    let sql = "DELETE FROM main.quiet WHERE n = 1";
+    let statement = require_permitted(before.catalog(), sql);
+    assert_eq!(
+        statement.sql(),
+        None,
+        "a change has no text to run by itself"
+    );
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("CREATE TABLE later (x)").unwrap();
+    let after = open();
+    let mut rows = Rows::all();
+    let future = std::pin::pin!(after.execute(palisade::danger::ticket(&statement), &mut rows));
+    match future.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Err(error)) => assert_eq!(error.kind, Kind::SchemaChanged),
+        Poll::Ready(Ok(_)) => panic!("it ran over another catalog"),
+        Poll::Pending => panic!("SQLite does not wait"),
+    }
+}

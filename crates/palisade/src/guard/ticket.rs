@@ -9,7 +9,7 @@ use crate::{
 /// The right to run one statement. A [`Guard`](crate::guard::Guard) makes one for each statement that it hands to its backend.
 /// [`danger::ticket`](crate::danger::ticket) is the only other way.
 ///
-/// Nobody else can make one:
+/// Other code cannot make one:
 ///
 /// ```compile_fail,E0451
 /// use palisade::{guard::Ticket, rewrite::RewrittenStatement};
@@ -76,8 +76,8 @@ impl<'s> OpenTicket<'s> {
         self.statement.text()
     }
 
-    /// What must give no row when it runs in the statement's transaction, before it. Such a row is one that policy does not
-    /// admit as the statement would leave it, or one that the statement would reach and may not.
+    /// What must give no row when it runs in the statement's transaction, before it. Such a row is not admitted by policy as the
+    /// statement would leave it, or the statement would reach it and may not.
     ///
     /// The first that gives a row refuses the statement, by [`BackendError::violated`], and nothing is changed. The transaction
     /// must see the same rows from the first of these to the statement's end, or fail as [`BackendErrorKind::Conflict`]. The schema

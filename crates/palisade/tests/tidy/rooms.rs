@@ -108,6 +108,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
         "guard",
         &[
             &["request", "failures", "failure"],
+            &["ticket"],
             &["backend", "estimates", "live"],
             &[""],
             &["refresh"],

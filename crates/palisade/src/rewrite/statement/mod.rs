@@ -75,8 +75,8 @@ impl RewrittenStatement {
         self.prepared.max_affected
     }
 
-    /// Where its body begins in its text, in bytes, if rows are changed in the WITH before it: that
-    /// WITH has to stay the outermost (PostgreSQL), and the number of rows of the body is not that of the rows changed.
+    /// Where its body begins in its text, in bytes, if rows are changed in the WITH before it. That
+    /// WITH has to stay the outermost (PostgreSQL). The number of rows of the body is not that of the rows changed.
     #[must_use]
     pub fn body_after_changes(&self) -> Option<usize> {
         self.prepared.body_after_changes
